@@ -1,0 +1,367 @@
+//! Devices and compute capabilities, as data.
+//!
+//! To add a device, add an entry to [`DEVICES`]; to add an architecture, add one to [`CAPABILITIES`] first.
+
+use serde::Serialize;
+
+/// A figure and where it is from.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Sourced<T> {
+    /// The figure.
+    pub value: T,
+    /// The document that states it.
+    pub source: &'static str,
+}
+
+const fn from<T>(source: &'static str, value: T) -> Sourced<T> {
+    Sourced { value, source }
+}
+
+/// What every device of one compute capability has per multiprocessor.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Capability {
+    /// 8 in 8.9.
+    pub major: u32,
+    /// 9 in 8.9.
+    pub minor: u32,
+    /// Resident threads.
+    pub max_threads: Sourced<u32>,
+    /// Resident blocks.
+    pub max_blocks: Sourced<u32>,
+    /// Threads of a block.
+    pub max_block_threads: Sourced<u32>,
+    /// 32-bit registers.
+    pub registers: Sourced<u32>,
+    /// 32-bit registers of a block.
+    pub block_registers: Sourced<u32>,
+    /// Registers of a thread.
+    pub thread_registers: Sourced<u32>,
+    /// Registers are given to a warp in this many.
+    pub register_granularity: Sourced<u32>,
+    /// A multiprocessor's partitions; each has its share of the registers.
+    pub partitions: Sourced<u32>,
+    /// Bytes of shared memory.
+    pub shared: Sourced<u32>,
+    /// Bytes of shared memory a block gets without asking.
+    pub block_shared: Sourced<u32>,
+    /// Bytes of shared memory a block gets when the host asks for them.
+    pub block_shared_opt_in: Sourced<u32>,
+    /// Bytes of shared memory the system takes from each block.
+    pub reserved_shared: Sourced<u32>,
+    /// Shared memory is given to a block in this many bytes.
+    pub shared_granularity: Sourced<u32>,
+    /// Hardware barriers. `None`: enough for as many blocks as fit otherwise; only since 9.0 can they run out.
+    pub barriers: Sourced<Option<u32>>,
+}
+
+/// Threads of a warp, on every capability.
+pub(crate) const WARP: u32 = 32;
+
+impl Capability {
+    /// Resident warps.
+    pub fn max_warps(&self) -> u32 {
+        self.max_threads.value / WARP
+    }
+
+    /// `sm_89`.
+    pub fn arch(&self) -> String {
+        format!("sm_{}{}", self.major, self.minor)
+    }
+
+    /// The capability of an architecture: `sm_89`, `sm_90a`.
+    pub fn of_arch(arch: &str) -> Option<&'static Self> {
+        let number = arch.strip_prefix("sm_")?.trim_end_matches(['a', 'f']);
+        CAPABILITIES.iter().find(|c| c.arch().strip_prefix("sm_") == Some(number))
+    }
+
+    /// Whether machine code of `arch` runs here: same major version, and not newer.
+    pub fn runs(&self, arch: &str) -> bool {
+        let specific = arch.ends_with(['a', 'f']);
+        Self::of_arch(arch).is_some_and(|code| {
+            if specific {
+                (code.major, code.minor) == (self.major, self.minor)
+            } else {
+                code.major == self.major && code.minor <= self.minor
+            }
+        })
+    }
+}
+
+/// A GPU one can buy or rent.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Device {
+    /// NVIDIA's name.
+    pub name: &'static str,
+    /// What a command line calls it.
+    pub id: &'static str,
+    /// What one multiprocessor has.
+    pub capability: &'static Capability,
+    /// Multiprocessors.
+    pub multiprocessors: Sourced<u32>,
+    /// Boost clock in MHz.
+    pub boost_mhz: Sourced<u32>,
+    /// Memory bandwidth in GB/s.
+    pub bandwidth_gb_s: Sourced<u32>,
+    /// Memory in GB.
+    pub memory_gb: Sourced<u32>,
+    /// Second-level cache in KB.
+    pub l2_kb: Sourced<u32>,
+}
+
+impl Device {
+    /// The device with that id or name; case, blanks and hyphens do not matter.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        let plain = |text: &str| -> String {
+            text.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+        };
+        let wanted = plain(name);
+        DEVICES.iter().find(|d| plain(d.id) == wanted || plain(d.name) == wanted)
+    }
+
+    /// The device that stands for an architecture when none is named: the first of the table.
+    pub fn of_arch(arch: &str) -> Option<&'static Self> {
+        let capability = Capability::of_arch(arch)?;
+        DEVICES.iter().find(|d| d.capability == capability)
+    }
+}
+
+/// CUDA C++ Programming Guide, table of technical specifications per compute capability.
+const GUIDE: &str = "CUDA C++ Programming Guide 13, technical specifications per compute capability";
+/// The rules of the occupancy calculator that NVIDIA ships with the toolkit.
+const CALCULATOR: &str = "cuda_occupancy.h of CUDA 13.2";
+const TUNING: &str = "NVIDIA Ampere GPU Architecture Tuning Guide, shared memory: 1 KB per block is reserved";
+
+const KB: u32 = 1024;
+
+/// The figures in which capabilities differ.
+struct Differs {
+    version: (u32, u32),
+    max_threads: u32,
+    max_blocks: u32,
+    shared_kb: u32,
+    opt_in_kb: u32,
+    reserved: u32,
+    shared_granularity: u32,
+    barriers: Option<u32>,
+}
+
+const fn capability(d: &Differs) -> Capability {
+    Capability {
+        major: d.version.0,
+        minor: d.version.1,
+        max_threads: from(GUIDE, d.max_threads),
+        max_blocks: from(GUIDE, d.max_blocks),
+        max_block_threads: from(GUIDE, 1024),
+        registers: from(GUIDE, 64 * KB),
+        block_registers: from(GUIDE, 64 * KB),
+        thread_registers: from(GUIDE, 255),
+        register_granularity: from(CALCULATOR, 256),
+        partitions: from(CALCULATOR, 4),
+        shared: from(GUIDE, d.shared_kb * KB),
+        block_shared: from(GUIDE, 48 * KB),
+        block_shared_opt_in: from(GUIDE, d.opt_in_kb * KB),
+        reserved_shared: from(TUNING, d.reserved),
+        shared_granularity: from(CALCULATOR, d.shared_granularity),
+        barriers: from(CALCULATOR, d.barriers),
+    }
+}
+
+const TURING: Capability = capability(&Differs {
+    version: (7, 5),
+    max_threads: 1024,
+    max_blocks: 16,
+    shared_kb: 64,
+    opt_in_kb: 64,
+    reserved: 0,
+    shared_granularity: 256,
+    barriers: None,
+});
+
+const fn since_ampere(
+    version: (u32, u32),
+    max_threads: u32,
+    max_blocks: u32,
+    shared_kb: u32,
+    barriers: Option<u32>,
+) -> Capability {
+    capability(&Differs {
+        version,
+        max_threads,
+        max_blocks,
+        shared_kb,
+        opt_in_kb: shared_kb - 1,
+        reserved: KB,
+        shared_granularity: 128,
+        barriers,
+    })
+}
+
+/// Every capability that is known, ascending.
+pub static CAPABILITIES: [Capability; 9] = [
+    TURING,
+    since_ampere((8, 0), 2048, 32, 164, None),
+    since_ampere((8, 6), 1536, 16, 100, None),
+    since_ampere((8, 7), 1536, 16, 164, None),
+    since_ampere((8, 9), 1536, 24, 100, None),
+    since_ampere((9, 0), 2048, 32, 228, Some(64)),
+    since_ampere((10, 0), 2048, 32, 228, Some(64)),
+    since_ampere((10, 3), 2048, 32, 228, Some(64)),
+    since_ampere((12, 0), 1536, 24, 100, Some(24)),
+];
+
+/// Every device that is known. The first of an architecture stands for it.
+pub static DEVICES: [Device; 8] = [
+    {
+        const SOURCE: &str = "NVIDIA Turing GPU Architecture whitepaper, Tesla T4 appendix";
+        Device {
+            name: "NVIDIA T4",
+            id: "t4",
+            capability: &CAPABILITIES[0],
+            multiprocessors: from(SOURCE, 40),
+            boost_mhz: from(SOURCE, 1590),
+            bandwidth_gb_s: from(SOURCE, 320),
+            memory_gb: from(SOURCE, 16),
+            l2_kb: from(SOURCE, 4 * KB),
+        }
+    },
+    {
+        const SOURCE: &str =
+            "NVIDIA A100 Tensor Core GPU Architecture whitepaper, table of the A100 SXM4 40 GB";
+        Device {
+            name: "NVIDIA A100 40GB",
+            id: "a100",
+            capability: &CAPABILITIES[1],
+            multiprocessors: from(SOURCE, 108),
+            boost_mhz: from(SOURCE, 1410),
+            bandwidth_gb_s: from(SOURCE, 1555),
+            memory_gb: from(SOURCE, 40),
+            l2_kb: from(SOURCE, 40 * KB),
+        }
+    },
+    {
+        const SOURCE: &str = "NVIDIA Ampere GA102 GPU Architecture whitepaper, GeForce RTX 3090 column";
+        Device {
+            name: "NVIDIA GeForce RTX 3090",
+            id: "rtx3090",
+            capability: &CAPABILITIES[2],
+            multiprocessors: from(SOURCE, 82),
+            boost_mhz: from(SOURCE, 1695),
+            bandwidth_gb_s: from(SOURCE, 936),
+            memory_gb: from(SOURCE, 24),
+            l2_kb: from(SOURCE, 6 * KB),
+        }
+    },
+    {
+        const SOURCE: &str =
+            "NVIDIA L4 Tensor Core GPU product brief and NVIDIA Ada GPU Architecture whitepaper";
+        Device {
+            name: "NVIDIA L4",
+            id: "l4",
+            capability: &CAPABILITIES[4],
+            multiprocessors: from(SOURCE, 58),
+            boost_mhz: from(SOURCE, 2040),
+            bandwidth_gb_s: from(SOURCE, 300),
+            memory_gb: from(SOURCE, 24),
+            l2_kb: from(SOURCE, 48 * KB),
+        }
+    },
+    {
+        const SOURCE: &str = "NVIDIA Ada GPU Architecture whitepaper, GeForce RTX 4090 column";
+        Device {
+            name: "NVIDIA GeForce RTX 4090",
+            id: "rtx4090",
+            capability: &CAPABILITIES[4],
+            multiprocessors: from(SOURCE, 128),
+            boost_mhz: from(SOURCE, 2520),
+            bandwidth_gb_s: from(SOURCE, 1008),
+            memory_gb: from(SOURCE, 24),
+            l2_kb: from(SOURCE, 72 * KB),
+        }
+    },
+    {
+        const SOURCE: &str = "NVIDIA L40S product brief and datasheet";
+        Device {
+            name: "NVIDIA L40S",
+            id: "l40s",
+            capability: &CAPABILITIES[4],
+            multiprocessors: from(SOURCE, 142),
+            boost_mhz: from(SOURCE, 2520),
+            bandwidth_gb_s: from(SOURCE, 864),
+            memory_gb: from(SOURCE, 48),
+            l2_kb: from(SOURCE, 96 * KB),
+        }
+    },
+    {
+        const SOURCE: &str = "NVIDIA H100 Tensor Core GPU Architecture whitepaper, H100 SXM5 column";
+        Device {
+            name: "NVIDIA H100 SXM",
+            id: "h100",
+            capability: &CAPABILITIES[5],
+            multiprocessors: from(SOURCE, 132),
+            boost_mhz: from(
+                "derived: the clock at which 132 multiprocessors reach the whitepaper's 989.4 TFLOPS of dense FP16",
+                1830,
+            ),
+            bandwidth_gb_s: from("NVIDIA H100 datasheet: 3.35 TB/s", 3350),
+            memory_gb: from(SOURCE, 80),
+            l2_kb: from(SOURCE, 50 * KB),
+        }
+    },
+    {
+        const SOURCE: &str = "NVIDIA RTX Blackwell GPU Architecture whitepaper, GeForce RTX 5090 column";
+        Device {
+            name: "NVIDIA GeForce RTX 5090",
+            id: "rtx5090",
+            capability: &CAPABILITIES[8],
+            multiprocessors: from(SOURCE, 170),
+            boost_mhz: from(SOURCE, 2407),
+            bandwidth_gb_s: from(SOURCE, 1792),
+            memory_gb: from(SOURCE, 32),
+            l2_kb: from(SOURCE, 96 * KB),
+        }
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_found_by_any_spelling() {
+        for (text, id) in [
+            ("L4", "l4"),
+            ("rtx-4090", "rtx4090"),
+            ("NVIDIA L40S", "l40s"),
+            ("RTX 3090", "rtx3090"),
+            ("H100", "h100"),
+        ] {
+            assert_eq!(Device::named(text).map(|d| d.id), Some(id), "{text}");
+        }
+        assert_eq!(Device::named("voodoo2"), None);
+        assert_eq!(Device::of_arch("sm_89").map(|d| d.id), Some("l4"));
+        assert_eq!(Device::of_arch("sm_90a").map(|d| d.id), Some("h100"));
+        assert_eq!(Device::of_arch("sm_100"), None);
+        assert_eq!(Capability::of_arch("sm_100").map(Capability::max_warps), Some(64));
+        assert_eq!(Capability::of_arch("sm_1"), None);
+    }
+
+    #[test]
+    fn the_tables_agree_with_themselves() {
+        for pair in CAPABILITIES.windows(2) {
+            assert!((pair[0].major, pair[0].minor) < (pair[1].major, pair[1].minor));
+        }
+        for c in &CAPABILITIES {
+            assert_eq!(c.block_shared_opt_in.value + c.reserved_shared.value, c.shared.value, "{}", c.arch());
+        }
+        for (i, a) in DEVICES.iter().enumerate() {
+            assert!(DEVICES[..i].iter().all(|b| b.id != a.id));
+        }
+    }
+
+    #[test]
+    fn machine_code_runs_on_later_minors_only() {
+        let ada = Device::named("l4").unwrap().capability;
+        assert!(ada.runs("sm_89") && ada.runs("sm_80") && ada.runs("sm_86"));
+        assert!(!ada.runs("sm_90") && !ada.runs("sm_75") && !ada.runs("sm_90a") && !ada.runs("x"));
+    }
+}

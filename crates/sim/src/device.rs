@@ -1,0 +1,471 @@
+//! The library's face: open a device, load a module, allocate, launch, read back.
+
+use crate::machine::{self, Grid, Limits, Outcome};
+use crate::memory::{Heap, HeapError, MAX_SHARED};
+use crate::observe::Observer;
+use crate::program::{self, Linked, Program};
+use crate::schedule::Schedule;
+use crate::simd::Level;
+use crate::stop::{Blame, Stop, StopKind};
+use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex};
+
+/// A software GPU.
+#[derive(Debug)]
+pub struct Device {
+    heap: Heap,
+    level: Level,
+    threads: usize,
+    /// How warps take turns.
+    pub schedule: Schedule,
+    /// What a launch may use.
+    pub limits: Limits,
+}
+
+/// A module whose variables live on a device.
+#[derive(Debug)]
+pub struct Module {
+    linked: Arc<Linked>,
+    level: Level,
+    programs: Mutex<HashMap<String, Arc<Program>>>,
+}
+
+/// A kernel ready to be launched.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    program: Arc<Program>,
+    linked: Arc<Linked>,
+}
+
+/// Device memory that holds values of one type.
+#[derive(Debug)]
+pub struct Buffer<T> {
+    address: u64,
+    length: usize,
+    element: PhantomData<T>,
+}
+
+impl<T> Clone for Buffer<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Buffer<T> {}
+
+impl<T> Buffer<T> {
+    /// The device address.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Values it holds.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+}
+
+/// A type that can be copied to and from device memory.
+pub trait Element: Copy + Default + Send + Sync + 'static {
+    /// Bytes of one value.
+    const BYTES: usize;
+    /// Appends the little-endian bytes.
+    fn store(self, out: &mut Vec<u8>);
+    /// From little-endian bytes, of which there are [`BYTES`](Self::BYTES).
+    fn load(bytes: &[u8]) -> Self;
+}
+
+macro_rules! element {
+    ($($type:ty),*) => {$(
+        impl Element for $type {
+            const BYTES: usize = size_of::<$type>();
+            fn store(self, out: &mut Vec<u8>) {
+                out.extend_from_slice(&self.to_le_bytes());
+            }
+            fn load(bytes: &[u8]) -> Self {
+                bytes.try_into().map_or_else(|_| Self::default(), <$type>::from_le_bytes)
+            }
+        }
+        impl Argument for $type {
+            fn bytes(&self) -> Vec<u8> {
+                self.to_le_bytes().to_vec()
+            }
+        }
+    )*};
+}
+
+/// A value that can be passed to a kernel.
+pub trait Argument {
+    /// Its bytes as they lie in parameter memory.
+    fn bytes(&self) -> Vec<u8>;
+}
+
+element!(u8, i8, u16, i16, u32, i32, u64, i64, f32, f64);
+
+impl<T> Argument for Buffer<T> {
+    fn bytes(&self) -> Vec<u8> {
+        self.address.to_le_bytes().to_vec()
+    }
+}
+
+impl Argument for Vec<u8> {
+    fn bytes(&self) -> Vec<u8> {
+        self.clone()
+    }
+}
+
+impl<A: Argument + ?Sized> Argument for &A {
+    fn bytes(&self) -> Vec<u8> {
+        (**self).bytes()
+    }
+}
+
+impl Default for Device {
+    fn default() -> Self {
+        Device::new()
+    }
+}
+
+/// Device memory a device has unless told otherwise.
+const DEFAULT_MEMORY: u64 = 8 << 30;
+
+impl Device {
+    /// A device that uses all cores and the fastest vector instructions of this machine.
+    pub fn new() -> Device {
+        Device {
+            heap: Heap::new(DEFAULT_MEMORY),
+            level: Level::detect(),
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            schedule: Schedule::default(),
+            limits: Limits::default(),
+        }
+    }
+
+    /// With so many threads of the host.
+    #[must_use]
+    pub fn with_threads(mut self, threads: usize) -> Device {
+        self.threads = threads.clamp(1, 1024);
+        self
+    }
+
+    /// At a level of vector instructions, or the fastest below it that this machine has. Modules loaded before keep
+    /// theirs.
+    #[must_use]
+    pub fn with_level(mut self, level: Level) -> Device {
+        self.level = level.or_below();
+        self
+    }
+
+    /// With so many bytes of device memory. Allocations made before are lost.
+    #[must_use]
+    pub fn with_memory(mut self, bytes: u64) -> Device {
+        self.heap = Heap::new(bytes);
+        self
+    }
+
+    /// Loads a module from PTX text: gives its variables their places and values.
+    pub fn load(&mut self, ptx: &str) -> Result<Module, Box<Stop>> {
+        let linked = Arc::new(program::link(ptx, &mut self.heap)?);
+        Ok(Module { linked, level: self.level, programs: Mutex::new(HashMap::new()) })
+    }
+
+    /// Allocates `length` values, all zero.
+    pub fn alloc<T: Element>(&mut self, length: usize) -> Result<Buffer<T>, HeapError> {
+        self.alloc_named("buffer", length)
+    }
+
+    /// As [`alloc`](Self::alloc), with a name for reports.
+    pub fn alloc_named<T: Element>(&mut self, name: &str, length: usize) -> Result<Buffer<T>, HeapError> {
+        let bytes = length.checked_mul(T::BYTES).and_then(|n| u64::try_from(n).ok()).unwrap_or(u64::MAX);
+        let address = self.heap.allocate(name, bytes)?;
+        Ok(Buffer { address, length, element: PhantomData })
+    }
+
+    /// Allocates and fills.
+    pub fn upload<T: Element>(&mut self, values: &[T]) -> Result<Buffer<T>, HeapError> {
+        let buffer = self.alloc(values.len())?;
+        self.write(&buffer, values);
+        Ok(buffer)
+    }
+
+    /// Writes values from the start of a buffer; what does not fit is dropped.
+    pub fn write<T: Element>(&mut self, buffer: &Buffer<T>, values: &[T]) {
+        let mut bytes = Vec::with_capacity(values.len() * T::BYTES);
+        values.iter().take(buffer.length).for_each(|value| value.store(&mut bytes));
+        // A buffer is only made by this device's allocator; a freed one is left alone.
+        let _freed = self.heap.write(buffer.address, &bytes);
+    }
+
+    /// Reads a buffer back; a freed one is empty.
+    pub fn read<T: Element>(&self, buffer: &Buffer<T>) -> Vec<T> {
+        let bytes = self.heap.read(buffer.address, buffer.length * T::BYTES).unwrap_or(&[]);
+        bytes.chunks_exact(T::BYTES).map(T::load).collect()
+    }
+
+    /// Frees a buffer.
+    pub fn free<T>(&mut self, buffer: Buffer<T>) -> Result<(), HeapError> {
+        self.heap.free(buffer.address)
+    }
+
+    /// Device memory itself, for those who keep addresses rather than buffers.
+    pub fn memory(&mut self) -> &mut Heap {
+        &mut self.heap
+    }
+
+    /// Runs a launch to its end or to a stop.
+    pub fn run(&mut self, launch: &Launch) -> Outcome {
+        self.run_observed(launch, &|_| None, &mut |_| {})
+    }
+
+    /// As [`run`](Self::run), with a listener for each block; listeners come back in block order.
+    pub fn run_observed(
+        &mut self,
+        launch: &Launch,
+        listen: &(dyn Fn(u32) -> Option<Box<dyn Observer>> + Sync),
+        collect: &mut dyn FnMut(Box<dyn Observer>),
+    ) -> Outcome {
+        let (params, shared) = match launch.check(self.limits) {
+            Ok(parts) => parts,
+            Err(stop) => return Outcome { stop: Some(stop), ..Outcome::default() },
+        };
+        let grid = Grid {
+            program: &launch.kernel.program,
+            blocks: launch.grid,
+            threads: launch.block,
+            params: &params,
+            constants: &launch.kernel.linked.constants,
+            shared,
+            dynamic_shared: launch.shared,
+            sm: launch.kernel.linked.sm,
+            schedule: self.schedule,
+            limits: self.limits,
+        };
+        machine::run(&grid, &mut self.heap, self.threads, listen, collect)
+    }
+}
+
+impl Module {
+    /// The kernels, in source order.
+    pub fn kernels(&self) -> &[String] {
+        &self.linked.kernels
+    }
+
+    /// The module after linking.
+    pub fn linked(&self) -> &Linked {
+        &self.linked
+    }
+
+    /// Makes a kernel ready; done once per kernel.
+    pub fn kernel(&self, name: &str) -> Result<Kernel, Box<Stop>> {
+        let known = self.programs.lock().ok().and_then(|programs| programs.get(name).cloned());
+        let program = if let Some(program) = known {
+            program
+        } else {
+            let program = Arc::new(program::decode(&self.linked, name, self.level)?);
+            if let Ok(mut programs) = self.programs.lock() {
+                programs.insert(name.to_owned(), program.clone());
+            }
+            program
+        };
+        Ok(Kernel { program, linked: self.linked.clone() })
+    }
+
+    /// The address and size of a module variable in device memory.
+    pub fn global(&self, name: &str) -> Option<(u64, u64)> {
+        match self.linked.symbols.get(name)? {
+            program::Symbol::Global { address, size } => Some((*address, *size)),
+            _ => None,
+        }
+    }
+}
+
+impl Kernel {
+    /// The program.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// A launch of this kernel: one block of one thread until told otherwise.
+    pub fn launch(&self) -> Launch {
+        Launch { kernel: self.clone(), grid: [1; 3], block: [1; 3], shared: 0, arguments: Vec::new() }
+    }
+}
+
+/// A kernel with its grid, block and arguments.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    kernel: Kernel,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+    arguments: Vec<Vec<u8>>,
+}
+
+/// One, two or three extents.
+pub trait Extent {
+    /// All three.
+    fn dims(self) -> [u32; 3];
+}
+impl Extent for u32 {
+    fn dims(self) -> [u32; 3] {
+        [self, 1, 1]
+    }
+}
+impl Extent for (u32, u32) {
+    fn dims(self) -> [u32; 3] {
+        [self.0, self.1, 1]
+    }
+}
+impl Extent for (u32, u32, u32) {
+    fn dims(self) -> [u32; 3] {
+        [self.0, self.1, self.2]
+    }
+}
+impl Extent for [u32; 3] {
+    fn dims(self) -> [u32; 3] {
+        self
+    }
+}
+
+impl Launch {
+    /// Blocks in the grid.
+    #[must_use]
+    pub fn grid(mut self, extent: impl Extent) -> Self {
+        self.grid = extent.dims();
+        self
+    }
+
+    /// Threads in a block.
+    #[must_use]
+    pub fn block(mut self, extent: impl Extent) -> Self {
+        self.block = extent.dims();
+        self
+    }
+
+    /// Bytes of dynamic shared memory.
+    #[must_use]
+    pub fn shared(mut self, bytes: u32) -> Self {
+        self.shared = bytes;
+        self
+    }
+
+    /// The next argument.
+    #[must_use]
+    pub fn arg(mut self, argument: impl Argument) -> Self {
+        self.arguments.push(argument.bytes());
+        self
+    }
+
+    /// Runs to the end; a stop is an error.
+    pub fn run(&self, device: &mut Device) -> Result<Outcome, Box<Stop>> {
+        let mut outcome = device.run(self);
+        match outcome.stop.take() {
+            Some(stop) => Err(stop),
+            None => Ok(outcome),
+        }
+    }
+
+    /// Lays out the parameters and checks the launch against the kernel and the architecture.
+    fn check(&self, limits: Limits) -> Result<(Vec<u8>, u32), Box<Stop>> {
+        let refuse =
+            |sentence: String| Err(Box::new(Stop::general(Blame::Input, StopKind::Launch, sentence)));
+        let program = &self.kernel.program;
+        let threads = self.block.iter().try_fold(1u32, |n, t| n.checked_mul(*t)).unwrap_or(u32::MAX);
+        if threads == 0 || self.grid.contains(&0) {
+            return refuse("a grid or block extent is zero".into());
+        }
+        if threads > 1024 || self.block[2] > 64 {
+            return refuse(format!(
+                "a block of {threads} threads; at most 1024 are possible, and at most 64 in z"
+            ));
+        }
+        if self.grid[1] > 65_535 || self.grid[2] > 65_535 {
+            return refuse("a grid of more than 65535 blocks in y or z".into());
+        }
+        if let Some(max) = program.bounds.max_threads.filter(|max| threads > *max) {
+            return refuse(format!(
+                "a block of {threads} threads, but the kernel was compiled for at most {max}"
+            ));
+        }
+        if let Some(required) = program.bounds.required.filter(|required| *required != self.block) {
+            return refuse(format!("a block of {:?}, but the kernel requires {required:?}", self.block));
+        }
+        if let Some(cluster) = program.bounds.cluster.filter(|cluster| *cluster != [1; 3]) {
+            let sentence =
+                format!("clusters of more than one block are not supported; the kernel asks for {cluster:?}");
+            return Err(Box::new(Stop::general(Blame::Gap, StopKind::Unsupported, sentence)));
+        }
+        if program.static_shared > STATIC_SHARED {
+            let bytes = program.static_shared;
+            return refuse(format!(
+                "{bytes} bytes of static shared memory; a kernel has at most {STATIC_SHARED}"
+            ));
+        }
+        let largest = shared_limit(self.kernel.linked.sm);
+        let dynamic_start = program.dynamic_shared.unwrap_or(program.static_shared);
+        let shared = u64::from(dynamic_start) + u64::from(self.shared);
+        let shared = u32::try_from(shared).ok().filter(|bytes| *bytes <= largest);
+        let Some(shared) = shared else {
+            return refuse(format!(
+                "{} bytes of static and {} of dynamic shared memory; a block has at most {largest}",
+                program.static_shared, self.shared
+            ));
+        };
+        if u64::from(program.frame) > limits.stack {
+            let sentence = format!(
+                "the kernel's frame of {} bytes passes the stack limit of {}",
+                program.frame, limits.stack
+            );
+            return Err(Box::new(Stop::general(Blame::Limit, StopKind::Limit, sentence)));
+        }
+        if self.arguments.len() != program.params.len() {
+            let (given, wanted) = (self.arguments.len(), program.params.len());
+            return refuse(format!("{given} arguments where kernel `{}` takes {wanted}", program.name));
+        }
+        let mut params = Vec::new();
+        for (i, (argument, parameter)) in self.arguments.iter().zip(&program.params).enumerate() {
+            if argument.len() != machine::at(parameter.size) {
+                return refuse(format!(
+                    "argument {i} has {} bytes where `{}` (.{}) takes {}",
+                    argument.len(),
+                    parameter.name,
+                    parameter.ty,
+                    parameter.size
+                ));
+            }
+            params.resize(machine::at(parameter.offset), 0);
+            params.extend_from_slice(argument);
+        }
+        Ok((params, shared))
+    }
+}
+
+/// Static shared memory a kernel can have, on every architecture; more must be asked for at launch.
+const STATIC_SHARED: u32 = 48 * 1024;
+
+/// Shared memory a block can have, by architecture (CUDA programming guide, technical specifications table).
+fn shared_limit(sm: u32) -> u32 {
+    let kilobytes = match sm {
+        70 | 72 => 96,
+        75 => 64,
+        80 | 87 => 163,
+        86 | 89 | 120 | 121 => 99,
+        _ if sm >= 90 => 227,
+        _ => 48,
+    };
+    (kilobytes * 1024).min(u32::try_from(MAX_SHARED).unwrap_or(u32::MAX))
+}
+
+impl std::fmt::Debug for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Program")
+            .field("name", &self.name)
+            .field("instructions", &self.code.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,379 @@
+//! Atomic operations: `atom` gives back what was there, `red` does not.
+//!
+//! Lanes that name the same address are served from the lowest to the highest. Scopes and memory orders change nothing
+//! here: the accesses of a block happen in one order, and blocks that can observe each other do not run in parallel.
+
+#![expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    reason = "a memory cell travels as 128 bits and is cut to the width of its type"
+)]
+
+use super::memory::space_of;
+use super::{Args, Bound, Op, Refusal, Slot, Spec, Unit};
+use crate::bind_plain;
+use crate::machine::{Flow, Row, Type, Warp, lanes_of};
+use crate::memory::Space;
+use crate::num::{Rounding, float, half};
+use crate::stop::{Blame, StopKind};
+
+pub(super) const OPS: &[Op] = &[
+    Op {
+        form: concat!(
+            "atom{.sem}{.scope}{.space}.op{.L2::cache_hint}.type d, [a], b{, cache-policy}; .sem = .relaxed .acquire .release .acq_rel",
+            "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster; .op = .and .or .xor .exch; .type = .b32 .b64"
+        ),
+        manual: "parallel-synchronization-and-communication-instructions-atom",
+        unit: Unit::Lsu,
+        since: (1, 1, 11),
+        bind: bind_plain!(atom),
+    },
+    Op {
+        form: concat!(
+            "atom{.sem}{.scope}{.space}.cas.type d, [a], b, c; .sem = .relaxed .acquire .release .acq_rel",
+            "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster; .type = .b32 .b64"
+        ),
+        manual: "parallel-synchronization-and-communication-instructions-atom",
+        unit: Unit::Lsu,
+        since: (1, 1, 11),
+        bind: bind_plain!(atom),
+    },
+    Op {
+        form: concat!(
+            "atom{.sem}{.scope}{.space}.cas.b16 d, [a], b, c; .sem = .relaxed .acquire .release .acq_rel",
+            "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster"
+        ),
+        manual: "parallel-synchronization-and-communication-instructions-atom",
+        unit: Unit::Lsu,
+        since: (6, 3, 70),
+        bind: bind_plain!(atom),
+    },
+    Op {
+        form: concat!(
+            "atom{.sem}{.scope}{.space}.cas.b128 d, [a], b, c; .sem = .relaxed .acquire .release .acq_rel",
+            "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster"
+        ),
+        manual: "parallel-synchronization-and-communication-instructions-atom",
+        unit: Unit::Lsu,
+        since: (8, 3, 90),
+        bind: bind_plain!(atom),
+    },
+    Op {
+        form: concat!(
+            "atom{.sem}{.scope}{.space}.exch{.L2::cache_hint}.b128 d, [a], b{, cache-policy}; .sem = .relaxed .acquire .release .acq_rel",
+            "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster"
+        ),
+        manual: "parallel-synchronization-and-communication-instructions-atom",
+        unit: Unit::Lsu,
+        since: (8, 3, 90),
+        bind: bind_plain!(atom),
+    },
+    Op {
+        form: concat!(
+            "atom{.sem}{.scope}{.space}.add{.L2::cache_hint}.type d, [a], b{, cache-policy}; .sem = .relaxed .acquire .release .acq_rel",
+            "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster; .type = .u32 .s32 .u64 .s64"
+        ),
+        manual: "parallel-synchronization-and-communication-instructions-atom",
+        unit: Unit::Lsu,
+        since: (1, 1, 11),
+        bind: bind_plain!(atom),
+    },
+    Op {
+        form: concat!(
+            "atom{.sem}{.scope}{.space}.op{.L2::cache_hint}.u32 d, [a], b{, cache-policy}; .sem = .relaxed .acquire .release .acq_rel",
+            "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster; .op = .inc .dec"
+        ),
+        manual: "parallel-synchronization-and-communication-instructions-atom",
+        unit: Unit::Lsu,
+        since: (1, 1, 11),
+        bind: bind_plain!(atom),
+    },
+    Op {
+        form: concat!(
+            "atom{.sem}{.scope}{.space}.op{.L2::cache_hint}.type d, [a], b{, cache-policy}; .sem = .relaxed .acquire .release .acq_rel",
+            "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster; .op = .min .max; .type = .u32 .s32 .u64 .s64"
+        ),
+        manual: "parallel-synchronization-and-communication-instructions-atom",
+        unit: Unit::Lsu,
+        since: (1, 1, 11),
+        bind: bind_plain!(atom),
+    },
+    Op {
+        form: concat!(
+            "atom{.sem}{.scope}{.space}.add{.L2::cache_hint}.f32 d, [a], b{, cache-policy}; .sem = .relaxed .acquire .release .acq_rel",
+            "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster"
+        ),
+        manual: "parallel-synchronization-and-communication-instructions-atom",
+        unit: Unit::Lsu,
+        since: (2, 0, 20),
+        bind: bind_plain!(atom),
+    },
+    Op {
+        form: concat!(
+            "atom{.sem}{.scope}{.space}.add{.L2::cache_hint}.f64 d, [a], b{, cache-policy}; .sem = .relaxed .acquire .release .acq_rel",
+            "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster"
+        ),
+        manual: "parallel-synchronization-and-communication-instructions-atom",
+        unit: Unit::Lsu,
+        since: (5, 0, 60),
+        bind: bind_plain!(atom),
+    },
+    Op {
+        form: concat!(
+            "atom{.sem}{.scope}{.space}.add.noftz{.L2::cache_hint}.f16x2 d, [a], b{, cache-policy}; .sem = .relaxed .acquire .release .acq_rel",
+            "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster"
+        ),
+        manual: "parallel-synchronization-and-communication-instructions-atom",
+        unit: Unit::Lsu,
+        since: (6, 2, 60),
+        bind: bind_plain!(atom),
+    },
+    Op {
+        form: concat!(
+            "atom{.sem}{.scope}{.space}.add.noftz{.L2::cache_hint}.f16 d, [a], b{, cache-policy}; .sem = .relaxed .acquire .release .acq_rel",
+            "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster"
+        ),
+        manual: "parallel-synchronization-and-communication-instructions-atom",
+        unit: Unit::Lsu,
+        since: (6, 3, 70),
+        bind: bind_plain!(atom),
+    },
+    Op {
+        form: concat!(
+            "atom{.sem}{.scope}{.space}.add.noftz{.L2::cache_hint}.type d, [a], b{, cache-policy}; .sem = .relaxed .acquire .release .acq_rel",
+            "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster; .type = .bf16 .bf16x2"
+        ),
+        manual: "parallel-synchronization-and-communication-instructions-atom",
+        unit: Unit::Lsu,
+        since: (7, 8, 90),
+        bind: bind_plain!(atom),
+    },
+    Op {
+        form: concat!(
+            "red{.sem}{.scope}{.space}.op{.L2::cache_hint}.type [a], b{, cache-policy}; .sem = .relaxed .release",
+            "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster; .op = .and .or .xor; .type = .b32 .b64"
+        ),
+        manual: "parallel-synchronization-and-communication-instructions-red",
+        unit: Unit::Lsu,
+        since: (1, 2, 11),
+        bind: bind_plain!(red),
+    },
+    Op {
+        form: concat!(
+            "red{.sem}{.scope}{.space}.add{.L2::cache_hint}.type [a], b{, cache-policy}; .sem = .relaxed .release",
+            "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster; .type = .u32 .s32 .u64 .s64"
+        ),
+        manual: "parallel-synchronization-and-communication-instructions-red",
+        unit: Unit::Lsu,
+        since: (1, 2, 11),
+        bind: bind_plain!(red),
+    },
+    Op {
+        form: concat!(
+            "red{.sem}{.scope}{.space}.op{.L2::cache_hint}.u32 [a], b{, cache-policy}; .sem = .relaxed .release",
+            "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster; .op = .inc .dec"
+        ),
+        manual: "parallel-synchronization-and-communication-instructions-red",
+        unit: Unit::Lsu,
+        since: (1, 2, 11),
+        bind: bind_plain!(red),
+    },
+    Op {
+        form: concat!(
+            "red{.sem}{.scope}{.space}.op{.L2::cache_hint}.type [a], b{, cache-policy}; .sem = .relaxed .release",
+            "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster; .op = .min .max; .type = .u32 .s32 .u64 .s64"
+        ),
+        manual: "parallel-synchronization-and-communication-instructions-red",
+        unit: Unit::Lsu,
+        since: (1, 2, 11),
+        bind: bind_plain!(red),
+    },
+    Op {
+        form: concat!(
+            "red{.sem}{.scope}{.space}.add{.L2::cache_hint}.f32 [a], b{, cache-policy}; .sem = .relaxed .release",
+            "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster"
+        ),
+        manual: "parallel-synchronization-and-communication-instructions-red",
+        unit: Unit::Lsu,
+        since: (2, 0, 20),
+        bind: bind_plain!(red),
+    },
+    Op {
+        form: concat!(
+            "red{.sem}{.scope}{.space}.add{.L2::cache_hint}.f64 [a], b{, cache-policy}; .sem = .relaxed .release",
+            "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster"
+        ),
+        manual: "parallel-synchronization-and-communication-instructions-red",
+        unit: Unit::Lsu,
+        since: (5, 0, 60),
+        bind: bind_plain!(red),
+    },
+    Op {
+        form: concat!(
+            "red{.sem}{.scope}{.space}.add.noftz{.L2::cache_hint}.f16x2 [a], b{, cache-policy}; .sem = .relaxed .release",
+            "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster"
+        ),
+        manual: "parallel-synchronization-and-communication-instructions-red",
+        unit: Unit::Lsu,
+        since: (6, 2, 60),
+        bind: bind_plain!(red),
+    },
+    Op {
+        form: concat!(
+            "red{.sem}{.scope}{.space}.add.noftz{.L2::cache_hint}.f16 [a], b{, cache-policy}; .sem = .relaxed .release",
+            "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster"
+        ),
+        manual: "parallel-synchronization-and-communication-instructions-red",
+        unit: Unit::Lsu,
+        since: (6, 3, 70),
+        bind: bind_plain!(red),
+    },
+    Op {
+        form: concat!(
+            "red{.sem}{.scope}{.space}.add.noftz{.L2::cache_hint}.type [a], b{, cache-policy}; .sem = .relaxed .release",
+            "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster; .type = .bf16 .bf16x2"
+        ),
+        manual: "parallel-synchronization-and-communication-instructions-red",
+        unit: Unit::Lsu,
+        since: (7, 8, 90),
+        bind: bind_plain!(red),
+    },
+];
+
+/// What becomes of the cell, from what is there and operand `b`.
+type Update = fn(u128, u128) -> u128;
+
+/// The operators on a cell. Global memory adds f32 with subnormals flushed, shared memory without; so the manual says.
+#[derive(Clone, Copy)]
+struct Operator {
+    global: Update,
+    shared: Update,
+}
+
+fn operator(spec: &Spec<'_>, ty: Type) -> Result<Operator, Refusal> {
+    let name = spec.get("op").or_else(|| spec.get("add")).or_else(|| spec.get("exch"));
+    let update: Update = match (name.unwrap_or(""), ty) {
+        ("and", _) => |old, b| old & b,
+        ("or", _) => |old, b| old | b,
+        ("xor", _) => |old, b| old ^ b,
+        ("exch", _) => |_, b| b,
+        ("inc", _) => |old, b| if old >= b { 0 } else { old + 1 },
+        ("dec", _) => |old, b| if old == 0 || old > b { b } else { old - 1 },
+        ("min", Type::U32 | Type::U64) => u128::min,
+        ("max", Type::U32 | Type::U64) => u128::max,
+        ("min", Type::S32) => {
+            |old, b| if (old as u32).cast_signed() <= (b as u32).cast_signed() { old } else { b }
+        }
+        ("max", Type::S32) => {
+            |old, b| if (old as u32).cast_signed() >= (b as u32).cast_signed() { old } else { b }
+        }
+        ("min", _) => |old, b| if (old as u64).cast_signed() <= (b as u64).cast_signed() { old } else { b },
+        ("max", _) => |old, b| if (old as u64).cast_signed() >= (b as u64).cast_signed() { old } else { b },
+        ("add", Type::U32 | Type::S32) => |old, b| u128::from((old as u32).wrapping_add(b as u32)),
+        ("add", Type::U64 | Type::S64) => |old, b| u128::from((old as u64).wrapping_add(b as u64)),
+        ("add", Type::F32) => {
+            return Ok(Operator {
+                global: |old, b| u128::from(float::add_f32(old as u32, b as u32, Rounding::Rn, true)),
+                shared: |old, b| u128::from(float::add_f32(old as u32, b as u32, Rounding::Rn, false)),
+            });
+        }
+        ("add", Type::F64) => |old, b| u128::from(float::add_f64(old as u64, b as u64, Rounding::Rn)),
+        ("add", Type::F16) => |old, b| u128::from(half::add_f16(old as u16, b as u16, false)),
+        ("add", Type::BF16) => |old, b| u128::from(half::add_bf16(old as u16, b as u16)),
+        ("add", Type::F16x2) => |old, b| {
+            let low = half::add_f16(old as u16, b as u16, false);
+            let high = half::add_f16((old >> 16) as u16, (b >> 16) as u16, false);
+            u128::from(high) << 16 | u128::from(low)
+        },
+        ("add", Type::BF16x2) => |old, b| {
+            let low = half::add_bf16(old as u16, b as u16);
+            let high = half::add_bf16((old >> 16) as u16, (b >> 16) as u16);
+            u128::from(high) << 16 | u128::from(low)
+        },
+        _ => return Err(spec.gap("this operator")),
+    };
+    Ok(Operator { global: update, shared: update })
+}
+
+/// The type, which a form names by a class or outright.
+fn type_of(spec: &Spec<'_>) -> Result<Type, Refusal> {
+    let named = ["b16", "b128", "u32", "f32", "f64", "f16", "f16x2"].into_iter().find(|name| spec.has(name));
+    named.and_then(Type::parse).map_or_else(|| spec.ty("type"), Ok)
+}
+
+fn atom(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    let ty = type_of(spec)?;
+    let mut slots = vec![Slot::Dst(ty.width()), Slot::Address, Slot::Src(ty)];
+    if spec.has("cas") {
+        slots.push(Slot::Src(ty));
+        let space = space_of(spec.get("space"));
+        return Ok(ordered(space, Bound::fallible(slots, move |w, args| cas(w, args, space, ty))));
+    }
+    modify(spec, slots, 1, ty)
+}
+
+fn red(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    let ty = type_of(spec)?;
+    modify(spec, vec![Slot::Address, Slot::Src(ty)], 0, ty)
+}
+
+/// Binds an operator; its operand is at position `b` of the rows, behind the result if there is one.
+fn modify(spec: &Spec<'_>, mut slots: Vec<Slot>, b: usize, ty: Type) -> Result<Bound, Refusal> {
+    let space = space_of(spec.get("space"));
+    let operator = operator(spec, ty)?;
+    // A cache policy changes no value.
+    if spec.operands.len() > slots.len() {
+        slots.push(Slot::Src(Type::B64));
+    }
+    let bound = Bound::fallible(slots, move |w, args| {
+        let addresses = reachable(w, args, space)?;
+        let operand = w.get_row(ty.width(), args.o[b]);
+        let old = w.update(space, &addresses, ty.bytes(), |lane, old| {
+            let shared = match space {
+                Space::Generic => Space::resolve(addresses.0[lane]).0 == Space::Shared,
+                space => space == Space::Shared,
+            };
+            let update = if shared { operator.shared } else { operator.global };
+            update(old, operand.0[lane])
+        })?;
+        if b == 1 {
+            w.put_row(ty.width(), args.o[0], &old);
+        }
+        Ok(Flow::Next)
+    });
+    Ok(ordered(space, bound))
+}
+
+fn cas(w: &mut Warp<'_, '_>, args: &Args, space: Space, ty: Type) -> Result<Flow, Flow> {
+    let addresses = reachable(w, args, space)?;
+    let compare = w.get_row(ty.width(), args.o[1]);
+    let swap = w.get_row(ty.width(), args.o[2]);
+    let old = w.update(space, &addresses, ty.bytes(), |lane, old| {
+        // An immediate fills its whole row, which is wider than a 16-bit cell.
+        let compare = if ty == Type::B16 { compare.0[lane] & 0xffff } else { compare.0[lane] };
+        if old == compare { swap.0[lane] } else { old }
+    })?;
+    w.put_row(ty.width(), args.o[0], &old);
+    Ok(Flow::Next)
+}
+
+/// The addresses of the lanes, none of which may be a generic address of the thread's own memory.
+fn reachable(w: &mut Warp<'_, '_>, args: &Args, space: Space) -> Result<Row<u64>, Flow> {
+    let addresses = w.addresses(args.at[0]);
+    if space == Space::Generic {
+        let local = lanes_of(w.exec).find(|&lane| Space::resolve(addresses.0[lane]).0 == Space::Local);
+        if let Some(lane) = local {
+            let sentence = format!(
+                "atomic access at local address {:#x}: atomics reach only global and shared memory",
+                Space::resolve(addresses.0[lane]).1
+            );
+            return Err(w.halt_lane(Blame::Kernel, StopKind::Bounds, lane as u32, sentence));
+        }
+    }
+    Ok(addresses)
+}
+
+/// Blocks observe each other through global memory, and a generic address may be one of it.
+fn ordered(space: Space, bound: Bound) -> Bound {
+    if matches!(space, Space::Generic | Space::Global) { bound.communicating() } else { bound }
+}

@@ -1,0 +1,400 @@
+//! Arithmetic in f32 and f64.
+//!
+//! Values travel as bits, so that a NaN reaches the arithmetic as it is. What compilers emit all the time (`.rn`, without
+//! `.sat`) has routines of its own, free of branches; the other modes share one each.
+#![expect(clippy::unnecessary_wraps, reason = "all binders have one type, and most can refuse")]
+
+use super::map::{map1, map2, map3, test1};
+use super::{Bound, Op, Refusal, Spec, Unit};
+use crate::bind;
+use crate::machine::Type;
+use crate::num::Rounding;
+use crate::num::approx::{div_approx_f32, div_full_f32};
+use crate::num::compare::{self, Extremum, Property};
+use crate::num::float::{
+    add_f32, add_f64, div_f32, div_f64, fma_f32, fma_f64, mul_f32, mul_f64, rcp_f32, rcp_f64, sat_f32,
+    sqrt_f32, sqrt_f64, sub_f32, sub_f64,
+};
+use crate::simd::{Isa, Portable};
+
+pub(super) const OPS: &[Op] = &[
+    Op {
+        form: "testp.op.type p, a; .op = .finite .infinite .number .notanumber .normal .subnormal; .type = .f32 .f64",
+        manual: "floating-point-instructions-testp",
+        unit: Unit::Alu,
+        since: (2, 0, 20),
+        bind: bind!(testp),
+    },
+    Op {
+        form: "copysign.type d, a, b; .type = .f32 .f64",
+        manual: "floating-point-instructions-copysign",
+        unit: Unit::Alu,
+        since: (2, 0, 20),
+        bind: bind!(copysign),
+    },
+    Op {
+        form: "add{.rnd}{.ftz}{.sat}.f32 d, a, b; .rnd = .rn .rz .rm .rp",
+        manual: "floating-point-instructions-add",
+        unit: Unit::Fma,
+        since: (1, 0, 10),
+        bind: bind!(add_single),
+    },
+    Op {
+        form: "add{.rnd}.f64 d, a, b; .rnd = .rn .rz .rm .rp",
+        manual: "floating-point-instructions-add",
+        unit: Unit::Fp64,
+        since: (1, 0, 13),
+        bind: bind!(add_double),
+    },
+    Op {
+        form: "sub{.rnd}{.ftz}{.sat}.f32 d, a, b; .rnd = .rn .rz .rm .rp",
+        manual: "floating-point-instructions-sub",
+        unit: Unit::Fma,
+        since: (1, 0, 10),
+        bind: bind!(sub_single),
+    },
+    Op {
+        form: "sub{.rnd}.f64 d, a, b; .rnd = .rn .rz .rm .rp",
+        manual: "floating-point-instructions-sub",
+        unit: Unit::Fp64,
+        since: (1, 0, 13),
+        bind: bind!(sub_double),
+    },
+    Op {
+        form: "mul{.rnd}{.ftz}{.sat}.f32 d, a, b; .rnd = .rn .rz .rm .rp",
+        manual: "floating-point-instructions-mul",
+        unit: Unit::Fma,
+        since: (1, 0, 10),
+        bind: bind!(mul_single),
+    },
+    Op {
+        form: "mul{.rnd}.f64 d, a, b; .rnd = .rn .rz .rm .rp",
+        manual: "floating-point-instructions-mul",
+        unit: Unit::Fp64,
+        since: (1, 0, 13),
+        bind: bind!(mul_double),
+    },
+    Op {
+        form: "fma.rnd{.ftz}{.sat}.f32 d, a, b, c; .rnd = .rn .rz .rm .rp",
+        manual: "floating-point-instructions-fma",
+        unit: Unit::Fma,
+        since: (2, 0, 20),
+        bind: bind!(fma_single),
+    },
+    Op {
+        form: "fma.rnd.f64 d, a, b, c; .rnd = .rn .rz .rm .rp",
+        manual: "floating-point-instructions-fma",
+        unit: Unit::Fp64,
+        since: (1, 4, 13),
+        bind: bind!(fma_double),
+    },
+    Op {
+        form: "mad.rnd{.ftz}{.sat}.f32 d, a, b, c; .rnd = .rn .rz .rm .rp",
+        manual: "floating-point-instructions-mad",
+        unit: Unit::Fma,
+        since: (2, 0, 20),
+        bind: bind!(fma_single),
+    },
+    Op {
+        form: "mad.rnd.f64 d, a, b, c; .rnd = .rn .rz .rm .rp",
+        manual: "floating-point-instructions-mad",
+        unit: Unit::Fp64,
+        since: (1, 4, 13),
+        bind: bind!(fma_double),
+    },
+    Op {
+        form: "div.approx{.ftz}.f32 d, a, b",
+        manual: "floating-point-instructions-div",
+        unit: Unit::Xu,
+        since: (1, 4, 10),
+        bind: bind!(div_approx),
+    },
+    Op {
+        form: "div.full{.ftz}.f32 d, a, b",
+        manual: "floating-point-instructions-div",
+        unit: Unit::Xu,
+        since: (1, 4, 10),
+        bind: bind!(div_full),
+    },
+    Op {
+        form: "div.rnd{.ftz}.f32 d, a, b; .rnd = .rn .rz .rm .rp",
+        manual: "floating-point-instructions-div",
+        unit: Unit::Xu,
+        since: (1, 4, 20),
+        bind: bind!(div_single),
+    },
+    Op {
+        form: "div.rnd.f64 d, a, b; .rnd = .rn .rz .rm .rp",
+        manual: "floating-point-instructions-div",
+        unit: Unit::Fp64,
+        since: (1, 4, 20),
+        bind: bind!(div_double),
+    },
+    Op {
+        form: "abs{.ftz}.f32 d, a",
+        manual: "floating-point-instructions-abs",
+        unit: Unit::Alu,
+        since: (1, 0, 10),
+        bind: bind!(abs_single),
+    },
+    Op {
+        form: "abs.f64 d, a",
+        manual: "floating-point-instructions-abs",
+        unit: Unit::Fp64,
+        since: (1, 0, 13),
+        bind: bind!(abs_double),
+    },
+    Op {
+        form: "neg{.ftz}.f32 d, a",
+        manual: "floating-point-instructions-neg",
+        unit: Unit::Alu,
+        since: (1, 0, 10),
+        bind: bind!(neg_single),
+    },
+    Op {
+        form: "neg.f64 d, a",
+        manual: "floating-point-instructions-neg",
+        unit: Unit::Fp64,
+        since: (1, 0, 13),
+        bind: bind!(neg_double),
+    },
+    Op {
+        form: "min{.ftz}.f32 d, a, b",
+        manual: "floating-point-instructions-min",
+        unit: Unit::Alu,
+        since: (1, 0, 10),
+        bind: bind!(extremum_single),
+    },
+    Op {
+        form: "min{.ftz}.NaN.f32 d, a, b",
+        manual: "floating-point-instructions-min",
+        unit: Unit::Alu,
+        since: (7, 0, 80),
+        bind: bind!(extremum_single),
+    },
+    Op {
+        form: "min{.ftz}{.NaN}.xorsign.abs.f32 d, a, b",
+        manual: "floating-point-instructions-min",
+        unit: Unit::Alu,
+        since: (7, 2, 86),
+        bind: bind!(extremum_single),
+    },
+    Op {
+        form: "min.f64 d, a, b",
+        manual: "floating-point-instructions-min",
+        unit: Unit::Fp64,
+        since: (1, 0, 13),
+        bind: bind!(extremum_double),
+    },
+    Op {
+        form: "max{.ftz}.f32 d, a, b",
+        manual: "floating-point-instructions-max",
+        unit: Unit::Alu,
+        since: (1, 0, 10),
+        bind: bind!(extremum_single),
+    },
+    Op {
+        form: "max{.ftz}.NaN.f32 d, a, b",
+        manual: "floating-point-instructions-max",
+        unit: Unit::Alu,
+        since: (7, 0, 80),
+        bind: bind!(extremum_single),
+    },
+    Op {
+        form: "max{.ftz}{.NaN}.xorsign.abs.f32 d, a, b",
+        manual: "floating-point-instructions-max",
+        unit: Unit::Alu,
+        since: (7, 2, 86),
+        bind: bind!(extremum_single),
+    },
+    Op {
+        form: "max.f64 d, a, b",
+        manual: "floating-point-instructions-max",
+        unit: Unit::Fp64,
+        since: (1, 0, 13),
+        bind: bind!(extremum_double),
+    },
+    Op {
+        form: "rcp.rnd{.ftz}.f32 d, a; .rnd = .rn .rz .rm .rp",
+        manual: "floating-point-instructions-rcp",
+        unit: Unit::Xu,
+        since: (2, 0, 20),
+        bind: bind!(rcp_single),
+    },
+    Op {
+        form: "rcp.rnd.f64 d, a; .rnd = .rn .rz .rm .rp",
+        manual: "floating-point-instructions-rcp",
+        unit: Unit::Fp64,
+        since: (1, 4, 20),
+        bind: bind!(rcp_double),
+    },
+    Op {
+        form: "sqrt.rnd{.ftz}.f32 d, a; .rnd = .rn .rz .rm .rp",
+        manual: "floating-point-instructions-sqrt",
+        unit: Unit::Xu,
+        since: (2, 0, 20),
+        bind: bind!(sqrt_single),
+    },
+    Op {
+        form: "sqrt.rnd.f64 d, a; .rnd = .rn .rz .rm .rp",
+        manual: "floating-point-instructions-sqrt",
+        unit: Unit::Fp64,
+        since: (1, 4, 20),
+        bind: bind!(sqrt_double),
+    },
+];
+
+/// The rounding a class of the form chose; `.rn` if none is written.
+pub(super) fn rounding(spec: &Spec<'_>, class: &str) -> Rounding {
+    match spec.get(class) {
+        Some("rz") => Rounding::Rz,
+        Some("rm") => Rounding::Rm,
+        Some("rp") => Rounding::Rp,
+        _ => Rounding::Rn,
+    }
+}
+
+/// Whether the opcode is `min` or `max`.
+pub(super) fn extremum(spec: &Spec<'_>) -> Extremum {
+    if spec.modifiers.form().opcode == "min" { Extremum::Min } else { Extremum::Max }
+}
+
+/// A f32 operation with rounding, `.ftz` and `.sat`.
+macro_rules! single {
+    ($name:ident = $f:ident, $map:ident($($x:ident: $t:ident),+)) => {
+        fn $name<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+            /// Integer arithmetic that no vector unit helps with: one routine for all levels.
+            fn directed(rnd: Rounding, ftz: bool, sat: bool) -> Bound {
+                $map::<Portable, u32, $($t),+>(move |$($x),+| {
+                    let d = $f($($x),+, rnd, ftz);
+                    if sat { sat_f32(d) } else { d }
+                })
+            }
+            let (ftz, sat) = (spec.has("ftz"), spec.has("sat"));
+            Ok(match (rounding(spec, "rnd"), ftz, sat) {
+                (Rounding::Rn, false, false) => {
+                    $map::<I, u32, $($t),+>(|$($x),+| $f($($x),+, Rounding::Rn, false))
+                }
+                (Rounding::Rn, true, false) => {
+                    $map::<I, u32, $($t),+>(|$($x),+| $f($($x),+, Rounding::Rn, true))
+                }
+                (Rounding::Rn, _, true) => {
+                    $map::<I, u32, $($t),+>(move |$($x),+| sat_f32($f($($x),+, Rounding::Rn, ftz)))
+                }
+                (rnd, _, _) => directed(rnd, ftz, sat),
+            })
+        }
+    };
+}
+
+/// A f64 operation with rounding.
+macro_rules! double {
+    ($name:ident = $f:ident, $map:ident($($x:ident: $t:ident),+)) => {
+        fn $name<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+            fn directed(rnd: Rounding) -> Bound {
+                $map::<Portable, u64, $($t),+>(move |$($x),+| $f($($x),+, rnd))
+            }
+            Ok(match rounding(spec, "rnd") {
+                Rounding::Rn => $map::<I, u64, $($t),+>(|$($x),+| $f($($x),+, Rounding::Rn)),
+                rnd => directed(rnd),
+            })
+        }
+    };
+}
+
+single!(add_single = add_f32, map2(a: u32, b: u32));
+single!(sub_single = sub_f32, map2(a: u32, b: u32));
+single!(mul_single = mul_f32, map2(a: u32, b: u32));
+single!(fma_single = fma_f32, map3(a: u32, b: u32, c: u32));
+single!(div_single = div_f32, map2(a: u32, b: u32));
+single!(rcp_single = rcp_f32, map1(a: u32));
+single!(sqrt_single = sqrt_f32, map1(a: u32));
+double!(add_double = add_f64, map2(a: u64, b: u64));
+double!(sub_double = sub_f64, map2(a: u64, b: u64));
+double!(mul_double = mul_f64, map2(a: u64, b: u64));
+double!(fma_double = fma_f64, map3(a: u64, b: u64, c: u64));
+double!(div_double = div_f64, map2(a: u64, b: u64));
+double!(rcp_double = rcp_f64, map1(a: u64));
+double!(sqrt_double = sqrt_f64, map1(a: u64));
+
+fn testp<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    let property = match spec.get("op") {
+        Some("finite") => Property::Finite,
+        Some("infinite") => Property::Infinite,
+        Some("number") => Property::Number,
+        Some("notanumber") => Property::NotANumber,
+        Some("normal") => Property::Normal,
+        _ => Property::Subnormal,
+    };
+    Ok(match spec.ty("type")? {
+        Type::F64 => test1::<I, u64>(move |a| compare::testp_f64(property, a)),
+        _ => test1::<I, u32>(move |a| compare::testp_f32(property, a)),
+    })
+}
+
+fn copysign<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    Ok(match spec.ty("type")? {
+        Type::F64 => map2::<I, u64, u64, u64>(compare::copysign_f64),
+        _ => map2::<I, u32, u32, u32>(compare::copysign_f32),
+    })
+}
+
+fn div_approx<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    Ok(if spec.has("ftz") {
+        map2::<I, u32, u32, u32>(|a, b| div_approx_f32(a, b, true))
+    } else {
+        map2::<I, u32, u32, u32>(|a, b| div_approx_f32(a, b, false))
+    })
+}
+
+fn div_full<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    Ok(if spec.has("ftz") {
+        map2::<I, u32, u32, u32>(|a, b| div_full_f32(a, b, true))
+    } else {
+        map2::<I, u32, u32, u32>(|a, b| div_full_f32(a, b, false))
+    })
+}
+
+fn abs_single<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    let ftz = spec.has("ftz");
+    Ok(map1::<I, u32, u32>(move |a| compare::abs_f32(a, ftz)))
+}
+
+fn abs_double<I: Isa>(_: &Spec<'_>) -> Result<Bound, Refusal> {
+    Ok(map1::<I, u64, u64>(compare::abs_f64))
+}
+
+fn neg_single<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    let ftz = spec.has("ftz");
+    Ok(map1::<I, u32, u32>(move |a| compare::neg_f32(a, ftz)))
+}
+
+fn neg_double<I: Isa>(_: &Spec<'_>) -> Result<Bound, Refusal> {
+    Ok(map1::<I, u64, u64>(compare::neg_f64))
+}
+
+fn extremum_single<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    use compare::minmax_f32;
+    let (ftz, nan, xorsign) = (spec.has("ftz"), spec.has("NaN"), spec.has("xorsign"));
+    Ok(match (extremum(spec), ftz, nan, xorsign) {
+        (Extremum::Min, false, false, false) => {
+            map2::<I, u32, u32, u32>(|a, b| minmax_f32(Extremum::Min, a, b, false, false, false))
+        }
+        (Extremum::Max, false, false, false) => {
+            map2::<I, u32, u32, u32>(|a, b| minmax_f32(Extremum::Max, a, b, false, false, false))
+        }
+        (Extremum::Min, ..) => {
+            map2::<I, u32, u32, u32>(move |a, b| minmax_f32(Extremum::Min, a, b, nan, xorsign, ftz))
+        }
+        (Extremum::Max, ..) => {
+            map2::<I, u32, u32, u32>(move |a, b| minmax_f32(Extremum::Max, a, b, nan, xorsign, ftz))
+        }
+    })
+}
+
+fn extremum_double<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    Ok(match extremum(spec) {
+        Extremum::Min => map2::<I, u64, u64, u64>(|a, b| compare::minmax_f64(Extremum::Min, a, b)),
+        Extremum::Max => map2::<I, u64, u64, u64>(|a, b| compare::minmax_f64(Extremum::Max, a, b)),
+    })
+}

@@ -1,0 +1,172 @@
+//! Approximations: reciprocals, roots, exponentials, logarithms, trigonometry.
+#![expect(clippy::unnecessary_wraps, reason = "all binders have one type, and most can refuse")]
+
+use super::half::{is_packed, lanewise1};
+use super::map::map1;
+use super::{Bound, Op, Refusal, Spec, Unit};
+use crate::bind;
+use crate::num::approx;
+use crate::simd::Isa;
+
+pub(super) const OPS: &[Op] = &[
+    Op {
+        form: "rcp.approx{.ftz}.f32 d, a",
+        manual: "floating-point-instructions-rcp",
+        unit: Unit::Xu,
+        since: (1, 4, 10),
+        bind: bind!(rcp),
+    },
+    Op {
+        form: "rcp.approx.ftz.f64 d, a",
+        manual: "floating-point-instructions-rcp-approx-ftz-f64",
+        unit: Unit::Xu,
+        since: (2, 1, 20),
+        bind: bind!(rcp_double),
+    },
+    Op {
+        form: "sqrt.approx{.ftz}.f32 d, a",
+        manual: "floating-point-instructions-sqrt",
+        unit: Unit::Xu,
+        since: (1, 4, 10),
+        bind: bind!(sqrt),
+    },
+    Op {
+        form: "rsqrt.approx{.ftz}.f32 d, a",
+        manual: "floating-point-instructions-rsqrt",
+        unit: Unit::Xu,
+        since: (1, 4, 10),
+        bind: bind!(rsqrt),
+    },
+    Op {
+        form: "rsqrt.approx.f64 d, a",
+        manual: "floating-point-instructions-rsqrt",
+        unit: Unit::Fp64,
+        since: (1, 4, 13),
+        bind: bind!(rsqrt_double),
+    },
+    Op {
+        form: "rsqrt.approx.ftz.f64 d, a",
+        manual: "floating-point-instructions-rsqrt-approx-ftz-f64",
+        unit: Unit::Xu,
+        since: (4, 0, 20),
+        bind: bind!(rsqrt_ftz_double),
+    },
+    Op {
+        form: "sin.approx{.ftz}.f32 d, a",
+        manual: "floating-point-instructions-sin",
+        unit: Unit::Xu,
+        since: (1, 4, 10),
+        bind: bind!(sin),
+    },
+    Op {
+        form: "cos.approx{.ftz}.f32 d, a",
+        manual: "floating-point-instructions-cos",
+        unit: Unit::Xu,
+        since: (1, 4, 10),
+        bind: bind!(cos),
+    },
+    Op {
+        form: "lg2.approx{.ftz}.f32 d, a",
+        manual: "floating-point-instructions-lg2",
+        unit: Unit::Xu,
+        since: (1, 4, 10),
+        bind: bind!(lg2),
+    },
+    Op {
+        form: "ex2.approx{.ftz}.f32 d, a",
+        manual: "floating-point-instructions-ex2",
+        unit: Unit::Xu,
+        since: (1, 4, 10),
+        bind: bind!(ex2),
+    },
+    Op {
+        form: "tanh.approx.f32 d, a",
+        manual: "floating-point-instructions-tanh",
+        unit: Unit::Xu,
+        since: (7, 0, 75),
+        bind: bind!(tanh),
+    },
+    Op {
+        form: "tanh.approx.type d, a; .type = .f16 .f16x2",
+        manual: "half-precision-floating-point-instructions-tanh",
+        unit: Unit::Xu,
+        since: (7, 0, 75),
+        bind: bind!(tanh_f16),
+    },
+    Op {
+        form: "tanh.approx.type d, a; .type = .bf16 .bf16x2",
+        manual: "half-precision-floating-point-instructions-tanh",
+        unit: Unit::Xu,
+        since: (7, 8, 90),
+        bind: bind!(tanh_bf16),
+    },
+    // The manual's box has no `.ftz` here, but the assembler takes it and kernels write it.
+    Op {
+        form: "ex2.approx{.ftz}.type d, a; .type = .f16 .f16x2",
+        manual: "half-precision-floating-point-instructions-ex2",
+        unit: Unit::Xu,
+        since: (7, 0, 75),
+        bind: bind!(ex2_f16),
+    },
+    Op {
+        form: "ex2.approx.ftz.type d, a; .type = .bf16 .bf16x2",
+        manual: "half-precision-floating-point-instructions-ex2",
+        unit: Unit::Xu,
+        since: (7, 8, 90),
+        bind: bind!(ex2_bf16),
+    },
+];
+
+/// A f32 approximation with `.ftz`.
+macro_rules! single {
+    ($name:ident = $f:ident) => {
+        fn $name<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+            Ok(if spec.has("ftz") {
+                map1::<I, u32, u32>(|a| approx::$f(a, true))
+            } else {
+                map1::<I, u32, u32>(|a| approx::$f(a, false))
+            })
+        }
+    };
+}
+
+single!(rcp = rcp_approx_f32);
+single!(sqrt = sqrt_approx_f32);
+single!(rsqrt = rsqrt_approx_f32);
+single!(sin = sin_approx_f32);
+single!(cos = cos_approx_f32);
+single!(lg2 = lg2_approx_f32);
+single!(ex2 = ex2_approx_f32);
+
+fn tanh<I: Isa>(_: &Spec<'_>) -> Result<Bound, Refusal> {
+    Ok(map1::<I, u32, u32>(approx::tanh_approx_f32))
+}
+
+fn rcp_double<I: Isa>(_: &Spec<'_>) -> Result<Bound, Refusal> {
+    Ok(map1::<I, u64, u64>(approx::rcp_approx_ftz_f64))
+}
+
+fn rsqrt_double<I: Isa>(_: &Spec<'_>) -> Result<Bound, Refusal> {
+    Ok(map1::<I, u64, u64>(approx::rsqrt_approx_f64))
+}
+
+fn rsqrt_ftz_double<I: Isa>(_: &Spec<'_>) -> Result<Bound, Refusal> {
+    Ok(map1::<I, u64, u64>(approx::rsqrt_approx_ftz_f64))
+}
+
+fn ex2_f16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    let ftz = spec.has("ftz");
+    Ok(lanewise1::<I>(is_packed(spec)?, move |a| approx::ex2_approx_f16(a, ftz)))
+}
+
+fn ex2_bf16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    Ok(lanewise1::<I>(is_packed(spec)?, approx::ex2_approx_bf16))
+}
+
+fn tanh_f16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    Ok(lanewise1::<I>(is_packed(spec)?, approx::tanh_approx_f16))
+}
+
+fn tanh_bf16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    Ok(lanewise1::<I>(is_packed(spec)?, approx::tanh_approx_bf16))
+}

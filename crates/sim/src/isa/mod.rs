@@ -1,0 +1,367 @@
+//! The instruction table: one entry per form of the manual, by family.
+//!
+//! An entry is all there is to an instruction. [`decode`](crate::program) finds the entry by opcode and modifiers, its
+//! `bind` picks a routine over a warp and says which operands that routine takes, and everything else (decoding,
+//! counting, cost, the table in the book) follows from the entry.
+
+mod atomic;
+mod bits;
+mod cache;
+mod compare;
+mod control;
+mod convert;
+mod copy;
+mod extended;
+mod float;
+mod form;
+mod half;
+mod int;
+mod lanes;
+pub mod map;
+mod math;
+mod matrix;
+mod memory;
+mod mma;
+mod moves;
+#[cfg(test)]
+mod spelling;
+mod stack;
+mod sync;
+mod tile;
+mod video;
+mod wmma;
+
+pub use form::{Form, Modifiers};
+
+use crate::machine::{Flow, Type, Warp, Width};
+use crate::simd::Level;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// One form of one instruction.
+#[derive(Clone, Copy)]
+pub struct Op {
+    /// The manual's syntax box: opcode, modifiers with `{…}` for optional ones, operands; then `; .class = .a .b` lists.
+    pub form: &'static str,
+    /// The anchor of its section in the PTX manual.
+    pub manual: &'static str,
+    /// The pipe it runs on.
+    pub unit: Unit,
+    /// The first PTX version and architecture that have it.
+    pub since: Since,
+    /// Picks the routine.
+    pub bind: Bind,
+}
+
+/// The first PTX version (major, minor) and `sm_` number that have a form.
+pub type Since = (u8, u8, u32);
+
+/// The pipes of a streaming multiprocessor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Unit {
+    /// Integer arithmetic, logic, compares, min/max, moves between them.
+    Alu,
+    /// Single-precision multiply-add, and integer multiply-add.
+    Fma,
+    /// Half-precision arithmetic.
+    Half,
+    /// Double precision.
+    Fp64,
+    /// Transcendental and conversion unit.
+    Xu,
+    /// Loads, stores, atomics, shuffles, matrix loads.
+    Lsu,
+    /// Matrix multiply.
+    Tensor,
+    /// Branches, barriers, votes, fences.
+    Control,
+    /// Takes no pipe of its own.
+    None,
+}
+
+/// A routine over the warp: reads and writes registers of the lanes in `warp.exec`.
+pub type Run = Box<dyn Fn(&mut Warp<'_, '_>, &Args) -> Flow + Send + Sync>;
+
+/// What an instruction's operands resolved to. Sources are always rows: immediates and symbols have rows of their own.
+#[derive(Clone, Debug, Default)]
+pub struct Args {
+    /// The first eight operand rows, vectors flattened, in the order of the slots; addresses and labels are not counted.
+    pub o: [u32; 8],
+    /// All operand rows.
+    pub all: Box<[u32]>,
+    /// The address operands, in order.
+    pub at: [AddressArg; 2],
+    /// The code index of a label operand.
+    pub target: u32,
+    /// The code indices of a branch table.
+    pub targets: Box<[u32]>,
+    /// Which predicate sources are negated: one bit per position in `all`.
+    pub not: u32,
+}
+
+/// A base row and an offset.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AddressArg {
+    /// The row of the base.
+    pub row: u32,
+    /// Whether the base is a 64-bit row.
+    pub wide: bool,
+    /// Whether the thread's stack pointer is added: a variable of the current function's frame.
+    pub frame: bool,
+    /// Bytes after the base.
+    pub offset: i64,
+}
+
+/// What `bind` gives back: the routine and the operands it takes.
+pub struct Bound {
+    /// The routine.
+    pub run: Run,
+    /// What each operand of the instruction must be.
+    pub slots: Vec<Slot>,
+    /// Whether the instruction lets a block observe or influence another block while both run.
+    pub communicates: bool,
+}
+
+/// What an operand position takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Slot {
+    /// A result register; `_` is a row nobody reads.
+    Dst(Width),
+    /// A register, special register, symbol address, or an immediate read as this type.
+    Src(Type),
+    /// A result of several registers.
+    DstVec(Vec<Width>),
+    /// A source of several registers.
+    SrcVec(Vec<Type>),
+    /// Two results, `a|b`; the second is a predicate. A single operand leaves the second to a row nobody reads.
+    DstPair(Width),
+    /// `[base+offset]`.
+    Address,
+    /// A label of the same function.
+    Label,
+    /// The label of a `.branchtargets` list.
+    Table,
+    /// Nothing at run time: the routine was built from it.
+    Static,
+}
+
+/// Why an instruction cannot be bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The instruction exists, but not here yet: a gap in warpproof.
+    Gap(String),
+    /// The operands or modifiers make no instruction: the module's fault.
+    Malformed(String),
+}
+
+/// The shape of an operand as written, for binders that need it before operands are resolved.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shape {
+    /// A declared register and its size in bits (1 for a predicate).
+    Register(u32),
+    /// An integer immediate.
+    Integer(i64),
+    /// A floating-point immediate.
+    Float(f64),
+    /// A special register, component included.
+    Special(String),
+    /// A variable or function.
+    Symbol(String),
+    /// A variable in the frame of the current function, at this offset.
+    Frame(u32),
+    /// `[…]`.
+    Address,
+    /// `{…}`.
+    Vector(Vec<Shape>),
+    /// `a|b`.
+    Pair(Box<(Shape, Shape)>),
+    /// `_`.
+    Sink,
+    /// Anything else: a label, a call list.
+    Other,
+}
+
+/// An instruction to bind: its modifiers as matched, its operands as written.
+pub struct Spec<'a> {
+    /// The modifiers, by the names of the form.
+    pub modifiers: Modifiers<'a>,
+    /// The shapes of the operands.
+    pub operands: Vec<Shape>,
+    /// The architecture number of the module's target.
+    pub sm: u32,
+}
+
+/// The binders of one entry, one for each [`Level`].
+#[derive(Clone, Copy)]
+pub struct Bind(pub [Binder; 3]);
+
+/// Picks the routine and the operands of an instruction.
+pub type Binder = fn(&Spec<'_>) -> Result<Bound, Refusal>;
+
+/// The binders of a generic function `fn f<I: Isa>(&Spec) -> Result<Bound, Refusal>`.
+#[cfg(not(feature = "simd"))]
+#[macro_export]
+#[doc(hidden)]
+macro_rules! bind {
+    ($f:ident) => {
+        $crate::isa::Bind([$f::<$crate::simd::Portable>; 3])
+    };
+}
+
+/// The binders of a generic function `fn f<I: Isa>(&Spec) -> Result<Bound, Refusal>`.
+#[cfg(feature = "simd")]
+#[macro_export]
+#[doc(hidden)]
+macro_rules! bind {
+    ($f:ident) => {
+        $crate::isa::Bind([$f::<$crate::simd::Portable>, $f::<$crate::simd::V3>, $f::<$crate::simd::V4>])
+    };
+}
+
+/// The binders of a function that is the same at every level, because it does not compute on lanes in bulk.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! bind_plain {
+    ($f:expr) => {
+        $crate::isa::Bind([$f, $f, $f])
+    };
+}
+
+impl Bound {
+    /// A routine and its operands.
+    pub fn new(
+        slots: impl IntoIterator<Item = Slot>,
+        run: impl Fn(&mut Warp<'_, '_>, &Args) -> Flow + Send + Sync + 'static,
+    ) -> Bound {
+        Bound { run: Box::new(run), slots: slots.into_iter().collect(), communicates: false }
+    }
+
+    /// A routine that may stop: an early [`Flow`] is the error.
+    pub fn fallible(
+        slots: impl IntoIterator<Item = Slot>,
+        run: impl Fn(&mut Warp<'_, '_>, &Args) -> Result<Flow, Flow> + Send + Sync + 'static,
+    ) -> Bound {
+        Bound::new(slots, move |w, args| run(w, args).unwrap_or_else(|flow| flow))
+    }
+
+    /// Says that the instruction lets blocks observe each other, so that they must not run in parallel.
+    #[must_use]
+    pub fn communicating(mut self) -> Bound {
+        self.communicates = true;
+        self
+    }
+}
+
+impl Spec<'_> {
+    /// The value chosen for a class or literal of the form.
+    pub fn get(&self, name: &str) -> Option<&'static str> {
+        self.modifiers.get(name)
+    }
+
+    /// Whether an optional part is there.
+    pub fn has(&self, name: &str) -> bool {
+        self.modifiers.has(name)
+    }
+
+    /// The type chosen for a class.
+    pub fn ty(&self, name: &str) -> Result<Type, Refusal> {
+        self.get(name)
+            .and_then(Type::parse)
+            .ok_or_else(|| Refusal::Gap(format!("no type for .{name} in `{}`", self.modifiers.form().text)))
+    }
+
+    /// The integer immediate at an operand position.
+    pub fn integer(&self, operand: usize) -> Option<i64> {
+        match self.operands.get(operand) {
+            Some(Shape::Integer(value)) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// Bits of the register at an operand position.
+    pub fn bits(&self, operand: usize) -> Option<u32> {
+        match self.operands.get(operand) {
+            Some(Shape::Register(bits)) => Some(*bits),
+            _ => None,
+        }
+    }
+
+    /// A refusal that names the modifiers' combination.
+    pub fn gap(&self, what: &str) -> Refusal {
+        Refusal::Gap(format!("{what} is not supported in `{}`", self.modifiers.form().text))
+    }
+}
+
+/// The families, in the order of the manual.
+const FAMILIES: &[(&str, &[Op])] = &[
+    ("int", int::OPS),
+    ("extended", extended::OPS),
+    ("bits", bits::OPS),
+    ("float", float::OPS),
+    ("half", half::OPS),
+    ("math", math::OPS),
+    ("compare", compare::OPS),
+    ("convert", convert::OPS),
+    ("moves", moves::OPS),
+    ("memory", memory::OPS),
+    ("cache", cache::OPS),
+    ("atomic", atomic::OPS),
+    ("copy", copy::OPS),
+    ("matrix", matrix::OPS),
+    ("mma", mma::OPS),
+    ("wmma", wmma::OPS),
+    ("lanes", lanes::OPS),
+    ("sync", sync::OPS),
+    ("control", control::OPS),
+    ("stack", stack::OPS),
+    ("video", video::OPS),
+];
+
+/// Every form, parsed, with its family.
+pub struct Entry {
+    /// The file it stands in.
+    pub family: &'static str,
+    /// The entry as written.
+    pub op: &'static Op,
+    /// Its syntax box, parsed.
+    pub form: Form,
+}
+
+/// The whole table.
+pub fn table() -> &'static [Entry] {
+    &TABLE.0
+}
+
+/// The entries, and which of them an opcode has.
+type Table = (Vec<Entry>, HashMap<&'static str, Vec<usize>>);
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| {
+    let entries: Vec<Entry> = FAMILIES
+        .iter()
+        .flat_map(|(family, ops)| ops.iter().map(|op| Entry { family, op, form: Form::parse(op.form) }))
+        .collect();
+    let mut by_opcode: HashMap<&'static str, Vec<usize>> = HashMap::new();
+    for (i, entry) in entries.iter().enumerate() {
+        by_opcode.entry(entry.form.opcode).or_default().push(i);
+    }
+    (entries, by_opcode)
+});
+
+/// The entry for an opcode and its modifiers, and the matched modifiers. `Err(true)` if the opcode is known with other
+/// modifiers.
+pub fn find(opcode: &str, modifiers: &[&str]) -> Result<(usize, Modifiers<'static>), bool> {
+    let (entries, by_opcode) = &*TABLE;
+    let candidates = by_opcode.get(opcode).ok_or(false)?;
+    candidates.iter().find_map(|&i| entries[i].form.matches(modifiers).map(|m| (i, m))).ok_or(true)
+}
+
+impl Bind {
+    /// The binder for a level.
+    pub fn at(&self, level: Level) -> Binder {
+        match level {
+            Level::Portable => self.0[0],
+            Level::V3 => self.0[1],
+            Level::V4 => self.0[2],
+        }
+    }
+}

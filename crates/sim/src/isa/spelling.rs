@@ -1,0 +1,229 @@
+//! The table against itself: every spelling of every form finds that form and binds.
+
+use super::{Bound, Form, Refusal, Shape, Slot, Spec, find, table};
+use crate::machine::Type;
+use crate::simd::Level;
+use std::collections::BTreeSet;
+
+/// Entries whose routine is not built by `bind`: decoding builds `call`, because it takes names the table does not know.
+const BUILT_BY_DECODING: &[&str] = &["call"];
+
+/// One operand of a form as written in its box.
+#[derive(Clone, Debug, PartialEq)]
+struct Operand {
+    text: &'static str,
+    optional: bool,
+}
+
+/// Splits `d, [a], b{, cache-policy}, {!}c` at its commas; `{, x}` is optional.
+fn operands(form: &Form) -> Vec<Operand> {
+    let mut rest = form.operands;
+    let mut found = Vec::new();
+    while !rest.is_empty() {
+        if let Some(inner) = rest.strip_prefix("{,") {
+            let not = if inner.trim_start().starts_with("{!}") {
+                inner.find('}').map_or(0, |at| at + 1)
+            } else {
+                0
+            };
+            let end = inner[not..].find('}').map_or(inner.len(), |at| at + not);
+            found.push(Operand { text: inner[..end].trim(), optional: true });
+            rest = inner[end..].trim_start_matches(['}', ' ']);
+            continue;
+        }
+        rest = rest.trim_start_matches([',', ' ']);
+        let not = if rest.starts_with("{!}") { 3 } else { 0 };
+        let list = if rest.starts_with('(') { rest.find(')').unwrap_or(0) } else { 0 };
+        let end = rest[not + list..].find([',', '{']).map_or(rest.len(), |at| at + not + list);
+        found.push(Operand { text: rest[..end].trim(), optional: false });
+        rest = rest[end..].trim_start();
+    }
+    found
+}
+
+/// Registers of as many bits as the spelled types say: the first type is that of the result, the last that of the rest.
+fn register(spelling: &[&str], first: bool) -> Shape {
+    let mut types = spelling.iter().filter_map(|modifier| Type::parse(modifier));
+    let ty = if first { types.next() } else { types.next_back() };
+    let bits = ty.map_or(32, |ty| match ty {
+        Type::Pred => 1,
+        ty => ty.bytes().max(2) * 8,
+    });
+    let elements = spelling.iter().find_map(|modifier| match *modifier {
+        "v2" => Some(2),
+        "v4" => Some(4),
+        "v8" => Some(8),
+        _ => None,
+    });
+    match elements {
+        Some(count) => Shape::Vector(vec![Shape::Register(bits); count]),
+        None => Shape::Register(bits),
+    }
+}
+
+/// The shapes an operand can have; most have one.
+fn shapes(text: &str, position: usize, spelling: &[&str]) -> Vec<Shape> {
+    let plain = register(spelling, position == 0);
+    let pair = || Shape::Pair(Box::new((Shape::Register(32), Shape::Register(1))));
+    match text {
+        _ if text.starts_with('[') => vec![Shape::Address],
+        _ if text.contains("[|") => vec![plain, pair()],
+        "src-size | ignore-src" => vec![Shape::Register(32), Shape::Register(1)],
+        _ if text.contains('|') => vec![pair()],
+        "tgt" | "tlist" => vec![Shape::Other],
+        "immLut" | "N" | "imm-reg-count" => vec![Shape::Integer(24)],
+        "immAlign" => vec![Shape::Integer(16)],
+        "cache-policy" => vec![Shape::Register(64)],
+        "cp-size" => [4, 8, 16].map(Shape::Integer).to_vec(),
+        _ if text.parse::<i64>().is_ok() => vec![Shape::Integer(text.parse().unwrap_or(0))],
+        // Anything that is read may be an immediate instead.
+        _ => vec![plain],
+    }
+}
+
+/// Optional operands that are there exactly if one of these modifiers is.
+const TIED: &[(&str, &[&str])] = &[("cache-policy", &["L2::cache_hint"]), ("{!}c", &["and", "or", "xor"])];
+
+/// Every list of operands that a spelling takes: with and without what is optional.
+fn lists(form: &Form, spelling: &[&str]) -> Vec<Vec<Shape>> {
+    let mut lists = vec![Vec::new()];
+    for (position, operand) in operands(form).iter().enumerate() {
+        let tied = TIED.iter().find(|(text, _)| operand.optional && *text == operand.text);
+        let given = tied.map(|(_, modifiers)| modifiers.iter().any(|modifier| spelling.contains(modifier)));
+        let (with, without) = given.map_or((true, operand.optional), |given| (given, !given));
+        let mut longer = if without { lists.clone() } else { Vec::new() };
+        if with {
+            for list in &lists {
+                let shapes = shapes(operand.text, position, spelling);
+                longer.extend(shapes.into_iter().map(|shape| [list.clone(), vec![shape]].concat()));
+            }
+        }
+        lists = longer;
+    }
+    lists
+}
+
+/// Whether the operands as written can stand where the routine wants them.
+fn fits(bound: &Bound, written: &[Shape]) -> bool {
+    bound.slots.len() == written.len()
+        && bound.slots.iter().zip(written).all(|(slot, shape)| match (slot, shape) {
+            (Slot::Static, _) => true,
+            (Slot::Address, shape) | (_, shape @ Shape::Address) => {
+                *slot == Slot::Address && *shape == Shape::Address
+            }
+            (Slot::Label | Slot::Table, shape) | (_, shape @ Shape::Other) => {
+                matches!(slot, Slot::Label | Slot::Table) && *shape == Shape::Other
+            }
+            (slot, Shape::Pair(_)) => matches!(slot, Slot::DstPair(_) | Slot::DstVec(_)),
+            (Slot::DstVec(slots), Shape::Vector(items)) => slots.len() == items.len(),
+            (Slot::SrcVec(slots), Shape::Vector(items)) => slots.len() == items.len(),
+            (_, shape) => !matches!(shape, Shape::Vector(_)),
+        })
+}
+
+fn say(form: &Form, spelling: &[&str]) -> String {
+    std::iter::once(form.opcode).chain(spelling.iter().copied()).collect::<Vec<_>>().join(".")
+}
+
+#[test]
+fn every_spelling_binds() {
+    let mut wrong = BTreeSet::new();
+    let mut count = 0;
+    for entry in table().iter().filter(|entry| !BUILT_BY_DECODING.contains(&entry.form.opcode)) {
+        for spelling in entry.form.spellings() {
+            for written in lists(&entry.form, &spelling) {
+                for level in Level::ALL {
+                    let modifiers = entry.form.matches(&spelling).expect("a form matches its own spelling");
+                    let spec = Spec { modifiers, operands: written.clone(), sm: entry.op.since.2 };
+                    let line = say(&entry.form, &spelling);
+                    match (entry.op.bind.at(level))(&spec) {
+                        Ok(bound) if fits(&bound, &written) => count += 1,
+                        Ok(bound) => {
+                            wrong.insert(format!("{line} {written:?} takes {:?}", bound.slots));
+                        }
+                        Err(Refusal::Gap(why) | Refusal::Malformed(why)) => {
+                            wrong.insert(format!("{line} {written:?}: {why}"));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {count}:\n{wrong:#?}", wrong.len());
+    assert!(count > 5_000, "only {count} spellings");
+}
+
+/// A spelling finds its own form, or one of the same opcode that stands before it and gives it the same section: then the
+/// later box only adds to the earlier one. No form may be hidden as a whole.
+#[test]
+fn every_form_is_found() {
+    let mut wrong = Vec::new();
+    for (index, entry) in table().iter().enumerate() {
+        let mut own = 0;
+        for spelling in entry.form.spellings() {
+            match find(entry.form.opcode, &spelling) {
+                Ok((found, _)) if found == index => own += 1,
+                Ok((found, _)) => {
+                    let other = &table()[found];
+                    if found > index || other.op.manual != entry.op.manual {
+                        wrong.push(format!(
+                            "{} of `{}` finds `{}`",
+                            say(&entry.form, &spelling),
+                            entry.form.text,
+                            other.form.text
+                        ));
+                    }
+                }
+                Err(_) => wrong.push(format!("{} is not found", say(&entry.form, &spelling))),
+            }
+        }
+        if own == 0 {
+            wrong.push(format!("`{}` is hidden by earlier forms", entry.form.text));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn boxes_are_well_formed() {
+    let mut texts: Vec<&str> = table().iter().map(|entry| entry.form.text).collect();
+    for text in &texts {
+        let (mut depth, mut deepest) = (0i32, 0i32);
+        for c in text.chars() {
+            depth += i32::from(c == '{') - i32::from(c == '}');
+            deepest = deepest.max(depth);
+            assert!(depth >= 0, "a brace too many: {text}");
+        }
+        // One level for what is optional, and one more for a negation in it.
+        assert!(depth == 0 && deepest <= 2, "braces: {text}");
+        for class in text.split(';').skip(1) {
+            let (name, values) = class.split_once('=').unwrap_or_default();
+            assert!(
+                name.trim().starts_with('.') && !values.trim().is_empty(),
+                "a class without name or values: {text}"
+            );
+            assert!(
+                values.split_whitespace().all(|value| value.starts_with('.')),
+                "a value without dot: {text}"
+            );
+        }
+    }
+    texts.sort_unstable();
+    let twice: Vec<&&str> = texts.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| &pair[0]).collect();
+    assert!(twice.is_empty(), "listed twice: {twice:#?}");
+    for entry in table() {
+        let (major, minor, sm) = entry.op.since;
+        assert!((1..=9).contains(&major) && minor <= 9 && sm >= 10, "since: {}", entry.form.text);
+    }
+}
+
+#[test]
+fn operand_texts_are_read() {
+    let read =
+        |text| operands(&Form::parse(text)).into_iter().map(|o| (o.text, o.optional)).collect::<Vec<_>>();
+    assert_eq!(read("bar.red d, a{, b}, {!}c"), [("d", false), ("a", false), ("b", true), ("{!}c", false)]);
+    assert_eq!(read("ld.b32 d, [a]{, cache-policy}"), [("d", false), ("[a]", false), ("cache-policy", true)]);
+    assert_eq!(read("setp p[|q], a{, {!}c}"), [("p[|q]", false), ("a", false), ("{!}c", true)]);
+    assert_eq!(read("match d[|p], a"), [("d[|p]", false), ("a", false)]);
+    assert_eq!(read("exit"), []);
+}

@@ -1,0 +1,271 @@
+//! Barriers and fences.
+//!
+//! Fences have nothing to do: memory operations of a block happen in one order that all of its threads see, and blocks
+//! that can observe each other do not run in parallel.
+
+#![expect(
+    clippy::unnecessary_wraps,
+    reason = "binders share one signature, and most forms cannot be refused"
+)]
+
+use super::lanes::{member_masks, together};
+use super::{Bound, Op, Refusal, Slot, Spec, Unit};
+use crate::bind_plain;
+use crate::machine::{Flow, Reduction, Row, Type, Wait, Warp, Width, at, lanes_of};
+
+/// An entry of this family: all run on the control pipe.
+macro_rules! op {
+    ($form:expr, $section:literal, $since:expr, $bind:expr) => {
+        Op { form: $form, manual: $section, unit: Unit::Control, since: $since, bind: bind_plain!($bind) }
+    };
+}
+
+/// The section of `bar` and `barrier`.
+macro_rules! barrier_op {
+    ($form:expr, $since:expr, $bind:expr) => {
+        op!($form, "parallel-synchronization-and-communication-instructions-bar", $since, $bind)
+    };
+}
+
+/// The section of `membar` and `fence`.
+macro_rules! fence_op {
+    ($form:expr, $since:expr) => {
+        op!($form, "parallel-synchronization-and-communication-instructions-membar", $since, fence)
+    };
+}
+
+pub(super) const OPS: &[Op] = &[
+    barrier_op!("bar{.cta}.sync a{, b}", (1, 0, 10), sync),
+    barrier_op!("bar{.cta}.arrive a, b", (2, 0, 20), arrive),
+    barrier_op!("bar{.cta}.red.popc.u32 d, a{, b}, {!}c", (2, 0, 20), count),
+    barrier_op!("bar{.cta}.red.op.pred p, a{, b}, {!}c; .op = .and .or", (2, 0, 20), test),
+    barrier_op!("barrier{.cta}.sync{.aligned} a{, b}", (6, 0, 30), sync),
+    barrier_op!("barrier{.cta}.arrive{.aligned} a, b", (6, 0, 30), arrive),
+    barrier_op!("barrier{.cta}.red.popc{.aligned}.u32 d, a{, b}, {!}c", (6, 0, 30), count),
+    barrier_op!("barrier{.cta}.red.op{.aligned}.pred p, a{, b}, {!}c; .op = .and .or", (6, 0, 30), test),
+    op!(
+        "bar.warp.sync membermask",
+        "parallel-synchronization-and-communication-instructions-bar-warp-sync",
+        (6, 0, 30),
+        warp_sync
+    ),
+    op!(
+        "barrier.cluster.arrive{.sem}{.aligned}; .sem = .release .relaxed",
+        "parallel-synchronization-and-communication-instructions-barrier-cluster",
+        (7, 8, 90),
+        cluster_arrive
+    ),
+    op!(
+        "barrier.cluster.wait{.acquire}{.aligned}",
+        "parallel-synchronization-and-communication-instructions-barrier-cluster",
+        (7, 8, 90),
+        cluster_wait
+    ),
+    fence_op!("membar.level; .level = .cta .gl .sys", (1, 4, 10)),
+    fence_op!("membar.proxy.alias", (7, 5, 60)),
+    fence_op!("fence{.sem}.scope; .sem = .sc .acq_rel; .scope = .cta .gpu .sys", (6, 0, 70)),
+    fence_op!("fence{.sem}.cluster; .sem = .sc .acq_rel .acquire .release", (7, 8, 90)),
+    fence_op!("fence.sem.scope; .sem = .acquire .release; .scope = .cta .gpu .sys", (8, 6, 90)),
+    fence_op!("fence.acquire.sync_restrict::shared::cluster.cluster", (8, 6, 90)),
+    fence_op!("fence.release.sync_restrict::shared::cta.cluster", (8, 6, 90)),
+    fence_op!("fence.mbarrier_init.release.cluster", (8, 0, 90)),
+    fence_op!("fence.proxy.alias", (7, 5, 70)),
+    fence_op!("fence.proxy.async{.space}; .space = .global .shared::cta .shared::cluster", (8, 0, 90)),
+    fence_op!("fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster", (8, 6, 90)),
+    fence_op!("fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster", (8, 6, 90)),
+    op!(
+        "griddepcontrol.action; .action = .launch_dependents .wait",
+        "parallel-synchronization-and-communication-instructions-griddepcontrol",
+        (7, 8, 90),
+        nothing
+    ),
+    op!(
+        "setmaxnreg.action.sync.aligned.u32 imm-reg-count; .action = .inc .dec",
+        "miscellaneous-instructions-setmaxnreg",
+        (8, 0, 90),
+        set_registers
+    ),
+];
+
+/// Memory is always up to date here. A fence beyond the block says that blocks talk to each other.
+fn fence(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    let wide = ["level", "scope"].iter().any(|class| matches!(spec.get(class), Some("gl" | "gpu" | "sys")));
+    let bound = Bound::new([], |_, _| Flow::Next);
+    Ok(if wide { bound.communicating() } else { bound })
+}
+
+fn nothing(_: &Spec<'_>) -> Result<Bound, Refusal> {
+    Ok(Bound::new([], |_, _| Flow::Next))
+}
+
+fn set_registers(_: &Spec<'_>) -> Result<Bound, Refusal> {
+    Ok(Bound::new([Slot::Static], |_, _| Flow::Next))
+}
+
+/// The barrier and thread count of the first lane. Lanes that name others are set apart, to execute the instruction by
+/// themselves.
+struct Named {
+    id: u32,
+    threads: Option<u32>,
+    split: bool,
+}
+
+impl Named {
+    fn of(w: &mut Warp<'_, '_>, id: u32, threads: Option<u32>) -> Named {
+        let ids = w.state.regs.w32[at(id)];
+        let counts = threads.map(|row| w.state.regs.w32[at(row)]);
+        let first = at(w.first_lane());
+        let name = |lane: usize| (ids.0[lane], counts.as_ref().map(|counts| counts.0[lane]));
+        let (id, threads) = name(first);
+        // A constant in nearly every program.
+        if ids.0 == [id; 32]
+            && counts.as_ref().is_none_or(|counts| threads.is_some_and(|n| counts.0 == [n; 32]))
+        {
+            return Named { id, threads, split: false };
+        }
+        let same = lanes_of(w.exec)
+            .filter(|&lane| name(lane) == (id, threads))
+            .fold(0u32, |mask, lane| mask | 1 << lane);
+        let split = same != w.exec;
+        if split {
+            let mut others = w.state.fragment.clone();
+            others.mask = w.exec & !same;
+            others.pc = w.pc;
+            w.state.fragment.mask &= same | !w.exec;
+            w.state.parked.push(others);
+            w.exec = same;
+        }
+        Named { id, threads, split }
+    }
+
+    /// The lanes that are left in the fragment are through.
+    fn done(&self, w: &mut Warp<'_, '_>) -> Flow {
+        if !self.split {
+            return Flow::Next;
+        }
+        w.state.fragment.pc = w.pc + 1;
+        Flow::Split
+    }
+}
+
+/// Arrives and waits; `finish` gets what all threads brought along once they are there.
+fn wait(
+    w: &mut Warp<'_, '_>,
+    id: u32,
+    threads: Option<u32>,
+    values: u32,
+    finish: impl FnOnce(&mut Warp<'_, '_>, Reduction),
+) -> Result<Flow, Flow> {
+    let named = Named::of(w, id, threads);
+    match w.arrive_and_wait(named.id, named.threads, values)? {
+        None => Ok(Flow::Wait),
+        Some(result) => {
+            finish(w, result);
+            Ok(named.done(w))
+        }
+    }
+}
+
+fn sync(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    let counted = spec.operands.len() > 1;
+    let slots = vec![Slot::Src(Type::U32); if counted { 2 } else { 1 }];
+    Ok(Bound::fallible(slots, move |w, args| wait(w, args.o[0], counted.then_some(args.o[1]), 0, |_, _| {})))
+}
+
+fn arrive(_: &Spec<'_>) -> Result<Bound, Refusal> {
+    Ok(Bound::fallible([Slot::Src(Type::U32), Slot::Src(Type::U32)], |w, args| {
+        let named = Named::of(w, args.o[0], Some(args.o[1]));
+        w.arrive(named.id, named.threads, 0)?;
+        Ok(named.done(w))
+    }))
+}
+
+/// The operands of `red`: a result, the barrier, perhaps a thread count, a predicate. Also gives the position of the
+/// predicate.
+fn reduction_slots(spec: &Spec<'_>, result: Width) -> (Vec<Slot>, usize) {
+    let mut slots = vec![Slot::Dst(result), Slot::Src(Type::U32)];
+    if spec.operands.len() > 3 {
+        slots.push(Slot::Src(Type::U32));
+    }
+    slots.push(Slot::Src(Type::Pred));
+    let predicate = slots.len() - 1;
+    (slots, predicate)
+}
+
+fn count(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    let (slots, predicate) = reduction_slots(spec, Width::W32);
+    Ok(Bound::fallible(slots, move |w, args| {
+        let values = w.pred_arg(args, predicate);
+        wait(w, args.o[1], (predicate == 3).then_some(args.o[2]), values, |w, result| {
+            w.put_row(Width::W32, args.o[0], &Row::splat(u128::from(result.count)));
+        })
+    }))
+}
+
+fn test(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    let (slots, predicate) = reduction_slots(spec, Width::Pred);
+    let all = spec.get("op") == Some("and");
+    Ok(Bound::fallible(slots, move |w, args| {
+        let values = w.pred_arg(args, predicate);
+        wait(w, args.o[1], (predicate == 3).then_some(args.o[2]), values, |w, result| {
+            let holds = if all { result.and } else { result.or };
+            w.set_pred(args.o[0], if holds { u32::MAX } else { 0 });
+        })
+    }))
+}
+
+fn warp_sync(_: &Spec<'_>) -> Result<Bound, Refusal> {
+    Ok(Bound::new([Slot::Src(Type::U32)], |w, args| match meet_elsewhere(w, args.o[0]) {
+        Ok(true) => {
+            w.state.fragment.pc = w.pc + 1;
+            Flow::Split
+        }
+        Ok(false) => together(w, args.o[0], |_, _| {}),
+        Err(flow) => flow,
+    }))
+}
+
+/// Lanes may meet in a warp barrier although they execute different instructions, as the two sides of a branch do. If
+/// the lanes here complete such a meeting, the lanes that wait elsewhere are let go.
+fn meet_elsewhere(w: &mut Warp<'_, '_>, mask: u32) -> Result<bool, Flow> {
+    let masks = w.state.regs.w32[at(mask)];
+    let (union, _) = member_masks(w, &masks)?;
+    if union & !(w.exec | w.state.exited) == 0 {
+        return Ok(false);
+    }
+    let program = w.grid.program;
+    let at_barrier = |pc: u32| {
+        let entry = program.metas.get(at(pc)).and_then(|meta| meta.entry);
+        entry
+            .and_then(|entry| super::table().get(entry))
+            .is_some_and(|entry| entry.op.form.starts_with("bar.warp.sync"))
+    };
+    let waits = |wait: Wait| if let Wait::Lanes(need) = wait { Some(need) } else { None };
+    let mut present = w.exec | w.state.exited;
+    for fragment in &w.state.parked {
+        if waits(fragment.wait).is_some() && at_barrier(fragment.pc) {
+            present |= fragment.mask;
+        }
+    }
+    if union & !present != 0 {
+        return Ok(false);
+    }
+    for fragment in &mut w.state.parked {
+        let complete = waits(fragment.wait).is_some_and(|need| need & !present == 0 && need & w.exec != 0);
+        if complete && at_barrier(fragment.pc) {
+            fragment.pc += 1;
+            fragment.wait = Wait::None;
+        }
+    }
+    w.state.fragment.wait = Wait::None;
+    Ok(true)
+}
+
+/// A cluster is one block here.
+fn cluster_arrive(_: &Spec<'_>) -> Result<Bound, Refusal> {
+    Ok(Bound::fallible([], |w, _| w.arrive_cluster()))
+}
+
+fn cluster_wait(_: &Spec<'_>) -> Result<Bound, Refusal> {
+    Ok(Bound::new([], |w, _| w.wait_cluster()))
+}

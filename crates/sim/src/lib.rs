@@ -1,0 +1,62 @@
+//! A software GPU that executes the PTX NVIDIA's compilers emit: the same bits on every machine, for any number of threads.
+//!
+//! Open a device, load a module, allocate, launch with typed arguments, read back:
+//!
+//! ```
+//! use warpproof_sim::Device;
+//!
+//! let ptx = "
+//!     .version 8.7
+//!     .target sm_89
+//!     .address_size 64
+//!     .visible .entry twice(.param .u64 data)
+//!     {
+//!         .reg .b64 %rd<4>; .reg .b32 %r<2>; .reg .f32 %f<3>;
+//!         ld.param.u64 %rd1, [data];
+//!         mov.u32 %r1, %tid.x;
+//!         mul.wide.u32 %rd2, %r1, 4;
+//!         add.s64 %rd3, %rd1, %rd2;
+//!         ld.global.f32 %f1, [%rd3];
+//!         add.rn.f32 %f2, %f1, %f1;
+//!         st.global.f32 [%rd3], %f2;
+//!         ret;
+//!     }";
+//! let mut device = Device::new();
+//! let module = device.load(ptx)?;
+//! let data = device.upload(&[1.0f32, 2.5, -4.0])?;
+//! let outcome = module.kernel("twice")?.launch().block(3).arg(data).run(&mut device)?;
+//! assert_eq!(device.read(&data), [2.0, 5.0, -8.0]);
+//! assert_eq!(outcome.instructions, 8);
+//!
+//! // One thread too many: the launch stops, and says where and whose fault it is.
+//! let stop = module.kernel("twice")?.launch().block(4).arg(data).run(&mut device).unwrap_err();
+//! assert_eq!(stop.exit_code(), 1);
+//! assert!(stop.to_string().contains("out of bounds"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! CUDA C++ becomes PTX through `warpproof-toolchain`; this crate needs nothing of NVIDIA's. Where to look: an instruction
+//! is an entry of a table in [`isa`]; [`machine`] runs warps, blocks and grids; [`memory`] holds the address spaces;
+//! [`program`] turns PTX into what the machine runs; [`num`] is arithmetic on bits; [`observe`] is how others listen.
+#![deny(unsafe_code)]
+#![expect(clippy::inline_always, reason = "a loop over lanes is vectorised only where all of it is inlined")]
+#![expect(clippy::unnecessary_wraps, reason = "binders of the instruction table share one signature")]
+
+pub mod device_functions;
+pub mod isa;
+pub mod machine;
+pub mod memory;
+pub mod num;
+pub mod observe;
+pub mod printf;
+pub mod program;
+pub mod schedule;
+pub mod simd;
+pub mod stop;
+
+mod device;
+
+pub use device::{Argument, Buffer, Device, Element, Extent, Kernel, Launch, Module};
+pub use machine::{Limits, Outcome};
+pub use simd::Level;
+pub use stop::{Blame, Stop, StopKind};

@@ -1,0 +1,683 @@
+//! How instructions reach memory. Every access of every instruction goes through here, and here it is announced to
+//! whoever listens; instructions know no memory and no listener.
+
+#![expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "addresses of a space are 32-bit by construction once checked against its size; lane numbers are below 32"
+)]
+
+use super::{Flow, LANES, PendingCopy, Row, Warp, at};
+use crate::isa::AddressArg;
+use crate::isa::map::merge;
+use crate::memory::{Fault, FaultKind, MAX_SHARED, Space};
+use crate::simd::Isa;
+use crate::stop::{Blame, StopKind};
+
+/// What an access does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AccessKind {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+    /// Reads and writes in one step.
+    Atomic,
+}
+
+/// One access of a warp.
+#[derive(Clone, Copy, Debug)]
+pub struct Access<'a> {
+    /// The block's linear index.
+    pub block: u32,
+    /// The warp's number in the block.
+    pub warp: u32,
+    /// The instruction.
+    pub pc: u32,
+    /// The space; generic addresses are resolved before, and a warp whose lanes mean several spaces makes one access for each.
+    pub space: Space,
+    /// What it does.
+    pub kind: AccessKind,
+    /// The address of each lane, in its space.
+    pub addresses: &'a Row<u64>,
+    /// Bytes per lane.
+    pub bytes: u32,
+    /// The lanes.
+    pub lanes: u32,
+}
+
+/// The lanes set in a mask, lowest first.
+pub fn lanes_of(mask: u32) -> impl Iterator<Item = usize> {
+    let mut rest = mask;
+    std::iter::from_fn(move || {
+        let lane = rest.trailing_zeros();
+        rest &= rest.wrapping_sub(1);
+        (lane < 32).then_some(lane as usize)
+    })
+}
+
+/// Whether an address is a multiple of an access size, which is a power of two.
+#[inline(always)]
+fn aligned(address: u64, bytes: u32) -> bool {
+    address & u64::from(bytes - 1) == 0
+}
+
+impl Warp<'_, '_> {
+    /// The address of each lane.
+    #[inline]
+    pub fn addresses(&self, arg: AddressArg) -> Row<u64> {
+        let mut out = Row([0; LANES]);
+        let frame = if arg.frame { self.state.fragment.sp } else { 0 };
+        if arg.wide {
+            let base = &self.state.regs.w64[at(arg.row)];
+            let offset = (arg.offset as u64).wrapping_add(u64::from(frame));
+            for lane in 0..LANES {
+                out.0[lane] = base.0[lane].wrapping_add(offset);
+            }
+        } else {
+            let base = &self.state.regs.w32[at(arg.row)];
+            let offset = (arg.offset as u32).wrapping_add(frame);
+            for lane in 0..LANES {
+                out.0[lane] = u64::from(base.0[lane].wrapping_add(offset));
+            }
+        }
+        out
+    }
+
+    /// Reads `bytes` per lane as 32-bit words, the first word in the first row; narrower values are zero-extended.
+    pub fn load<const WORDS: usize>(
+        &mut self,
+        space: Space,
+        arg: AddressArg,
+        bytes: u32,
+    ) -> Result<[Row<u32>; WORDS], Flow> {
+        let addresses = self.addresses(arg);
+        self.load_at(space, &addresses, bytes)
+    }
+
+    /// Reads words of each lane from shared memory through 32-bit addresses into registers, when that is all there is to
+    /// it: everything in bounds and aligned, and nobody listening. `false` if it is not, and the long way must be gone.
+    #[inline(always)]
+    pub fn get_shared_words<I: Isa, const WORDS: usize>(&mut self, arg: AddressArg, rows: &[u32]) -> bool {
+        let Some(mut index) = self.shared_offsets::<WORDS>(arg) else { return false };
+        for at in &mut index.0 {
+            *at >>= 2;
+        }
+        for row in rows {
+            let out = Row(self.cta.shared.gather::<I>(&index.0));
+            merge(&mut self.state.regs.w32[at(*row)], &out, self.exec);
+            for at in &mut index.0 {
+                *at += 1;
+            }
+        }
+        true
+    }
+
+    /// As [`get_shared_words`](Self::get_shared_words), writing.
+    #[inline(always)]
+    pub fn put_shared_words<const WORDS: usize>(&mut self, arg: AddressArg, rows: &[u32]) -> bool {
+        let Some(offsets) = self.shared_offsets::<WORDS>(arg) else { return false };
+        for (i, row) in (0u32..).zip(rows) {
+            let values = &self.state.regs.w32[at(*row)];
+            if self.exec == u32::MAX {
+                for lane in 0..LANES {
+                    *self.cta.shared.word_mut((offsets.0[lane] >> 2) + i) = values.0[lane];
+                }
+            } else {
+                for lane in lanes_of(self.exec) {
+                    *self.cta.shared.word_mut((offsets.0[lane] >> 2) + i) = values.0[lane];
+                }
+            }
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn shared_offsets<const WORDS: usize>(&self, arg: AddressArg) -> Option<Row<u32>> {
+        if arg.frame || self.watch.is_some() {
+            return None;
+        }
+        let mut out = Row([0u32; LANES]);
+        let (mut high, mut low_bits) = (0, 0);
+        if arg.wide {
+            let base = &self.state.regs.w64[at(arg.row)];
+            for lane in 0..LANES {
+                let address = base.0[lane].wrapping_add(arg.offset as u64);
+                out.0[lane] = address as u32 | u32::from(address >> 32 != 0).wrapping_neg();
+            }
+        } else {
+            let base = &self.state.regs.w32[at(arg.row)];
+            for lane in 0..LANES {
+                out.0[lane] = base.0[lane].wrapping_add(arg.offset as u32);
+            }
+        }
+        if self.exec != u32::MAX {
+            // Lanes that are off read the first word.
+            for (lane, address) in out.0.iter_mut().enumerate() {
+                *address &= (self.exec >> lane & 1).wrapping_neg();
+            }
+        }
+        for address in out.0 {
+            high = high.max(address);
+            low_bits |= address;
+        }
+        let (size, bytes) = (self.cta.shared.size(), 4 * WORDS as u32);
+        let inside = size >= bytes && high <= size - bytes;
+        (inside && low_bits.is_multiple_of(bytes)).then_some(out)
+    }
+
+    /// As [`load`](Self::load), from addresses that were computed already.
+    pub fn load_at<const WORDS: usize>(
+        &mut self,
+        space: Space,
+        addresses: &Row<u64>,
+        bytes: u32,
+    ) -> Result<[Row<u32>; WORDS], Flow> {
+        let mut out = [Row([0; LANES]); WORDS];
+        if space == Space::Generic {
+            for (space, addresses, lanes) in self.by_space(addresses) {
+                self.read_rows(space, &addresses, lanes, bytes, &mut out)?;
+                self.announce(space, AccessKind::Read, &addresses, bytes, lanes);
+            }
+        } else {
+            let lanes = self.exec;
+            self.read_rows(space, addresses, lanes, bytes, &mut out)?;
+            self.announce(space, AccessKind::Read, addresses, bytes, lanes);
+        }
+        Ok(out)
+    }
+
+    /// Writes `bytes` per lane from 32-bit words.
+    pub fn store<const WORDS: usize>(
+        &mut self,
+        space: Space,
+        arg: AddressArg,
+        bytes: u32,
+        words: &[Row<u32>; WORDS],
+    ) -> Result<(), Flow> {
+        let addresses = self.addresses(arg);
+        self.store_at(space, &addresses, bytes, words)
+    }
+
+    /// As [`store`](Self::store), to addresses that were computed already.
+    pub fn store_at<const WORDS: usize>(
+        &mut self,
+        space: Space,
+        addresses: &Row<u64>,
+        bytes: u32,
+        words: &[Row<u32>; WORDS],
+    ) -> Result<(), Flow> {
+        if space == Space::Generic {
+            for (space, addresses, lanes) in self.by_space(addresses) {
+                self.write_rows(space, &addresses, lanes, bytes, words)?;
+                self.announce(space, AccessKind::Write, &addresses, bytes, lanes);
+            }
+        } else {
+            let lanes = self.exec;
+            self.write_rows(space, addresses, lanes, bytes, words)?;
+            self.announce(space, AccessKind::Write, addresses, bytes, lanes);
+        }
+        Ok(())
+    }
+
+    /// Replaces the value at each lane's address by `f(lane, old)`, lane by lane, and gives the old values.
+    pub fn update(
+        &mut self,
+        space: Space,
+        addresses: &Row<u64>,
+        bytes: u32,
+        mut f: impl FnMut(usize, u128) -> u128,
+    ) -> Result<Row<u128>, Flow> {
+        let mut old = Row([0; LANES]);
+        let groups = match space {
+            Space::Generic => self.by_space(addresses),
+            _ => vec![(space, *addresses, self.exec)],
+        };
+        for (space, addresses, lanes) in groups {
+            for lane in lanes_of(lanes) {
+                let address = addresses.0[lane];
+                let result = self.check(space, address, bytes, true).and_then(|()| {
+                    let before = self.read_lane(space, lane, address, bytes)?;
+                    old.0[lane] = before;
+                    self.write_lane(space, lane, address, bytes, f(lane, before))
+                });
+                result.map_err(|fault| self.fault(lane, fault, AccessKind::Atomic, bytes))?;
+            }
+            self.announce(space, AccessKind::Atomic, &addresses, bytes, lanes);
+        }
+        Ok(old)
+    }
+
+    /// Splits the active lanes by the space their generic addresses mean. One group nearly always.
+    fn by_space(&self, addresses: &Row<u64>) -> Vec<(Space, Row<u64>, u32)> {
+        let mut groups = Vec::with_capacity(1);
+        let mut rest = self.exec;
+        while rest != 0 {
+            let (first, _) = Space::resolve(addresses.0[rest.trailing_zeros() as usize]);
+            let mut row = Row([0; LANES]);
+            let mut lanes = 0;
+            for lane in lanes_of(rest) {
+                let (space, address) = Space::resolve(addresses.0[lane]);
+                if space == first {
+                    lanes |= 1 << lane;
+                    row.0[lane] = address;
+                }
+            }
+            rest &= !lanes;
+            groups.push((first, row, lanes));
+        }
+        groups
+    }
+
+    fn announce(&mut self, space: Space, kind: AccessKind, addresses: &Row<u64>, bytes: u32, lanes: u32) {
+        if let Some(watch) = self.watch.as_deref_mut() {
+            watch.access(&Access {
+                block: self.cta.linear,
+                warp: self.state.id,
+                pc: self.pc,
+                space,
+                kind,
+                addresses,
+                bytes,
+                lanes,
+            });
+        }
+    }
+
+    fn read_rows<const WORDS: usize>(
+        &mut self,
+        space: Space,
+        addresses: &Row<u64>,
+        lanes: u32,
+        bytes: u32,
+        out: &mut [Row<u32>; WORDS],
+    ) -> Result<(), Flow> {
+        if bytes >= 4 {
+            match space {
+                Space::Shared if self.in_shared(addresses, lanes, bytes) => {
+                    for (i, row) in out.iter_mut().enumerate() {
+                        for lane in 0..LANES {
+                            row.0[lane] = self.cta.shared.word((addresses.0[lane] as u32 >> 2) + i as u32);
+                        }
+                    }
+                    return Ok(());
+                }
+                Space::Global if self.read_global_rows(addresses, lanes, bytes, out) => return Ok(()),
+                Space::Param | Space::Const => {
+                    // Nearly always the same for all lanes: one read.
+                    let lane = lanes.trailing_zeros() as usize & 31;
+                    let first = addresses.0[lane];
+                    if lanes_of(lanes).all(|lane| addresses.0[lane] == first) {
+                        let value = self
+                            .check(space, first, bytes, false)
+                            .and_then(|()| self.read_lane_words::<WORDS>(space, lane, first, bytes))
+                            .map_err(|fault| self.fault(lane, fault, AccessKind::Read, bytes))?;
+                        for (row, word) in out.iter_mut().zip(value) {
+                            *row = Row::splat(word);
+                        }
+                        return Ok(());
+                    }
+                }
+                Space::Local => {
+                    // The same offset in every lane is a row copy.
+                    let first = addresses.0[lanes.trailing_zeros() as usize & 31];
+                    let same = lanes_of(lanes).all(|lane| addresses.0[lane] == first);
+                    if same
+                        && aligned(first, bytes)
+                        && first
+                            .checked_add(u64::from(bytes))
+                            .is_some_and(|end| end <= self.state.local.size())
+                    {
+                        for (i, row) in out.iter_mut().enumerate() {
+                            if let Some(source) = self.state.local.row(first as u32 / 4 + i as u32) {
+                                *row = *source;
+                            }
+                        }
+                        return Ok(());
+                    }
+                }
+                _ => {}
+            }
+        }
+        for lane in lanes_of(lanes) {
+            let address = addresses.0[lane];
+            let value = self
+                .check(space, address, bytes, false)
+                .and_then(|()| self.read_lane_words::<WORDS>(space, lane, address, bytes))
+                .map_err(|fault| self.fault(lane, fault, AccessKind::Read, bytes))?;
+            for (row, word) in out.iter_mut().zip(value) {
+                row.0[lane] = word;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all lanes (the inactive ones too, whose addresses are masked away) can be read from shared memory at once.
+    #[inline(always)]
+    fn in_shared(&self, addresses: &Row<u64>, lanes: u32, bytes: u32) -> bool {
+        let limit = u64::from(self.cta.shared.size()).saturating_sub(u64::from(bytes));
+        if self.cta.shared.size() < bytes {
+            return false;
+        }
+        let mut bad = false;
+        if lanes == u32::MAX {
+            let mut high = 0;
+            let mut low_bits = 0;
+            for lane in 0..LANES {
+                high = high.max(addresses.0[lane]);
+                low_bits |= addresses.0[lane];
+            }
+            bad = high > limit || low_bits & u64::from(bytes - 1) != 0;
+        } else {
+            for lane in lanes_of(lanes) {
+                bad |= addresses.0[lane] > limit || addresses.0[lane] & u64::from(bytes - 1) != 0;
+            }
+        }
+        !bad
+    }
+
+    /// Reads rows from one allocation the block has not written to: the common case. `false` if it is not that case.
+    fn read_global_rows<const WORDS: usize>(
+        &self,
+        addresses: &Row<u64>,
+        lanes: u32,
+        bytes: u32,
+        out: &mut [Row<u32>; WORDS],
+    ) -> bool {
+        let first = addresses.0[lanes.trailing_zeros() as usize & 31];
+        let Ok(allocation) = self.global.heap().locate(first, u64::from(bytes)) else { return false };
+        let base = self.global.heap().allocation(allocation).base;
+        let Some(data) = self.global.plain(allocation) else { return false };
+        if let (true, [row]) =
+            (lanes == u32::MAX && bytes == 4 && first.is_multiple_of(4), out.as_mut_slice())
+        {
+            // One word after another: a coalesced access.
+            let mut gaps = 0;
+            for lane in 0..LANES {
+                gaps |= addresses.0[lane].wrapping_sub(first) ^ (4 * lane as u64);
+            }
+            let start = first.wrapping_sub(base) as usize;
+            if let (0, Some(piece)) = (gaps, data.get(start..).and_then(|rest| rest.get(..4 * LANES))) {
+                for (value, word) in row.0.iter_mut().zip(piece.as_chunks::<4>().0) {
+                    *value = u32::from_le_bytes(*word);
+                }
+                return true;
+            }
+        }
+        for lane in lanes_of(lanes) {
+            let start = addresses.0[lane].wrapping_sub(base) as usize;
+            if !aligned(addresses.0[lane], bytes) {
+                return false;
+            }
+            let Some(piece) = data.get(start..).and_then(|rest| rest.get(..4 * WORDS)) else { return false };
+            for (row, word) in out.iter_mut().zip(piece.as_chunks::<4>().0) {
+                row.0[lane] = u32::from_le_bytes(*word);
+            }
+        }
+        true
+    }
+
+    fn write_rows<const WORDS: usize>(
+        &mut self,
+        space: Space,
+        addresses: &Row<u64>,
+        lanes: u32,
+        bytes: u32,
+        words: &[Row<u32>; WORDS],
+    ) -> Result<(), Flow> {
+        if bytes >= 4 && space == Space::Shared && self.in_shared(addresses, lanes, bytes) {
+            for (i, row) in words.iter().enumerate() {
+                if lanes == u32::MAX {
+                    for lane in 0..LANES {
+                        *self.cta.shared.word_mut((addresses.0[lane] as u32 >> 2) + i as u32) = row.0[lane];
+                    }
+                } else {
+                    for lane in lanes_of(lanes) {
+                        *self.cta.shared.word_mut((addresses.0[lane] as u32 >> 2) + i as u32) = row.0[lane];
+                    }
+                }
+            }
+            return Ok(());
+        }
+        if bytes == 4
+            && space == Space::Global
+            && let [row] = words.as_slice()
+            && self.global.write_words(addresses, lanes, row)
+        {
+            return Ok(());
+        }
+        for lane in lanes_of(lanes) {
+            let address = addresses.0[lane];
+            let mut value = [0; WORDS];
+            for (word, row) in value.iter_mut().zip(words) {
+                *word = row.0[lane];
+            }
+            self.check(space, address, bytes, true)
+                .and_then(|()| self.write_lane_words(space, lane, address, bytes, &value))
+                .map_err(|fault| self.fault(lane, fault, AccessKind::Write, bytes))?;
+        }
+        Ok(())
+    }
+
+    /// Whether an access of one lane is aligned and in bounds. Global bounds are checked by the heap itself.
+    fn check(&self, space: Space, address: u64, bytes: u32, write: bool) -> Result<(), Fault> {
+        let fault = |kind| Err(Fault { space, address, kind });
+        if !aligned(address, bytes) {
+            return fault(FaultKind::Misaligned(bytes));
+        }
+        let size = match space {
+            Space::Shared => u64::from(self.cta.shared.size()).min(MAX_SHARED as u64),
+            Space::Local => self.state.local.size(),
+            Space::Const if !write => self.grid.constants.len() as u64,
+            Space::Param if !write => self.grid.params.len() as u64,
+            Space::Const | Space::Param => return fault(FaultKind::ReadOnly),
+            Space::Global | Space::Generic => return Ok(()),
+        };
+        if address.checked_add(u64::from(bytes)).is_none_or(|end| end > size) {
+            return fault(FaultKind::OutOfBounds { nearest: None, size: Some(size) });
+        }
+        Ok(())
+    }
+
+    /// Reads one lane's value of up to 16 bytes, zero-extended.
+    pub fn read_lane(&self, space: Space, lane: usize, address: u64, bytes: u32) -> Result<u128, Fault> {
+        let words: [u32; 4] = self.read_lane_words(space, lane, address, bytes)?;
+        Ok(words.iter().rev().fold(0, |value, word| value << 32 | u128::from(*word)))
+    }
+
+    /// Writes one lane's value of up to 16 bytes.
+    pub fn write_lane(
+        &mut self,
+        space: Space,
+        lane: usize,
+        address: u64,
+        bytes: u32,
+        value: u128,
+    ) -> Result<(), Fault> {
+        let words = [value as u32, (value >> 32) as u32, (value >> 64) as u32, (value >> 96) as u32];
+        self.write_lane_words(space, lane, address, bytes, &words)
+    }
+
+    fn read_lane_words<const WORDS: usize>(
+        &self,
+        space: Space,
+        lane: usize,
+        address: u64,
+        bytes: u32,
+    ) -> Result<[u32; WORDS], Fault> {
+        let mut words = [0; WORDS];
+        if bytes < 4 {
+            let value = if bytes == 1 {
+                u32::from(u8::from_le_bytes(self.read_bytes(space, lane, address)?))
+            } else {
+                u32::from(u16::from_le_bytes(self.read_bytes(space, lane, address)?))
+            };
+            if let Some(first) = words.first_mut() {
+                *first = value;
+            }
+        } else {
+            let count = (bytes as usize / 4).min(WORDS);
+            for (i, word) in words.iter_mut().take(count).enumerate() {
+                *word =
+                    u32::from_le_bytes(self.read_bytes(space, lane, address.wrapping_add(4 * i as u64))?);
+            }
+        }
+        Ok(words)
+    }
+
+    fn write_lane_words<const WORDS: usize>(
+        &mut self,
+        space: Space,
+        lane: usize,
+        address: u64,
+        bytes: u32,
+        words: &[u32; WORDS],
+    ) -> Result<(), Fault> {
+        let first = words.first().copied().unwrap_or(0);
+        match bytes {
+            1 => self.write_bytes(space, lane, address, [first as u8]),
+            2 => self.write_bytes(space, lane, address, (first as u16).to_le_bytes()),
+            _ => {
+                let count = (bytes as usize / 4).min(WORDS);
+                for (i, word) in words.iter().take(count).enumerate() {
+                    self.write_bytes(space, lane, address.wrapping_add(4 * i as u64), word.to_le_bytes())?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn read_bytes<const N: usize>(&self, space: Space, lane: usize, address: u64) -> Result<[u8; N], Fault> {
+        let slice = |bytes: &[u8]| {
+            let mut out = [0; N];
+            if let Some(piece) = bytes.get(address as usize..).and_then(|rest| rest.get(..N)) {
+                out.copy_from_slice(piece);
+            }
+            out
+        };
+        Ok(match space {
+            Space::Global | Space::Generic => return self.global.read(address),
+            Space::Shared => self.cta.shared.read(address as u32),
+            Space::Local => self.state.local.read(lane, address as u32),
+            Space::Const => slice(self.grid.constants),
+            Space::Param => slice(self.grid.params),
+        })
+    }
+
+    fn write_bytes<const N: usize>(
+        &mut self,
+        space: Space,
+        lane: usize,
+        address: u64,
+        bytes: [u8; N],
+    ) -> Result<(), Fault> {
+        match space {
+            Space::Global | Space::Generic => return self.global.write(address, bytes),
+            Space::Shared => self.cta.shared.write(address as u32, bytes),
+            Space::Local => self.state.local.write(lane, address as u32, bytes),
+            Space::Const | Space::Param => return Err(Fault { space, address, kind: FaultKind::ReadOnly }),
+        }
+        Ok(())
+    }
+
+    /// Checks an access of one lane that an instruction makes outside the load and store paths.
+    pub fn probe(&self, space: Space, address: u64, bytes: u32, write: bool) -> Result<(), Fault> {
+        self.check(space, address, bytes, write)?;
+        if matches!(space, Space::Global | Space::Generic) {
+            self.global.heap().locate(address, u64::from(bytes))?;
+        }
+        Ok(())
+    }
+
+    /// Announces an access that an instruction made lane by lane.
+    pub fn announce_lanes(
+        &mut self,
+        space: Space,
+        kind: AccessKind,
+        addresses: &Row<u64>,
+        bytes: u32,
+        lanes: u32,
+    ) {
+        self.announce(space, kind, addresses, bytes, lanes);
+    }
+
+    /// Completes pending `cp.async` copies of the given lanes for which `which(lane, group)` holds, oldest first.
+    pub fn complete_copies(&mut self, which: impl Fn(usize, u32) -> bool, lanes: u32) -> Result<(), Flow> {
+        if self.state.copies.is_empty() {
+            return Ok(());
+        }
+        let (done, rest): (Vec<PendingCopy>, Vec<PendingCopy>) = std::mem::take(&mut self.state.copies)
+            .into_iter()
+            .partition(|copy| lanes >> copy.lane & 1 != 0 && which(usize::from(copy.lane), copy.group));
+        self.state.copies = rest;
+        for copy in done {
+            self.copy_now(copy)?;
+        }
+        Ok(())
+    }
+
+    /// Moves the bytes of one `cp.async`.
+    pub fn copy_now(&mut self, copy: PendingCopy) -> Result<(), Flow> {
+        let lane = usize::from(copy.lane);
+        let mut value = 0;
+        for i in 0..u64::from(copy.read) {
+            let byte = self
+                .read_lane(Space::Global, lane, copy.from.wrapping_add(i), 1)
+                .map_err(|fault| self.fault(lane, fault, AccessKind::Read, u32::from(copy.size)))?;
+            value |= byte << (8 * i);
+        }
+        self.check(Space::Shared, u64::from(copy.to), u32::from(copy.size), true)
+            .and_then(|()| {
+                self.write_lane(Space::Shared, lane, u64::from(copy.to), u32::from(copy.size), value)
+            })
+            .map_err(|fault| self.fault(lane, fault, AccessKind::Write, u32::from(copy.size)))
+    }
+
+    /// Ends the launch because of an access that no memory holds.
+    #[cold]
+    pub fn fault(&mut self, lane: usize, fault: Fault, kind: AccessKind, bytes: u32) -> Flow {
+        let verb = match kind {
+            AccessKind::Read => "read",
+            AccessKind::Write => "write",
+            AccessKind::Atomic => "atomic access",
+        };
+        let space = fault.space.name();
+        let place = format!("{verb} of {bytes} bytes at {space} address {:#x}", fault.address);
+        let (stop, sentence) = match fault.kind {
+            FaultKind::Null => {
+                (StopKind::Bounds, format!("{place}: a null pointer or a small offset from one"))
+            }
+            FaultKind::Freed(i) => {
+                let name = &self.global.heap().allocation(i).name;
+                (StopKind::Bounds, format!("{place}: allocation `{name}` was freed"))
+            }
+            FaultKind::Misaligned(align) => {
+                (StopKind::Alignment, format!("{place}: not a multiple of {align}"))
+            }
+            FaultKind::ReadOnly => {
+                (StopKind::Bounds, format!("{place}: kernels may only read {space} memory"))
+            }
+            FaultKind::OutOfBounds { size: Some(size), .. } => {
+                (StopKind::Bounds, format!("{place}: out of bounds, the {space} memory has {size} bytes"))
+            }
+            FaultKind::OutOfBounds { nearest: Some((i, distance)), .. } => {
+                let allocation = self.global.heap().allocation(i);
+                let (name, size) = (&allocation.name, allocation.size());
+                let inside = fault.address.wrapping_sub(allocation.base);
+                let side = if fault.address < allocation.base {
+                    format!("{} bytes before the start of `{name}` ({size} bytes)", distance.unsigned_abs())
+                } else if inside < size {
+                    format!("it straddles the end of `{name}` ({size} bytes), starting at byte {inside}")
+                } else {
+                    format!("{distance} bytes past the end of `{name}` ({size} bytes)")
+                };
+                (StopKind::Bounds, format!("{place}: out of bounds, {side}"))
+            }
+            FaultKind::OutOfBounds { .. } => {
+                (StopKind::Bounds, format!("{place}: nothing is allocated there"))
+            }
+        };
+        self.halt_lane(Blame::Kernel, stop, lane as u32, sentence)
+    }
+}

@@ -1,0 +1,366 @@
+//! A block: its shared memory, its barriers, and the turns of its warps.
+
+use super::warp::Turn;
+use super::{Grid, Registers, Row, Wait, Warp, WarpState, at};
+use crate::memory::{Global, SharedMemory};
+use crate::observe::Observer;
+use crate::stop::{Blame, Stop, StopKind};
+
+/// What is common to the warps of a block.
+#[derive(Debug)]
+pub struct Cta {
+    /// The block's place in the grid.
+    pub index: [u32; 3],
+    /// The same, as one number.
+    pub linear: u32,
+    /// Shared memory.
+    pub shared: SharedMemory,
+    /// The sixteen barriers, and the cluster's behind them.
+    pub barriers: [Barrier; 17],
+    /// Threads that have not exited.
+    pub live: u32,
+    /// What `printf` printed.
+    pub output: Vec<u8>,
+}
+
+/// Lines of a report on a deadlock.
+const MAX_NOTES: usize = 32;
+/// Where the barrier of the cluster stands among the barriers of its one block.
+const CLUSTER_BARRIER: u32 = 16;
+
+/// One of a block's barriers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Barrier {
+    /// How often it has completed; a fragment waits for this to change.
+    pub phase: u64,
+    /// Threads that arrived in this phase.
+    arrived: u32,
+    /// Lanes that never come (exited or never there) of warps that have arrived: a count is given in whole warps.
+    absent: u32,
+    /// Warps that have arrived, one bit each.
+    warps: u32,
+    /// Threads it waits for; all live threads if not given.
+    expected: Option<u32>,
+    gathered: Reduction,
+    /// What the threads of the last completed phase brought along.
+    pub result: Reduction,
+}
+
+/// What `barrier.red` computes over the threads that arrive.
+#[derive(Clone, Copy, Debug)]
+pub struct Reduction {
+    /// How many brought true.
+    pub count: u32,
+    /// Whether all did.
+    pub and: bool,
+    /// Whether any did.
+    pub or: bool,
+}
+
+impl Default for Reduction {
+    fn default() -> Self {
+        Reduction { count: 0, and: true, or: false }
+    }
+}
+
+impl Cta {
+    /// Threads of a warp have exited: barriers that wait for all live threads, or for that warp, may be complete now.
+    /// Gives the barriers that are, one bit each.
+    pub fn leave(&mut self, warp: u32, threads: u32) -> u32 {
+        self.live -= threads.min(self.live);
+        let mut completed = 0;
+        for (id, barrier) in self.barriers.iter_mut().enumerate().filter(|(_, barrier)| barrier.arrived > 0) {
+            let done = match barrier.expected {
+                None => barrier.arrived >= self.live,
+                Some(count) => {
+                    if barrier.warps >> (warp & 31) & 1 != 0 {
+                        barrier.absent = barrier.absent.saturating_add(threads);
+                    }
+                    barrier.arrived.saturating_add(barrier.absent) >= count
+                }
+            };
+            if done {
+                barrier.complete();
+                completed |= 1 << id;
+            }
+        }
+        completed
+    }
+}
+
+impl Barrier {
+    fn complete(&mut self) {
+        *self = Barrier { phase: self.phase + 1, result: self.gathered, ..Barrier::default() };
+    }
+}
+
+impl Warp<'_, '_> {
+    /// The lanes in `exec` arrive at a barrier, bringing `values`. `true` if that completed it.
+    pub fn arrive(&mut self, id: u32, expected: Option<u32>, values: u32) -> Result<bool, super::Flow> {
+        if id > 15 {
+            let sentence = format!("barrier {id} does not exist; a block has barriers 0 to 15");
+            return Err(self.halt(Blame::Kernel, StopKind::Barrier, sentence));
+        }
+        if let Some(count) = expected.filter(|count| *count == 0 || count % 32 != 0) {
+            let sentence = format!(
+                "barrier {id} is given {count} threads; the count must be a multiple of 32 and not 0"
+            );
+            return Err(self.halt(Blame::Kernel, StopKind::Barrier, sentence));
+        }
+        self.arrive_at(id, expected, values)
+    }
+
+    fn arrive_at(&mut self, id: u32, expected: Option<u32>, values: u32) -> Result<bool, super::Flow> {
+        let live = self.cta.live;
+        let everyone = self.grid.block_threads().next_multiple_of(32);
+        let absent = self.state.exited.count_ones();
+        let warp = 1u32 << (self.state.id & 31);
+        let barrier = &mut self.cta.barriers[at(id)];
+        if barrier.arrived > 0 && barrier.expected.unwrap_or(everyone) != expected.unwrap_or(everyone) {
+            let say = |count: Option<u32>| count.map_or("all threads".to_owned(), |n| format!("{n} threads"));
+            let sentence = format!(
+                "warps disagree on barrier {id}: one waits for {}, another for {}",
+                say(barrier.expected),
+                say(expected)
+            );
+            return Err(self.halt(Blame::Kernel, StopKind::Barrier, sentence));
+        }
+        barrier.expected = expected;
+        // A thread may arrive any number of times without waiting.
+        barrier.arrived = barrier.arrived.saturating_add(self.exec.count_ones());
+        if barrier.warps & warp == 0 {
+            barrier.absent = barrier.absent.saturating_add(absent);
+            barrier.warps |= warp;
+        }
+        let brought = values & self.exec;
+        barrier.gathered.count = barrier.gathered.count.saturating_add(brought.count_ones());
+        barrier.gathered.and &= brought == self.exec;
+        barrier.gathered.or |= brought != 0;
+        let done = match barrier.expected {
+            None => barrier.arrived >= live,
+            Some(count) => barrier.arrived.saturating_add(barrier.absent) >= count,
+        };
+        if done {
+            barrier.complete();
+            if let Some(watch) = self.watch.as_deref_mut() {
+                watch.barrier(self.cta.linear, id);
+            }
+        }
+        Ok(done)
+    }
+
+    /// Arrives and waits. `Ok(None)` while waiting; the routine then returns [`Flow::Wait`](super::Flow::Wait) and is
+    /// executed again when the phase has ended.
+    pub fn arrive_and_wait(
+        &mut self,
+        id: u32,
+        expected: Option<u32>,
+        values: u32,
+    ) -> Result<Option<Reduction>, super::Flow> {
+        if let Wait::Barrier { id, .. } = self.state.fragment.wait {
+            self.state.fragment.wait = Wait::None;
+            return Ok(Some(self.cta.barriers[at(id & 15)].result));
+        }
+        let phase = self.cta.barriers.get(at(id)).map_or(0, |barrier| barrier.phase);
+        if self.arrive(id, expected, values)? {
+            return Ok(Some(self.cta.barriers[at(id)].result));
+        }
+        self.state.fragment.wait = Wait::Barrier { id, phase };
+        Ok(None)
+    }
+
+    /// The lanes in `exec` arrive at the barrier of the cluster and go on.
+    pub fn arrive_cluster(&mut self) -> Result<super::Flow, super::Flow> {
+        let phase = self.cta.barriers[at(CLUSTER_BARRIER)].phase;
+        for lane in super::lanes_of(self.exec) {
+            if self.state.cluster[lane] != 0 {
+                let sentence = "a thread arrives at the cluster's barrier twice without waiting".to_owned();
+                return Err(self.halt(Blame::Kernel, StopKind::Barrier, sentence));
+            }
+            self.state.cluster[lane] = phase + 1;
+        }
+        self.arrive_at(CLUSTER_BARRIER, None, 0)?;
+        Ok(super::Flow::Next)
+    }
+
+    /// The lanes in `exec` wait until all threads of the cluster have arrived at its barrier.
+    pub fn wait_cluster(&mut self) -> super::Flow {
+        let phase = self.cta.barriers[at(CLUSTER_BARRIER)].phase;
+        let mut pending = 0;
+        for lane in super::lanes_of(self.exec) {
+            match self.state.cluster[lane] {
+                0 => {
+                    let sentence =
+                        "a thread waits at the cluster's barrier without having arrived".to_owned();
+                    return self.halt(Blame::Kernel, StopKind::Barrier, sentence);
+                }
+                arrived if arrived > phase => pending |= 1 << lane,
+                _ => self.state.cluster[lane] = 0,
+            }
+        }
+        if pending == 0 {
+            self.state.fragment.wait = Wait::None;
+            return super::Flow::Next;
+        }
+        self.exec = pending;
+        self.state.fragment.wait = Wait::Barrier { id: CLUSTER_BARRIER, phase };
+        super::Flow::Wait
+    }
+}
+
+/// A block that is running.
+pub(super) struct BlockRun {
+    pub(super) cta: Cta,
+    warps: Vec<WarpState>,
+    done: Vec<bool>,
+    order: Vec<usize>,
+    pub(super) instructions: u64,
+}
+
+/// How far a block got.
+pub(super) enum Progress {
+    Done,
+    /// Its instructions for this turn are used up.
+    Expired,
+    Stopped(Box<Stop>),
+}
+
+impl BlockRun {
+    pub(super) fn new(grid: &Grid<'_>, linear: u32, shared: SharedMemory) -> BlockRun {
+        let index = grid.block_index(linear);
+        let threads = grid.block_threads();
+        let count = threads.div_ceil(32);
+        let cta = Cta {
+            index,
+            linear,
+            shared,
+            barriers: [Barrier::default(); 17],
+            live: threads,
+            output: Vec::new(),
+        };
+        let warps: Vec<WarpState> = (0..count).map(|id| start_warp(grid, index, id, threads)).collect();
+        let order = grid.schedule.order(linear, at(count));
+        BlockRun { cta, done: vec![false; warps.len()], warps, order, instructions: 0 }
+    }
+
+    /// Runs warps in turn until the block ends or about `budget` instructions were executed; past `limit` instructions in
+    /// all it is stopped.
+    pub(super) fn run<'a>(
+        &mut self,
+        grid: &'a Grid<'a>,
+        global: &mut Global<'_>,
+        mut watch: Option<&mut (dyn Observer + '_)>,
+        budget: u64,
+        limit: u64,
+    ) -> Progress {
+        let start = self.instructions;
+        loop {
+            let mut moved = false;
+            for &i in &self.order {
+                if self.done[i] {
+                    continue;
+                }
+                let state = &mut self.warps[i];
+                let before = state.clock;
+                let phases: u64 = self.cta.barriers.iter().map(|b| b.phase).sum();
+                let (turn, stop) = {
+                    let mut warp = Warp {
+                        exec: 0,
+                        pc: 0,
+                        state,
+                        cta: &mut self.cta,
+                        grid,
+                        global: &mut *global,
+                        watch: watch.as_deref_mut().map(|w| -> &mut (dyn Observer + '_) { w }),
+                        stop: None,
+                    };
+                    let left = limit.saturating_sub(self.instructions).saturating_add(1);
+                    let turn = warp.run(grid.schedule.quantum.min(left));
+                    (turn, warp.stop.take())
+                };
+                let ran = self.warps[i].clock - before;
+                self.instructions += ran;
+                moved |= ran > 0 || self.cta.barriers.iter().map(|b| b.phase).sum::<u64>() != phases;
+                match turn {
+                    Turn::Done => {
+                        self.done[i] = true;
+                        moved = true;
+                    }
+                    Turn::Stopped => {
+                        let stop = stop.unwrap_or_else(|| {
+                            Box::new(Stop::general(Blame::Bug, StopKind::Internal, "a stop without a reason"))
+                        });
+                        return Progress::Stopped(stop);
+                    }
+                    Turn::Blocked | Turn::Expired => {}
+                }
+                if self.instructions > limit {
+                    return Progress::Stopped(Box::new(grid.out_of_instructions()));
+                }
+            }
+            if self.done.iter().all(|done| *done) {
+                return Progress::Done;
+            }
+            if !moved {
+                return Progress::Stopped(Box::new(self.deadlock(grid)));
+            }
+            if self.instructions - start >= budget {
+                return Progress::Expired;
+            }
+        }
+    }
+
+    /// Nothing can run: says what every warp waits for.
+    fn deadlock(&self, grid: &Grid<'_>) -> Stop {
+        let mut stop =
+            Stop::general(Blame::Kernel, StopKind::Deadlock, "deadlock: no thread of the block can go on");
+        stop.block = Some(self.cta.index);
+        for (warp, _) in self.warps.iter().zip(&self.done).filter(|(_, done)| !**done) {
+            for fragment in warp.parked.iter().chain([&warp.fragment]).filter(|f| f.mask != 0) {
+                if stop.notes.len() == MAX_NOTES {
+                    stop.notes.push("and more".to_owned());
+                    return stop;
+                }
+                let what = match fragment.wait {
+                    Wait::Barrier { id: CLUSTER_BARRIER, .. } => "at the cluster's barrier".to_owned(),
+                    Wait::Barrier { id, .. } => format!("at barrier {id}"),
+                    Wait::Lanes(need) => {
+                        let missing = need & !(fragment.mask | warp.exited);
+                        format!("for lanes {missing:#010x} of the same warp to arrive")
+                    }
+                    Wait::None => "for nothing".to_owned(),
+                };
+                let place = grid.program.place(fragment.pc);
+                let line = place.as_ref().map_or_else(String::new, |p| match p.source.first() {
+                    Some(s) => format!(" at {}:{}", s.file, s.line),
+                    None => format!(" at PTX line {}", p.ptx_line),
+                });
+                stop.notes.push(format!("warp {} lanes {:#010x} wait {what}{line}", warp.id, fragment.mask));
+                if stop.place.is_none() {
+                    stop.place = place;
+                }
+            }
+        }
+        stop
+    }
+}
+
+fn start_warp(grid: &Grid<'_>, block: [u32; 3], id: u32, threads: u32) -> WarpState {
+    let program = grid.program;
+    let mut regs: Registers = program.registers.clone();
+    let first = id * 32;
+    for special in &program.specials {
+        let mut row = Row([0u64; 32]);
+        for (lane, value) in (0u32..).zip(&mut row.0) {
+            *value = grid.special(special.kind, block, first + lane, lane, id);
+        }
+        special.write(&mut regs, &row);
+    }
+    let existing = threads - first;
+    let mask = if existing >= 32 { u32::MAX } else { (1 << existing) - 1 };
+    let mut state = WarpState { id, regs, exited: !mask, ..WarpState::default() };
+    state.fragment.mask = mask;
+    state.fragment.pc = program.entry;
+    state.local.grow(program.frame);
+    state
+}

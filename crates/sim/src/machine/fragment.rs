@@ -1,0 +1,126 @@
+//! Divergence: the lanes of a warp that stand at one program counter, and how the pieces of a warp take turns.
+//!
+//! Since Volta every thread has its own program counter. A warp here is a set of fragments. The one deepest in calls,
+//! and among those the one at the lowest address, runs first; fragments that meet are joined. Compilers lay code out so
+//! that the join point of a branch lies after both sides, so this reconverges where the hardware does. A fragment that
+//! runs too long while another could run gives way, so a lane may spin on a flag that another lane of its warp sets.
+
+use super::Row;
+use std::sync::Arc;
+
+/// Lanes of a warp that execute together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Fragment {
+    /// The next instruction.
+    pub pc: u32,
+    /// The lanes.
+    pub mask: u32,
+    /// The stack pointer into local memory: where the frame of the current function begins.
+    pub sp: u32,
+    /// Bytes behind that frame that `alloca` gave out. Lanes that meet take the larger: what is too much is only unused.
+    pub dynamic: u32,
+    /// What it waits for at `pc`.
+    pub wait: Wait,
+    /// The calls it is in, outermost first.
+    pub frames: Vec<Frame>,
+    /// When it last ran, in the warp's own count, for taking turns.
+    pub stamp: u64,
+}
+
+/// One call that has not returned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Frame {
+    /// Index of the call site, which knows where to go on and what to hand back.
+    pub site: u32,
+    /// The function that was called.
+    pub callee: u32,
+    /// The caller's stack pointer.
+    pub sp: u32,
+    /// Bytes that `alloca` gave the caller.
+    pub dynamic: u32,
+    /// Bytes of a thread's stack that this call and those around it keep beside their frames.
+    pub kept: u64,
+    /// The callee's registers before the call, where it may be active already. Shared by fragments that were one then.
+    pub saved: Option<Arc<Saved>>,
+}
+
+/// Registers of a function that calls itself, kept over the inner call.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Saved {
+    /// 32-bit rows.
+    pub w32: Vec<Row<u32>>,
+    /// 64-bit rows.
+    pub w64: Vec<Row<u64>>,
+    /// 128-bit rows.
+    pub w128: Vec<Row<u128>>,
+    /// Predicates.
+    pub preds: Vec<u32>,
+}
+
+/// Why a fragment does not go on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wait {
+    /// It can run.
+    #[default]
+    None,
+    /// For these lanes of the same warp to arrive.
+    Lanes(u32),
+    /// For the barrier's phase to end.
+    Barrier {
+        /// The barrier's number.
+        id: u32,
+        /// The phase in which the fragment arrived.
+        phase: u64,
+    },
+}
+
+impl Fragment {
+    /// Whether `other` stands at the same place of the same calls, so that the two can be one.
+    pub fn meets(&self, other: &Fragment) -> bool {
+        let waits = match (self.wait, other.wait) {
+            (Wait::None | Wait::Lanes(_), Wait::None | Wait::Lanes(_)) => true,
+            (a, b) => a == b,
+        };
+        waits
+            && self.pc == other.pc
+            && self.sp == other.sp
+            && self.frames.len() == other.frames.len()
+            && self.frames.iter().zip(&other.frames).all(|(a, b)| a.site == b.site && a.sp == b.sp)
+    }
+
+    /// Takes the lanes of `other`, which [`meets`](Self::meets) this one.
+    pub fn join(&mut self, other: Fragment) {
+        self.stamp = self.stamp.max(other.stamp);
+        self.dynamic = self.dynamic.max(other.dynamic);
+        for (mine, theirs) in self.frames.iter_mut().zip(other.frames) {
+            mine.dynamic = mine.dynamic.max(theirs.dynamic);
+            if let (Some(mine), Some(theirs)) = (&mut mine.saved, theirs.saved)
+                && !Arc::ptr_eq(mine, &theirs)
+            {
+                Arc::make_mut(mine).take_lanes(&theirs, other.mask);
+            }
+        }
+        if !matches!(self.wait, Wait::Barrier { .. }) {
+            self.wait = Wait::None;
+        }
+        self.mask |= other.mask;
+    }
+}
+
+impl Saved {
+    fn take_lanes(&mut self, other: &Saved, mask: u32) {
+        use crate::isa::map::merge;
+        for (mine, theirs) in self.w32.iter_mut().zip(&other.w32) {
+            merge(mine, theirs, mask);
+        }
+        for (mine, theirs) in self.w64.iter_mut().zip(&other.w64) {
+            merge(mine, theirs, mask);
+        }
+        for (mine, theirs) in self.w128.iter_mut().zip(&other.w128) {
+            merge(mine, theirs, mask);
+        }
+        for (mine, theirs) in self.preds.iter_mut().zip(&other.preds) {
+            *mine = *mine & !mask | *theirs & mask;
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! A launch: blocks on all cores, with an outcome that does not depend on how many there are.
+//!
+//! Blocks that cannot talk to each other run in waves of a fixed size. In a wave every block sees memory as the wave
+//! found it; their stores are merged in block order when the wave ends. If the program can communicate between blocks,
+//! blocks run one after another on one thread, and a block that spins gives way to the next.
+
+use super::block::{BlockRun, Progress};
+use crate::memory::{Global, Heap, MAX_SHARED, Overlay, SharedMemory};
+use crate::observe::Observer;
+use crate::program::{Program, RESERVED_SHARED, SpecialKind};
+use crate::schedule::Schedule;
+use crate::stop::{Blame, Stop, StopKind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// Blocks in a wave. Fixed, so that the outcome is the same for any number of threads.
+const WAVE: u32 = 64;
+/// Instructions a block that talks to others runs before the next one gets a turn.
+const TURN: u64 = 65_536;
+
+/// Blocks that may be under way at once where they can wait for each other, and the bytes they may hold.
+const RESIDENT: usize = 4096;
+const RESIDENT_BYTES: u64 = 2 << 30;
+/// Bytes of registers and local memory that one block may hold when it starts.
+const MAX_BLOCK_BYTES: u64 = 1 << 30;
+
+/// What is common to all blocks of a launch.
+pub struct Grid<'a> {
+    /// The kernel.
+    pub program: &'a Program,
+    /// Blocks in each direction.
+    pub blocks: [u32; 3],
+    /// Threads of a block in each direction.
+    pub threads: [u32; 3],
+    /// The kernel's parameters as they lie in memory.
+    pub params: &'a [u8],
+    /// The module's constant memory.
+    pub constants: &'a [u8],
+    /// Static and dynamic shared memory in bytes.
+    pub shared: u32,
+    /// The dynamic part of it.
+    pub dynamic_shared: u32,
+    /// The architecture number of the module's target.
+    pub sm: u32,
+    /// How warps take turns.
+    pub schedule: Schedule,
+    /// What the launch may use.
+    pub limits: Limits,
+}
+
+/// What a launch may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Warp instructions.
+    pub instructions: u64,
+    /// Bytes of local memory of a thread.
+    pub stack: u64,
+    /// Bytes that `printf` prints.
+    pub output: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { instructions: 100_000_000_000, stack: 512 * 1024, output: 16 << 20 }
+    }
+}
+
+/// What a launch did.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Warp instructions executed.
+    pub instructions: u64,
+    /// What `printf` printed, block by block.
+    pub output: Vec<u8>,
+    /// Why it ended early, if it did.
+    pub stop: Option<Box<Stop>>,
+}
+
+impl Grid<'_> {
+    /// Threads in a block.
+    pub fn block_threads(&self) -> u32 {
+        self.threads.iter().fold(1, |n: u32, t| n.saturating_mul(*t))
+    }
+
+    /// Blocks in the grid.
+    pub fn block_count(&self) -> u64 {
+        self.blocks.iter().map(|b| u64::from(*b)).product()
+    }
+
+    /// The place of a block.
+    pub fn block_index(&self, linear: u32) -> [u32; 3] {
+        let [x, y, _] = self.blocks;
+        [linear % x, linear / x % y, linear / x / y]
+    }
+
+    /// The place of a thread in its block.
+    pub fn thread(&self, linear: u32) -> [u32; 3] {
+        let [x, y, _] = self.threads;
+        [linear % x, linear / x % y, linear / x / y]
+    }
+
+    /// The value of a special register that is constant while a thread runs.
+    pub fn special(&self, kind: SpecialKind, block: [u32; 3], thread: u32, lane: u32, warp: u32) -> u64 {
+        let t = self.thread(thread);
+        let value = match kind {
+            SpecialKind::Tid(i) => t[i],
+            SpecialKind::Ntid(i) => self.threads[i],
+            SpecialKind::Ctaid(i) => block[i],
+            SpecialKind::Nctaid(i) => self.blocks[i],
+            SpecialKind::Laneid => lane,
+            SpecialKind::Warpid => warp,
+            SpecialKind::Nwarpid => 48,
+            SpecialKind::Gridid => return 1,
+            SpecialKind::LanemaskEq => 1 << lane,
+            SpecialKind::LanemaskLe => (1 << lane) | ((1 << lane) - 1),
+            SpecialKind::LanemaskLt => (1 << lane) - 1,
+            SpecialKind::LanemaskGe => !((1 << lane) - 1),
+            SpecialKind::LanemaskGt => !((1 << lane) | ((1 << lane) - 1)),
+            SpecialKind::DynamicSharedSize => self.dynamic_shared,
+            SpecialKind::TotalSharedSize => self.allocated_shared(),
+            SpecialKind::Reserved(offset) => self.allocated_shared() + offset,
+            SpecialKind::ReservedSize => RESERVED_SHARED,
+            SpecialKind::Zero | SpecialKind::Smid => 0,
+            SpecialKind::One | SpecialKind::Nsmid => 1,
+        };
+        u64::from(value)
+    }
+
+    /// Shared memory in whole allocation units (PTX manual, `%total_smem_size`).
+    fn allocated_shared(&self) -> u32 {
+        self.shared.next_multiple_of(if self.sm < 80 { 256 } else { 128 })
+    }
+
+    /// Shared memory as it must exist: where the program can name the reserved part, that comes behind its own.
+    fn shared_extent(&self) -> u32 {
+        let reserved = |kind| matches!(kind, SpecialKind::Reserved(_));
+        let named = self.program.specials.iter().any(|special| reserved(special.kind));
+        if named { self.allocated_shared() + RESERVED_SHARED } else { self.shared }
+    }
+
+    /// Bytes of registers and local memory that a block holds when it starts.
+    pub fn block_bytes(&self) -> u64 {
+        let regs = &self.program.registers;
+        let rows =
+            |count: usize, lane: u64| u64::try_from(count).unwrap_or(u64::MAX).saturating_mul(32 * lane);
+        let warp = rows(regs.w32.len(), 4)
+            .saturating_add(rows(regs.w64.len(), 8))
+            .saturating_add(rows(regs.w128.len(), 16))
+            .saturating_add(32 * u64::from(self.program.frame));
+        warp.saturating_mul(u64::from(self.block_threads().div_ceil(32)))
+    }
+
+    /// Blocks that may run at the same time while they wait for each other: about as many as the largest devices hold,
+    /// and fewer if they are big.
+    fn resident(&self) -> usize {
+        let each = self.block_bytes().saturating_add(u64::try_from(MAX_SHARED).unwrap_or(0));
+        usize::try_from(RESIDENT_BYTES / each.max(1)).unwrap_or(RESIDENT).clamp(1, RESIDENT)
+    }
+
+    /// The stop of a launch that used up its instructions.
+    pub fn out_of_instructions(&self) -> Stop {
+        let n = self.limits.instructions;
+        let mut stop = Stop::general(
+            Blame::Limit,
+            StopKind::Limit,
+            format!("the launch executed more than {n} warp instructions; it may never end"),
+        );
+        stop.help = Some("raise the limit if the kernel is meant to run this long".into());
+        stop
+    }
+}
+
+struct Finished {
+    overlay: Overlay,
+    output: Vec<u8>,
+    instructions: u64,
+    stop: Option<Box<Stop>>,
+}
+
+/// A finished block and the listener it had.
+type Watched = (Finished, Option<Box<dyn Observer>>);
+
+/// Makes the listener of a block.
+pub type Listen<'a> = &'a (dyn Fn(u32) -> Option<Box<dyn Observer>> + Sync);
+/// Takes a block's listener back, in block order.
+pub type Collect<'a> = &'a mut dyn FnMut(Box<dyn Observer>);
+
+/// Runs a launch on `threads` threads of the host.
+pub fn run(
+    grid: &Grid<'_>,
+    heap: &mut Heap,
+    threads: usize,
+    listen: Listen<'_>,
+    collect: Collect<'_>,
+) -> Outcome {
+    let Ok(count) = u32::try_from(grid.block_count()) else {
+        let stop = Stop::general(Blame::Limit, StopKind::Limit, "a grid of more than 2^32 - 1 blocks");
+        return Outcome { stop: Some(Box::new(stop)), ..Outcome::default() };
+    };
+    if grid.block_bytes() > MAX_BLOCK_BYTES {
+        let sentence = format!(
+            "a block needs {} bytes for its registers and local memory; at most {MAX_BLOCK_BYTES} are possible",
+            grid.block_bytes()
+        );
+        let stop = Stop::general(Blame::Limit, StopKind::Limit, sentence);
+        return Outcome { stop: Some(Box::new(stop)), ..Outcome::default() };
+    }
+    if grid.program.communicates || count == 1 {
+        run_in_turns(grid, heap, count, listen, collect)
+    } else {
+        run_in_waves(grid, heap, count, threads.max(1), listen, collect)
+    }
+}
+
+fn run_in_waves(
+    grid: &Grid<'_>,
+    heap: &mut Heap,
+    count: u32,
+    threads: usize,
+    listen: Listen<'_>,
+    collect: Collect<'_>,
+) -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut start = 0;
+    while start < count && outcome.stop.is_none() {
+        let end = count.min(start.saturating_add(WAVE));
+        let size = super::at(end - start);
+        let next = AtomicU32::new(start);
+        // What earlier waves left. A block needs not run once the blocks before it have ended the launch, and those that
+        // took their number earlier are before it; so the outcome does not depend on who notices when.
+        let left = grid.limits.instructions.saturating_sub(outcome.instructions);
+        let spent = AtomicU64::new(0);
+        let over = AtomicBool::new(false);
+        let slots: Vec<Mutex<Option<Watched>>> = (0..size).map(|_| Mutex::new(None)).collect();
+        let base: &Heap = heap;
+        let work = || {
+            let mut shared = None;
+            loop {
+                // Looked at before a number is taken: every number that is taken is run.
+                if over.load(Ordering::Relaxed) {
+                    break;
+                }
+                let block = next.fetch_add(1, Ordering::Relaxed);
+                if block >= end {
+                    break;
+                }
+                let mut watch = listen(block);
+                let finished = run_block(grid, base, block, &mut shared, watch.as_deref_mut(), left);
+                let before = spent.fetch_add(finished.instructions, Ordering::Relaxed);
+                if finished.stop.is_some() || before.saturating_add(finished.instructions) > left {
+                    over.store(true, Ordering::Relaxed);
+                }
+                if let Ok(mut slot) = slots[super::at(block - start)].lock() {
+                    *slot = Some((finished, watch));
+                }
+            }
+        };
+        if threads == 1 || size == 1 {
+            work();
+        } else {
+            std::thread::scope(|scope| {
+                for _ in 0..threads.min(size) {
+                    scope.spawn(work);
+                }
+            });
+        }
+        for slot in slots {
+            let Ok(Some((finished, watch))) = slot.into_inner() else {
+                outcome.stop =
+                    Some(Box::new(Stop::general(Blame::Bug, StopKind::Internal, "a block was lost")));
+                break;
+            };
+            outcome.instructions += finished.instructions;
+            outcome.output.extend(finished.output);
+            finished.overlay.merge_into(heap);
+            if let Some(watch) = watch {
+                collect(watch);
+            }
+            outcome.stop =
+                finished.stop.or_else(|| over_limit(grid, outcome.instructions, outcome.output.len()));
+            if outcome.stop.is_some() {
+                break;
+            }
+        }
+        start = end;
+    }
+    outcome
+}
+
+fn over_limit(grid: &Grid<'_>, instructions: u64, printed: usize) -> Option<Box<Stop>> {
+    if instructions > grid.limits.instructions {
+        return Some(Box::new(grid.out_of_instructions()));
+    }
+    let printed = u64::try_from(printed).unwrap_or(u64::MAX);
+    (printed > grid.limits.output).then(|| {
+        let sentence = format!("printf printed more than {} bytes", grid.limits.output);
+        Box::new(Stop::general(Blame::Limit, StopKind::Limit, sentence))
+    })
+}
+
+fn run_block(
+    grid: &Grid<'_>,
+    base: &Heap,
+    block: u32,
+    shared: &mut Option<SharedMemory>,
+    watch: Option<&mut (dyn Observer + 'static)>,
+    limit: u64,
+) -> Finished {
+    let mut memory = shared.take().unwrap_or_else(|| SharedMemory::new(0));
+    memory.reset(grid.shared_extent());
+    let mut run = BlockRun::new(grid, block, memory);
+    let mut global = Global::Overlay(base, Overlay::default());
+    let watch = watch.map(|w| -> &mut dyn Observer { w });
+    let stop = match run.run(grid, &mut global, watch, u64::MAX, limit) {
+        Progress::Stopped(stop) => Some(stop),
+        Progress::Done | Progress::Expired => None,
+    };
+    let overlay = match global {
+        Global::Overlay(_, overlay) => overlay,
+        Global::Direct(_) => Overlay::default(),
+    };
+    let finished = Finished { overlay, output: run.cta.output, instructions: run.instructions, stop };
+    *shared = Some(run.cta.shared);
+    finished
+}
+
+/// Runs blocks one after another on the memory itself. A block that does not finish in its turn lets the next one
+/// start, so blocks may wait for each other.
+fn run_in_turns(
+    grid: &Grid<'_>,
+    heap: &mut Heap,
+    count: u32,
+    listen: Listen<'_>,
+    collect: Collect<'_>,
+) -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut active: Vec<(BlockRun, Option<Box<dyn Observer>>)> = Vec::new();
+    let mut finished: std::collections::BTreeMap<u32, Vec<u8>> = std::collections::BTreeMap::new();
+    let mut spare: Option<SharedMemory> = None;
+    let resident = grid.resident();
+    let mut printed = 0usize;
+    let mut next = 0;
+    while outcome.stop.is_none() && (next < count || !active.is_empty()) {
+        if next < count && active.len() < resident {
+            let mut memory = spare.take().unwrap_or_else(|| SharedMemory::new(0));
+            memory.reset(grid.shared_extent());
+            active.push((BlockRun::new(grid, next, memory), listen(next)));
+            next += 1;
+        }
+        let mut i = 0;
+        while i < active.len() {
+            let (run, watch) = &mut active[i];
+            let before = run.instructions;
+            let mut global = Global::Direct(heap);
+            let limit = before.saturating_add(grid.limits.instructions.saturating_sub(outcome.instructions));
+            let watch = watch.as_deref_mut().map(|w| -> &mut dyn Observer { w });
+            let progress = run.run(grid, &mut global, watch, TURN, limit);
+            outcome.instructions += run.instructions - before;
+            let done = !matches!(progress, Progress::Expired);
+            if let Progress::Stopped(stop) = progress {
+                outcome.stop = Some(stop);
+            }
+            if done {
+                let (run, watch) = active.remove(i);
+                printed = printed.saturating_add(run.cta.output.len());
+                if !run.cta.output.is_empty() {
+                    finished.insert(run.cta.linear, run.cta.output);
+                }
+                spare = Some(run.cta.shared);
+                if let Some(watch) = watch {
+                    collect(watch);
+                }
+            } else {
+                i += 1;
+            }
+            if u64::try_from(printed).unwrap_or(u64::MAX) > grid.limits.output
+                || outcome.instructions > grid.limits.instructions
+            {
+                outcome.stop =
+                    outcome.stop.take().or_else(|| over_limit(grid, outcome.instructions, printed));
+            }
+            if outcome.stop.is_some() {
+                break;
+            }
+        }
+    }
+    for (run, _) in active {
+        finished.insert(run.cta.linear, run.cta.output);
+    }
+    outcome.output = finished.into_values().flatten().collect();
+    outcome
+}

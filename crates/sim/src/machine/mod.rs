@@ -1,0 +1,17 @@
+//! The machine: grid, block, warp, lane.
+
+mod access;
+mod block;
+mod calls;
+mod fragment;
+mod grid;
+mod registers;
+mod warp;
+
+pub use access::{Access, AccessKind, lanes_of};
+pub use block::{Barrier, Cta, Reduction};
+pub use calls::{CallSite, Callee, Transfer};
+pub use fragment::{Fragment, Frame, Wait};
+pub use grid::{Collect, Grid, Limits, Listen, Outcome, run};
+pub use registers::{LANES, Lane, Registers, Row, Scalar, Type, Width, at};
+pub use warp::{Flow, PendingCopy, Warp, WarpState, refuse};

@@ -1,0 +1,408 @@
+//! A warp: 32 lanes, one dispatch per instruction for all of them.
+
+use super::{Cta, Fragment, Grid, Registers, Wait};
+use crate::isa::Args;
+use crate::memory::{Global, LocalMemory};
+use crate::observe::Observer;
+use crate::program::Inst;
+use crate::stop::{Blame, Stop, StopKind};
+
+/// What a routine did to the flow of control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// Go on with the next instruction.
+    Next,
+    /// The current fragment's program counter was set.
+    Jump,
+    /// The lanes in `exec` stay at this instruction; the fragment's `wait` says for what.
+    Wait,
+    /// Lanes left the current fragment, or it became empty: choose again. The routine set every program counter.
+    Split,
+    /// The launch is over; `warp.stop` says why.
+    Stop,
+}
+
+/// The state of a warp between turns.
+#[derive(Debug, Default)]
+pub struct WarpState {
+    /// Its number in the block.
+    pub id: u32,
+    /// The registers.
+    pub regs: Registers,
+    /// The fragment that runs or ran last; empty when all lanes have exited or are parked.
+    pub fragment: Fragment,
+    /// The other fragments.
+    pub parked: Vec<Fragment>,
+    /// Lanes that have exited or never existed.
+    pub exited: u32,
+    /// The condition code's carry bit of each lane.
+    pub carry: u32,
+    /// Local memory.
+    pub local: LocalMemory,
+    /// Instructions executed by this warp.
+    pub clock: u64,
+    /// Work beyond that of an instruction that is not yet counted as instructions.
+    pub extra: u64,
+    /// How the fragment of the next turn is chosen.
+    pub(super) choice: Choice,
+    /// The address at which the running fragment may meet another.
+    pub(super) meet: u32,
+    /// When the running fragment gives way to another that can run.
+    pub(super) gives_way: u64,
+    /// `cp.async` copies that are not complete, oldest first.
+    pub copies: Vec<PendingCopy>,
+    /// Groups committed so far, by lane.
+    pub committed: [u32; 32],
+    /// One more than the phase in which each lane arrived at the cluster's barrier; 0 if it did not.
+    pub cluster: [u64; 32],
+}
+
+/// One lane's `cp.async` that has not completed.
+#[derive(Clone, Copy, Debug)]
+pub struct PendingCopy {
+    /// The lane that issued it.
+    pub lane: u8,
+    /// The group it will complete with: the lane's count of commits when it was issued.
+    pub group: u32,
+    /// Destination in shared memory.
+    pub to: u32,
+    /// Source in global memory.
+    pub from: u64,
+    /// Bytes written: 4, 8 or 16.
+    pub size: u8,
+    /// Bytes read from the source; the rest is zero.
+    pub read: u8,
+    /// The instruction that issued it.
+    pub pc: u32,
+}
+
+/// A warp while it runs: its state, its block, and the device around it.
+pub struct Warp<'a, 'm> {
+    /// Lanes that execute the current instruction.
+    pub exec: u32,
+    /// The current instruction.
+    pub pc: u32,
+    /// The warp's own state.
+    pub state: &'a mut WarpState,
+    /// The block.
+    pub cta: &'a mut Cta,
+    /// What is common to all blocks.
+    pub grid: &'a Grid<'a>,
+    /// Device memory as the block sees it.
+    pub global: &'a mut Global<'m>,
+    /// Who listens.
+    pub watch: Option<&'a mut (dyn Observer + 'a)>,
+    /// Why the launch is over.
+    pub stop: Option<Box<Stop>>,
+}
+
+/// How a turn of a warp ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// All lanes have exited.
+    Done,
+    /// No fragment can run until something outside the warp happens.
+    Blocked,
+    /// The turn's instructions are used up.
+    Expired,
+    /// The launch is over.
+    Stopped,
+}
+
+/// Instructions a fragment runs before another runnable fragment of the warp gets its turn.
+const SLICE: u64 = 1024;
+/// Bytes an instruction may move one by one before it counts as more than one.
+pub(super) const WORK_UNIT: u64 = 4096;
+/// Instructions after which a runnable fragment gets its turn even though others, which diverge and meet again before a
+/// slice ends, always come first.
+const PATIENCE: u64 = 16 * SLICE;
+
+/// How to go on after an instruction that ended a stretch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// Choose a fragment by its place.
+    #[default]
+    ByPlace,
+    /// Choose the fragment that ran least recently.
+    ByAge,
+    /// The same fragment goes on: only the warp's turn was over. How long turns are changes nothing within a warp.
+    Same,
+}
+
+impl Warp<'_, '_> {
+    /// Runs at most `quantum` instructions.
+    pub fn run(&mut self, quantum: u64) -> Turn {
+        if self.watch.is_some() { self.run_loop::<true>(quantum) } else { self.run_loop::<false>(quantum) }
+    }
+
+    fn run_loop<const WATCHED: bool>(&mut self, quantum: u64) -> Turn {
+        let code: &[Inst] = &self.grid.program.code;
+        let end = self.state.clock.saturating_add(quantum);
+        loop {
+            if self.state.choice != Choice::Same {
+                let Some(meet) = self.select(self.state.choice == Choice::ByAge) else {
+                    self.state.choice = Choice::ByPlace;
+                    let empty = self.state.fragment.mask == 0 && self.state.parked.is_empty();
+                    return if empty { Turn::Done } else { Turn::Blocked };
+                };
+                self.state.meet = meet;
+                // Alone, a fragment runs to the end of the turn; beside others, to the end of its slice.
+                self.state.gives_way =
+                    if self.state.parked.is_empty() { u64::MAX } else { self.state.clock + SLICE };
+            }
+            let (meet, gives_way) = (self.state.meet, self.state.gives_way);
+            let slice = end.min(gives_way);
+            let mut pc = self.state.fragment.pc;
+            let mut clock = self.state.clock;
+            self.state.choice = loop {
+                let Some(inst) = code.get(super::at(pc)) else {
+                    self.state.clock = clock;
+                    self.pc = pc;
+                    self.halt(Blame::Bug, StopKind::Internal, "the program counter left the code".into());
+                    return Turn::Stopped;
+                };
+                clock += 1;
+                let mask = self.state.fragment.mask;
+                self.exec = match inst.guard {
+                    None => mask,
+                    Some((row, negated)) => {
+                        let p = self.state.regs.preds[super::at(row)];
+                        mask & if negated { !p } else { p }
+                    }
+                };
+                self.pc = pc;
+                let flow = if self.exec == 0 {
+                    Flow::Next
+                } else {
+                    // An instruction that waited is executed again; it was seen the first time.
+                    if WATCHED && self.state.fragment.wait == Wait::None {
+                        self.observe(pc);
+                    }
+                    self.state.clock = clock;
+                    (inst.run)(self, &inst.args)
+                };
+                match flow {
+                    Flow::Next => {
+                        pc += 1;
+                    }
+                    Flow::Jump => pc = self.state.fragment.pc,
+                    Flow::Wait => {
+                        clock -= 1;
+                        self.state.fragment.pc = pc;
+                        if self.exec != self.state.fragment.mask {
+                            // The guarded lanes wait; the others go on.
+                            let mut waiting = self.state.fragment.clone();
+                            waiting.mask = self.exec;
+                            self.state.parked.push(waiting);
+                            let rest = &mut self.state.fragment;
+                            rest.mask &= !self.exec;
+                            rest.wait = Wait::None;
+                            rest.pc = pc + 1;
+                        }
+                        break Choice::ByPlace;
+                    }
+                    Flow::Split => break Choice::ByPlace,
+                    Flow::Stop => {
+                        self.state.clock = clock;
+                        return Turn::Stopped;
+                    }
+                }
+                if clock >= slice {
+                    self.state.fragment.pc = pc;
+                    break if clock >= gives_way {
+                        Choice::ByAge
+                    } else if pc >= meet {
+                        Choice::ByPlace
+                    } else {
+                        Choice::Same
+                    };
+                }
+                if pc >= meet {
+                    self.state.fragment.pc = pc;
+                    break Choice::ByPlace;
+                }
+            };
+            clock = clock.saturating_add(std::mem::take(&mut self.state.extra));
+            self.state.clock = clock;
+            if clock >= end {
+                return Turn::Expired;
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn observe(&mut self, pc: u32) {
+        let issue = crate::observe::Issue {
+            block: self.cta.linear,
+            warp: self.state.id,
+            pc,
+            exec: self.exec,
+            live: !self.state.exited,
+        };
+        if let Some(watch) = self.watch.as_deref_mut() {
+            watch.issue(&issue, &self.grid.program.metas[super::at(pc)]);
+        }
+    }
+
+    /// Chooses the fragment to run: joins those that meet, takes the one deepest in calls and lowest in the code (or,
+    /// to be fair, the one that ran least recently), and gives the address at which to choose again. `None` if none can
+    /// run.
+    fn select(&mut self, by_age: bool) -> Option<u32> {
+        if self.state.parked.is_empty() {
+            if self.state.fragment.mask == 0 || !self.runnable(&self.state.fragment) {
+                return None;
+            }
+            return Some(u32::MAX);
+        }
+        let current = std::mem::take(&mut self.state.fragment);
+        let mut all = std::mem::take(&mut self.state.parked);
+        if current.mask != 0 {
+            all.push(current);
+        }
+        let mut joined: Vec<Fragment> = Vec::with_capacity(all.len());
+        for fragment in all {
+            match joined.iter_mut().find(|other| other.meets(&fragment)) {
+                Some(other) => other.join(fragment),
+                None => joined.push(fragment),
+            }
+        }
+        let runnable = || joined.iter().enumerate().filter(|(_, fragment)| self.runnable(fragment));
+        let by_age = by_age || runnable().any(|(_, fragment)| fragment.stamp + PATIENCE < self.state.clock);
+        let best = runnable()
+            .min_by_key(|(_, f)| (if by_age { f.stamp } else { 0 }, std::cmp::Reverse(f.frames.len()), f.pc))
+            .map(|(i, _)| i);
+        let Some(best) = best else {
+            self.state.parked = joined;
+            return None;
+        };
+        let mut chosen = joined.swap_remove(best);
+        chosen.stamp = self.state.clock + 1;
+        let meet = joined
+            .iter()
+            .filter(|f| !by_age && f.frames.len() == chosen.frames.len() && f.pc > chosen.pc)
+            .map(|f| f.pc)
+            .min()
+            .unwrap_or(u32::MAX);
+        self.state.parked = joined;
+        self.state.fragment = chosen;
+        Some(meet)
+    }
+
+    fn runnable(&self, fragment: &Fragment) -> bool {
+        match fragment.wait {
+            Wait::None => true,
+            Wait::Lanes(need) => need & !(fragment.mask | self.state.exited) == 0,
+            Wait::Barrier { id, phase } => self.cta.barriers[super::at(id)].phase != phase,
+        }
+    }
+
+    /// Whether every lane of `need` that still exists executes this instruction now. If not, the routine returns
+    /// [`Flow::Wait`] and is executed again when more lanes have arrived.
+    pub fn gather(&mut self, need: u32) -> bool {
+        let here = need & !(self.exec | self.state.exited) == 0;
+        self.state.fragment.wait = if here { Wait::None } else { Wait::Lanes(need) };
+        here
+    }
+
+    /// Branches the lanes of `taken` to `target`; the others go on.
+    pub fn branch(&mut self, taken: u32, target: u32) -> Flow {
+        let fragment = &mut self.state.fragment;
+        if taken == fragment.mask {
+            fragment.pc = target;
+            return Flow::Jump;
+        }
+        let mut away = fragment.clone();
+        away.mask = taken;
+        away.pc = target;
+        fragment.mask &= !taken;
+        fragment.pc = self.pc + 1;
+        self.state.parked.push(away);
+        Flow::Split
+    }
+
+    /// Counts the work of an instruction that moves many bytes as so many more instructions, so that the limit on
+    /// instructions bounds time. The instruction ends with the [`Flow`] given back.
+    pub fn worked(&mut self, bytes: usize) -> Flow {
+        let units = u64::try_from(bytes).unwrap_or(u64::MAX) / WORK_UNIT;
+        if units == 0 {
+            return Flow::Next;
+        }
+        self.state.extra = self.state.extra.saturating_add(units);
+        self.state.fragment.pc = self.pc + 1;
+        Flow::Split
+    }
+
+    /// Ends the lanes in `exec`.
+    pub fn exit(&mut self) -> Flow {
+        let lanes = self.exec;
+        if let Err(flow) = self.complete_copies(|_, _| true, lanes) {
+            return flow;
+        }
+        self.state.exited |= lanes;
+        self.state.fragment.mask &= !lanes;
+        self.state.fragment.pc = self.pc + 1;
+        let completed = self.cta.leave(self.state.id, lanes.count_ones());
+        if let Some(watch) = self.watch.as_deref_mut() {
+            (0..32).filter(|id| completed >> id & 1 != 0).for_each(|id| watch.barrier(self.cta.linear, id));
+        }
+        Flow::Split
+    }
+
+    /// Writes a predicate for the lanes in `exec`.
+    #[inline]
+    pub fn set_pred(&mut self, row: u32, bits: u32) {
+        let p = &mut self.state.regs.preds[super::at(row)];
+        *p = *p & !self.exec | bits & self.exec;
+    }
+
+    /// A predicate's bits.
+    #[inline]
+    pub fn pred(&self, row: u32) -> u32 {
+        self.state.regs.preds[super::at(row)]
+    }
+
+    /// A predicate source, negated where the operand says so. `index` is its position in `args.all`.
+    #[inline]
+    pub fn pred_arg(&self, args: &Args, index: usize) -> u32 {
+        let bits = self.pred(args.all[index]);
+        if args.not >> index & 1 != 0 { !bits } else { bits }
+    }
+
+    /// The lowest lane in `exec`.
+    pub fn first_lane(&self) -> u32 {
+        self.exec.trailing_zeros().min(31)
+    }
+
+    /// Ends the launch, blaming the lowest lane in `exec`.
+    pub fn halt(&mut self, blame: Blame, kind: StopKind, sentence: String) -> Flow {
+        let lane = self.first_lane();
+        self.halt_lane(blame, kind, lane, sentence)
+    }
+
+    /// Ends the launch, blaming one lane.
+    pub fn halt_lane(&mut self, blame: Blame, kind: StopKind, lane: u32, sentence: String) -> Flow {
+        let thread = self.grid.thread(self.state.id * 32 + lane);
+        self.stop = Some(Box::new(Stop {
+            blame,
+            kind,
+            sentence,
+            block: Some(self.cta.index),
+            thread: Some(thread),
+            place: self.grid.program.place(self.pc),
+            notes: Vec::new(),
+            help: None,
+        }));
+        Flow::Stop
+    }
+
+    /// Ends the launch at an instruction that warpproof does not execute.
+    pub fn unsupported(&mut self, sentence: String) -> Flow {
+        self.halt(Blame::Gap, StopKind::Unsupported, sentence)
+    }
+}
+
+/// A routine that only refuses, for instructions that are reached but not supported.
+pub fn refuse(blame: Blame, kind: StopKind, sentence: String) -> crate::isa::Run {
+    Box::new(move |w: &mut Warp<'_, '_>, _: &Args| w.halt(blame, kind, sentence.clone()))
+}

@@ -1,0 +1,223 @@
+//! Device memory: allocations with bounds.
+
+use super::{Fault, FaultKind, HEAP_BASE, Space};
+
+/// Distance kept between allocations, so that a small overrun is never another allocation.
+const GUARD: u64 = 4096;
+/// Alignment of every allocation: at least the 256 bytes CUDA promises, and a whole number of overlay pages.
+const ALIGN: u64 = 4096;
+/// Allocations ever made, for each is remembered after it was freed; a kernel may call `malloc` without end.
+const MOST: usize = 1 << 20;
+
+/// One allocation of device memory.
+#[derive(Clone, Debug)]
+pub struct Allocation {
+    /// The first address.
+    pub base: u64,
+    /// What the user or the module calls it.
+    pub name: String,
+    /// The contents; empty once freed.
+    pub bytes: Vec<u8>,
+    size: u64,
+    freed: bool,
+}
+
+impl Allocation {
+    /// Bytes asked for.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Whether it was freed.
+    pub fn is_freed(&self) -> bool {
+        self.freed
+    }
+}
+
+/// All device memory.
+#[derive(Clone, Debug)]
+pub struct Heap {
+    allocations: Vec<Allocation>,
+    next: u64,
+    used: u64,
+    limit: u64,
+}
+
+/// An allocation that cannot be made or freed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeapError {
+    /// The device's memory limit would be passed.
+    OutOfMemory {
+        /// Bytes asked for.
+        asked: u64,
+        /// Bytes in use.
+        used: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// Not the start of a live allocation.
+    NotAllocated(u64),
+}
+
+impl std::fmt::Display for HeapError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            HeapError::OutOfMemory { asked, used, limit } => {
+                write!(f, "out of device memory: {asked} bytes asked for with {used} of {limit} in use")
+            }
+            HeapError::NotAllocated(address) => {
+                write!(f, "{address:#x} is not the start of a live allocation")
+            }
+        }
+    }
+}
+
+impl std::error::Error for HeapError {}
+
+impl Heap {
+    /// An empty heap that will hold at most `limit` bytes.
+    pub fn new(limit: u64) -> Heap {
+        Heap { allocations: Vec::new(), next: HEAP_BASE, used: 0, limit }
+    }
+
+    /// Allocates `size` zeroed bytes and gives their address.
+    pub fn allocate(&mut self, name: &str, size: u64) -> Result<u64, HeapError> {
+        let fits = self.used.checked_add(size).is_some_and(|total| total <= self.limit)
+            && self.allocations.len() < MOST;
+        let (Ok(length), true) = (usize::try_from(size), fits) else {
+            return Err(HeapError::OutOfMemory { asked: size, used: self.used, limit: self.limit });
+        };
+        let base = self.next;
+        self.next = (base + size + GUARD).next_multiple_of(ALIGN);
+        self.used += size;
+        self.allocations.push(Allocation {
+            base,
+            name: name.to_owned(),
+            bytes: vec![0; length],
+            size,
+            freed: false,
+        });
+        Ok(base)
+    }
+
+    /// Frees the allocation that starts at `address`; its address range is never used again.
+    pub fn free(&mut self, address: u64) -> Result<(), HeapError> {
+        let found =
+            self.find(address).filter(|&i| self.allocations[i].base == address && !self.allocations[i].freed);
+        let index = found.ok_or(HeapError::NotAllocated(address))?;
+        let allocation = &mut self.allocations[index];
+        allocation.freed = true;
+        allocation.bytes = Vec::new();
+        self.used -= allocation.size;
+        Ok(())
+    }
+
+    /// Bytes in use.
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// All allocations, in address order.
+    pub fn allocations(&self) -> &[Allocation] {
+        &self.allocations
+    }
+
+    /// The allocation with this index.
+    pub fn allocation(&self, index: usize) -> &Allocation {
+        &self.allocations[index]
+    }
+
+    pub(super) fn bytes_mut(&mut self, index: usize) -> &mut [u8] {
+        &mut self.allocations[index].bytes
+    }
+
+    /// The last allocation that starts at or before `address`.
+    fn find(&self, address: u64) -> Option<usize> {
+        self.allocations.partition_point(|a| a.base <= address).checked_sub(1)
+    }
+
+    /// The live allocation that holds all of `address .. address + length`.
+    #[inline]
+    pub fn locate(&self, address: u64, length: u64) -> Result<usize, Fault> {
+        if let Some(i) = self.find(address) {
+            let a = &self.allocations[i];
+            if !a.freed && address - a.base <= a.size && length <= a.size - (address - a.base) {
+                return Ok(i);
+            }
+        }
+        Err(self.explain(address))
+    }
+
+    #[cold]
+    fn explain(&self, address: u64) -> Fault {
+        let before = self.find(address);
+        let kind = match before {
+            _ if address < GUARD => FaultKind::Null,
+            Some(i)
+                if self.allocations[i].freed
+                    && address - self.allocations[i].base < self.allocations[i].size =>
+            {
+                FaultKind::Freed(i)
+            }
+            _ => FaultKind::OutOfBounds { nearest: self.nearest(address, before), size: None },
+        };
+        Fault { space: Space::Global, address, kind }
+    }
+
+    /// The nearest allocation and the distance: past its end if positive, before its start if negative.
+    fn nearest(&self, address: u64, before: Option<usize>) -> Option<(usize, i64)> {
+        let past = before.map(|i| {
+            let a = &self.allocations[i];
+            (i, i64::try_from(address - a.base).unwrap_or(i64::MAX).saturating_sub_unsigned(a.size))
+        });
+        let next = before.map_or(0, |i| i + 1);
+        let ahead = self
+            .allocations
+            .get(next)
+            .map(|a| (next, i64::try_from(a.base - address).map_or(i64::MIN, i64::wrapping_neg)));
+        [past, ahead].into_iter().flatten().min_by_key(|(_, distance)| distance.unsigned_abs())
+    }
+
+    /// Reads bytes on behalf of the host.
+    pub fn read(&self, address: u64, length: usize) -> Result<&[u8], Fault> {
+        let wide = u64::try_from(length).unwrap_or(u64::MAX);
+        let i = self.locate(address, wide)?;
+        let a = &self.allocations[i];
+        let start = usize::try_from(address - a.base).unwrap_or(usize::MAX);
+        a.bytes.get(start..start.saturating_add(length)).ok_or_else(|| self.explain(address))
+    }
+
+    /// Writes bytes on behalf of the host.
+    pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        let wide = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        let i = self.locate(address, wide)?;
+        let fault = self.explain(address);
+        let a = &mut self.allocations[i];
+        let start = usize::try_from(address - a.base).unwrap_or(usize::MAX);
+        a.bytes.get_mut(start..start.saturating_add(bytes.len())).ok_or(fault)?.copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_name_the_nearest_allocation() {
+        let mut heap = Heap::new(1 << 20);
+        let a = heap.allocate("a", 100).unwrap();
+        let b = heap.allocate("b", 100).unwrap();
+        assert_eq!(heap.locate(a + 96, 4), Ok(0));
+        let past = heap.locate(a + 98, 4).unwrap_err().kind;
+        assert_eq!(past, FaultKind::OutOfBounds { nearest: Some((0, -2)), size: None });
+        let before = heap.locate(b - 4, 4).unwrap_err().kind;
+        assert_eq!(before, FaultKind::OutOfBounds { nearest: Some((1, -4)), size: None });
+        assert_eq!(heap.locate(8, 4).unwrap_err().kind, FaultKind::Null);
+        heap.free(a).unwrap();
+        assert_eq!(heap.locate(a, 4).unwrap_err().kind, FaultKind::Freed(0));
+        assert_eq!(heap.free(a), Err(HeapError::NotAllocated(a)));
+        assert!(matches!(heap.allocate("c", 1 << 21), Err(HeapError::OutOfMemory { .. })));
+        assert!(matches!(heap.allocate("d", u64::MAX), Err(HeapError::OutOfMemory { .. })));
+    }
+}

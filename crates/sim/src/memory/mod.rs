@@ -1,0 +1,110 @@
+//! The memories of the device and the one address map they share.
+//!
+//! A *generic* address says by its window which memory it means; an address in a named space is an offset into that
+//! memory, except for global memory, whose addresses are generic ones already. Windows are 4 GiB apart, so an overrun
+//! never reaches another memory.
+
+mod heap;
+mod local;
+mod overlay;
+mod shared;
+
+pub use heap::{Allocation, Heap, HeapError};
+pub use local::LocalMemory;
+pub use overlay::{Global, Overlay};
+pub use shared::{MAX_SHARED, SharedMemory};
+
+/// A state space that instructions address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Space {
+    /// Decided by the window the address falls into.
+    Generic,
+    /// Device memory.
+    Global,
+    /// The block's shared memory.
+    Shared,
+    /// The thread's own memory: local variables and the parameters of device functions.
+    Local,
+    /// Module constants.
+    Const,
+    /// Kernel parameters.
+    Param,
+}
+
+impl Space {
+    /// The space as people say it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Space::Generic => "generic",
+            Space::Global => "global",
+            Space::Shared => "shared",
+            Space::Local => "local",
+            Space::Const => "constant",
+            Space::Param => "parameter",
+        }
+    }
+
+    /// Where the window of this space begins in the generic address space.
+    pub fn window(self) -> u64 {
+        match self {
+            Space::Generic | Space::Global => 0,
+            Space::Shared => SHARED_WINDOW,
+            Space::Local => LOCAL_WINDOW,
+            Space::Const => CONST_WINDOW,
+            Space::Param => PARAM_WINDOW,
+        }
+    }
+
+    /// The space a generic address falls into and its address there.
+    pub fn resolve(generic: u64) -> (Space, u64) {
+        match generic & !(WINDOW_SIZE - 1) {
+            SHARED_WINDOW => (Space::Shared, generic - SHARED_WINDOW),
+            LOCAL_WINDOW => (Space::Local, generic - LOCAL_WINDOW),
+            CONST_WINDOW => (Space::Const, generic - CONST_WINDOW),
+            PARAM_WINDOW => (Space::Param, generic - PARAM_WINDOW),
+            _ => (Space::Global, generic),
+        }
+    }
+}
+
+const WINDOW_SIZE: u64 = 1 << 32;
+const SHARED_WINDOW: u64 = WINDOW_SIZE;
+const LOCAL_WINDOW: u64 = 2 * WINDOW_SIZE;
+const CONST_WINDOW: u64 = 3 * WINDOW_SIZE;
+const PARAM_WINDOW: u64 = 4 * WINDOW_SIZE;
+/// Function addresses: a function's number times 16 from here. Nothing can be loaded from them.
+pub const FUNCTION_WINDOW: u64 = 5 * WINDOW_SIZE;
+/// The first address of device memory.
+pub const HEAP_BASE: u64 = 0x7f00_0000_0000;
+
+/// An access that no memory holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The space of the access, after a generic address was resolved.
+    pub space: Space,
+    /// The address in that space.
+    pub address: u64,
+    /// Why.
+    pub kind: FaultKind,
+}
+
+/// Why an access is not possible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// The first page, where null pointers and small offsets from them point.
+    Null,
+    /// No allocation there; the nearest one is named by its index with the distance of the access from its end (positive)
+    /// or from its start (negative).
+    OutOfBounds {
+        /// Index and signed distance in bytes of the nearest allocation, if there is any.
+        nearest: Option<(usize, i64)>,
+        /// The size of the memory, where it is a single one.
+        size: Option<u64>,
+    },
+    /// The allocation was freed.
+    Freed(usize),
+    /// The address is not a multiple of the access size.
+    Misaligned(u32),
+    /// A store to memory that kernels may only read.
+    ReadOnly,
+}

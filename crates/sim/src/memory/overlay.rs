@@ -1,0 +1,296 @@
+//! Device memory as one block sees it.
+//!
+//! Blocks that cannot talk to each other run in parallel against the memory as it was when their wave began, each
+//! keeping its own stores in an [`Overlay`]; the overlays are merged in block order when the wave ends. No two threads
+//! of the host ever share a writable byte, and the outcome is the same for any number of them, for racy kernels too.
+//! Blocks that can talk to each other (atomics, volatile or ordered accesses) run one after another on the memory itself.
+
+use super::{Fault, Heap};
+use crate::machine::{Row, lanes_of};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+const PAGE: usize = 1024;
+const PAGE_SHIFT: u32 = 10;
+
+/// The stores of one block, by page.
+#[derive(Debug, Default)]
+pub struct Overlay {
+    pages: Vec<Page>,
+    index: HashMap<u64, usize, BuildHasherDefault<PageHasher>>,
+    /// Allocations with at least one page here; reads of all others go straight to the heap.
+    touched: Vec<bool>,
+    last: Option<(u64, usize)>,
+}
+
+#[derive(Debug)]
+struct Page {
+    /// Index of the allocation and offset of the page in it.
+    allocation: usize,
+    offset: usize,
+    data: Box<[u8; PAGE]>,
+    /// One bit per byte that the block stored.
+    dirty: [u64; PAGE / 64],
+}
+
+/// Page numbers are spread by one multiplication; they come from our own allocator, not from an adversary.
+#[derive(Default)]
+struct PageHasher(u64);
+
+impl Hasher for PageHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for b in bytes {
+            self.write_u64(u64::from(*b));
+        }
+    }
+    fn write_u64(&mut self, n: u64) {
+        self.0 = (self.0 ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
+    }
+}
+
+impl Overlay {
+    fn is_touched(&self, allocation: usize) -> bool {
+        self.touched.get(allocation).copied().unwrap_or(false)
+    }
+
+    fn page(&self, number: u64) -> Option<&Page> {
+        let i = match self.last {
+            Some((last, i)) if last == number => i,
+            _ => *self.index.get(&number)?,
+        };
+        self.pages.get(i)
+    }
+
+    fn page_mut(&mut self, heap: &Heap, allocation: usize, number: u64) -> &mut Page {
+        let i = match self.last {
+            Some((last, i)) if last == number => i,
+            _ => {
+                if let Some(&i) = self.index.get(&number) {
+                    i
+                } else {
+                    let source = heap.allocation(allocation);
+                    let offset = usize::try_from((number << PAGE_SHIFT).saturating_sub(source.base))
+                        .unwrap_or(usize::MAX);
+                    let mut data = Box::new([0; PAGE]);
+                    let rest = source.bytes.get(offset..).unwrap_or(&[]);
+                    let length = rest.len().min(PAGE);
+                    data[..length].copy_from_slice(&rest[..length]);
+                    self.pages.push(Page { allocation, offset, data, dirty: [0; PAGE / 64] });
+                    self.index.insert(number, self.pages.len() - 1);
+                    if self.touched.len() <= allocation {
+                        self.touched.resize(allocation + 1, false);
+                    }
+                    self.touched[allocation] = true;
+                    self.pages.len() - 1
+                }
+            }
+        };
+        self.last = Some((number, i));
+        &mut self.pages[i]
+    }
+
+    /// Stores what the block stored into the heap.
+    pub fn merge_into(self, heap: &mut Heap) {
+        for page in self.pages {
+            let target = heap.bytes_mut(page.allocation);
+            for (word, &dirty) in page.dirty.iter().enumerate() {
+                let start = page.offset + word * 64;
+                if dirty == u64::MAX && start + 64 <= target.len() {
+                    target[start..start + 64].copy_from_slice(&page.data[word * 64..word * 64 + 64]);
+                } else if dirty != 0 {
+                    for bit in (0..64).filter(|bit| dirty >> bit & 1 != 0) {
+                        if let Some(byte) = target.get_mut(start + bit) {
+                            *byte = page.data[word * 64 + bit];
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The view through which a block reads and writes device memory.
+#[derive(Debug)]
+pub enum Global<'a> {
+    /// The memory itself.
+    Direct(&'a mut Heap),
+    /// The memory at the start of the wave, and the block's own stores.
+    Overlay(&'a Heap, Overlay),
+}
+
+impl Global<'_> {
+    /// The heap behind the view, without the block's own stores.
+    pub fn heap(&self) -> &Heap {
+        match self {
+            Global::Direct(heap) => heap,
+            Global::Overlay(heap, _) => heap,
+        }
+    }
+
+    /// Reads `N` bytes.
+    #[inline]
+    pub fn read<const N: usize>(&self, address: u64) -> Result<[u8; N], Fault> {
+        let allocation = self.heap().locate(address, width::<N>())?;
+        Ok(self.read_in(allocation, address))
+    }
+
+    /// Reads `N` bytes that are known to lie in the allocation.
+    #[inline]
+    pub fn read_in<const N: usize>(&self, allocation: usize, address: u64) -> [u8; N] {
+        let source = self.heap().allocation(allocation);
+        let start = usize::try_from(address - source.base).unwrap_or(usize::MAX);
+        let mut out = [0; N];
+        if let Some(bytes) = source.bytes.get(start..start.saturating_add(N)) {
+            out.copy_from_slice(bytes);
+        }
+        if let Global::Overlay(_, overlay) = self
+            && overlay.is_touched(allocation)
+        {
+            patch(overlay, address, &mut out);
+        }
+        out
+    }
+
+    /// Whether every read of this allocation can be served by the heap's own bytes.
+    #[inline]
+    pub fn plain(&self, allocation: usize) -> Option<&[u8]> {
+        match self {
+            Global::Overlay(_, overlay) if overlay.is_touched(allocation) => None,
+            _ => Some(&self.heap().allocation(allocation).bytes),
+        }
+    }
+
+    /// Writes a word per lane, where all lanes fall into one allocation and are aligned. `false`, and nothing written, if
+    /// they do not.
+    pub fn write_words(&mut self, addresses: &Row<u64>, lanes: u32, words: &Row<u32>) -> bool {
+        let first = addresses.0[crate::machine::at(lanes.trailing_zeros() & 31)];
+        let Ok(allocation) = self.heap().locate(first, 4) else { return false };
+        let source = self.heap().allocation(allocation);
+        let (base, last) = (source.base, source.size() - 4);
+        let inside = |lane: usize| {
+            let address = addresses.0[lane];
+            address.is_multiple_of(4) && address.wrapping_sub(base) <= last
+        };
+        if !lanes_of(lanes).all(inside) {
+            return false;
+        }
+        for lane in lanes_of(lanes) {
+            self.write_in(allocation, addresses.0[lane], words.0[lane].to_le_bytes());
+        }
+        true
+    }
+
+    /// Writes `N` bytes.
+    #[inline]
+    pub fn write<const N: usize>(&mut self, address: u64, bytes: [u8; N]) -> Result<(), Fault> {
+        let allocation = self.heap().locate(address, width::<N>())?;
+        self.write_in(allocation, address, bytes);
+        Ok(())
+    }
+
+    /// Writes `N` bytes that are known to lie in the allocation.
+    #[inline]
+    pub fn write_in<const N: usize>(&mut self, allocation: usize, address: u64, bytes: [u8; N]) {
+        match self {
+            Global::Direct(heap) => {
+                let start = usize::try_from(address - heap.allocation(allocation).base).unwrap_or(usize::MAX);
+                if let Some(target) = heap.bytes_mut(allocation).get_mut(start..start.saturating_add(N)) {
+                    target.copy_from_slice(&bytes);
+                }
+            }
+            Global::Overlay(heap, overlay) => {
+                let offset = in_page(address);
+                if offset + N <= PAGE {
+                    let page = overlay.page_mut(heap, allocation, address >> PAGE_SHIFT);
+                    page.data[offset..offset + N].copy_from_slice(&bytes);
+                    // Aligned accesses of at most 16 bytes never straddle a 64-bit mask word.
+                    if N < 64 && offset % 64 + N <= 64 {
+                        page.dirty[offset / 64] |= ((1u64 << N) - 1) << (offset % 64);
+                    } else {
+                        for i in offset..offset + N {
+                            page.dirty[i / 64] |= 1 << (i % 64);
+                        }
+                    }
+                } else {
+                    for (at, byte) in (address..).zip(bytes) {
+                        let page = overlay.page_mut(heap, allocation, at >> PAGE_SHIFT);
+                        let offset = in_page(at);
+                        page.data[offset] = byte;
+                        page.dirty[offset / 64] |= 1 << (offset % 64);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Lays the block's own stores over bytes read from the heap.
+fn patch<const N: usize>(overlay: &Overlay, address: u64, out: &mut [u8; N]) {
+    let offset = in_page(address);
+    if offset + N <= PAGE {
+        if let Some(page) = overlay.page(address >> PAGE_SHIFT) {
+            // A page starts as a copy of the heap, so all of it is current, stored or not.
+            out.copy_from_slice(&page.data[offset..offset + N]);
+        }
+    } else {
+        for (at, byte) in (address..).zip(out) {
+            if let Some(page) = overlay.page(at >> PAGE_SHIFT) {
+                *byte = page.data[in_page(at)];
+            }
+        }
+    }
+}
+
+#[inline]
+#[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "masked to the page size")]
+fn in_page(address: u64) -> usize {
+    address as usize & (PAGE - 1)
+}
+
+#[inline]
+#[expect(clippy::as_conversions, reason = "an access is at most a few bytes")]
+const fn width<const N: usize>() -> u64 {
+    N as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_sees_its_own_stores_and_the_heap_only_after_the_merge() {
+        let mut heap = Heap::new(1 << 20);
+        let a = heap.allocate("a", 5000).unwrap();
+        heap.write(a, &[7; 5000]).unwrap();
+        let mut view = Global::Overlay(&heap, Overlay::default());
+        view.write(a + 1020, [1, 2, 3, 4, 5, 6, 7, 8]).unwrap();
+        assert_eq!(view.read::<4>(a + 1022).unwrap(), [3, 4, 5, 6]);
+        assert_eq!(view.read::<4>(a + 1016).unwrap(), [7, 7, 7, 7]);
+        let Global::Overlay(base, overlay) = view else { unreachable!() };
+        assert_eq!(base.read(a + 1020, 1).unwrap(), [7]);
+        overlay.merge_into(&mut heap);
+        assert_eq!(heap.read(a + 1019, 10).unwrap(), [7, 1, 2, 3, 4, 5, 6, 7, 8, 7]);
+    }
+
+    #[test]
+    fn merging_keeps_the_bytes_another_block_stored() {
+        let mut heap = Heap::new(1 << 20);
+        let a = heap.allocate("a", 64).unwrap();
+        let overlays: Vec<Overlay> = [(a, 1u8), (a + 1, 2)]
+            .into_iter()
+            .map(|(address, value)| {
+                let mut view = Global::Overlay(&heap, Overlay::default());
+                view.write(address, [value]).unwrap();
+                let Global::Overlay(_, overlay) = view else { unreachable!() };
+                overlay
+            })
+            .collect();
+        for overlay in overlays {
+            overlay.merge_into(&mut heap);
+        }
+        assert_eq!(heap.read(a, 3).unwrap(), [1, 2, 0]);
+    }
+}

@@ -1,0 +1,101 @@
+//! A block's shared memory.
+
+use crate::simd::Isa;
+
+/// Bytes of the largest shared memory any supported target gives a block, rounded up to a power of two.
+pub const MAX_SHARED: usize = 256 * 1024;
+const WORDS: usize = MAX_SHARED / 4;
+
+/// Shared memory as 32-bit words. The array has a fixed power-of-two size, so a masked index needs no bounds check; the
+/// bounds of the launch are checked once per warp access.
+#[derive(Debug)]
+pub struct SharedMemory {
+    words: Box<[u32; WORDS]>,
+    size: u32,
+}
+
+impl SharedMemory {
+    /// Zeroed memory of `size` bytes.
+    pub fn new(size: u32) -> SharedMemory {
+        // The length is that of the array, so the conversion cannot fail.
+        let words: Box<[u32]> = vec![0; WORDS].into();
+        match words.try_into() {
+            Ok(words) => SharedMemory { words, size },
+            Err(_) => unreachable!("a vector of WORDS words"),
+        }
+    }
+
+    /// Makes it ready for another block: `size` bytes, zeroed.
+    pub fn reset(&mut self, size: u32) {
+        let used = usize::try_from(self.size.max(size)).unwrap_or(MAX_SHARED).min(MAX_SHARED);
+        self.words[..used.div_ceil(4)].fill(0);
+        self.size = size;
+    }
+
+    /// Bytes the block may use.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// The word at a word index; indices past the end wrap, so callers check bounds first.
+    #[inline(always)]
+    #[expect(clippy::as_conversions, reason = "masked to the array's size")]
+    pub fn word(&self, index: u32) -> u32 {
+        self.words[index as usize & (WORDS - 1)]
+    }
+
+    /// The words at word indices, one for each lane.
+    #[inline(always)]
+    pub fn gather<I: Isa>(&self, index: &[u32; 32]) -> [u32; 32] {
+        I::gather(&self.words, index)
+    }
+
+    /// The word at a word index, to write.
+    #[inline(always)]
+    #[expect(clippy::as_conversions, reason = "masked to the array's size")]
+    pub fn word_mut(&mut self, index: u32) -> &mut u32 {
+        &mut self.words[index as usize & (WORDS - 1)]
+    }
+
+    /// Reads `N` bytes at a byte offset that was checked to be in bounds.
+    #[inline]
+    pub fn read<const N: usize>(&self, offset: u32) -> [u8; N] {
+        let mut out = [0; N];
+        for (at, byte) in (offset..).zip(&mut out) {
+            *byte = self.word(at / 4).to_le_bytes()[byte_of(at)];
+        }
+        out
+    }
+
+    /// Writes `N` bytes at a byte offset that was checked to be in bounds.
+    #[inline]
+    pub fn write<const N: usize>(&mut self, offset: u32, bytes: [u8; N]) {
+        for (at, byte) in (offset..).zip(bytes) {
+            let word = self.word_mut(at / 4);
+            let mut parts = word.to_le_bytes();
+            parts[byte_of(at)] = byte;
+            *word = u32::from_le_bytes(parts);
+        }
+    }
+}
+
+#[inline]
+#[expect(clippy::as_conversions, reason = "two bits")]
+fn byte_of(offset: u32) -> usize {
+    (offset & 3) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_and_words_are_the_same_memory() {
+        let mut shared = SharedMemory::new(64);
+        shared.write(5, [1, 2, 3, 4]);
+        assert_eq!(shared.word(1), 0x0302_0100);
+        assert_eq!(shared.read::<2>(8), [4, 0]);
+        shared.reset(64);
+        assert_eq!(shared.word(1), 0);
+    }
+}

@@ -1,0 +1,223 @@
+//! The rule of the Ada tensor core, as published (arXiv 2511.10909 and 2512.07004) and confirmed on captures of hardware.
+//!
+//! K is cut into blocks, in increasing k. Each block adds its exact products and the running value: every term is truncated
+//! toward zero to a multiple of 2^(emax − F), where emax is the largest exponent among the terms; the sum is exact, and is
+//! rounded to the accumulator. Products are not normalised, so that the exponent of one is the sum of its factors', and a
+//! subnormal has the exponent of the smallest normal. This is the rule one output at a time; it is plain on purpose.
+
+use crate::num::round::{F16, F32, Format, Rounding, pack};
+
+/// The type of an operand's elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element {
+    /// `.f16`
+    F16,
+    /// `.bf16`
+    Bf16,
+    /// `.tf32`, as a f32 code whose 13 low bits are ignored
+    Tf32,
+    /// `.e4m3`
+    E4m3,
+    /// `.e5m2`
+    E5m2,
+}
+
+/// The type of C and D.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accumulator {
+    /// `.f32`
+    F32,
+    /// `.f16`
+    F16,
+}
+
+impl Accumulator {
+    /// The code of NaN in this type.
+    pub const fn nan(self) -> u32 {
+        match self {
+            Self::F32 => 0x7fff_ffff,
+            Self::F16 => 0x7fff,
+        }
+    }
+
+    const fn format(self) -> Format {
+        match self {
+            Self::F32 => F32,
+            Self::F16 => F16,
+        }
+    }
+
+    /// The exponent given to a term of value zero.
+    pub const fn zero_exponent(self) -> i32 {
+        match self {
+            Self::F32 => -132,
+            Self::F16 => -21,
+        }
+    }
+}
+
+/// The constants of the rule for one pair of types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Products per block.
+    pub block: usize,
+    /// F: how far below emax the last bit kept of a term lies.
+    pub fraction: i32,
+    /// Fraction bits that the result keeps.
+    pub output_fraction: u32,
+    /// How the sum is rounded to them.
+    pub rounding: Rounding,
+    /// The exponent of a term of value zero.
+    pub zero_exponent: i32,
+}
+
+impl Rule {
+    /// The rule for operands like `element` (both 8-bit formats share theirs) and an accumulator.
+    pub const fn of(element: Element, accumulator: Accumulator) -> Self {
+        let (block, fraction, f32_fraction) = match element {
+            Element::F16 | Element::Bf16 => (8, 24, 23),
+            Element::Tf32 => (4, 24, 23),
+            Element::E4m3 | Element::E5m2 => (16, 13, 13),
+        };
+        let (output_fraction, rounding) = match accumulator {
+            Accumulator::F32 => (f32_fraction, Rounding::Rz),
+            Accumulator::F16 => (10, Rounding::Rn),
+        };
+        Self { block, fraction, output_fraction, rounding, zero_exponent: accumulator.zero_exponent() }
+    }
+}
+
+/// An operand: significand · 2^(exponent − fraction bits).
+#[derive(Clone, Copy)]
+enum Operand {
+    Number { significand: i64, exponent: i32, fraction_bits: i32 },
+    Infinity(bool),
+    Nan,
+}
+
+fn decode(format: Format, has_infinity: bool, code: u32) -> Operand {
+    let magnitude = u64::from(code) & (format.sign() - 1);
+    let negative = u64::from(code) & format.sign() != 0;
+    if has_infinity && magnitude >= format.infinity() {
+        return if magnitude == format.infinity() { Operand::Infinity(negative) } else { Operand::Nan };
+    }
+    if !has_infinity && magnitude == format.sign() - 1 {
+        return Operand::Nan;
+    }
+    let field = (magnitude >> format.fraction_bits) as i32;
+    let fraction = (magnitude & ((1 << format.fraction_bits) - 1)) as i64;
+    let significand = fraction | i64::from(field != 0) << format.fraction_bits;
+    Operand::Number {
+        significand: if negative { -significand } else { significand },
+        exponent: field.max(1) - format.bias(),
+        fraction_bits: format.fraction_bits as i32,
+    }
+}
+
+fn decode_element(element: Element, code: u32) -> Operand {
+    use crate::num::round::{BF16, E4M3, E5M2};
+    match element {
+        Element::F16 => decode(F16, true, code),
+        Element::Bf16 => decode(BF16, true, code),
+        Element::Tf32 => decode(F32, true, code & 0xffff_e000),
+        Element::E4m3 => decode(E4M3, false, code),
+        Element::E5m2 => decode(E5M2, true, code),
+    }
+}
+
+/// One output: the dot product of a row of A and a column of B, given as codes, added to c.
+pub fn dot(
+    rule: &Rule,
+    elements: (Element, Element),
+    accumulator: Accumulator,
+    row: &[u32],
+    column: &[u32],
+    c: u32,
+) -> u32 {
+    let block = rule.block.max(1);
+    row.chunks(block)
+        .zip(column.chunks(block))
+        .fold(c, |c, (row, column)| add_block(rule, elements, accumulator, row, column, c))
+}
+
+fn add_block(
+    rule: &Rule,
+    elements: (Element, Element),
+    accumulator: Accumulator,
+    row: &[u32],
+    column: &[u32],
+    c: u32,
+) -> u32 {
+    let format = accumulator.format();
+    let products = row.iter().zip(column).map(|(&a, &b)| {
+        match (decode_element(elements.0, a), decode_element(elements.1, b)) {
+            (Operand::Nan, _) | (_, Operand::Nan) => Operand::Nan,
+            (Operand::Infinity(x), Operand::Infinity(y)) => Operand::Infinity(x != y),
+            (Operand::Infinity(x), Operand::Number { significand, .. })
+            | (Operand::Number { significand, .. }, Operand::Infinity(x)) => {
+                if significand == 0 {
+                    Operand::Nan
+                } else {
+                    Operand::Infinity(x != (significand < 0))
+                }
+            }
+            (
+                Operand::Number { significand: ma, exponent: ea, fraction_bits: fa },
+                Operand::Number { significand: mb, exponent: eb, fraction_bits: fb },
+            ) => Operand::Number { significand: ma * mb, exponent: ea + eb, fraction_bits: fa + fb },
+        }
+    });
+    let terms = products.chain(std::iter::once(decode(format, true, c)));
+
+    let (mut nan, mut plus, mut minus) = (false, false, false);
+    let mut emax = i32::MIN;
+    for term in terms.clone() {
+        match term {
+            Operand::Nan => nan = true,
+            Operand::Infinity(negative) => {
+                minus |= negative;
+                plus |= !negative;
+            }
+            Operand::Number { significand, exponent, .. } => {
+                emax = emax.max(if significand == 0 { rule.zero_exponent } else { exponent });
+            }
+        }
+    }
+    let sign = format.sign() as u32;
+    let infinity = format.infinity() as u32;
+    if nan || (plus && minus) {
+        return accumulator.nan();
+    }
+    if plus || minus {
+        return infinity | if minus { sign } else { 0 };
+    }
+
+    let quantum = emax - rule.fraction;
+    let mut sum = 0i128;
+    for term in terms {
+        if let Operand::Number { significand, exponent, fraction_bits } = term
+            && significand != 0
+        {
+            let shift = exponent - fraction_bits - quantum;
+            let magnitude = u128::from(significand.unsigned_abs());
+            let aligned =
+                if shift >= 0 { magnitude << shift.min(64) } else { magnitude >> (-shift).min(127) };
+            sum += if significand < 0 { -(aligned as i128) } else { aligned as i128 };
+        }
+    }
+
+    let magnitude = sum.unsigned_abs();
+    if magnitude == 0 {
+        return 0;
+    }
+    // Overflow is infinite even where the rounding is toward zero.
+    let top = quantum + 127 - magnitude.leading_zeros() as i32;
+    let negative = sum < 0;
+    if top > format.bias() {
+        return infinity | if negative { sign } else { 0 };
+    }
+    let kept = Format { fraction_bits: rule.output_fraction.min(format.fraction_bits), ..format };
+    let dropped = format.fraction_bits - kept.fraction_bits;
+    let code = (pack(kept, negative, quantum, magnitude, rule.rounding) & (kept.sign() - 1)) << dropped;
+    if code == 0 { 0 } else { code as u32 | if negative { sign } else { 0 } }
+}

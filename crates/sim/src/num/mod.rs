@@ -1,0 +1,48 @@
+//! The arithmetic of the machine, and nothing else of it: every function here maps bit patterns to bit patterns and knows no
+//! warp, register or instruction.
+//!
+//! Conventions
+//! - A value travels as the bits a register holds: `u32` for `.f32`, `u64` for `.f64`, `u16` for `.f16` and `.bf16`, `u8` for
+//!   `.e4m3` and `.e5m2`. Packed types are the caller's loop over their halves.
+//! - Names mirror the manual: `add_f32` is `add.f32`, `cvt_s32_f32` is `cvt.s32.f32`. Modifiers are plain arguments; the
+//!   functions are inlined, so a literal `Rounding::Rn` or `false` costs nothing and a loop over lanes vectorises.
+//! - `.sat` and `.relu` are separate functions ([`float::sat_f32`], [`half::relu`]) that the caller applies to a result.
+//! - The same operands give the same bits on every host: NaNs are chosen here and never by the host's arithmetic, and nothing
+//!   calls a platform's mathematical library for anything but correctly rounded operations.
+//!
+//! NaN results
+//! - f32: `0x7fffffff`; f16 and bf16: `0x7fff`; e4m3 and e5m2: `0x7f`.
+//! - f64: the first NaN operand, made quiet, because the manual says that payloads are supported; an invalid operation on
+//!   numbers gives `0xfff8000000000000`, the NaN that CUDA's own headers name.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    clippy::cast_lossless,
+    reason = "bit-level arithmetic: every cast here is a deliberate change of width, sign or representation"
+)]
+#![expect(
+    clippy::inline_always,
+    reason = "a routine over 32 lanes is compiled for the host's vector unit; only code inlined into it is"
+)]
+#![expect(
+    clippy::needless_bitwise_bool,
+    reason = "a lazy operator is a branch, and a branch costs a loop its vectors"
+)]
+#![expect(clippy::verbose_bit_mask, reason = "masks name the fields of a format")]
+
+pub mod approx;
+pub mod bits;
+pub mod compare;
+pub mod convert;
+pub mod float;
+pub mod fp8;
+pub mod half;
+pub mod int;
+pub mod mma;
+pub mod round;
+
+pub use round::{IntRounding, Rounding};

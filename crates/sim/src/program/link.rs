@@ -1,0 +1,352 @@
+//! Linking: where the variables of a module live, and what they start with.
+
+use crate::machine::at;
+use crate::memory::{FUNCTION_WINDOW, Heap, HeapError, Space};
+use crate::stop::{Blame, Stop, StopKind};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use warpproof_ptx as ptx;
+
+/// A module whose variables have addresses.
+#[derive(Clone, Debug)]
+pub struct Linked {
+    /// The PTX text.
+    pub text: Arc<str>,
+    /// The module's symbols.
+    pub symbols: HashMap<String, Symbol>,
+    /// Names of the functions, by number, kernels included.
+    pub functions: Vec<String>,
+    /// Constant memory.
+    pub constants: ConstantBank,
+    /// The number in the target's name: 89 for `sm_89`.
+    pub sm: u32,
+    /// Names of the kernels, in source order.
+    pub kernels: Vec<String>,
+}
+
+/// The module's constant memory.
+pub type ConstantBank = Vec<u8>;
+
+/// What a module-level name means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Symbol {
+    /// A variable in device memory.
+    Global {
+        /// Its address.
+        address: u64,
+        /// Its size in bytes.
+        size: u64,
+    },
+    /// A variable in constant memory.
+    Const {
+        /// Its offset there.
+        offset: u64,
+        /// Its size in bytes.
+        size: u64,
+    },
+    /// A variable in shared memory; it gets its place per kernel. `None` for `extern` arrays of open size.
+    Shared {
+        /// Its size in bytes.
+        size: Option<u32>,
+        /// Its alignment.
+        align: u32,
+    },
+    /// A function, by number.
+    Function(u32),
+}
+
+/// A kernel parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name in the PTX.
+    pub name: String,
+    /// Its type, without the dot.
+    pub ty: String,
+    /// Offset in the parameter memory.
+    pub offset: u32,
+    /// Bytes.
+    pub size: u32,
+}
+
+/// Largest constant memory of a module: what the hardware has.
+const MAX_CONST: u64 = 64 * 1024;
+/// Largest single variable that is not in device memory.
+const MAX_VARIABLE: u64 = 1 << 24;
+
+/// Size and alignment of a declared name; `None` for an open array.
+pub(super) fn extent(
+    variable: &ptx::Variable<'_>,
+    name: &ptx::Declarator<'_>,
+) -> Result<(Option<u64>, u32), String> {
+    let bits = ptx::type_bits(variable.ty).filter(|bits| *bits >= 8);
+    let Some(bits) = bits else {
+        return Err(format!("a variable of type .{} is not supported", variable.ty));
+    };
+    let element = u64::from(bits / 8 * variable.vector.unwrap_or(1));
+    let align = variable.align.unwrap_or(u32::try_from(element).unwrap_or(16));
+    if !align.is_power_of_two() || align > 1 << 20 {
+        return Err(format!("an alignment of {align} is not valid"));
+    }
+    let mut count = Some(1u64);
+    for dimension in &name.dimensions {
+        count = match (count, dimension) {
+            (Some(n), Some(d)) => Some(n.checked_mul(*d).ok_or("an array too large to address")?),
+            _ => None,
+        };
+    }
+    let open = count.is_none();
+    let size = count.and_then(|n| n.checked_mul(element));
+    if size.is_none() && !open {
+        return Err("an array too large to address".into());
+    }
+    Ok((size, align))
+}
+
+fn input(sentence: impl Into<String>) -> Box<Stop> {
+    Box::new(Stop::general(Blame::Input, StopKind::Malformed, sentence))
+}
+
+/// Gives every module-level variable its place and its initial value.
+pub fn link(text: &str, heap: &mut Heap) -> Result<Linked, Box<Stop>> {
+    let (module, errors) = ptx::parse(text);
+    if let Some(error) = errors.first() {
+        let position = ptx::LineIndex::new(text).position(error.span.start);
+        let more =
+            if errors.len() > 1 { format!(" (and {} more errors)", errors.len() - 1) } else { String::new() };
+        return Err(input(format!("the PTX does not parse: {position}: {}{more}", error.message)));
+    }
+    let arch = module.target().first().copied().unwrap_or("");
+    let digits: String = arch.trim_start_matches("sm_").chars().take_while(char::is_ascii_digit).collect();
+    let sm = digits
+        .parse()
+        .map_err(|_| input(format!("the module's target `{arch}` is not an sm_ architecture")))?;
+
+    let mut linked = Linked {
+        text: text.into(),
+        symbols: HashMap::new(),
+        functions: Vec::new(),
+        constants: Vec::new(),
+        sm,
+        kernels: Vec::new(),
+    };
+    let mut kernels = HashSet::new();
+    for function in module.functions() {
+        if let std::collections::hash_map::Entry::Vacant(slot) =
+            linked.symbols.entry(function.name.to_owned())
+        {
+            let number = u32::try_from(linked.functions.len()).map_err(|_| input("too many functions"))?;
+            slot.insert(Symbol::Function(number));
+            linked.functions.push(function.name.to_owned());
+        }
+        if function.entry && function.body.is_some() && kernels.insert(function.name) {
+            linked.kernels.push(function.name.to_owned());
+        }
+    }
+    for directive in &module.directives {
+        if let ptx::Directive::Alias(alias) = directive
+            && let Some(symbol) = linked.symbols.get(alias.function).cloned()
+        {
+            linked.symbols.insert(alias.name.to_owned(), symbol);
+        }
+    }
+    // First the places of all variables, then their values: an initialiser may name a variable that comes later.
+    let mut values = Vec::new();
+    for variable in module.variables() {
+        for name in &variable.names {
+            let placed = place(&mut linked, heap, variable, name).map_err(|mut stop| {
+                stop.sentence = format!("variable `{}`: {}", name.name, stop.sentence);
+                stop
+            })?;
+            if let (Some(symbol), Some(initializer)) = (placed, &name.initializer) {
+                values.push((symbol, variable, name, initializer));
+            }
+        }
+    }
+    for (symbol, variable, name, initializer) in values {
+        let width = ptx::type_bits(variable.ty).unwrap_or(8) / 8;
+        let mut bytes = Vec::new();
+        let room = match symbol {
+            Symbol::Global { size, .. } | Symbol::Const { size, .. } => usize::try_from(size).unwrap_or(0),
+            Symbol::Shared { .. } | Symbol::Function(_) => 0,
+        };
+        let target = Initialized { symbols: &linked.symbols, width, ty: variable.ty, room };
+        write_initializer(target, initializer, &name.dimensions, &mut bytes)
+            .map_err(|e| input(format!("initialiser of `{}`: {e}", name.name)))?;
+        match symbol {
+            Symbol::Global { address, size } => {
+                bytes.truncate(at(u32::try_from(size).unwrap_or(u32::MAX)));
+                heap.write(address, &bytes)
+                    .map_err(|_| input(format!("initialiser of `{}` does not fit", name.name)))?;
+            }
+            Symbol::Const { offset, size } => {
+                bytes.truncate(at(u32::try_from(size).unwrap_or(u32::MAX)));
+                let start = at(u32::try_from(offset).unwrap_or(u32::MAX));
+                if let Some(target) = linked.constants.get_mut(start..start + bytes.len()) {
+                    target.copy_from_slice(&bytes);
+                }
+            }
+            Symbol::Shared { .. } | Symbol::Function(_) => {}
+        }
+    }
+    Ok(linked)
+}
+
+fn place(
+    linked: &mut Linked,
+    heap: &mut Heap,
+    variable: &ptx::Variable<'_>,
+    name: &ptx::Declarator<'_>,
+) -> Result<Option<Symbol>, Box<Stop>> {
+    if matches!(variable.ty, "texref" | "surfref" | "samplerref") {
+        // Known to the module, but nothing here can use it; an instruction that names it stops as unsupported.
+        return Ok(None);
+    }
+    let (size, align) = extent(variable, name).map_err(input)?;
+    let initial = name.initializer.as_ref().map_or(0, |i| match i {
+        ptx::Initializer::List(list) => u64::try_from(list.len()).unwrap_or(0),
+        _ => 1,
+    });
+    let element = u64::from(ptx::type_bits(variable.ty).unwrap_or(8) / 8);
+    let symbol = match variable.space {
+        ptx::Space::Global => {
+            if variable.linkage == Some(ptx::Linkage::Extern) {
+                return Ok(None);
+            }
+            let size = size.unwrap_or(initial * element);
+            let address = heap.allocate(name.name, size).map_err(|e: HeapError| {
+                Box::new(Stop::general(Blame::Limit, StopKind::Limit, e.to_string()))
+            })?;
+            Symbol::Global { address, size }
+        }
+        ptx::Space::Const => {
+            let size = size.unwrap_or(initial * element);
+            let offset =
+                u64::try_from(linked.constants.len()).unwrap_or(u64::MAX).next_multiple_of(u64::from(align));
+            let end = offset.checked_add(size).filter(|end| *end <= MAX_CONST);
+            let Some(end) = end else { return Err(input("constant memory holds at most 65536 bytes")) };
+            linked.constants.resize(at(u32::try_from(end).unwrap_or(0)), 0);
+            Symbol::Const { offset, size }
+        }
+        ptx::Space::Shared => {
+            let size = match size {
+                Some(size) if size <= MAX_VARIABLE => Some(u32::try_from(size).unwrap_or(0)),
+                Some(size) => return Err(input(format!("{size} bytes of shared memory"))),
+                None => None,
+            };
+            Symbol::Shared { size, align }
+        }
+        other => {
+            return Err(input(format!("a module-level variable in .{} is not supported", other.name())));
+        }
+    };
+    linked.symbols.insert(name.name.to_owned(), symbol.clone());
+    Ok(Some(symbol))
+}
+
+/// What an initialiser fills: elements of so many bytes and a type, in a variable of so many bytes.
+#[derive(Clone, Copy)]
+struct Initialized<'a> {
+    symbols: &'a HashMap<String, Symbol>,
+    width: u32,
+    ty: &'a str,
+    room: usize,
+}
+
+fn write_initializer(
+    target: Initialized<'_>,
+    initializer: &ptx::Initializer<'_>,
+    dimensions: &[Option<u64>],
+    out: &mut Vec<u8>,
+) -> Result<(), String> {
+    let Initialized { symbols, width, ty, room } = target;
+    let mut push = |bits: u64| out.extend_from_slice(&bits.to_le_bytes()[..at(width.min(8))]);
+    match initializer {
+        ptx::Initializer::List(items) => {
+            let inner = dimensions.get(1..).unwrap_or(&[]);
+            let stride: Option<u64> =
+                inner.iter().try_fold(u64::from(width), |n, d| d.and_then(|d| n.checked_mul(d)));
+            for item in items {
+                let start = out.len();
+                write_initializer(target, item, inner, out)?;
+                // A short row of a nested list is filled with zeros.
+                if let (ptx::Initializer::List(_), Some(stride)) = (item, stride) {
+                    let end = start.saturating_add(usize::try_from(stride).unwrap_or(usize::MAX)).min(room);
+                    if out.len() < end {
+                        out.resize(end, 0);
+                    }
+                }
+            }
+        }
+        ptx::Initializer::Constant(expression) => match expression {
+            ptx::Expr::Float(float) => push(float_bits(*float, ty)),
+            ptx::Expr::Unary(ptx::Unary::Minus, inner) if matches!(**inner, ptx::Expr::Float(_)) => {
+                if let ptx::Expr::Float(float) = **inner {
+                    push(float_bits(float.negated(), ty));
+                }
+            }
+            expression => {
+                let value = expression.value().ok_or("not a constant")?;
+                if ty == "f32" || ty == "f64" {
+                    let text = if value.unsigned {
+                        value.bits.to_string()
+                    } else {
+                        value.bits.cast_signed().to_string()
+                    };
+                    let number: f64 = text.parse().map_err(|_| "not a number")?;
+                    push(if ty == "f64" { number.to_bits() } else { u64::from(narrow(number).to_bits()) });
+                } else {
+                    push(value.bits);
+                }
+            }
+        },
+        ptx::Initializer::Symbol(address) | ptx::Initializer::Generic(address) => {
+            let generic = matches!(initializer, ptx::Initializer::Generic(_));
+            push(address_of(symbols, address, generic)?);
+        }
+        ptx::Initializer::Mask { mask, value } => {
+            let mut whole = Vec::new();
+            write_initializer(Initialized { width: 8, ty: "b64", ..target }, value, &[], &mut whole)?;
+            let shift = mask.bits().trailing_zeros() / 8;
+            out.push(whole.get(at(shift)).copied().unwrap_or(0));
+        }
+    }
+    Ok(())
+}
+
+fn address_of(
+    symbols: &HashMap<String, Symbol>,
+    address: &ptx::Address<'_>,
+    generic: bool,
+) -> Result<u64, String> {
+    let base = match address.base {
+        None => 0,
+        Some(name) => match symbols.get(name) {
+            Some(Symbol::Global { address, .. }) => *address,
+            Some(Symbol::Const { offset, .. }) => offset + if generic { Space::Const.window() } else { 0 },
+            Some(Symbol::Function(number)) => FUNCTION_WINDOW + 16 * u64::from(*number),
+            Some(Symbol::Shared { .. }) => return Err(format!("the address of shared variable `{name}`")),
+            None => return Err(format!("`{name}` is not defined in this module")),
+        },
+    };
+    Ok(base.wrapping_add_signed(address.offset))
+}
+
+/// The bits of a floating-point constant in a type.
+pub(super) fn float_bits(float: ptx::Float<'_>, ty: &str) -> u64 {
+    match (float, ty) {
+        (ptx::Float::Single(bits), "f32" | "b32" | "u32" | "s32") => u64::from(bits),
+        (ptx::Float::Double(bits), "f64" | "b64" | "u64" | "s64") => bits,
+        (float, "f32" | "b32") => u64::from(narrow(float.value()).to_bits()),
+        (ptx::Float::Single(bits), _) if ty != "f64" => u64::from(bits),
+        (float, _) => float.value().to_bits(),
+    }
+}
+
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    reason = "rounds to nearest, as the manual asks"
+)]
+fn narrow(value: f64) -> f32 {
+    value as f32
+}

@@ -1,0 +1,121 @@
+//! A kernel made ready to run: instructions bound to routines, operands resolved to rows.
+
+mod calls;
+mod decode;
+mod link;
+mod operands;
+mod scope;
+mod special;
+
+pub use decode::decode;
+pub use link::{ConstantBank, Linked, Parameter, Symbol, link};
+pub use special::{RESERVED_SHARED, Special, SpecialKind};
+
+use crate::isa::{Args, Run};
+use crate::machine::{CallSite, Callee, Registers, Width, at};
+use crate::stop::{Place, SourceLine};
+use std::sync::Arc;
+
+/// A kernel ready to run.
+pub struct Program {
+    /// The kernel's name.
+    pub name: String,
+    /// All instructions: the kernel's first, then those of the functions it can reach.
+    pub code: Vec<Inst>,
+    /// What listeners and reports need to know of each instruction, apart from what running needs.
+    pub metas: Vec<Meta>,
+    /// The kernel's first instruction.
+    pub entry: u32,
+    /// Bytes of the kernel's own frame in local memory.
+    pub frame: u32,
+    /// The register file a warp starts with: immediates and addresses filled in.
+    pub registers: Registers,
+    /// Rows that hold special registers.
+    pub specials: Vec<Special>,
+    /// Functions by number.
+    pub callees: Vec<Callee>,
+    /// Calls by number.
+    pub call_sites: Vec<CallSite>,
+    /// Bytes of static shared memory.
+    pub static_shared: u32,
+    /// Where dynamic shared memory begins, if the kernel names any.
+    pub dynamic_shared: Option<u32>,
+    /// Names of shared variables with their offset and size, by offset.
+    pub shared_variables: Vec<(String, u32, u32)>,
+    /// The kernel's parameters.
+    pub params: Vec<Parameter>,
+    /// Threads per block the kernel was compiled for: at most (`.maxntid`) and exactly (`.reqntid`).
+    pub bounds: LaunchBounds,
+    /// Whether blocks can observe each other while they run.
+    pub communicates: bool,
+    /// Rows that hold addresses in dynamic shared memory, while its place is not known yet.
+    dynamic_rows: Vec<(Width, u32, i64)>,
+    sources: Vec<Vec<SourceLine>>,
+    text: Arc<str>,
+}
+
+/// What a kernel says of its own launch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaunchBounds {
+    /// `.maxntid`: the most threads per block, as a product.
+    pub max_threads: Option<u32>,
+    /// `.reqntid`: exactly these.
+    pub required: Option<[u32; 3]>,
+    /// `.reqnctapercluster`: blocks in a cluster.
+    pub cluster: Option<[u32; 3]>,
+}
+
+/// One instruction.
+pub struct Inst {
+    /// The routine.
+    pub run: Run,
+    /// The guard's predicate row, and whether it is negated.
+    pub guard: Option<(u32, bool)>,
+    /// The operands.
+    pub args: Args,
+}
+
+/// What is known of an instruction beside how to run it.
+#[derive(Clone, Debug)]
+pub struct Meta {
+    /// Index into [`crate::isa::table`]; `None` for an instruction that is not in it.
+    pub entry: Option<usize>,
+    /// Byte range in the PTX text.
+    pub span: (u32, u32),
+    /// The function it stands in, by its number in [`Program::callees`]; `None` for the kernel itself.
+    pub function: Option<u32>,
+    /// Index of the source lines, innermost first.
+    source: Option<u32>,
+    /// Rows it reads.
+    pub reads: Box<[(Width, u32)]>,
+    /// Rows it writes.
+    pub writes: Box<[(Width, u32)]>,
+}
+
+impl Program {
+    /// Where an instruction stands.
+    pub fn place(&self, pc: u32) -> Option<Place> {
+        let meta = self.metas.get(at(pc))?;
+        let function = meta.function.and_then(|i| self.callees.get(at(i))).map_or(&self.name, |f| &f.name);
+        let (start, end) = (at(meta.span.0), at(meta.span.1));
+        let lines = self.text.get(..start).map_or(0, |before| before.bytes().filter(|b| *b == b'\n').count());
+        let instruction = self.text.get(start..end).unwrap_or("");
+        Some(Place {
+            function: function.clone(),
+            instruction: instruction.split_whitespace().collect::<Vec<_>>().join(" "),
+            ptx_line: u32::try_from(lines + 1).unwrap_or(u32::MAX),
+            source: self.source(pc).to_vec(),
+        })
+    }
+
+    /// The CUDA lines an instruction came from, innermost inlined call first.
+    pub fn source(&self, pc: u32) -> &[SourceLine] {
+        let index = self.metas.get(at(pc)).and_then(|meta| meta.source);
+        index.and_then(|i| self.sources.get(at(i))).map_or(&[], Vec::as_slice)
+    }
+
+    /// The PTX text the program was made from.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}

@@ -1,0 +1,473 @@
+//! Operands: what a name, a number or an address in brackets means here, as a row.
+
+use super::decode::{Decoder, narrow};
+use super::link::{Symbol, float_bits};
+use super::scope::Local;
+use super::special::{Special, SpecialKind, is_dynamic};
+use crate::isa::{AddressArg, Args, Refusal, Shape, Slot};
+use crate::machine::{Row, Type, Width, at};
+use crate::memory::{FUNCTION_WINDOW, Space};
+use warpproof_ptx as ptx;
+
+impl<'s, 'd> Decoder<'s, 'd> {
+    /// The row of a register, made when it is first used.
+    pub(super) fn register(&mut self, name: &'s str) -> Option<(Width, u32)> {
+        let (base, _) = ptx::component(name);
+        let (scope, local) = self.scopes.find(name).or_else(|| self.scopes.find(base))?;
+        let Local::Register { bits, .. } = local else { return None };
+        if let Some(found) = self.rows.get(&(scope, name)) {
+            return Some(*found);
+        }
+        let width = width_of(bits);
+        let row = self.new_row(width);
+        self.rows.insert((scope, name), (width, row));
+        Some((width, row))
+    }
+
+    pub(super) fn new_row(&mut self, width: Width) -> u32 {
+        let regs = &mut self.program.registers;
+        let count = match width {
+            Width::Pred => {
+                regs.preds.push(0);
+                regs.preds.len()
+            }
+            Width::W32 => {
+                regs.w32.push(Row::splat(0));
+                regs.w32.len()
+            }
+            Width::W64 => {
+                regs.w64.push(Row::splat(0));
+                regs.w64.len()
+            }
+            Width::W128 => {
+                regs.w128.push(Row::splat(0));
+                regs.w128.len()
+            }
+        };
+        narrow(count - 1)
+    }
+
+    /// The row that holds a constant.
+    #[expect(
+        clippy::as_conversions,
+        clippy::cast_possible_truncation,
+        reason = "narrowed to the width of the file"
+    )]
+    pub(super) fn constant(&mut self, width: Width, bits: u128) -> u32 {
+        let bits = match width {
+            Width::Pred => bits & 1,
+            Width::W32 => u128::from(bits as u32),
+            Width::W64 => u128::from(bits as u64),
+            Width::W128 => bits,
+        };
+        if let Some(row) = self.constants.get(&(width, bits)) {
+            return *row;
+        }
+        let row = self.new_row(width);
+        let regs = &mut self.program.registers;
+        match width {
+            Width::Pred => regs.preds[at(row)] = if bits == 0 { 0 } else { u32::MAX },
+            Width::W32 => regs.w32[at(row)] = Row::splat(bits as u32),
+            Width::W64 => regs.w64[at(row)] = Row::splat(bits as u64),
+            Width::W128 => regs.w128[at(row)] = Row::splat(bits),
+        }
+        self.constants.insert((width, bits), row);
+        row
+    }
+
+    pub(super) fn special(&mut self, kind: SpecialKind, width: Width) -> u32 {
+        if let Some(row) = self.special_rows.get(&(kind, width)) {
+            return *row;
+        }
+        let row = self.new_row(width);
+        self.program.specials.push(Special { kind, width, row });
+        self.special_rows.insert((kind, width), row);
+        row
+    }
+
+    /// The address a symbol has in its own space, and that space. `None` if it is not a variable or function.
+    pub(super) fn address(&mut self, name: &'s str) -> Option<(u64, Space, bool)> {
+        match self.scopes.find(name).map(|(_, local)| local) {
+            Some(Local::Frame { offset, .. }) => return Some((u64::from(offset), Space::Local, true)),
+            Some(Local::Param { offset }) => return Some((u64::from(offset), Space::Param, false)),
+            Some(Local::Shared { offset }) => return Some((u64::from(offset), Space::Shared, false)),
+            Some(Local::Register { .. }) => return None,
+            None => {}
+        }
+        match self.linked.symbols.get(name)? {
+            Symbol::Global { address, .. } => Some((*address, Space::Global, false)),
+            Symbol::Const { offset, .. } => Some((*offset, Space::Const, false)),
+            Symbol::Function(number) => {
+                let number = *number;
+                self.taken.insert(number);
+                self.reach(number);
+                Some((FUNCTION_WINDOW + 16 * u64::from(number), Space::Generic, false))
+            }
+            Symbol::Shared { size, align } => {
+                let (size, align) = (*size, *align);
+                if let Some(offset) = self.shared.named.get(name) {
+                    return Some((u64::from(*offset), Space::Shared, false));
+                }
+                match self.place_shared(name, size, align) {
+                    Some(offset) => {
+                        self.shared.named.insert(name.to_owned(), offset);
+                        Some((u64::from(offset), Space::Shared, false))
+                    }
+                    None => Some((DYNAMIC, Space::Shared, false)),
+                }
+            }
+        }
+    }
+
+    pub(super) fn shape(&mut self, operand: &ptx::Operand<'s>) -> Shape {
+        match operand {
+            ptx::Operand::Name(name) => {
+                let (base, _) = ptx::component(name);
+                if let Some((_, Local::Register { bits, .. })) =
+                    self.scopes.find(name).or_else(|| self.scopes.find(base))
+                {
+                    return Shape::Register(bits);
+                }
+                if *name == "WARP_SZ" {
+                    return Shape::Integer(32);
+                }
+                if SpecialKind::parse(name).is_some() || is_dynamic(name) {
+                    return Shape::Special((*name).to_owned());
+                }
+                match self.scopes.find(name) {
+                    Some((_, Local::Frame { offset, .. })) => Shape::Frame(offset),
+                    Some(_) => Shape::Symbol((*name).to_owned()),
+                    None if self.linked.symbols.contains_key(*name) => Shape::Symbol((*name).to_owned()),
+                    None => Shape::Other,
+                }
+            }
+            ptx::Operand::Not(name) | ptx::Operand::Negated(name) => self.shape(&ptx::Operand::Name(name)),
+            ptx::Operand::Sink => Shape::Sink,
+            ptx::Operand::Integer(integer) => Shape::Integer(integer.signed()),
+            ptx::Operand::Constant(expression) => {
+                expression.value().map_or(Shape::Other, |value| Shape::Integer(value.bits.cast_signed()))
+            }
+            ptx::Operand::Float(float) => Shape::Float(float.value()),
+            ptx::Operand::Offset(address) => match address.base.map(|base| self.scopes.find(base)) {
+                Some(Some((_, Local::Frame { offset, .. }))) => {
+                    Shape::Frame(offset.wrapping_add_signed(i32::try_from(address.offset).unwrap_or(0)))
+                }
+                _ => Shape::Symbol(address.base.unwrap_or("").to_owned()),
+            },
+            ptx::Operand::Address(_) | ptx::Operand::Element(_) => Shape::Address,
+            ptx::Operand::Vector(items) => Shape::Vector(items.iter().map(|item| self.shape(item)).collect()),
+            ptx::Operand::Pair(pair) => Shape::Pair(Box::new((self.shape(&pair.0), self.shape(&pair.1)))),
+            ptx::Operand::Compound(_) | ptx::Operand::List(_) => Shape::Other,
+        }
+    }
+
+    pub(super) fn operands(
+        &mut self,
+        instruction: &'d ptx::Instruction<'s>,
+        slots: &[Slot],
+    ) -> Result<Resolved<'s>, Refusal> {
+        if instruction.operands.len() != slots.len() {
+            let (given, wanted) = (instruction.operands.len(), slots.len());
+            return Err(Refusal::Malformed(format!(
+                "{given} operands where this form of `{}` takes {wanted}",
+                instruction.opcode
+            )));
+        }
+        let mut resolved = Resolved::default();
+        let mut rows: Vec<u32> = Vec::new();
+        let mut addresses = 0;
+        for (operand, slot) in instruction.operands.iter().zip(slots) {
+            match slot {
+                Slot::Dst(width) => rows.push(self.destination(operand, *width, &mut resolved)?),
+                Slot::Src(ty) => self.source(operand, *ty, &mut rows, &mut resolved)?,
+                Slot::DstVec(widths) => {
+                    for (item, width) in self.elements(operand, widths.len())?.iter().zip(widths) {
+                        rows.push(self.destination(item, *width, &mut resolved)?);
+                    }
+                }
+                Slot::SrcVec(types) => {
+                    for (item, ty) in self.elements(operand, types.len())?.iter().zip(types) {
+                        self.source(item, *ty, &mut rows, &mut resolved)?;
+                    }
+                }
+                Slot::DstPair(width) => {
+                    let (first, second) = match operand {
+                        ptx::Operand::Pair(pair) => (&pair.0, &pair.1),
+                        single => (single, &ptx::Operand::Sink),
+                    };
+                    rows.push(self.destination(first, *width, &mut resolved)?);
+                    rows.push(self.destination(second, Width::Pred, &mut resolved)?);
+                }
+                Slot::Address => {
+                    let arg = self.address_operand(operand, &mut resolved)?;
+                    if let Some(place) = resolved.args.at.get_mut(addresses) {
+                        *place = arg;
+                    }
+                    addresses += 1;
+                }
+                Slot::Label | Slot::Table => match operand {
+                    ptx::Operand::Name(name) => resolved.labels.push((name, *slot == Slot::Table)),
+                    _ => return Err(Refusal::Malformed("a label was expected".into())),
+                },
+                Slot::Static => {}
+            }
+        }
+        for (place, row) in resolved.args.o.iter_mut().zip(&rows) {
+            *place = *row;
+        }
+        resolved.args.all = rows.into();
+        Ok(resolved)
+    }
+
+    /// The elements of a vector operand: `{a, b}`, a vector register, or a single operand where one is wanted.
+    fn elements(
+        &mut self,
+        operand: &'d ptx::Operand<'s>,
+        count: usize,
+    ) -> Result<Vec<ptx::Operand<'s>>, Refusal> {
+        let items = match operand {
+            ptx::Operand::Vector(items) => items.clone(),
+            ptx::Operand::Name(name) => match self.scopes.find(name) {
+                Some((_, Local::Register { vector, .. })) if vector > 1 => {
+                    return Err(Refusal::Gap(
+                        "a whole vector register as operand is not supported; name its components".into(),
+                    ));
+                }
+                _ => vec![operand.clone()],
+            },
+            _ => vec![operand.clone()],
+        };
+        if items.len() == count {
+            Ok(items)
+        } else {
+            Err(Refusal::Malformed(format!("a vector of {} elements where {count} are needed", items.len())))
+        }
+    }
+
+    fn destination(
+        &mut self,
+        operand: &ptx::Operand<'s>,
+        width: Width,
+        resolved: &mut Resolved<'s>,
+    ) -> Result<u32, Refusal> {
+        match operand {
+            ptx::Operand::Sink => Ok(self.sink(width)),
+            ptx::Operand::Name(name) => match self.register(name) {
+                Some((found, row)) if found == width => {
+                    resolved.writes.push((width, row));
+                    Ok(row)
+                }
+                Some((found, _)) => Err(Refusal::Malformed(format!(
+                    "`{name}` is {} where {} is written",
+                    say(found),
+                    say(width)
+                ))),
+                None => Err(Refusal::Malformed(format!("`{name}` is not a register"))),
+            },
+            _ => Err(Refusal::Malformed("a result that is not a register".into())),
+        }
+    }
+
+    fn sink(&mut self, width: Width) -> u32 {
+        if let Some(row) = self.sinks.get(&width) {
+            return *row;
+        }
+        let row = self.new_row(width);
+        self.sinks.insert(width, row);
+        row
+    }
+
+    fn source(
+        &mut self,
+        operand: &ptx::Operand<'s>,
+        ty: Type,
+        rows: &mut Vec<u32>,
+        resolved: &mut Resolved<'s>,
+    ) -> Result<(), Refusal> {
+        if let ptx::Operand::Not(_) = operand
+            && ty == Type::Pred
+        {
+            resolved.args.not |= 1 << rows.len().min(31);
+        }
+        let row = self.source_row(operand, ty, resolved)?;
+        rows.push(row);
+        Ok(())
+    }
+
+    /// The row of a source operand read as a type.
+    pub(super) fn source_row(
+        &mut self,
+        operand: &ptx::Operand<'s>,
+        ty: Type,
+        resolved: &mut Resolved<'s>,
+    ) -> Result<u32, Refusal> {
+        let width = ty.width();
+        match operand {
+            ptx::Operand::Name(name) | ptx::Operand::Not(name)
+                if matches!(operand, ptx::Operand::Name(_)) || ty == Type::Pred =>
+            {
+                if let Some((found, row)) = self.register(name) {
+                    if found != width {
+                        let sentence = format!("`{name}` is {} where {} is read", say(found), say(width));
+                        return Err(Refusal::Malformed(sentence));
+                    }
+                    resolved.reads.push((width, row));
+                    return Ok(row);
+                }
+                if *name == "WARP_SZ" {
+                    return Ok(self.constant(width, 32));
+                }
+                if let Some((kind, _)) = SpecialKind::parse(name) {
+                    if !matches!(width, Width::W32 | Width::W64) {
+                        return Err(Refusal::Malformed(format!("`{name}` where {} is read", say(width))));
+                    }
+                    return Ok(self.special(kind, width));
+                }
+                if is_dynamic(name) {
+                    return Err(Refusal::Gap(format!("`{name}` outside `mov` is not supported")));
+                }
+                match self.address(name) {
+                    Some((address, _, frame)) => self.symbol_row(width, address, frame, 0),
+                    None if name.starts_with('%') => {
+                        Err(Refusal::Gap(format!("the special register `{name}` is not supported")))
+                    }
+                    None => Err(Refusal::Malformed(format!("`{name}` is not defined"))),
+                }
+            }
+            ptx::Operand::Integer(integer) => {
+                let bits = if ty.is_float() { number_bits(integer.signed(), ty) } else { integer.bits() };
+                Ok(self.constant(width, extend(bits, integer.negative)))
+            }
+            ptx::Operand::Constant(expression) => match expression.value() {
+                Some(value) => {
+                    Ok(self.constant(width, extend(value.bits, !value.unsigned && value.bits >> 63 != 0)))
+                }
+                None => Err(Refusal::Malformed("not a constant expression".into())),
+            },
+            ptx::Operand::Float(float) => {
+                let name = match ty {
+                    Type::F64 | Type::B64 | Type::U64 | Type::S64 => "f64",
+                    _ => "f32",
+                };
+                Ok(self.constant(width, u128::from(float_bits(*float, name))))
+            }
+            ptx::Operand::Offset(address) => match address.base.map(|base| self.address(base)) {
+                Some(Some((base, _, frame))) => self.symbol_row(width, base, frame, address.offset),
+                _ => Err(Refusal::Malformed("an offset from something that is not a variable".into())),
+            },
+            ptx::Operand::Element(element) if element.index != 0 => Err(indexed(element)),
+            ptx::Operand::Element(element) => match self.address(element.name) {
+                Some((base, _, frame)) => self.symbol_row(width, base, frame, 0),
+                None => Err(Refusal::Malformed(format!("`{}` is not a variable", element.name))),
+            },
+            _ => Err(Refusal::Malformed("this operand cannot be read here".into())),
+        }
+    }
+
+    fn symbol_row(&mut self, width: Width, address: u64, frame: bool, offset: i64) -> Result<u32, Refusal> {
+        if frame && self.function.is_some() {
+            return Err(Refusal::Gap(
+                "the address of a frame variable outside `mov` and addresses is not supported".into(),
+            ));
+        }
+        if !matches!(width, Width::W32 | Width::W64) {
+            return Err(Refusal::Malformed(format!("an address where {} is read", say(width))));
+        }
+        if address == DYNAMIC {
+            let row = self.new_row(width);
+            self.program.dynamic_rows.push((width, row, offset));
+            return Ok(row);
+        }
+        Ok(self.constant(width, u128::from(address.wrapping_add_signed(offset))))
+    }
+
+    fn address_operand(
+        &mut self,
+        operand: &ptx::Operand<'s>,
+        resolved: &mut Resolved<'s>,
+    ) -> Result<AddressArg, Refusal> {
+        let address = match operand {
+            ptx::Operand::Address(address) => *address,
+            ptx::Operand::Element(element) if element.index != 0 => return Err(indexed(element)),
+            ptx::Operand::Element(element) => ptx::Address::new(Some(element.name), 0),
+            ptx::Operand::Compound(compound) if compound.rest.is_empty() => compound.address,
+            _ => return Err(Refusal::Malformed("an address in brackets was expected".into())),
+        };
+        let Some(base) = address.base else {
+            let row = self.constant(Width::W64, u128::from(address.offset.cast_unsigned()));
+            return Ok(AddressArg { row, wide: true, frame: false, offset: 0 });
+        };
+        if let Some((width, row)) = self.register(base) {
+            resolved.reads.push((width, row));
+            return match width {
+                Width::W64 => Ok(AddressArg { row, wide: true, frame: false, offset: address.offset }),
+                Width::W32 => Ok(AddressArg { row, wide: false, frame: false, offset: address.offset }),
+                _ => Err(Refusal::Malformed(format!("`{base}` cannot hold an address"))),
+            };
+        }
+        match self.address(base) {
+            Some((DYNAMIC, _, _)) => {
+                let row = self.new_row(Width::W64);
+                self.program.dynamic_rows.push((Width::W64, row, 0));
+                Ok(AddressArg { row, wide: true, frame: false, offset: address.offset })
+            }
+            Some((at, _, frame)) => {
+                let row = self.constant(Width::W64, u128::from(at));
+                Ok(AddressArg { row, wide: true, frame, offset: address.offset })
+            }
+            None => Err(Refusal::Malformed(format!("`{base}` is not defined"))),
+        }
+    }
+}
+
+/// The operands of one instruction, resolved.
+#[derive(Default)]
+pub(super) struct Resolved<'s> {
+    pub(super) args: Args,
+    pub(super) labels: Vec<(&'s str, bool)>,
+    pub(super) reads: Vec<(Width, u32)>,
+    pub(super) writes: Vec<(Width, u32)>,
+}
+
+/// Stands for the start of dynamic shared memory until it is known.
+const DYNAMIC: u64 = u64::MAX;
+
+fn width_of(bits: u32) -> Width {
+    match bits {
+        1 => Width::Pred,
+        2..=32 => Width::W32,
+        33..=64 => Width::W64,
+        _ => Width::W128,
+    }
+}
+
+fn say(width: Width) -> &'static str {
+    match width {
+        Width::Pred => "a predicate",
+        Width::W32 => "a register of at most 32 bits",
+        Width::W64 => "a 64-bit register",
+        Width::W128 => "a 128-bit register",
+    }
+}
+
+fn extend(bits: u64, negative: bool) -> u128 {
+    if negative { u128::from(bits) | u128::MAX << 64 } else { u128::from(bits) }
+}
+
+/// An integer literal where a floating-point value is wanted.
+#[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "rounds to nearest")]
+fn number_bits(value: i64, ty: Type) -> u64 {
+    match ty {
+        Type::F64 => (value as f64).to_bits(),
+        Type::F32 => u64::from((value as f32).to_bits()),
+        _ => value.cast_unsigned(),
+    }
+}
+
+/// `array[4]` counts elements, whose size is not kept with the symbol.
+fn indexed(element: &ptx::Element<'_>) -> Refusal {
+    Refusal::Gap(format!(
+        "the element `{}[{}]` is not supported; write its byte offset",
+        element.name, element.index
+    ))
+}

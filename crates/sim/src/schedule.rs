@@ -1,0 +1,75 @@
+//! The order in which the warps of a block take turns. Deterministic: the same seed gives the same order on every
+//! machine, for any number of host threads.
+
+/// How warps take turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// The order.
+    pub order: Order,
+    /// Instructions in one turn.
+    pub quantum: u64,
+    /// When `cp.async` copies become visible.
+    pub copies: CopyTiming,
+}
+
+/// The order of a block's warps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// By number.
+    Forward,
+    /// By number, backwards.
+    Reverse,
+    /// A permutation drawn from the seed and the block's index.
+    Random(u64),
+}
+
+/// When the bytes of an asynchronous copy arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyTiming {
+    /// At the last moment the program allows: when it waits for them.
+    Late,
+    /// At once.
+    Early,
+}
+
+impl Default for Schedule {
+    fn default() -> Self {
+        Schedule { order: Order::Forward, quantum: 4096, copies: CopyTiming::Late }
+    }
+}
+
+impl Schedule {
+    /// The turns of a block's warps.
+    pub fn order(&self, block: u32, warps: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..warps).collect();
+        match self.order {
+            Order::Forward => {}
+            Order::Reverse => order.reverse(),
+            Order::Random(seed) => {
+                let mut random = SplitMix(seed ^ u64::from(block).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                for i in (1..order.len()).rev() {
+                    let bound = u64::try_from(i + 1).unwrap_or(1);
+                    let j = usize::try_from(random.next() % bound).unwrap_or(0);
+                    order.swap(i, j);
+                }
+            }
+        }
+        order
+    }
+}
+
+/// SplitMix64: small, well distributed, and the same everywhere.
+#[derive(Clone, Debug)]
+pub struct SplitMix(pub u64);
+
+impl SplitMix {
+    /// The next number.
+    #[expect(clippy::should_implement_trait, reason = "a generator, not an iterator that ends")]
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+}

@@ -1,0 +1,239 @@
+//! Runtime-detected SIMD: the same safe routine compiled for several instruction sets of the host.
+//!
+//! A routine over 32 lanes is written once, in plain Rust that the compiler vectorises, and is instantiated for each
+//! [`Isa`]. Because the source is one, every instantiation gives the same bits; only the speed differs. This is the
+//! one place of the crate that needs `unsafe`: entering a function that was compiled for more than the baseline.
+
+#![expect(
+    unsafe_code,
+    reason = "calling a function compiled for a detected CPU feature is unsafe by definition"
+)]
+
+use std::sync::OnceLock;
+
+/// An instruction set of the host that lane routines are compiled for.
+pub trait Isa: Copy + Send + Sync + 'static {
+    /// Where this set stands in the table of instantiations.
+    const LEVEL: Level;
+
+    /// Runs `f`, compiled for this instruction set. `f` must be inlined for that to have an effect, so it is a closure.
+    fn vectorize<R>(f: impl FnOnce() -> R) -> R;
+
+    /// `words[index]` for every lane; an index past the end wraps around. `N` is a power of two. The compiler does not
+    /// make gathers out of a loop, and a warp's read of shared memory is one.
+    #[inline(always)]
+    fn gather<const N: usize>(words: &[u32; N], index: &[u32; 32]) -> [u32; 32] {
+        let mut out = [0; 32];
+        for lane in 0..32 {
+            out[lane] = words[wrapped::<N>(index[lane])];
+        }
+        out
+    }
+}
+
+#[inline(always)]
+#[expect(clippy::as_conversions, reason = "masked to the array's size")]
+fn wrapped<const N: usize>(index: u32) -> usize {
+    const { assert!(N.is_power_of_two() && N <= 1 << 31) };
+    index as usize & (N - 1)
+}
+
+/// The instruction sets, from slowest to fastest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// The baseline of the target: any machine.
+    Portable,
+    /// x86-64-v3: AVX2, FMA, BMI2, F16C.
+    V3,
+    /// x86-64-v4: AVX-512 F, BW, DQ, VL.
+    V4,
+}
+
+/// The baseline of the target.
+#[derive(Clone, Copy)]
+pub struct Portable;
+
+impl Isa for Portable {
+    const LEVEL: Level = Level::Portable;
+
+    #[inline(always)]
+    fn vectorize<R>(f: impl FnOnce() -> R) -> R {
+        f()
+    }
+}
+
+/// x86-64-v3. Only ever bound after [`Level::detect`] has seen the features.
+#[derive(Clone, Copy)]
+pub struct V3;
+
+/// x86-64-v4. Only ever bound after [`Level::detect`] has seen the features.
+#[derive(Clone, Copy)]
+pub struct V4;
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{Isa, Level, V3, V4};
+    use std::arch::x86_64::{
+        _mm256_and_si256, _mm256_i32gather_epi32, _mm256_loadu_si256, _mm256_set1_epi32, _mm256_storeu_si256,
+        _mm512_and_si512, _mm512_i32gather_epi32, _mm512_loadu_si512, _mm512_set1_epi32, _mm512_storeu_si512,
+    };
+
+    /// The largest index, as the vector instructions take it.
+    #[expect(
+        clippy::as_conversions,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        reason = "N is a power of two of at most 2^30"
+    )]
+    const fn mask<const N: usize>() -> i32 {
+        const { assert!(N.is_power_of_two() && N <= 1 << 30) };
+        (N - 1) as i32
+    }
+
+    impl Isa for V3 {
+        const LEVEL: Level = Level::V3;
+
+        #[inline(always)]
+        fn vectorize<R>(f: impl FnOnce() -> R) -> R {
+            #[target_feature(enable = "avx2,fma,bmi1,bmi2,f16c,lzcnt,popcnt")]
+            fn enter<R>(f: impl FnOnce() -> R) -> R {
+                f()
+            }
+            // SAFETY: routines for V3 are bound only at a level that `Level::available` allows, which checks every
+            // feature named above on this CPU.
+            unsafe { enter(f) }
+        }
+
+        #[inline(always)]
+        fn gather<const N: usize>(words: &[u32; N], index: &[u32; 32]) -> [u32; 32] {
+            #[target_feature(enable = "avx2")]
+            fn enter<const N: usize>(words: &[u32; N], index: &[u32; 32]) -> [u32; 32] {
+                let mut out = [0u32; 32];
+                let wrap = _mm256_set1_epi32(mask::<N>());
+                for (from, to) in index.as_chunks::<8>().0.iter().zip(out.as_chunks_mut::<8>().0) {
+                    // SAFETY: `from` and `to` are eight words each; every index is masked to below N, so the gather
+                    // stays inside `words`.
+                    unsafe {
+                        let at = _mm256_and_si256(_mm256_loadu_si256(from.as_ptr().cast()), wrap);
+                        let value = _mm256_i32gather_epi32::<4>(words.as_ptr().cast(), at);
+                        _mm256_storeu_si256(to.as_mut_ptr().cast(), value);
+                    }
+                }
+                out
+            }
+            // SAFETY: as above.
+            unsafe { enter(words, index) }
+        }
+    }
+
+    impl Isa for V4 {
+        const LEVEL: Level = Level::V4;
+
+        #[inline(always)]
+        fn vectorize<R>(f: impl FnOnce() -> R) -> R {
+            #[target_feature(
+                enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,f16c,lzcnt,popcnt"
+            )]
+            fn enter<R>(f: impl FnOnce() -> R) -> R {
+                f()
+            }
+            // SAFETY: as for V3.
+            unsafe { enter(f) }
+        }
+
+        #[inline(always)]
+        fn gather<const N: usize>(words: &[u32; N], index: &[u32; 32]) -> [u32; 32] {
+            #[target_feature(enable = "avx512f")]
+            fn enter<const N: usize>(words: &[u32; N], index: &[u32; 32]) -> [u32; 32] {
+                let mut out = [0u32; 32];
+                let wrap = _mm512_set1_epi32(mask::<N>());
+                for (from, to) in index.as_chunks::<16>().0.iter().zip(out.as_chunks_mut::<16>().0) {
+                    // SAFETY: `from` and `to` are sixteen words each; every index is masked to below N, so the gather
+                    // stays inside `words`.
+                    unsafe {
+                        let at = _mm512_and_si512(_mm512_loadu_si512(from.as_ptr().cast()), wrap);
+                        let value = _mm512_i32gather_epi32::<4>(at, words.as_ptr().cast());
+                        _mm512_storeu_si512(to.as_mut_ptr().cast(), value);
+                    }
+                }
+                out
+            }
+            // SAFETY: as for V3.
+            unsafe { enter(words, index) }
+        }
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+mod elsewhere {
+    use super::{Isa, Level, V3, V4};
+
+    impl Isa for V3 {
+        const LEVEL: Level = Level::V3;
+
+        #[inline(always)]
+        fn vectorize<R>(f: impl FnOnce() -> R) -> R {
+            f()
+        }
+    }
+
+    impl Isa for V4 {
+        const LEVEL: Level = Level::V4;
+
+        #[inline(always)]
+        fn vectorize<R>(f: impl FnOnce() -> R) -> R {
+            f()
+        }
+    }
+}
+
+impl Level {
+    /// Every level, slowest first.
+    pub const ALL: [Level; 3] = [Level::Portable, Level::V3, Level::V4];
+
+    /// Whether this machine has the instructions of the level.
+    pub fn available(self) -> bool {
+        match self {
+            Level::Portable => true,
+            Level::V3 | Level::V4 if cfg!(not(feature = "simd")) => false,
+            #[cfg(target_arch = "x86_64")]
+            Level::V3 => {
+                is_x86_feature_detected!("avx2")
+                    && is_x86_feature_detected!("fma")
+                    && is_x86_feature_detected!("bmi1")
+                    && is_x86_feature_detected!("bmi2")
+                    && is_x86_feature_detected!("f16c")
+                    && is_x86_feature_detected!("lzcnt")
+                    && is_x86_feature_detected!("popcnt")
+            }
+            #[cfg(target_arch = "x86_64")]
+            Level::V4 => {
+                Level::V3.available()
+                    && is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512vl")
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            Level::V3 | Level::V4 => false,
+        }
+    }
+
+    /// The fastest level of this machine; looked up once.
+    pub fn detect() -> Level {
+        static BEST: OnceLock<Level> = OnceLock::new();
+        *BEST.get_or_init(|| {
+            Level::ALL.into_iter().rev().find(|level| level.available()).unwrap_or(Level::Portable)
+        })
+    }
+
+    /// The fastest available level that is not above `self`.
+    #[must_use]
+    pub fn or_below(self) -> Level {
+        Level::ALL
+            .into_iter()
+            .rev()
+            .find(|level| *level <= self && level.available())
+            .unwrap_or(Level::Portable)
+    }
+}

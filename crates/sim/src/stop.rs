@@ -1,0 +1,168 @@
+//! Why a launch ended before its end: one report, with whose fault it is.
+
+/// Who is to blame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Blame {
+    /// The kernel has a bug.
+    Kernel,
+    /// The module, the launch or its arguments are not valid.
+    Input,
+    /// A limit was reached; nothing is known to be wrong.
+    Limit,
+    /// Warpproof does not support something: a gap in warpproof, not a bug in the kernel.
+    Gap,
+    /// A bug of warpproof's own.
+    Bug,
+}
+
+/// What kind of end it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StopKind {
+    /// Memory that is not there.
+    Bounds,
+    /// An address that is not a multiple of the access size.
+    Alignment,
+    /// A barrier used in a way it does not allow.
+    Barrier,
+    /// Nothing can run any more.
+    Deadlock,
+    /// Lanes that a warp-wide instruction names do not take part.
+    Lanes,
+    /// `trap`, a failed `assert`, or a breakpoint.
+    Trap,
+    /// Instructions, memory, stack or output beyond the limit.
+    Limit,
+    /// A malformed instruction or module.
+    Malformed,
+    /// The launch does not fit the kernel or the device.
+    Launch,
+    /// Not supported.
+    Unsupported,
+    /// A bug of warpproof's own.
+    Internal,
+}
+
+impl StopKind {
+    /// A stable name for machines.
+    pub fn name(self) -> &'static str {
+        match self {
+            StopKind::Bounds => "bounds",
+            StopKind::Alignment => "alignment",
+            StopKind::Barrier => "barrier",
+            StopKind::Deadlock => "deadlock",
+            StopKind::Lanes => "lanes",
+            StopKind::Trap => "trap",
+            StopKind::Limit => "limit",
+            StopKind::Malformed => "malformed",
+            StopKind::Launch => "launch",
+            StopKind::Unsupported => "unsupported",
+            StopKind::Internal => "internal",
+        }
+    }
+}
+
+/// A place in the program: the PTX line, and the CUDA line it came from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The kernel or device function.
+    pub function: String,
+    /// The instruction as written.
+    pub instruction: String,
+    /// The line in the PTX text, from 1.
+    pub ptx_line: u32,
+    /// The CUDA source, innermost inlined call first.
+    pub source: Vec<SourceLine>,
+}
+
+/// A line of CUDA source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceLine {
+    /// The file as the compiler named it.
+    pub file: String,
+    /// The line, from 1.
+    pub line: u32,
+    /// The column, from 1; 0 if unknown.
+    pub column: u32,
+}
+
+/// Why a launch ended before its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// Who is to blame.
+    pub blame: Blame,
+    /// What kind of end it was.
+    pub kind: StopKind,
+    /// One lowercase sentence.
+    pub sentence: String,
+    /// The block.
+    pub block: Option<[u32; 3]>,
+    /// The thread in the block.
+    pub thread: Option<[u32; 3]>,
+    /// The instruction.
+    pub place: Option<Place>,
+    /// Further lines that explain it.
+    pub notes: Vec<String>,
+    /// How to mend it.
+    pub help: Option<String>,
+}
+
+impl Stop {
+    /// A stop that belongs to no thread.
+    pub fn general(blame: Blame, kind: StopKind, sentence: impl Into<String>) -> Stop {
+        Stop {
+            blame,
+            kind,
+            sentence: sentence.into(),
+            block: None,
+            thread: None,
+            place: None,
+            notes: Vec::new(),
+            help: None,
+        }
+    }
+
+    /// The exit code that belongs to the blame.
+    pub fn exit_code(&self) -> u8 {
+        match self.blame {
+            Blame::Kernel => 1,
+            Blame::Input => 2,
+            Blame::Gap => 3,
+            Blame::Limit => 4,
+            Blame::Bug => 101,
+        }
+    }
+}
+
+impl std::fmt::Display for Stop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let whose = match self.blame {
+            Blame::Kernel => "kernel bug: ",
+            Blame::Input => "invalid input: ",
+            Blame::Limit => "limit reached: ",
+            Blame::Gap => "unsupported: ",
+            Blame::Bug => "bug in warpproof: ",
+        };
+        write!(f, "{whose}{}", self.sentence)?;
+        if let (Some([x, y, z]), Some([i, j, k])) = (self.thread, self.block) {
+            write!(f, "; thread ({x},{y},{z}) of block ({i},{j},{k})")?;
+        }
+        if let Some(place) = &self.place {
+            for line in &place.source {
+                write!(f, "\n  at {}:{}:{}", line.file, line.line, line.column)?;
+            }
+            write!(f, "\n  PTX line {} in {}: {}", place.ptx_line, place.function, place.instruction)?;
+        }
+        for note in &self.notes {
+            write!(f, "\n  {note}")?;
+        }
+        if self.blame == Blame::Gap {
+            write!(f, "\n  this is a gap in warpproof, not a bug in the kernel")?;
+        }
+        if let Some(help) = &self.help {
+            write!(f, "\n  help: {help}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Stop {}

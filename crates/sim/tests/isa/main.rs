@@ -1,0 +1,25 @@
+//! Every form of every instruction, executed as a kernel on lanes of chosen values and compared with an independent
+//! computation. What each test executed is recorded, so that the table in the book can say what is tested by what.
+
+mod atomic;
+mod bits;
+mod cache;
+mod compare;
+mod control;
+mod convert;
+mod copy;
+mod extended;
+mod float;
+mod half;
+mod harness;
+mod int;
+mod lanes;
+mod math;
+mod matrix;
+mod memory;
+mod mma;
+mod moves;
+mod stack;
+mod sync;
+mod video;
+mod wmma;

@@ -1,0 +1,205 @@
+//! PTX to machine code through ptxas, and machine code to text.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::cache::KeyBuilder;
+use crate::compile::arch_number;
+use crate::cubin;
+use crate::diagnostic::{self, Diagnostic};
+use crate::locate::{Found, NotFound, Part, Toolchain};
+use crate::program::{self, ProgramError};
+use crate::resources::{self, Resources};
+use crate::version::{Version, ptx_version, ptxas_needed};
+
+/// The name under which ptxas sees the module, and so the file in its messages.
+const MODULE: &str = "module.ptx";
+
+/// Machine code, and what the kernels use.
+#[derive(Clone, Debug)]
+pub struct Assembled {
+    /// The cubin.
+    pub cubin: Vec<u8>,
+    /// Every kernel of the module, in the order of ptxas.
+    pub resources: Vec<Resources>,
+    /// The log of `ptxas -v` as it is.
+    pub log: String,
+    /// The warnings, read.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The ptxas that made it.
+    pub version: Version,
+    /// Whether it came from the build cache.
+    pub cached: bool,
+}
+
+/// Why there is no machine code, or no text of it.
+#[derive(Debug)]
+pub enum AssembleError {
+    /// The program is missing.
+    NotFound(NotFound),
+    /// No ptxas that was found is new enough for the module.
+    TooOld {
+        /// The module's PTX version.
+        ptx: (u32, u32),
+        /// The release of CUDA it needs.
+        needed: Version,
+        /// The newest ptxas found.
+        newest: Version,
+    },
+    /// ptxas does not accept the module.
+    Rejected {
+        /// Its messages.
+        diagnostics: Vec<Diagnostic>,
+        /// Its log as it is.
+        log: String,
+    },
+    /// An option is wrong.
+    Options(String),
+    /// A program did not run.
+    Program(ProgramError),
+    /// A temporary file.
+    Io(io::Error),
+}
+
+impl fmt::Display for AssembleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound(error) => error.fmt(f),
+            Self::TooOld { ptx: (major, minor), needed, newest } => write!(
+                f,
+                "the module is PTX {major}.{minor}, which needs ptxas {needed} or newer; the newest found is {newest}"
+            ),
+            Self::Rejected { log, .. } => write!(f, "ptxas does not accept the module:\n{}", log.trim_end()),
+            Self::Options(text) => f.write_str(text),
+            Self::Program(error) => error.fmt(f),
+            Self::Io(error) => write!(f, "temporary file: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for AssembleError {}
+
+impl From<io::Error> for AssembleError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl Toolchain {
+    /// The ptxas for a module: the chosen one, or the oldest that is new enough.
+    pub fn ptxas_for(&self, ptx: &str) -> Result<&Found, AssembleError> {
+        let stated = ptx_version(ptx);
+        let needed = stated.map(ptxas_needed);
+        let enough = |found: &&Found| needed.is_none_or(|needed| found.version.release() >= needed);
+        if let Some(found) =
+            self.ptxas.as_ref().filter(enough).or_else(|| self.assemblers.iter().find(enough))
+        {
+            return Ok(found);
+        }
+        match (stated, needed, self.assemblers.last()) {
+            (Some(ptx), Some(needed), Some(newest)) => {
+                Err(AssembleError::TooOld { ptx, needed, newest: newest.version })
+            }
+            _ => Err(AssembleError::NotFound(self.not_found(vec![Part::Ptxas]))),
+        }
+    }
+
+    /// Assembles a module. `flags` go to ptxas as they are.
+    pub fn ptxas(&self, ptx: &str, arch: &str, flags: &[&str]) -> Result<Assembled, AssembleError> {
+        let ptxas = self.ptxas_for(ptx)?;
+        let number = arch_number(arch)
+            .ok_or_else(|| AssembleError::Options(format!("{arch} is no architecture; write sm_89")))?;
+        let arch = format!("-arch=sm_{number}");
+        let key = self.cache.as_ref().map(|cache| {
+            let mut key = KeyBuilder::new("ptxas");
+            key.add(ptxas.version.to_string().as_bytes()).add_program(&ptxas.path);
+            key.add(arch.as_bytes()).add(ptx.as_bytes());
+            for flag in flags {
+                key.add(flag.as_bytes());
+            }
+            (cache, key.finish())
+        });
+        if let Some((cache, key)) = &key
+            && let Some([cubin, log]) = cache.get(key).as_deref()
+            && let Ok(log) = String::from_utf8(log.clone())
+        {
+            return Ok(assembled(cubin.clone(), log, ptxas.version, true));
+        }
+        let dir = tempfile::tempdir()?;
+        fs::write(dir.path().join(MODULE), ptx)?;
+        // Run inside the directory, the cubin and the messages hold no path of this machine.
+        let output = Command::new(&ptxas.path)
+            .current_dir(dir.path())
+            .args(["-v", &arch, "-o", "module.cubin"])
+            .args(flags)
+            .arg(MODULE)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|cause| AssembleError::Program(ProgramError::io(&ptxas.path, &cause)))?;
+        let mut log = String::from_utf8_lossy(&output.stderr).into_owned();
+        log.push_str(&String::from_utf8_lossy(&output.stdout));
+        if output.status.code().is_none() {
+            let cause = output.status.to_string();
+            return Err(AssembleError::Program(ProgramError { program: ptxas.path.clone(), cause }));
+        }
+        if !output.status.success() {
+            return Err(AssembleError::Rejected { diagnostics: diagnostic::from_ptxas(&log), log });
+        }
+        let cubin = fs::read(dir.path().join("module.cubin"))?;
+        if let Some((cache, key)) = key {
+            cache.put(&key, &[&cubin, log.as_bytes()]);
+        }
+        Ok(assembled(cubin, log, ptxas.version, false))
+    }
+
+    /// Machine code as text: nvdisasm's, or else cuobjdump's.
+    pub fn sass(&self, cubin: &[u8]) -> Result<String, AssembleError> {
+        let (found, flag) = match (&self.nvdisasm, &self.cuobjdump) {
+            (Some(nvdisasm), _) => (nvdisasm, "-c"),
+            (None, Some(cuobjdump)) => (cuobjdump, "-sass"),
+            (None, None) => return Err(AssembleError::NotFound(self.not_found(vec![Part::Nvdisasm]))),
+        };
+        let key = self.cache.as_ref().map(|cache| {
+            let mut key = KeyBuilder::new("sass");
+            key.add(found.version.to_string().as_bytes()).add_program(&found.path);
+            (cache, key.add(flag.as_bytes()).add(cubin).finish())
+        });
+        if let Some((cache, key)) = &key
+            && let Some([text]) = cache.get(key).as_deref()
+            && let Ok(text) = String::from_utf8(text.clone())
+        {
+            return Ok(text);
+        }
+        let dir = tempfile::tempdir()?;
+        let file = dir.path().join("module.cubin");
+        fs::write(&file, cubin)?;
+        let text = disassemble(&found.path, flag, &file)?;
+        if let Some((cache, key)) = key {
+            cache.put(&key, &[text.as_bytes()]);
+        }
+        Ok(text)
+    }
+}
+
+fn assembled(cubin: Vec<u8>, log: String, version: Version, cached: bool) -> Assembled {
+    let (mut resources, diagnostics) = (resources::parse(&log), diagnostic::from_ptxas(&log));
+    for kernel in resources.iter_mut().filter(|kernel| kernel.constant.is_empty()) {
+        kernel.constant = cubin::constant_banks(&cubin, &kernel.kernel);
+    }
+    Assembled { cubin, resources, log, diagnostics, version, cached }
+}
+
+fn disassemble(program: &Path, flag: &str, file: &Path) -> Result<String, AssembleError> {
+    let args: [OsString; 2] = [flag.into(), file.into()];
+    let args: Vec<&OsStr> = args.iter().map(OsString::as_os_str).collect();
+    let output = program::run(program, &args).map_err(AssembleError::Program)?;
+    if !output.success {
+        let cause = output.stderr.trim().to_owned();
+        return Err(AssembleError::Program(ProgramError { program: program.to_owned(), cause }));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

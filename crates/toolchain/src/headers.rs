@@ -1,0 +1,184 @@
+//! Which headers a source may read, for the build cache's key.
+//!
+//! NVRTC tells no dependencies, so directives are searched for in the text, without evaluating conditions or macros.
+//! The answer errs on one side only: a header that is not read may be in the key, and a header that is read always
+//! is. To that end a name counts wherever it could be found, in every directory, and not only in the first; and where
+//! the text does not tell (a header named by a macro, the time of day), the source is not cached at all.
+//!
+//! A macro that names a header inside CUDA's own headers leads to CUDA's own headers again, and their release is
+//! in the key.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::cache::KeyBuilder;
+
+/// Bounds what a scan reads; a source with more is not cached.
+const MAX_FILES: usize = 20_000;
+const MAX_BYTES: usize = 512 << 20;
+
+/// Adds every header that `text` may read to the key. `false`: do not cache.
+pub(crate) fn add_to_key(
+    key: &mut KeyBuilder,
+    text: &str,
+    directory: &Path,
+    user_dirs: &[PathBuf],
+    toolkit_dirs: &[PathBuf],
+) -> bool {
+    let mut searched: Vec<&Path> = vec![directory];
+    searched.extend(user_dirs.iter().map(PathBuf::as_path));
+    searched.extend(toolkit_dirs.iter().map(PathBuf::as_path));
+
+    let mut seen: BTreeSet<PathBuf> = BTreeSet::new();
+    let mut tried: BTreeSet<(String, PathBuf)> = BTreeSet::new();
+    let Some(names) = names_in(text, false) else { return false };
+    let mut pending: Vec<(PathBuf, Vec<String>)> = vec![(directory.to_owned(), names)];
+    let mut bytes = 0_usize;
+    while let Some((from, names)) = pending.pop() {
+        for name in names {
+            if !tried.insert((name.clone(), from.clone())) {
+                continue;
+            }
+            for dir in std::iter::once(from.as_path()).chain(searched.iter().copied()) {
+                let path = dir.join(&name);
+                if seen.contains(&path) || !path.is_file() {
+                    continue;
+                }
+                let Ok(content) = fs::read(&path) else { return false };
+                bytes = bytes.saturating_add(content.len());
+                if seen.len() >= MAX_FILES || bytes > MAX_BYTES {
+                    return false;
+                }
+                key.add(path.as_os_str().as_encoded_bytes()).add(&content);
+                let of_toolkit = toolkit_dirs.iter().any(|dir| path.starts_with(dir));
+                let Some(names) = names_in(&String::from_utf8_lossy(&content), of_toolkit) else {
+                    return false;
+                };
+                let parent = path.parent().unwrap_or(dir).to_owned();
+                seen.insert(path);
+                pending.push((parent, names));
+            }
+        }
+    }
+    true
+}
+
+/// The names that may be included by a text, or `None` if the text does not tell.
+fn names_in(text: &str, of_toolkit: bool) -> Option<Vec<String>> {
+    if !of_toolkit && ["__TIME__", "__DATE__", "__TIMESTAMP__"].iter().any(|word| text.contains(word)) {
+        return None;
+    }
+    // Joining spliced lines first, a directive is always on one line.
+    let text: Cow<'_, str> = if text.contains("\\\n") || text.contains("\\\r\n") {
+        text.replace("\\\r\n", "").replace("\\\n", "").into()
+    } else {
+        text.into()
+    };
+    let mut names = Vec::new();
+    for line in text.lines() {
+        let mut rest = line;
+        while let Some(at) = rest.find("include") {
+            let directive = is_directive(&line[..line.len() - rest.len() + at]);
+            rest = &rest[at + "include".len()..];
+            let after = skip_blanks(rest.strip_prefix("_next").unwrap_or(rest));
+            // __has_include (name) and __has_include_next
+            let after = skip_blanks(after.strip_prefix('(').unwrap_or(after));
+            let quoted = match after.chars().next() {
+                Some('"') => after[1..].split_once('"'),
+                Some('<') => after[1..].split_once('>'),
+                _ => None,
+            };
+            match quoted {
+                Some((name, _)) => names.push(name.to_owned()),
+                None if directive && !of_toolkit => return None,
+                None => {}
+            }
+        }
+        let trimmed = line.trim_start();
+        if !of_toolkit && trimmed.starts_with('#') && skip_blanks(&trimmed[1..]).starts_with("embed") {
+            return None;
+        }
+    }
+    Some(names)
+}
+
+/// Whether what stands before `include` makes it a directive.
+fn is_directive(before: &str) -> bool {
+    let mut text = before.trim_end();
+    while text.ends_with("*/") {
+        let Some(start) = text.rfind("/*") else { return false };
+        text = text[..start].trim_end();
+    }
+    text.ends_with('#') || text.ends_with("%:") || text.ends_with("??=")
+}
+
+/// Skips blanks and comments.
+fn skip_blanks(text: &str) -> &str {
+    let mut text = text.trim_start();
+    while let Some(rest) = text.strip_prefix("/*") {
+        let Some((_, after)) = rest.split_once("*/") else { return text };
+        text = after.trim_start();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> Option<Vec<String>> {
+        names_in(text, false)
+    }
+
+    #[test]
+    fn finds_directives_however_they_are_spelled() {
+        let text = "#include \"a.h\"\n  #  include <b/c.h> // x\n# /* y */ include /* z */ \"d.h\"\n%:include <e>\n\
+                    #inc\\\nlude \"f.h\"\n#if __has_include(<g.h>)\n#endif\n#include_next <h.h>\r\n\
+                    /* */ #include \"i.h\"\n#if 0\n#include \"j.h\"\n#endif\n#error do not include this\n";
+        let found = names(text).unwrap();
+        assert_eq!(found, ["a.h", "b/c.h", "d.h", "e", "f.h", "g.h", "h.h", "i.h", "j.h"]);
+    }
+
+    #[test]
+    fn what_the_text_does_not_tell_is_not_cached() {
+        assert_eq!(names("#include HEADER\n"), None);
+        assert_eq!(names("%: include HEADER\n"), None);
+        assert_eq!(names("#embed \"x\"\n"), None);
+        assert_eq!(names("const char *t = __TIME__;"), None);
+        assert_eq!(names_in("#include HEADER\n", true), Some(vec![]));
+    }
+
+    #[test]
+    fn the_key_follows_every_header() {
+        let dir = tempfile::tempdir().unwrap();
+        let (user, toolkit) = (dir.path().join("user"), dir.path().join("toolkit"));
+        fs::create_dir_all(&user).unwrap();
+        fs::create_dir_all(&toolkit).unwrap();
+        fs::write(user.join("a.h"), "#include \"b.h\"").unwrap();
+        fs::write(user.join("b.h"), "#include \"a.h\"\nint x;").unwrap();
+        fs::write(toolkit.join("c.h"), "#include MACRO\n").unwrap();
+        let key = |text: &str| {
+            let mut key = KeyBuilder::new("test");
+            add_to_key(
+                &mut key,
+                text,
+                dir.path(),
+                std::slice::from_ref(&user),
+                std::slice::from_ref(&toolkit),
+            )
+            .then(|| format!("{:?}", key.finish()))
+        };
+        let text = "#include <a.h>\n#include <c.h>\n";
+        let first = key(text).unwrap();
+        assert_eq!(key(text).unwrap(), first);
+        fs::write(user.join("b.h"), "int y;").unwrap();
+        let second = key(text).unwrap();
+        assert_ne!(second, first);
+        // A header that appears where it hides another one.
+        fs::write(dir.path().join("c.h"), "").unwrap();
+        assert_ne!(key(text).unwrap(), second);
+        assert_eq!(key("#include M"), None);
+    }
+}

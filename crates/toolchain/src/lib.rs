@@ -1,0 +1,41 @@
+//! Finds, installs and drives NVIDIA's compiler.
+//!
+//! Nothing of NVIDIA's is needed to build this crate: NVRTC is opened at run time, and ptxas, nvdisasm and
+//! cuobjdump are started as programs.
+//!
+//! ```no_run
+//! use warpproof_toolchain::{CompileOptions, Options, Source, Toolchain};
+//!
+//! let toolchain = Toolchain::find(&Options::from_env())?;
+//! let source = Source::new("one.cu", "extern \"C\" __global__ void one(int *x) { *x = 1; }");
+//! let compiled = toolchain.compile(&source, &CompileOptions::new("sm_89"))?;
+//! let assembled = toolchain.ptxas(&compiled.ptx, "sm_89", &[])?;
+//! assert_eq!(assembled.resources[0].kernel, "one");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![deny(unsafe_code)]
+
+mod assemble;
+mod cache;
+mod compile;
+mod cubin;
+mod diagnostic;
+mod headers;
+mod install;
+mod locate;
+mod nvrtc;
+mod pins;
+mod program;
+mod resources;
+mod version;
+
+pub use assemble::{AssembleError, Assembled};
+pub use cache::BuildCache;
+pub use compile::{CompileError, CompileOptions, Compiled, Source};
+pub use diagnostic::{Diagnostic, Place, Severity};
+pub use install::{InstallError, Installed, Progress, install, installed, remove};
+pub use locate::{Environment, Found, NotFound, Options, Part, Rule, Survey, Toolchain};
+pub use pins::{CudaSet, SETS, Wheel};
+pub use program::ProgramError;
+pub use resources::Resources;
+pub use version::{Version, ptx_version, ptxas_needed};

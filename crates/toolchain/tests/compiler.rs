@@ -1,0 +1,149 @@
+//! Drives the real compiler. Without one these tests say so and pass, unless `WARPPROOF_REQUIRE_TOOLCHAIN` is set.
+#![expect(clippy::print_stderr, reason = "a test says why it is skipped")]
+
+use std::fs;
+
+use warpproof_toolchain::{
+    AssembleError, CompileError, CompileOptions, Options, Part, Severity, Source, Toolchain, ptx_version,
+};
+
+/// Every release that is installed; each of them is tested.
+fn toolchains() -> Vec<Toolchain> {
+    let found: Vec<Toolchain> = [12, 13]
+        .into_iter()
+        .filter_map(|major| {
+            let options = Options { no_cache: true, ..Options::from_env().with_cuda(major) };
+            Toolchain::find(&options).ok()
+        })
+        .collect();
+    if found.is_empty() {
+        assert!(std::env::var_os("WARPPROOF_REQUIRE_TOOLCHAIN").is_none(), "the toolchain is required");
+        eprintln!("skipped: no CUDA toolchain; run `warpproof toolchain install`");
+    }
+    found
+}
+
+const KERNEL: &str = "extern \"C\" __global__ void one(int *x) { *x = threadIdx.x; }\n";
+
+#[test]
+fn compiles_assembles_and_disassembles() {
+    for toolchain in toolchains() {
+        for arch in ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"] {
+            let compiled =
+                toolchain.compile(&Source::new("one.cu", KERNEL), &CompileOptions::new(arch)).unwrap();
+            assert!(compiled.ptx.contains(&format!(".target {arch}")) && compiled.ptx.contains(".loc"));
+            let assembled = toolchain.ptxas(&compiled.ptx, arch, &["-lineinfo"]).unwrap();
+            assert_eq!(assembled.resources.len(), 1);
+            assert_eq!(assembled.resources[0].kernel, "one");
+            assert!(assembled.resources[0].registers > 0 && assembled.resources[0].constant_bytes() > 0);
+            assert!(toolchain.sass(&assembled.cubin).unwrap().contains("EXIT"), "{arch}");
+        }
+    }
+}
+
+#[test]
+fn cudas_own_headers_are_found() {
+    let text = "#include <cuda_fp8.h>\n#include <cuda_bf16.h>\n#include <mma.h>\n#include <cooperative_groups.h>\n\
+                #include <cuda/pipeline>\n__global__ void k(__nv_fp8_e4m3 *x) { *x = __nv_fp8_e4m3(1.0f);\n\
+                cooperative_groups::this_thread_block().sync(); }\n";
+    for toolchain in toolchains() {
+        let compiled = toolchain.compile(&Source::new("k.cu", text), &CompileOptions::new("sm_89")).unwrap();
+        assert!(compiled.ptx.contains(".entry"));
+    }
+}
+
+#[test]
+fn debug_builds_assemble() {
+    for toolchain in toolchains() {
+        let options = CompileOptions { debug: true, ..CompileOptions::new("sm_89") };
+        let compiled = toolchain.compile(&Source::new("one.cu", KERNEL), &options).unwrap();
+        assert!(compiled.ptx.contains(".debug_info"));
+        toolchain.ptxas(&compiled.ptx, "sm_89", &["-g"]).unwrap();
+    }
+}
+
+#[test]
+fn errors_of_source_options_and_module_are_told_apart() {
+    for toolchain in toolchains() {
+        let compile = |text: &str, options: &CompileOptions| {
+            toolchain.compile(&Source::new("k.cu", text), options).unwrap_err()
+        };
+        let options = CompileOptions::new("sm_89");
+        let CompileError::Source { diagnostics, .. } =
+            compile("__global__ void k(int *x) { *x = y;\n*x = zz; }\n", &options)
+        else {
+            panic!("the source is wrong")
+        };
+        let errors: Vec<_> = diagnostics.iter().filter(|d| d.severity == Severity::Error).collect();
+        assert_eq!(errors.len(), 2);
+        assert_eq!(errors[1].place.as_ref().map(|p| (p.line, p.column)), Some((2, Some(6))));
+        let bad = CompileOptions { extra: vec!["--frobnicate".into()], ..options.clone() };
+        assert!(matches!(compile(KERNEL, &bad), CompileError::Options(_)), "{}", compile(KERNEL, &bad));
+        assert!(matches!(compile(KERNEL, &CompileOptions::new("sm_1")), CompileError::Options(_)));
+        assert!(matches!(compile("\0", &options), CompileError::Nvrtc(_)));
+        let ptx = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\nbogus;\nret;\n}\n";
+        let Err(AssembleError::Rejected { diagnostics, .. }) = toolchain.ptxas(ptx, "sm_80", &[]) else {
+            panic!("the module is wrong")
+        };
+        assert_eq!(diagnostics[0].place.as_ref().map(|p| p.line), Some(6));
+    }
+}
+
+#[test]
+fn a_module_gets_a_ptxas_that_is_new_enough() {
+    let found = toolchains();
+    let Some(newest) = found.last() else { return };
+    let compiled = newest.compile(&Source::new("one.cu", KERNEL), &CompileOptions::new("sm_89")).unwrap();
+    assert!(ptx_version(&compiled.ptx).is_some());
+    // Whatever release is preferred, the newest module finds its assembler.
+    let all = Toolchain::partial(&Options { no_cache: true, ..Options::from_env() });
+    let ptxas = all.ptxas_for(&compiled.ptx).unwrap();
+    assert!(ptxas.version.release() >= newest.part(Part::Nvrtc).unwrap().version.release());
+    all.ptxas(&compiled.ptx, "sm_89", &[]).unwrap();
+}
+
+#[test]
+fn threads_share_one_nvrtc_and_deep_templates_do_not_end_the_process() {
+    let deep = "template <int N> struct S { enum { v = S<N - 1>::v + 1 }; };\ntemplate <> struct S<0> { enum { v = 0 }; };\n\
+                __global__ void k(int *x) { *x = S<190>::v; }\n";
+    for toolchain in toolchains() {
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let options = CompileOptions::new("sm_89");
+                    toolchain.compile(&Source::new("deep.cu", deep), &options).unwrap();
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn headers_beside_the_source_are_found_and_followed_by_the_cache() {
+    if toolchains().is_empty() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = Options::from_env();
+    let toolchain_place = options.environment.cache.clone();
+    options.explicit = toolchain_place.map(|cache| cache.join("toolchain")).and_then(|sets| {
+        let mut sets: Vec<_> = fs::read_dir(sets).ok()?.flatten().map(|entry| entry.path()).collect();
+        sets.retain(|path| path.join("nvidia").is_dir());
+        sets.sort();
+        sets.into_iter().next()
+    });
+    options.environment.cache = Some(dir.path().join("cache"));
+    let toolchain = Toolchain::find(&options).unwrap();
+    fs::write(dir.path().join("n.h"), "#define N 1\n").unwrap();
+    fs::write(dir.path().join("k.cu"), "#include \"n.h\"\n__global__ void k(int *x) { *x = N; }\n").unwrap();
+    let source = Source::read(&dir.path().join("k.cu")).unwrap();
+    let compile = || toolchain.compile(&source, &CompileOptions::new("sm_89")).unwrap();
+    let first = compile();
+    let second = compile();
+    assert!(!first.cached && second.cached);
+    assert_eq!(first.ptx, second.ptx);
+    fs::write(dir.path().join("n.h"), "#define N 7\n").unwrap();
+    let third = compile();
+    assert!(!third.cached);
+    assert_ne!(third.ptx, first.ptx);
+}

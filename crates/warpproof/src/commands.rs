@@ -1,0 +1,35 @@
+//! The commands. To add one: a file beside the others with an `Args` struct that has
+//! `fn run(&self, terminal: &mut Terminal) -> Outcome`, and its two lines here.
+
+mod build;
+mod doctor;
+pub(crate) mod flags;
+mod run;
+mod selftest;
+mod toolchain;
+
+use crate::report::Outcome;
+use crate::terminal::Terminal;
+
+macro_rules! commands {
+    ($($module:ident::$Command:ident),* $(,)?) => {
+        /// What to do.
+        #[derive(Debug, clap::Subcommand)]
+        pub(crate) enum Command {
+            $(
+                $Command($module::$Command),
+            )*
+        }
+
+        impl Command {
+            /// Does it.
+            pub(crate) fn run(&self, terminal: &mut Terminal) -> Outcome {
+                match self {
+                    $(Self::$Command(command) => command.run(terminal),)*
+                }
+            }
+        }
+    };
+}
+
+commands![build::Build, run::Run, doctor::Doctor, selftest::Selftest, toolchain::Toolchain];

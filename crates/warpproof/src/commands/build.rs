@@ -1,0 +1,412 @@
+//! `warpproof build`: CUDA C++ or PTX to machine code, with the resources and the occupancy of every kernel.
+
+mod kernel;
+mod render;
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use warpproof_model::{Capability, Device, Occupancy, Usage, occupancy};
+use warpproof_toolchain::{
+    AssembleError, Assembled, CompileOptions, Found, Part, Resources, Source, Survey, Toolchain, Version,
+};
+
+use super::flags::{ToolchainFlags, missing};
+use crate::report::{Kind, Outcome, Report, Severity};
+use crate::source::{self, diagnostics};
+use crate::terminal::Terminal;
+use kernel::{Kernel, Stack};
+
+/// Compile a kernel, and say what it uses and how it fills a GPU
+///
+/// NVRTC compiles CUDA C++ to PTX, ptxas assembles it. No GPU is needed. Registers, memory and spills are what ptxas
+/// reports; occupancy is computed from them and from the device's published limits.
+#[derive(Debug, Args)]
+pub(crate) struct Build {
+    /// CUDA C++, or PTX if the name ends in .ptx
+    kernel: PathBuf,
+    /// Define a macro
+    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
+    defines: Vec<String>,
+    /// Search a directory for headers
+    #[arg(short = 'I', value_name = "DIR")]
+    include_dirs: Vec<PathBuf>,
+    /// Architectures [default: those of the devices; else a PTX file's own target; else sm_89]
+    #[arg(long, value_name = "SM", value_delimiter = ',')]
+    arch: Vec<String>,
+    /// Devices to compute occupancy for [default: one per architecture; sm_89 is an L4]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    device: Vec<String>,
+    /// Threads per block, as 128 or 16x8 [default: the kernel's launch bounds, else 128]
+    #[arg(long, value_name = "THREADS", value_parser = block_size)]
+    block: Option<u32>,
+    /// Bytes of shared memory given at launch
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    dynamic_smem: u32,
+    /// The C++ standard, as c++17 [default: NVRTC's]
+    #[arg(long, value_name = "STANDARD")]
+    std: Option<String>,
+    /// Write files
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    emit: Vec<Emit>,
+    /// Where to write them
+    #[arg(short = 'o', long = "output", value_name = "DIR", default_value = ".")]
+    output: PathBuf,
+    #[command(flatten)]
+    toolchain: ToolchainFlags,
+    /// Compile anew, and remember nothing
+    #[arg(long)]
+    no_cache: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Emit {
+    /// PTX text
+    Ptx,
+    /// Machine code
+    Cubin,
+    /// Machine code as text
+    Sass,
+}
+
+/// `128`, `16x8` or `8x8x4`.
+fn block_size(text: &str) -> Result<u32, String> {
+    let mut threads: u32 = 1;
+    let mut dimensions = 0;
+    for part in text.split('x') {
+        let size: u32 = part.parse().map_err(|_| format!("{part:?} is no number of threads"))?;
+        threads = threads.checked_mul(size).ok_or("too many threads")?;
+        dimensions += 1;
+    }
+    match threads {
+        1..=1024 if dimensions <= 3 => Ok(threads),
+        1..=1024 => Err("a block has at most three dimensions".to_owned()),
+        _ => Err(format!("a block has 1 to 1024 threads, not {threads}")),
+    }
+}
+
+/// All that was built, and all there is to say about it.
+#[derive(Debug, Default)]
+struct Built {
+    targets: Vec<Target>,
+    reports: Vec<Report>,
+    nvrtc: Option<Version>,
+}
+
+/// One architecture.
+#[derive(Debug)]
+struct Target {
+    arch: String,
+    ptxas: Version,
+    /// Whether NVRTC's and ptxas's answers came from the build cache; `None` where they were not asked.
+    compiled_from_cache: Option<bool>,
+    assembled_from_cache: bool,
+    kernels: Vec<Examined>,
+    files: Vec<PathBuf>,
+}
+
+/// One kernel on one architecture.
+#[derive(Debug)]
+struct Examined {
+    kernel: Kernel,
+    resources: Resources,
+    dynamic_shared: u32,
+    block: u32,
+    block_origin: BlockOrigin,
+    fits: Vec<Fit>,
+    remarks: Vec<String>,
+}
+
+/// Who said how large a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BlockOrigin {
+    Flag,
+    LaunchBounds,
+    Assumed,
+}
+
+/// One kernel on one device.
+#[derive(Debug)]
+struct Fit {
+    device: String,
+    occupancy: Occupancy,
+}
+
+/// A device, or an architecture none of whose devices is in the table.
+#[derive(Clone, Debug)]
+struct Seat {
+    name: String,
+    capability: &'static Capability,
+}
+
+impl From<&'static Device> for Seat {
+    fn from(device: &'static Device) -> Self {
+        Self { name: device.name.to_owned(), capability: device.capability }
+    }
+}
+
+impl Build {
+    pub(crate) fn run(&self, terminal: &mut Terminal) -> Outcome {
+        let mut built = Built::default();
+        if let Err(reports) = self.build(&mut built) {
+            built.reports.extend(reports);
+        }
+        let failed = built.reports.iter().find(|report| report.severity == Severity::Error).map(|r| r.kind);
+        if self.json {
+            terminal.json(&render::json(self, &built, failed));
+        } else {
+            for report in &built.reports {
+                terminal.report(report);
+            }
+            if failed.is_none() {
+                terminal.print(render::text(self, &built));
+            }
+        }
+        failed.map_or(Outcome::Green, Outcome::Stopped)
+    }
+
+    fn is_ptx(&self) -> bool {
+        source::is_ptx(&self.kernel)
+    }
+
+    fn build(&self, built: &mut Built) -> Result<(), Vec<Report>> {
+        let source = source::read(&self.kernel)?;
+        let mut stated_target = None;
+        if self.is_ptx() {
+            let (module, errors) = warpproof_ptx::parse(&source.text);
+            if !errors.is_empty() {
+                return Err(diagnostics::of_ptx(&errors, &source));
+            }
+            stated_target =
+                module.target().iter().find(|name| name.starts_with("sm_")).map(|n| (*n).to_owned());
+        }
+        let plan = self.plan(stated_target.as_deref())?;
+
+        let mut options = self.toolchain.options();
+        options.no_cache = self.no_cache;
+        let mut toolchain = Toolchain::partial(&options);
+        if self.is_ptx() && toolchain.ptxas_for(&source.text).is_err() {
+            // What was found first is too old for this module; look everywhere.
+            toolchain = Toolchain::select(&Survey::complete(&options), &options);
+        }
+        let needed: &[Part] = if self.is_ptx() { &[] } else { &[Part::Nvrtc, Part::Ptxas] };
+        toolchain.require(needed).map_err(|error| vec![missing(&error)])?;
+        built.nvrtc =
+            toolchain.part(Part::Nvrtc).filter(|_| !self.is_ptx()).map(|found: &Found| found.version);
+        for (arch, seats) in plan {
+            let target = self.build_target(&source, &toolchain, arch, &seats, &mut built.reports)?;
+            built.targets.push(target);
+        }
+        Ok(())
+    }
+
+    /// Which architectures to build for, and for each the devices to look at.
+    fn plan(&self, stated_target: Option<&str>) -> Result<Vec<(String, Vec<Seat>)>, Vec<Report>> {
+        let mut devices: Vec<&'static Device> = Vec::new();
+        for name in &self.device {
+            devices.push(Device::named(name).ok_or_else(|| {
+                let known: Vec<&str> = warpproof_model::DEVICES.iter().map(|device| device.id).collect();
+                let report = Report::error(Kind::Usage, format!("no device is called {name}"));
+                vec![report.help(format!("known devices: {}", known.join(", ")))]
+            })?);
+        }
+        let mut archs = self.arch.clone();
+        if archs.is_empty() {
+            archs.extend(devices.iter().map(|device| device.capability.arch()));
+        }
+        if archs.is_empty() {
+            archs.push(stated_target.unwrap_or("sm_89").to_owned());
+        }
+        let mut seen = Vec::new();
+        archs.retain(|arch| {
+            !seen.contains(arch) && {
+                seen.push(arch.clone());
+                true
+            }
+        });
+        for device in &devices {
+            if !archs.iter().any(|arch| device.capability.runs(arch)) {
+                let sentence =
+                    format!("machine code of {} does not run on an {}", archs.join(", "), device.name);
+                let help = format!("build for it with --arch {}", device.capability.arch());
+                return Err(vec![Report::error(Kind::Usage, sentence).help(help)]);
+            }
+        }
+        let seats = |arch: &str| -> Vec<Seat> {
+            if !devices.is_empty() {
+                return devices.iter().filter(|d| d.capability.runs(arch)).map(|d| Seat::from(*d)).collect();
+            }
+            let device = Device::of_arch(arch).map(Seat::from);
+            let any = || Capability::of_arch(arch).map(|c| Seat { name: c.arch(), capability: c });
+            device.or_else(any).into_iter().collect()
+        };
+        Ok(archs
+            .into_iter()
+            .map(|arch| {
+                let seats = seats(&arch);
+                (arch, seats)
+            })
+            .collect())
+    }
+
+    fn build_target(
+        &self,
+        source: &Source,
+        toolchain: &Toolchain,
+        arch: String,
+        seats: &[Seat],
+        reports: &mut Vec<Report>,
+    ) -> Result<Target, Vec<Report>> {
+        let (ptx, compiled_from_cache) = if self.is_ptx() {
+            (source.text.clone(), None)
+        } else {
+            let options = CompileOptions {
+                defines: self.defines.clone(),
+                include_dirs: self.include_dirs.clone(),
+                std: self.std.clone(),
+                ..CompileOptions::new(&arch)
+            };
+            let compiled = toolchain
+                .compile(source, &options)
+                .map_err(|error| source::compile_failed(error, source, toolchain))?;
+            for report in diagnostics::of_nvrtc(&compiled.diagnostics, source) {
+                // Most warnings do not depend on the architecture; once is enough.
+                if !reports.contains(&report) {
+                    reports.push(report);
+                }
+            }
+            (compiled.ptx, Some(compiled.cached))
+        };
+        let name =
+            if self.is_ptx() { source.name.clone() } else { self.file(&arch, "ptx").display().to_string() };
+        let lines: &[&str] = if has_line_table(&ptx) { &["-lineinfo"] } else { &[] };
+        let assembled = toolchain
+            .ptxas(&ptx, &arch, lines)
+            .map_err(|error| assemble_failed(error, &ptx, &name, source))?;
+        reports.extend(diagnostics::of_ptxas(&assembled.diagnostics, &ptx, &name, source));
+        let files = self.write(toolchain, &arch, &ptx, &assembled)?;
+        let kernels = kernel::all(&ptx)
+            .into_iter()
+            .filter_map(|kernel| {
+                let resources = assembled.resources.iter().find(|r| r.kernel == kernel.symbol)?;
+                Some(self.examine(kernel, resources.clone(), seats))
+            })
+            .collect();
+        Ok(Target {
+            arch,
+            ptxas: assembled.version,
+            compiled_from_cache,
+            assembled_from_cache: assembled.cached,
+            kernels,
+            files,
+        })
+    }
+
+    fn examine(&self, kernel: Kernel, resources: Resources, seats: &[Seat]) -> Examined {
+        let (block, block_origin) = match (self.block, kernel.launch_bound) {
+            (Some(block), _) => (block, BlockOrigin::Flag),
+            (None, Some(bound)) => (bound, BlockOrigin::LaunchBounds),
+            (None, None) => (128, BlockOrigin::Assumed),
+        };
+        let usage = Usage {
+            registers: resources.registers,
+            static_shared: resources.static_shared,
+            dynamic_shared: self.dynamic_smem,
+            barriers: resources.barriers,
+        };
+        let fits = seats
+            .iter()
+            .map(|seat| Fit {
+                device: seat.name.clone(),
+                occupancy: occupancy(seat.capability, &usage, block),
+            })
+            .collect();
+        let mut remarks = Vec::new();
+        if resources.has_unspilled_stack() {
+            let cause = match kernel.stack {
+                Stack::LocalArray => "a local array is indexed dynamically",
+                Stack::Unknown => {
+                    "a local array is indexed dynamically, the address of a local variable is taken (as printf \
+                     does), or a function is called that was not inlined"
+                }
+            };
+            remarks.push(format!(
+                "local memory: stack frame of {} bytes although nothing spilled: {cause}",
+                resources.local_bytes()
+            ));
+        }
+        if let Some(bound) = kernel.launch_bound.filter(|bound| block > *bound) {
+            remarks.push(format!("launch: a block of {block} threads exceeds the kernel's bound of {bound}"));
+        }
+        Examined { kernel, resources, dynamic_shared: self.dynamic_smem, block, block_origin, fits, remarks }
+    }
+
+    /// `kernel.sm_89.ptx` in the output directory.
+    fn file(&self, arch: &str, extension: &str) -> PathBuf {
+        let mut name: OsString = self.kernel.file_stem().unwrap_or(OsStr::new("kernel")).to_owned();
+        name.push(format!(".{arch}.{extension}"));
+        if self.output == Path::new(".") { name.into() } else { self.output.join(name) }
+    }
+
+    fn write(
+        &self,
+        toolchain: &Toolchain,
+        arch: &str,
+        ptx: &str,
+        assembled: &Assembled,
+    ) -> Result<Vec<PathBuf>, Vec<Report>> {
+        let mut files = Vec::new();
+        for emit in &self.emit {
+            let (extension, content) = match emit {
+                Emit::Ptx => ("ptx", ptx.as_bytes().to_vec()),
+                Emit::Cubin => ("cubin", assembled.cubin.clone()),
+                Emit::Sass => {
+                    let text = toolchain.sass(&assembled.cubin).map_err(|error| match error {
+                        AssembleError::NotFound(error) => vec![missing(&error)],
+                        error => vec![Report::error(Kind::Missing, error.to_string())],
+                    })?;
+                    ("sass", text.into_bytes())
+                }
+            };
+            let file = self.file(arch, extension);
+            let written = fs::create_dir_all(&self.output).and_then(|()| fs::write(&file, content));
+            written.map_err(|cause| {
+                vec![Report::error(Kind::Missing, format!("cannot write {}: {cause}", file.display()))]
+            })?;
+            files.push(file);
+        }
+        Ok(files)
+    }
+}
+
+/// Only a module with `.loc` has lines to keep, and ptxas warns if told to keep them of another.
+fn has_line_table(ptx: &str) -> bool {
+    ptx.lines().any(|line| line.trim_start().starts_with(".loc"))
+}
+
+fn assemble_failed(error: AssembleError, ptx: &str, name: &str, source: &Source) -> Vec<Report> {
+    match error {
+        AssembleError::NotFound(error) => vec![missing(&error)],
+        AssembleError::TooOld { needed, .. } => {
+            let help = format!("run `warpproof toolchain install --cuda {}`", needed.major);
+            vec![Report::error(Kind::Missing, error.to_string()).help(help)]
+        }
+        AssembleError::Rejected { diagnostics, log } => {
+            let reports = diagnostics::of_ptxas(&diagnostics, ptx, name, source);
+            if reports.is_empty() {
+                let sentence = format!("ptxas does not accept the module: {}", log.trim());
+                return vec![Report::error(Kind::Kernel, sentence)];
+            }
+            reports
+        }
+        AssembleError::Options(text) => vec![Report::error(Kind::Usage, text)],
+        AssembleError::Program(_) | AssembleError::Io(_) => {
+            vec![Report::error(Kind::Missing, error.to_string()).help("run `warpproof doctor`")]
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The `.npy` format of NumPy: a magic, a version, a header that is a Python dictionary, then the elements.
+//!
+//! NumPy has no bf16 and no fp8: their codes are written as `<u2` and `|u1`, and read from those or from raw `V2` and
+//! `V1`. Elements of the other byte order and arrays by column are turned round when read.
+
+use super::element::Element;
+use super::tensor::{Stored, Tensor};
+
+const MAGIC: &[u8] = b"\x93NUMPY";
+/// Headers say three things; nobody needs more.
+const MAX_HEADER: usize = 64 << 10;
+
+struct Header {
+    stored: Stored,
+    swapped: bool,
+    by_column: bool,
+    shape: Vec<usize>,
+}
+
+/// Reads a whole file: what its elements are, its extents, and its bytes by row in little-endian order.
+pub(super) fn read(file: &[u8]) -> Result<(Stored, Vec<usize>, Vec<u8>), String> {
+    let rest = file.strip_prefix(MAGIC).ok_or("it does not begin with the magic")?;
+    let (version, rest) = rest.split_first_chunk::<2>().ok_or("it ends in its version")?;
+    let (length, rest) = match version[0] {
+        1 => {
+            let (length, rest) = rest.split_first_chunk::<2>().ok_or("it ends in its header")?;
+            (usize::from(u16::from_le_bytes(*length)), rest)
+        }
+        2 | 3 => {
+            let (length, rest) = rest.split_first_chunk::<4>().ok_or("it ends in its header")?;
+            (usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX), rest)
+        }
+        other => return Err(format!("version {other} is not known")),
+    };
+    if length > MAX_HEADER {
+        return Err(format!("a header of {length} bytes"));
+    }
+    let (header, data) = rest.split_at_checked(length).ok_or("it ends in its header")?;
+    let header = std::str::from_utf8(header).map_err(|_| "its header is not text")?;
+    let header = parse_header(header)?;
+    let size = match header.stored {
+        Stored::As(element) => element.size(),
+        Stored::Raw(size) => size,
+    };
+    let count = header.shape.iter().try_fold(1usize, |n, extent| n.checked_mul(*extent));
+    let wanted = count.and_then(|count| count.checked_mul(size)).ok_or("its shape is too large")?;
+    let data = data
+        .get(..wanted)
+        .ok_or_else(|| format!("its shape asks for {wanted} bytes, and it has {}", data.len()))?;
+    let mut bytes = if header.by_column { by_row(data, &header.shape, size) } else { data.to_vec() };
+    if header.swapped {
+        bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse);
+    }
+    Ok((header.stored, header.shape, bytes))
+}
+
+/// Turns an array whose first index is fastest into one whose last index is.
+fn by_row(data: &[u8], shape: &[usize], size: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(data.len());
+    let mut strides = Vec::with_capacity(shape.len());
+    let mut stride = size;
+    for extent in shape {
+        strides.push(stride);
+        stride = stride.saturating_mul(*extent);
+    }
+    let mut index = vec![0usize; shape.len()];
+    while out.len() < data.len() {
+        let start: usize = index.iter().zip(&strides).map(|(i, stride)| i * stride).sum();
+        out.extend_from_slice(data.get(start..start + size).unwrap_or(&[]));
+        for (i, extent) in index.iter_mut().zip(shape).rev() {
+            *i += 1;
+            if *i < *extent {
+                break;
+            }
+            *i = 0;
+        }
+    }
+    out
+}
+
+fn parse_header(text: &str) -> Result<Header, String> {
+    let descr = entry(text, "descr").and_then(quoted).ok_or("its header has no `descr`")?;
+    let (order, kind) = match descr.as_bytes().first() {
+        Some(b'<' | b'>' | b'|' | b'=') => descr.split_at(1),
+        _ => ("|", descr),
+    };
+    let element = match kind {
+        "u1" | "b1" => Stored::As(Element::U8),
+        "i1" => Stored::As(Element::I8),
+        "u2" => Stored::As(Element::U16),
+        "i2" => Stored::As(Element::I16),
+        "u4" => Stored::As(Element::U32),
+        "i4" => Stored::As(Element::I32),
+        "u8" => Stored::As(Element::U64),
+        "i8" => Stored::As(Element::I64),
+        "f2" => Stored::As(Element::F16),
+        "f4" => Stored::As(Element::F32),
+        "f8" => Stored::As(Element::F64),
+        "V1" => Stored::Raw(1),
+        "V2" => Stored::Raw(2),
+        other => return Err(format!("elements of type `{other}` are in no array")),
+    };
+    let by_column = match entry(text, "fortran_order") {
+        Some(value) if value.starts_with("True") => true,
+        Some(value) if value.starts_with("False") => false,
+        _ => return Err("its header has no `fortran_order`".into()),
+    };
+    let shape = entry(text, "shape").and_then(|value| value.strip_prefix('(')?.split_once(')'));
+    let (extents, _) = shape.ok_or("its header has no `shape`")?;
+    let mut shape = Vec::new();
+    for extent in extents.split(',').map(str::trim).filter(|extent| !extent.is_empty()) {
+        shape.push(extent.trim_end_matches('L').parse().map_err(|_| format!("`{extent}` is no extent"))?);
+    }
+    if shape.len() > 64 {
+        return Err(format!("{} extents", shape.len()));
+    }
+    Ok(Header { stored: element, swapped: order == ">", by_column, shape })
+}
+
+/// What follows a key of the dictionary.
+fn entry<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    for quote in ['\'', '"'] {
+        let quoted = format!("{quote}{key}{quote}");
+        if let Some((_, rest)) = text.split_once(&quoted) {
+            return rest.trim_start().strip_prefix(':').map(str::trim_start);
+        }
+    }
+    None
+}
+
+fn quoted(text: &str) -> Option<&str> {
+    let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
+    text.get(1..)?.split_once(quote).map(|(inner, _)| inner)
+}
+
+/// The file of a tensor.
+pub(super) fn write(tensor: &Tensor) -> Vec<u8> {
+    let descr = match tensor.element {
+        Element::U8 | Element::E4m3 | Element::E5m2 => "|u1",
+        Element::I8 => "|i1",
+        Element::U16 | Element::Bf16 => "<u2",
+        Element::I16 => "<i2",
+        Element::U32 => "<u4",
+        Element::I32 => "<i4",
+        Element::U64 => "<u8",
+        Element::I64 => "<i8",
+        Element::F16 => "<f2",
+        Element::F32 => "<f4",
+        Element::F64 => "<f8",
+    };
+    let extents = match tensor.shape.as_slice() {
+        // A tuple of one, to Python.
+        [only] => format!("{only},"),
+        all => all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    };
+    let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({extents}), }}");
+    // The elements begin at a multiple of 64.
+    let before = MAGIC.len() + 2 + 2;
+    let padded = (before + header.len() + 1).next_multiple_of(64) - before;
+    header.push_str(&" ".repeat(padded - header.len() - 1));
+    header.push('\n');
+    let mut file = MAGIC.to_vec();
+    file.extend([1, 0]);
+    // 32 extents of at most 20 digits stay far below the 65,535 bytes of this version.
+    file.extend(u16::try_from(header.len()).unwrap_or(u16::MAX).to_le_bytes());
+    file.extend(header.bytes());
+    file.extend(&tensor.bytes);
+    file
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(header: &str, data: &[u8]) -> Vec<u8> {
+        let mut file = MAGIC.to_vec();
+        file.extend([1, 0]);
+        file.extend(u16::try_from(header.len()).unwrap().to_le_bytes());
+        file.extend(header.bytes());
+        file.extend(data);
+        file
+    }
+
+    #[test]
+    fn column_order_and_the_other_byte_order_are_turned_round() {
+        let header = "{'descr': '>u2', 'fortran_order': True, 'shape': (2, 3), }\n";
+        let data = [0, 1, 0, 4, 0, 2, 0, 5, 0, 3, 0, 6];
+        let (stored, shape, bytes) = read(&file(header, &data)).unwrap();
+        assert_eq!((stored, shape), (Stored::As(Element::U16), vec![2, 3]));
+        assert_eq!(bytes, [1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0]);
+    }
+
+    #[test]
+    fn a_written_file_is_what_numpy_writes() {
+        let one = write(&Tensor { element: Element::F32, shape: vec![2], bytes: vec![0; 8] });
+        assert_eq!(one.len() % 64, 8);
+        let text = String::from_utf8_lossy(&one);
+        assert!(text.contains("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }"), "{text}");
+        let none = write(&Tensor { element: Element::E4m3, shape: vec![], bytes: vec![7] });
+        assert!(String::from_utf8_lossy(&none).contains("'|u1', 'fortran_order': False, 'shape': (), }"));
+        let two = write(&Tensor { element: Element::Bf16, shape: vec![1, 2], bytes: vec![0; 4] });
+        assert!(String::from_utf8_lossy(&two).contains("'<u2', 'fortran_order': False, 'shape': (1, 2), }"));
+        assert_eq!(read(&two).unwrap().0, Stored::As(Element::U16));
+    }
+
+    #[test]
+    fn a_broken_file_is_a_message() {
+        let good = write(&Tensor { element: Element::F32, shape: vec![2, 2], bytes: vec![0; 16] });
+        for end in 0..good.len() {
+            assert!(read(&good[..end]).is_err(), "{end}");
+        }
+        let mut random = warpproof_sim::schedule::SplitMix(9);
+        for _ in 0..5000 {
+            let mut broken = good.clone();
+            for _ in 0..3 {
+                let at = usize::try_from(random.next() % 100).unwrap();
+                broken[at] = random.next().to_le_bytes()[0];
+            }
+            let _ = read(&broken);
+        }
+        for shape in ["(99999999999999999999,)", "(18446744073709551615, 18446744073709551615)", "(-1,)", "3"]
+        {
+            let header = format!("{{'descr': '<f4', 'fortran_order': True, 'shape': {shape}, }}\n");
+            assert!(read(&file(&header, &[])).is_err(), "{shape}");
+        }
+        let empty = "{'descr': '<f4', 'fortran_order': True, 'shape': (0, 4), }\n";
+        assert_eq!(read(&file(empty, &[])).unwrap().1, [0, 4]);
+    }
+}

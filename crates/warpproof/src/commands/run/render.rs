@@ -1,0 +1,133 @@
+//! What `run` prints.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+use warpproof_model::grouped;
+use warpproof_sim::Device;
+
+use super::arguments::Array;
+use super::{Finished, Run};
+use crate::report::{Kind, Report};
+
+/// Values shown where no number of them was asked for.
+const FEW: usize = 16;
+/// Values of each array in JSON.
+const FIRST: usize = 8;
+
+/// An array asked for with `--print NAME[:COUNT]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Print {
+    pub(super) name: String,
+    pub(super) count: Option<usize>,
+}
+
+impl Print {
+    /// Reads `NAME` or `NAME:COUNT`.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let Some((name, count)) = text.split_once(':') else {
+            return Ok(Self { name: text.to_owned(), count: None });
+        };
+        let count = count.parse().map_err(|_| format!("`{count}` is no number of values"))?;
+        Ok(Self { name: name.to_owned(), count: Some(count) })
+    }
+}
+
+/// The values of an array, a line for each row of a matrix.
+pub(super) fn values(print: &Print, array: &Array, device: &mut Device) -> String {
+    let bytes = array.content(device);
+    let total = bytes.len() / array.element.size();
+    let shown = print.count.unwrap_or(FEW).min(total);
+    let width = match array.shape.as_slice() {
+        [_, .., last] if *last > 0 => *last,
+        _ => usize::MAX,
+    };
+    let mut text = format!("{}: {} =", array.name, array.type_name());
+    for (i, code) in array.element.codes(bytes).take(shown).enumerate() {
+        text.push_str(if width != usize::MAX && i % width == 0 { "\n  " } else { " " });
+        text.push_str(&array.element.show(code));
+    }
+    if shown < total {
+        let _ = write!(text, " … ({} more)", grouped(u64::try_from(total - shown).unwrap_or(u64::MAX)));
+    }
+    text.push('\n');
+    text
+}
+
+/// What was done, in one line.
+pub(super) fn summary(finished: &Finished) -> String {
+    let blocks: u64 = finished.grid.iter().map(|n| u64::from(*n)).product();
+    let threads: u64 = finished.block.iter().map(|n| u64::from(*n)).product();
+    let count = |n: u64, noun: &str| format!("{} {noun}{}", grouped(n), if n == 1 { "" } else { "s" });
+    format!(
+        "{}: {} of {}; {} (counted); {:.1} ms on this machine (measured)",
+        finished.kernel,
+        count(blocks, "block"),
+        count(threads, "thread"),
+        count(finished.instructions, "warp instruction"),
+        finished.host_seconds * 1e3,
+    )
+}
+
+/// The same for a program. A field may be added without a new number; none changes its meaning or goes.
+pub(super) fn json(
+    run: &Run,
+    finished: Option<&Finished>,
+    device: &mut Device,
+    reports: &[Report],
+    failed: Option<Kind>,
+) -> Value {
+    let mut value = json!({
+        "schema": "warpproof.run/1",
+        "warpproof": env!("CARGO_PKG_VERSION"),
+        "source": run.kernel_file.display().to_string(),
+        "ok": failed.is_none(),
+        "outcome": failed.map_or(json!("finished"), |kind| json!(kind)),
+        "exit_code": failed.map_or(0, Kind::exit_code),
+    });
+    let Value::Object(fields) = &mut value else { return value };
+    let mut put = |name: &str, content: Value| fields.insert(name.to_owned(), content);
+    if let Some(finished) = finished {
+        let outputs: Vec<Value> =
+            finished.arrays.iter().map(|array| json_array(run, array, device)).collect();
+        put("kernel", json!(finished.kernel));
+        put("symbol", json!(finished.symbol));
+        put("grid", json!(finished.grid));
+        put("block", json!(finished.block));
+        put("shared", json!(finished.shared));
+        put(
+            "instructions",
+            json!({ "value": finished.instructions, "kind": "counted", "unit": "warp instructions" }),
+        );
+        put("host_time", json!({ "value": finished.host_seconds, "kind": "measured", "unit": "s" }));
+        put("printf", json!(String::from_utf8_lossy(&finished.printed)));
+        put("outputs", Value::Array(outputs));
+        let stop = finished
+            .stop
+            .as_ref()
+            .map(|stop| json!({ "kind": stop.kind.name(), "thread": stop.thread, "block": stop.block }));
+        put("stop", json!(stop));
+    }
+    put("reports", json!(reports));
+    value
+}
+
+fn json_array(run: &Run, array: &Array, device: &mut Device) -> Value {
+    let asked = run.print.iter().find(|print| print.name == array.name).and_then(|print| print.count);
+    let bytes = array.content(device);
+    let hash = blake3::hash(bytes);
+    let values: Vec<Value> = array
+        .element
+        .codes(bytes)
+        .take(asked.unwrap_or(FIRST))
+        .map(|code| array.element.json(code))
+        .collect();
+    json!({
+        "name": array.name,
+        "type": array.element.name(),
+        "shape": array.shape,
+        "changed": hash != array.before,
+        "values": values,
+        "blake3": hash.to_hex().to_string(),
+    })
+}

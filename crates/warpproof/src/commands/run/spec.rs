@@ -1,0 +1,407 @@
+//! What an argument is: `name:type[extent]=fill` for an array, `name:type=value` for a scalar.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use super::element::{Element, integer};
+
+/// An argument as the user described it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Spec {
+    /// Its name in messages and for `--out` and `--print`.
+    pub(super) name: String,
+    /// The type of the scalar, or of an array's elements.
+    pub(super) element: Element,
+    /// What is passed.
+    pub(super) value: ArgumentValue,
+}
+
+/// What is passed to the kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum ArgumentValue {
+    /// The codes themselves: one for a scalar, several for a struct of equal members.
+    ByValue(Vec<u64>),
+    /// The address of an array.
+    Array {
+        /// The extents; `None` where the fill tells them.
+        shape: Option<Vec<usize>>,
+        /// What it starts with.
+        fill: Fill,
+    },
+}
+
+/// What an array starts with.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Fill {
+    /// Nothing was said: an output. Its bytes are zero.
+    Output,
+    /// One code everywhere.
+    Constant(u64),
+    /// Counts from `start` by `step`.
+    Iota {
+        /// The first number.
+        start: i128,
+        /// The distance to the next.
+        step: i128,
+    },
+    /// Normally distributed numbers.
+    Normal {
+        /// Where the generator starts.
+        seed: u64,
+        /// The mean.
+        mean: f64,
+        /// The standard deviation.
+        std: f64,
+    },
+    /// Numbers evenly from `low` up to, and not including, `high`.
+    Uniform {
+        /// Where the generator starts.
+        seed: u64,
+        /// The smallest.
+        low: f64,
+        /// The end.
+        high: f64,
+    },
+    /// Integers from `low` to `high`, both included.
+    Integers {
+        /// Where the generator starts.
+        seed: u64,
+        /// The smallest.
+        low: i128,
+        /// The largest.
+        high: i128,
+    },
+    /// All bits random.
+    Bits {
+        /// Where the generator starts.
+        seed: u64,
+    },
+    /// The codes themselves.
+    List(Vec<u64>),
+    /// A file of tensors.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Which of its tensors.
+        tensor: Option<String>,
+    },
+}
+
+/// What is wrong with a description, and how to write it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SpecError {
+    /// What is wrong.
+    pub(super) sentence: String,
+    /// How to write it.
+    pub(super) help: Option<String>,
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence)
+    }
+}
+
+fn wrong(sentence: impl Into<String>, help: impl Into<String>) -> SpecError {
+    SpecError { sentence: sentence.into(), help: Some(help.into()) }
+}
+
+const SHAPE_OF_SPEC: &str = "write name:type=value for a scalar and name:type[count]=fill for an array";
+const FILLS: &str = "fills: zeros, ones, a number, iota(start,step), randn(seed=,mean=,std=), uniform(lo,hi,seed=), \
+                     randint(lo,hi,seed=), [1,2,3], @file.npy, @file.safetensors#tensor";
+/// Longest array that may be asked for, in elements; memory limits come long before.
+const MAX_ELEMENTS: usize = 1 << 48;
+
+impl Spec {
+    /// Reads a description.
+    pub(super) fn parse(text: &str) -> Result<Self, SpecError> {
+        let (name, rest) = text
+            .split_once(':')
+            .ok_or_else(|| wrong(format!("argument `{text}` has no type"), SHAPE_OF_SPEC))?;
+        let name = name.trim();
+        if name.is_empty() || name.contains(['=', '[', ']', ',', '#']) {
+            return Err(wrong(format!("argument `{text}` has no name"), SHAPE_OF_SPEC));
+        }
+        let (what, fill) = match rest.split_once('=') {
+            Some((what, fill)) => (what.trim(), Some(fill.trim())),
+            None => (rest.trim(), None),
+        };
+        let about = |error: SpecError| SpecError {
+            sentence: format!("argument `{name}`: {}", error.sentence),
+            help: error.help,
+        };
+        let (type_name, extent) = match what.split_once('[') {
+            Some((type_name, extent)) => (type_name.trim(), Some(extent)),
+            None => (what, None),
+        };
+        let element = Element::named(type_name).ok_or_else(|| {
+            about(wrong(format!("`{type_name}` is no type"), format!("types: {}", Element::all())))
+        })?;
+        let shape = match extent {
+            None => None,
+            Some(extent) => Some(parse_shape(extent).map_err(about)?),
+        };
+        let value = match (shape, fill) {
+            (None, None) => {
+                let help =
+                    format!("write {name}:{type_name}=1 for a scalar, {name}:{type_name}[1] for an array");
+                return Err(about(wrong("neither a value nor a count", help)));
+            }
+            (None, Some(fill)) if !fill.starts_with('@') => {
+                let codes = match list(element, fill) {
+                    Some(codes) => codes.map_err(about)?,
+                    None => {
+                        vec![element.parse(fill).map_err(|sentence| about(wrong(sentence, SHAPE_OF_SPEC)))?]
+                    }
+                };
+                ArgumentValue::ByValue(codes)
+            }
+            (shape, fill) => {
+                let fill = fill.map_or(Ok(Fill::Output), |fill| parse_fill(element, fill)).map_err(about)?;
+                let shape = shape.flatten();
+                if shape.is_none() && !matches!(fill, Fill::List(_) | Fill::File { .. }) {
+                    return Err(about(wrong(
+                        "the count is missing",
+                        format!("write {name}:{type_name}[16]"),
+                    )));
+                }
+                ArgumentValue::Array { shape, fill }
+            }
+        };
+        Ok(Self { name: name.to_owned(), element, value })
+    }
+}
+
+/// What follows `[`: `16]`, `4x8]`, `4,8]`, or `]` where the fill tells.
+fn parse_shape(text: &str) -> Result<Option<Vec<usize>>, SpecError> {
+    let help = "write the count as [1024], or the extents as [32x32]";
+    let inner = text
+        .strip_suffix(']')
+        .ok_or_else(|| wrong(format!("`[{text}` has no closing bracket"), help))?
+        .trim();
+    if inner.is_empty() {
+        return Ok(None);
+    }
+    let mut shape = Vec::new();
+    let mut elements: usize = 1;
+    for part in inner.split(['x', ',']) {
+        let extent: usize = part.trim().parse().map_err(|_| wrong(format!("`{part}` is no extent"), help))?;
+        elements = elements
+            .checked_mul(extent)
+            .filter(|elements| *elements <= MAX_ELEMENTS)
+            .ok_or_else(|| wrong(format!("[{inner}] is more than any device holds"), help))?;
+        shape.push(extent);
+    }
+    if shape.len() > 32 {
+        return Err(wrong("more than 32 extents", help));
+    }
+    Ok(Some(shape))
+}
+
+/// `[1, 2, 3]`, if it is one.
+fn list(element: Element, text: &str) -> Option<Result<Vec<u64>, SpecError>> {
+    let inner = text.strip_prefix('[')?;
+    let Some(inner) = inner.strip_suffix(']') else {
+        return Some(Err(wrong("the list has no closing bracket", FILLS)));
+    };
+    if inner.trim().is_empty() {
+        return Some(Ok(Vec::new()));
+    }
+    let codes = inner.split(',').map(|value| element.parse(value.trim()));
+    Some(codes.collect::<Result<_, _>>().map_err(|sentence| wrong(sentence, FILLS)))
+}
+
+fn parse_fill(element: Element, text: &str) -> Result<Fill, SpecError> {
+    if let Some(codes) = list(element, text) {
+        return codes.map(Fill::List);
+    }
+    if let Some(file) = text.strip_prefix('@') {
+        let (path, tensor) = match file.split_once('#') {
+            Some((path, tensor)) => (path, Some(tensor.to_owned())),
+            None => (file, None),
+        };
+        if path.is_empty() {
+            return Err(wrong("no file after `@`", FILLS));
+        }
+        return Ok(Fill::File { path: path.into(), tensor });
+    }
+    let (function, given) = match text.split_once('(') {
+        Some((function, rest)) => {
+            let given = rest
+                .strip_suffix(')')
+                .ok_or_else(|| wrong(format!("`{text}` has no closing parenthesis"), FILLS))?;
+            (function.trim(), given)
+        }
+        None => (text, ""),
+    };
+    match function {
+        "zeros" if given.is_empty() => Ok(Fill::Constant(0)),
+        "ones" if given.is_empty() => Ok(Fill::Constant(element.of_integer(1))),
+        "iota" | "arange" => {
+            let given = Given::read(function, given, &[&["start"], &["step"]])?;
+            Ok(Fill::Iota { start: given.integer(0)?.unwrap_or(0), step: given.integer(1)?.unwrap_or(1) })
+        }
+        "randn" | "uniform" if element.is_integer() => {
+            let sentence = format!("{function} gives real numbers, and {} has none", element.name());
+            Err(wrong(sentence, "use randint(lo,hi,seed=…)"))
+        }
+        "randn" => {
+            let given = Given::read(function, given, &[&["mean"], &["std"], &["seed"]])?;
+            let (mean, std) = (given.real(0)?.unwrap_or(0.0), given.real(1)?.unwrap_or(1.0));
+            Ok(Fill::Normal { seed: given.seed(2)?, mean, std })
+        }
+        "uniform" => {
+            let given = Given::read(function, given, &[&["lo", "low"], &["hi", "high"], &["seed"]])?;
+            let (low, high) = (given.real(0)?.unwrap_or(0.0), given.real(1)?.unwrap_or(1.0));
+            if low > high {
+                return Err(wrong(format!("uniform from {low} to {high}"), "give the smaller number first"));
+            }
+            Ok(Fill::Uniform { seed: given.seed(2)?, low, high })
+        }
+        "randint" => {
+            let given = Given::read(function, given, &[&["lo", "low"], &["hi", "high"], &["seed"]])?;
+            let seed = given.seed(2)?;
+            match (given.integer(0)?, given.integer(1)?) {
+                (None, None) => Ok(Fill::Bits { seed }),
+                (Some(low), Some(high)) => integers(element, seed, low, high),
+                _ => Err(wrong("randint needs both ends or none", FILLS)),
+            }
+        }
+        _ if text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c))
+            || matches!(text, "inf" | "nan") =>
+        {
+            element.parse(text).map(Fill::Constant).map_err(|sentence| wrong(sentence, FILLS))
+        }
+        _ => Err(wrong(format!("`{text}` is no fill"), FILLS)),
+    }
+}
+
+fn integers(element: Element, seed: u64, low: i128, high: i128) -> Result<Fill, SpecError> {
+    if low > high {
+        return Err(wrong(format!("randint from {low} to {high}"), "give the smaller number first"));
+    }
+    // A real type rounds what it does not hold exactly; the ends themselves are those of 64-bit integers.
+    let (least, most) =
+        if element.is_integer() { element.range() } else { (i128::from(i64::MIN), i128::from(i64::MAX)) };
+    if low < least || high > most {
+        let sentence = format!("randint({low},{high}) does not fit {} ({least} to {most})", element.name());
+        return Err(wrong(sentence, "both ends are included"));
+    }
+    Ok(Fill::Integers { seed, low, high })
+}
+
+/// What stands between the parentheses: values by place or by name.
+struct Given<'a> {
+    function: &'a str,
+    values: Vec<Option<&'a str>>,
+}
+
+impl<'a> Given<'a> {
+    fn read(function: &'a str, text: &'a str, names: &[&[&str]]) -> Result<Self, SpecError> {
+        let mut values = vec![None; names.len()];
+        let mut place = 0;
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (index, value) = match part.split_once('=') {
+                Some((name, value)) => {
+                    let name = name.trim();
+                    let index = names.iter().position(|names| names.contains(&name));
+                    let known: Vec<&str> = names.iter().filter_map(|names| names.first().copied()).collect();
+                    let help = format!("{function} takes {}", known.join(", "));
+                    (index.ok_or_else(|| wrong(format!("{function} takes no `{name}`"), help))?, value.trim())
+                }
+                None => (place, part),
+            };
+            place = index + 1;
+            let slot = values
+                .get_mut(index)
+                .ok_or_else(|| wrong(format!("{function} takes at most {} values", names.len()), FILLS))?;
+            if slot.replace(value).is_some() {
+                return Err(wrong(format!("{function}: `{part}` says again what was said before"), FILLS));
+            }
+        }
+        Ok(Self { function, values })
+    }
+
+    fn text(&self, index: usize) -> Option<&'a str> {
+        self.values.get(index).copied().flatten()
+    }
+
+    fn integer(&self, index: usize) -> Result<Option<i128>, SpecError> {
+        let Some(text) = self.text(index) else { return Ok(None) };
+        let value = integer(text).filter(|value| value.unsigned_abs() <= u128::from(u64::MAX));
+        value.map(Some).ok_or_else(|| wrong(format!("{}: `{text}` is not an integer", self.function), FILLS))
+    }
+
+    fn real(&self, index: usize) -> Result<Option<f64>, SpecError> {
+        let Some(text) = self.text(index) else { return Ok(None) };
+        let value: Option<f64> = text.parse().ok().filter(|value: &f64| value.is_finite());
+        value.map(Some).ok_or_else(|| wrong(format!("{}: `{text}` is not a number", self.function), FILLS))
+    }
+
+    fn seed(&self, index: usize) -> Result<u64, SpecError> {
+        let Some(seed) = self.integer(index)? else { return Ok(0) };
+        let help = "a seed is a number from 0 to 18446744073709551615";
+        u64::try_from(seed).map_err(|_| wrong(format!("{}: `{seed}` is no seed", self.function), help))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn array(text: &str) -> (Option<Vec<usize>>, Fill) {
+        match Spec::parse(text).unwrap().value {
+            ArgumentValue::Array { shape, fill } => (shape, fill),
+            ArgumentValue::ByValue(codes) => panic!("{text} is by value: {codes:?}"),
+        }
+    }
+
+    #[test]
+    fn every_form_is_read() {
+        let spec = Spec::parse("n:u32=1024").unwrap();
+        assert_eq!((spec.name.as_str(), spec.element), ("n", Element::U32));
+        assert_eq!(spec.value, ArgumentValue::ByValue(vec![1024]));
+        assert_eq!(
+            Spec::parse("p:f32=[1, 2]").unwrap().value,
+            ArgumentValue::ByValue(vec![0x3f800000, 0x40000000])
+        );
+        assert_eq!(array("x:f32[4]"), (Some(vec![4]), Fill::Output));
+        assert_eq!(array("x:f32[2x3,4]=zeros"), (Some(vec![2, 3, 4]), Fill::Constant(0)));
+        assert_eq!(array("x:f16[4]=ones").1, Fill::Constant(0x3c00));
+        assert_eq!(array("x:i8[4]=-1").1, Fill::Constant(0xff));
+        assert_eq!(array("x:i32[4]=iota").1, Fill::Iota { start: 0, step: 1 });
+        assert_eq!(array("x:i32[4]=iota(-32)").1, Fill::Iota { start: -32, step: 1 });
+        assert_eq!(array("x:i32[4]=arange(start=5,step=-2)").1, Fill::Iota { start: 5, step: -2 });
+        assert_eq!(array("x:f32[4]=randn(seed=7)").1, Fill::Normal { seed: 7, mean: 0.0, std: 1.0 });
+        assert_eq!(
+            array("x:f32[4]=randn(seed=7,mean=1,std=0.5)").1,
+            Fill::Normal { seed: 7, mean: 1.0, std: 0.5 }
+        );
+        assert_eq!(array("x:f32[4]=uniform(-1,1,seed=2)").1, Fill::Uniform { seed: 2, low: -1.0, high: 1.0 });
+        assert_eq!(
+            array("x:f32[4]=uniform(seed=2,lo=0,hi=8)").1,
+            Fill::Uniform { seed: 2, low: 0.0, high: 8.0 }
+        );
+        assert_eq!(array("x:i32[4]=randint(-9,9,seed=3)").1, Fill::Integers { seed: 3, low: -9, high: 9 });
+        assert_eq!(array("x:i32[4]=randint(seed=3)").1, Fill::Bits { seed: 3 });
+        assert_eq!(array("x:u8[3]=[1,2,3]").1, Fill::List(vec![1, 2, 3]));
+        assert_eq!(array("x:u8[]=[1,2,3]"), (None, Fill::List(vec![1, 2, 3])));
+        let file = Fill::File { path: "w.safetensors".into(), tensor: Some("q".into()) };
+        assert_eq!(array("x:f32=@w.safetensors#q"), (None, file));
+    }
+
+    #[test]
+    fn nothing_a_user_types_panics() {
+        let pieces =
+            ["x", ":", "f32", "u8", "[", "]", "=", "randn", "(", ")", ",", "-1", "1e99", "@", "#", "é", "x4"];
+        let mut random = warpproof_sim::schedule::SplitMix(1);
+        for _ in 0..20_000 {
+            let mut text = String::new();
+            for _ in 0..random.next() % 9 {
+                text.push_str(pieces[usize::try_from(random.next() % 17).unwrap()]);
+            }
+            let _ = Spec::parse(&text);
+            let _ = Spec::parse(&format!("x:u8[4]={text}"));
+        }
+    }
+}

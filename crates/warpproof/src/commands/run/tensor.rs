@@ -1,0 +1,236 @@
+//! Tensors in files: `.npy` and `.safetensors`, in and out. Files are not trusted: a wrong one is a message, and no more
+//! memory is taken than the limit and the file's own size allow.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use safetensors::SafeTensors;
+use safetensors::tensor::{Dtype, TensorView};
+
+use super::element::Element;
+use super::npy;
+
+/// A tensor: elements by row, the last index fastest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Tensor {
+    pub(super) element: Element,
+    pub(super) shape: Vec<usize>,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// What a file says its elements are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stored {
+    /// This type.
+    As(Element),
+    /// Bytes without a type; so many per element.
+    Raw(usize),
+}
+
+impl Stored {
+    /// Whether an array of `element` may be filled with it. Formats that know no bf16 and fp8 hold their codes as unsigned
+    /// integers or as raw bytes.
+    fn holds(self, element: Element) -> bool {
+        let codes_of_other = matches!(element, Element::Bf16 | Element::E4m3 | Element::E5m2);
+        match self {
+            Self::As(stored) if stored == element => true,
+            Self::As(Element::U8 | Element::U16) | Self::Raw(_) => {
+                let size = match self {
+                    Self::As(stored) => stored.size(),
+                    Self::Raw(size) => size,
+                };
+                codes_of_other && size == element.size()
+            }
+            Self::As(_) => false,
+        }
+    }
+
+    fn name(self) -> String {
+        match self {
+            Self::As(element) => element.name().to_owned(),
+            Self::Raw(size) => format!("raw elements of {size} bytes"),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Npy,
+    Safetensors,
+}
+
+fn format(path: &Path) -> Result<Format, String> {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("npy") => Ok(Format::Npy),
+        Some("safetensors") => Ok(Format::Safetensors),
+        _ => Err(format!("{} ends neither in .npy nor in .safetensors", path.display())),
+    }
+}
+
+/// Whether a tensor can be written to a file of this name.
+pub(super) fn check_name(path: &Path) -> Result<(), String> {
+    format(path).map(|_| ())
+}
+
+/// Reads a tensor of the type that is wanted.
+pub(super) fn read(path: &Path, tensor: Option<&str>, wanted: Element, limit: u64) -> Result<Tensor, String> {
+    let format = format(path)?;
+    let shown = path.display();
+    let file = File::open(path).map_err(|cause| format!("cannot read {shown}: {cause}"))?;
+    let mut content = Vec::new();
+    // A pipe or a device has no size to look at beforehand. A header takes some bytes beside the elements.
+    let most = limit.saturating_add(1 << 20);
+    file.take(most.saturating_add(1))
+        .read_to_end(&mut content)
+        .map_err(|cause| format!("cannot read {shown}: {cause}"))?;
+    if u64::try_from(content.len()).unwrap_or(u64::MAX) > most {
+        return Err(format!("{shown} is larger than device memory ({limit} bytes)"));
+    }
+    let (stored, shape, bytes) = match format {
+        Format::Npy => npy::read(&content).map_err(|cause| format!("{shown} is no .npy file: {cause}"))?,
+        Format::Safetensors => {
+            let file = SafeTensors::deserialize(&content)
+                .map_err(|cause| format!("{shown} is no safetensors file: {cause}"))?;
+            let view = choose(&file, tensor).map_err(|cause| format!("{shown} {cause}"))?;
+            let stored = stored(view.dtype()).ok_or_else(|| {
+                format!("{shown} holds elements of type {:?}, which no array has", view.dtype())
+            })?;
+            (stored, view.shape().to_vec(), view.data().to_vec())
+        }
+    };
+    if !stored.holds(wanted) {
+        return Err(format!("{shown} holds {}, not {}", stored.name(), wanted.name()));
+    }
+    Ok(Tensor { element: wanted, shape, bytes })
+}
+
+fn choose<'a>(file: &SafeTensors<'a>, tensor: Option<&str>) -> Result<TensorView<'a>, String> {
+    let mut names = file.names();
+    names.sort_unstable();
+    let list = || {
+        let some: Vec<&str> = names.iter().take(8).copied().collect();
+        let rest = if names.len() > some.len() { ", …" } else { "" };
+        format!("it holds {}{rest}", if some.is_empty() { "nothing".to_owned() } else { some.join(", ") })
+    };
+    let name = match (tensor, names.as_slice()) {
+        (Some(name), _) => name,
+        (None, [only]) => only,
+        (None, _) => return Err(format!("holds {} tensors: say which after `#` ({})", names.len(), list())),
+    };
+    file.tensor(name).map_err(|_| format!("has no tensor `{name}` ({})", list()))
+}
+
+fn stored(dtype: Dtype) -> Option<Stored> {
+    Some(Stored::As(match dtype {
+        Dtype::BOOL | Dtype::U8 => Element::U8,
+        Dtype::I8 => Element::I8,
+        Dtype::U16 => Element::U16,
+        Dtype::I16 => Element::I16,
+        Dtype::U32 => Element::U32,
+        Dtype::I32 => Element::I32,
+        Dtype::U64 => Element::U64,
+        Dtype::I64 => Element::I64,
+        Dtype::F16 => Element::F16,
+        Dtype::BF16 => Element::Bf16,
+        Dtype::F32 => Element::F32,
+        Dtype::F64 => Element::F64,
+        Dtype::F8_E4M3 => Element::E4m3,
+        Dtype::F8_E5M2 => Element::E5m2,
+        _ => return None,
+    }))
+}
+
+fn dtype(element: Element) -> Dtype {
+    match element {
+        Element::U8 => Dtype::U8,
+        Element::I8 => Dtype::I8,
+        Element::U16 => Dtype::U16,
+        Element::I16 => Dtype::I16,
+        Element::U32 => Dtype::U32,
+        Element::I32 => Dtype::I32,
+        Element::U64 => Dtype::U64,
+        Element::I64 => Dtype::I64,
+        Element::F16 => Dtype::F16,
+        Element::Bf16 => Dtype::BF16,
+        Element::F32 => Dtype::F32,
+        Element::F64 => Dtype::F64,
+        Element::E4m3 => Dtype::F8_E4M3,
+        Element::E5m2 => Dtype::F8_E5M2,
+    }
+}
+
+/// Writes tensors, each to its file; a safetensors file gets all that name it.
+pub(super) fn write(tensors: &[(PathBuf, String, Tensor)]) -> Result<(), String> {
+    let mut together: BTreeMap<&Path, Vec<(&str, &Tensor)>> = BTreeMap::new();
+    for (path, name, tensor) in tensors {
+        match format(path)? {
+            Format::Npy => store(path, &npy::write(tensor))?,
+            Format::Safetensors => together.entry(path).or_default().push((name, tensor)),
+        }
+    }
+    for (path, tensors) in together {
+        let mut views = BTreeMap::new();
+        for (name, tensor) in tensors {
+            let view = TensorView::new(dtype(tensor.element), tensor.shape.clone(), &tensor.bytes)
+                .map_err(|cause| format!("cannot write `{name}` to {}: {cause}", path.display()))?;
+            views.insert(name, view);
+        }
+        let content = safetensors::serialize(views, None)
+            .map_err(|cause| format!("cannot write {}: {cause}", path.display()))?;
+        store(path, &content)?;
+    }
+    Ok(())
+}
+
+fn store(path: &Path, content: &[u8]) -> Result<(), String> {
+    fs::write(path, content).map_err(|cause| format!("cannot write {}: {cause}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_of_types_a_format_lacks_are_read_from_integers() {
+        assert!(Stored::As(Element::U16).holds(Element::Bf16));
+        assert!(Stored::Raw(1).holds(Element::E4m3));
+        assert!(Stored::As(Element::E4m3).holds(Element::E4m3));
+        assert!(!Stored::As(Element::U16).holds(Element::E4m3));
+        assert!(!Stored::As(Element::U8).holds(Element::I8));
+        assert!(!Stored::As(Element::F64).holds(Element::F32));
+        assert!(!Stored::Raw(4).holds(Element::F32));
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let all = [
+            Element::U8,
+            Element::I16,
+            Element::Bf16,
+            Element::F16,
+            Element::F64,
+            Element::E4m3,
+            Element::E5m2,
+        ];
+        for element in all {
+            let bytes: Vec<u8> = (0..6 * element.size()).map(|i| u8::try_from(i).unwrap()).collect();
+            let tensor = Tensor { element, shape: vec![2, 3], bytes };
+            let (npy, safe) = (dir.path().join("x.npy"), dir.path().join("x.safetensors"));
+            let other = Tensor { element: Element::U8, shape: vec![], bytes: vec![9] };
+            write(&[
+                (npy.clone(), "x".into(), tensor.clone()),
+                (safe.clone(), "x".into(), tensor.clone()),
+                (safe.clone(), "y".into(), other.clone()),
+            ])
+            .unwrap();
+            assert_eq!(read(&npy, None, element, 1000), Ok(tensor.clone()));
+            assert_eq!(read(&safe, Some("x"), element, 1000), Ok(tensor));
+            assert_eq!(read(&safe, Some("y"), Element::U8, 1000), Ok(other));
+            assert!(read(&safe, None, element, 1000).unwrap_err().contains("holds 2 tensors"));
+            assert!(read(&safe, Some("z"), element, 1000).unwrap_err().contains("it holds x, y"));
+        }
+    }
+}

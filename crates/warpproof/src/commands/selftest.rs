@@ -1,0 +1,47 @@
+//! `warpproof selftest`: the software GPU against recorded results of hardware.
+
+mod fragment;
+mod matrix;
+mod vectors;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::report::Outcome;
+use crate::terminal::Terminal;
+
+/// Hold the software GPU against recorded results of hardware
+#[derive(Debug, Args)]
+pub(crate) struct Selftest {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Mma(Mma),
+}
+
+/// The tensor-core instructions, bit for bit
+///
+/// Every vector is computed by the instruction itself: a kernel loads the fragments from memory, executes mma.sync and
+/// stores the result. Products of f16, bf16, tf32 and f64 are computed by wmma as well. The folder holds mma-ada.jsonl
+/// (whole matrices) and silicon/*.txt (dot products captured on hardware). The exit code is 1 if any bit differs.
+#[derive(Debug, Args)]
+pub(crate) struct Mma {
+    /// The folder of vectors
+    #[arg(value_name = "DIR", default_value = "../shared/vectors")]
+    folder: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Selftest {
+    pub(crate) fn run(&self, terminal: &mut Terminal) -> Outcome {
+        match &self.what {
+            What::Mma(mma) => matrix::run(mma, terminal),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! `warpproof toolchain`: installs, lists and removes NVIDIA's compiler.
+
+use clap::{Args, Subcommand, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use warpproof_toolchain::{CudaSet, Environment, InstallError, Progress, install, installed, remove};
+
+use crate::report::{Kind, Outcome, Report};
+use crate::terminal::Terminal;
+
+/// Install, list or remove NVIDIA's compiler
+#[derive(Debug, Args)]
+pub(crate) struct Toolchain {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Install NVIDIA's compiler wheels into warpproof's cache, pinned and with hashes checked
+    ///
+    /// Needs Linux, pip or uv, and about 350 MB per release; no GPU, no driver, no root. The wheels are NVIDIA's,
+    /// under NVIDIA's licence. The cache is WARPPROOF_CACHE, or else `warpproof` in XDG_CACHE_HOME or ~/.cache.
+    Install {
+        /// Which release
+        #[arg(long, value_name = "WHICH", default_value = "12")]
+        cuda: Which,
+    },
+    /// List what is installed
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove what was installed
+    Remove {
+        /// Which release
+        #[arg(long, value_name = "WHICH", default_value = "both")]
+        cuda: Which,
+    },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Which {
+    /// CUDA 12
+    #[value(name = "12")]
+    Twelve,
+    /// CUDA 13
+    #[value(name = "13")]
+    Thirteen,
+    /// Both
+    Both,
+}
+
+impl Which {
+    fn majors(self) -> &'static [u32] {
+        match self {
+            Self::Twelve => &[12],
+            Self::Thirteen => &[13],
+            Self::Both => &[12, 13],
+        }
+    }
+}
+
+impl Toolchain {
+    pub(crate) fn run(&self, terminal: &mut Terminal) -> Outcome {
+        let environment = Environment::read();
+        match self.action {
+            Action::Install { cuda } => {
+                for set in cuda.majors().iter().filter_map(|major| CudaSet::of_major(*major)) {
+                    if let Err(error) = install_one(terminal, &environment, set) {
+                        return stopped(terminal, &error);
+                    }
+                }
+                Outcome::Green
+            }
+            Action::List { json } => {
+                list(terminal, &environment, json);
+                Outcome::Green
+            }
+            Action::Remove { cuda } => {
+                for major in cuda.majors() {
+                    match remove(&environment, *major) {
+                        Ok(true) => terminal.print(format_args!("removed CUDA {major}\n")),
+                        Ok(false) => terminal.print(format_args!("CUDA {major} is not installed\n")),
+                        Err(error) => return stopped(terminal, &error),
+                    }
+                }
+                Outcome::Green
+            }
+        }
+    }
+}
+
+fn install_one(
+    terminal: &mut Terminal,
+    environment: &Environment,
+    set: &CudaSet,
+) -> Result<(), InstallError> {
+    let bar = if terminal.is_watched() { ProgressBar::new(set.bytes) } else { ProgressBar::hidden() };
+    if let Ok(style) =
+        ProgressStyle::with_template("{msg} {wide_bar} {bytes} of about {total_bytes}, {elapsed}")
+    {
+        bar.set_style(style);
+    }
+    bar.set_message(format!("installing CUDA {}", set.version));
+    let result = install(environment, set, &mut |Progress { done, .. }| bar.set_position(done));
+    bar.finish_and_clear();
+    let state = if result? { "installed" } else { "already installed" };
+    let place = installed(environment).into_iter().find(|found| found.version == set.version);
+    let place =
+        place.map(|found| format!(" in {} ({})", found.path, megabytes(found.bytes))).unwrap_or_default();
+    terminal.print(format_args!("CUDA {} {state}{place}\n", set.version));
+    Ok(())
+}
+
+fn list(terminal: &mut Terminal, environment: &Environment, json: bool) {
+    let sets = installed(environment);
+    if json {
+        let sets: Vec<_> = sets
+            .iter()
+            .map(|set| {
+                let wheels: serde_json::Map<_, _> =
+                    set.wheels.iter().map(|(name, version)| (name.clone(), json!(version))).collect();
+                json!({ "cuda": set.version, "path": set.path, "bytes": set.bytes, "wheels": wheels })
+            })
+            .collect();
+        terminal.json(&json!({ "schema": "warpproof.toolchain-list/1", "sets": sets }));
+        return;
+    }
+    if sets.is_empty() {
+        terminal.print("nothing is installed; `warpproof toolchain install` installs NVIDIA's compiler\n");
+    }
+    for set in sets {
+        terminal.print(format_args!("CUDA {}  {}  {}\n", set.version, megabytes(set.bytes), set.path));
+        for (name, version) in set.wheels {
+            terminal.print(format_args!("  {name} {version}\n"));
+        }
+    }
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{} MB", bytes.div_ceil(1_000_000))
+}
+
+fn stopped(terminal: &mut Terminal, error: &InstallError) -> Outcome {
+    let report = Report::error(Kind::Missing, error.to_string());
+    let report = match error {
+        InstallError::System(_) => report.help(
+            "compile on Linux (a container will do) and give warpproof the .ptx, which it takes wherever it takes .cu",
+        ),
+        InstallError::NoInstaller => report.help("install Python's pip, or uv, and run the command again"),
+        InstallError::Offline { place, .. } => report
+            .note("nothing was installed, and nothing is left half installed", None)
+            .help(format!(
+                "run the command again when online, or copy {} from a machine that has it, or point \
+                 WARPPROOF_TOOLCHAIN to an installed CUDA toolkit",
+                place.display()
+            )),
+        InstallError::WrongHash(_) => report.help("check which package index pip is set up to use (`pip config list`)"),
+        InstallError::NoCache | InstallError::Failed(_) | InstallError::Broken(_) | InstallError::Io(..) => report,
+    };
+    terminal.report(&report);
+    Outcome::Stopped(report.kind)
+}

@@ -1,0 +1,81 @@
+//! The kernel's own file: read, compiled to PTX, and what compilers, parser and software GPU say about its lines.
+
+pub(crate) mod diagnostics;
+mod stop;
+
+pub(crate) use stop::of_stop;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use warpproof_toolchain::{CompileError, CompileOptions, Part, Source, Toolchain};
+
+use crate::commands::flags::{ToolchainFlags, missing};
+use crate::report::{Kind, Report};
+
+/// Whether a file holds PTX; all others hold CUDA C++.
+pub(crate) fn is_ptx(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("ptx"))
+}
+
+/// Reads a kernel's file.
+pub(crate) fn read(path: &Path) -> Result<Source, Vec<Report>> {
+    Source::read(path).map_err(|cause| {
+        let sentence = format!("cannot read {}: {cause}", path.display());
+        vec![Report::error(Kind::Missing, sentence)]
+    })
+}
+
+/// A module's text, and what it is called in messages.
+#[derive(Debug)]
+pub(crate) struct Ptx {
+    /// The text.
+    pub(crate) text: String,
+    /// The file, or for what NVRTC made the file it would be written to.
+    pub(crate) name: String,
+    /// Warnings of the compiler.
+    pub(crate) warnings: Vec<Report>,
+}
+
+/// PTX as it stands in the file, or what NVRTC makes of the file.
+pub(crate) fn to_ptx(
+    path: &Path,
+    source: &Source,
+    options: &CompileOptions,
+    flags: &ToolchainFlags,
+) -> Result<Ptx, Vec<Report>> {
+    if is_ptx(path) {
+        let (_, errors) = warpproof_ptx::parse(&source.text);
+        if !errors.is_empty() {
+            return Err(diagnostics::of_ptx(&errors, source));
+        }
+        return Ok(Ptx { text: source.text.clone(), name: source.name.clone(), warnings: Vec::new() });
+    }
+    let toolchain = Toolchain::partial(&flags.options());
+    toolchain.require(&[Part::Nvrtc]).map_err(|error| vec![missing(&error)])?;
+    let compiled =
+        toolchain.compile(source, options).map_err(|error| compile_failed(error, source, &toolchain))?;
+    let stem = path.file_stem().unwrap_or(OsStr::new("kernel"));
+    let name = PathBuf::from(stem).with_added_extension(&options.arch).with_added_extension("ptx");
+    let warnings = diagnostics::of_nvrtc(&compiled.diagnostics, source);
+    Ok(Ptx { text: compiled.ptx, name: name.display().to_string(), warnings })
+}
+
+/// Why there is no PTX.
+pub(crate) fn compile_failed(error: CompileError, source: &Source, toolchain: &Toolchain) -> Vec<Report> {
+    match error {
+        CompileError::NotFound(error) => vec![missing(&error)],
+        CompileError::Source { diagnostics, .. } => {
+            let mut reports = diagnostics::of_nvrtc(&diagnostics, source);
+            // A kernel that includes nothing compiles without them; one that does must not be blamed for it.
+            if let Err(error) = toolchain.require(&[Part::Headers]) {
+                reports.push(missing(&error));
+            }
+            reports
+        }
+        CompileError::Options(text) => vec![Report::error(Kind::Usage, text)],
+        CompileError::Nvrtc(text) => {
+            vec![Report::error(Kind::Missing, format!("NVRTC failed: {text}")).help("run `warpproof doctor`")]
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Messages of the compilers and of the PTX parser, as reports.
+
+use std::fs;
+
+use warpproof_ptx::{LineIndex, LineTable};
+use warpproof_toolchain::{Diagnostic, Severity as Grade, Source};
+
+use crate::report::{Kind, Place, Report};
+
+/// NVRTC's messages. Remarks are left out: they say nothing about the kernel.
+pub(crate) fn of_nvrtc(diagnostics: &[Diagnostic], source: &Source) -> Vec<Report> {
+    diagnostics
+        .iter()
+        .filter_map(|diagnostic| {
+            let mut report = with_grade(diagnostic)?;
+            report.place = diagnostic.place.as_ref().map(|place| {
+                let own = || (place.file == source.name).then(|| line(&source.text, place.line)).flatten();
+                let text = diagnostic.excerpt.clone().or_else(own);
+                Place { file: place.file.clone(), line: place.line, column: place.column, length: None, text }
+            });
+            if diagnostic.message.starts_with("cannot open source file") {
+                report = report.help("name the directory that holds it with -I");
+            }
+            for note in &diagnostic.notes {
+                report = report.note(note.clone(), None);
+            }
+            Some(report)
+        })
+        .collect()
+}
+
+/// The messages of ptxas. For PTX that came from CUDA C++, the CUDA line comes first and the PTX line is a note.
+pub(crate) fn of_ptxas(diagnostics: &[Diagnostic], ptx: &str, name: &str, source: &Source) -> Vec<Report> {
+    if diagnostics.is_empty() {
+        return Vec::new();
+    }
+    let (module, _) = warpproof_ptx::parse(ptx);
+    let table = LineTable::new(&module);
+    let mut reports: Vec<Report> = Vec::new();
+    for diagnostic in diagnostics {
+        let Some(mut report) = with_grade(diagnostic) else { continue };
+        if let Some(place) = &diagnostic.place {
+            let text = line(ptx, place.line);
+            let in_ptx = Place { file: name.to_owned(), line: place.line, column: None, length: None, text };
+            let location = offset_of_line(ptx, place.line).and_then(|offset| table.location(offset));
+            report = match location.filter(|_| name != source.name) {
+                Some(location) => {
+                    let column = Some(location.column).filter(|column| *column > 0);
+                    let file = as_given(location.file, source);
+                    let cuda = Place { file, line: location.line, column, length: None, text: None };
+                    report.at(Some(cuda)).note("in the PTX that NVRTC made of it", Some(in_ptx))
+                }
+                None => report.at(Some(in_ptx)),
+            };
+        }
+        if !reports.contains(&report) {
+            reports.push(report);
+        }
+    }
+    reports
+}
+
+/// The errors of our own parser.
+pub(crate) fn of_ptx(errors: &[warpproof_ptx::Error], source: &Source) -> Vec<Report> {
+    let index = LineIndex::new(&source.text);
+    errors
+        .iter()
+        .map(|error| {
+            let position = index.position(error.span.start);
+            let text = index.line(position.line).map(str::to_owned);
+            // The parser counts characters, a report bytes.
+            let characters = usize::try_from(position.column.saturating_sub(1)).unwrap_or(0);
+            let bytes =
+                text.iter().flat_map(|text| text.chars().take(characters)).map(char::len_utf8).sum::<usize>();
+            let place = Place {
+                file: source.name.clone(),
+                line: position.line,
+                column: u32::try_from(bytes + 1).ok(),
+                length: Some(error.span.end.saturating_sub(error.span.start).max(1)),
+                text,
+            };
+            let report = Report::error(Kind::Kernel, error.message.clone()).at(Some(place));
+            match &error.help {
+                Some(help) => report.help(help.clone()),
+                None => report,
+            }
+        })
+        .collect()
+}
+
+/// The line table names files by their whole path; the user's own file is shown as the user named it.
+pub(super) fn as_given(file: &str, source: &Source) -> String {
+    let same = match (fs::canonicalize(file), fs::canonicalize(&source.name)) {
+        (Ok(file), Ok(own)) => file == own,
+        _ => false,
+    };
+    if same { source.name.clone() } else { file.to_owned() }
+}
+
+fn with_grade(diagnostic: &Diagnostic) -> Option<Report> {
+    let sentence = match &diagnostic.code {
+        Some(code) => format!("{} [{code}]", diagnostic.message),
+        None => diagnostic.message.clone(),
+    };
+    match diagnostic.severity {
+        Grade::Error => Some(Report::error(Kind::Kernel, sentence)),
+        Grade::Warning => Some(Report::warning(sentence)),
+        Grade::Note => None,
+    }
+}
+
+pub(super) fn line(text: &str, number: u32) -> Option<String> {
+    text.lines().nth(usize::try_from(number).ok()?.checked_sub(1)?).map(str::to_owned)
+}
+
+/// Where the text of a line begins, past its indentation.
+fn offset_of_line(text: &str, number: u32) -> Option<u32> {
+    let line = text.lines().nth(usize::try_from(number).ok()?.checked_sub(1)?)?;
+    let start = line.trim_start().as_ptr().addr().checked_sub(text.as_ptr().addr())?;
+    u32::try_from(start).ok()
+}

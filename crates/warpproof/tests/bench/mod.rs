@@ -1,0 +1,101 @@
+//! The program as a user starts it, each test in a folder of its own.
+//!
+//! Tests that need NVIDIA's compiler find it as the program does. Without it they say so and pass, unless
+//! `WARPPROOF_REQUIRE_TOOLCHAIN` is set, as it is in continuous integration.
+#![allow(dead_code, reason = "each of the tests that share this uses a part of it")]
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use warpproof_toolchain::{Environment, Options, Toolchain};
+
+/// A cache of its own for every test, with the machine's toolchain in it.
+pub(crate) struct Bench {
+    pub(crate) dir: TempDir,
+}
+
+impl Bench {
+    /// Without a toolchain.
+    pub(crate) fn bare() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    /// With the machine's toolchain, or `None` where a test must be skipped.
+    pub(crate) fn new() -> Option<Self> {
+        Self::with_cuda(None)
+    }
+
+    pub(crate) fn with_cuda(cuda: Option<u32>) -> Option<Self> {
+        let options = Options { cuda, ..Options::from_env() };
+        if let Err(error) = Toolchain::find(&options) {
+            assert!(
+                env::var_os("WARPPROOF_REQUIRE_TOOLCHAIN").is_none(),
+                "the toolchain is required: {error}"
+            );
+            eprintln!("skipped: {error}");
+            return None;
+        }
+        let bench = Self::bare();
+        let sets = Environment::read().cache.map(|cache| cache.join("toolchain")).filter(|dir| dir.is_dir());
+        #[cfg(unix)]
+        if let Some(sets) = sets {
+            fs::create_dir_all(bench.cache()).unwrap();
+            std::os::unix::fs::symlink(fs::canonicalize(sets).unwrap(), bench.cache().join("toolchain"))
+                .unwrap();
+        }
+        Some(bench)
+    }
+
+    pub(crate) fn cache(&self) -> PathBuf {
+        self.dir.path().join("cache")
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("warpproof"));
+        command.env("WARPPROOF_CACHE", self.cache()).current_dir(self.dir.path()).stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn run<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Run {
+        Run::of(&self.command().args(args).output().unwrap())
+    }
+
+    /// Copies a kernel beside the cache, so that messages name it without a path.
+    pub(crate) fn kernel(&self, name: &str) -> String {
+        fs::copy(kernels().join(name), self.dir.path().join(name)).unwrap();
+        name.to_owned()
+    }
+}
+
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Run {
+    pub(crate) fn of(output: &Output) -> Self {
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        Self { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
+    }
+
+    #[track_caller]
+    pub(crate) fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "stdout:\n{}\nstderr:\n{}", self.out, self.err);
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap()
+    }
+}
+
+pub(crate) fn kernels() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels")
+}

@@ -1,0 +1,166 @@
+//! Triton's kernels: the committed modules of `corpus/triton` for sm_89, launched as their manifest says.
+//!
+//! Besides random inputs with bounded errors, matrix products and attention run on inputs for which every step is exact:
+//! small integers, and queries that each match one key. There the result must be right to the bit, so that a misplaced
+//! element cannot hide behind the coarseness of a format.
+
+mod attention;
+mod matmul;
+mod rows;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use crate::data::{Data, Type};
+use crate::launch::{Argument, Case, Launched};
+
+#[derive(Deserialize)]
+struct Manifest {
+    modules: Vec<Module>,
+}
+
+#[derive(Deserialize)]
+struct Parameter {
+    name: String,
+    #[serde(rename = "type")]
+    ty: String,
+    aligned: bool,
+    #[serde(default)]
+    scratch: bool,
+}
+
+/// A module as the manifest describes it.
+#[derive(Deserialize)]
+struct Module {
+    name: String,
+    file: String,
+    kernel: String,
+    arch: String,
+    grid: [String; 3],
+    block: u32,
+    shared_bytes: u32,
+    scratch_bytes: BTreeMap<String, u64>,
+    arguments: Vec<Parameter>,
+    constants: BTreeMap<String, serde_json::Value>,
+}
+
+fn corpus() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../corpus/triton")
+}
+
+/// The modules for sm_89.
+fn modules() -> Vec<Module> {
+    let text = fs::read_to_string(corpus().join("manifest.json")).unwrap();
+    let manifest: Manifest = serde_json::from_str(&text).unwrap();
+    manifest.modules.into_iter().filter(|module| module.arch == "sm_89").collect()
+}
+
+fn module(name: &str) -> Module {
+    modules().into_iter().find(|module| module.name == name).unwrap_or_else(|| panic!("no module {name}"))
+}
+
+fn element_type(name: &str) -> Type {
+    match name.trim_start_matches('*') {
+        "fp32" => Type::F32,
+        "fp16" => Type::F16,
+        "bf16" => Type::Bf16,
+        "fp8e4nv" => Type::E4m3,
+        "fp8e5" => Type::E5m2,
+        "i8" => Type::I8,
+        "i32" => Type::I32,
+        "i64" => Type::I64,
+        other => panic!("no type is called {other}"),
+    }
+}
+
+impl Module {
+    fn constant(&self, name: &str) -> usize {
+        usize::try_from(self.constants[name].as_u64().unwrap()).unwrap()
+    }
+
+    /// The element type of an argument.
+    fn ty(&self, argument: &str) -> Type {
+        element_type(&self.arguments.iter().find(|parameter| parameter.name == argument).unwrap().ty)
+    }
+
+    /// The launch with these arguments; `extents` are the names in the grid's formulas that are no arguments.
+    fn case(&self, values: &[(&str, Data)], extents: &[(&str, u32)]) -> Case {
+        let value = |name: &str| -> u32 {
+            let given = extents.iter().find(|(extent, _)| *extent == name).map(|(_, size)| *size);
+            given.unwrap_or_else(|| {
+                let (_, data) = values.iter().find(|(argument, _)| *argument == name).unwrap();
+                u32::try_from(data.integers()[0]).unwrap()
+            })
+        };
+        // A product of numbers, names and cdiv(name, number).
+        let factor = |text: &str| match text.strip_prefix("cdiv(").and_then(|rest| rest.strip_suffix(')')) {
+            Some(inside) => {
+                let (name, divisor) = inside.split_once(", ").unwrap();
+                value(name).div_ceil(divisor.parse().unwrap())
+            }
+            None => text.parse().unwrap_or_else(|_| value(text)),
+        };
+        let grid = [0, 1, 2].map(|i: usize| self.grid[i].split(" * ").map(factor).product());
+        let argument = |parameter: &Parameter| {
+            let name = parameter.name.clone();
+            if parameter.scratch {
+                assert_eq!(self.scratch_bytes[&name], 0);
+                return Argument { name, data: Data::of_bits(Type::U64, [0]), scalar: true };
+            }
+            let (_, data) = values.iter().find(|(given, _)| *given == name).unwrap();
+            let scalar = !parameter.ty.starts_with('*');
+            assert!(data.ty == element_type(&parameter.ty), "{name} of {}", self.name);
+            assert!(!scalar || !parameter.aligned || data.integers()[0] % 16 == 0, "{name} of {}", self.name);
+            Argument { name, data: data.clone(), scalar }
+        };
+        Case {
+            kernel: self.name.clone(),
+            grid,
+            block: [self.block, 1, 1],
+            shared: self.shared_bytes,
+            arguments: self.arguments.iter().map(argument).collect(),
+        }
+    }
+
+    fn check(&self, values: &[(&str, Data)], extents: &[(&str, u32)], check: impl Fn(&Launched<'_>)) {
+        let ptx = fs::read_to_string(corpus().join(&self.file)).unwrap();
+        self.case(values, extents).check(&ptx, &self.kernel, check);
+    }
+}
+
+fn int(value: usize) -> Data {
+    Data::of_bits(Type::I32, [value as u64])
+}
+
+fn float(value: f64) -> Data {
+    Data::of_floats(Type::F32, [value])
+}
+
+/// Insists that what lies between the rows of a matrix was left alone.
+fn untouched_beside_rows(run: &Launched<'_>, name: &str, stride: usize, columns: usize) {
+    let (before, after) = (run.given(name).bits(), run.after(name).bits());
+    for (i, (before, after)) in before.iter().zip(&after).enumerate() {
+        assert!(
+            i % stride < columns || before == after,
+            "{}: {name}[{i}] lies beside the rows",
+            run.case.kernel
+        );
+    }
+}
+
+/// The rows of a matrix without what lies between them.
+fn rows_of(data: &Data, stride: usize, columns: usize) -> Data {
+    let rows = data.bytes.chunks(stride * data.ty.size());
+    Data { ty: data.ty, bytes: rows.flat_map(|row| row[..columns * data.ty.size()].to_vec()).collect() }
+}
+
+#[test]
+fn every_module_is_tested() {
+    let tested: Vec<&str> = [rows::TESTED, matmul::TESTED, attention::TESTED].concat();
+    for module in modules() {
+        assert!(tested.contains(&module.name.as_str()), "{} has no test", module.name);
+    }
+}

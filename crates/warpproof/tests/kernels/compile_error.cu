@@ -1,0 +1,5 @@
+__global__ void broken(float *out) {
+    int unused = 3;
+    out[0] = undeclared + 1;
+    out[1] = "text";
+}

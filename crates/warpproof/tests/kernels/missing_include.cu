@@ -1,0 +1,2 @@
+#include "not_there.h"
+__global__ void k() {}

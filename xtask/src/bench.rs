@@ -1,0 +1,133 @@
+//! `cargo xtask bench`: speeds that the project promises.
+
+mod sim;
+
+use std::fs;
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A batch is so long that the ticks by which the system counts time on a core do not matter.
+const BATCH: Duration = Duration::from_millis(500);
+
+/// The best batch counts: whatever else runs on the machine can only slow one down.
+const BATCHES: u32 = 6;
+
+/// Takes the figures of one benchmark. `cargo xtask` is an unoptimised build, whose speed says nothing: then the release
+/// build is made and measures.
+pub(crate) fn run(what: &str, json: bool) -> Result<(), String> {
+    if cfg!(not(debug_assertions)) {
+        return match what {
+            "parse" => parse(json),
+            _ => sim::run(json),
+        };
+    }
+    let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .current_dir(crate::root())
+        .args(["run", "--quiet", "--locked", "--release", "--package", "xtask", "--", "bench", what])
+        .args(json.then_some("--json"))
+        .status()
+        .map_err(|error| format!("cannot run cargo: {error}"))?;
+    if status.success() { Ok(()) } else { Err("the benchmark failed".to_owned()) }
+}
+
+/// Parses the corpus over and over on one core and prints the rate.
+///
+/// The corpus is what `cargo xtask corpus` has left under `target/corpus`, and the modules in the repository.
+fn parse(json: bool) -> Result<(), String> {
+    let root = crate::root();
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let mut paths = Vec::new();
+    for directory in [target.join("corpus"), root.join("corpus")] {
+        find_modules(&directory, &mut paths)?;
+    }
+    paths.sort();
+    if paths.is_empty() {
+        return Err("there is no PTX to parse; `cargo xtask corpus` makes some".to_owned());
+    }
+    let mut modules = Vec::new();
+    for path in &paths {
+        modules.push(
+            fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?,
+        );
+    }
+    for (path, source) in paths.iter().zip(&modules) {
+        if let Some(error) = warpproof_ptx::parse(source).1.first() {
+            return Err(format!("{} does not parse: {error}", path.display()));
+        }
+    }
+    let bytes: usize = modules.iter().map(String::len).sum();
+    let exact = u32::try_from(bytes).map_err(|_| "the corpus is larger than 4 GiB".to_owned())?;
+    let rate = (0..BATCHES).map(|_| batch(&modules, f64::from(exact) / 1e6)).fold(0.0, f64::max);
+    if json {
+        let report = serde_json::json!({
+            "parse_mb_per_s": (rate * 10.0).round() / 10.0,
+            "bytes": bytes,
+            "modules": modules.len(),
+            "clock": if on_core().is_some() { "cpu" } else { "wall" },
+        });
+        println!("{report}");
+    } else {
+        println!("{rate:.1} MB/s: {} modules, {bytes} bytes, best of {BATCHES} batches", modules.len());
+    }
+    Ok(())
+}
+
+/// Megabytes a second of one batch.
+fn batch(modules: &[String], megabytes: f64) -> f64 {
+    let clock = Clock::start();
+    let mut rounds = 0u32;
+    loop {
+        for source in modules {
+            black_box(warpproof_ptx::parse(black_box(source)));
+        }
+        rounds += 1;
+        let elapsed = clock.elapsed();
+        if elapsed >= BATCH {
+            return f64::from(rounds) * megabytes / elapsed.as_secs_f64();
+        }
+    }
+}
+
+/// Time on the core where the system tells it, so that what else runs on the machine counts less; else time on the wall.
+struct Clock {
+    on_core: Option<Duration>,
+    wall: Instant,
+}
+
+impl Clock {
+    fn start() -> Self {
+        Self { on_core: on_core(), wall: Instant::now() }
+    }
+
+    fn elapsed(&self) -> Duration {
+        match (self.on_core, on_core()) {
+            (Some(before), Some(after)) => after.saturating_sub(before),
+            _ => self.wall.elapsed(),
+        }
+    }
+}
+
+/// How long this thread has been on a core.
+fn on_core() -> Option<Duration> {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+}
+
+/// All `.ptx` files below a directory, which need not exist.
+fn find_modules(directory: &Path, found: &mut Vec<PathBuf>) -> Result<(), String> {
+    if !directory.is_dir() {
+        return Ok(());
+    }
+    let failed = |error: std::io::Error| format!("cannot list {}: {error}", directory.display());
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.is_dir() {
+            find_modules(&path, found)?;
+        } else if path.extension().is_some_and(|extension| extension == "ptx") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}

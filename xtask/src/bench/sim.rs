@@ -1,0 +1,132 @@
+//! The speed of the software GPU.
+//!
+//! Counts come from the machine itself (warp instructions executed), times from the host: figures are *measured*, and
+//! mean something only beside others of the same run.
+
+use std::time::Instant;
+
+use serde_json::{Map, json};
+use warpproof_sim::{Buffer, Device, Launch, Level};
+use warpproof_toolchain::{CompileOptions, Options, Source, Toolchain};
+
+/// How often each figure is taken; the best counts, because other work on the machine can only slow it down.
+const TIMES: u32 = 5;
+
+/// A converged mix of arithmetic: what an unrolled loop body looks like.
+const ALU: &str = "
+    fma.rn.f32 %f0, %f1, %f2, %f0;   fma.rn.f32 %f3, %f1, %f2, %f3;   add.s32 %r4, %r5, %r4;
+    mad.lo.s32 %r6, %r7, %r8, %r6;   xor.b32 %r9, %r10, %r9;          mul.rn.f32 %f11, %f12, %f13;
+    max.f32 %f14, %f15, %f14;        shl.b32 %r16, %r17, 3;           setp.lt.u32 %p1, %r4, %r5;
+    selp.b32 %r18, %r6, %r9, %p1;    fma.rn.f32 %f18, %f19, %f20, %f18; and.b32 %r11, %r16, 255;";
+
+/// Loads and stores of shared memory with arithmetic between, as in a tiled matrix product.
+const SHARED: &str = "
+    ld.shared.f32 %f0, [%r20];       fma.rn.f32 %f3, %f0, %f2, %f3;   st.shared.f32 [%r20+128], %f3;
+    fma.rn.f32 %f18, %f19, %f20, %f18;";
+
+/// Two chains of the FP8 matrix product.
+const MMA: &str = "
+    mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%f0, %f1, %f2, %f3}, {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%f0, %f1, %f2, %f3};
+    mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%f4, %f5, %f6, %f7}, {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%f4, %f5, %f6, %f7};";
+
+/// A kernel that runs `body` so many times, `copies` times over in a loop.
+fn looped(body: &str, copies: usize) -> String {
+    format!(
+        ".version 8.7\n.target sm_89\n.address_size 64\n.visible .entry k(.param .u32 n, .param .u64 out) {{
+        .reg .f32 %f<24>; .reg .b32 %r<24>, %i, %n; .reg .pred %p<3>; .reg .b64 %o, %t;
+        .shared .align 16 .b8 buffer[49152];
+        ld.param.u32 %n, [n]; ld.param.u64 %o, [out]; mov.u32 %i, 0; mov.u32 %r20, %tid.x;
+        mul.wide.u32 %t, %r20, 4; add.u64 %o, %o, %t; shl.b32 %r20, %r20, 2; mov.u32 %r0, 0x38393a3b; mov.u32 %r4, 0x3c3d3e30;
+        mov.f32 %f1, 0f3f800000; mov.f32 %f2, 0f3f7f0000;
+        LOOP: {} add.u32 %i, %i, 1; setp.lt.u32 %p2, %i, %n; @%p2 bra LOOP;
+        add.f32 %f0, %f0, %f3; add.f32 %f0, %f0, %f18; add.f32 %f0, %f0, %f4; st.global.f32 [%o], %f0; ret; }}",
+        body.repeat(copies)
+    )
+}
+
+/// The best rate of `count` things done by a launch, in things a second.
+fn rate(device: &mut Device, launch: &Launch, count: impl Fn(u64) -> f64) -> Result<f64, String> {
+    let mut best = 0.0f64;
+    for _ in 0..TIMES {
+        let start = Instant::now();
+        let outcome = launch.run(device).map_err(|stop| stop.to_string())?;
+        best = best.max(count(outcome.instructions) / start.elapsed().as_secs_f64());
+    }
+    Ok(best)
+}
+
+fn micro(
+    level: Level,
+    body: &str,
+    copies: usize,
+    rounds: u32,
+    count: impl Fn(u64) -> f64,
+) -> Result<f64, String> {
+    let mut device = Device::new().with_threads(1).with_level(level);
+    let module = device.load(&looped(body, copies)).map_err(|stop| stop.to_string())?;
+    let kernel = module.kernel("k").map_err(|stop| stop.to_string())?;
+    let out: Buffer<f32> = device.alloc(128).map_err(|error| error.to_string())?;
+    rate(&mut device, &kernel.launch().block(128).arg(rounds).arg(out), count)
+}
+
+/// The 16 × 16-tiled matrix product of the corpus, compiled by NVRTC.
+fn sgemm(threads: usize) -> Result<f64, String> {
+    const N: u32 = 256;
+    let path = crate::root().join("corpus/cuda/sgemm_tiled.cu");
+    let source = Source::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let toolchain = Toolchain::find(&Options::from_env()).map_err(|error| error.to_string())?;
+    let compiled =
+        toolchain.compile(&source, &CompileOptions::new("sm_89")).map_err(|error| error.to_string())?;
+    let mut device = Device::new().with_threads(threads);
+    let module = device.load(&compiled.ptx).map_err(|stop| stop.to_string())?;
+    let name = module.kernels().first().cloned().ok_or("the module has no kernel")?;
+    let kernel = module.kernel(&name).map_err(|stop| stop.to_string())?;
+    let length = usize::try_from(N * N).unwrap_or(0);
+    let error = |error: warpproof_sim::memory::HeapError| error.to_string();
+    let a = device.upload(&vec![0.5f32; length]).map_err(error)?;
+    let b = device.upload(&vec![0.25f32; length]).map_err(error)?;
+    let c: Buffer<f32> = device.alloc(length).map_err(error)?;
+    let n = i32::try_from(N).unwrap_or(0);
+    let mut launch = kernel.launch().grid((N / 16, N / 16)).block((16, 16)).arg(a).arg(b).arg(c);
+    for _ in 3..kernel.program().params.len() {
+        launch = launch.arg(n);
+    }
+    let fma = f64::from(N) * f64::from(N) * f64::from(N);
+    let best = rate(&mut device, &launch, |_| fma)?;
+    let first = device.read(&c)[0];
+    if (first - 0.125 * 256.0).abs() > 1e-3 {
+        return Err(format!("the product is wrong: {first}"));
+    }
+    Ok(best)
+}
+
+/// A count as a number to divide.
+#[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+fn number(count: u64) -> f64 {
+    count as f64
+}
+
+/// Takes every figure.
+pub(crate) fn run(json: bool) -> Result<(), String> {
+    let best = Level::detect();
+    let instructions = number;
+    // Of the 67 instructions of a round, 64 are products.
+    let products = |n: u64| number(n) * 64.0 / 67.0;
+    let mut figures = Map::new();
+    let mut put = |name: &str, value: f64| figures.insert(name.to_owned(), json!(value.round()));
+    put("alu_warp_instructions_per_s", micro(best, ALU, 8, 40_000, instructions)?);
+    put("shared_warp_instructions_per_s", micro(best, SHARED, 16, 40_000, instructions)?);
+    put("mma_m16n8k32_e4m3_per_s", micro(best, MMA, 32, 2_000, products)?);
+    put("sgemm_n256_fma_per_s_one_core", sgemm(1)?);
+    put("sgemm_n256_fma_per_s_two_cores", sgemm(2)?);
+    put("portable_alu_warp_instructions_per_s", micro(Level::Portable, ALU, 8, 4_000, instructions)?);
+    if json {
+        println!("{}", serde_json::Value::Object(figures));
+    } else {
+        println!("level {best:?}, best of {TIMES} runs each, measured on this machine:");
+        for (name, value) in &figures {
+            println!("  {name:40} {:>10.1} M", value.as_f64().unwrap_or(0.0) / 1e6);
+        }
+    }
+    Ok(())
+}

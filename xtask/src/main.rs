@@ -1,0 +1,152 @@
+//! Tasks of the repository: `cargo xtask help`.
+//!
+//! A new task is one file that holds the work and one entry of [`tasks!`] below.
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a task speaks to the terminal")]
+
+use std::{
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::{Parser, Subcommand};
+
+mod bench;
+mod ci;
+mod corpus;
+mod fuzz;
+mod instructions;
+mod readme;
+mod tidy;
+
+/// Each entry is a subcommand: its help, its arguments, and the function that does it.
+macro_rules! tasks {
+    ($($(#[$about:meta])* $name:ident { $($(#[$arg:meta])* $field:ident: $type:ty,)* } => $work:expr,)*) => {
+        #[derive(Subcommand)]
+        enum Task {
+            $($(#[$about])* $name { $($(#[$arg])* $field: $type,)* },)*
+        }
+
+        fn perform(task: Task) -> Result<(), String> {
+            match task {
+                $(Task::$name { $($field,)* } => $work,)*
+            }
+        }
+    };
+}
+
+tasks! {
+    /// Everything CI runs, one step after the other; fails at the end with the list of what failed
+    Ci {
+        /// Only these steps, separated by commas
+        #[arg(long, value_delimiter = ',')]
+        only: Vec<String>,
+    } => ci::run(&only),
+
+    /// House rules that no compiler checks: file names and sizes, machine paths, unsafe, arrows, links
+    Tidy {} => tidy::run(),
+
+    /// Parses and prints every PTX module of the corpus, and compares what ptxas makes of both texts
+    Corpus {
+        /// Only modules whose name contains this
+        #[arg(long)]
+        filter: Option<String>,
+        /// Modules at a time; as many as there are cores when left out
+        #[arg(long)]
+        jobs: Option<NonZeroUsize>,
+    } => corpus::run(filter.as_deref(), jobs.map_or_else(cores, NonZeroUsize::get)),
+
+    /// Runs a fuzz target
+    Fuzz {
+        /// The target: parse or roundtrip
+        target: String,
+        /// How long
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+    } => fuzz::run(&target, seconds),
+
+    /// Measures
+    Bench {
+        #[command(subcommand)]
+        what: Bench,
+    } => match what {
+        Bench::Parse { json } => bench::run("parse", json),
+        Bench::Sim { json } => bench::run("sim", json),
+    },
+
+    /// Runs the README's commands word for word and compares what they print
+    Readme {
+        /// Write what the commands print into the README instead of comparing
+        #[arg(long)]
+        bless: bool,
+    } => readme::run(bless),
+
+    /// Joins the instruction table with what the tests executed, and compares the book's page with it
+    Instructions {
+        /// Write the page instead of comparing
+        #[arg(long)]
+        bless: bool,
+    } => instructions::run(bless),
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// Speed of the PTX parser over the joined corpus, on one core
+    Parse {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Speed of the software GPU: warp instructions, matrix products and a whole kernel a second
+    Sim {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Tasks of the Warpproof repository
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+fn main() -> ExitCode {
+    match perform(Cli::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The root of the checkout this program was built from.
+fn root() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().unwrap_or(manifest).to_path_buf()
+}
+
+/// Cargo's target directory, as an absolute path.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |path| root().join(path))
+}
+
+/// Cores this process may use.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,96 @@
+//! Arrows between the crates of the workspace point down only.
+
+use super::File;
+
+/// What each crate may depend on, from the bottom up; the picture is in ARCHITECTURE.md. Dependencies of tests count too.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("ptx", &[]),
+    ("toolchain", &["ptx"]),
+    ("sim", &["ptx"]),
+    ("model", &["ptx", "sim"]),
+    ("driver", &["ptx", "sim"]),
+    ("kernels", &["ptx", "toolchain"]),
+    ("gate", &["ptx", "toolchain", "sim", "model", "kernels"]),
+    ("warpproof", &["ptx", "toolchain", "sim", "model", "kernels", "gate"]),
+];
+
+pub(super) fn point_down(files: &[File]) -> Vec<String> {
+    let mut found = Vec::new();
+    for file in files {
+        let Some(name) = file.path.strip_prefix("crates/").and_then(|path| path.strip_suffix("/Cargo.toml"))
+        else {
+            continue;
+        };
+        let Some((_, below)) = MAY_USE.iter().find(|(above, _)| *above == name) else {
+            found
+                .push(file.at(1, &format!("`{name}` has no place in the picture: xtask/src/tidy/arrows.rs")));
+            continue;
+        };
+        for (line, target) in dependencies(&file.text) {
+            if !below.contains(&target) {
+                found.push(file.at(line, &format!("`{name}` must not depend on `{target}`")));
+            }
+        }
+    }
+    found
+}
+
+/// The workspace's own crates among the dependencies of a manifest, with their lines.
+fn dependencies(manifest: &str) -> Vec<(usize, &str)> {
+    let mut inside = false;
+    let mut found = Vec::new();
+    for (index, line) in manifest.lines().enumerate() {
+        if let Some(section) = line.strip_prefix('[') {
+            let section = section.trim_end_matches(']');
+            inside = section.ends_with("dependencies");
+            // [dependencies.warpproof-sim]
+            if let Some((_, name)) = section.split_once("dependencies.warpproof-") {
+                found.push((index + 1, name));
+            }
+        } else if inside && let Some(rest) = line.trim_start().strip_prefix("warpproof") {
+            let end = rest.find(['.', ' ', '=']).unwrap_or(rest.len());
+            let name = rest.get(..end).unwrap_or_default();
+            found.push((index + 1, name.strip_prefix('-').unwrap_or("warpproof")));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::tests::file, *};
+
+    fn errors(name: &str, manifest: &str) -> usize {
+        point_down(&[file(&format!("crates/{name}/Cargo.toml"), manifest)]).len()
+    }
+
+    #[test]
+    fn an_arrow_that_points_up_is_found() {
+        assert_eq!(errors("ptx", "[dependencies]\nwarpproof-sim.workspace = true\n"), 1);
+        assert_eq!(errors("sim", "[dev-dependencies]\nwarpproof-toolchain = { path = \"x\" }\n"), 1);
+        assert_eq!(errors("sim", "[target.'cfg(unix)'.dependencies]\nwarpproof-gate.workspace = true\n"), 1);
+        assert_eq!(errors("sim", "[dependencies.warpproof-model]\nworkspace = true\n"), 1);
+        assert_eq!(errors("gate", "[dependencies]\nwarpproof.workspace = true\n"), 1);
+    }
+
+    #[test]
+    fn an_arrow_that_points_down_is_not() {
+        assert_eq!(errors("model", "[dependencies]\nserde = \"1\"\nwarpproof-sim.workspace = true\n"), 0);
+        assert_eq!(errors("ptx", "[package]\nname = \"warpproof-ptx\"\n[features]\nwarpproof-sim = []\n"), 0);
+    }
+
+    #[test]
+    fn a_crate_without_a_place_is_found() {
+        assert_eq!(errors("misc", "[package]\n"), 1);
+    }
+
+    #[test]
+    fn the_table_itself_points_down() {
+        for (index, (name, below)) in MAY_USE.iter().enumerate() {
+            for target in *below {
+                let place = MAY_USE.iter().position(|(other, _)| other == target);
+                assert!(place.is_some_and(|place| place < index), "{name} → {target}");
+            }
+        }
+    }
+}
