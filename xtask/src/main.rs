@@ -1,6 +1,6 @@
 //! Tasks of the repository: `cargo xtask help`.
 //!
-//! A new task is one file that holds the work and one entry of [`tasks!`] below.
+//! A new task is one file that holds the work and one entry of `tasks!` below.
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a task speaks to the terminal")]
 

@@ -5,6 +5,7 @@ use super::{Grid, Registers, Row, Wait, Warp, WarpState, at};
 use crate::memory::{Global, SharedMemory};
 use crate::observe::Observer;
 use crate::stop::{Blame, Stop, StopKind};
+use std::collections::VecDeque;
 
 /// What is common to the warps of a block.
 #[derive(Debug)]
@@ -21,6 +22,7 @@ pub struct Cta {
     pub live: u32,
     /// What `printf` printed.
     pub output: Vec<u8>,
+    completed: VecDeque<Completed>,
 }
 
 /// Lines of a report on a deadlock.
@@ -37,14 +39,24 @@ pub struct Barrier {
     arrived: u32,
     /// Lanes that never come (exited or never there) of warps that have arrived: a count is given in whole warps.
     absent: u32,
-    /// Warps that have arrived, one bit each.
-    warps: u32,
+    /// Lanes of each warp that have arrived.
+    lanes: [u32; 32],
     /// Threads it waits for; all live threads if not given.
     expected: Option<u32>,
     gathered: Reduction,
-    /// What the threads of the last completed phase brought along.
-    pub result: Reduction,
 }
+
+/// What the threads of a completed phase brought along. Others may complete the barrier again before a thread of that
+/// phase goes on and reads it.
+#[derive(Clone, Copy, Debug)]
+struct Completed {
+    id: u32,
+    phase: u64,
+    result: Reduction,
+}
+
+/// Completed phases that are remembered: far more than can end between two turns of a warp.
+const REMEMBERED: usize = 256;
 
 /// What `barrier.red` computes over the threads that arrive.
 #[derive(Clone, Copy, Debug)]
@@ -66,31 +78,48 @@ impl Default for Reduction {
 impl Cta {
     /// Threads of a warp have exited: barriers that wait for all live threads, or for that warp, may be complete now.
     /// Gives the barriers that are, one bit each.
-    pub fn leave(&mut self, warp: u32, threads: u32) -> u32 {
-        self.live -= threads.min(self.live);
+    pub fn leave(&mut self, warp: u32, lanes: u32) -> u32 {
+        self.live -= lanes.count_ones().min(self.live);
         let mut completed = 0;
-        for (id, barrier) in self.barriers.iter_mut().enumerate().filter(|(_, barrier)| barrier.arrived > 0) {
+        for (id, barrier) in (0u32..).zip(&mut self.barriers).filter(|(_, barrier)| barrier.arrived > 0) {
             let done = match barrier.expected {
                 None => barrier.arrived >= self.live,
                 Some(count) => {
-                    if barrier.warps >> (warp & 31) & 1 != 0 {
-                        barrier.absent = barrier.absent.saturating_add(threads);
+                    // Lanes that arrived before they exited have been counted.
+                    let here = barrier.lanes[at(warp & 31)];
+                    if here != 0 {
+                        barrier.absent = barrier.absent.saturating_add((lanes & !here).count_ones());
                     }
                     barrier.arrived.saturating_add(barrier.absent) >= count
                 }
             };
             if done {
-                barrier.complete();
+                remember(&mut self.completed, barrier.complete(id));
                 completed |= 1 << id;
             }
         }
         completed
     }
+
+    /// What the threads of a phase brought along.
+    fn result(&self, id: u32, phase: u64) -> Reduction {
+        let found = self.completed.iter().rev().find(|done| done.id == id && done.phase == phase);
+        found.map_or_else(Reduction::default, |done| done.result)
+    }
+}
+
+fn remember(completed: &mut VecDeque<Completed>, done: Completed) {
+    if completed.len() == REMEMBERED {
+        completed.pop_front();
+    }
+    completed.push_back(done);
 }
 
 impl Barrier {
-    fn complete(&mut self) {
-        *self = Barrier { phase: self.phase + 1, result: self.gathered, ..Barrier::default() };
+    fn complete(&mut self, id: u32) -> Completed {
+        let done = Completed { id, phase: self.phase, result: self.gathered };
+        *self = Barrier { phase: self.phase + 1, ..Barrier::default() };
+        done
     }
 }
 
@@ -114,7 +143,7 @@ impl Warp<'_, '_> {
         let live = self.cta.live;
         let everyone = self.grid.block_threads().next_multiple_of(32);
         let absent = self.state.exited.count_ones();
-        let warp = 1u32 << (self.state.id & 31);
+        let warp = at(self.state.id & 31);
         let barrier = &mut self.cta.barriers[at(id)];
         if barrier.arrived > 0 && barrier.expected.unwrap_or(everyone) != expected.unwrap_or(everyone) {
             let say = |count: Option<u32>| count.map_or("all threads".to_owned(), |n| format!("{n} threads"));
@@ -128,10 +157,10 @@ impl Warp<'_, '_> {
         barrier.expected = expected;
         // A thread may arrive any number of times without waiting.
         barrier.arrived = barrier.arrived.saturating_add(self.exec.count_ones());
-        if barrier.warps & warp == 0 {
+        if barrier.lanes[warp] == 0 {
             barrier.absent = barrier.absent.saturating_add(absent);
-            barrier.warps |= warp;
         }
+        barrier.lanes[warp] |= self.exec;
         let brought = values & self.exec;
         barrier.gathered.count = barrier.gathered.count.saturating_add(brought.count_ones());
         barrier.gathered.and &= brought == self.exec;
@@ -141,7 +170,8 @@ impl Warp<'_, '_> {
             Some(count) => barrier.arrived.saturating_add(barrier.absent) >= count,
         };
         if done {
-            barrier.complete();
+            let done = barrier.complete(id);
+            remember(&mut self.cta.completed, done);
             if let Some(watch) = self.watch.as_deref_mut() {
                 watch.barrier(self.cta.linear, id);
             }
@@ -157,13 +187,13 @@ impl Warp<'_, '_> {
         expected: Option<u32>,
         values: u32,
     ) -> Result<Option<Reduction>, super::Flow> {
-        if let Wait::Barrier { id, .. } = self.state.fragment.wait {
+        if let Wait::Barrier { id, phase } = self.state.fragment.wait {
             self.state.fragment.wait = Wait::None;
-            return Ok(Some(self.cta.barriers[at(id & 15)].result));
+            return Ok(Some(self.cta.result(id, phase)));
         }
         let phase = self.cta.barriers.get(at(id)).map_or(0, |barrier| barrier.phase);
         if self.arrive(id, expected, values)? {
-            return Ok(Some(self.cta.barriers[at(id)].result));
+            return Ok(Some(self.cta.result(id, phase)));
         }
         self.state.fragment.wait = Wait::Barrier { id, phase };
         Ok(None)
@@ -237,6 +267,7 @@ impl BlockRun {
             barriers: [Barrier::default(); 17],
             live: threads,
             output: Vec::new(),
+            completed: VecDeque::new(),
         };
         let warps: Vec<WarpState> = (0..count).map(|id| start_warp(grid, index, id, threads)).collect();
         let order = grid.schedule.order(linear, at(count));

@@ -19,6 +19,8 @@ pub struct Callee {
     pub entry: Option<u32>,
     /// Bytes of its frame.
     pub frame: u32,
+    /// The largest alignment of a variable in its frame.
+    pub align: u32,
     /// Whether it may be active already when it is called, so that its registers must be kept.
     pub recursive: bool,
     /// The rows of each file that are its registers: w32, w64, w128, predicates.
@@ -108,7 +110,7 @@ impl Warp<'_, '_> {
         let old = self.state.fragment.sp;
         let dynamic = self.state.fragment.dynamic;
         let frame = old.saturating_add(call.frame).saturating_add(dynamic);
-        let sp = frame.checked_next_multiple_of(16).unwrap_or(u32::MAX);
+        let sp = frame.checked_next_multiple_of(function.align.max(16)).unwrap_or(u32::MAX);
         let top = sp.saturating_add(function.frame);
         // What a call keeps beside its frame is on the stack of a thread too.
         let kept = self.state.fragment.frames.last().map_or(0, |frame| frame.kept)

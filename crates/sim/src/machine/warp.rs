@@ -342,7 +342,7 @@ impl Warp<'_, '_> {
         self.state.exited |= lanes;
         self.state.fragment.mask &= !lanes;
         self.state.fragment.pc = self.pc + 1;
-        let completed = self.cta.leave(self.state.id, lanes.count_ones());
+        let completed = self.cta.leave(self.state.id, lanes);
         if let Some(watch) = self.watch.as_deref_mut() {
             (0..32).filter(|id| completed >> id & 1 != 0).for_each(|id| watch.barrier(self.cta.linear, id));
         }

@@ -85,6 +85,8 @@ pub(super) struct Decoder<'s, 'd> {
     pub(super) rows: HashMap<(usize, &'s str), (Width, u32)>,
     pub(super) function: Option<u32>,
     pub(super) frame: u32,
+    /// The largest alignment of a variable in the frame.
+    frame_align: u32,
     fixups: Vec<Fixup<'s>>,
     pub(super) prototypes: HashMap<&'s str, &'d ptx::CallPrototype<'s>>,
     /// Results that are registers: stored into the frame before `ret`.
@@ -181,6 +183,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
             rows: HashMap::new(),
             function: None,
             frame: 0,
+            frame_align: 16,
             fixups: Vec::new(),
             prototypes: HashMap::new(),
             epilogue: Vec::new(),
@@ -269,6 +272,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
         let entry = self.pc();
         let (results, arguments, top) = formals(&function.returns, &function.params);
         self.frame = top;
+        self.frame_align = 16;
         self.formal_names(&function.returns, &results, false);
         self.formal_names(&function.params, &arguments, true);
         let body = function.body.as_deref().unwrap_or(&[]);
@@ -278,6 +282,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
         let callee = &mut self.program.callees[at(number)];
         callee.entry = Some(entry);
         callee.frame = self.frame;
+        callee.align = self.frame_align;
         for (range, (from, to)) in callee.rows.iter_mut().zip(start.into_iter().zip(end)) {
             *range = (narrow(from), narrow(to));
         }
@@ -419,6 +424,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
                     let size = u32::try_from(size.unwrap_or(0)).unwrap_or(1 << 30).min(1 << 30);
                     let offset = self.frame.min(1 << 30).next_multiple_of(align);
                     self.frame = offset.saturating_add(size);
+                    self.frame_align = self.frame_align.max(align);
                     self.scopes.declare(name.name, Local::Frame { offset, size });
                 }
                 ptx::Space::Shared => {

@@ -1,6 +1,8 @@
 //! The machine around the instructions: how diverged lanes take turns, the stack, and what special registers say.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod barriers;
+mod refusals;
 mod reserved;
 mod stack;
 mod turns;
