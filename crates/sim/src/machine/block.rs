@@ -5,7 +5,6 @@ use super::{Grid, Registers, Row, Wait, Warp, WarpState, at};
 use crate::memory::{Global, SharedMemory};
 use crate::observe::Observer;
 use crate::stop::{Blame, Stop, StopKind};
-use std::collections::VecDeque;
 
 /// What is common to the warps of a block.
 #[derive(Debug)]
@@ -22,7 +21,8 @@ pub struct Cta {
     pub live: u32,
     /// What `printf` printed.
     pub output: Vec<u8>,
-    completed: VecDeque<Completed>,
+    /// Phases that ended and that threads still have to go on from.
+    completed: Vec<Completed>,
 }
 
 /// Lines of a report on a deadlock.
@@ -43,6 +43,8 @@ pub struct Barrier {
     lanes: [u32; 32],
     /// Threads it waits for; all live threads if not given.
     expected: Option<u32>,
+    /// Threads that wait in this phase.
+    waiting: u32,
     gathered: Reduction,
 }
 
@@ -52,11 +54,10 @@ pub struct Barrier {
 struct Completed {
     id: u32,
     phase: u64,
+    /// Threads that have not read it yet; the last one forgets it.
+    waiting: u32,
     result: Reduction,
 }
-
-/// Completed phases that are remembered: far more than can end between two turns of a warp.
-const REMEMBERED: usize = 256;
 
 /// What `barrier.red` computes over the threads that arrive.
 #[derive(Clone, Copy, Debug)]
@@ -94,38 +95,43 @@ impl Cta {
                 }
             };
             if done {
-                remember(&mut self.completed, barrier.complete(id));
+                let done = barrier.complete(id);
+                self.completed.extend((done.waiting > 0).then_some(done));
                 completed |= 1 << id;
             }
         }
         completed
     }
 
-    /// What the threads of a phase brought along.
-    fn result(&self, id: u32, phase: u64) -> Reduction {
-        let found = self.completed.iter().rev().find(|done| done.id == id && done.phase == phase);
-        found.map_or_else(Reduction::default, |done| done.result)
+    /// What the threads of a phase brought along, for so many of those that waited.
+    fn take_result(&mut self, id: u32, phase: u64, threads: u32) -> Option<Reduction> {
+        let index = self.completed.iter().position(|done| done.id == id && done.phase == phase)?;
+        let done = &mut self.completed[index];
+        done.waiting = done.waiting.saturating_sub(threads);
+        let result = done.result;
+        if done.waiting == 0 {
+            self.completed.swap_remove(index);
+        }
+        Some(result)
     }
-}
-
-fn remember(completed: &mut VecDeque<Completed>, done: Completed) {
-    if completed.len() == REMEMBERED {
-        completed.pop_front();
-    }
-    completed.push_back(done);
 }
 
 impl Barrier {
     fn complete(&mut self, id: u32) -> Completed {
-        let done = Completed { id, phase: self.phase, result: self.gathered };
+        let done = Completed { id, phase: self.phase, waiting: self.waiting, result: self.gathered };
         *self = Barrier { phase: self.phase + 1, ..Barrier::default() };
         done
     }
 }
 
 impl Warp<'_, '_> {
-    /// The lanes in `exec` arrive at a barrier, bringing `values`. `true` if that completed it.
-    pub fn arrive(&mut self, id: u32, expected: Option<u32>, values: u32) -> Result<bool, super::Flow> {
+    /// The lanes in `exec` arrive at a barrier, bringing `values`. If that completes it, gives what all brought.
+    pub fn arrive(
+        &mut self,
+        id: u32,
+        expected: Option<u32>,
+        values: u32,
+    ) -> Result<Option<Reduction>, super::Flow> {
         if id > 15 {
             let sentence = format!("barrier {id} does not exist; a block has barriers 0 to 15");
             return Err(self.halt(Blame::Kernel, StopKind::Barrier, sentence));
@@ -139,7 +145,12 @@ impl Warp<'_, '_> {
         self.arrive_at(id, expected, values)
     }
 
-    fn arrive_at(&mut self, id: u32, expected: Option<u32>, values: u32) -> Result<bool, super::Flow> {
+    fn arrive_at(
+        &mut self,
+        id: u32,
+        expected: Option<u32>,
+        values: u32,
+    ) -> Result<Option<Reduction>, super::Flow> {
         let live = self.cta.live;
         let everyone = self.grid.block_threads().next_multiple_of(32);
         let absent = self.state.exited.count_ones();
@@ -169,14 +180,15 @@ impl Warp<'_, '_> {
             None => barrier.arrived >= live,
             Some(count) => barrier.arrived.saturating_add(barrier.absent) >= count,
         };
-        if done {
-            let done = barrier.complete(id);
-            remember(&mut self.cta.completed, done);
-            if let Some(watch) = self.watch.as_deref_mut() {
-                watch.barrier(self.cta.linear, id);
-            }
+        if !done {
+            return Ok(None);
         }
-        Ok(done)
+        let done = barrier.complete(id);
+        self.cta.completed.extend((done.waiting > 0).then_some(done));
+        if let Some(watch) = self.watch.as_deref_mut() {
+            watch.barrier(self.cta.linear, id);
+        }
+        Ok(Some(done.result))
     }
 
     /// Arrives and waits. `Ok(None)` while waiting; the routine then returns [`Flow::Wait`](super::Flow::Wait) and is
@@ -189,13 +201,20 @@ impl Warp<'_, '_> {
     ) -> Result<Option<Reduction>, super::Flow> {
         if let Wait::Barrier { id, phase } = self.state.fragment.wait {
             self.state.fragment.wait = Wait::None;
-            return Ok(Some(self.cta.result(id, phase)));
+            let result = self.cta.take_result(id, phase, self.exec.count_ones());
+            return match result {
+                Some(result) => Ok(Some(result)),
+                None => {
+                    Err(self.halt(Blame::Bug, StopKind::Internal, "a barrier's phase was forgotten".into()))
+                }
+            };
         }
-        let phase = self.cta.barriers.get(at(id)).map_or(0, |barrier| barrier.phase);
-        if self.arrive(id, expected, values)? {
-            return Ok(Some(self.cta.result(id, phase)));
+        if let Some(result) = self.arrive(id, expected, values)? {
+            return Ok(Some(result));
         }
-        self.state.fragment.wait = Wait::Barrier { id, phase };
+        let barrier = &mut self.cta.barriers[at(id)];
+        barrier.waiting += self.exec.count_ones();
+        self.state.fragment.wait = Wait::Barrier { id, phase: barrier.phase };
         Ok(None)
     }
 
@@ -267,7 +286,7 @@ impl BlockRun {
             barriers: [Barrier::default(); 17],
             live: threads,
             output: Vec::new(),
-            completed: VecDeque::new(),
+            completed: Vec::new(),
         };
         let warps: Vec<WarpState> = (0..count).map(|id| start_warp(grid, index, id, threads)).collect();
         let order = grid.schedule.order(linear, at(count));

@@ -28,6 +28,20 @@ fn a_reduction_belongs_to_its_phase() {
     }
 }
 
+/// One warp completes a barrier of its own many times before another goes on from its reduction.
+#[test]
+fn a_result_waits_for_its_reader() {
+    let body = "
+        shr.u32 %r1, %t, 5; setp.eq.u32 %p1, %r1, 0; setp.lt.u32 %p2, %t, 40; mov.u32 %r3, 0;
+        barrier.cta.red.popc.aligned.u32 %r2, 1, 64, %p2;
+        @%p1 bra DONE;
+        LOOP: barrier.cta.sync.aligned 2, 32; add.u32 %r3, %r3, 1; setp.lt.u32 %p3, %r3, 1000; @%p3 bra LOOP;
+        DONE: st.global.u32 [%to], %r2;";
+    let (words, outcome) = run(body, "", 64, 0, 64, Schedule::default());
+    assert!(outcome.stop.is_none(), "{:?}", outcome.stop);
+    assert!(words.iter().all(|count| *count == 40), "{words:?}");
+}
+
 /// A count that names all threads means the same as no count.
 #[test]
 fn all_threads_may_be_spelled_out() {
