@@ -165,6 +165,17 @@ fn instruction() -> impl Strategy<Value = Instruction<'static>> {
     })
 }
 
+/// `|` behind a predefined constant is an operator, not the mark between two results.
+#[test]
+fn a_constant_is_no_pair_of_results() {
+    let text = ".version 8.7\n.target sm_89\n.func f()\n{\nmov.u32 %r1, WARP_SZ | 4;\n}\n";
+    let (module, errors) = warpproof_ptx::parse(text);
+    assert_eq!(errors, []);
+    let printed = print(&module);
+    assert!(printed.contains("WARP_SZ | 4"), "{printed}");
+    same(&module.without_spans(), &printed);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -50,7 +50,8 @@ impl<'s> Parser<'s> {
         let operand = if name == "_" { Operand::Sink } else { Operand::Name(name) };
         match self.token() {
             Token::Comma | Token::Semicolon | Token::CloseBrace => Ok(operand),
-            Token::Pipe => {
+            // A predefined constant is no result; behind it, `|` is the operator.
+            Token::Pipe if name != "WARP_SZ" => {
                 self.advance();
                 let second = self.nested(Self::second_of_pair)?;
                 Ok(Operand::Pair(Box::new((operand, second))))
