@@ -333,6 +333,27 @@ impl Extent for [u32; 3] {
 }
 
 impl Launch {
+    /// The kernel's program.
+    pub(crate) fn program(&self) -> Arc<Program> {
+        self.kernel.program.clone()
+    }
+
+    /// Blocks in each direction.
+    pub(crate) fn blocks(&self) -> [u32; 3] {
+        self.grid
+    }
+
+    /// Threads of a block in each direction.
+    pub(crate) fn threads(&self) -> [u32; 3] {
+        self.block
+    }
+
+    /// Bytes of shared memory of a block, static and dynamic.
+    pub(crate) fn shared_bytes(&self) -> u32 {
+        let program = &self.kernel.program;
+        program.dynamic_shared.unwrap_or(program.static_shared).saturating_add(self.shared)
+    }
+
     /// Blocks in the grid.
     #[must_use]
     pub fn grid(mut self, extent: impl Extent) -> Self {

@@ -42,6 +42,7 @@
 #![expect(clippy::inline_always, reason = "a loop over lanes is vectorised only where all of it is inlined")]
 #![expect(clippy::unnecessary_wraps, reason = "binders of the instruction table share one signature")]
 
+pub mod check;
 pub mod device_functions;
 pub mod isa;
 pub mod machine;

@@ -1,11 +1,12 @@
 //! Who listens to a run: checks and counters. Execution knows none of them, and a run without a listener pays for none.
 
-use crate::machine::Access;
-use crate::program::Meta;
+use crate::machine::{Access, Registers, Row};
+use crate::program::Program;
+use std::any::Any;
 
 /// An instruction about to be executed by the lanes in `exec`.
-#[derive(Clone, Copy, Debug)]
-pub struct Issue {
+#[derive(Clone, Copy)]
+pub struct Issue<'a> {
     /// The block's linear index.
     pub block: u32,
     /// The warp's number in the block.
@@ -16,14 +17,118 @@ pub struct Issue {
     pub exec: u32,
     /// Lanes of the warp that have not exited.
     pub live: u32,
+    /// The registers as the instruction finds them.
+    pub registers: &'a Registers,
+    /// The kernel.
+    pub program: &'a Program,
+}
+
+/// Threads of a warp arrive at one of the block's barriers.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// The warp's number in the block.
+    pub warp: u32,
+    /// The lanes that arrive.
+    pub lanes: u32,
+    /// The instruction.
+    pub pc: u32,
+    /// The barrier; the cluster's is number 16.
+    pub id: u32,
+    /// Threads it waits for; all threads of the block if not given.
+    pub expected: Option<u32>,
+    /// Whether the threads wait for the others, or go on at once.
+    pub waits: bool,
+}
+
+/// Lanes of a warp that exchange values or vote.
+#[derive(Clone, Copy, Debug)]
+pub struct Exchange<'a> {
+    /// The warp's number in the block.
+    pub warp: u32,
+    /// The instruction.
+    pub pc: u32,
+    /// The lanes that take part.
+    pub lanes: u32,
+    /// Lanes that have exited or never existed.
+    pub exited: u32,
+    /// The member mask as each lane gave it; `None` for the forms without one.
+    pub masks: Option<&'a Row<u32>>,
+    /// The lane each lane reads from. A shuffle raises two events: one with its masks as given, as every `.sync`
+    /// instruction does, and then one with its sources and the masks cut to the lanes that take part.
+    pub sources: Option<&'a Row<u32>>,
+}
+
+/// One lane's `cp.async`, when it is issued and when its bytes are visible to that lane.
+#[derive(Clone, Copy, Debug)]
+pub struct Copy {
+    /// The warp's number in the block.
+    pub warp: u32,
+    /// The lane.
+    pub lane: u32,
+    /// The `cp.async` itself, also when it completes.
+    pub pc: u32,
+    /// Destination in shared memory.
+    pub to: u32,
+    /// Source in global memory.
+    pub from: u64,
+    /// Bytes written.
+    pub size: u32,
+    /// Bytes read; the rest is zero.
+    pub read: u32,
+    /// The group it completes with: the lane's count of commits when it was issued.
+    pub group: u32,
+}
+
+/// What a lane did with an mbarrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MbarrierAction {
+    /// Made it.
+    Init,
+    /// Arrived; other work on the pending count counts as arriving.
+    Arrive,
+    /// Asked whether a phase is complete, and was told so or not.
+    Test(bool),
+    /// Ended its life.
+    Inval,
+}
+
+/// One lane's use of an mbarrier.
+#[derive(Clone, Copy, Debug)]
+pub struct Mbarrier {
+    /// The warp's number in the block.
+    pub warp: u32,
+    /// The lane.
+    pub lane: u32,
+    /// The instruction.
+    pub pc: u32,
+    /// Its place in shared memory.
+    pub address: u32,
+    /// What was done.
+    pub action: MbarrierAction,
+    /// Whether that ended the phase.
+    pub completes: bool,
 }
 
 /// A listener to one block's run. Blocks may run in parallel, so each gets a listener of its own.
-pub trait Observer: Send {
+pub trait Observer: Any + Send {
     /// Before an instruction is executed.
-    fn issue(&mut self, _issue: &Issue, _meta: &Meta) {}
+    fn issue(&mut self, _issue: &Issue<'_>) {}
     /// After a memory access was found possible and was made.
     fn access(&mut self, _access: &Access<'_>) {}
+    /// When threads arrive at a barrier.
+    fn arrive(&mut self, _arrival: &Arrival) {}
     /// When all threads of a barrier have arrived.
     fn barrier(&mut self, _block: u32, _id: u32) {}
+    /// When lanes of a warp have met in `bar.warp.sync`, which orders their memory accesses.
+    fn converge(&mut self, _warp: u32, _lanes: u32) {}
+    /// When lanes of a warp exchange values.
+    fn exchange(&mut self, _exchange: &Exchange<'_>) {}
+    /// When a copy is issued.
+    fn copy_issued(&mut self, _copy: &Copy) {}
+    /// When a copy is complete and visible to the thread that issued it.
+    fn copy_done(&mut self, _copy: &Copy) {}
+    /// When a lane uses an mbarrier.
+    fn mbarrier(&mut self, _mbarrier: &Mbarrier) {}
+    /// When lanes of a warp exit.
+    fn exit(&mut self, _warp: u32, _lanes: u32) {}
 }

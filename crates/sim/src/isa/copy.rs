@@ -24,6 +24,7 @@ use super::{Args, Bound, Op, Refusal, Shape, Slot, Spec, Unit};
 use crate::bind_plain;
 use crate::machine::{AccessKind, Flow, PendingCopy, Row, Type, Warp, Width, at, lanes_of};
 use crate::memory::{Fault, FaultKind, Space};
+use crate::observe::MbarrierAction;
 use crate::schedule::CopyTiming;
 use crate::stop::{Blame, StopKind};
 
@@ -305,7 +306,7 @@ fn issue(w: &mut Warp<'_, '_>, args: &Args, size: u8, source: Source) -> Result<
             .map_err(|fault| w.fault(lane, fault, AccessKind::Read, bytes))?;
     }
     announce(w, &from, &reads);
-    w.announce_lanes(Space::Shared, AccessKind::Write, &to, bytes, w.exec);
+    w.announce_deferred(Space::Shared, AccessKind::Write, &to, bytes, w.exec);
     let now = w.grid.schedule.copies == CopyTiming::Early;
     for lane in lanes_of(w.exec) {
         let copy = PendingCopy {
@@ -315,18 +316,20 @@ fn issue(w: &mut Warp<'_, '_>, args: &Args, size: u8, source: Source) -> Result<
             from: from.0[lane],
             size,
             read: reads[lane],
+            moved: now,
             pc: w.pc,
         };
+        w.copy_issued(copy);
+        // Early bytes are there at once, but to rely on it is as wrong as ever: the copy ends when it is waited for.
         if now {
             w.copy_now(copy)?;
-        } else {
-            w.state.copies.push(copy);
         }
+        w.state.copies.push(copy);
     }
     if w.state.copies.len() > UNDER_WAY {
         let rest = w.state.copies.split_off(UNDER_WAY / 2);
         for copy in std::mem::replace(&mut w.state.copies, rest) {
-            w.copy_now(copy)?;
+            w.end_copy(copy)?;
         }
     }
     Ok(Flow::Next)
@@ -354,7 +357,7 @@ fn announce(w: &mut Warp<'_, '_>, from: &Row<u64>, reads: &[u8; 32]) {
         let bytes = reads[at(rest.trailing_zeros())];
         let lanes =
             lanes_of(rest).filter(|&lane| reads[lane] == bytes).fold(0u32, |mask, lane| mask | 1 << lane);
-        w.announce_lanes(Space::Global, AccessKind::Read, from, u32::from(bytes), lanes);
+        w.announce_deferred(Space::Global, AccessKind::Read, from, u32::from(bytes), lanes);
         rest &= !lanes;
     }
 }
@@ -496,15 +499,22 @@ fn barriers(w: &mut Warp<'_, '_>, args: &Args, space: Space) -> Result<Row<u64>,
 fn change(
     w: &mut Warp<'_, '_>,
     addresses: &Row<u64>,
-    mut change: impl FnMut(usize, &mut Mbarrier) -> Result<(), String>,
+    mut change: impl FnMut(usize, &mut Mbarrier) -> Result<MbarrierAction, String>,
 ) -> Result<Row<u128>, Flow> {
     let mut wrong: Option<(usize, String)> = None;
+    let mut done = [(MbarrierAction::Arrive, false); 32];
     let old = w.update(Space::Shared, addresses, 8, |lane, old| {
         let changed = match Mbarrier::unpack(old as u64) {
             None => {
                 Err("an mbarrier that was not initialised, was invalidated, or was overwritten".to_owned())
             }
-            Some(mut barrier) => change(lane, &mut barrier).map(|()| barrier),
+            Some(mut barrier) => {
+                let parity = barrier.parity;
+                change(lane, &mut barrier).map(|action| {
+                    done[lane] = (action, barrier.parity != parity);
+                    barrier
+                })
+            }
         };
         match changed {
             Ok(barrier) => u128::from(barrier.pack()),
@@ -515,7 +525,12 @@ fn change(
         }
     })?;
     match wrong {
-        None => Ok(old),
+        None => {
+            for lane in lanes_of(w.exec) {
+                w.used_mbarrier(lane, addresses.0[lane], done[lane].0, done[lane].1);
+            }
+            Ok(old)
+        }
         Some((lane, sentence)) => {
             let sentence = format!("{sentence}, at shared address {:#x}", addresses.0[lane]);
             Err(w.halt_lane(Blame::Kernel, StopKind::Barrier, lane as u32, sentence))
@@ -540,6 +555,9 @@ fn init(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             words[1].0[lane] = (word >> 32) as u32;
         }
         w.store_at(Space::Shared, &addresses, 8, &words)?;
+        for lane in lanes_of(w.exec) {
+            w.used_mbarrier(lane, addresses.0[lane], MbarrierAction::Init, false);
+        }
         Ok(Flow::Next)
     }))
 }
@@ -548,7 +566,7 @@ fn inval(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let space = space_of(spec.get("space"));
     Ok(Bound::fallible([Slot::Address], move |w, args| {
         let addresses = barriers(w, args, space)?;
-        change(w, &addresses, |_, _| Ok(()))?;
+        change(w, &addresses, |_, _| Ok(MbarrierAction::Inval))?;
         w.store_at(Space::Shared, &addresses, 8, &[Row([0; 32]); 2])?;
         Ok(Flow::Next)
     }))
@@ -580,7 +598,7 @@ fn arrive(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             if keeping && barrier.parity != parity {
                 return Err("an arrival with .noComplete that completes the phase of its mbarrier".into());
             }
-            Ok(())
+            Ok(MbarrierAction::Arrive)
         })?;
         w.put_row(Width::W64, args.o[0], &old);
         Ok(Flow::Next)
@@ -598,7 +616,7 @@ fn transactions(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             if sign < 0 {
                 barrier.settle();
             }
-            Ok(())
+            Ok(MbarrierAction::Arrive)
         })?;
         Ok(Flow::Next)
     }))
@@ -619,8 +637,9 @@ fn test_wait(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         let mut complete = 0;
         change(w, &addresses, |lane, barrier| {
             let asked = if by_parity { phases.0[lane] & 1 } else { phases.0[lane] >> 62 & 1 };
-            complete |= u32::from(barrier.parity != (asked != 0)) << lane;
-            Ok(())
+            let over = barrier.parity != (asked != 0);
+            complete |= u32::from(over) << lane;
+            Ok(MbarrierAction::Test(over))
         })?;
         w.set_pred(args.o[0], complete);
         Ok(Flow::Next)
@@ -644,13 +663,13 @@ fn copies_arrive(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         w.complete_copies(|_, _| true, w.exec)?;
         change(w, &addresses, |_, barrier| {
             if counted {
-                return barrier.arrive(1);
+                return barrier.arrive(1).map(|()| MbarrierAction::Arrive);
             }
             // One more is expected in this phase, and arrives.
             if barrier.pending == MAX_COUNT {
                 return Err(format!("more than {MAX_COUNT} pending arrivals at an mbarrier"));
             }
-            Ok(())
+            Ok(MbarrierAction::Arrive)
         })?;
         Ok(Flow::Next)
     }))

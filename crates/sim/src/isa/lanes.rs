@@ -117,6 +117,7 @@ pub(super) fn together(
         Err(flow) => return flow,
     };
     if w.gather(union) {
+        w.exchanged(Some(&masks), None);
         body(w, &members);
         return Flow::Next;
     }
@@ -128,6 +129,7 @@ pub(super) fn together(
     }
     w.state.fragment.wait = Wait::None;
     w.exec = ready;
+    w.exchanged(Some(&masks), None);
     body(w, &members);
     w.exec = here & !ready;
     let need = lanes_of(w.exec).fold(0, |need, lane| need | masks.0[lane]);
@@ -189,16 +191,19 @@ fn shuffle_mode(spec: &Spec<'_>) -> Shuffle {
 }
 
 /// Rows: d, p, a, b, c.
-fn shuffle(w: &mut Warp<'_, '_>, rows: &[u32; 8], mode: Shuffle) {
+fn shuffle(w: &mut Warp<'_, '_>, rows: &[u32; 8], mode: Shuffle, masks: Option<&Row<u32>>) {
     let regs = &w.state.regs;
     let (a, b, c) = (&regs.w32[at(rows[2])], &regs.w32[at(rows[3])], &regs.w32[at(rows[4])]);
     let mut value = Row([0; LANES]);
+    let mut sources = Row([0; LANES]);
     let mut in_range = 0;
     for lane in 0..LANES {
         let (source, good) = source_lane(mode, lane as u32, b.0[lane], c.0[lane]);
         value.0[lane] = a.0[at(source)];
+        sources.0[lane] = source;
         in_range |= u32::from(good) << lane;
     }
+    w.exchanged(masks, Some(&sources));
     merge(&mut w.state.regs.w32[at(rows[0])], &value, w.exec);
     w.set_pred(rows[1], in_range);
 }
@@ -207,14 +212,16 @@ fn shfl_sync(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let mode = shuffle_mode(spec);
     let source = Slot::Src(Type::U32);
     let slots = [Slot::DstPair(Width::W32), source.clone(), source.clone(), source.clone(), source];
-    Ok(Bound::new(slots, move |w, args| together(w, args.o[5], |w, _| shuffle(w, &args.o, mode))))
+    Ok(Bound::new(slots, move |w, args| {
+        together(w, args.o[5], |w, masks| shuffle(w, &args.o, mode, Some(masks)))
+    }))
 }
 
 fn shfl(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let mode = shuffle_mode(spec);
     let source = Slot::Src(Type::U32);
     Ok(Bound::new([Slot::DstPair(Width::W32), source.clone(), source.clone(), source], move |w, args| {
-        shuffle(w, &args.o, mode);
+        shuffle(w, &args.o, mode, None);
         Flow::Next
     }))
 }

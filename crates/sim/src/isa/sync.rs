@@ -175,7 +175,7 @@ fn sync(spec: &Spec<'_>) -> Result<Bound, Refusal> {
 fn arrive(_: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(Bound::fallible([Slot::Src(Type::U32), Slot::Src(Type::U32)], |w, args| {
         let named = Named::of(w, args.o[0], Some(args.o[1]));
-        w.arrive(named.id, named.threads, 0)?;
+        w.arrive(named.id, named.threads)?;
         Ok(named.done(w))
     }))
 }
@@ -220,7 +220,17 @@ fn warp_sync(_: &Spec<'_>) -> Result<Bound, Refusal> {
             w.state.fragment.pc = w.pc + 1;
             Flow::Split
         }
-        Ok(false) => together(w, args.o[0], |_, _| {}),
+        Ok(false) => together(w, args.o[0], |w, members| {
+            // Lanes with one mask are a group; nearly always the warp is one group.
+            let mut rest = w.exec;
+            while rest != 0 {
+                let group = members.0[at(rest.trailing_zeros())];
+                let lanes = lanes_of(rest).filter(|&lane| members.0[lane] == group);
+                let lanes = lanes.fold(0u32, |lanes, lane| lanes | 1 << lane);
+                w.converged(lanes);
+                rest &= !lanes;
+            }
+        }),
         Err(flow) => flow,
     }))
 }
@@ -250,13 +260,16 @@ fn meet_elsewhere(w: &mut Warp<'_, '_>, mask: u32) -> Result<bool, Flow> {
     if union & !present != 0 {
         return Ok(false);
     }
+    let mut met = w.exec;
     for fragment in &mut w.state.parked {
         let complete = waits(fragment.wait).is_some_and(|need| need & !present == 0 && need & w.exec != 0);
         if complete && at_barrier(fragment.pc) {
             fragment.pc += 1;
             fragment.wait = Wait::None;
+            met |= fragment.mask;
         }
     }
+    w.converged(met & union);
     w.state.fragment.wait = Wait::None;
     Ok(true)
 }

@@ -45,6 +45,29 @@ pub struct Access<'a> {
     pub bytes: u32,
     /// The lanes.
     pub lanes: u32,
+    /// Lanes whose write left memory as it was.
+    pub unchanged: u32,
+    /// What is written, as words of 32 bits; empty where it is not known or nothing is.
+    pub words: &'a [Row<u32>],
+    /// Whether the access is made later, by an asynchronous copy.
+    pub deferred: bool,
+}
+
+/// What is told of an access beyond where it is.
+struct Told<'a> {
+    unchanged: u32,
+    words: &'a [Row<u32>],
+    deferred: bool,
+}
+
+/// A value as it lies in memory, which may be narrower than a word.
+fn narrowed<const WORDS: usize>(mut words: [u32; WORDS], bytes: u32) -> [u32; WORDS] {
+    if bytes < 4
+        && let Some(first) = words.first_mut()
+    {
+        *first &= (1 << (8 * bytes)) - 1;
+    }
+    words
 }
 
 /// The lanes set in a mask, lowest first.
@@ -210,15 +233,72 @@ impl Warp<'_, '_> {
     ) -> Result<(), Flow> {
         if space == Space::Generic {
             for (space, addresses, lanes) in self.by_space(addresses) {
-                self.write_rows(space, &addresses, lanes, bytes, words)?;
-                self.announce(space, AccessKind::Write, &addresses, bytes, lanes);
+                self.write_watched(space, &addresses, lanes, bytes, words)?;
             }
         } else {
-            let lanes = self.exec;
-            self.write_rows(space, addresses, lanes, bytes, words)?;
-            self.announce(space, AccessKind::Write, addresses, bytes, lanes);
+            self.write_watched(space, addresses, self.exec, bytes, words)?;
         }
         Ok(())
+    }
+
+    fn write_watched<const WORDS: usize>(
+        &mut self,
+        space: Space,
+        addresses: &Row<u64>,
+        lanes: u32,
+        bytes: u32,
+        words: &[Row<u32>; WORDS],
+    ) -> Result<(), Flow> {
+        if self.watch.is_none() {
+            return self.write_rows(space, addresses, lanes, bytes, words);
+        }
+        let unchanged = self.unchanged(space, addresses, lanes, bytes, words);
+        self.write_rows(space, addresses, lanes, bytes, words)?;
+        self.tell(
+            space,
+            AccessKind::Write,
+            addresses,
+            bytes,
+            lanes,
+            Told { unchanged, words, deferred: false },
+        );
+        Ok(())
+    }
+
+    /// The lanes whose write leaves memory as it is: it holds their value already, or a lower lane writes it now.
+    fn unchanged<const WORDS: usize>(
+        &self,
+        space: Space,
+        addresses: &Row<u64>,
+        lanes: u32,
+        bytes: u32,
+        words: &[Row<u32>; WORDS],
+    ) -> u32 {
+        if !matches!(space, Space::Shared | Space::Global) {
+            return 0;
+        }
+        let value = |lane: usize| words.map(|row| row.0[lane]);
+        let mut unchanged = 0;
+        let mut highest = None;
+        for lane in lanes_of(lanes) {
+            let address = addresses.0[lane];
+            // Addresses that grow meet no lower lane.
+            let lower = if highest.is_some_and(|highest| address <= highest) {
+                lanes_of(lanes & ((1 << lane) - 1)).filter(|&lower| addresses.0[lower] == address).last()
+            } else {
+                None
+            };
+            highest = highest.max(Some(address));
+            let same = match lower {
+                Some(lower) => value(lower) == value(lane),
+                None if self.check(space, address, bytes, true).is_err() => false,
+                None => self
+                    .read_lane_words::<WORDS>(space, lane, address, bytes)
+                    .is_ok_and(|old| old == narrowed(value(lane), bytes)),
+            };
+            unchanged |= u32::from(same) << lane;
+        }
+        unchanged
     }
 
     /// Replaces the value at each lane's address by `f(lane, old)`, lane by lane, and gives the old values.
@@ -271,6 +351,18 @@ impl Warp<'_, '_> {
     }
 
     fn announce(&mut self, space: Space, kind: AccessKind, addresses: &Row<u64>, bytes: u32, lanes: u32) {
+        self.tell(space, kind, addresses, bytes, lanes, Told { unchanged: 0, words: &[], deferred: false });
+    }
+
+    fn tell(
+        &mut self,
+        space: Space,
+        kind: AccessKind,
+        addresses: &Row<u64>,
+        bytes: u32,
+        lanes: u32,
+        told: Told<'_>,
+    ) {
         if let Some(watch) = self.watch.as_deref_mut() {
             watch.access(&Access {
                 block: self.cta.linear,
@@ -281,6 +373,9 @@ impl Warp<'_, '_> {
                 addresses,
                 bytes,
                 lanes,
+                unchanged: told.unchanged,
+                words: told.words,
+                deferred: told.deferred,
             });
         }
     }
@@ -590,6 +685,18 @@ impl Warp<'_, '_> {
         Ok(())
     }
 
+    /// Announces an access that an asynchronous copy will make.
+    pub fn announce_deferred(
+        &mut self,
+        space: Space,
+        kind: AccessKind,
+        addresses: &Row<u64>,
+        bytes: u32,
+        lanes: u32,
+    ) {
+        self.tell(space, kind, addresses, bytes, lanes, Told { unchanged: 0, words: &[], deferred: true });
+    }
+
     /// Announces an access that an instruction made lane by lane.
     pub fn announce_lanes(
         &mut self,
@@ -612,7 +719,18 @@ impl Warp<'_, '_> {
             .partition(|copy| lanes >> copy.lane & 1 != 0 && which(usize::from(copy.lane), copy.group));
         self.state.copies = rest;
         for copy in done {
+            self.end_copy(copy)?;
+        }
+        Ok(())
+    }
+
+    /// Moves the bytes of one `cp.async` if that was not done yet, and makes them visible.
+    pub fn end_copy(&mut self, copy: PendingCopy) -> Result<(), Flow> {
+        if !copy.moved {
             self.copy_now(copy)?;
+        }
+        if let Some(watch) = self.watch.as_deref_mut() {
+            watch.copy_done(&copy.event(self.state.id));
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::warp::Turn;
 use super::{Grid, Registers, Row, Wait, Warp, WarpState, at};
 use crate::memory::{Global, SharedMemory};
-use crate::observe::Observer;
+use crate::observe::{Arrival, Observer};
 use crate::stop::{Blame, Stop, StopKind};
 
 /// What is common to the warps of a block.
@@ -125,12 +125,18 @@ impl Barrier {
 }
 
 impl Warp<'_, '_> {
+    /// The lanes in `exec` arrive at a barrier and go on.
+    pub fn arrive(&mut self, id: u32, expected: Option<u32>) -> Result<(), super::Flow> {
+        self.arrive_with(id, expected, 0, false).map(|_| ())
+    }
+
     /// The lanes in `exec` arrive at a barrier, bringing `values`. If that completes it, gives what all brought.
-    pub fn arrive(
+    fn arrive_with(
         &mut self,
         id: u32,
         expected: Option<u32>,
         values: u32,
+        waits: bool,
     ) -> Result<Option<Reduction>, super::Flow> {
         if id > 15 {
             let sentence = format!("barrier {id} does not exist; a block has barriers 0 to 15");
@@ -142,7 +148,7 @@ impl Warp<'_, '_> {
             );
             return Err(self.halt(Blame::Kernel, StopKind::Barrier, sentence));
         }
-        self.arrive_at(id, expected, values)
+        self.arrive_at(id, expected, values, waits)
     }
 
     fn arrive_at(
@@ -150,6 +156,7 @@ impl Warp<'_, '_> {
         id: u32,
         expected: Option<u32>,
         values: u32,
+        waits: bool,
     ) -> Result<Option<Reduction>, super::Flow> {
         let live = self.cta.live;
         let everyone = self.grid.block_threads().next_multiple_of(32);
@@ -180,6 +187,10 @@ impl Warp<'_, '_> {
             None => barrier.arrived >= live,
             Some(count) => barrier.arrived.saturating_add(barrier.absent) >= count,
         };
+        if let Some(watch) = self.watch.as_deref_mut() {
+            let (warp, lanes, pc) = (self.state.id, self.exec, self.pc);
+            watch.arrive(&Arrival { warp, lanes, pc, id, expected, waits });
+        }
         if !done {
             return Ok(None);
         }
@@ -209,7 +220,7 @@ impl Warp<'_, '_> {
                 }
             };
         }
-        if let Some(result) = self.arrive(id, expected, values)? {
+        if let Some(result) = self.arrive_with(id, expected, values, true)? {
             return Ok(Some(result));
         }
         let barrier = &mut self.cta.barriers[at(id)];
@@ -228,7 +239,7 @@ impl Warp<'_, '_> {
             }
             self.state.cluster[lane] = phase + 1;
         }
-        self.arrive_at(CLUSTER_BARRIER, None, 0)?;
+        self.arrive_at(CLUSTER_BARRIER, None, 0, true)?;
         Ok(super::Flow::Next)
     }
 
@@ -299,7 +310,7 @@ impl BlockRun {
         &mut self,
         grid: &'a Grid<'a>,
         global: &mut Global<'_>,
-        mut watch: Option<&mut (dyn Observer + '_)>,
+        mut watch: Option<&mut (dyn Observer + 'static)>,
         budget: u64,
         limit: u64,
     ) -> Progress {
@@ -321,7 +332,7 @@ impl BlockRun {
                         cta: &mut self.cta,
                         grid,
                         global: &mut *global,
-                        watch: watch.as_deref_mut().map(|w| -> &mut (dyn Observer + '_) { w }),
+                        watch: watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w }),
                         stop: None,
                     };
                     let left = limit.saturating_sub(self.instructions).saturating_add(1);

@@ -310,7 +310,7 @@ fn run_block(
     memory.reset(grid.shared_extent());
     let mut run = BlockRun::new(grid, block, memory);
     let mut global = Global::Overlay(base, Overlay::default());
-    let watch = watch.map(|w| -> &mut dyn Observer { w });
+    let watch = watch.map(|w| -> &mut (dyn Observer + 'static) { w });
     let stop = match run.run(grid, &mut global, watch, u64::MAX, limit) {
         Progress::Stopped(stop) => Some(stop),
         Progress::Done | Progress::Expired => None,
@@ -353,7 +353,7 @@ fn run_in_turns(
             let before = run.instructions;
             let mut global = Global::Direct(heap);
             let limit = before.saturating_add(grid.limits.instructions.saturating_sub(outcome.instructions));
-            let watch = watch.as_deref_mut().map(|w| -> &mut dyn Observer { w });
+            let watch = watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w });
             let progress = run.run(grid, &mut global, watch, TURN, limit);
             outcome.instructions += run.instructions - before;
             let done = !matches!(progress, Progress::Expired);

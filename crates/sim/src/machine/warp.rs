@@ -1,9 +1,9 @@
 //! A warp: 32 lanes, one dispatch per instruction for all of them.
 
-use super::{Cta, Fragment, Grid, Registers, Wait};
+use super::{Cta, Fragment, Grid, Registers, Row, Wait};
 use crate::isa::Args;
 use crate::memory::{Global, LocalMemory};
-use crate::observe::Observer;
+use crate::observe::{Exchange, Mbarrier, MbarrierAction, Observer};
 use crate::program::Inst;
 use crate::stop::{Blame, Stop, StopKind};
 
@@ -72,8 +72,26 @@ pub struct PendingCopy {
     pub size: u8,
     /// Bytes read from the source; the rest is zero.
     pub read: u8,
+    /// Whether its bytes have been moved already.
+    pub moved: bool,
     /// The instruction that issued it.
     pub pc: u32,
+}
+
+impl PendingCopy {
+    /// The copy as listeners see it.
+    pub(super) fn event(&self, warp: u32) -> crate::observe::Copy {
+        crate::observe::Copy {
+            warp,
+            lane: self.lane.into(),
+            pc: self.pc,
+            to: self.to,
+            from: self.from,
+            size: self.size.into(),
+            read: self.read.into(),
+            group: self.group,
+        }
+    }
 }
 
 /// A warp while it runs: its state, its block, and the device around it.
@@ -91,7 +109,7 @@ pub struct Warp<'a, 'm> {
     /// Device memory as the block sees it.
     pub global: &'a mut Global<'m>,
     /// Who listens.
-    pub watch: Option<&'a mut (dyn Observer + 'a)>,
+    pub watch: Option<&'a mut (dyn Observer + 'static)>,
     /// Why the launch is over.
     pub stop: Option<Box<Stop>>,
 }
@@ -239,9 +257,11 @@ impl Warp<'_, '_> {
             pc,
             exec: self.exec,
             live: !self.state.exited,
+            registers: &self.state.regs,
+            program: self.grid.program,
         };
         if let Some(watch) = self.watch.as_deref_mut() {
-            watch.issue(&issue, &self.grid.program.metas[super::at(pc)]);
+            watch.issue(&issue);
         }
     }
 
@@ -344,9 +364,41 @@ impl Warp<'_, '_> {
         self.state.fragment.pc = self.pc + 1;
         let completed = self.cta.leave(self.state.id, lanes);
         if let Some(watch) = self.watch.as_deref_mut() {
+            watch.exit(self.state.id, lanes);
             (0..32).filter(|id| completed >> id & 1 != 0).for_each(|id| watch.barrier(self.cta.linear, id));
         }
         Flow::Split
+    }
+
+    /// Tells who listens that these lanes have met, which orders their memory accesses.
+    pub fn converged(&mut self, lanes: u32) {
+        if let Some(watch) = self.watch.as_deref_mut() {
+            watch.converge(self.state.id, lanes);
+        }
+    }
+
+    /// Tells who listens that the lanes in `exec` exchange values.
+    pub fn exchanged(&mut self, masks: Option<&Row<u32>>, sources: Option<&Row<u32>>) {
+        if let Some(watch) = self.watch.as_deref_mut() {
+            let (warp, pc, lanes, exited) = (self.state.id, self.pc, self.exec, self.state.exited);
+            watch.exchange(&Exchange { warp, pc, lanes, exited, masks, sources });
+        }
+    }
+
+    /// Tells who listens that a lane used an mbarrier in shared memory.
+    pub fn used_mbarrier(&mut self, lane: usize, address: u64, action: MbarrierAction, completes: bool) {
+        if let Some(watch) = self.watch.as_deref_mut() {
+            let lane = u32::try_from(lane).unwrap_or(0);
+            let address = u32::try_from(address).unwrap_or(u32::MAX);
+            watch.mbarrier(&Mbarrier { warp: self.state.id, lane, pc: self.pc, address, action, completes });
+        }
+    }
+
+    /// Tells who listens that a copy was issued.
+    pub fn copy_issued(&mut self, copy: PendingCopy) {
+        if let Some(watch) = self.watch.as_deref_mut() {
+            watch.copy_issued(&copy.event(self.state.id));
+        }
     }
 
     /// Writes a predicate for the lanes in `exec`.

@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use warpproof_sim::observe::{Issue, Observer};
-use warpproof_sim::program::Meta;
 use warpproof_sim::simd::Level;
 use warpproof_sim::{Buffer, Device, Outcome, Stop};
 
@@ -16,8 +15,9 @@ pub(crate) type Column = Vec<u64>;
 struct Recorder(Arc<Mutex<BTreeSet<usize>>>);
 
 impl Observer for Recorder {
-    fn issue(&mut self, _: &Issue, meta: &Meta) {
-        if let Some(entry) = meta.entry {
+    fn issue(&mut self, issue: &Issue<'_>) {
+        let meta = issue.program.metas.get(usize::try_from(issue.pc).unwrap());
+        if let Some(entry) = meta.and_then(|meta| meta.entry) {
             self.0.lock().unwrap().insert(entry);
         }
     }

@@ -1,0 +1,413 @@
+//! Who is ordered before whom: clocks, made small by what barriers do.
+//!
+//! A block has one count of time, which grows with every act of synchronisation in it. What a thread did at a time is
+//! ordered before what another does now if that one has *seen* the thread up to that time. A barrier of the whole block
+//! lets everyone see everything (`floor`: one comparison), `bar.warp.sync` of all lanes does so for a warp; what is left
+//! is kept per warp where all lanes know it, and per lane where only some do. Nothing is approximated: a warp's lanes
+//! are threads of their own, and what one lane learned through a flag the others do not know before they meet it.
+
+use super::site::Scope;
+use crate::machine::lanes_of;
+use std::collections::BTreeMap;
+
+/// Lanes of a warp.
+const LANES: usize = 32;
+
+/// A thread of a block by its warp and lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Who(pub u16);
+
+impl Who {
+    pub(crate) fn new(warp: u32, lane: usize) -> Who {
+        Who(u16::try_from(warp * 32 + u32::try_from(lane).unwrap_or(0)).unwrap_or(u16::MAX))
+    }
+    pub(crate) fn warp(self) -> usize {
+        usize::from(self.0 >> 5)
+    }
+    pub(crate) fn lane(self) -> usize {
+        usize::from(self.0 & 31)
+    }
+}
+
+/// What is known of the lanes of a warp: all of them up to a time, some of them further.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Known {
+    all: u32,
+    lanes: Option<Box<[u32; LANES]>>,
+}
+
+impl Known {
+    fn get(&self, lane: usize) -> u32 {
+        self.all.max(self.lanes.as_ref().map_or(0, |lanes| lanes[lane]))
+    }
+
+    fn raise(&mut self, lanes: u32, time: u32) {
+        if lanes == u32::MAX {
+            self.all = self.all.max(time);
+            return;
+        }
+        let known = self.lanes.get_or_insert_default();
+        for lane in lanes_of(lanes) {
+            known[lane] = known[lane].max(time);
+        }
+    }
+
+    fn join(&mut self, other: &Known) {
+        self.all = self.all.max(other.all);
+        if let Some(theirs) = &other.lanes {
+            let ours = self.lanes.get_or_insert_default();
+            for (ours, theirs) in ours.iter_mut().zip(theirs.iter()) {
+                *ours = (*ours).max(*theirs);
+            }
+        }
+    }
+}
+
+/// What is known of a block.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct BlockClock {
+    /// All threads up to this time.
+    floor: u32,
+    warps: Vec<Known>,
+}
+
+impl BlockClock {
+    fn warp(&mut self, warp: usize) -> &mut Known {
+        if self.warps.len() <= warp {
+            self.warps.resize_with(warp + 1, Known::default);
+        }
+        &mut self.warps[warp]
+    }
+
+    fn get(&self, who: Who) -> u32 {
+        self.floor.max(self.warps.get(who.warp()).map_or(0, |known| known.get(who.lane())))
+    }
+
+    fn join(&mut self, other: &BlockClock) {
+        self.floor = self.floor.max(other.floor);
+        for (warp, known) in other.warps.iter().enumerate() {
+            self.warp(warp).join(known);
+        }
+    }
+}
+
+/// How far every thread of the grid has been seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Clock {
+    blocks: BTreeMap<u32, BlockClock>,
+}
+
+impl Clock {
+    fn get(&self, block: u32, who: Who) -> u32 {
+        self.blocks.get(&block).map_or(0, |clock| clock.get(who))
+    }
+
+    pub(crate) fn join(&mut self, other: &Clock) {
+        for (block, clock) in &other.blocks {
+            self.blocks.entry(*block).or_default().join(clock);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+}
+
+/// What the lanes of a warp know.
+#[derive(Clone, Debug, Default)]
+struct WarpView {
+    /// Lanes that have not exited.
+    live: u32,
+    /// All lanes have seen all lanes of their own warp up to this time.
+    floor: u32,
+    /// What all lanes have seen besides.
+    common: Clock,
+    /// What single lanes have seen besides.
+    lanes: Option<Box<[Clock; LANES]>>,
+}
+
+/// A barrier while threads arrive.
+#[derive(Clone, Debug, Default)]
+struct Meeting {
+    clock: Clock,
+    waiting: Vec<(u32, u32)>,
+    arrived_only: bool,
+}
+
+/// The order among the threads of a block, and what they have seen of other blocks.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    block: u32,
+    now: u32,
+    floor: u32,
+    /// What all threads of the block have seen of other blocks.
+    common: Clock,
+    warps: Vec<WarpView>,
+    meetings: BTreeMap<u32, Meeting>,
+    /// Barriers of the whole block that were passed.
+    pub generation: u32,
+}
+
+impl Order {
+    pub(crate) fn new(block: u32, threads: u32) -> Order {
+        let warps = (0..threads.div_ceil(32)).map(|warp| {
+            let lanes = (threads - warp * 32).min(32);
+            WarpView { live: u32::MAX >> (32 - lanes), ..WarpView::default() }
+        });
+        Order {
+            block,
+            now: 1,
+            floor: 0,
+            common: Clock::default(),
+            warps: warps.collect(),
+            meetings: BTreeMap::new(),
+            generation: 0,
+        }
+    }
+
+    /// The time of what happens now.
+    pub(crate) fn now(&self) -> u32 {
+        self.now
+    }
+
+    /// What happened up to this time in the block is ordered before what anyone in it does now.
+    pub(crate) fn floor(&self) -> u32 {
+        self.floor
+    }
+
+    /// As [`floor`](Self::floor), among the lanes of a warp.
+    pub(crate) fn warp_floor(&self, warp: usize) -> u32 {
+        self.warps.get(warp).map_or(0, |view| view.floor)
+    }
+
+    /// Whether what a thread of this block did at a time is ordered before what `me` does now.
+    pub(crate) fn before(&self, who: Who, time: u32, me: Who) -> bool {
+        if time <= self.floor || who == me {
+            return true;
+        }
+        (who.warp() == me.warp() && time <= self.warp_floor(me.warp()))
+            || self.seen(self.block, who, time, me)
+    }
+
+    /// The same for a thread of any block.
+    pub(crate) fn before_any(&self, block: u32, who: Who, time: u32, me: Who) -> bool {
+        if block == self.block { self.before(who, time, me) } else { self.seen(block, who, time, me) }
+    }
+
+    fn seen(&self, block: u32, who: Who, time: u32, me: Who) -> bool {
+        let Some(view) = self.warps.get(me.warp()) else { return false };
+        self.common.get(block, who) >= time
+            || view.common.get(block, who) >= time
+            || view.lanes.as_ref().is_some_and(|lanes| lanes[me.lane()].get(block, who) >= time)
+    }
+
+    fn tick(&mut self) -> u32 {
+        let now = self.now;
+        self.now = self.now.saturating_add(1);
+        now
+    }
+
+    /// What a thread has seen, itself included: what it releases.
+    pub(crate) fn release(&mut self, me: Who) -> Clock {
+        let now = self.tick();
+        self.view(me.warp(), 1 << me.lane(), now)
+    }
+
+    fn view(&self, warp: usize, lanes: u32, now: u32) -> Clock {
+        let mut clock = self.common.clone();
+        let Some(view) = self.warps.get(warp) else { return clock };
+        clock.join(&view.common);
+        if let Some(extra) = &view.lanes {
+            lanes_of(lanes).for_each(|lane| clock.join(&extra[lane]));
+        }
+        let own = clock.blocks.entry(self.block).or_default();
+        own.floor = own.floor.max(self.floor);
+        own.warp(warp).raise(u32::MAX, view.floor);
+        own.warp(warp).raise(if lanes == view.live { u32::MAX } else { lanes }, now);
+        clock
+    }
+
+    /// A thread sees what was released to it.
+    pub(crate) fn acquire(&mut self, me: Who, clock: &Clock) {
+        self.learn(me.warp(), 1 << me.lane(), clock);
+    }
+
+    fn learn(&mut self, warp: usize, lanes: u32, clock: &Clock) {
+        let Some(view) = self.warps.get_mut(warp) else { return };
+        if lanes == view.live {
+            view.common.join(clock);
+            return;
+        }
+        let extra = view.lanes.get_or_insert_default();
+        lanes_of(lanes).for_each(|lane| extra[lane].join(clock));
+    }
+
+    /// Lanes of a warp have met.
+    pub(crate) fn converge(&mut self, warp: u32, lanes: u32) {
+        let now = self.tick();
+        let index = usize::try_from(warp).unwrap_or(usize::MAX);
+        let Some(view) = self.warps.get_mut(index) else { return };
+        if lanes & view.live == view.live {
+            view.floor = now;
+            if let Some(extra) = view.lanes.take() {
+                extra.iter().for_each(|clock| view.common.join(clock));
+            }
+            return;
+        }
+        let met = self.view(index, lanes, now);
+        self.learn(index, lanes, &met);
+    }
+
+    /// Threads arrive at a barrier.
+    pub(crate) fn arrive(&mut self, warp: u32, lanes: u32, id: u32, waits: bool, counted: bool) {
+        let now = self.tick();
+        let index = usize::try_from(warp).unwrap_or(usize::MAX);
+        // At a barrier of all threads everyone waits, and sees everything when it opens.
+        let clock = counted.then(|| self.view(index, lanes, now));
+        let meeting = self.meetings.entry(id).or_default();
+        if let Some(clock) = clock {
+            meeting.clock.join(&clock);
+        }
+        if waits {
+            meeting.waiting.push((warp, lanes));
+        } else {
+            meeting.arrived_only = true;
+        }
+    }
+
+    /// All threads of a barrier have arrived. Gives whether that was all of the block.
+    pub(crate) fn complete(&mut self, id: u32) -> bool {
+        let Some(meeting) = self.meetings.remove(&id) else { return false };
+        let waiting: u32 = meeting.waiting.iter().map(|(_, lanes)| lanes.count_ones()).sum();
+        let live: u32 = self.warps.iter().map(|view| view.live.count_ones()).sum();
+        if !meeting.arrived_only && waiting >= live {
+            self.floor = self.tick();
+            self.generation = self.generation.saturating_add(1);
+            for view in &mut self.warps {
+                self.common.join(&std::mem::take(&mut view.common));
+                for lane in view.lanes.take().iter().flat_map(|lanes| lanes.iter()) {
+                    self.common.join(lane);
+                }
+            }
+            // What was seen of this block, all have seen now.
+            self.common.blocks.remove(&self.block);
+            return true;
+        }
+        for (warp, lanes) in meeting.waiting {
+            self.learn(usize::try_from(warp).unwrap_or(usize::MAX), lanes, &meeting.clock);
+        }
+        false
+    }
+
+    /// Lanes of a warp have exited.
+    pub(crate) fn exit(&mut self, warp: u32, lanes: u32) {
+        let index = usize::try_from(warp).unwrap_or(usize::MAX);
+        if let Some(view) = self.warps.get_mut(index) {
+            view.live &= !lanes;
+        }
+    }
+}
+
+/// What a thread has promised by fences and not yet given away, and what it has seen and not yet fenced.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fences {
+    /// By thread: what its last fence covers, and how far that reaches.
+    released: BTreeMap<Who, (Clock, Scope)>,
+    /// By thread: what strong reads have seen since.
+    pending: BTreeMap<Who, Clock>,
+}
+
+impl Fences {
+    /// A thread passes a fence: what it read before is seen now, what it did before is released with its next strong
+    /// write.
+    pub(crate) fn fence(&mut self, order: &mut Order, me: Who, scope: Scope) {
+        if let Some(seen) = self.pending.remove(&me) {
+            order.acquire(me, &seen);
+        }
+        let clock = order.release(me);
+        self.released.insert(me, (clock, scope));
+    }
+
+    /// What a strong write of a thread gives away, and how far.
+    pub(crate) fn released(&self, me: Who) -> Option<&(Clock, Scope)> {
+        self.released.get(&me)
+    }
+
+    /// A strong read has seen a clock; a fence will make it count.
+    pub(crate) fn saw(&mut self, me: Who, clock: &Clock) {
+        self.pending.entry(me).or_default().join(clock);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_barrier_orders_everything() {
+        let mut order = Order::new(0, 64);
+        let (a, b) = (Who::new(0, 3), Who::new(1, 4));
+        let time = order.now();
+        assert!(!order.before(a, time, b));
+        order.arrive(0, u32::MAX, 0, true, false);
+        order.arrive(1, u32::MAX, 0, true, false);
+        assert!(order.complete(0));
+        assert!(order.before(a, time, b));
+        assert!(!order.before(a, order.now(), b));
+    }
+
+    #[test]
+    fn lanes_meet_only_those_in_the_mask() {
+        let mut order = Order::new(0, 32);
+        let time = order.now();
+        order.converge(0, 0xffff);
+        assert!(order.before(Who::new(0, 1), time, Who::new(0, 2)));
+        assert!(!order.before(Who::new(0, 1), time, Who::new(0, 20)));
+        assert!(!order.before(Who::new(0, 20), time, Who::new(0, 1)));
+        order.converge(0, u32::MAX);
+        assert!(order.before(Who::new(0, 20), time, Who::new(0, 1)));
+    }
+
+    #[test]
+    fn who_arrives_without_waiting_learns_nothing() {
+        let mut order = Order::new(0, 96);
+        let time = order.now();
+        order.arrive(0, u32::MAX, 1, false, true);
+        order.arrive(1, u32::MAX, 1, true, true);
+        assert!(!order.complete(1));
+        let (producer, consumer, third) = (Who::new(0, 0), Who::new(1, 0), Who::new(2, 0));
+        assert!(order.before(producer, time, consumer));
+        assert!(!order.before(consumer, time, producer));
+        assert!(!order.before(producer, time, third));
+    }
+
+    #[test]
+    fn a_flag_is_seen_by_one_lane_until_the_warp_meets() {
+        let mut order = Order::new(0, 64);
+        let (writer, reader, other) = (Who::new(0, 0), Who::new(1, 0), Who::new(1, 1));
+        let time = order.now();
+        let clock = order.release(writer);
+        order.acquire(reader, &clock);
+        assert!(order.before(writer, time, reader));
+        assert!(!order.before(writer, time, other));
+        order.converge(1, u32::MAX);
+        assert!(order.before(writer, time, other));
+    }
+
+    #[test]
+    fn blocks_are_ordered_by_flags_alone() {
+        let (mut first, mut second) = (Order::new(0, 64), Order::new(1, 64));
+        let (a, b) = (Who::new(1, 5), Who::new(0, 7));
+        let time = first.now();
+        let early = first.release(Who::new(0, 0));
+        second.acquire(b, &early);
+        assert!(!second.before_any(0, a, time, b));
+        first.arrive(0, u32::MAX, 0, true, false);
+        first.arrive(1, u32::MAX, 0, true, false);
+        first.complete(0);
+        let late = first.release(Who::new(0, 0));
+        second.acquire(b, &late);
+        assert!(second.before_any(0, a, time, b));
+        assert!(!second.before_any(0, a, time, Who::new(1, 0)));
+    }
+}

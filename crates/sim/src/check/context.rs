@@ -1,0 +1,92 @@
+//! What all listeners of a launch share: the kernel, the shape of the launch, and what the checks were told.
+
+use super::finding::{Finding, Label, Thread};
+use super::ledger::Raw;
+use super::settings::Settings;
+use super::shadow::UNKNOWN_SITE;
+use super::site::{Kind, Sites};
+use crate::machine::at;
+use crate::program::Program;
+use std::sync::Arc;
+
+/// What all listeners of a launch share.
+pub(crate) struct Context {
+    pub program: Arc<Program>,
+    pub sites: Sites,
+    pub blocks: [u32; 3],
+    pub threads: [u32; 3],
+    /// Bytes of shared memory of a block.
+    pub shared: u32,
+    pub settings: Settings,
+}
+
+fn index(linear: u32, [x, y, _]: [u32; 3]) -> [u32; 3] {
+    let (x, y) = (x.max(1), y.max(1));
+    [linear % x, linear / x % y, linear / x / y]
+}
+
+impl Context {
+    /// Threads in a block.
+    pub(crate) fn block_threads(&self) -> u32 {
+        self.threads.iter().fold(1, |n: u32, t| n.saturating_mul(*t))
+    }
+
+    /// A thread by the numbers of its block and of itself.
+    pub(crate) fn thread(&self, block: u32, thread: u32) -> Thread {
+        Thread { block: index(block, self.blocks), thread: index(thread, self.threads) }
+    }
+
+    /// What an instruction does to memory, in a word.
+    pub(crate) fn verb(&self, pc: u32, wrote: bool) -> &'static str {
+        match (self.sites.get(pc).kind, self.opcode(pc)) {
+            (Kind::Copy, _) => "copy",
+            (Kind::Mbarrier, _) if wrote && self.text(pc).contains(".init") => "initialisation",
+            (Kind::Mbarrier, _) => "use",
+            (_, "atom" | "red") => "atomic",
+            _ if wrote => "write",
+            _ => "read",
+        }
+    }
+
+    /// An instruction as written.
+    pub(crate) fn text(&self, pc: u32) -> &str {
+        let span = self.program.metas.get(at(pc)).map_or((0, 0), |meta| meta.span);
+        self.program.text().get(at(span.0)..at(span.1)).unwrap_or("")
+    }
+
+    fn opcode(&self, pc: u32) -> &str {
+        let text = self.text(pc).trim_start();
+        let text = if text.starts_with('@') {
+            text.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim_start())
+        } else {
+            text
+        };
+        text.split(['.', ' ', ';']).next().unwrap_or("")
+    }
+
+    /// The shared variable that holds an address.
+    pub(crate) fn shared_name(&self, address: u32) -> Option<&str> {
+        let holds = |(_, offset, size): &&(String, u32, u32)| {
+            address >= *offset && address < offset.saturating_add(*size)
+        };
+        self.program.shared_variables.iter().find(holds).map(|(name, _, _)| name.as_str())
+    }
+
+    /// A finding with its places looked up.
+    pub(crate) fn finding(&self, raw: Raw) -> Finding {
+        let places = raw.spots.iter().filter(|spot| spot.pc != UNKNOWN_SITE).filter_map(|spot| {
+            let place = self.program.place(spot.pc)?;
+            let thread = spot.thread.map(|(block, thread)| self.thread(block, thread));
+            Some(Label { text: spot.label.clone(), place, thread })
+        });
+        Finding {
+            class: raw.class,
+            severity: raw.severity,
+            sentence: raw.sentence,
+            places: places.collect(),
+            notes: raw.notes,
+            help: raw.help,
+            count: raw.count,
+        }
+    }
+}

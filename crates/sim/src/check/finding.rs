@@ -1,0 +1,193 @@
+//! What a check has found: a class, a sentence, the places and threads that explain it.
+
+use crate::stop::{Place, Stop, StopKind};
+
+/// What kind of mistake it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Class {
+    /// Unordered accesses of two threads to the same bytes of shared memory.
+    SharedRace,
+    /// The same in global memory, within a block or between blocks, or ordered for too narrow a scope.
+    GlobalRace,
+    /// Bytes used while an asynchronous copy of them is under way.
+    AsyncCopy,
+    /// An mbarrier used before it is there, or with a wrong count or phase.
+    Mbarrier,
+    /// Memory that is not there, or that belongs to another array.
+    Bounds,
+    /// An address that is not a multiple of the access size.
+    Alignment,
+    /// A value that nobody has written.
+    Uninitialised,
+    /// Lanes that a warp-wide instruction names do not take part, or take part and are not named.
+    Lanes,
+    /// A barrier used in a way it does not allow.
+    Barrier,
+    /// Nothing can run any more.
+    Deadlock,
+    /// A lane of a matrix instruction holds another element than its layout says.
+    Provenance,
+    /// Bytes of an output that were never stored.
+    Unwritten,
+    /// An input that the kernel changed.
+    ModifiedInput,
+    /// Results that depend on the order in which warps run.
+    Order,
+    /// `trap`, a failed `assert`.
+    Trap,
+}
+
+impl Class {
+    /// Every class, in the order of the book.
+    pub const ALL: [Class; 15] = [
+        Class::SharedRace,
+        Class::GlobalRace,
+        Class::AsyncCopy,
+        Class::Mbarrier,
+        Class::Bounds,
+        Class::Alignment,
+        Class::Uninitialised,
+        Class::Lanes,
+        Class::Barrier,
+        Class::Deadlock,
+        Class::Provenance,
+        Class::Unwritten,
+        Class::ModifiedInput,
+        Class::Order,
+        Class::Trap,
+    ];
+
+    /// The stable name, for machines and for the book's pages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::SharedRace => "shared-race",
+            Class::GlobalRace => "global-race",
+            Class::AsyncCopy => "async-copy",
+            Class::Mbarrier => "mbarrier",
+            Class::Bounds => "bounds",
+            Class::Alignment => "alignment",
+            Class::Uninitialised => "uninitialised",
+            Class::Lanes => "lanes",
+            Class::Barrier => "barrier",
+            Class::Deadlock => "deadlock",
+            Class::Provenance => "provenance",
+            Class::Unwritten => "unwritten",
+            Class::ModifiedInput => "modified-input",
+            Class::Order => "order",
+            Class::Trap => "trap",
+        }
+    }
+
+    /// The class of a stop that is the kernel's fault.
+    pub fn of_stop(kind: StopKind) -> Option<Class> {
+        Some(match kind {
+            StopKind::Bounds => Class::Bounds,
+            StopKind::Alignment => Class::Alignment,
+            StopKind::Barrier => Class::Barrier,
+            StopKind::Deadlock => Class::Deadlock,
+            StopKind::Lanes => Class::Lanes,
+            StopKind::Trap => Class::Trap,
+            _ => return None,
+        })
+    }
+}
+
+/// How grave a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Severity {
+    /// The kernel is wrong.
+    Error,
+    /// Nothing is wrong with the results, but a reader should know.
+    Note,
+}
+
+/// A thread of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Thread {
+    /// Its block's place in the grid.
+    pub block: [u32; 3],
+    /// Its own place in the block.
+    pub thread: [u32; 3],
+}
+
+/// A place with what happened there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// What happened there: a few lowercase words such as "the write".
+    pub text: String,
+    /// Where.
+    pub place: Place,
+    /// Who did it, where one thread did.
+    pub thread: Option<Thread>,
+}
+
+/// One mistake, however often it was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What kind.
+    pub class: Class,
+    /// How grave.
+    pub severity: Severity,
+    /// One lowercase sentence: what, and who.
+    pub sentence: String,
+    /// Where: the place to mend first, then those that explain it.
+    pub places: Vec<Label>,
+    /// Further lines that explain it.
+    pub notes: Vec<String>,
+    /// How to mend it.
+    pub help: Option<String>,
+    /// How often it happened.
+    pub count: u64,
+}
+
+impl Finding {
+    /// A stop that is the kernel's fault, as a finding.
+    pub fn of_stop(stop: &Stop) -> Option<Finding> {
+        let class = Class::of_stop(stop.kind)?;
+        let thread = stop.block.zip(stop.thread).map(|(block, thread)| Thread { block, thread });
+        let label = |place: &Place| Label { text: "here".to_owned(), place: place.clone(), thread };
+        Some(Finding {
+            class,
+            severity: Severity::Error,
+            sentence: stop.sentence.clone(),
+            places: stop.place.iter().map(label).collect(),
+            notes: stop.notes.clone(),
+            help: stop.help.clone(),
+            count: 1,
+        })
+    }
+}
+
+impl std::fmt::Display for Thread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ([x, y, z], [i, j, k]) = (self.thread, self.block);
+        write!(f, "thread ({x},{y},{z}) of block ({i},{j},{k})")
+    }
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.class.name(), self.sentence)?;
+        for label in &self.places {
+            let place = &label.place;
+            match place.source.first() {
+                Some(line) => {
+                    write!(f, "\n  at {}:{}:{}: {}", line.file, line.line, line.column, label.text)?
+                }
+                None => {
+                    write!(f, "\n  at PTX line {} in {}: {}", place.ptx_line, place.function, label.text)?
+                }
+            }
+        }
+        for note in &self.notes {
+            write!(f, "\n  {note}")?;
+        }
+        if let Some(help) = &self.help {
+            write!(f, "\n  help: {help}")?;
+        }
+        if self.count > 1 {
+            write!(f, "\n  {} times", self.count)?;
+        }
+        Ok(())
+    }
+}

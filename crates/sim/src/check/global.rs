@@ -1,0 +1,443 @@
+//! Data races in global memory: within a block, and between blocks.
+//!
+//! Within a block the same is decided as for shared memory. Between blocks it depends on the kernel. If its blocks
+//! cannot talk to each other (no atomics, no fences, no volatile or ordered accesses), nothing orders them, and any two
+//! blocks that touch the same bytes, one of them writing, race: each block keeps what it did for itself, and that is
+//! compared in block order when it has ended. If they can talk, blocks run in turns, and their accesses meet in one
+//! memory of all of them, where a release that is acquired orders them as far as its scope reaches.
+//!
+//! Can miss: what the compiler has removed. Never reports: strong accesses against each other, if their scopes hold
+//! both threads.
+
+use super::clock::{Fences, Order, Who};
+use super::context::Context;
+use super::finding::{Class, Severity};
+use super::history::{Conflict, Owner, Touch, stamp};
+use super::ledger::Ledger;
+use super::race::{Race, Variable, describe, exchange};
+use super::shadow::{Cell, Many, Spill, Stamp};
+use super::site::Kind;
+use crate::machine::{Access, AccessKind, at, lanes_of};
+use crate::memory::Space;
+use crate::observe::Copy;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+
+/// Words in a page.
+const PAGE: usize = 64;
+
+/// The history of a word of global memory.
+#[derive(Clone, Copy, Debug, Default)]
+struct GlobalCell {
+    cell: Cell,
+    owner: Owner,
+    /// What was written last, for words that were written whole.
+    value: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Page {
+    /// Words that were touched.
+    touched: u64,
+    cells: [GlobalCell; PAGE],
+}
+
+/// What is remembered of global memory: pages that were touched.
+#[derive(Debug, Default)]
+pub(crate) struct Pages {
+    index: HashMap<u64, usize>,
+    pages: Vec<(u64, Box<Page>)>,
+    spill: Spill,
+    last: Option<(u64, usize)>,
+    /// Pages that may be remembered.
+    limit: usize,
+    /// Whether something had to be forgotten.
+    pub full: bool,
+}
+
+impl Pages {
+    pub(crate) fn new(bytes: u64) -> Pages {
+        let limit =
+            usize::try_from(bytes / u64::try_from(size_of::<Page>()).unwrap_or(1)).unwrap_or(usize::MAX);
+        Pages { limit: limit.max(16), ..Pages::default() }
+    }
+
+    fn page(&mut self, number: u64) -> Option<usize> {
+        if let Some((known, i)) = self.last.filter(|(known, _)| *known == number) {
+            debug_assert_eq!(known, number, "the page looked at last");
+            return Some(i);
+        }
+        let i = match self.index.get(&number) {
+            Some(&i) => i,
+            None if self.pages.len() >= self.limit => {
+                self.full = true;
+                return None;
+            }
+            None => {
+                let page = Page { touched: 0, cells: [GlobalCell::default(); PAGE] };
+                self.pages.push((number, Box::new(page)));
+                self.index.insert(number, self.pages.len() - 1);
+                self.pages.len() - 1
+            }
+        };
+        self.last = Some((number, i));
+        Some(i)
+    }
+
+    /// Who wrote a byte last.
+    fn writer(&mut self, address: u64) -> Option<(Stamp, u32)> {
+        let page = self.page(address / (4 * PAGE as u64))?;
+        let slot = usize::try_from(address / 4).unwrap_or(0) % PAGE;
+        let GlobalCell { cell, owner, .. } = &self.pages[page].1.cells[slot];
+        let cell = match cell.parts() {
+            Some(parts) => self.spill.part(parts, usize::try_from(address % 4).unwrap_or(0)),
+            None => *cell,
+        };
+        cell.writer().map(|(stamp, _)| (stamp, owner.write))
+    }
+
+    /// Runs an access over the cells of its bytes and gives the first conflict, and whether both wrote the same value.
+    fn touch(
+        &mut self,
+        touch: &Touch<'_>,
+        address: u64,
+        bytes: u32,
+        kind: AccessKind,
+        words: impl Fn(usize) -> Option<u32>,
+    ) -> Option<(Conflict, bool)> {
+        let mut found: Option<(Conflict, bool)> = None;
+        let end = address.saturating_add(u64::from(bytes));
+        let mut word = address & !3;
+        while word < end {
+            let page = self.page(word / (4 * PAGE as u64))?;
+            let slot = usize::try_from(word / 4).unwrap_or(0) % PAGE;
+            let Pages { pages, spill, .. } = self;
+            let page = &mut pages[page].1;
+            page.touched |= 1 << slot;
+            let GlobalCell { cell, owner, value } = &mut page.cells[slot];
+            let first = usize::try_from(address.saturating_sub(word)).unwrap_or(0);
+            let last = usize::try_from(end - word).unwrap_or(4).min(4);
+            let whole = first == 0 && last == 4;
+            let given =
+                words(usize::try_from(word.saturating_sub(address) / 4).unwrap_or(0)).filter(|_| whole);
+            let same = given.is_some_and(|given| cell.written() && given == *value);
+            if whole && cell.parts().is_none() {
+                let conflict = act(touch, cell, owner, spill, kind);
+                found = found.or(conflict.map(|conflict| (conflict, same)));
+            } else {
+                let parts = spill.split(cell);
+                for byte in first..last {
+                    let mut part = spill.part(parts, byte);
+                    let conflict = act(touch, &mut part, owner, spill, kind);
+                    spill.set_part(parts, byte, part);
+                    found = found.or(conflict.map(|conflict| (conflict, false)));
+                }
+            }
+            if kind != AccessKind::Read {
+                *value = given.unwrap_or(0);
+            }
+            word += 4;
+        }
+        found
+    }
+}
+
+fn act(
+    touch: &Touch<'_>,
+    cell: &mut Cell,
+    owner: &mut Owner,
+    spill: &mut Spill,
+    kind: AccessKind,
+) -> Option<Conflict> {
+    match kind {
+        AccessKind::Read => touch.read(cell, owner, spill),
+        AccessKind::Write | AccessKind::Atomic => touch.write(cell, owner, spill, false),
+    }
+}
+
+/// What blocks that can talk to each other have in common.
+#[derive(Debug)]
+pub(crate) struct Together {
+    pages: Pages,
+    variables: BTreeMap<u64, Variable>,
+}
+
+impl Together {
+    pub(crate) fn new(bytes: u64) -> Together {
+        Together { pages: Pages::new(bytes), variables: BTreeMap::new() }
+    }
+
+    pub(crate) fn full(&self) -> bool {
+        self.pages.full
+    }
+}
+
+/// The races of one block in global memory.
+pub(crate) struct GlobalRace {
+    own: Pages,
+    together: Option<Arc<Mutex<Together>>>,
+    /// Sources of copies under way, by their first byte and the thread that issued them.
+    sources: BTreeMap<(u64, u32, u32, u32), Copy>,
+}
+
+impl GlobalRace {
+    pub(crate) fn new(together: Option<Arc<Mutex<Together>>>, bytes: u64) -> GlobalRace {
+        GlobalRace { own: Pages::new(bytes), together, sources: BTreeMap::new() }
+    }
+
+    /// What the block did, for comparison with other blocks.
+    pub(crate) fn into_pages(self) -> Pages {
+        self.own
+    }
+
+    pub(crate) fn access(
+        &mut self,
+        context: &Context,
+        order: &mut Order,
+        fences: &mut Fences,
+        ledger: &mut Ledger,
+        access: &Access<'_>,
+    ) {
+        let site = context.sites.get(access.pc);
+        let strong = site.ordering.strong;
+        let together = self.together.clone();
+        let mut guard = together.as_ref().and_then(|together| together.lock().ok());
+        for lane in lanes_of(access.lanes) {
+            let who = Who::new(access.warp, lane);
+            let address = access.addresses.0[lane];
+            let stamp = stamp(order, who, access.pc, strong);
+            let touch = Touch {
+                order,
+                block: access.block,
+                stamp,
+                exact: !context.sites.barriers_only || guard.is_some(),
+            };
+            let word = |i: usize| access.words.get(i).map(|row| row.0[lane]);
+            let pages = match &mut guard {
+                Some(together) => &mut together.pages,
+                None => &mut self.own,
+            };
+            if site.kind == Kind::ReadOnly
+                && let Some((other, block)) = pages.writer(address)
+            {
+                // Even one's own write, even behind a barrier: that cache is never told.
+                let race = Race { block: access.block, access: stamp, wrote: false, unchanged: false };
+                let conflict = Conflict { other, block, wrote: true, pending: false, thread_known: true };
+                report(context, ledger, &race, &conflict);
+            } else if let Some((conflict, same)) =
+                pages.touch(&touch, address, access.bytes, access.kind, word)
+            {
+                let unchanged = same || access.unchanged >> lane & 1 != 0;
+                let wrote = access.kind != AccessKind::Read;
+                let race = Race { block: access.block, access: stamp, wrote, unchanged };
+                report(context, ledger, &race, &conflict);
+            }
+            if access.kind != AccessKind::Read && !self.sources.is_empty() {
+                self.overwritten(context, ledger, access, who, address);
+            }
+            if let (Some(together), true) = (&mut guard, strong.is_some()) {
+                let variable = together.variables.entry(address).or_default();
+                exchange(variable, order, fences, access, who, site.ordering);
+            }
+        }
+    }
+
+    pub(crate) fn copy_issued(&mut self, copy: &Copy) {
+        if copy.read > 0 {
+            self.sources.insert((copy.from, copy.warp, copy.lane, copy.to), *copy);
+        }
+    }
+
+    pub(crate) fn copy_done(&mut self, copy: &Copy) {
+        self.sources.remove(&(copy.from, copy.warp, copy.lane, copy.to));
+    }
+
+    /// A write to what a copy under way still has to read.
+    fn overwritten(
+        &self,
+        context: &Context,
+        ledger: &mut Ledger,
+        access: &Access<'_>,
+        who: Who,
+        address: u64,
+    ) {
+        let end = address.saturating_add(u64::from(access.bytes));
+        let near = self.sources.range((address.saturating_sub(16), 0, 0, 0)..(end, 0, 0, 0));
+        for (_, copy) in near {
+            if copy.from.saturating_add(u64::from(copy.read)) <= address {
+                continue;
+            }
+            let other = Stamp {
+                time: 0,
+                who: Who::new(copy.warp, at(copy.lane)),
+                pc: copy.pc,
+                strong: false,
+                narrow: false,
+            };
+            let key = (Class::AsyncCopy, access.pc, copy.pc, 2);
+            ledger.add(key, Severity::Error, || {
+                let me = Stamp { who, pc: access.pc, ..other };
+                let race = Race { block: access.block, access: me, wrote: true, unchanged: false };
+                let conflict =
+                    Conflict { other, block: access.block, wrote: false, pending: true, thread_known: true };
+                let mut raw =
+                    describe(context, &race, &conflict, Class::AsyncCopy, Severity::Error, Space::Global);
+                raw.help = Some("wait for the copy's group before its source is written".to_owned());
+                raw
+            });
+        }
+    }
+}
+
+fn report(context: &Context, ledger: &mut Ledger, race: &Race, conflict: &Conflict) {
+    let same_value = race.wrote && conflict.wrote && race.unchanged && !race.access.strong;
+    let severity = if same_value { Severity::Note } else { Severity::Error };
+    let class = Class::GlobalRace;
+    let key = (class, race.access.pc, conflict.other.pc, 0);
+    ledger.add(key, severity, || {
+        let mut raw = describe(context, race, conflict, class, severity, Space::Global);
+        let narrow = race.access.strong
+            && conflict.other.strong
+            && (race.access.narrow || conflict.other.narrow)
+            && race.block != conflict.block;
+        let read_only = [race.access.pc, conflict.other.pc]
+            .iter()
+            .any(|pc| context.sites.get(*pc).kind == Kind::ReadOnly);
+        if narrow {
+            raw.help = Some(
+                "the scope is the block's, but other blocks use the address too: use the device's scope"
+                    .to_owned(),
+            );
+        } else if read_only {
+            raw.notes.push(
+                "the read goes through the cache for data that no one writes during a launch".to_owned(),
+            );
+        }
+        raw
+    });
+}
+
+/// What the blocks that cannot talk to each other did, all taken together.
+pub(crate) struct Between {
+    pages: Pages,
+}
+
+impl Between {
+    pub(crate) fn new(bytes: u64) -> Between {
+        Between { pages: Pages::new(bytes) }
+    }
+
+    pub(crate) fn full(&self) -> bool {
+        self.pages.full
+    }
+
+    /// Compares what a block did with what the blocks before it did.
+    pub(crate) fn add(&mut self, context: &Context, ledger: &mut Ledger, block: u32, own: &mut Pages) {
+        self.pages.full |= own.full;
+        own.pages.sort_unstable_by_key(|(number, _)| *number);
+        for (number, page) in &own.pages {
+            let mut rest = page.touched;
+            while rest != 0 {
+                let slot = at(rest.trailing_zeros());
+                rest &= rest - 1;
+                let address = (number * PAGE as u64 + slot as u64) * 4;
+                let GlobalCell { cell, value, .. } = page.cells[slot];
+                let bytes = match cell.parts() {
+                    None => vec![(Done::of(&cell, &own.spill), address, Some(value))],
+                    Some(parts) => {
+                        let part = |byte| Done::of(&own.spill.part(parts, byte), &own.spill);
+                        (0..4).map(|byte| (part(byte), address + byte as u64, None)).collect()
+                    }
+                };
+                for (done, address, value) in bytes {
+                    for (access, kind, conflict, unchanged) in
+                        self.compare(block, done, address, value).into_iter().flatten()
+                    {
+                        let race = Race { block, access, wrote: kind == AccessKind::Write, unchanged };
+                        report(context, ledger, &race, &conflict);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Compares one cell, of a word or of a byte.
+    fn compare(&mut self, block: u32, own: Done, address: u64, value: Option<u32>) -> [Option<Met>; 2] {
+        let Some(page) = self.pages.page(address / (4 * PAGE as u64)) else { return [None; 2] };
+        let slot = usize::try_from(address / 4).unwrap_or(0) % PAGE;
+        let Pages { pages, spill, .. } = &mut self.pages;
+        let GlobalCell { cell: all, owner, value: last } = &mut pages[page].1.cells[slot];
+        if value.is_some() && all.parts().is_none() {
+            let same = value == Some(*last);
+            *last = value.filter(|_| own.write.is_some()).unwrap_or(*last);
+            return meet(block, own, all, owner, same);
+        }
+        let parts = spill.split(all);
+        let bytes = if value.is_some() { 0..4 } else { usize::try_from(address % 4).unwrap_or(0)..4 };
+        let mut found = [None; 2];
+        for byte in bytes.take(if value.is_some() { 4 } else { 1 }) {
+            let mut part = spill.part(parts, byte);
+            let met = meet(block, own, &mut part, owner, false);
+            spill.set_part(parts, byte, part);
+            found = [found[0].or(met[0]), found[1].or(met[1])];
+        }
+        found
+    }
+}
+
+/// What a block did to some bytes: a read of its, and its last write.
+#[derive(Clone, Copy, Debug)]
+struct Done {
+    read: Option<Stamp>,
+    write: Option<Stamp>,
+}
+
+impl Done {
+    fn of(cell: &Cell, spill: &Spill) -> Done {
+        let listed = || spill.list(cell.list()?).first()?.stamps().next();
+        Done {
+            read: cell.reader().map(|(stamp, _)| stamp).or_else(listed),
+            write: cell.writer().map(|(stamp, _)| stamp),
+        }
+    }
+}
+
+/// An access of a block, an access of another before it, and whether both wrote the same value.
+type Met = (Stamp, AccessKind, Conflict, bool);
+
+/// What a block did to some bytes against what the blocks before it did to them.
+fn meet(block: u32, own: Done, all: &mut Cell, owner: &mut Owner, same: bool) -> [Option<Met>; 2] {
+    let against = |other: Stamp, from: u32, wrote: bool, thread_known: bool| Conflict {
+        other,
+        block: from,
+        wrote,
+        pending: false,
+        thread_known,
+    };
+    let written = all.writer().filter(|_| owner.write != block).map(|(write, _)| write);
+    let mut found = [None; 2];
+    if let Some(read) = own.read {
+        found[0] =
+            written.map(|write| (read, AccessKind::Read, against(write, owner.write, true, true), false));
+        match all.reader() {
+            Some(_) if owner.read != block => all.many_blocks(),
+            Some(_) => {}
+            None => {
+                all.set_read(read);
+                owner.read = block;
+            }
+        }
+    }
+    if let Some(write) = own.write {
+        let read = all.reader().filter(|(_, many)| owner.read != block || *many == Many::Warps);
+        let conflict = match (written, read) {
+            (Some(other), _) => Some(against(other, owner.write, true, true)),
+            (None, Some((other, _))) => Some(against(other, owner.read, false, owner.read != block)),
+            (None, None) => None,
+        };
+        found[1] = conflict.map(|conflict| (write, AccessKind::Write, conflict, same && conflict.wrote));
+        all.set_write(write, false);
+        owner.write = block;
+    }
+    found
+}

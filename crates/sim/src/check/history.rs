@@ -1,0 +1,185 @@
+//! Whether an access conflicts with those before it, and how a cell remembers it.
+
+use super::clock::{Order, Who};
+use super::shadow::{Cell, Many, Readers, Spill, Stamp};
+
+/// An earlier access that a later one is not ordered with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Conflict {
+    /// The earlier access. Where several threads read and one is not known, `thread_known` is false.
+    pub other: Stamp,
+    pub block: u32,
+    /// Whether the earlier one wrote.
+    pub wrote: bool,
+    /// Whether it is a copy that is not complete.
+    pub pending: bool,
+    pub thread_known: bool,
+}
+
+/// The blocks that made the accesses a cell remembers; in shared memory always one's own.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Owner {
+    pub write: u32,
+    pub read: u32,
+}
+
+/// An access, and what it is compared with.
+pub(crate) struct Touch<'a> {
+    pub order: &'a Order,
+    pub block: u32,
+    pub stamp: Stamp,
+    /// Whether threads can be ordered by more than barriers of the block, so that reads are kept exactly.
+    pub exact: bool,
+}
+
+impl Touch<'_> {
+    /// Whether two accesses may happen at the same time: both strong, and of a scope that holds both threads.
+    fn allowed(&self, other: Stamp, block: u32) -> bool {
+        let narrow = (self.stamp.narrow || other.narrow) && block != self.block;
+        self.stamp.strong && other.strong && !narrow
+    }
+
+    fn conflicts(&self, other: Stamp, block: u32) -> bool {
+        !self.allowed(other, block) && !self.order.before_any(block, other.who, other.time, self.stamp.who)
+    }
+
+    fn with_writer(&self, cell: &Cell, owner: Owner) -> Option<Conflict> {
+        let (other, pending) = cell.writer()?;
+        (pending || self.conflicts(other, owner.write)).then_some(Conflict {
+            other,
+            block: owner.write,
+            wrote: true,
+            pending,
+            thread_known: true,
+        })
+    }
+
+    fn with_readers(&self, cell: &Cell, spill: &Spill, owner: Owner) -> Option<Conflict> {
+        let conflict = |other: Stamp, block: u32, thread_known: bool| Conflict {
+            other,
+            block,
+            wrote: false,
+            pending: false,
+            thread_known,
+        };
+        if let Some(list) = cell.list() {
+            return spill.list(list).iter().find_map(|readers| {
+                readers
+                    .stamps()
+                    .find(|stamp| self.conflicts(*stamp, readers.block))
+                    .map(|stamp| conflict(stamp, readers.block, true))
+            });
+        }
+        let (other, many) = cell.reader()?;
+        let me = self.stamp.who;
+        if self.allowed(other, owner.read) {
+            return None;
+        }
+        let unordered = match many {
+            Many::One => self.conflicts(other, owner.read),
+            // Lanes of one warp: ordered for its own lanes once they have all met, for others by the block's barrier.
+            Many::Lanes if other.who.warp() == me.warp() => {
+                other.time > self.order.warp_floor(me.warp()).max(self.order.floor())
+            }
+            Many::Lanes | Many::Warps => other.time > self.order.floor(),
+        };
+        let mine = other.who == me || (many == Many::Warps && other.who.warp() == me.warp());
+        unordered.then(|| conflict(other, owner.read, many == Many::One || !mine))
+    }
+
+    /// Reads a cell.
+    pub(crate) fn read(&self, cell: &mut Cell, owner: &mut Owner, spill: &mut Spill) -> Option<Conflict> {
+        let conflict = self.with_writer(cell, *owner);
+        self.remember_read(cell, owner, spill);
+        conflict
+    }
+
+    fn remember_read(&self, cell: &mut Cell, owner: &mut Owner, spill: &mut Spill) {
+        let covered = |other: Stamp, block: u32| {
+            (block == self.block && other.who == self.stamp.who)
+                || self.order.before_any(block, other.who, other.time, self.stamp.who)
+        };
+        if let Some(number) = cell.list() {
+            if let Some(list) = spill.list_mut(number) {
+                self.enlist(list);
+            }
+            return;
+        }
+        match cell.reader() {
+            Some((other, many)) if !self.exact => {
+                if other.time <= self.order.floor() || (many == Many::One && other.who == self.stamp.who) {
+                    cell.set_read(self.stamp);
+                } else {
+                    cell.add_read(self.stamp);
+                }
+            }
+            Some((other, _)) if !covered(other, owner.read) => {
+                let first = Readers {
+                    block: owner.read,
+                    warp: u32::try_from(other.who.warp()).unwrap_or(0),
+                    lanes: 1 << other.who.lane(),
+                    stamp: other,
+                };
+                let mut list = vec![first];
+                self.enlist(&mut list);
+                let number = spill.new_list(list);
+                cell.set_list(number);
+            }
+            _ => {
+                cell.set_read(self.stamp);
+                owner.read = self.block;
+            }
+        }
+    }
+
+    /// Adds the reader to a list, and takes away those that are ordered before it.
+    fn enlist(&self, list: &mut Vec<Readers>) {
+        let (warp, lane) = (u32::try_from(self.stamp.who.warp()).unwrap_or(0), self.stamp.who.lane());
+        let mut known = false;
+        list.retain_mut(|readers| {
+            if readers.block == self.block && readers.warp == warp {
+                if readers.stamp.time == self.stamp.time
+                    && readers.stamp.pc == self.stamp.pc
+                    && readers.stamp.strong == self.stamp.strong
+                {
+                    readers.lanes |= 1 << lane;
+                    known = true;
+                    return true;
+                }
+                readers.lanes &= !(1 << lane);
+            }
+            let seen =
+                |stamp: &Stamp| self.order.before_any(readers.block, stamp.who, stamp.time, self.stamp.who);
+            readers.lanes != 0 && !readers.stamps().all(|stamp| seen(&stamp))
+        });
+        if !known {
+            list.push(Readers { block: self.block, warp, lanes: 1 << lane, stamp: self.stamp });
+        }
+    }
+
+    /// Writes a cell, or will when a copy is complete.
+    pub(crate) fn write(
+        &self,
+        cell: &mut Cell,
+        owner: &mut Owner,
+        spill: &mut Spill,
+        pending: bool,
+    ) -> Option<Conflict> {
+        let conflict = self.with_writer(cell, *owner).or_else(|| self.with_readers(cell, spill, *owner));
+        spill.drop_list(cell);
+        cell.set_write(self.stamp, pending);
+        owner.write = self.block;
+        conflict
+    }
+}
+
+/// A thread's access as a cell keeps it.
+pub(crate) fn stamp(order: &Order, who: Who, pc: u32, strong: Option<super::site::Scope>) -> Stamp {
+    Stamp {
+        time: order.now(),
+        who,
+        pc,
+        strong: strong.is_some(),
+        narrow: strong == Some(super::site::Scope::Block),
+    }
+}

@@ -1,0 +1,97 @@
+//! The checks: they listen to a launch and say what is wrong with the kernel. Execution knows none of them.
+//!
+//! [`Device::check`](crate::Device::check) runs a launch with a listener for each block and gives the findings of all of
+//! them, merged in block order; so the findings do not depend on the number of host threads.
+
+mod checker;
+mod clock;
+mod context;
+mod finding;
+mod global;
+mod history;
+mod ledger;
+mod race;
+mod settings;
+mod shadow;
+mod site;
+
+pub use finding::{Class, Finding, Label, Severity, Thread};
+pub use settings::{BufferRole, Check, Role, Settings};
+
+use crate::machine::Outcome;
+use crate::observe::Observer;
+use crate::stop::{Blame, Stop, StopKind};
+use crate::{Device, Launch};
+use checker::Checker;
+use context::Context;
+use global::{Between, Together};
+use ledger::Ledger;
+use site::Sites;
+use std::any::Any;
+use std::sync::{Arc, Mutex};
+
+/// What a checked launch did, and what is wrong with it.
+#[derive(Debug)]
+pub struct Checked {
+    /// What it did.
+    pub outcome: Outcome,
+    /// What is wrong, in the order in which it was found; a stop that is the kernel's fault comes last.
+    pub findings: Vec<Finding>,
+    /// Distinct findings beyond [`Settings::max_findings`].
+    pub dropped: u64,
+}
+
+/// The same launch under several schedules.
+#[derive(Debug)]
+pub struct Schedules {
+    /// The launch under the device's own schedule, with the findings of all schedules.
+    pub checked: Checked,
+    /// How many schedules were run.
+    pub count: u32,
+}
+
+impl Device {
+    /// Runs a launch with checks.
+    pub fn check(&mut self, launch: &Launch, settings: &Settings) -> Checked {
+        let context = Arc::new(Context {
+            program: launch.program(),
+            sites: Sites::of(&launch.program()),
+            blocks: launch.blocks(),
+            threads: launch.threads(),
+            shared: launch.shared_bytes(),
+            settings: settings.clone(),
+        });
+        let talk = launch.program().communicates;
+        let together = talk.then(|| Arc::new(Mutex::new(Together::new(settings.memory))));
+        let mut between = Between::new(settings.memory);
+        let mut ledger = Ledger::default();
+        let listen = |block| -> Option<Box<dyn Observer>> {
+            Some(Box::new(Checker::new(context.clone(), block, together.clone())))
+        };
+        let mut collect = |listener: Box<dyn Observer>| {
+            let listener: Box<dyn Any> = listener;
+            if let Ok(checker) = listener.downcast::<Checker>() {
+                let left = checker.finish();
+                ledger.merge(left.ledger);
+                if let (Some(mut pages), false) = (left.pages, talk) {
+                    between.add(&context, &mut ledger, left.block, &mut pages);
+                }
+            }
+        };
+        let mut outcome = self.run_observed(launch, &listen, &mut collect);
+        let full = between.full() || together.is_some_and(|t| t.lock().is_ok_and(|t| t.full()));
+        if full && outcome.stop.is_none() {
+            let sentence = format!(
+                "the checks remember more than {} bytes of what the kernel did to memory",
+                settings.memory
+            );
+            outcome.stop = Some(Box::new(Stop::general(Blame::Limit, StopKind::Limit, sentence)));
+        }
+        let mut findings: Vec<Finding> = ledger.into_raw().map(|raw| context.finding(raw)).collect();
+        findings.extend(outcome.stop.as_deref().and_then(Finding::of_stop));
+        let kept = settings.max_findings.min(findings.len());
+        let dropped = u64::try_from(findings.len() - kept).unwrap_or(u64::MAX);
+        findings.truncate(kept);
+        Checked { outcome, findings, dropped }
+    }
+}

@@ -1,0 +1,442 @@
+//! Data races in shared memory, and shared memory that asynchronous copies are writing.
+//!
+//! Decides, for every byte of shared memory that two threads access and at least one writes, whether the one access is
+//! ordered before the other: by a barrier both take part in, by `bar.warp.sync`, by an mbarrier, or by a release that
+//! the other has acquired. Shuffles and votes order no memory. A `cp.async` writes from when it is issued until the
+//! thread that issued it has waited for it; until then no one may touch the bytes, after that it counts as that
+//! thread's write. Source: the memory consistency model of the PTX manual.
+//!
+//! Can miss: races on paths that were not executed; of two unordered strong writes the earlier one, when a weak read
+//! follows. Never reports: accesses of one thread, strong accesses against each other, neighbouring bytes.
+
+use super::clock::{Clock, Fences, Order, Who};
+use super::context::Context;
+use super::finding::{Class, Severity};
+use super::history::{Conflict, Owner, Touch, stamp};
+use super::ledger::{Ledger, Raw, Spot};
+use super::shadow::{Cell, Spill, Stamp};
+use super::site::{Kind, Scope};
+use crate::machine::{Access, AccessKind, at, lanes_of};
+use crate::memory::Space;
+use crate::observe::{Copy, Mbarrier, MbarrierAction};
+use std::collections::BTreeMap;
+
+/// What strong writes have left at an address.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Variable {
+    /// For readers of every block.
+    device: Clock,
+    /// For readers of the block that wrote.
+    block: BTreeMap<u32, Clock>,
+}
+
+impl Variable {
+    /// A strong write: a store replaces what was there, an atomic adds to it.
+    pub(crate) fn write(&mut self, block: u32, clock: Option<(Clock, Scope)>, keeps: bool) {
+        if !keeps {
+            *self = Variable::default();
+        }
+        if let Some((clock, scope)) = clock {
+            if scope == Scope::Device {
+                self.device.join(&clock);
+            }
+            self.block.entry(block).or_default().join(&clock);
+        }
+    }
+
+    /// What a strong read of a scope sees.
+    pub(crate) fn seen(&self, block: u32, scope: Scope) -> Clock {
+        let mut clock = if scope == Scope::Device { self.device.clone() } else { Clock::default() };
+        if let Some(own) = self.block.get(&block) {
+            clock.join(own);
+        }
+        clock
+    }
+}
+
+/// The state of an mbarrier's phases.
+#[derive(Clone, Debug, Default)]
+struct Phases {
+    /// What those that arrived in this phase have done.
+    arriving: Clock,
+    /// What those that arrived in the phase before have done.
+    complete: Clock,
+}
+
+/// The races of one block in shared memory.
+#[derive(Debug)]
+pub(crate) struct SharedRace {
+    cells: Vec<Cell>,
+    spill: Spill,
+    variables: BTreeMap<u32, Variable>,
+    mbarriers: BTreeMap<u32, Phases>,
+    /// Copies under way, by the first byte they write.
+    copies: BTreeMap<u32, Copy>,
+    /// Groups committed by each thread.
+    commits: BTreeMap<Who, u32>,
+}
+
+impl SharedRace {
+    pub(crate) fn new(bytes: u32) -> SharedRace {
+        SharedRace {
+            cells: vec![Cell::default(); at(bytes.div_ceil(4))],
+            spill: Spill::default(),
+            variables: BTreeMap::new(),
+            mbarriers: BTreeMap::new(),
+            copies: BTreeMap::new(),
+            commits: BTreeMap::new(),
+        }
+    }
+
+    /// Whether a byte was ever written.
+    pub(crate) fn written(&self, byte: u32) -> bool {
+        let Some(cell) = self.cells.get(at(byte / 4)) else { return false };
+        match cell.parts() {
+            Some(parts) => self.spill.part(parts, at(byte % 4)).written(),
+            None => cell.written(),
+        }
+    }
+
+    /// Bytes that are remembered of shared memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.cells.len() * size_of::<Cell>() + self.spill.bytes()
+    }
+
+    /// An access of a warp.
+    pub(crate) fn access(
+        &mut self,
+        context: &Context,
+        order: &mut Order,
+        fences: &mut Fences,
+        ledger: &mut Ledger,
+        access: &Access<'_>,
+    ) {
+        let site = context.sites.get(access.pc);
+        let strong = match (access.kind, site.kind) {
+            (AccessKind::Atomic, Kind::Mbarrier) => Some(Scope::Block),
+            _ => site.ordering.strong,
+        };
+        for lane in lanes_of(access.lanes) {
+            let who = Who::new(access.warp, lane);
+            let Ok(address) = u32::try_from(access.addresses.0[lane]) else { continue };
+            let touch = Touch {
+                order,
+                block: access.block,
+                stamp: stamp(order, who, access.pc, strong),
+                exact: !context.sites.barriers_only,
+            };
+            let unchanged = access.unchanged >> lane & 1 != 0;
+            let conflict = self.touch(&touch, address, access.bytes, access.kind, false);
+            if let Some(conflict) = conflict {
+                let race = Race {
+                    block: access.block,
+                    access: touch.stamp,
+                    wrote: access.kind != AccessKind::Read,
+                    unchanged,
+                };
+                self.report(context, ledger, &race, &conflict, address);
+            }
+            if strong.is_some() && site.kind != Kind::Mbarrier {
+                self.synchronise(context, order, fences, access, who, address);
+            }
+        }
+    }
+
+    /// Runs an access over the cells of its bytes and gives the first conflict.
+    fn touch(
+        &mut self,
+        touch: &Touch<'_>,
+        address: u32,
+        bytes: u32,
+        kind: AccessKind,
+        pending: bool,
+    ) -> Option<Conflict> {
+        let mut found = None;
+        let mut owner = Owner { write: touch.block, read: touch.block };
+        if bytes < 4 || !address.is_multiple_of(4) {
+            for byte in address..address.saturating_add(bytes) {
+                let Some(cell) = self.cells.get_mut(at(byte / 4)) else { break };
+                let parts = self.spill.split(cell);
+                let mut part = self.spill.part(parts, at(byte % 4));
+                let conflict = act(touch, &mut part, &mut owner, &mut self.spill, kind, pending);
+                self.spill.set_part(parts, at(byte % 4), part);
+                found = found.or(conflict);
+            }
+            return found;
+        }
+        let first = at(address / 4);
+        let floor = touch.order.floor();
+        for word in first..first + at(bytes / 4) {
+            let Some(cell) = self.cells.get_mut(word) else { break };
+            if kind == AccessKind::Read && cell.quiet(floor) && cell.unread(floor) {
+                cell.set_read(touch.stamp);
+                continue;
+            }
+            match cell.parts() {
+                None => {
+                    let conflict = act(touch, cell, &mut owner, &mut self.spill, kind, pending);
+                    found = found.or(conflict);
+                }
+                Some(parts) => {
+                    for byte in 0..4 {
+                        let mut part = self.spill.part(parts, byte);
+                        let conflict = act(touch, &mut part, &mut owner, &mut self.spill, kind, pending);
+                        self.spill.set_part(parts, byte, part);
+                        found = found.or(conflict);
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// What a strong access in shared memory gives away or sees.
+    fn synchronise(
+        &mut self,
+        context: &Context,
+        order: &mut Order,
+        fences: &mut Fences,
+        access: &Access<'_>,
+        who: Who,
+        address: u32,
+    ) {
+        let variable = self.variables.entry(address).or_default();
+        let ordering = context.sites.get(access.pc).ordering;
+        exchange(variable, order, fences, access, who, ordering);
+    }
+
+    /// A copy is issued: from now on its bytes belong to it.
+    pub(crate) fn copy_issued(
+        &mut self,
+        context: &Context,
+        block: u32,
+        order: &Order,
+        ledger: &mut Ledger,
+        copy: &Copy,
+    ) {
+        let who = Who::new(copy.warp, at(copy.lane));
+        let stamp = stamp(order, who, copy.pc, None);
+        let touch = Touch { order, block, stamp, exact: !context.sites.barriers_only };
+        if let Some(conflict) = self.touch(&touch, copy.to, copy.size, AccessKind::Write, true) {
+            let race = Race { block, access: stamp, wrote: true, unchanged: false };
+            self.report(context, ledger, &race, &conflict, copy.to);
+        }
+        self.copies.insert(copy.to, *copy);
+    }
+
+    /// A copy is complete: what it wrote is its thread's write now.
+    pub(crate) fn copy_done(&mut self, order: &Order, copy: &Copy) {
+        let who = Who::new(copy.warp, at(copy.lane));
+        let mine = |cell: &Cell| {
+            cell.writer().is_some_and(|(write, pending)| pending && write.who == who && write.pc == copy.pc)
+        };
+        let done = stamp(order, who, copy.pc, None);
+        for word in at(copy.to / 4)..at((copy.to + copy.size) / 4) {
+            let Some(cell) = self.cells.get_mut(word) else { break };
+            match cell.parts() {
+                None if mine(cell) => {
+                    self.spill.drop_list(cell);
+                    cell.set_write(done, false);
+                }
+                None => {}
+                Some(parts) => {
+                    for byte in 0..4 {
+                        let mut part = self.spill.part(parts, byte);
+                        if mine(&part) {
+                            self.spill.drop_list(&part);
+                            part.set_write(done, false);
+                            self.spill.set_part(parts, byte, part);
+                        }
+                    }
+                }
+            }
+        }
+        if self.copies.get(&copy.to).is_some_and(|under_way| {
+            (under_way.warp, under_way.lane, under_way.group) == (copy.warp, copy.lane, copy.group)
+        }) {
+            self.copies.remove(&copy.to);
+        }
+    }
+
+    /// Lanes commit their copies.
+    pub(crate) fn commit(&mut self, warp: u32, lanes: u32) {
+        for lane in lanes_of(lanes) {
+            *self.commits.entry(Who::new(warp, lane)).or_default() += 1;
+        }
+    }
+
+    /// A lane uses an mbarrier: arriving releases, a successful wait acquires.
+    pub(crate) fn mbarrier(&mut self, order: &mut Order, used: &Mbarrier) {
+        let who = Who::new(used.warp, at(used.lane));
+        let phases = self.mbarriers.entry(used.address).or_default();
+        match used.action {
+            MbarrierAction::Init | MbarrierAction::Inval => *phases = Phases::default(),
+            MbarrierAction::Arrive => phases.arriving.join(&order.release(who)),
+            MbarrierAction::Test(true) => order.acquire(who, &phases.complete),
+            MbarrierAction::Test(false) => {}
+        }
+        if used.completes {
+            phases.complete = std::mem::take(&mut phases.arriving);
+        }
+    }
+
+    fn report(&self, context: &Context, ledger: &mut Ledger, race: &Race, conflict: &Conflict, address: u32) {
+        let kinds = [context.sites.get(race.access.pc).kind, context.sites.get(conflict.other.pc).kind];
+        let class = if kinds.contains(&Kind::Mbarrier) {
+            Class::Mbarrier
+        } else if conflict.pending || kinds.contains(&Kind::Copy) {
+            Class::AsyncCopy
+        } else {
+            Class::SharedRace
+        };
+        let same_value = race.wrote && conflict.wrote && race.unchanged && class == Class::SharedRace;
+        let severity = if same_value { Severity::Note } else { Severity::Error };
+        let key = (class, race.access.pc, conflict.other.pc, u32::from(conflict.pending));
+        ledger.add(key, severity, || {
+            let mut raw = describe(context, race, conflict, class, severity, Space::Shared);
+            if let Some(name) = context.shared_name(address) {
+                raw.notes.push(format!("the bytes are those of `{name}`, from shared address {address:#x}"));
+            }
+            if class == Class::AsyncCopy {
+                raw.help = Some(self.copy_help(race, conflict, address));
+            }
+            raw
+        });
+    }
+
+    /// How to mend a read or write of what a copy writes.
+    fn copy_help(&self, race: &Race, conflict: &Conflict, address: u32) -> String {
+        let same_thread = race.access.who == conflict.other.who;
+        if !conflict.pending {
+            return if race.wrote && !conflict.wrote {
+                "put a barrier between the last read of the buffer and the copy that refills it".to_owned()
+            } else {
+                "waiting shows a thread its own copies only: put a barrier behind the wait".to_owned()
+            };
+        }
+        let copy = self.copies.range(..=address).next_back().map(|(_, copy)| *copy);
+        let committed = copy.is_none_or(|copy| {
+            let who = Who::new(copy.warp, at(copy.lane));
+            self.commits.get(&who).copied().unwrap_or(0) > copy.group
+        });
+        if !committed {
+            return "the copy is in no group yet, so no wait_group covers it: commit it first".to_owned();
+        }
+        let barrier = if same_thread { "" } else { ", then put a barrier behind the wait" };
+        format!("wait for the copy's group first (cp.async.wait_group with a smaller number){barrier}")
+    }
+}
+
+/// One access on one cell.
+fn act(
+    touch: &Touch<'_>,
+    cell: &mut Cell,
+    owner: &mut Owner,
+    spill: &mut Spill,
+    kind: AccessKind,
+    pending: bool,
+) -> Option<Conflict> {
+    match kind {
+        AccessKind::Read => touch.read(cell, owner, spill),
+        AccessKind::Write | AccessKind::Atomic => touch.write(cell, owner, spill, pending),
+    }
+}
+
+/// What a strong access gives away to those who see it, and what it sees.
+pub(crate) fn exchange(
+    variable: &mut Variable,
+    order: &mut Order,
+    fences: &mut Fences,
+    access: &Access<'_>,
+    who: Who,
+    ordering: super::site::Ordering,
+) {
+    let Some(scope) = ordering.strong else { return };
+    if access.kind != AccessKind::Write {
+        let seen = variable.seen(access.block, scope);
+        if !seen.is_empty() {
+            if ordering.acquire {
+                order.acquire(who, &seen);
+            } else {
+                fences.saw(who, &seen);
+            }
+        }
+    }
+    if access.kind != AccessKind::Read {
+        let clock = if ordering.release {
+            Some((order.release(who), scope))
+        } else {
+            fences.released(who).map(|(clock, fence)| (clock.clone(), (*fence).min(scope)))
+        };
+        variable.write(access.block, clock, access.kind == AccessKind::Atomic);
+    }
+}
+
+/// The later of two accesses.
+pub(crate) struct Race {
+    pub block: u32,
+    pub access: Stamp,
+    pub wrote: bool,
+    pub unchanged: bool,
+}
+
+/// The sentence, the two places and how to mend them.
+pub(crate) fn describe(
+    context: &Context,
+    race: &Race,
+    conflict: &Conflict,
+    class: Class,
+    severity: Severity,
+    space: Space,
+) -> Raw {
+    let block = race.block;
+    let name = |block: u32, who: Who| context.thread(block, u32::from(who.0));
+    let (here, there) =
+        (context.verb(race.access.pc, race.wrote), context.verb(conflict.other.pc, conflict.wrote));
+    let other = if conflict.thread_known {
+        name(conflict.block, conflict.other.who).to_string()
+    } else {
+        "another thread".to_owned()
+    };
+    let me = name(block, race.access.who);
+    let memory = space.name();
+    let sentence = if conflict.pending {
+        format!("{here} of {memory} memory by {me} while the copy that {other} issued is under way")
+    } else if class == Class::Mbarrier {
+        format!("{here} of an mbarrier by {me}, unordered with the {there} by {other}")
+    } else if severity == Severity::Note {
+        format!("{other} and {me} write the same value to {memory} memory without order")
+    } else {
+        format!("data race on {memory} memory: {there} by {other} and {here} by {me}")
+    };
+    let same_warp = conflict.block == block && conflict.other.who.warp() == race.access.who.warp();
+    let help = if conflict.block != block {
+        "blocks are ordered by the end of a launch only, or by a fence and a flag".to_owned()
+    } else if class == Class::Mbarrier {
+        "put a __syncthreads() behind the initialisation".to_owned()
+    } else if race.wrote && conflict.wrote && !race.access.strong && race.access.pc == conflict.other.pc {
+        "let one thread write, or give each its own element".to_owned()
+    } else if same_warp {
+        "put a __syncwarp() between the two".to_owned()
+    } else {
+        "put a __syncthreads() between the two".to_owned()
+    };
+    let spot =
+        |label: &str, pc: u32, thread: Option<(u32, u32)>| Spot { label: label.to_owned(), pc, thread };
+    Raw {
+        class,
+        severity,
+        sentence,
+        spots: vec![
+            spot(&format!("the {here}"), race.access.pc, Some((block, u32::from(race.access.who.0)))),
+            spot(
+                &format!("the {there}"),
+                conflict.other.pc,
+                conflict.thread_known.then_some((conflict.block, u32::from(conflict.other.who.0))),
+            ),
+        ],
+        notes: Vec::new(),
+        help: Some(help),
+        count: 1,
+    }
+}

@@ -1,0 +1,110 @@
+//! What a checked launch is told: which checks listen, and what the kernel's buffers are for.
+
+/// A group of checks that is switched on or off together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Check {
+    /// Data races in shared and global memory, scopes, and copies under way.
+    Race,
+    /// Values that nobody has written, in memory and registers.
+    Init,
+    /// Accesses that leave one array for its neighbour.
+    Array,
+    /// Lanes of warp-wide instructions.
+    Lanes,
+    /// How barriers and mbarriers are used.
+    Barrier,
+    /// Outputs not written, inputs changed.
+    Output,
+    /// Elements of matrix fragments.
+    Provenance,
+}
+
+impl Check {
+    /// Every group.
+    pub const ALL: [Check; 7] = [
+        Check::Race,
+        Check::Init,
+        Check::Array,
+        Check::Lanes,
+        Check::Barrier,
+        Check::Output,
+        Check::Provenance,
+    ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Check::Race => "race",
+            Check::Init => "init",
+            Check::Array => "array",
+            Check::Lanes => "lanes",
+            Check::Barrier => "barrier",
+            Check::Output => "output",
+            Check::Provenance => "provenance",
+        }
+    }
+
+    /// The group of that name.
+    pub fn parse(name: &str) -> Option<Check> {
+        Check::ALL.into_iter().find(|check| check.name() == name)
+    }
+}
+
+/// What a kernel may do with a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Read only.
+    In,
+    /// Holds nothing before, and every byte is to be written.
+    Out,
+    /// Anything.
+    InOut,
+}
+
+/// A buffer that a kernel gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BufferRole {
+    /// What the user calls it.
+    pub name: String,
+    /// Where it begins in device memory.
+    pub address: u64,
+    /// Bytes of an element.
+    pub element: u32,
+    /// Elements in each direction, the slowest first.
+    pub extents: Vec<u64>,
+    /// What for.
+    pub role: Role,
+}
+
+impl BufferRole {
+    /// Its size in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.extents.iter().fold(u64::from(self.element), |bytes, extent| bytes.saturating_mul(*extent))
+    }
+}
+
+/// How a launch is checked.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The checks that listen.
+    pub checks: Vec<Check>,
+    /// What is known of the buffers.
+    pub buffers: Vec<BufferRole>,
+    /// Findings that are kept; more are only counted.
+    pub max_findings: usize,
+    /// Bytes that checks may use for what they remember of memory.
+    pub memory: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { checks: Check::ALL.to_vec(), buffers: Vec::new(), max_findings: 100, memory: 4 << 30 }
+    }
+}
+
+impl Settings {
+    /// Whether a check listens.
+    pub fn has(&self, check: Check) -> bool {
+        self.checks.contains(&check)
+    }
+}

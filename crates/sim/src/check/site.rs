@@ -1,0 +1,241 @@
+//! What the instructions of a kernel mean to the checks: read once from the program, then looked up by number.
+
+use crate::machine::{Width, at};
+use crate::program::Program;
+
+/// How far an ordered access or a fence reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Scope {
+    /// The threads of a block.
+    Block,
+    /// The device, and all beyond it.
+    Device,
+}
+
+/// What an access promises beside its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Ordering {
+    /// Other threads may access the same bytes at the same time, as far as the scope reaches.
+    pub strong: Option<Scope>,
+    /// What the thread did before is visible to those who see this.
+    pub release: bool,
+    /// What was visible to the writer of the value seen is visible now.
+    pub acquire: bool,
+}
+
+impl Ordering {
+    /// An ordinary access.
+    pub(crate) const WEAK: Ordering = Ordering { strong: None, release: false, acquire: false };
+}
+
+/// What kind of instruction it is, as far as checks care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// None of the others.
+    Other,
+    /// A fence of that scope.
+    Fence(Scope),
+    /// Works on an mbarrier.
+    Mbarrier,
+    /// Reads through the cache that holds what no one writes.
+    ReadOnly,
+    /// `ldmatrix`.
+    MatrixLoad,
+    /// `mma`, `wmma`.
+    Matrix,
+    /// A `cp.async` itself.
+    Copy,
+    /// `cp.async.commit_group`.
+    Commit,
+    /// `bar.warp.sync`.
+    WarpSync,
+    /// A shuffle, a vote, a match or a reduction over lanes.
+    Exchange,
+}
+
+/// One instruction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Site {
+    pub kind: Kind,
+    pub ordering: Ordering,
+}
+
+/// The instructions of a program by number.
+#[derive(Debug)]
+pub(crate) struct Sites {
+    sites: Vec<Site>,
+    /// Whether threads may be ordered by anything but barriers of the whole block and `bar.warp.sync`: what the checks
+    /// remember can be smaller if not.
+    pub barriers_only: bool,
+}
+
+impl Sites {
+    pub(crate) fn of(program: &Program) -> Sites {
+        let threads_count = |tokens: &Words<'_>| tokens.operands > 1;
+        let mut barriers_only = true;
+        let mut sites = Vec::with_capacity(program.metas.len());
+        for meta in &program.metas {
+            let text = program.text().get(at(meta.span.0)..at(meta.span.1)).unwrap_or("");
+            let words = Words::of(text);
+            let mut site = words.site();
+            // Volatile says that the compiler keeps the access, and promises strength to those who poll; who reads data
+            // that way and relies on the lanes of a warp to run in step has a race all the same.
+            if words.opcode == "ld" && words.has("volatile") && !polls(program, sites.len()) {
+                site.ordering = Ordering::WEAK;
+            }
+            let block_barrier =
+                words.zero && !words.has("arrive") && !words.has("cluster") && !threads_count(&words);
+            let named = matches!(words.opcode, "bar" | "barrier")
+                && if words.has("warp") { !words.everyone } else { !block_barrier };
+            barriers_only &= !named
+                && site.kind != Kind::Mbarrier
+                && !matches!(site.kind, Kind::Fence(_))
+                && !site.ordering.release
+                && !site.ordering.acquire;
+            sites.push(site);
+        }
+        Sites { sites, barriers_only }
+    }
+
+    /// An instruction by its number.
+    pub(crate) fn get(&self, pc: u32) -> Site {
+        self.sites.get(at(pc)).copied().unwrap_or(Site { kind: Kind::Other, ordering: Ordering::WEAK })
+    }
+}
+
+/// Whether a load polls: whether its value decides a branch that stays in, or leaves, a loop around the load.
+fn polls(program: &Program, load: usize) -> bool {
+    let Some(end) = (load..program.code.len()).find(|&pc| {
+        let inst = &program.code[pc];
+        branches(program, pc) && at(inst.args.target) <= load
+    }) else {
+        return false;
+    };
+    // Rows that the value reaches, in one pass through the loop.
+    let mut reached: Vec<(Width, u32)> = program.metas[load].writes.to_vec();
+    let mut decides = false;
+    for pc in load + 1..=end {
+        let meta = &program.metas[pc];
+        if !meta.reads.iter().any(|row| reached.contains(row)) {
+            continue;
+        }
+        if branches(program, pc) {
+            let target = at(program.code[pc].args.target);
+            decides |= target <= load || target > end;
+        }
+        reached.extend_from_slice(&meta.writes);
+    }
+    decides
+}
+
+fn branches(program: &Program, pc: usize) -> bool {
+    let span = program.metas[pc].span;
+    let text = program.text().get(at(span.0)..at(span.1)).unwrap_or("");
+    Words::of(text).opcode == "bra"
+}
+
+/// An instruction's opcode and modifiers.
+struct Words<'t> {
+    opcode: &'t str,
+    modifiers: Vec<&'t str>,
+    /// How many operands follow.
+    operands: usize,
+    /// Whether the first operand is the number zero.
+    zero: bool,
+    /// Whether the first operand is the mask of all lanes.
+    everyone: bool,
+}
+
+impl<'t> Words<'t> {
+    fn of(text: &'t str) -> Words<'t> {
+        let mut rest = text.trim();
+        if rest.starts_with('@') {
+            rest = rest.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim_start());
+        }
+        let (head, operands) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        let mut parts = head.trim_end_matches(';').split('.');
+        let operands = operands.trim().trim_end_matches(';').trim();
+        let first = operands.split(',').next().unwrap_or("").trim();
+        Words {
+            opcode: parts.next().unwrap_or(""),
+            modifiers: parts.collect(),
+            operands: if operands.is_empty() { 0 } else { operands.split(',').count() },
+            zero: first == "0",
+            everyone: matches!(first, "-1" | "0xffffffff" | "0xFFFFFFFF" | "4294967295"),
+        }
+    }
+
+    fn has(&self, modifier: &str) -> bool {
+        self.modifiers.contains(&modifier)
+    }
+
+    fn scope(&self) -> Option<Scope> {
+        if self.has("cta") {
+            Some(Scope::Block)
+        } else if self.modifiers.iter().any(|m| matches!(*m, "gpu" | "gl" | "sys" | "cluster")) {
+            Some(Scope::Device)
+        } else {
+            None
+        }
+    }
+
+    fn site(&self) -> Site {
+        let kind = match self.opcode {
+            "membar" | "fence" if !self.has("proxy") => Kind::Fence(self.scope().unwrap_or(Scope::Device)),
+            "mbarrier" => Kind::Mbarrier,
+            "cp" if self.has("mbarrier") => Kind::Mbarrier,
+            "cp" if self.has("commit_group") => Kind::Commit,
+            "cp" if self.has("async") && !self.has("wait_group") && !self.has("wait_all") => Kind::Copy,
+            "ld" if self.has("nc") => Kind::ReadOnly,
+            "ldmatrix" => Kind::MatrixLoad,
+            "mma" | "wmma" => Kind::Matrix,
+            "bar" if self.has("warp") => Kind::WarpSync,
+            "shfl" | "vote" | "match" | "redux" | "elect" => Kind::Exchange,
+            _ => Kind::Other,
+        };
+        Site { kind, ordering: self.ordering() }
+    }
+
+    fn ordering(&self) -> Ordering {
+        let (release, acquire) =
+            (self.has("release") || self.has("acq_rel"), self.has("acquire") || self.has("acq_rel"));
+        match self.opcode {
+            // Atomics are relaxed and of device scope unless they say otherwise.
+            "atom" | "red" => {
+                Ordering { strong: Some(self.scope().unwrap_or(Scope::Device)), release, acquire }
+            }
+            "ld" | "st" if self.has("volatile") || self.has("mmio") => {
+                Ordering { strong: Some(Scope::Device), release: false, acquire: false }
+            }
+            "ld" | "st" if self.has("relaxed") || release || acquire => {
+                Ordering { strong: Some(self.scope().unwrap_or(Scope::Device)), release, acquire }
+            }
+            _ => Ordering::WEAK,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(text: &str) -> Site {
+        Words::of(text).site()
+    }
+
+    #[test]
+    fn instructions_say_what_they_order() {
+        let device = Some(Scope::Device);
+        assert_eq!(site("ld.global.f32 %f1, [%rd1];").ordering, Ordering::WEAK);
+        assert_eq!(site("atom.global.add.u32 %r1, [%rd1], 1;").ordering.strong, device);
+        assert_eq!(site("@!%p1 atom.cta.global.add.u32 %r1, [%rd1], 1;").ordering.strong, Some(Scope::Block));
+        let acquire = site("ld.acquire.gpu.u32 %r1, [%rd1];").ordering;
+        assert_eq!(acquire, Ordering { strong: device, release: false, acquire: true });
+        assert_eq!(site("st.volatile.shared.u32 [%r1], %r2;").ordering.strong, device);
+        assert_eq!(site("membar.gl;").kind, Kind::Fence(Scope::Device));
+        assert_eq!(site("fence.acq_rel.cta;").kind, Kind::Fence(Scope::Block));
+        assert_eq!(site("fence.proxy.async;").kind, Kind::Other);
+        assert_eq!(site("bar.warp.sync 0xffffffff;").kind, Kind::WarpSync);
+        assert_eq!(site("ld.global.nc.f32 %f1, [%rd1];").kind, Kind::ReadOnly);
+    }
+}
