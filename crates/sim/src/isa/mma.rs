@@ -1,5 +1,7 @@
 //! `mma`: matrix multiply and accumulate over a warp.
 
+pub(super) mod sparse;
+
 use super::tile::{Code, Nibble, a_registers, b_registers, gather_a, gather_b, gather_c, scatter_c};
 use super::{Args, Bound, Op, Refusal, Slot, Spec, Unit};
 use crate::bind;

@@ -309,6 +309,7 @@ const FAMILIES: &[(&str, &[Op])] = &[
     ("copy", copy::OPS),
     ("matrix", matrix::OPS),
     ("mma", mma::OPS),
+    ("sparse", mma::sparse::OPS),
     ("wmma", wmma::OPS),
     ("lanes", lanes::OPS),
     ("sync", sync::OPS),

@@ -72,6 +72,8 @@ fn shapes(text: &str, position: usize, spelling: &[&str]) -> Vec<Shape> {
         _ if text.contains('|') => vec![pair()],
         "tgt" | "tlist" => vec![Shape::Other],
         "immLut" | "N" | "imm-reg-count" => vec![Shape::Integer(24)],
+        // The sparsity selector.
+        "f" if position == 5 => vec![Shape::Integer(0)],
         "immAlign" => vec![Shape::Integer(16)],
         "cache-policy" => vec![Shape::Register(64)],
         "cp-size" => [4, 8, 16].map(Shape::Integer).to_vec(),

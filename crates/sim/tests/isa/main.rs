@@ -19,6 +19,7 @@ mod matrix;
 mod memory;
 mod mma;
 mod moves;
+mod sparse;
 mod stack;
 mod sync;
 mod video;

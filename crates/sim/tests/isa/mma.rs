@@ -32,17 +32,17 @@ impl Matrix {
         self.codes[row * self.columns + column]
     }
 
-    fn row(&self, row: usize) -> Vec<u32> {
+    pub(crate) fn row(&self, row: usize) -> Vec<u32> {
         (0..self.columns).map(|k| u32::try_from(self.at(row, k)).unwrap()).collect()
     }
 
-    fn column(&self, column: usize) -> Vec<u32> {
+    pub(crate) fn column(&self, column: usize) -> Vec<u32> {
         (0..self.rows).map(|k| u32::try_from(self.at(k, column)).unwrap()).collect()
     }
 }
 
 /// Registers of an A or B fragment, one column of 32 lanes each, by the manual: `place(register, lane, element)`.
-fn pack(
+pub(crate) fn pack(
     matrix: &Matrix,
     registers: usize,
     per: usize,
@@ -64,18 +64,18 @@ fn pack(
 }
 
 /// The manual's A fragment of m16n8k*: element i of lane: row g (+8 for odd registers), columns in chunks of four lanes.
-fn a_place(rows: usize, per: usize) -> impl Fn(usize, usize, usize) -> (usize, usize) {
+pub(crate) fn a_place(rows: usize, per: usize) -> impl Fn(usize, usize, usize) -> (usize, usize) {
     move |r, lane, e| {
         let (half, chunk) = if rows == 16 { (r % 2, r / 2) } else { (0, r) };
         (lane / 4 + 8 * half, 4 * per * chunk + lane % 4 * per + e)
     }
 }
 
-fn b_place(per: usize) -> impl Fn(usize, usize, usize) -> (usize, usize) {
+pub(crate) fn b_place(per: usize) -> impl Fn(usize, usize, usize) -> (usize, usize) {
     move |r, lane, e| (4 * per * r + lane % 4 * per + e, lane / 4)
 }
 
-fn c_place(i: usize, lane: usize) -> (usize, usize) {
+pub(crate) fn c_place(i: usize, lane: usize) -> (usize, usize) {
     (lane / 4 + 8 * (i / 2), lane % 4 * 2 + i % 2)
 }
 
@@ -123,7 +123,7 @@ fn run(case: &Case<'_>, a: &Matrix, b: &Matrix, c: &Matrix, expected: impl Fn(&[
 }
 
 /// Codes whose exponents lie close enough together to matter to each other; with specials now and then.
-fn code(random: &mut SplitMix, element: Element, specials: bool) -> u64 {
+pub(crate) fn code(random: &mut SplitMix, element: Element, specials: bool) -> u64 {
     let bits = random.next();
     if specials && bits % 50 == 0 {
         return match element {

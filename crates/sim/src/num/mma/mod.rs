@@ -14,10 +14,12 @@
 
 mod integer;
 pub mod rule;
+mod sparse;
 mod vector;
 
 pub use integer::{BitOp, IntElement, bits, f64, integer};
 pub use rule::{Accumulator, Element};
+pub use sparse::{Sparse, sparse};
 
 use super::fp8::Fp8;
 use vector::{Double, Lane, Single};

@@ -82,7 +82,24 @@ pub(super) trait Lane: Copy + Default {
         c: &mut [[u32; M]; N],
     ) {
         let rule = Rule::of(elements.0, accumulator);
-        let block = rule.block.min(K).max(1);
+        Self::by_blocks(elements, accumulator, rule.block, a, b, c, |column, c| {
+            by_rule(&rule, elements, accumulator, a, column, c)
+        });
+    }
+
+    /// D = A·B + C for blocks of so many columns of A; `exact` computes a column of D from one of B and one of C where
+    /// the short way does not.
+    #[inline(always)]
+    fn by_blocks<T: Copy + Into<u32>, const M: usize, const N: usize, const K: usize>(
+        elements: (Element, Element),
+        accumulator: Accumulator,
+        block: usize,
+        a: &[[T; M]; K],
+        b: &[[T; K]; N],
+        c: &mut [[u32; M]; N],
+        exact: impl Fn(&[T; K], &[u32; M]) -> [u32; M],
+    ) {
+        let block = block.min(K).max(1);
 
         let mut a_value = [[Self::default(); M]; K];
         let mut a_exponent = [[0i32; M]; K];
@@ -143,11 +160,7 @@ pub(super) trait Lane: Copy + Default {
             first = last;
         }
         for n in 0..N {
-            c[n] = if leave[n] | any(&rare[n]) {
-                by_rule(&rule, elements, accumulator, a, &b[n], &c[n])
-            } else {
-                running[n]
-            };
+            c[n] = if leave[n] | any(&rare[n]) { exact(&b[n], &c[n]) } else { running[n] };
         }
     }
 }

@@ -1,0 +1,84 @@
+//! A of which half the elements are stored, each with its place in the row.
+//!
+//! No capture of hardware covers the arithmetic of sparse matrices; it is modelled. The unit is taken to be that of dense
+//! matrices with a selection of B's elements before it: a sparse instruction over K columns takes the cycles of a dense one
+//! over K / 2, and has as many products. So a block of the [rule](super::rule) is as many *stored* elements as a dense block
+//! has elements, in their order, and what is not stored takes no part: its product is not a term of value zero, and an
+//! infinity or NaN of B that no stored element of a row selects does not reach that row.
+
+use super::rule::{Accumulator, Element, Rule, dot};
+use super::vector::{Double, Lane, Single};
+
+/// M rows of H stored elements, by column as other matrices are.
+#[derive(Clone, Copy, Debug)]
+pub struct Sparse<T, const M: usize, const H: usize> {
+    /// The stored elements.
+    pub values: [[T; M]; H],
+    /// The column of the whole matrix that each stands in. Those of a block of the rule lie in as many columns of the
+    /// whole matrix as twice the block, and no two of a row are the same.
+    pub places: [[u8; M]; H],
+}
+
+impl<T: Copy + Default, const M: usize, const H: usize> Sparse<T, M, H> {
+    /// The whole matrix, with zeros where nothing is stored.
+    #[inline(always)]
+    pub fn whole<const K: usize>(&self) -> [[T; M]; K] {
+        let mut whole = [[T::default(); M]; K];
+        for (values, places) in self.values.iter().zip(&self.places) {
+            for m in 0..M {
+                if let Some(column) = whole.get_mut(usize::from(places[m])) {
+                    column[m] = values[m];
+                }
+            }
+        }
+        whole
+    }
+}
+
+/// D = A·B + C, floating point. K is twice H.
+#[inline(always)]
+pub fn sparse<
+    T: Copy + Default + Into<u32>,
+    const M: usize,
+    const N: usize,
+    const H: usize,
+    const K: usize,
+>(
+    elements: (Element, Element),
+    accumulator: Accumulator,
+    a: &Sparse<T, M, H>,
+    b: &[[T; K]; N],
+    c: &mut [[u32; M]; N],
+) {
+    let rule = Rule::of(elements.0, accumulator);
+    // A zero has the lowest exponent there is on the short way, so that it is no term: the whole matrix will do.
+    let (whole, block) = (a.whole::<K>(), 2 * rule.block);
+    let exact = |column: &[T; K], c: &[u32; M]| by_rule(&rule, elements, accumulator, a, column, c);
+    match elements.0 {
+        Element::E4m3 | Element::E5m2 => {
+            Single::by_blocks(elements, accumulator, block, &whole, b, c, exact);
+        }
+        Element::F16 | Element::Bf16 | Element::Tf32 => {
+            Double::by_blocks(elements, accumulator, block, &whole, b, c, exact);
+        }
+    }
+}
+
+/// A column of outputs by the rule itself, over what is stored.
+#[cold]
+#[inline(never)]
+fn by_rule<T: Copy + Default + Into<u32>, const M: usize, const H: usize, const K: usize>(
+    rule: &Rule,
+    elements: (Element, Element),
+    accumulator: Accumulator,
+    a: &Sparse<T, M, H>,
+    b: &[T; K],
+    c: &[u32; M],
+) -> [u32; M] {
+    std::array::from_fn(|m| {
+        let row: [u32; H] = std::array::from_fn(|h| a.values[h][m].into());
+        let selected: [u32; H] =
+            std::array::from_fn(|h| b.get(usize::from(a.places[h][m])).copied().unwrap_or_default().into());
+        dot(rule, elements, accumulator, &row, &selected, c[m])
+    })
+}
