@@ -251,11 +251,16 @@ fn prmt<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
 
 fn isspacep<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let space = super::memory::space_of(spec.get("space"));
-    Ok(test1::<I, u64>(move |a| {
+    let test = move |a: u64| {
         let found = Space::resolve(a).0;
         // The window of kernel parameters lies within that of global memory.
         found == space || (space == Space::Global && found == Space::Param)
-    }))
+    };
+    Ok(match spec.bits(1) {
+        // The assembler still takes a register of 32 bits; its address is below every window.
+        Some(32) => test1::<I, u32>(move |a| test(u64::from(a))),
+        _ => test1::<I, u64>(test),
+    })
 }
 
 fn cvta<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {

@@ -46,7 +46,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
                 let entry = crate::isa::find("call", &[]).ok().map(|(entry, _)| entry);
                 self.emit(run, guard, Args::default(), entry, instruction.span, &reads, &writes);
             }
-            Err(refusal) => self.refuse_call(&refusal, guard, instruction),
+            Err(refusal) => self.refusal(&refusal, guard, instruction),
         }
     }
 

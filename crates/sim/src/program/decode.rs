@@ -82,7 +82,8 @@ pub(super) struct Decoder<'s, 'd> {
     table_entries: usize,
     // The function being decoded.
     pub(super) scopes: Scopes<'s>,
-    pub(super) rows: HashMap<(usize, &'s str), (Width, u32)>,
+    /// Rows of registers, by scope, name and element.
+    pub(super) rows: HashMap<(usize, &'s str, u32), (Width, u32)>,
     pub(super) function: Option<u32>,
     pub(super) frame: u32,
     /// The largest alignment of a variable in the frame.
@@ -460,7 +461,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
         }
         let guard = match self.guard(instruction) {
             Ok(guard) => guard,
-            Err(refusal) => return self.refusal(&refusal, None, instruction, None),
+            Err(refusal) => return self.refusal(&refusal, None, instruction),
         };
         match instruction.opcode {
             "call" => return self.call(instruction, guard),
@@ -475,7 +476,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
                 let spelled = spelled.collect::<Vec<_>>().join(".");
                 let hint = if known { " with these modifiers" } else { "" };
                 let refusal = Refusal::Gap(format!("the instruction `{spelled}` is not supported{hint}"));
-                return self.refusal(&refusal, guard, instruction, None);
+                return self.refusal(&refusal, guard, instruction);
             }
         };
         let spec = Spec {
@@ -486,7 +487,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
         let bind = isa::table()[entry].op.bind.at(self.level);
         let bound = match bind(&spec) {
             Ok(bound) => bound,
-            Err(refusal) => return self.refusal(&refusal, guard, instruction, Some(entry)),
+            Err(refusal) => return self.refusal(&refusal, guard, instruction),
         };
         match self.operands(instruction, &bound.slots) {
             Ok(resolved) => {
@@ -505,7 +506,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
                     &resolved.writes,
                 );
             }
-            Err(refusal) => self.refusal(&refusal, guard, instruction, Some(entry)),
+            Err(refusal) => self.refusal(&refusal, guard, instruction),
         }
     }
 
@@ -522,12 +523,12 @@ impl<'s, 'd> Decoder<'s, 'd> {
         }
     }
 
-    fn refusal(
+    /// Emits a routine that only stops. It belongs to no entry of the table: nothing of the entry is executed.
+    pub(super) fn refusal(
         &mut self,
         refusal: &Refusal,
         guard: Option<(u32, bool)>,
         instruction: &ptx::Instruction<'s>,
-        entry: Option<usize>,
     ) {
         let run = match refusal {
             Refusal::Gap(sentence) => {
@@ -539,16 +540,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
                 format!("malformed instruction: {sentence}"),
             ),
         };
-        self.emit(run, guard, Args::default(), entry, instruction.span, &[], &[]);
-    }
-
-    pub(super) fn refuse_call(
-        &mut self,
-        refusal: &Refusal,
-        guard: Option<(u32, bool)>,
-        instruction: &ptx::Instruction<'s>,
-    ) {
-        self.refusal(refusal, guard, instruction, None);
+        self.emit(run, guard, Args::default(), None, instruction.span, &[], &[]);
     }
 
     fn ret(&mut self, guard: Option<(u32, bool)>, span: ptx::Span) {

@@ -10,18 +10,38 @@ use crate::memory::{FUNCTION_WINDOW, Space};
 use warpproof_ptx as ptx;
 
 impl<'s, 'd> Decoder<'s, 'd> {
-    /// The row of a register, made when it is first used.
+    /// The row of a register, or of a component of a vector register, made when it is first used.
     pub(super) fn register(&mut self, name: &'s str) -> Option<(Width, u32)> {
-        let (base, _) = ptx::component(name);
-        let (scope, local) = self.scopes.find(name).or_else(|| self.scopes.find(base))?;
-        let Local::Register { bits, .. } = local else { return None };
-        if let Some(found) = self.rows.get(&(scope, name)) {
-            return Some(*found);
+        let (base, component) = ptx::component(name);
+        let (scope, local) = self.scopes.find(base)?;
+        let Local::Register { bits, vector } = local else { return None };
+        let element = match (component, vector) {
+            (None, 0 | 1) => 0,
+            (Some(component), 2..) => element(component).filter(|element| *element < vector)?,
+            _ => return None,
+        };
+        Some(self.register_row((scope, base, element), width_of(bits)))
+    }
+
+    fn register_row(&mut self, key: (usize, &'s str, u32), width: Width) -> (Width, u32) {
+        if let Some(found) = self.rows.get(&key) {
+            return *found;
         }
-        let width = width_of(bits);
         let row = self.new_row(width);
-        self.rows.insert((scope, name), (width, row));
-        Some((width, row))
+        self.rows.insert(key, (width, row));
+        (width, row)
+    }
+
+    /// The rows of a whole vector register.
+    fn vector_register(&mut self, operand: &ptx::Operand<'s>) -> Option<Vec<(Width, u32)>> {
+        let ptx::Operand::Name(name) = operand else { return None };
+        match self.scopes.find(name) {
+            Some((scope, Local::Register { bits, vector: vector @ 2.. })) => {
+                let width = width_of(bits);
+                Some((0..vector).map(|element| self.register_row((scope, name, element), width)).collect())
+            }
+            _ => None,
+        }
     }
 
     pub(super) fn new_row(&mut self, width: Width) -> u32 {
@@ -122,11 +142,12 @@ impl<'s, 'd> Decoder<'s, 'd> {
     pub(super) fn shape(&mut self, operand: &ptx::Operand<'s>) -> Shape {
         match operand {
             ptx::Operand::Name(name) => {
-                let (base, _) = ptx::component(name);
-                if let Some((_, Local::Register { bits, .. })) =
-                    self.scopes.find(name).or_else(|| self.scopes.find(base))
-                {
-                    return Shape::Register(bits);
+                match self.scopes.find(ptx::component(name).0) {
+                    Some((_, Local::Register { bits, vector: vector @ 2.. })) if !name.contains('.') => {
+                        return Shape::Vector((0..vector).map(|_| Shape::Register(bits)).collect());
+                    }
+                    Some((_, Local::Register { bits, .. })) => return Shape::Register(bits),
+                    _ => {}
                 }
                 if *name == "WARP_SZ" {
                     return Shape::Integer(32);
@@ -180,13 +201,23 @@ impl<'s, 'd> Decoder<'s, 'd> {
             match slot {
                 Slot::Dst(width) => rows.push(self.destination(operand, *width, &mut resolved)?),
                 Slot::Src(ty) => self.source(operand, *ty, &mut rows, &mut resolved)?,
+                Slot::DstVec(widths) if let Some(found) = self.vector_register(operand) => {
+                    same(&found, widths.iter().copied())?;
+                    rows.extend(found.iter().map(|(_, row)| *row));
+                    resolved.writes.extend(found);
+                }
+                Slot::SrcVec(types) if let Some(found) = self.vector_register(operand) => {
+                    same(&found, types.iter().map(|ty| ty.width()))?;
+                    rows.extend(found.iter().map(|(_, row)| *row));
+                    resolved.reads.extend(found);
+                }
                 Slot::DstVec(widths) => {
-                    for (item, width) in self.elements(operand, widths.len())?.iter().zip(widths) {
+                    for (item, width) in elements(operand, widths.len())?.iter().zip(widths) {
                         rows.push(self.destination(item, *width, &mut resolved)?);
                     }
                 }
                 Slot::SrcVec(types) => {
-                    for (item, ty) in self.elements(operand, types.len())?.iter().zip(types) {
+                    for (item, ty) in elements(operand, types.len())?.iter().zip(types) {
                         self.source(item, *ty, &mut rows, &mut resolved)?;
                     }
                 }
@@ -217,31 +248,6 @@ impl<'s, 'd> Decoder<'s, 'd> {
         }
         resolved.args.all = rows.into();
         Ok(resolved)
-    }
-
-    /// The elements of a vector operand: `{a, b}`, a vector register, or a single operand where one is wanted.
-    fn elements(
-        &mut self,
-        operand: &'d ptx::Operand<'s>,
-        count: usize,
-    ) -> Result<Vec<ptx::Operand<'s>>, Refusal> {
-        let items = match operand {
-            ptx::Operand::Vector(items) => items.clone(),
-            ptx::Operand::Name(name) => match self.scopes.find(name) {
-                Some((_, Local::Register { vector, .. })) if vector > 1 => {
-                    return Err(Refusal::Gap(
-                        "a whole vector register as operand is not supported; name its components".into(),
-                    ));
-                }
-                _ => vec![operand.clone()],
-            },
-            _ => vec![operand.clone()],
-        };
-        if items.len() == count {
-            Ok(items)
-        } else {
-            Err(Refusal::Malformed(format!("a vector of {} elements where {count} are needed", items.len())))
-        }
     }
 
     fn destination(
@@ -431,6 +437,45 @@ pub(super) struct Resolved<'s> {
 
 /// Stands for the start of dynamic shared memory until it is known.
 const DYNAMIC: u64 = u64::MAX;
+
+/// The elements of a vector operand: `{a, b}`, or a single operand where one is wanted.
+fn elements<'o, 's>(operand: &'o ptx::Operand<'s>, count: usize) -> Result<&'o [ptx::Operand<'s>], Refusal> {
+    let items = match operand {
+        ptx::Operand::Vector(items) => items.as_slice(),
+        single => std::slice::from_ref(single),
+    };
+    if items.len() == count { Ok(items) } else { Err(miscounted(items.len(), count)) }
+}
+
+fn miscounted(given: usize, wanted: usize) -> Refusal {
+    Refusal::Malformed(format!("a vector of {given} elements where {wanted} are needed"))
+}
+
+/// Whether a vector register has the elements that an operand takes.
+fn same(found: &[(Width, u32)], wanted: impl ExactSizeIterator<Item = Width>) -> Result<(), Refusal> {
+    if found.len() != wanted.len() {
+        return Err(miscounted(found.len(), wanted.len()));
+    }
+    match found.iter().zip(wanted).find(|((found, _), wanted)| found != wanted) {
+        None => Ok(()),
+        Some(((found, _), wanted)) => Err(Refusal::Malformed(format!(
+            "a vector register whose elements are each {} where each must be {}",
+            say(*found),
+            say(wanted)
+        ))),
+    }
+}
+
+/// The number of a component of a vector register: they have two names each.
+fn element(component: &str) -> Option<u32> {
+    match component {
+        "x" | "r" => Some(0),
+        "y" | "g" => Some(1),
+        "z" | "b" => Some(2),
+        "w" | "a" => Some(3),
+        _ => None,
+    }
+}
 
 fn width_of(bits: u32) -> Width {
     match bits {

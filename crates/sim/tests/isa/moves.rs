@@ -1,6 +1,7 @@
 //! `mov`, `cvta`, `prmt` and their like.
 
-use crate::harness::{Column, check, pairs, patterns};
+use crate::harness::{Column, check, levels, pairs, patterns, try_eval};
+use warpproof_sim::{Blame, StopKind};
 
 #[test]
 fn mov_copies_bits() {
@@ -142,4 +143,43 @@ fn constant_memory_has_a_window() {
                 cvta.to.const.u64 %d2, %g; cvta.param::entry.u64 %g, 0; cvta.to.param.u64 %d3, %g;
                 cvta.shared::cta.u64 %g, 16; cvta.to.shared::cluster.u64 %d4, %g;";
     check(body, &["pred", "pred", "b64", "b64", "b64"], &[("b32", patterns(32))], |_| vec![1, 0, 0, 0, 16]);
+}
+
+#[test]
+fn a_narrow_address_is_below_every_window() {
+    let body =
+        "isspacep.shared %d0, %s0; isspacep.local %d1, %s0; isspacep.const %d2, %s0; isspacep.param %d3, %s0;
+                isspacep.global %d4, %s0;";
+    check(body, &["pred"; 5], &[("b32", patterns(64))], |_| vec![0, 0, 0, 0, 1]);
+}
+
+#[test]
+fn vector_registers_and_their_components() {
+    let body = ".reg .v4 .b32 %v; .reg .v2 .b32 %u<2>; .reg .v2 .b64 w; .shared .align 16 .b8 buffer[8192]; .reg .b32 %m;
+                mov.u32 %m, %tid.x; shl.b32 %m, %m, 4; mov.b32 %x, buffer; add.u32 %m, %m, %x;
+                mov.b32 %v.x, %s0; mov.b32 %v.g, %s1; add.u32 %v.z, %v.r, 1; mov.b32 %v.a, 9;
+                mov.b32 %d0, %v.r; mov.b32 %d1, %v.y; mov.b32 %d2, %v.b; mov.b32 %d3, %v.w;
+                st.shared.v4.b32 [%m], %v; ld.shared.v2.b32 %u1, [%m+8]; mov.b32 %d4, %u1.x; mov.b32 %d5, %u1.g;
+                ld.shared.v2.b64 w, [%m]; mov.b64 %d6, w.y; mov.b64 %d7, %u1;";
+    let results = ["b32", "b32", "b32", "b32", "b32", "b32", "b64", "b64"];
+    let (first, second) = pairs(&patterns(20), &patterns(20));
+    check(body, &results, &[("b32", first), ("b32", second)], |s| {
+        let (x, y) = (s[0] & 0xffff_ffff, s[1] & 0xffff_ffff);
+        let z = (x + 1) & 0xffff_ffff;
+        vec![x, y, z, 9, z, 9, 9 << 32 | z, 9 << 32 | z]
+    });
+}
+
+#[test]
+fn misused_vector_registers_are_malformed() {
+    let kind = |body: &str| {
+        let body = format!(".reg .v2 .b32 %v; .shared .align 16 .b8 buffer[16]; {body}");
+        let stop = try_eval(levels()[0], &body, &["b32"], &[("b32", vec![0])]).unwrap_err();
+        (stop.blame, stop.kind)
+    };
+    let malformed = (Blame::Input, StopKind::Malformed);
+    assert_eq!(kind("ld.shared.v4.b32 %v, [buffer];"), malformed);
+    assert_eq!(kind("ld.shared.v2.b64 %v, [buffer];"), malformed);
+    assert_eq!(kind("mov.b32 %v.z, 1;"), malformed);
+    assert_eq!(kind("mov.b32 %d0.x, 1;"), malformed);
 }

@@ -1,6 +1,8 @@
 //! What looks like something supported but is not, and so must stop rather than compute something else.
 
 use super::run;
+use std::sync::{Arc, Mutex};
+use warpproof_sim::observe::{Issue, Observer};
 use warpproof_sim::schedule::Schedule;
 use warpproof_sim::{Blame, Device, StopKind};
 
@@ -65,4 +67,31 @@ fn clusters_are_not_taken_for_single_blocks() {
 fn static_shared_memory_ends_at_48_kb() {
     let body = ".shared .b8 a[49156]; .reg .b32 %r; mov.u32 %r, a;";
     assert_eq!(launch("", body), (Blame::Input, StopKind::Launch));
+}
+
+/// The entries of the table that a listener is told of.
+struct Entries(Arc<Mutex<Vec<Option<usize>>>>);
+
+impl Observer for Entries {
+    fn issue(&mut self, issue: &Issue<'_>) {
+        let meta = issue.program.metas.get(usize::try_from(issue.pc).unwrap());
+        self.0.lock().unwrap().push(meta.and_then(|meta| meta.entry));
+    }
+}
+
+#[test]
+fn what_is_refused_does_not_count_as_executed() {
+    let text =
+        ".version 8.7\n.target sm_89\n.address_size 64\n.visible .entry k() { .reg .b32 %r; .reg .b64 %d;
+                mov.b32 %r, 1; mov.b32 %d, %r; ret; }";
+    let mut device = Device::new();
+    let module = device.load(text).unwrap();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let entries = seen.clone();
+    let launch = module.kernel("k").unwrap().launch().block(1);
+    let outcome =
+        device.run_observed(&launch, &move |_| Some(Box::new(Entries(entries.clone()))), &mut |_| {});
+    assert_eq!(outcome.stop.unwrap().kind, StopKind::Malformed);
+    let seen = seen.lock().unwrap();
+    assert!(matches!(seen[..], [Some(_), None]), "{seen:?}");
 }
