@@ -1,13 +1,18 @@
 //! `wmma`: the portable matrix instructions. Fragments lie as those of `mma` do, so both compute the same bits.
+//!
+//! A matrix in memory must be aligned. The PTX manual wants each row (or column, if those are stored together) aligned to the
+//! size of a thread's fragment; CUDA's guide to C++ wants the same of the first, but of the stride only that it is a
+//! multiple of 16 bytes. Kernels rely on the latter, so the stride is held to the laxer of the two.
 
 use super::memory::space_of;
 use super::mma::{convert_c, int_elements, multiply, multiply_f64, rounding, widen};
 use super::tile::{Nibble, a_registers, b_registers, place_a, place_b, place_c};
 use super::{Args, Bound, Op, Refusal, Slot, Spec, Unit};
-use crate::machine::{Flow, LANES, Row, Type, Warp, Width, at};
+use crate::machine::{Flow, LANES, Row, Type, Warp, Width, at, lanes_of};
 use crate::memory::Space;
 use crate::num::mma::{self, Accumulator, BitOp};
 use crate::simd::Isa;
+use crate::stop::{Blame, StopKind};
 use crate::{bind, bind_plain};
 
 macro_rules! load_form {
@@ -283,6 +288,33 @@ impl Transfer {
         u64::try_from(columns).unwrap_or(0)
     }
 
+    /// Stops unless the matrix is aligned as the manual wants it.
+    fn check(&self, w: &mut Warp<'_, '_>, base: &Row<u64>, stride: &Row<u64>) -> Result<(), Flow> {
+        let register = if self.width() == Width::W64 { 8 } else { 4 };
+        let fragment = register * u64::try_from(self.registers).unwrap_or(1);
+        let step = fragment.min(16);
+        for lane in lanes_of(w.exec) {
+            let sentence = if !base.0[lane].is_multiple_of(fragment) {
+                format!(
+                    "a matrix of .{} at {} address {:#x}: not a multiple of {fragment}, the bytes of a fragment",
+                    self.ty,
+                    self.space.name(),
+                    base.0[lane]
+                )
+            } else if !stride.0[lane].wrapping_mul(self.bits()).is_multiple_of(8 * step) {
+                format!(
+                    "a matrix of .{} with a stride of {} elements: not a multiple of {step} bytes",
+                    self.ty, stride.0[lane]
+                )
+            } else {
+                continue;
+            };
+            let lane = u32::try_from(lane).unwrap_or(0);
+            return Err(w.halt_lane(Blame::Kernel, StopKind::Alignment, lane, sentence));
+        }
+        Ok(())
+    }
+
     /// The addresses of element `e` of a register in each lane.
     fn addresses(&self, base: &Row<u64>, stride: &Row<u64>, register: usize, e: usize) -> Row<u64> {
         let mut out = Row([0; LANES]);
@@ -321,6 +353,7 @@ fn load(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         }
         let stride = strides(w, args.all.get(transfer.registers).copied(), &transfer);
         let base = w.addresses(args.at[0]);
+        transfer.check(w, &base, &stride)?;
         for register in 0..transfer.registers {
             let target = args.all[register];
             if transfer.ty == "f64" {
@@ -377,6 +410,7 @@ fn store(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         }
         let stride = strides(w, args.all.get(transfer.registers).copied(), &transfer);
         let base = w.addresses(args.at[0]);
+        transfer.check(w, &base, &stride)?;
         for register in 0..transfer.registers {
             store_register(w, args, &transfer, &base, &stride, register)?;
         }

@@ -10,13 +10,13 @@
     reason = "small numbers that are chosen here"
 )]
 
-use crate::harness::{launch, levels};
+use crate::harness::{launch, levels, try_eval};
 use crate::mma::Matrix;
 use warpproof_sim::num::Rounding;
 use warpproof_sim::num::float::fma_f64;
 use warpproof_sim::num::mma::rule::{Accumulator, Element, Rule, dot};
 use warpproof_sim::schedule::SplitMix;
-use warpproof_sim::{Buffer, Device};
+use warpproof_sim::{Blame, Buffer, Device, StopKind};
 
 #[derive(Clone, Copy)]
 struct Type {
@@ -364,4 +364,46 @@ fn double_precision() {
             });
         });
     }
+}
+
+#[test]
+fn matrices_in_memory_are_aligned() {
+    let stop = |instruction: &str| {
+        let body = format!(
+            ".reg .b32 %r<8>; .reg .b64 %q<2>; .shared .align 32 .b8 buffer[4096]; mov.b32 %d0, 0; {instruction}"
+        );
+        try_eval(levels()[0], &body, &["b32"], &[("b32", vec![0])]).err()
+    };
+    let eight = "{%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7}";
+    let f16 = |address: &str, stride: u32| {
+        stop(&format!("wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {eight}, [{address}], {stride};"))
+    };
+    assert!(f16("buffer+32", 16).is_none() && f16("buffer", 24).is_none());
+    let misaligned = f16("buffer+16", 16).unwrap();
+    assert_eq!((misaligned.blame, misaligned.kind), (Blame::Kernel, StopKind::Alignment));
+    assert_eq!(
+        misaligned.sentence,
+        "a matrix of .f16 at shared address 0x10: not a multiple of 32, the bytes of a fragment"
+    );
+    let uneven = f16("buffer", 20).unwrap();
+    assert_eq!((uneven.blame, uneven.kind), (Blame::Kernel, StopKind::Alignment));
+    assert_eq!(uneven.sentence, "a matrix of .f16 with a stride of 20 elements: not a multiple of 16 bytes");
+    // Smaller fragments ask for less.
+    let u8s = |address: &str, stride: u32| {
+        stop(&format!(
+            "wmma.load.b.sync.aligned.col.m16n16k16.shared.u8 {{%r0, %r1}}, [{address}], {stride};"
+        ))
+    };
+    assert!(u8s("buffer+8", 24).is_none());
+    assert!(u8s("buffer+4", 16).is_some() && u8s("buffer", 20).is_some());
+    let stored = |address: &str, stride: u32| {
+        stop(&format!("wmma.store.d.sync.aligned.row.m16n16k16.shared.f32 [{address}], {eight}, {stride};"))
+    };
+    assert!(stored("buffer", 20).is_none());
+    assert!(stored("buffer+16", 16).is_some() && stored("buffer", 18).is_some());
+    let f64s = |address: &str, stride: u32| {
+        stop(&format!("wmma.load.c.sync.aligned.row.m8n8k4.shared.f64 {{%q0, %q1}}, [{address}], {stride};"))
+    };
+    assert!(f64s("buffer+16", 10).is_none());
+    assert!(f64s("buffer+8", 8).is_some() && f64s("buffer", 9).is_some());
 }
