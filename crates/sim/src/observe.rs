@@ -86,6 +86,8 @@ pub enum MbarrierAction {
     Init,
     /// Arrived; other work on the pending count counts as arriving.
     Arrive,
+    /// Asked that its arrival follow its copies; it is told as [`MbarrierAction::Arrive`] then.
+    Track,
     /// Asked whether a phase is complete, and was told so or not.
     Test(bool),
     /// Ended its life.

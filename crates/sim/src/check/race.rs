@@ -273,7 +273,7 @@ impl SharedRace {
             MbarrierAction::Init | MbarrierAction::Inval => *phases = Phases::default(),
             MbarrierAction::Arrive => phases.arriving.join(&order.release(who)),
             MbarrierAction::Test(true) => order.acquire(who, &phases.complete),
-            MbarrierAction::Test(false) => {}
+            MbarrierAction::Track | MbarrierAction::Test(false) => {}
         }
         if used.completes {
             phases.complete = std::mem::take(&mut phases.arriving);

@@ -1,13 +1,9 @@
 //! Asynchronous copies from global to shared memory, and the barriers in shared memory that track them.
 //!
 //! A copy is checked when it is issued and made at the last moment the program allows, so that a kernel which reads too
-//! early reads what was there before; or at once, if the schedule says so. `cp.async.mbarrier.arrive` completes the
-//! thread's copies and arrives at once: any moment is allowed, and no later one is bound to come.
-//!
-//! An mbarrier is the eight bytes it occupies and nothing else, so whoever overwrites it destroys it. From the lowest
-//! bit: 20 bits of pending arrivals, 20 bits of expected arrivals, 21 bits of pending transaction bytes (two's
-//! complement), a zero, the parity of the phase, and a one that tells a barrier from zeroed memory. The state that
-//! `arrive` gives back is this word as it was before.
+//! early reads what was there before; or at once, if the schedule says so. `cp.async.mbarrier.arrive` arrives when the
+//! thread's copies before it are made. That is when the thread waits for them or exits, when its warp tests an mbarrier,
+//! or when some warp of the block has used up its turn, because it may be one that tests in a loop.
 
 #![expect(
     clippy::as_conversions,
@@ -22,7 +18,10 @@
 use super::memory::space_of;
 use super::{Args, Bound, Op, Refusal, Shape, Slot, Spec, Unit};
 use crate::bind_plain;
-use crate::machine::{AccessKind, Flow, PendingCopy, Row, Type, Warp, Width, at, lanes_of};
+use crate::machine::{
+    AccessKind, Flow, MAX_COUNT, Mbarrier, Pending, PendingArrival, PendingCopy, Row, Type, Warp, Width, at,
+    lanes_of,
+};
 use crate::memory::{Fault, FaultKind, Space};
 use crate::observe::MbarrierAction;
 use crate::schedule::CopyTiming;
@@ -324,12 +323,12 @@ fn issue(w: &mut Warp<'_, '_>, args: &Args, size: u8, source: Source) -> Result<
         if now {
             w.copy_now(copy)?;
         }
-        w.state.copies.push(copy);
+        w.state.copies.push(Pending::Copy(copy));
     }
     if w.state.copies.len() > UNDER_WAY {
         let rest = w.state.copies.split_off(UNDER_WAY / 2);
-        for copy in std::mem::replace(&mut w.state.copies, rest) {
-            w.end_copy(copy)?;
+        for pending in std::mem::replace(&mut w.state.copies, rest) {
+            w.complete(pending)?;
         }
     }
     Ok(Flow::Next)
@@ -396,86 +395,6 @@ fn wait(w: &mut Warp<'_, '_>, pending: u32) -> Result<Flow, Flow> {
     Ok(Flow::Next)
 }
 
-/// The most arrivals a phase can expect.
-const MAX_COUNT: u32 = (1 << 20) - 1;
-
-/// An mbarrier, taken apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Mbarrier {
-    pending: u32,
-    expected: u32,
-    transactions: i32,
-    parity: bool,
-}
-
-impl Mbarrier {
-    /// `None` if the word is not a barrier.
-    fn unpack(word: u64) -> Option<Mbarrier> {
-        if word >> 63 == 0 || word >> 61 & 1 != 0 {
-            return None;
-        }
-        // The sign of the 21 bits is moved to the top and back.
-        let transactions = (((word >> 40) as u32) << 11).cast_signed() >> 11;
-        Some(Mbarrier {
-            pending: word as u32 & MAX_COUNT,
-            expected: (word >> 20) as u32 & MAX_COUNT,
-            transactions,
-            parity: word >> 62 & 1 != 0,
-        })
-    }
-
-    fn pack(self) -> u64 {
-        let transactions = u64::from(self.transactions.cast_unsigned() & 0x1f_ffff);
-        let counts = u64::from(self.pending) | u64::from(self.expected) << 20;
-        counts | transactions << 40 | u64::from(self.parity) << 62 | 1 << 63
-    }
-
-    fn arrive(&mut self, count: u32) -> Result<(), String> {
-        if count == 0 || count > MAX_COUNT {
-            return Err(format!("an arrival of {count} at an mbarrier; 1 to {MAX_COUNT} are possible"));
-        }
-        if count > self.pending {
-            return Err(format!(
-                "{count} arrivals at an mbarrier that waits for {} in this phase",
-                self.pending
-            ));
-        }
-        self.pending -= count;
-        self.settle();
-        Ok(())
-    }
-
-    fn drop(&mut self, count: u32) -> Result<(), String> {
-        if count > self.expected {
-            return Err(format!("{count} threads drop out of an mbarrier that expects {}", self.expected));
-        }
-        self.expected -= count;
-        Ok(())
-    }
-
-    /// Expects more bytes, or, for a negative number, has received some.
-    fn transfer(&mut self, bytes: i64) -> Result<(), String> {
-        let total = i64::from(self.transactions) + bytes;
-        match i32::try_from(total).ok().filter(|total| total.unsigned_abs() <= MAX_COUNT) {
-            Some(total) => self.transactions = total,
-            None => {
-                return Err(format!(
-                    "a transaction count of {total} bytes at an mbarrier; at most {MAX_COUNT} are possible"
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// Ends the phase if nothing is missing.
-    fn settle(&mut self) {
-        if self.pending == 0 && self.transactions == 0 {
-            self.pending = self.expected;
-            self.parity = !self.parity;
-        }
-    }
-}
-
 /// The addresses of the lanes' barriers in shared memory.
 fn barriers(w: &mut Warp<'_, '_>, args: &Args, space: Space) -> Result<Row<u64>, Flow> {
     let mut addresses = w.addresses(args.at[0]);
@@ -504,18 +423,12 @@ fn change(
     let mut wrong: Option<(usize, String)> = None;
     let mut done = [(MbarrierAction::Arrive, false); 32];
     let old = w.update(Space::Shared, addresses, 8, |lane, old| {
-        let changed = match Mbarrier::unpack(old as u64) {
-            None => {
-                Err("an mbarrier that was not initialised, was invalidated, or was overwritten".to_owned())
-            }
-            Some(mut barrier) => {
-                let parity = barrier.parity;
-                change(lane, &mut barrier).map(|action| {
-                    done[lane] = (action, barrier.parity != parity);
-                    barrier
-                })
-            }
-        };
+        let changed = Mbarrier::unpack(old as u64).and_then(|mut barrier| {
+            let parity = barrier.parity;
+            let action = change(lane, &mut barrier)?;
+            done[lane] = (action, barrier.parity != parity);
+            Ok(barrier)
+        });
         match changed {
             Ok(barrier) => u128::from(barrier.pack()),
             Err(sentence) => {
@@ -633,6 +546,7 @@ fn test_wait(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     }
     Ok(Bound::fallible(slots, move |w, args| {
         let addresses = barriers(w, args, space)?;
+        w.complete_tracked()?;
         let phases = w.get_row(ty.width(), args.o[1]);
         let mut complete = 0;
         change(w, &addresses, |lane, barrier| {
@@ -660,34 +574,32 @@ fn copies_arrive(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let counted = spec.has("noinc");
     Ok(Bound::fallible([Slot::Address], move |w, args| {
         let addresses = barriers(w, args, space)?;
-        w.complete_copies(|_, _| true, w.exec)?;
-        change(w, &addresses, |_, barrier| {
-            if counted {
-                return barrier.arrive(1).map(|()| MbarrierAction::Arrive);
+        if w.grid.schedule.copies == CopyTiming::Early {
+            w.complete_copies(|_, _| true, w.exec)?;
+        }
+        // The group of each lane's last copy that is under way, with which the arrival becomes due.
+        let mut groups = [None; 32];
+        for pending in &w.state.copies {
+            groups[pending.lane()] = Some(pending.group());
+        }
+        change(w, &addresses, |lane, barrier| {
+            if !counted {
+                barrier.expect(1)?;
             }
-            // One more is expected in this phase, and arrives.
-            if barrier.pending == MAX_COUNT {
-                return Err(format!("more than {MAX_COUNT} pending arrivals at an mbarrier"));
+            if groups[lane].is_some() {
+                return Ok(MbarrierAction::Track);
             }
+            barrier.arrive(1)?;
             Ok(MbarrierAction::Arrive)
         })?;
+        for lane in lanes_of(w.exec) {
+            if let Some(group) = groups[lane] {
+                let barrier = addresses.0[lane] as u32;
+                let arrival = PendingArrival { lane: lane as u8, group, barrier, pc: w.pc };
+                w.state.copies.push(Pending::Arrival(arrival));
+                w.state.arrivals += 1;
+            }
+        }
         Ok(Flow::Next)
     }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_word_holds_all_fields() {
-        for barrier in [
-            Mbarrier { pending: 1, expected: MAX_COUNT, transactions: -1, parity: true },
-            Mbarrier { pending: MAX_COUNT, expected: 3, transactions: (1 << 20) - 1, parity: false },
-            Mbarrier { pending: 0, expected: 0, transactions: 1 - (1 << 20), parity: false },
-        ] {
-            assert_eq!(Mbarrier::unpack(barrier.pack()), Some(barrier));
-        }
-        assert_eq!(Mbarrier::unpack(0), None);
-    }
 }

@@ -8,7 +8,7 @@
     reason = "addresses of a space are 32-bit by construction once checked against its size; lane numbers are below 32"
 )]
 
-use super::{Flow, LANES, PendingCopy, Row, Warp, at};
+use super::{Flow, LANES, Row, Warp, at};
 use crate::isa::AddressArg;
 use crate::isa::map::merge;
 use crate::memory::{Fault, FaultKind, MAX_SHARED, Space};
@@ -350,7 +350,14 @@ impl Warp<'_, '_> {
         groups
     }
 
-    fn announce(&mut self, space: Space, kind: AccessKind, addresses: &Row<u64>, bytes: u32, lanes: u32) {
+    pub(super) fn announce(
+        &mut self,
+        space: Space,
+        kind: AccessKind,
+        addresses: &Row<u64>,
+        bytes: u32,
+        lanes: u32,
+    ) {
         self.tell(space, kind, addresses, bytes, lanes, Told { unchanged: 0, words: &[], deferred: false });
     }
 
@@ -556,7 +563,7 @@ impl Warp<'_, '_> {
     }
 
     /// Whether an access of one lane is aligned and in bounds. Global bounds are checked by the heap itself.
-    fn check(&self, space: Space, address: u64, bytes: u32, write: bool) -> Result<(), Fault> {
+    pub(super) fn check(&self, space: Space, address: u64, bytes: u32, write: bool) -> Result<(), Fault> {
         let fault = |kind| Err(Fault { space, address, kind });
         if !aligned(address, bytes) {
             return fault(FaultKind::Misaligned(bytes));
@@ -707,49 +714,6 @@ impl Warp<'_, '_> {
         lanes: u32,
     ) {
         self.announce(space, kind, addresses, bytes, lanes);
-    }
-
-    /// Completes pending `cp.async` copies of the given lanes for which `which(lane, group)` holds, oldest first.
-    pub fn complete_copies(&mut self, which: impl Fn(usize, u32) -> bool, lanes: u32) -> Result<(), Flow> {
-        if self.state.copies.is_empty() {
-            return Ok(());
-        }
-        let (done, rest): (Vec<PendingCopy>, Vec<PendingCopy>) = std::mem::take(&mut self.state.copies)
-            .into_iter()
-            .partition(|copy| lanes >> copy.lane & 1 != 0 && which(usize::from(copy.lane), copy.group));
-        self.state.copies = rest;
-        for copy in done {
-            self.end_copy(copy)?;
-        }
-        Ok(())
-    }
-
-    /// Moves the bytes of one `cp.async` if that was not done yet, and makes them visible.
-    pub fn end_copy(&mut self, copy: PendingCopy) -> Result<(), Flow> {
-        if !copy.moved {
-            self.copy_now(copy)?;
-        }
-        if let Some(watch) = self.watch.as_deref_mut() {
-            watch.copy_done(&copy.event(self.state.id));
-        }
-        Ok(())
-    }
-
-    /// Moves the bytes of one `cp.async`.
-    pub fn copy_now(&mut self, copy: PendingCopy) -> Result<(), Flow> {
-        let lane = usize::from(copy.lane);
-        let mut value = 0;
-        for i in 0..u64::from(copy.read) {
-            let byte = self
-                .read_lane(Space::Global, lane, copy.from.wrapping_add(i), 1)
-                .map_err(|fault| self.fault(lane, fault, AccessKind::Read, u32::from(copy.size)))?;
-            value |= byte << (8 * i);
-        }
-        self.check(Space::Shared, u64::from(copy.to), u32::from(copy.size), true)
-            .and_then(|()| {
-                self.write_lane(Space::Shared, lane, u64::from(copy.to), u32::from(copy.size), value)
-            })
-            .map_err(|fault| self.fault(lane, fault, AccessKind::Write, u32::from(copy.size)))
     }
 
     /// Ends the launch because of an access that no memory holds.

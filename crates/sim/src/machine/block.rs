@@ -316,7 +316,7 @@ impl BlockRun {
     ) -> Progress {
         let start = self.instructions;
         loop {
-            let mut moved = false;
+            let (mut moved, mut expired) = (false, false);
             for &i in &self.order {
                 if self.done[i] {
                     continue;
@@ -353,11 +353,22 @@ impl BlockRun {
                         });
                         return Progress::Stopped(stop);
                     }
-                    Turn::Blocked | Turn::Expired => {}
+                    Turn::Blocked => {}
+                    Turn::Expired => expired = true,
                 }
                 if self.instructions > limit {
                     return Progress::Stopped(Box::new(grid.out_of_instructions()));
                 }
+            }
+            // A warp may be testing mbarriers in a loop that nothing but copies under way can end.
+            if expired
+                && let Some(stop) = self.complete_tracked(
+                    grid,
+                    global,
+                    watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w }),
+                )
+            {
+                return Progress::Stopped(stop);
             }
             if self.done.iter().all(|done| *done) {
                 return Progress::Done;
@@ -369,6 +380,31 @@ impl BlockRun {
                 return Progress::Expired;
             }
         }
+    }
+
+    /// Completes the copies of all warps that mbarriers track; gives why the launch is over if it is.
+    fn complete_tracked<'a>(
+        &mut self,
+        grid: &'a Grid<'a>,
+        global: &mut Global<'_>,
+        mut watch: Option<&mut (dyn Observer + 'static)>,
+    ) -> Option<Box<Stop>> {
+        for state in self.warps.iter_mut().filter(|state| state.arrivals > 0) {
+            let mut warp = Warp {
+                exec: 0,
+                pc: 0,
+                state,
+                cta: &mut self.cta,
+                grid,
+                global: &mut *global,
+                watch: watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w }),
+                stop: None,
+            };
+            if warp.complete_tracked().is_err() {
+                return warp.stop;
+            }
+        }
+        None
     }
 
     /// Nothing can run: says what every warp waits for.

@@ -3,15 +3,19 @@
 mod access;
 mod block;
 mod calls;
+mod copies;
 mod fragment;
 mod grid;
+mod mbarrier;
 mod registers;
 mod warp;
 
 pub use access::{Access, AccessKind, lanes_of};
 pub use block::{Barrier, Cta, Reduction};
 pub use calls::{CallSite, Callee, Transfer};
+pub use copies::{Pending, PendingArrival, PendingCopy};
 pub use fragment::{Fragment, Frame, Wait};
 pub use grid::{Collect, Grid, Limits, Listen, Outcome, run};
+pub use mbarrier::{MAX_COUNT, Mbarrier};
 pub use registers::{LANES, Lane, Registers, Row, Scalar, Type, Width, at};
-pub use warp::{Flow, PendingCopy, Warp, WarpState, refuse};
+pub use warp::{Flow, Warp, WarpState, refuse};

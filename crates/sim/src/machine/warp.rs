@@ -1,6 +1,6 @@
 //! A warp: 32 lanes, one dispatch per instruction for all of them.
 
-use super::{Cta, Fragment, Grid, Registers, Row, Wait};
+use super::{Cta, Fragment, Grid, Pending, PendingCopy, Registers, Row, Wait};
 use crate::isa::Args;
 use crate::memory::{Global, LocalMemory};
 use crate::observe::{Exchange, Mbarrier, MbarrierAction, Observer};
@@ -49,49 +49,14 @@ pub struct WarpState {
     pub(super) meet: u32,
     /// When the running fragment gives way to another that can run.
     pub(super) gives_way: u64,
-    /// `cp.async` copies that are not complete, oldest first.
-    pub copies: Vec<PendingCopy>,
+    /// `cp.async` copies that are not complete, and arrivals at mbarriers that follow them, oldest first.
+    pub copies: Vec<Pending>,
+    /// How many of those are arrivals.
+    pub arrivals: u32,
     /// Groups committed so far, by lane.
     pub committed: [u32; 32],
     /// One more than the phase in which each lane arrived at the cluster's barrier; 0 if it did not.
     pub cluster: [u64; 32],
-}
-
-/// One lane's `cp.async` that has not completed.
-#[derive(Clone, Copy, Debug)]
-pub struct PendingCopy {
-    /// The lane that issued it.
-    pub lane: u8,
-    /// The group it will complete with: the lane's count of commits when it was issued.
-    pub group: u32,
-    /// Destination in shared memory.
-    pub to: u32,
-    /// Source in global memory.
-    pub from: u64,
-    /// Bytes written: 4, 8 or 16.
-    pub size: u8,
-    /// Bytes read from the source; the rest is zero.
-    pub read: u8,
-    /// Whether its bytes have been moved already.
-    pub moved: bool,
-    /// The instruction that issued it.
-    pub pc: u32,
-}
-
-impl PendingCopy {
-    /// The copy as listeners see it.
-    pub(super) fn event(&self, warp: u32) -> crate::observe::Copy {
-        crate::observe::Copy {
-            warp,
-            lane: self.lane.into(),
-            pc: self.pc,
-            to: self.to,
-            from: self.from,
-            size: self.size.into(),
-            read: self.read.into(),
-            group: self.group,
-        }
-    }
 }
 
 /// A warp while it runs: its state, its block, and the device around it.

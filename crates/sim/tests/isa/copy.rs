@@ -224,6 +224,55 @@ fn an_mbarrier_tracks_copies() {
     }
 }
 
+/// Before its warp tests a barrier, a thread does not see what an mbarrier tracks; a barrier of the block is no wait.
+#[test]
+fn tracked_copies_are_late() {
+    let body = with_barrier(
+        128,
+        "mov.u64 %d0, 7; st.shared.b64 [%a], %d0; cp.async.ca.shared.global [%a], [%f], 8; cp.async.mbarrier.arrive.noinc.shared.b64 [%m];
+         bar.sync 0; ld.shared.b64 %d0, [%a]; ld.shared.b64 %st, [%m]; mbarrier.pending_count.b64 %c, %st; cvt.u64.u32 %d1, %c;
+         bar.sync 0; WAIT: mbarrier.test_wait.parity.shared.b64 %q, [%m], 0; @!%q bra WAIT; ld.shared.b64 %d2, [%b];",
+    );
+    let mirrored: Column = data().into_iter().rev().collect();
+    let late = run(Grid::block(128), &body, &["b64"; 3], &[("b64", data())]);
+    assert_eq!(late, [vec![7; 128], vec![128; 128], mirrored.clone()]);
+    let early =
+        run(Grid { copies: CopyTiming::Early, ..Grid::block(128) }, &body, &["b64"; 3], &[("b64", data())]);
+    assert_eq!(early, [data(), vec![128; 128], mirrored]);
+}
+
+/// The arrival comes with the copies before it, whatever is issued behind it.
+#[test]
+fn an_arrival_waits_for_the_copies_before_it_alone() {
+    let body = with_barrier(
+        128,
+        "cp.async.ca.shared.global [%a], [%f], 8; cp.async.commit_group; cp.async.mbarrier.arrive.shared.b64 [%m];
+         cp.async.ca.shared.global [%b], [%f], 8; cp.async.commit_group; bar.sync 0;
+         ld.shared.b64 %st, [%m]; mbarrier.pending_count.b64 %c, %st; cvt.u64.u32 %d0, %c;
+         bar.sync 0; cp.async.wait_group 1; bar.sync 0;
+         ld.shared.b64 %st, [%m]; mbarrier.pending_count.b64 %c, %st; cvt.u64.u32 %d1, %c; ld.shared.b64 %d2, [%a];
+         bar.sync 0; cp.async.wait_all; ld.shared.b64 %d3, [%b];",
+    );
+    let got = run(Grid::block(128), &body, &["b64"; 4], &[("b64", data())]);
+    assert_eq!(got, [vec![256; 128], vec![128; 128], data(), data()]);
+}
+
+/// Threads that only consume see the copies of others, whose warps have nothing more to do with the barrier.
+#[test]
+fn tracked_copies_end_a_loop_of_tests_in_another_warp() {
+    let body = with_barrier(
+        64,
+        ".reg .pred %w; setp.lt.u32 %w, %t, 64; mov.u64 %d0, 0; mov.u32 %c, 0;
+         @!%w bra CONSUME; cp.async.ca.shared.global [%a], [%f], 8; cp.async.mbarrier.arrive.noinc.shared.b64 [%m]; bra MEET;
+         CONSUME: mbarrier.test_wait.parity.shared.b64 %q, [%m], 0; @!%q bra CONSUME; ld.shared.b64 %d0, [%b];
+         MEET: bar.sync 0;",
+    );
+    let got = run(Grid::block(128), &body, &["b64"], &[("b64", data())]);
+    let wanted: Column =
+        data().into_iter().rev().enumerate().map(|(t, value)| if t < 64 { 0 } else { value }).collect();
+    assert_eq!(got[0], wanted);
+}
+
 #[test]
 fn misused_mbarriers_are_reported() {
     let kind = |body: &str| {
@@ -247,4 +296,12 @@ fn misused_mbarriers_are_reported() {
     assert_eq!(kind("mbarrier.arrive.noComplete.shared.b64 _, [%m], 2;"), StopKind::Barrier);
     assert_eq!(kind("mbarrier.arrive_drop.shared.b64 _, [%m], 3;"), StopKind::Barrier);
     assert_eq!(kind("mbarrier.expect_tx.shared.b64 [%m], 0x100000;"), StopKind::Barrier);
+    // The arrival comes when the copy is made, and finds no barrier.
+    assert_eq!(
+        kind(
+            "mov.u64 %p, 0; cp.async.ca.shared.global [%a], [%f], 8; cp.async.mbarrier.arrive.shared.b64 [%m];
+             mbarrier.inval.shared.b64 [%m]; cp.async.wait_all;"
+        ),
+        StopKind::Barrier
+    );
 }
