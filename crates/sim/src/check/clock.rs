@@ -131,13 +131,15 @@ struct WarpView {
 struct Meeting {
     clock: Clock,
     waiting: Vec<(u32, u32)>,
-    arrived_only: bool,
+    /// Whether it waits for a number of threads, not for all that have not exited.
+    counted: bool,
 }
 
 /// The order among the threads of a block, and what they have seen of other blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
     block: u32,
+    threads: u32,
     now: u32,
     floor: u32,
     /// What all threads of the block have seen of other blocks.
@@ -156,6 +158,7 @@ impl Order {
         });
         Order {
             block,
+            threads,
             now: 1,
             floor: 0,
             common: Clock::default(),
@@ -268,10 +271,9 @@ impl Order {
         if let Some(clock) = clock {
             meeting.clock.join(&clock);
         }
+        meeting.counted |= counted;
         if waits {
             meeting.waiting.push((warp, lanes));
-        } else {
-            meeting.arrived_only = true;
         }
     }
 
@@ -279,8 +281,8 @@ impl Order {
     pub(crate) fn complete(&mut self, id: u32) -> bool {
         let Some(meeting) = self.meetings.remove(&id) else { return false };
         let waiting: u32 = meeting.waiting.iter().map(|(_, lanes)| lanes.count_ones()).sum();
-        let live: u32 = self.warps.iter().map(|view| view.live.count_ones()).sum();
-        if !meeting.arrived_only && waiting >= live {
+        // A number of threads is all of them only if none has exited: those that have took no part.
+        if !meeting.counted || waiting >= self.threads {
             self.floor = self.tick();
             self.generation = self.generation.saturating_add(1);
             for view in &mut self.warps {

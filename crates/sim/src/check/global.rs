@@ -151,7 +151,8 @@ fn act(
 ) -> Option<Conflict> {
     match kind {
         AccessKind::Read => touch.read(cell, owner, spill),
-        AccessKind::Write | AccessKind::Atomic => touch.write(cell, owner, spill, false),
+        AccessKind::Write => touch.write(cell, owner, spill, false),
+        AccessKind::Atomic => touch.modify(cell, owner, spill),
     }
 }
 
@@ -273,6 +274,7 @@ impl GlobalRace {
                 pc: copy.pc,
                 strong: false,
                 narrow: false,
+                modified: false,
             };
             let key = (Class::AsyncCopy, access.pc, copy.pc, 2);
             ledger.add(key, Severity::Error, || {

@@ -54,16 +54,18 @@ impl Touch<'_> {
         })
     }
 
-    fn with_readers(&self, cell: &Cell, spill: &Spill, owner: Owner) -> Option<Conflict> {
+    /// A conflict with the reads; `modified` asks only for those that also wrote.
+    fn with_readers(&self, cell: &Cell, spill: &Spill, owner: Owner, modified: bool) -> Option<Conflict> {
         let conflict = |other: Stamp, block: u32, thread_known: bool| Conflict {
             other,
             block,
-            wrote: false,
+            wrote: other.modified,
             pending: false,
             thread_known,
         };
         if let Some(list) = cell.list() {
-            return spill.list(list).iter().find_map(|readers| {
+            let listed = spill.list(list).iter().filter(|readers| readers.stamp.modified || !modified);
+            return listed.into_iter().find_map(|readers| {
                 readers
                     .stamps()
                     .find(|stamp| self.conflicts(*stamp, readers.block))
@@ -72,7 +74,7 @@ impl Touch<'_> {
         }
         let (other, many) = cell.reader()?;
         let me = self.stamp.who;
-        if self.allowed(other, owner.read) {
+        if self.allowed(other, owner.read) || (modified && !other.modified) {
             return None;
         }
         let unordered = match many {
@@ -89,8 +91,22 @@ impl Touch<'_> {
 
     /// Reads a cell.
     pub(crate) fn read(&self, cell: &mut Cell, owner: &mut Owner, spill: &mut Spill) -> Option<Conflict> {
-        let conflict = self.with_writer(cell, *owner);
+        let conflict =
+            self.with_writer(cell, *owner).or_else(|| self.with_readers(cell, spill, *owner, true));
         self.remember_read(cell, owner, spill);
+        conflict
+    }
+
+    /// Reads and writes a cell in one step.
+    pub(crate) fn modify(&self, cell: &mut Cell, owner: &mut Owner, spill: &mut Spill) -> Option<Conflict> {
+        let plain = cell.writer().is_some_and(|(write, _)| !write.strong && write.time > self.order.floor());
+        if !plain {
+            return self.write(cell, owner, spill, false);
+        }
+        let conflict =
+            self.with_writer(cell, *owner).or_else(|| self.with_readers(cell, spill, *owner, false));
+        let stamp = Stamp { modified: true, ..self.stamp };
+        Touch { stamp, ..*self }.remember_read(cell, owner, spill);
         conflict
     }
 
@@ -141,6 +157,7 @@ impl Touch<'_> {
                 if readers.stamp.time == self.stamp.time
                     && readers.stamp.pc == self.stamp.pc
                     && readers.stamp.strong == self.stamp.strong
+                    && readers.stamp.modified == self.stamp.modified
                 {
                     readers.lanes |= 1 << lane;
                     known = true;
@@ -165,7 +182,8 @@ impl Touch<'_> {
         spill: &mut Spill,
         pending: bool,
     ) -> Option<Conflict> {
-        let conflict = self.with_writer(cell, *owner).or_else(|| self.with_readers(cell, spill, *owner));
+        let conflict =
+            self.with_writer(cell, *owner).or_else(|| self.with_readers(cell, spill, *owner, false));
         spill.drop_list(cell);
         cell.set_write(self.stamp, pending);
         owner.write = self.block;
@@ -181,5 +199,6 @@ pub(crate) fn stamp(order: &Order, who: Who, pc: u32, strong: Option<super::site
         pc,
         strong: strong.is_some(),
         narrow: strong == Some(super::site::Scope::Block),
+        modified: false,
     }
 }

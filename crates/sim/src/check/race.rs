@@ -116,6 +116,7 @@ impl SharedRace {
             (AccessKind::Atomic, Kind::Mbarrier) => Some(Scope::Block),
             _ => site.ordering.strong,
         };
+        let mut conflicts = Vec::new();
         for lane in lanes_of(access.lanes) {
             let who = Who::new(access.warp, lane);
             let Ok(address) = u32::try_from(access.addresses.0[lane]) else { continue };
@@ -126,8 +127,8 @@ impl SharedRace {
                 exact: !context.sites.barriers_only,
             };
             let unchanged = access.unchanged >> lane & 1 != 0;
-            let conflict = self.touch(&touch, address, access.bytes, access.kind, false);
-            if let Some(conflict) = conflict {
+            self.touch(&touch, address, access.bytes, access.kind, false, &mut conflicts);
+            for conflict in conflicts.drain(..) {
                 let race = Race {
                     block: access.block,
                     access: touch.stamp,
@@ -142,7 +143,7 @@ impl SharedRace {
         }
     }
 
-    /// Runs an access over the cells of its bytes and gives the first conflict.
+    /// Runs an access over the cells of its bytes and gives the conflicts, one for each instruction it conflicts with.
     fn touch(
         &mut self,
         touch: &Touch<'_>,
@@ -150,8 +151,8 @@ impl SharedRace {
         bytes: u32,
         kind: AccessKind,
         pending: bool,
-    ) -> Option<Conflict> {
-        let mut found = None;
+        found: &mut Vec<Conflict>,
+    ) {
         let mut owner = Owner { write: touch.block, read: touch.block };
         if bytes < 4 || !address.is_multiple_of(4) {
             for byte in address..address.saturating_add(bytes) {
@@ -160,9 +161,9 @@ impl SharedRace {
                 let mut part = self.spill.part(parts, at(byte % 4));
                 let conflict = act(touch, &mut part, &mut owner, &mut self.spill, kind, pending);
                 self.spill.set_part(parts, at(byte % 4), part);
-                found = found.or(conflict);
+                add_conflict(found, conflict);
             }
-            return found;
+            return;
         }
         let first = at(address / 4);
         let floor = touch.order.floor();
@@ -175,19 +176,18 @@ impl SharedRace {
             match cell.parts() {
                 None => {
                     let conflict = act(touch, cell, &mut owner, &mut self.spill, kind, pending);
-                    found = found.or(conflict);
+                    add_conflict(found, conflict);
                 }
                 Some(parts) => {
                     for byte in 0..4 {
                         let mut part = self.spill.part(parts, byte);
                         let conflict = act(touch, &mut part, &mut owner, &mut self.spill, kind, pending);
                         self.spill.set_part(parts, byte, part);
-                        found = found.or(conflict);
+                        add_conflict(found, conflict);
                     }
                 }
             }
         }
-        found
     }
 
     /// What a strong access in shared memory gives away or sees.
@@ -217,7 +217,9 @@ impl SharedRace {
         let who = Who::new(copy.warp, at(copy.lane));
         let stamp = stamp(order, who, copy.pc, None);
         let touch = Touch { order, block, stamp, exact: !context.sites.barriers_only };
-        if let Some(conflict) = self.touch(&touch, copy.to, copy.size, AccessKind::Write, true) {
+        let mut conflicts = Vec::new();
+        self.touch(&touch, copy.to, copy.size, AccessKind::Write, true, &mut conflicts);
+        for conflict in conflicts {
             let race = Race { block, access: stamp, wrote: true, unchanged: false };
             self.report(context, ledger, &race, &conflict, copy.to);
         }
@@ -327,6 +329,15 @@ impl SharedRace {
     }
 }
 
+/// Conflicts with one instruction are one.
+pub(crate) fn add_conflict(found: &mut Vec<Conflict>, conflict: Option<Conflict>) {
+    if let Some(conflict) = conflict
+        && !found.iter().any(|known| known.other.pc == conflict.other.pc && known.wrote == conflict.wrote)
+    {
+        found.push(conflict);
+    }
+}
+
 /// One access on one cell.
 fn act(
     touch: &Touch<'_>,
@@ -338,7 +349,8 @@ fn act(
 ) -> Option<Conflict> {
     match kind {
         AccessKind::Read => touch.read(cell, owner, spill),
-        AccessKind::Write | AccessKind::Atomic => touch.write(cell, owner, spill, pending),
+        AccessKind::Write => touch.write(cell, owner, spill, pending),
+        AccessKind::Atomic => touch.modify(cell, owner, spill),
     }
 }
 

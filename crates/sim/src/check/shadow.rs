@@ -3,7 +3,8 @@
 //! A cell stands for four bytes that have one history; the first access to a part of them splits it into one cell per
 //! byte. A cell holds the last write and the reads since. Reads of several threads are kept exactly (as a list) where
 //! threads can be ordered by more than barriers of the block; where they cannot, it is enough to know that there were
-//! several, in one warp or in more.
+//! several, in one warp or in more. An atomic stands among the reads as long as an ordinary write before it still
+//! counts: both must be remembered.
 
 use super::clock::Who;
 use crate::machine::lanes_of;
@@ -22,6 +23,8 @@ const MANY_LANES: u32 = 1 << 28;
 const MANY_WARPS: u32 = 1 << 29;
 /// Of a read: the time is the number of a list.
 const LISTED: u32 = 1 << 30;
+/// Of a read: an atomic is among them, which also wrote.
+const MODIFIED: u32 = 1 << 31;
 
 /// The number of an instruction that is too far away to be kept in a cell.
 pub(crate) const UNKNOWN_SITE: u32 = (1 << SITE_BITS) - 1;
@@ -37,6 +40,8 @@ pub(crate) struct Stamp {
     pub strong: bool,
     /// Whether that holds within the block only.
     pub narrow: bool,
+    /// Of a read: whether it also wrote, as atomics do.
+    pub modified: bool,
 }
 
 impl Stamp {
@@ -45,6 +50,7 @@ impl Stamp {
             | self.pc.min(UNKNOWN_SITE) << THREAD_BITS
             | if self.strong { STRONG } else { 0 }
             | if self.narrow { NARROW } else { 0 }
+            | if self.modified { MODIFIED } else { 0 }
     }
 
     fn of(time: u32, bits: u32) -> Stamp {
@@ -54,6 +60,7 @@ impl Stamp {
             pc: bits >> THREAD_BITS & UNKNOWN_SITE,
             strong: bits & STRONG != 0,
             narrow: bits & NARROW != 0,
+            modified: bits & MODIFIED != 0,
         }
     }
 }
@@ -129,7 +136,7 @@ impl Cell {
 
     pub(crate) fn set_write(&mut self, stamp: Stamp, pending: bool) {
         self.write_time = stamp.time;
-        self.write = stamp.bits() | if pending { PENDING } else { 0 };
+        self.write = Stamp { modified: false, ..stamp }.bits() | if pending { PENDING } else { 0 };
         self.read_time = 0;
         self.read = 0;
     }
@@ -148,6 +155,9 @@ impl Cell {
         }
         if !stamp.strong {
             self.read &= !STRONG;
+        }
+        if stamp.modified {
+            self.read |= MODIFIED;
         }
         self.read_time = stamp.time;
     }
