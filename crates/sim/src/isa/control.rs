@@ -67,7 +67,7 @@ pub(super) const OPS: &[Op] = &[
         form: "nanosleep.u32 t",
         manual: "miscellaneous-instructions-nanosleep",
         unit: Unit::Control,
-        since: (6, 3, 70),
+        since: (6, 2, 70),
         bind: bind_plain!(nanosleep),
     },
 ];

@@ -69,7 +69,7 @@ pub(super) const OPS: &[Op] = &[
         form: "cvt.irnd{.sat}.dtype.f16 d, a; .irnd = .rni .rzi .rmi .rpi; .dtype = .u8 .u16 .u32 .u64 .s8 .s16 .s32 .s64",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Xu,
-        since: (4, 2, 53),
+        since: (1, 0, 10),
         bind: bind_plain!(integer_from_f16),
     },
     Op {
@@ -98,7 +98,7 @@ pub(super) const OPS: &[Op] = &[
         form: "cvt.frnd{.sat}.f16.atype d, a; .frnd = .rn .rz .rm .rp; .atype = .u8 .u16 .u32 .u64 .s8 .s16 .s32 .s64",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Xu,
-        since: (4, 2, 53),
+        since: (1, 0, 10),
         bind: bind_plain!(f16_from_integer),
     },
     Op {
@@ -127,7 +127,7 @@ pub(super) const OPS: &[Op] = &[
         form: "cvt{.sat}.f16.f16 d, a",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Half,
-        since: (4, 2, 53),
+        since: (1, 0, 10),
         bind: bind_plain!(same_f16),
     },
     Op {
@@ -162,7 +162,7 @@ pub(super) const OPS: &[Op] = &[
         form: "cvt.ftz{.sat}.f32.bf16 d, a",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Alu,
-        since: (7, 8, 90),
+        since: (7, 8, 80),
         bind: bind!(f32_from_bf16),
     },
     // Exact, so that the rounding the manual's example writes changes nothing.
@@ -192,7 +192,7 @@ pub(super) const OPS: &[Op] = &[
         form: "cvt.irnd{.sat}.f16.f16 d, a; .irnd = .rni .rzi .rmi .rpi",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Half,
-        since: (4, 2, 53),
+        since: (1, 0, 10),
         bind: bind_plain!(integral_f16),
     },
     Op {
@@ -263,7 +263,7 @@ pub(super) const OPS: &[Op] = &[
         form: "cvt.frnd2{.relu}.satfinite.f16.f32 d, a; .frnd2 = .rn .rz",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Xu,
-        since: (8, 1, 80),
+        since: (8, 1, 70),
         bind: bind!(narrow_limited),
     },
     Op {

@@ -143,7 +143,7 @@ pub(super) const OPS: &[Op] = &[
         form: "mbarrier.arrive_drop.sem.scope{.space}.b64 state, [addr]{, count}; .sem = .release .relaxed; .scope = .cta .cluster; .space = .shared .shared::cta .shared::cluster",
         manual: "parallel-synchronization-and-communication-instructions-mbarrier-arrive-drop",
         unit: Unit::Lsu,
-        since: (8, 0, 80),
+        since: (7, 0, 80),
         bind: bind_plain!(arrive),
     },
     Op {
@@ -157,7 +157,7 @@ pub(super) const OPS: &[Op] = &[
         form: "mbarrier.arrive_drop.noComplete.release.cta{.space}.b64 state, [addr], count; .space = .shared .shared::cta",
         manual: "parallel-synchronization-and-communication-instructions-mbarrier-arrive-drop",
         unit: Unit::Lsu,
-        since: (8, 0, 80),
+        since: (7, 0, 80),
         bind: bind_plain!(arrive),
     },
     Op {

@@ -129,6 +129,11 @@ impl<'f> Modifiers<'f> {
             .and_then(|(_, value)| *value)
     }
 
+    /// All that were given, in the order of the form.
+    pub fn values(&self) -> impl Iterator<Item = &'static str> {
+        self.chosen.iter().filter_map(|value| *value)
+    }
+
     /// Whether the optional literal (or any value of the optional class) is there.
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()

@@ -23,6 +23,7 @@ mod matrix;
 mod memory;
 mod mma;
 mod moves;
+mod needs;
 #[cfg(test)]
 mod spelling;
 mod stack;
@@ -32,6 +33,7 @@ mod video;
 mod wmma;
 
 pub use form::{Form, Modifiers};
+pub use needs::{Needs, needs};
 
 use crate::machine::{Flow, Type, Warp, Width};
 use crate::simd::Level;
@@ -143,6 +145,13 @@ pub enum Slot {
     Table,
     /// Nothing at run time: the routine was built from it.
     Static,
+}
+
+impl Slot {
+    /// The file of a single source.
+    pub fn source(&self) -> Option<Width> {
+        if let Slot::Src(ty) = self { Some(ty.width()) } else { None }
+    }
 }
 
 /// Why an instruction cannot be bound.

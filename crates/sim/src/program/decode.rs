@@ -41,7 +41,7 @@ pub fn decode(linked: &Linked, kernel: &str, level: Level) -> Result<Program, Bo
     };
     let mut decoder = Decoder::new(linked, &module, level, &definitions, &declarations);
     decoder.kernel(entry)?;
-    Ok(decoder.finish(kernel))
+    Ok(decoder.finish())
 }
 
 /// Instructions a kernel may have with all it calls, and entries of all its branch tables.
@@ -80,6 +80,8 @@ pub(super) struct Decoder<'s, 'd> {
     indirect: bool,
     /// Entries of branch tables so far.
     table_entries: usize,
+    /// The first instruction that the module's target or version does not have.
+    refused: Option<(u32, Box<Stop>)>,
     // The function being decoded.
     pub(super) scopes: Scopes<'s>,
     /// Rows of registers, by scope, name and element.
@@ -180,6 +182,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
             taken,
             indirect: false,
             table_entries: 0,
+            refused: None,
             scopes: Scopes::new(),
             rows: HashMap::new(),
             function: None,
@@ -193,6 +196,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
     }
 
     fn kernel(&mut self, function: &'d ptx::Function<'s>) -> Result<(), Box<Stop>> {
+        function.name.clone_into(&mut self.program.name);
         let mut top = 0u32;
         for variable in &function.params {
             for name in &variable.names {
@@ -227,6 +231,10 @@ impl<'s, 'd> Decoder<'s, 'd> {
         if self.program.code.len() > MAX_CODE || self.table_entries > MAX_CODE {
             let sentence = format!("the kernel has more than {MAX_CODE} instructions or branch targets");
             return Err(Box::new(Stop::general(Blame::Limit, StopKind::Limit, sentence)));
+        }
+        if let Some((pc, mut stop)) = self.refused.take() {
+            stop.place = self.program.place(pc);
+            return Err(stop);
         }
         Ok(())
     }
@@ -479,6 +487,11 @@ impl<'s, 'd> Decoder<'s, 'd> {
                 return self.refusal(&refusal, guard, instruction);
             }
         };
+        if self.refused.is_none()
+            && let Some(stop) = self.linked.lacks(instruction, entry, &modifiers)
+        {
+            self.refused = Some((self.pc(), stop));
+        }
         let spec = Spec {
             modifiers,
             operands: instruction.operands.iter().map(|operand| self.shape(operand)).collect(),
@@ -505,6 +518,11 @@ impl<'s, 'd> Decoder<'s, 'd> {
                     &resolved.reads,
                     &resolved.writes,
                 );
+                if isa::table()[entry].form.operands.ends_with("membermask")
+                    && let Some(meta) = self.program.metas.last_mut()
+                {
+                    meta.sources = bound.slots.iter().filter_map(isa::Slot::source).collect();
+                }
             }
             Err(refusal) => self.refusal(&refusal, guard, instruction),
         }
@@ -585,6 +603,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
             span: (span.start, span.end),
             function: self.function,
             source,
+            sources: Box::default(),
             reads: reads.into(),
             writes: writes.into(),
         });
@@ -608,10 +627,9 @@ impl<'s, 'd> Decoder<'s, 'd> {
         Some(id)
     }
 
-    fn finish(mut self, kernel: &str) -> Program {
+    fn finish(mut self) -> Program {
         self.mark_recursion();
         let mut program = self.program;
-        kernel.clone_into(&mut program.name);
         let dynamic = self.shared.top.min(1 << 30).next_multiple_of(self.shared.dynamic_align);
         program.static_shared = self.shared.top;
         program.dynamic_shared = self.shared.dynamic_named.then_some(dynamic);

@@ -18,8 +18,12 @@ pub struct Linked {
     pub functions: Vec<String>,
     /// Constant memory.
     pub constants: ConstantBank,
+    /// The architecture as `.target` spells it: `sm_90a`.
+    pub target: String,
     /// The number in the target's name: 89 for `sm_89`.
     pub sm: u32,
+    /// `.version` as major and minor number.
+    pub version: (u32, u32),
     /// Names of the kernels, in source order.
     pub kernels: Vec<String>,
 }
@@ -126,7 +130,9 @@ pub fn link(text: &str, heap: &mut Heap) -> Result<Linked, Box<Stop>> {
         symbols: HashMap::new(),
         functions: Vec::new(),
         constants: Vec::new(),
+        target: arch.to_owned(),
         sm,
+        version: module.version().unwrap_or((0, 0)),
         kernels: Vec::new(),
     };
     let mut kernels = HashSet::new();

@@ -6,6 +6,7 @@ mod link;
 mod operands;
 mod scope;
 mod special;
+mod target;
 
 pub use decode::decode;
 pub use link::{ConstantBank, Linked, Parameter, Symbol, link};
@@ -86,6 +87,8 @@ pub struct Meta {
     pub function: Option<u32>,
     /// Index of the source lines, innermost first.
     source: Option<u32>,
+    /// The files of its sources, which are the last of its operands, if lanes meet in it by a member mask.
+    pub(crate) sources: Box<[Width]>,
     /// Rows it reads.
     pub reads: Box<[(Width, u32)]>,
     /// Rows it writes.
@@ -112,6 +115,13 @@ impl Program {
     pub fn source(&self, pc: u32) -> &[SourceLine] {
         let index = self.metas.get(at(pc)).and_then(|meta| meta.source);
         index.and_then(|i| self.sources.get(at(i))).map_or(&[], Vec::as_slice)
+    }
+
+    /// How an instruction's opcode and modifiers are spelled.
+    pub fn spelling(&self, pc: u32, opcode: &str) -> Option<&str> {
+        let (start, end) = self.metas.get(at(pc))?.span;
+        let words = self.text.get(at(start)..at(end))?;
+        words.split_whitespace().find(|word| word.starts_with(opcode))
     }
 
     /// The PTX text the program was made from.

@@ -9,6 +9,9 @@ use warpproof_sim::observe::{Issue, Observer};
 use warpproof_sim::simd::Level;
 use warpproof_sim::{Buffer, Device, Outcome, Stop};
 
+/// A module that has every form there is.
+pub(crate) const HEAD: &str = ".version 9.1\n.target sm_100a\n.address_size 64\n";
+
 /// A column of values, one per thread, as bits.
 pub(crate) type Column = Vec<u64>;
 
@@ -65,7 +68,7 @@ fn register_class(ty: &str) -> &'static str {
 /// Wraps `body`, which reads `%s0`, `%s1`, … and writes `%d0`, `%d1`, …, into a kernel over arrays. Types are PTX types
 /// (`b16`, `b32`, `b64`, `pred`, …); a predicate travels as 0 or 1. `%t` is the thread's index, `%lane` its lane.
 pub(crate) fn kernel(body: &str, results: &[&str], sources: &[&str]) -> String {
-    let mut text = String::from(".version 8.7\n.target sm_89\n.address_size 64\n.visible .entry k(");
+    let mut text = format!("{HEAD}.visible .entry k(");
     let names: Vec<String> = (0..results.len())
         .map(|i| format!("out{i}"))
         .chain((0..sources.len()).map(|i| format!("in{i}")))

@@ -1,0 +1,87 @@
+//! What a spelling needs beyond its form: types, shapes and modifiers that came later than the form itself.
+//!
+//! The rules are the manual's; where it and ptxas differ, ptxas has the word, since it decides what can be compiled.
+//! `tests/vectors/architectures.tsv` holds what ptxas asks for, spelling by spelling.
+
+use super::{Modifiers, Since, table};
+
+/// The module that an instruction needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// The least PTX version, major and minor.
+    pub version: (u32, u32),
+    /// The least architecture.
+    pub sm: u32,
+    /// Whether it is a feature of single architectures, so that the target must be one like `sm_90a`.
+    pub specific: bool,
+}
+
+/// A rule: instructions of these opcodes (of any, if none is named) with all these modifiers are as old as this.
+type Rule = (&'static [&'static str], &'static [&'static str], Since);
+
+const RULES: &[Rule] = &[
+    (&[], &["relaxed"], (6, 0, 70)),
+    (&[], &["acquire"], (6, 0, 70)),
+    (&[], &["release"], (6, 0, 70)),
+    (&[], &["acq_rel"], (6, 0, 70)),
+    (&["atom", "red"], &["cta"], (5, 0, 60)),
+    (&["atom", "red"], &["gpu"], (5, 0, 60)),
+    (&["atom", "red"], &["sys"], (5, 0, 60)),
+    (&[], &["cluster"], (7, 8, 90)),
+    (&[], &["shared::cluster"], (7, 8, 90)),
+    (&["atom", "red", "ld", "st", "cvta", "isspacep", "ldmatrix"], &["shared::cta"], (7, 8, 10)),
+    (&["bar", "barrier"], &["cta"], (7, 8, 10)),
+    (&[], &["L2::cache_hint"], (7, 4, 80)),
+    (&[], &["L2::64B"], (7, 4, 75)),
+    (&[], &["L2::128B"], (7, 4, 75)),
+    (&[], &["L2::256B"], (7, 4, 80)),
+    (&[], &["L1::evict_normal"], (7, 4, 70)),
+    (&[], &["L1::evict_unchanged"], (7, 4, 70)),
+    (&[], &["L1::evict_first"], (7, 4, 70)),
+    (&[], &["L1::evict_last"], (7, 4, 70)),
+    (&[], &["L1::no_allocate"], (7, 4, 70)),
+    (&["ld", "ldu", "st", "mov"], &["b128"], (8, 3, 70)),
+    (&["cvta", "isspacep"], &["param"], (7, 7, 70)),
+    (&["cvta", "isspacep"], &["param::entry"], (8, 3, 70)),
+    (&["ld", "st"], &["param::entry"], (8, 3, 10)),
+    (&["ld", "st"], &["param::func"], (8, 3, 10)),
+    (&["set"], &["u32", "f16x2"], (6, 5, 53)),
+    (&["set"], &["s32", "f16x2"], (6, 5, 53)),
+    (&["cvt"], &["relu"], (7, 0, 80)),
+    (&["mma"], &["m16n8k16"], (7, 0, 80)),
+    (&["mma"], &["m16n8k32"], (7, 0, 80)),
+    (&["mma"], &["m16n8k64"], (7, 0, 80)),
+    (&["mma"], &["m16n8k128"], (7, 0, 80)),
+    (&["mma"], &["m16n8k256"], (7, 0, 80)),
+    (&["mma"], &["m16n8k16", "e4m3"], (8, 7, 89)),
+    (&["mma"], &["m16n8k16", "e5m2"], (8, 7, 89)),
+    (&["mma", "wmma"], &["and", "popc"], (7, 1, 80)),
+    (&["wmma"], &["bf16"], (7, 0, 80)),
+    (&["wmma"], &["m8n32k16"], (6, 1, 70)),
+    (&["wmma"], &["m32n8k16"], (6, 1, 70)),
+    (&["wmma"], &["s8"], (6, 3, 72)),
+    (&["wmma"], &["u8"], (6, 3, 72)),
+    (&["wmma"], &["s32"], (6, 3, 72)),
+];
+
+/// Opcodes that only targets of a single architecture have.
+const SPECIFIC: &[&str] = &["setmaxnreg"];
+
+/// What an instruction needs of its module: of the form with this index, with these modifiers.
+pub fn needs(entry: usize, modifiers: &Modifiers<'_>) -> Needs {
+    let form = modifiers.form();
+    let (major, minor, sm) = table().get(entry).map_or((1, 0, 10), |entry| entry.op.since);
+    let mut needs = Needs {
+        version: (u32::from(major), u32::from(minor)),
+        sm,
+        specific: SPECIFIC.contains(&form.opcode),
+    };
+    for (opcodes, with, (major, minor, sm)) in RULES {
+        let applies = opcodes.is_empty() || opcodes.contains(&form.opcode);
+        if applies && with.iter().all(|wanted| modifiers.values().any(|given| given == *wanted)) {
+            needs.version = needs.version.max((u32::from(*major), u32::from(*minor)));
+            needs.sm = needs.sm.max(*sm);
+        }
+    }
+    needs
+}

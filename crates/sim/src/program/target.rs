@@ -1,0 +1,53 @@
+//! What the module's `.target` and `.version` have: an instruction that came later is refused, as ptxas refuses it.
+
+use super::Linked;
+use crate::isa::{self, Modifiers};
+use crate::stop::{Blame, Stop, StopKind};
+use warpproof_ptx as ptx;
+
+impl Linked {
+    /// The stop for an instruction that the module's target or version does not have.
+    pub(super) fn lacks(
+        &self,
+        instruction: &ptx::Instruction<'_>,
+        entry: usize,
+        modifiers: &Modifiers<'_>,
+    ) -> Option<Box<Stop>> {
+        let needs = isa::needs(entry, modifiers);
+        let spelled = || {
+            let words = std::iter::once(instruction.opcode).chain(instruction.modifiers.iter().copied());
+            words.collect::<Vec<_>>().join(".")
+        };
+        let (sentence, help) = if self.sm < needs.sm || needs.specific && !self.is_specific() {
+            let (sm, suffix) = (needs.sm, if needs.specific { "a" } else { "" });
+            (
+                format!("`{}` needs sm_{sm}{suffix}; the module's target is {}", spelled(), self.target),
+                if needs.specific {
+                    format!(
+                        "compile for sm_{sm}a, or for another target whose name ends in `a` and that has it"
+                    )
+                } else {
+                    format!("compile for sm_{sm} or later")
+                },
+            )
+        } else if self.version < needs.version {
+            let ((major, minor), (own, own_minor)) = (needs.version, self.version);
+            (
+                format!("`{}` needs PTX {major}.{minor}; the module is of PTX {own}.{own_minor}", spelled()),
+                format!(
+                    "compile with a compiler that writes PTX {major}.{minor} or later, or raise `.version`"
+                ),
+            )
+        } else {
+            return None;
+        };
+        let mut stop = Stop::general(Blame::Input, StopKind::Malformed, sentence);
+        stop.help = Some(help);
+        Some(Box::new(stop))
+    }
+
+    /// Whether the target has what belongs to one architecture or one family alone: `sm_90a`, `sm_100f`.
+    fn is_specific(&self) -> bool {
+        self.target.ends_with(['a', 'f'])
+    }
+}
