@@ -1,8 +1,8 @@
 //! Exchange between the lanes of a warp.
 //!
 //! The `.sync` forms wait until every lane of the member mask has arrived; a lane that has exited counts as arrived. Each
-//! lane may bring a mask of its own, and lanes whose mask is complete go on even while others of the warp still wait. The
-//! forms without `.sync` act on the lanes that happen to execute them together.
+//! lane may bring a mask of its own, and lanes whose mask is complete go on even while others of the warp still wait.
+//! Lanes may also meet at copies of the instruction (`machine/meeting.rs`). The forms without `.sync` act on the lanes that happen to execute them together.
 
 #![expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "lane numbers are below 32")]
 #![expect(
@@ -110,6 +110,12 @@ pub(super) fn together(
     mask: u32,
     body: impl FnOnce(&mut Warp<'_, '_>, &Row<u32>),
 ) -> Flow {
+    if let Some(members) = w.state.meeting.clone() {
+        let masks = w.state.regs.w32[at(mask)];
+        w.exchanged(Some(&masks), None);
+        body(w, &members);
+        return Flow::Next;
+    }
     let masks = w.state.regs.w32[at(mask)];
     let here = w.exec;
     let (union, members) = match member_masks(w, &masks) {
@@ -139,7 +145,7 @@ pub(super) fn together(
 
 /// The union of the masks of the lanes in `exec`, and each mask cut to the lanes that are here. A lane that its own mask
 /// leaves out is the kernel's mistake.
-pub(super) fn member_masks(w: &mut Warp<'_, '_>, masks: &Row<u32>) -> Result<(u32, Row<u32>), Flow> {
+fn member_masks(w: &mut Warp<'_, '_>, masks: &Row<u32>) -> Result<(u32, Row<u32>), Flow> {
     let here = w.exec;
     let mut members = Row([0; LANES]);
     let (mut union, mut own) = (0, 0);

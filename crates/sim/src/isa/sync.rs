@@ -8,10 +8,10 @@
     reason = "binders share one signature, and most forms cannot be refused"
 )]
 
-use super::lanes::{member_masks, together};
+use super::lanes::together;
 use super::{Bound, Op, Refusal, Slot, Spec, Unit};
 use crate::bind_plain;
-use crate::machine::{Flow, Reduction, Row, Type, Wait, Warp, Width, at, lanes_of};
+use crate::machine::{Flow, Reduction, Row, Type, Warp, Width, at, lanes_of};
 
 /// An entry of this family: all run on the control pipe.
 macro_rules! op {
@@ -65,7 +65,7 @@ pub(super) const OPS: &[Op] = &[
     fence_op!("membar.proxy.alias", (7, 5, 60)),
     fence_op!("fence{.sem}.scope; .sem = .sc .acq_rel; .scope = .cta .gpu .sys", (6, 0, 70)),
     fence_op!("fence{.sem}.cluster; .sem = .sc .acq_rel .acquire .release", (7, 8, 90)),
-    fence_op!("fence.sem.scope; .sem = .acquire .release; .scope = .cta .gpu .sys", (8, 6, 90)),
+    fence_op!("fence.sem.scope; .sem = .acquire .release; .scope = .cta .gpu .sys", (8, 0, 70)),
     fence_op!("fence.acquire.sync_restrict::shared::cluster.cluster", (8, 6, 90)),
     fence_op!("fence.release.sync_restrict::shared::cta.cluster", (8, 6, 90)),
     fence_op!("fence.mbarrier_init.release.cluster", (8, 0, 90)),
@@ -215,63 +215,21 @@ fn test(spec: &Spec<'_>) -> Result<Bound, Refusal> {
 }
 
 fn warp_sync(_: &Spec<'_>) -> Result<Bound, Refusal> {
-    Ok(Bound::new([Slot::Src(Type::U32)], |w, args| match meet_elsewhere(w, args.o[0]) {
-        Ok(true) => {
-            w.state.fragment.pc = w.pc + 1;
-            Flow::Split
-        }
-        Ok(false) => together(w, args.o[0], |w, members| {
+    Ok(Bound::new([Slot::Src(Type::U32)], |w, args| {
+        together(w, args.o[0], |w, members| {
+            // At copies of the barrier, others of a group are not in `exec`.
+            let apart = w.state.meeting.is_some();
             // Lanes with one mask are a group; nearly always the warp is one group.
             let mut rest = w.exec;
             while rest != 0 {
                 let group = members.0[at(rest.trailing_zeros())];
                 let lanes = lanes_of(rest).filter(|&lane| members.0[lane] == group);
                 let lanes = lanes.fold(0u32, |lanes, lane| lanes | 1 << lane);
-                w.converged(lanes);
+                w.converged(if apart { group } else { lanes });
                 rest &= !lanes;
             }
-        }),
-        Err(flow) => flow,
+        })
     }))
-}
-
-/// Lanes may meet in a warp barrier although they execute different instructions, as the two sides of a branch do. If
-/// the lanes here complete such a meeting, the lanes that wait elsewhere are let go.
-fn meet_elsewhere(w: &mut Warp<'_, '_>, mask: u32) -> Result<bool, Flow> {
-    let masks = w.state.regs.w32[at(mask)];
-    let (union, _) = member_masks(w, &masks)?;
-    if union & !(w.exec | w.state.exited) == 0 {
-        return Ok(false);
-    }
-    let program = w.grid.program;
-    let at_barrier = |pc: u32| {
-        let entry = program.metas.get(at(pc)).and_then(|meta| meta.entry);
-        entry
-            .and_then(|entry| super::table().get(entry))
-            .is_some_and(|entry| entry.op.form.starts_with("bar.warp.sync"))
-    };
-    let waits = |wait: Wait| if let Wait::Lanes(need) = wait { Some(need) } else { None };
-    let mut present = w.exec | w.state.exited;
-    for fragment in &w.state.parked {
-        if waits(fragment.wait).is_some() && at_barrier(fragment.pc) {
-            present |= fragment.mask;
-        }
-    }
-    if union & !present != 0 {
-        return Ok(false);
-    }
-    let mut met = w.exec;
-    for fragment in &mut w.state.parked {
-        let complete = waits(fragment.wait).is_some_and(|need| need & !present == 0 && need & w.exec != 0);
-        if complete && at_barrier(fragment.pc) {
-            fragment.pc += 1;
-            fragment.wait = Wait::None;
-            met |= fragment.mask;
-        }
-    }
-    w.converged(met & union);
-    w.state.fragment.wait = Wait::None;
-    Ok(true)
 }
 
 /// A cluster is one block here.

@@ -7,6 +7,7 @@ mod copies;
 mod fragment;
 mod grid;
 mod mbarrier;
+mod meeting;
 mod registers;
 mod warp;
 

@@ -57,6 +57,8 @@ pub struct WarpState {
     pub committed: [u32; 32],
     /// One more than the phase in which each lane arrived at the cluster's barrier; 0 if it did not.
     pub cluster: [u64; 32],
+    /// The members of each lane's group, while a `.sync` instruction is executed by lanes that met at copies of it.
+    pub(crate) meeting: Option<Box<Row<u32>>>,
 }
 
 /// A warp while it runs: its state, its block, and the device around it.
@@ -252,6 +254,12 @@ impl Warp<'_, '_> {
                 None => joined.push(fragment),
             }
         }
+        let waits = |f: &&Fragment| matches!(f.wait, Wait::Lanes(_)) && !self.runnable(f);
+        if joined.iter().filter(waits).count() > 1 {
+            self.state.parked = joined;
+            self.meet_apart();
+            joined = std::mem::take(&mut self.state.parked);
+        }
         let runnable = || joined.iter().enumerate().filter(|(_, fragment)| self.runnable(fragment));
         let by_age = by_age || runnable().any(|(_, fragment)| fragment.stamp + PATIENCE < self.state.clock);
         let best = runnable()
@@ -345,7 +353,11 @@ impl Warp<'_, '_> {
     /// Tells who listens that the lanes in `exec` exchange values.
     pub fn exchanged(&mut self, masks: Option<&Row<u32>>, sources: Option<&Row<u32>>) {
         if let Some(watch) = self.watch.as_deref_mut() {
-            let (warp, pc, lanes, exited) = (self.state.id, self.pc, self.exec, self.state.exited);
+            let (warp, pc, exited) = (self.state.id, self.pc, self.state.exited);
+            // Where lanes met at copies of the instruction, those at the others take part too.
+            let meeting = self.state.meeting.as_deref();
+            let groups = |members: &Row<u32>| super::lanes_of(self.exec).fold(0, |all, lane| all | members.0[lane]);
+            let lanes = self.exec | meeting.map_or(0, groups);
             watch.exchange(&Exchange { warp, pc, lanes, exited, masks, sources });
         }
     }

@@ -127,7 +127,7 @@ fn exited_lanes_count_as_arrived_and_absent_callers_are_reported() {
     // Lanes that never come: the two sides of a branch wait for each other in different shuffles.
     let body =
         ".reg .pred %q; setp.ge.u32 %q, %lane, 20; @%q bra A; shfl.sync.idx.b32 %d0, %t, 0, 31, -1; bra B;
-        A: shfl.sync.idx.b32 %d0, %t, 0, 31, -1; B:";
+        A: shfl.sync.bfly.b32 %d0, %t, 0, 31, -1; B:";
     assert_eq!(Grid::block(32).stop(body), StopKind::Deadlock);
 }
 

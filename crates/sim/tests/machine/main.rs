@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod barriers;
+mod meeting;
 mod refusals;
 mod reserved;
 mod stack;
