@@ -71,7 +71,7 @@ struct Ran {
     memory: Vec<(u64, Vec<u8>)>,
 }
 
-const LIMITS: Limits = Limits { instructions: 20_000, stack: 16 * 1024, output: 4096 };
+const LIMITS: Limits = Limits { instructions: 20_000, stack: 16 * 1024, output: 4096, memory: 1 << 30 };
 const KERNELS: usize = 2;
 
 fn execute(case: &Case, threads: usize) -> Vec<Ran> {

@@ -1,7 +1,7 @@
 //! Functions that the device itself provides to kernels: `vprintf`, `__assertfail`, `malloc`, `free`.
 
 use crate::machine::{Flow, Warp, lanes_of};
-use crate::memory::{Global, Space};
+use crate::memory::{Global, HeapError, Space};
 use crate::printf;
 use crate::stop::{Blame, StopKind};
 
@@ -144,8 +144,14 @@ fn malloc(w: &mut Warp<'_, '_>, arguments: &[u32], results: &[u32]) -> Flow {
     for lane in lanes_of(w.exec) {
         let bytes = argument(w, lane, size);
         let address = match w.global {
-            Global::Direct(heap) => heap.allocate(KERNEL_MALLOC, bytes).unwrap_or(0),
-            Global::Overlay(..) => 0,
+            Global::Direct(heap) => heap.allocate(KERNEL_MALLOC, bytes),
+            Global::Overlay(..) => Ok(0),
+        };
+        let address = match address {
+            Ok(address) => address,
+            // As the device says it when its heap is full.
+            Err(HeapError::OutOfMemory { .. }) => 0,
+            Err(error) => return w.halt(Blame::Limit, StopKind::Limit, format!("malloc: {error}")),
         };
         result(w, lane, results.first(), &address.to_le_bytes());
     }

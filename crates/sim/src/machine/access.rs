@@ -238,7 +238,7 @@ impl Warp<'_, '_> {
         } else {
             self.write_watched(space, addresses, self.exec, bytes, words)?;
         }
-        Ok(())
+        if self.global.is_full() { Err(self.no_room_for_stores()) } else { Ok(()) }
     }
 
     fn write_watched<const WORDS: usize>(

@@ -1,5 +1,6 @@
 //! A block: its shared memory, its barriers, and the turns of its warps.
 
+use super::footprint::{self, Allowance};
 use super::warp::Turn;
 use super::{Grid, Registers, Row, Wait, Warp, WarpState, at};
 use crate::memory::{Global, SharedMemory};
@@ -275,7 +276,12 @@ pub(super) struct BlockRun {
     done: Vec<bool>,
     order: Vec<usize>,
     pub(super) instructions: u64,
+    /// Bytes that each warp holds beside its registers, and all together.
+    held: (Vec<u64>, u64),
 }
+
+/// Instructions of a turn of a warp at most, so that what it holds is looked at.
+const LONGEST_TURN: u64 = 65_536;
 
 /// How far a block got.
 pub(super) enum Progress {
@@ -301,18 +307,53 @@ impl BlockRun {
         };
         let warps: Vec<WarpState> = (0..count).map(|id| start_warp(grid, index, id, threads)).collect();
         let order = grid.schedule.order(linear, at(count));
-        BlockRun { cta, done: vec![false; warps.len()], warps, order, instructions: 0 }
+        let held: Vec<u64> = warps.iter().map(WarpState::holds).collect();
+        let all = held.iter().fold(0, |sum: u64, held| sum.saturating_add(*held));
+        BlockRun { cta, done: vec![false; warps.len()], warps, order, instructions: 0, held: (held, all) }
     }
 
-    /// Runs warps in turn until the block ends or about `budget` instructions were executed; past `limit` instructions in
-    /// all it is stopped.
+    /// Bytes of the host it holds while it runs.
+    pub(super) fn holds(&self, grid: &Grid<'_>) -> u64 {
+        self.held.1.saturating_add(u64::from(self.cta.shared.size())).saturating_add(grid.register_bytes())
+    }
+
+    /// Bytes of what it printed.
+    pub(super) fn output_bytes(&self) -> u64 {
+        u64::try_from(self.cta.output.len()).unwrap_or(u64::MAX)
+    }
+
+    /// All bytes it holds, but for stores that are kept apart.
+    pub(super) fn footprint(&self, grid: &Grid<'_>) -> u64 {
+        self.holds(grid).saturating_add(self.output_bytes())
+    }
+
+    /// Why it must end, if it has used more than it may.
+    fn exceeds(&self, grid: &Grid<'_>, global: &Global<'_>, i: usize, allowance: &Allowance) -> Option<Stop> {
+        let kept = global.overlay_bytes().saturating_add(self.output_bytes());
+        let mut stop = if global.is_full() || kept > allowance.kept {
+            grid.out_of_memory(footprint::KEPT, allowance.kept)
+        } else if self.holds(grid) > allowance.running {
+            grid.out_of_memory(footprint::RUNNING, allowance.running)
+        } else if self.instructions > allowance.instructions {
+            grid.out_of_instructions()
+        } else {
+            return None;
+        };
+        let warp = &self.warps[i];
+        stop.block = Some(self.cta.index);
+        stop.place = grid.program.place(warp.fragment.pc);
+        let [x, y, z] = self.cta.index;
+        stop.notes.push(format!("warp {} of block ({x},{y},{z}) was here", warp.id));
+        Some(stop)
+    }
+
+    /// Runs warps in turn until the block ends, or has used what it may.
     pub(super) fn run<'a>(
         &mut self,
         grid: &'a Grid<'a>,
         global: &mut Global<'_>,
         mut watch: Option<&mut (dyn Observer + 'static)>,
-        budget: u64,
-        limit: u64,
+        allowance: &Allowance,
     ) -> Progress {
         let start = self.instructions;
         loop {
@@ -335,11 +376,15 @@ impl BlockRun {
                         watch: watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w }),
                         stop: None,
                     };
-                    let left = limit.saturating_sub(self.instructions).saturating_add(1);
-                    let turn = warp.run(grid.schedule.quantum.min(left));
+                    let left = allowance.instructions.saturating_sub(self.instructions).saturating_add(1);
+                    let turn = warp.run(grid.schedule.quantum.min(left).min(LONGEST_TURN));
                     (turn, warp.stop.take())
                 };
                 let ran = self.warps[i].clock - before;
+                let (held, all) = (&mut self.held.0[i], &mut self.held.1);
+                *all = all.saturating_sub(*held);
+                *held = self.warps[i].holds();
+                *all = all.saturating_add(*held);
                 self.instructions += ran;
                 moved |= ran > 0 || self.cta.barriers.iter().map(|b| b.phase).sum::<u64>() != phases;
                 match turn {
@@ -351,13 +396,16 @@ impl BlockRun {
                         let stop = stop.unwrap_or_else(|| {
                             Box::new(Stop::general(Blame::Bug, StopKind::Internal, "a stop without a reason"))
                         });
-                        return Progress::Stopped(stop);
+                        // What is wrong after a store that was dropped, is not the kernel's fault.
+                        let dropped = global.is_full() && stop.blame != Blame::Limit;
+                        let limit = self.exceeds(grid, global, i, allowance).filter(|_| dropped);
+                        return Progress::Stopped(limit.map_or(stop, Box::new));
                     }
                     Turn::Blocked => {}
                     Turn::Expired => expired = true,
                 }
-                if self.instructions > limit {
-                    return Progress::Stopped(Box::new(grid.out_of_instructions()));
+                if let Some(stop) = self.exceeds(grid, global, i, allowance) {
+                    return Progress::Stopped(Box::new(stop));
                 }
             }
             // A warp may be testing mbarriers in a loop that nothing but copies under way can end.
@@ -376,7 +424,7 @@ impl BlockRun {
             if !moved {
                 return Progress::Stopped(Box::new(self.deadlock(grid)));
             }
-            if self.instructions - start >= budget {
+            if self.instructions - start >= allowance.turn {
                 return Progress::Expired;
             }
         }
@@ -429,8 +477,8 @@ impl BlockRun {
                 };
                 let place = grid.program.place(fragment.pc);
                 let line = place.as_ref().map_or_else(String::new, |p| match p.source.first() {
-                    Some(s) => format!(" at {}:{}", s.file, s.line),
-                    None => format!(" at PTX line {}", p.ptx_line),
+                    Some(s) => format!(" in `{}` at {}:{}", p.instruction, s.file, s.line),
+                    None => format!(" in `{}` at PTX line {}", p.instruction, p.ptx_line),
                 });
                 stop.notes.push(format!("warp {} lanes {:#010x} wait {what}{line}", warp.id, fragment.mask));
                 if stop.place.is_none() {

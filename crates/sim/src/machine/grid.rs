@@ -5,16 +5,18 @@
 //! blocks run one after another on one thread, and a block that spins gives way to the next.
 
 use super::block::{BlockRun, Progress};
+use super::footprint::Allowance;
 use crate::memory::{Global, Heap, MAX_SHARED, Overlay, SharedMemory};
 use crate::observe::Observer;
 use crate::program::{Program, RESERVED_SHARED, SpecialKind};
 use crate::schedule::Schedule;
 use crate::stop::{Blame, Stop, StopKind};
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Blocks in a wave. Fixed, so that the outcome is the same for any number of threads.
-const WAVE: u32 = 64;
+pub(super) const WAVE: u32 = 64;
 /// Instructions a block that talks to others runs before the next one gets a turn.
 const TURN: u64 = 65_536;
 
@@ -57,11 +59,15 @@ pub struct Limits {
     pub stack: u64,
     /// Bytes that `printf` prints.
     pub output: u64,
+    /// Bytes of the host beside the buffers: registers, local memory and calls of the blocks that run, their pending copies,
+    /// what they printed, and stores that are kept apart until a wave of blocks ends. Each block of a wave has a fixed
+    /// share, so that the outcome does not depend on how many run at once.
+    pub memory: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { instructions: 100_000_000_000, stack: 512 * 1024, output: 16 << 20 }
+        Limits { instructions: 100_000_000_000, stack: 512 * 1024, output: 16 << 20, memory: 8 << 30 }
     }
 }
 
@@ -138,23 +144,29 @@ impl Grid<'_> {
         if named { self.allocated_shared() + RESERVED_SHARED } else { self.shared }
     }
 
-    /// Bytes of registers and local memory that a block holds when it starts.
-    pub fn block_bytes(&self) -> u64 {
+    /// Bytes of a block's registers.
+    pub(super) fn register_bytes(&self) -> u64 {
         let regs = &self.program.registers;
         let rows =
             |count: usize, lane: u64| u64::try_from(count).unwrap_or(u64::MAX).saturating_mul(32 * lane);
         let warp = rows(regs.w32.len(), 4)
             .saturating_add(rows(regs.w64.len(), 8))
-            .saturating_add(rows(regs.w128.len(), 16))
-            .saturating_add(32 * u64::from(self.program.frame));
+            .saturating_add(rows(regs.w128.len(), 16));
         warp.saturating_mul(u64::from(self.block_threads().div_ceil(32)))
+    }
+
+    /// Bytes of registers and local memory that a block holds when it starts.
+    pub fn block_bytes(&self) -> u64 {
+        let local = 32 * u64::from(self.program.frame) * u64::from(self.block_threads().div_ceil(32));
+        self.register_bytes().saturating_add(local)
     }
 
     /// Blocks that may run at the same time while they wait for each other: about as many as the largest devices hold,
     /// and fewer if they are big.
     fn resident(&self) -> usize {
         let each = self.block_bytes().saturating_add(u64::try_from(MAX_SHARED).unwrap_or(0));
-        usize::try_from(RESIDENT_BYTES / each.max(1)).unwrap_or(RESIDENT).clamp(1, RESIDENT)
+        let bytes = RESIDENT_BYTES.min(self.limits.memory / 2);
+        usize::try_from(bytes / each.max(1)).unwrap_or(RESIDENT).clamp(1, RESIDENT)
     }
 
     /// The stop of a launch that used up its instructions.
@@ -174,6 +186,7 @@ struct Finished {
     overlay: Overlay,
     output: Vec<u8>,
     instructions: u64,
+    index: [u32; 3],
     stop: Option<Box<Stop>>,
 }
 
@@ -222,13 +235,17 @@ fn run_in_waves(
 ) -> Outcome {
     let mut outcome = Outcome::default();
     let mut start = 0;
+    // Instructions, and what it cost to start blocks.
+    let mut used = 0u64;
+    let cost = grid.start_cost();
+    let threads = grid.workers(threads);
     while start < count && outcome.stop.is_none() {
         let end = count.min(start.saturating_add(WAVE));
         let size = super::at(end - start);
         let next = AtomicU32::new(start);
         // What earlier waves left. A block needs not run once the blocks before it have ended the launch, and those that
         // took their number earlier are before it; so the outcome does not depend on who notices when.
-        let left = grid.limits.instructions.saturating_sub(outcome.instructions);
+        let left = grid.limits.instructions.saturating_sub(used);
         let spent = AtomicU64::new(0);
         let over = AtomicBool::new(false);
         let slots: Vec<Mutex<Option<Watched>>> = (0..size).map(|_| Mutex::new(None)).collect();
@@ -246,8 +263,9 @@ fn run_in_waves(
                 }
                 let mut watch = listen(block);
                 let finished = run_block(grid, base, block, &mut shared, watch.as_deref_mut(), left);
-                let before = spent.fetch_add(finished.instructions, Ordering::Relaxed);
-                if finished.stop.is_some() || before.saturating_add(finished.instructions) > left {
+                let own = finished.instructions.saturating_add(cost);
+                let before = spent.fetch_add(own, Ordering::Relaxed);
+                if finished.stop.is_some() || before.saturating_add(own) > left {
                     over.store(true, Ordering::Relaxed);
                 }
                 if let Ok(mut slot) = slots[super::at(block - start)].lock() {
@@ -271,13 +289,14 @@ fn run_in_waves(
                 break;
             };
             outcome.instructions += finished.instructions;
+            used = used.saturating_add(finished.instructions).saturating_add(cost);
             outcome.output.extend(finished.output);
             finished.overlay.merge_into(heap);
             if let Some(watch) = watch {
                 collect(watch);
             }
             outcome.stop =
-                finished.stop.or_else(|| over_limit(grid, outcome.instructions, outcome.output.len()));
+                finished.stop.or_else(|| over_limit(grid, used, outcome.output.len(), finished.index));
             if outcome.stop.is_some() {
                 break;
             }
@@ -287,15 +306,24 @@ fn run_in_waves(
     outcome
 }
 
-fn over_limit(grid: &Grid<'_>, instructions: u64, printed: usize) -> Option<Box<Stop>> {
-    if instructions > grid.limits.instructions {
-        return Some(Box::new(grid.out_of_instructions()));
-    }
-    let printed = u64::try_from(printed).unwrap_or(u64::MAX);
-    (printed > grid.limits.output).then(|| {
+/// The stop of blocks of which none used too much, but all together did.
+fn over_limit(grid: &Grid<'_>, used: u64, printed: usize, last: [u32; 3]) -> Option<Box<Stop>> {
+    let mut stop = if used > grid.limits.instructions {
+        let mut stop = grid.out_of_instructions();
+        let cost = grid.start_cost();
+        stop.notes
+            .push(format!("the blocks together; what starting a block takes counts as {cost} instructions"));
+        stop
+    } else if u64::try_from(printed).unwrap_or(u64::MAX) > grid.limits.output {
         let sentence = format!("printf printed more than {} bytes", grid.limits.output);
-        Box::new(Stop::general(Blame::Limit, StopKind::Limit, sentence))
-    })
+        Stop::general(Blame::Limit, StopKind::Limit, sentence)
+    } else {
+        return None;
+    };
+    let [x, y, z] = last;
+    stop.block = Some(last);
+    stop.notes.push(format!("block ({x},{y},{z}) passed it when it ended"));
+    Some(Box::new(stop))
 }
 
 fn run_block(
@@ -309,9 +337,15 @@ fn run_block(
     let mut memory = shared.take().unwrap_or_else(|| SharedMemory::new(0));
     memory.reset(grid.shared_extent());
     let mut run = BlockRun::new(grid, block, memory);
-    let mut global = Global::Overlay(base, Overlay::default());
+    let allowance = Allowance {
+        turn: u64::MAX,
+        instructions: limit.saturating_sub(grid.start_cost()),
+        running: grid.running_share(),
+        kept: grid.kept_share(),
+    };
+    let mut global = Global::Overlay(base, Overlay::with_room(allowance.kept));
     let watch = watch.map(|w| -> &mut (dyn Observer + 'static) { w });
-    let stop = match run.run(grid, &mut global, watch, u64::MAX, limit) {
+    let stop = match run.run(grid, &mut global, watch, &allowance) {
         Progress::Stopped(stop) => Some(stop),
         Progress::Done | Progress::Expired => None,
     };
@@ -319,7 +353,13 @@ fn run_block(
         Global::Overlay(_, overlay) => overlay,
         Global::Direct(_) => Overlay::default(),
     };
-    let finished = Finished { overlay, output: run.cta.output, instructions: run.instructions, stop };
+    let finished = Finished {
+        overlay,
+        output: run.cta.output,
+        instructions: run.instructions,
+        index: run.cta.index,
+        stop,
+    };
     *shared = Some(run.cta.shared);
     finished
 }
@@ -335,16 +375,24 @@ fn run_in_turns(
 ) -> Outcome {
     let mut outcome = Outcome::default();
     let mut active: Vec<(BlockRun, Option<Box<dyn Observer>>)> = Vec::new();
-    let mut finished: std::collections::BTreeMap<u32, Vec<u8>> = std::collections::BTreeMap::new();
+    // What is left of blocks that ended, to be handed on in block order.
+    let mut finished: BTreeMap<u32, Ended> = BTreeMap::new();
     let mut spare: Option<SharedMemory> = None;
     let resident = grid.resident();
+    let cost = grid.start_cost();
+    let mut used = 0u64;
     let mut printed = 0usize;
     let mut next = 0;
+    // Bytes that the blocks under way hold.
+    let mut held = 0u64;
     while outcome.stop.is_none() && (next < count || !active.is_empty()) {
         if next < count && active.len() < resident {
             let mut memory = spare.take().unwrap_or_else(|| SharedMemory::new(0));
             memory.reset(grid.shared_extent());
-            active.push((BlockRun::new(grid, next, memory), listen(next)));
+            let run = BlockRun::new(grid, next, memory);
+            held = held.saturating_add(run.footprint(grid));
+            active.push((run, listen(next)));
+            used = used.saturating_add(cost);
             next += 1;
         }
         let mut i = 0;
@@ -352,41 +400,68 @@ fn run_in_turns(
             let (run, watch) = &mut active[i];
             let before = run.instructions;
             let mut global = Global::Direct(heap);
-            let limit = before.saturating_add(grid.limits.instructions.saturating_sub(outcome.instructions));
+            held = held.saturating_sub(run.footprint(grid));
+            let room = grid.limits.memory.saturating_sub(held);
+            let allowance = Allowance {
+                turn: TURN,
+                instructions: before.saturating_add(grid.limits.instructions.saturating_sub(used)),
+                running: room.saturating_sub(run.output_bytes()),
+                kept: room,
+            };
             let watch = watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w });
-            let progress = run.run(grid, &mut global, watch, TURN, limit);
+            let progress = run.run(grid, &mut global, watch, &allowance);
+            held = held.saturating_add(run.footprint(grid));
             outcome.instructions += run.instructions - before;
+            used = used.saturating_add(run.instructions - before);
+            let index = run.cta.index;
             let done = !matches!(progress, Progress::Expired);
             if let Progress::Stopped(stop) = progress {
                 outcome.stop = Some(stop);
             }
             if done {
                 let (run, watch) = active.remove(i);
+                held = held.saturating_sub(run.footprint(grid));
                 printed = printed.saturating_add(run.cta.output.len());
-                if !run.cta.output.is_empty() {
-                    finished.insert(run.cta.linear, run.cta.output);
+                if !run.cta.output.is_empty() || watch.is_some() {
+                    finished.insert(run.cta.linear, (run.cta.output, watch));
                 }
                 spare = Some(run.cta.shared);
-                if let Some(watch) = watch {
-                    collect(watch);
-                }
             } else {
                 i += 1;
             }
-            if u64::try_from(printed).unwrap_or(u64::MAX) > grid.limits.output
-                || outcome.instructions > grid.limits.instructions
-            {
-                outcome.stop =
-                    outcome.stop.take().or_else(|| over_limit(grid, outcome.instructions, printed));
+            if outcome.stop.is_none() {
+                outcome.stop = over_limit(grid, used, printed, index);
             }
             if outcome.stop.is_some() {
                 break;
             }
+            // Those before all that are under way are handed on, so that few are kept.
+            let first = active.first().map_or(next, |(run, _)| run.cta.linear);
+            hand_on(&mut finished, first, &mut outcome.output, collect);
         }
     }
-    for (run, _) in active {
-        finished.insert(run.cta.linear, run.cta.output);
+    for (run, watch) in active {
+        finished.insert(run.cta.linear, (run.cta.output, watch));
     }
-    outcome.output = finished.into_values().flatten().collect();
+    hand_on(&mut finished, u32::MAX, &mut outcome.output, collect);
     outcome
+}
+
+/// What a block printed, and its listener.
+type Ended = (Vec<u8>, Option<Box<dyn Observer>>);
+
+/// Hands on what is left of the blocks before `end`, in their order.
+fn hand_on(
+    finished: &mut BTreeMap<u32, Ended>,
+    end: u32,
+    output: &mut Vec<u8>,
+    collect: &mut dyn FnMut(Box<dyn Observer>),
+) {
+    while let Some(first) = finished.first_entry().filter(|first| *first.key() < end) {
+        let (printed, watch) = first.remove();
+        output.extend(printed);
+        if let Some(watch) = watch {
+            collect(watch);
+        }
+    }
 }

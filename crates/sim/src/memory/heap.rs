@@ -55,6 +55,8 @@ pub enum HeapError {
         /// The limit.
         limit: u64,
     },
+    /// More allocations than are remembered.
+    TooMany,
     /// Not the start of a live allocation.
     NotAllocated(u64),
 }
@@ -65,6 +67,7 @@ impl std::fmt::Display for HeapError {
             HeapError::OutOfMemory { asked, used, limit } => {
                 write!(f, "out of device memory: {asked} bytes asked for with {used} of {limit} in use")
             }
+            HeapError::TooMany => write!(f, "more than {MOST} allocations were made"),
             HeapError::NotAllocated(address) => {
                 write!(f, "{address:#x} is not the start of a live allocation")
             }
@@ -82,11 +85,13 @@ impl Heap {
 
     /// Allocates `size` zeroed bytes and gives their address.
     pub fn allocate(&mut self, name: &str, size: u64) -> Result<u64, HeapError> {
-        let fits = self.used.checked_add(size).is_some_and(|total| total <= self.limit)
-            && self.allocations.len() < MOST;
+        let fits = self.used.checked_add(size).is_some_and(|total| total <= self.limit);
         let (Ok(length), true) = (usize::try_from(size), fits) else {
             return Err(HeapError::OutOfMemory { asked: size, used: self.used, limit: self.limit });
         };
+        if self.allocations.len() >= MOST {
+            return Err(HeapError::TooMany);
+        }
         let base = self.next;
         self.next = (base + size + GUARD).next_multiple_of(ALIGN);
         self.used += size;

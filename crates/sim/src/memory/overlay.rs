@@ -21,7 +21,14 @@ pub struct Overlay {
     /// Allocations with at least one page here; reads of all others go straight to the heap.
     touched: Vec<bool>,
     last: Option<(u64, usize)>,
+    /// Pages it may have.
+    room: usize,
+    /// Takes the stores for which there is no room. A block that has it is stopped, and nothing it reads matters.
+    excess: Option<Box<Page>>,
 }
+
+/// Bytes of the host that a page takes, with its entry in the index.
+const PAGE_BYTES: usize = size_of::<Page>() + PAGE + 4 * size_of::<(u64, usize)>();
 
 #[derive(Debug)]
 struct Page {
@@ -52,6 +59,17 @@ impl Hasher for PageHasher {
 }
 
 impl Overlay {
+    /// An empty one that may take so many bytes of the host.
+    pub fn with_room(bytes: u64) -> Overlay {
+        let room = usize::try_from(bytes).unwrap_or(usize::MAX) / PAGE_BYTES;
+        Overlay { room, ..Overlay::default() }
+    }
+
+    /// Bytes of the host it takes.
+    pub fn bytes(&self) -> u64 {
+        u64::try_from(self.pages.len() * PAGE_BYTES).unwrap_or(u64::MAX)
+    }
+
     fn is_touched(&self, allocation: usize) -> bool {
         self.touched.get(allocation).copied().unwrap_or(false)
     }
@@ -74,6 +92,11 @@ impl Overlay {
                     let source = heap.allocation(allocation);
                     let offset = usize::try_from((number << PAGE_SHIFT).saturating_sub(source.base))
                         .unwrap_or(usize::MAX);
+                    if self.pages.len() >= self.room {
+                        let data = Box::new([0; PAGE]);
+                        let page = Page { allocation, offset, data, dirty: [0; PAGE / 64] };
+                        return self.excess.insert(Box::new(page));
+                    }
                     let mut data = Box::new([0; PAGE]);
                     let rest = source.bytes.get(offset..).unwrap_or(&[]);
                     let length = rest.len().min(PAGE);
@@ -128,6 +151,20 @@ impl Global<'_> {
             Global::Direct(heap) => heap,
             Global::Overlay(heap, _) => heap,
         }
+    }
+
+    /// Bytes of the host that the block's own stores take.
+    pub fn overlay_bytes(&self) -> u64 {
+        match self {
+            Global::Direct(_) => 0,
+            Global::Overlay(_, overlay) => overlay.bytes(),
+        }
+    }
+
+    /// Whether a store found no room: the block must be stopped.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        matches!(self, Global::Overlay(_, overlay) if overlay.excess.is_some())
     }
 
     /// Reads `N` bytes.
@@ -265,7 +302,7 @@ mod tests {
         let mut heap = Heap::new(1 << 20);
         let a = heap.allocate("a", 5000).unwrap();
         heap.write(a, &[7; 5000]).unwrap();
-        let mut view = Global::Overlay(&heap, Overlay::default());
+        let mut view = Global::Overlay(&heap, Overlay::with_room(1 << 20));
         view.write(a + 1020, [1, 2, 3, 4, 5, 6, 7, 8]).unwrap();
         assert_eq!(view.read::<4>(a + 1022).unwrap(), [3, 4, 5, 6]);
         assert_eq!(view.read::<4>(a + 1016).unwrap(), [7, 7, 7, 7]);
@@ -276,13 +313,31 @@ mod tests {
     }
 
     #[test]
+    fn stores_beyond_the_room_are_dropped_and_noticed() {
+        let mut heap = Heap::new(1 << 20);
+        let a = heap.allocate("a", 100_000).unwrap();
+        let mut view = Global::Overlay(&heap, Overlay::with_room(3 * 1500));
+        for page in 0..3 {
+            assert!(!view.is_full());
+            view.write(a + page * 1024, [1]).unwrap();
+        }
+        view.write(a + 1, [1]).unwrap();
+        assert!(!view.is_full(), "a page that is there needs no room");
+        view.write(a + 3 * 1024, [1]).unwrap();
+        assert!(view.is_full() && view.overlay_bytes() <= 4500);
+        let Global::Overlay(_, overlay) = view else { unreachable!() };
+        overlay.merge_into(&mut heap);
+        assert_eq!(heap.read(a + 3 * 1024, 1).unwrap(), [0]);
+    }
+
+    #[test]
     fn merging_keeps_the_bytes_another_block_stored() {
         let mut heap = Heap::new(1 << 20);
         let a = heap.allocate("a", 64).unwrap();
         let overlays: Vec<Overlay> = [(a, 1u8), (a + 1, 2)]
             .into_iter()
             .map(|(address, value)| {
-                let mut view = Global::Overlay(&heap, Overlay::default());
+                let mut view = Global::Overlay(&heap, Overlay::with_room(1 << 20));
                 view.write(address, [value]).unwrap();
                 let Global::Overlay(_, overlay) = view else { unreachable!() };
                 overlay

@@ -93,7 +93,7 @@ pub(crate) struct Run {
     /// Stop after so many warp instructions
     #[arg(long, value_name = "N", default_value_t = Limits::default().instructions)]
     max_instructions: u64,
-    /// Device memory, in bytes or as 512M or 8G
+    /// Device memory, in bytes or as 512M or 8G; beside it, a launch may take as much again, and 8G at least
     #[arg(long, value_name = "BYTES", default_value = "8G", value_parser = size)]
     max_memory: u64,
     /// Local memory of a thread, in bytes or as 64K
@@ -167,6 +167,7 @@ impl Run {
         device.schedule = Schedule { order, ..Schedule::default() };
         device.limits.instructions = self.max_instructions;
         device.limits.stack = self.stack;
+        device.limits.memory = device.limits.memory.max(self.max_memory);
 
         let mut reports = Vec::new();
         let mut finished = None;
@@ -409,6 +410,8 @@ fn stop_report(stop: &Stop, ptx: &Ptx, source: &Source) -> Report {
     if stop.kind == StopKind::Limit {
         let flag = if stop.sentence.contains("warp instructions") {
             Some("if the kernel is meant to run this long, raise the limit with --max-instructions")
+        } else if stop.sentence.contains("beside the buffers") {
+            Some("if the kernel is meant to use this much, raise the limit with --max-memory")
         } else if stop.sentence.contains("stack") {
             Some("if the kernel needs this much local memory, raise the limit with --stack")
         } else {

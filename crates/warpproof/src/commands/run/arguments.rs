@@ -197,7 +197,7 @@ fn allocate(
         let report = about(Kind::Limit, error.to_string());
         match error {
             HeapError::OutOfMemory { .. } => Box::new(report.help("give the device more with --max-memory")),
-            HeapError::NotAllocated(_) => report,
+            HeapError::TooMany | HeapError::NotAllocated(_) => report,
         }
     })?;
     let lost = |_| about(Kind::Bug, "its memory cannot be written".into());
