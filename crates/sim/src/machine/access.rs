@@ -13,7 +13,6 @@ use crate::isa::AddressArg;
 use crate::isa::map::merge;
 use crate::memory::{Fault, FaultKind, MAX_SHARED, Space};
 use crate::simd::Isa;
-use crate::stop::{Blame, StopKind};
 
 /// What an access does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -714,52 +713,5 @@ impl Warp<'_, '_> {
         lanes: u32,
     ) {
         self.announce(space, kind, addresses, bytes, lanes);
-    }
-
-    /// Ends the launch because of an access that no memory holds.
-    #[cold]
-    pub fn fault(&mut self, lane: usize, fault: Fault, kind: AccessKind, bytes: u32) -> Flow {
-        let verb = match kind {
-            AccessKind::Read => "read",
-            AccessKind::Write => "write",
-            AccessKind::Atomic => "atomic access",
-        };
-        let space = fault.space.name();
-        let place = format!("{verb} of {bytes} bytes at {space} address {:#x}", fault.address);
-        let (stop, sentence) = match fault.kind {
-            FaultKind::Null => {
-                (StopKind::Bounds, format!("{place}: a null pointer or a small offset from one"))
-            }
-            FaultKind::Freed(i) => {
-                let name = &self.global.heap().allocation(i).name;
-                (StopKind::Bounds, format!("{place}: allocation `{name}` was freed"))
-            }
-            FaultKind::Misaligned(align) => {
-                (StopKind::Alignment, format!("{place}: not a multiple of {align}"))
-            }
-            FaultKind::ReadOnly => {
-                (StopKind::Bounds, format!("{place}: kernels may only read {space} memory"))
-            }
-            FaultKind::OutOfBounds { size: Some(size), .. } => {
-                (StopKind::Bounds, format!("{place}: out of bounds, the {space} memory has {size} bytes"))
-            }
-            FaultKind::OutOfBounds { nearest: Some((i, distance)), .. } => {
-                let allocation = self.global.heap().allocation(i);
-                let (name, size) = (&allocation.name, allocation.size());
-                let inside = fault.address.wrapping_sub(allocation.base);
-                let side = if fault.address < allocation.base {
-                    format!("{} bytes before the start of `{name}` ({size} bytes)", distance.unsigned_abs())
-                } else if inside < size {
-                    format!("it straddles the end of `{name}` ({size} bytes), starting at byte {inside}")
-                } else {
-                    format!("{distance} bytes past the end of `{name}` ({size} bytes)")
-                };
-                (StopKind::Bounds, format!("{place}: out of bounds, {side}"))
-            }
-            FaultKind::OutOfBounds { .. } => {
-                (StopKind::Bounds, format!("{place}: nothing is allocated there"))
-            }
-        };
-        self.halt_lane(Blame::Kernel, stop, lane as u32, sentence)
     }
 }

@@ -4,6 +4,7 @@ mod access;
 mod block;
 mod calls;
 mod copies;
+mod fault;
 mod footprint;
 mod fragment;
 mod grid;
