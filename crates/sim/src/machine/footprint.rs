@@ -6,7 +6,7 @@
 
 use super::grid::WAVE;
 use super::warp::WORK_UNIT;
-use super::{Flow, Fragment, Frame, Grid, LANES, PendingCopy, Row, Warp, WarpState};
+use super::{Flow, Fragment, Frame, Grid, LANES, Pending, Row, Warp, WarpState};
 use crate::stop::{Blame, Stop, StopKind};
 
 /// What a block may use.
@@ -102,6 +102,6 @@ impl WarpState {
     pub(super) fn holds(&self) -> u64 {
         let calls = self.parked.iter().map(Fragment::holds).fold(self.fragment.holds(), u64::saturating_add);
         let local = self.local.size() / 4 * wide(size_of::<Row<u32>>());
-        calls.saturating_add(local).saturating_add(wide(self.copies.len() * size_of::<PendingCopy>()))
+        calls.saturating_add(local).saturating_add(wide(self.copies.len() * size_of::<Pending>()))
     }
 }

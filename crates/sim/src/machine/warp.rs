@@ -356,7 +356,8 @@ impl Warp<'_, '_> {
             let (warp, pc, exited) = (self.state.id, self.pc, self.state.exited);
             // Where lanes met at copies of the instruction, those at the others take part too.
             let meeting = self.state.meeting.as_deref();
-            let groups = |members: &Row<u32>| super::lanes_of(self.exec).fold(0, |all, lane| all | members.0[lane]);
+            let groups =
+                |members: &Row<u32>| super::lanes_of(self.exec).fold(0, |all, lane| all | members.0[lane]);
             let lanes = self.exec | meeting.map_or(0, groups);
             watch.exchange(&Exchange { warp, pc, lanes, exited, masks, sources });
         }
