@@ -68,6 +68,9 @@ impl Observer for Checker {
     }
 
     fn access(&mut self, access: &Access<'_>) {
+        if let (Some(arrays), Space::Shared) = (&self.context.arrays, access.space) {
+            arrays.access(&self.context, &mut self.ledger, access);
+        }
         let Checker { context, order, fences, ledger, race, .. } = self;
         if let (Some(race), false) = (race, access.deferred) {
             match access.space {

@@ -1,5 +1,6 @@
 //! What all listeners of a launch share: the kernel, the shape of the launch, and what the checks were told.
 
+use super::array::Arrays;
 use super::finding::{Finding, Label, Thread};
 use super::ledger::Raw;
 use super::settings::Settings;
@@ -13,6 +14,8 @@ use std::sync::Arc;
 pub(crate) struct Context {
     pub program: Arc<Program>,
     pub sites: Sites,
+    /// The variable each access must stay in, where that is checked.
+    pub arrays: Option<Arrays>,
     pub blocks: [u32; 3],
     pub threads: [u32; 3],
     /// Bytes of shared memory of a block.

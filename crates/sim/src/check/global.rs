@@ -168,6 +168,11 @@ impl Together {
         Together { pages: Pages::new(bytes), variables: BTreeMap::new() }
     }
 
+    /// The instruction that wrote a byte last.
+    pub(crate) fn writer(&mut self, address: u64) -> Option<u32> {
+        self.pages.writer(address).map(|(stamp, _)| stamp.pc)
+    }
+
     pub(crate) fn full(&self) -> bool {
         self.pages.full
     }
@@ -327,6 +332,11 @@ pub(crate) struct Between {
 impl Between {
     pub(crate) fn new(bytes: u64) -> Between {
         Between { pages: Pages::new(bytes) }
+    }
+
+    /// The instruction that wrote a byte last.
+    pub(crate) fn writer(&mut self, address: u64) -> Option<u32> {
+        self.pages.writer(address).map(|(stamp, _)| stamp.pc)
     }
 
     pub(crate) fn full(&self) -> bool {

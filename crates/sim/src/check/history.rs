@@ -184,9 +184,12 @@ impl Touch<'_> {
     ) -> Option<Conflict> {
         let conflict =
             self.with_writer(cell, *owner).or_else(|| self.with_readers(cell, spill, *owner, false));
-        spill.drop_list(cell);
-        cell.set_write(self.stamp, pending);
-        owner.write = self.block;
+        if conflict.is_none_or(|conflict| !conflict.pending) {
+            spill.drop_list(cell);
+            cell.set_write(self.stamp, pending);
+            owner.write = self.block;
+        }
+        // A copy under way stays so: what the bytes will hold is as open as before.
         conflict
     }
 }

@@ -24,6 +24,13 @@ pub(crate) struct Raw {
     pub count: u64,
 }
 
+impl Raw {
+    /// Whether an instruction is among its places.
+    pub(crate) fn names(&self, pc: u32) -> bool {
+        self.spots.iter().any(|spot| spot.pc == pc)
+    }
+}
+
 /// What makes findings the same: the class, two instructions, and a distinction of the check's own.
 pub(crate) type Key = (Class, u32, u32, u32);
 

@@ -3,6 +3,7 @@
 //! [`Device::check`](crate::Device::check) runs a launch with a listener for each block and gives the findings of all of
 //! them, merged in block order; so the findings do not depend on the number of host threads.
 
+mod array;
 mod checker;
 mod clock;
 mod context;
@@ -11,6 +12,7 @@ mod global;
 mod history;
 mod ledger;
 mod race;
+mod schedules;
 mod settings;
 mod shadow;
 mod site;
@@ -22,10 +24,11 @@ use crate::machine::Outcome;
 use crate::observe::Observer;
 use crate::stop::{Blame, Stop, StopKind};
 use crate::{Device, Launch};
+use array::Arrays;
 use checker::Checker;
 use context::Context;
 use global::{Between, Together};
-use ledger::Ledger;
+use ledger::{Ledger, Raw};
 use site::Sites;
 use std::any::Any;
 use std::sync::{Arc, Mutex};
@@ -41,6 +44,42 @@ pub struct Checked {
     pub dropped: u64,
 }
 
+/// The findings without those that others explain: a note on places where an error stands, and a value that nobody had
+/// written because the one who would have is in a race with the reader.
+fn without_repeats(ledger: Ledger) -> impl Iterator<Item = Raw> {
+    let all: Vec<Raw> = ledger.into_raw().collect();
+    let racing = |raw: &Raw| matches!(raw.class, Class::SharedRace | Class::GlobalRace | Class::AsyncCopy);
+    let errors = || all.iter().filter(|raw| raw.severity == Severity::Error);
+    let keep: Vec<bool> = all
+        .iter()
+        .map(|raw| match raw.class {
+            _ if raw.severity == Severity::Note => !errors()
+                .any(|error| error.class == raw.class && raw.spots.iter().all(|spot| error.names(spot.pc))),
+            Class::Uninitialised => {
+                !errors().any(|error| racing(error) && raw.spots.iter().any(|spot| error.names(spot.pc)))
+            }
+            _ => true,
+        })
+        .collect();
+    all.into_iter().zip(keep).filter(|(_, keep)| *keep).map(|(raw, _)| raw)
+}
+
+/// What is remembered of who wrote global memory.
+struct Writers {
+    between: Between,
+    together: Option<Arc<Mutex<Together>>>,
+}
+
+impl Writers {
+    /// The instruction that wrote a byte last.
+    fn last(&mut self, address: u64) -> Option<u32> {
+        match &self.together {
+            Some(together) => together.lock().ok().and_then(|mut together| together.writer(address)),
+            None => self.between.writer(address),
+        }
+    }
+}
+
 /// The same launch under several schedules.
 #[derive(Debug)]
 pub struct Schedules {
@@ -53,9 +92,15 @@ pub struct Schedules {
 impl Device {
     /// Runs a launch with checks.
     pub fn check(&mut self, launch: &Launch, settings: &Settings) -> Checked {
+        self.check_keeping(launch, settings).0
+    }
+
+    /// As [`check`](Self::check), with what is remembered of who wrote global memory.
+    fn check_keeping(&mut self, launch: &Launch, settings: &Settings) -> (Checked, Writers) {
         let context = Arc::new(Context {
             program: launch.program(),
             sites: Sites::of(&launch.program()),
+            arrays: settings.has(Check::Array).then(|| Arrays::of(&launch.program())),
             blocks: launch.blocks(),
             threads: launch.threads(),
             shared: launch.shared_bytes(),
@@ -79,7 +124,7 @@ impl Device {
             }
         };
         let mut outcome = self.run_observed(launch, &listen, &mut collect);
-        let full = between.full() || together.is_some_and(|t| t.lock().is_ok_and(|t| t.full()));
+        let full = between.full() || together.as_ref().is_some_and(|t| t.lock().is_ok_and(|t| t.full()));
         if full && outcome.stop.is_none() {
             let sentence = format!(
                 "the checks remember more than {} bytes of what the kernel did to memory",
@@ -87,11 +132,11 @@ impl Device {
             );
             outcome.stop = Some(Box::new(Stop::general(Blame::Limit, StopKind::Limit, sentence)));
         }
-        let mut findings: Vec<Finding> = ledger.into_raw().map(|raw| context.finding(raw)).collect();
+        let mut findings: Vec<Finding> = without_repeats(ledger).map(|raw| context.finding(raw)).collect();
         findings.extend(outcome.stop.as_deref().and_then(Finding::of_stop));
         let kept = settings.max_findings.min(findings.len());
         let dropped = u64::try_from(findings.len() - kept).unwrap_or(u64::MAX);
         findings.truncate(kept);
-        Checked { outcome, findings, dropped }
+        (Checked { outcome, findings, dropped }, Writers { between, together })
     }
 }

@@ -77,6 +77,16 @@ pub struct BufferRole {
 }
 
 impl BufferRole {
+    /// An element's name with its index in each direction.
+    pub fn element_name(&self, mut element: u64) -> String {
+        let mut indices = Vec::new();
+        for extent in self.extents.iter().rev() {
+            indices.push(element % (*extent).max(1));
+            element /= (*extent).max(1);
+        }
+        indices.iter().rev().fold(self.name.clone(), |name, index| format!("{name}[{index}]"))
+    }
+
     /// Its size in bytes.
     pub fn bytes(&self) -> u64 {
         self.extents.iter().fold(u64::from(self.element), |bytes, extent| bytes.saturating_mul(*extent))

@@ -1,0 +1,186 @@
+//! Accesses that leave one shared array for its neighbour.
+//!
+//! All arrays of a block lie in one piece of shared memory, so an index that is too large finds the next array, not the
+//! end of memory. Decides it from the program: an address that is computed from the name of exactly one variable must
+//! stay inside that variable. The names are followed through the registers of the kernel, whatever the order of its
+//! instructions. Source: the kernel's own declarations.
+//!
+//! Can miss: addresses computed from two names, or from a value that was loaded; members of one structure; pieces of
+//! dynamic shared memory, which has one name and no size. Never reports: an access inside its variable.
+
+use super::context::Context;
+use super::finding::{Class, Severity};
+use super::ledger::{Ledger, Raw, Spot};
+use crate::machine::{Access, AccessKind, Width, at, lanes_of};
+use crate::program::Program;
+use std::collections::{BTreeMap, HashMap};
+
+/// What an address is computed from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// One variable, by its number.
+    One(usize),
+    /// More than one.
+    Many,
+}
+
+impl Source {
+    fn join(known: Option<Source>, more: Option<Source>) -> Option<Source> {
+        match (known, more) {
+            (None, other) | (other, None) => other,
+            (Some(a), Some(b)) if a == b => Some(a),
+            _ => Some(Source::Many),
+        }
+    }
+}
+
+/// The variable each access of a kernel must stay in.
+#[derive(Debug, Default)]
+pub(crate) struct Arrays {
+    /// By instruction: the variable's number.
+    inside: BTreeMap<u32, usize>,
+}
+
+impl Arrays {
+    pub(crate) fn of(program: &Program) -> Arrays {
+        // Memory without a size is dynamic: it ends where the launch says.
+        let sized: HashMap<&str, usize> = program
+            .shared_variables
+            .iter()
+            .enumerate()
+            .filter(|(_, (_, _, size))| *size > 0)
+            .map(|(i, (name, _, _))| (name.as_str(), i))
+            .collect();
+        if sized.len() < 2 && program.dynamic_shared.is_none() {
+            // Alone, it ends where shared memory ends, and that is checked anyway.
+            return Arrays::default();
+        }
+        let named: Vec<Option<Source>> =
+            (0..program.metas.len()).map(|pc| named(program, pc, &sized)).collect();
+        let mut rows: HashMap<(Width, u32), Source> = HashMap::new();
+        // Every step makes a row known or gives it up, so this ends; two or three passes nearly always.
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for (pc, meta) in program.metas.iter().enumerate() {
+                if !computes(program, pc) {
+                    continue;
+                }
+                let read = meta
+                    .reads
+                    .iter()
+                    .fold(named[pc], |source, row| Source::join(source, rows.get(row).copied()));
+                for row in &meta.writes {
+                    let before = rows.get(row).copied();
+                    let after = Source::join(before, read);
+                    if let Some(source) = after.filter(|_| after != before) {
+                        rows.insert(*row, source);
+                        changed = true;
+                    }
+                }
+            }
+        }
+        let mut inside = BTreeMap::new();
+        for (pc, inst) in program.code.iter().enumerate() {
+            let address = inst.args.at[0];
+            let width = if address.wide { Width::W64 } else { Width::W32 };
+            let source = if computes(program, pc) {
+                None
+            } else {
+                Source::join(named[pc], rows.get(&(width, address.row)).copied())
+            };
+            if let (Some(Source::One(variable)), Ok(pc)) = (source, u32::try_from(pc)) {
+                inside.insert(pc, variable);
+            }
+        }
+        Arrays { inside }
+    }
+
+    /// An access of a warp to shared memory.
+    pub(crate) fn access(&self, context: &Context, ledger: &mut Ledger, access: &Access<'_>) {
+        let Some(variable) = self.inside.get(&access.pc) else { return };
+        let Some((name, start, size)) = context.program.shared_variables.get(*variable) else { return };
+        let (start, end) = (u64::from(*start), u64::from(*start) + u64::from(*size));
+        for lane in lanes_of(access.lanes) {
+            let address = access.addresses.0[lane];
+            if address >= start && address.saturating_add(u64::from(access.bytes)) <= end {
+                continue;
+            }
+            let key = (Class::Bounds, access.pc, 0, 0);
+            ledger.add(key, Severity::Error, || {
+                let thread = access.warp * 32 + u32::try_from(lane).unwrap_or(0);
+                let verb = if access.kind == AccessKind::Read { "read" } else { "write" };
+                let reached = u32::try_from(address).ok().and_then(|address| context.shared_name(address));
+                let offset = i128::from(address) - i128::from(start);
+                let into = match reached.filter(|reached| *reached != name) {
+                    Some(neighbour) => format!("; it reaches into `{neighbour}`"),
+                    None => String::new(),
+                };
+                Raw {
+                    class: Class::Bounds,
+                    severity: Severity::Error,
+                    sentence: format!(
+                        "{verb} of {} bytes at byte {offset} of `{name}`, which has {size}{into}; {}",
+                        access.bytes,
+                        context.thread(access.block, thread)
+                    ),
+                    spots: vec![Spot {
+                        label: format!("outside `{name}`"),
+                        pc: access.pc,
+                        thread: Some((access.block, thread)),
+                    }],
+                    notes: vec![format!("the address is computed from `{name}` and from no other variable")],
+                    help: Some(format!("keep the index below the {size} bytes of `{name}`")),
+                    count: 1,
+                }
+            });
+        }
+    }
+}
+
+fn text(program: &Program, pc: usize) -> &str {
+    let span = program.metas[pc].span;
+    program.text().get(at(span.0)..at(span.1)).unwrap_or("")
+}
+
+/// The variable that an instruction names.
+fn named(program: &Program, pc: usize, sized: &HashMap<&str, usize>) -> Option<Source> {
+    let words = text(program, pc).split(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '$' | '%'));
+    words
+        .filter_map(|word| sized.get(word))
+        .fold(None, |source, i| Source::join(source, Some(Source::One(*i))))
+}
+
+/// Whether an instruction computes from registers to registers: what is loaded is another matter.
+fn computes(program: &Program, pc: usize) -> bool {
+    let text = text(program, pc).trim_start();
+    let text = match text.strip_prefix('@') {
+        Some(rest) => rest.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim_start()),
+        None => text,
+    };
+    let opcode = text.split(['.', ' ', '\t', ';']).next().unwrap_or("");
+    matches!(
+        opcode,
+        "mov"
+            | "add"
+            | "sub"
+            | "mad"
+            | "cvta"
+            | "cvt"
+            | "selp"
+            | "and"
+            | "or"
+            | "xor"
+            | "lop3"
+            | "shl"
+            | "shr"
+            | "shf"
+            | "bfi"
+            | "bfe"
+            | "prmt"
+            | "mul"
+            | "min"
+            | "max"
+            | "shfl"
+    )
+}

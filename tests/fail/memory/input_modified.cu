@@ -1,0 +1,12 @@
+// Subtracts the mean of the neighbours. The smoothed values are kept in the input array, which the caller declared to
+// be read only. The result is right; the caller's data is lost.
+//@launch: kernel=sharpen grid=1 block=64 arg=in:in:f32[64]=randn(seed=0) arg=out:out:f32[64]
+
+extern "C" __global__ void sharpen(float *in, float *out)
+{
+    unsigned t = threadIdx.x;
+    float x = in[t], smooth = 0.5f * (in[(t + 63) % 64] + in[(t + 1) % 64]);
+    __syncthreads();
+    in[t] = smooth; //~ modified-input
+    out[t] = x - in[t];
+}

@@ -1,0 +1,15 @@
+// Threads from n on return before the __syncthreads(). It is legal since Volta: the barrier counts the threads that are
+// still there.
+// Corpus: s02
+//@launch: kernel=reverse grid=1 block=128 arg=in:in:f32[100]=randn(seed=0) arg=out:out:f32[100] arg=n:u32=100
+
+extern "C" __global__ void reverse(const float *in, float *out, unsigned n)
+{
+    __shared__ float tile[128];
+    unsigned t = threadIdx.x;
+    if (t >= n)
+        return;
+    tile[t] = in[t];
+    __syncthreads();
+    out[t] = tile[n - 1 - t];
+}

@@ -1,0 +1,9 @@
+// Sums each element and the one before it; the first has none before it.
+// Corpus: m10
+//@launch: kernel=sum_pairs grid=1 block=64 arg=in:in:f32[64]=randn(seed=0) arg=out:out:f32[64]
+
+extern "C" __global__ void sum_pairs(const float *in, float *out)
+{
+    int i = threadIdx.x;
+    out[i] = i == 0 ? in[0] : in[i] + in[i - 1];
+}

@@ -1,0 +1,13 @@
+// Counts digits in a local array whose counters are all cleared.
+//@launch: kernel=count_digits grid=1 block=32 arg=number:in:u32[32]=randint(0,99999999,seed=0) arg=nines:out:u32[32] arg=n:u32=9
+
+extern "C" __global__ void count_digits(const unsigned *number, unsigned *nines, unsigned n)
+{
+    unsigned count[10];
+#pragma unroll 1
+    for (unsigned i = 0; i < 10; i++)
+        count[i] = 0;
+    for (unsigned x = number[threadIdx.x]; x != 0; x /= 10)
+        count[x % 10]++;
+    nines[threadIdx.x] = count[9];
+}

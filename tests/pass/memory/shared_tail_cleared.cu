@@ -1,0 +1,12 @@
+// Reverses 128 values of which n are given; the rest are zeros.
+// Corpus: m04
+//@launch: kernel=reverse grid=1 block=128 arg=in:in:f32[100]=randn(seed=0) arg=out:out:f32[128] arg=n:u32=100
+
+extern "C" __global__ void reverse(const float *in, float *out, unsigned n)
+{
+    __shared__ float tile[128];
+    unsigned t = threadIdx.x;
+    tile[t] = t < n ? in[t] : 0.0f;
+    __syncthreads();
+    out[t] = tile[127 - t];
+}

@@ -1,0 +1,29 @@
+// Softmax over 256 elements. One buffer holds each warp's maximum, and behind a barrier each warp's sum.
+// Result: out[i] = exp(in[i] - max) / sum of all exp(in[j] - max)
+// Corpus: r05
+//@launch: kernel=softmax grid=1 block=256 arg=in:in:f32[256]=randn(seed=0) arg=out:out:f32[256]
+
+extern "C" __global__ void softmax(const float *in, float *out)
+{
+    __shared__ float of_warp[8];
+    unsigned t = threadIdx.x;
+    float top = in[t];
+    for (int mask = 16; mask > 0; mask /= 2)
+        top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, mask));
+    if (t % 32 == 0)
+        of_warp[t / 32] = top;
+    __syncthreads();
+    for (int warp = 0; warp < 8; warp++)
+        top = fmaxf(top, of_warp[warp]);
+    float e = __expf(in[t] - top), sum = e;
+    for (int mask = 16; mask > 0; mask /= 2)
+        sum += __shfl_xor_sync(0xffffffff, sum, mask);
+    __syncthreads();
+    if (t % 32 == 0)
+        of_warp[t / 32] = sum;
+    __syncthreads();
+    float total = 0.0f;
+    for (int warp = 0; warp < 8; warp++)
+        total += of_warp[warp];
+    out[t] = e / total;
+}
