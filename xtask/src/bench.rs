@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: speeds that the project promises.
 
+mod checks;
 mod sim;
 
 use std::fs;
@@ -20,6 +21,7 @@ pub(crate) fn run(what: &str, json: bool) -> Result<(), String> {
     if cfg!(not(debug_assertions)) {
         return match what {
             "parse" => parse(json),
+            "checks" => checks::run(json),
             _ => sim::run(json),
         };
     }

@@ -73,6 +73,7 @@ tasks! {
     } => match what {
         Bench::Parse { json } => bench::run("parse", json),
         Bench::Sim { json } => bench::run("sim", json),
+        Bench::Checks { json } => bench::run("checks", json),
     },
 
     /// Runs the README's commands word for word and compares what they print
@@ -100,6 +101,12 @@ enum Bench {
     },
     /// Speed of the software GPU: warp instructions, matrix products and a whole kernel a second
     Sim {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// What checking costs: checked to unchecked time, and bytes of shadow
+    Checks {
         /// Print one JSON object
         #[arg(long)]
         json: bool,

@@ -349,7 +349,7 @@ impl Launch {
     }
 
     /// Bytes of shared memory of a block, static and dynamic.
-    pub(crate) fn shared_bytes(&self) -> u32 {
+    pub fn shared_bytes(&self) -> u32 {
         let program = &self.kernel.program;
         program.dynamic_shared.unwrap_or(program.static_shared).saturating_add(self.shared)
     }

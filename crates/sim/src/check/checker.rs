@@ -33,6 +33,8 @@ pub(crate) struct Left {
     pub block: u32,
     pub ledger: Ledger,
     pub pages: Option<Pages>,
+    /// Bytes remembered of shared memory.
+    pub shadow: u64,
 }
 
 impl Checker {
@@ -46,7 +48,13 @@ impl Checker {
     }
 
     pub(crate) fn finish(self) -> Left {
-        Left { block: self.block, ledger: self.ledger, pages: self.race.map(|race| race.global.into_pages()) }
+        let shadow = self.race.as_ref().map_or(0, |race| race.shared.bytes());
+        Left {
+            block: self.block,
+            ledger: self.ledger,
+            pages: self.race.map(|race| race.global.into_pages()),
+            shadow: u64::try_from(shadow).unwrap_or(u64::MAX),
+        }
     }
 }
 

@@ -42,6 +42,8 @@ pub struct Checked {
     pub findings: Vec<Finding>,
     /// Distinct findings beyond [`Settings::max_findings`].
     pub dropped: u64,
+    /// Bytes that the checks of one block remembered of its shared memory, at most.
+    pub shadow: u64,
 }
 
 /// The findings without those that others explain: a note on places where an error stands, and a value that nobody had
@@ -110,6 +112,7 @@ impl Device {
         let together = talk.then(|| Arc::new(Mutex::new(Together::new(settings.memory))));
         let mut between = Between::new(settings.memory);
         let mut ledger = Ledger::default();
+        let mut shadow = 0;
         let listen = |block| -> Option<Box<dyn Observer>> {
             Some(Box::new(Checker::new(context.clone(), block, together.clone())))
         };
@@ -118,6 +121,7 @@ impl Device {
             if let Ok(checker) = listener.downcast::<Checker>() {
                 let left = checker.finish();
                 ledger.merge(left.ledger);
+                shadow = shadow.max(left.shadow);
                 if let (Some(mut pages), false) = (left.pages, talk) {
                     between.add(&context, &mut ledger, left.block, &mut pages);
                 }
@@ -137,6 +141,6 @@ impl Device {
         let kept = settings.max_findings.min(findings.len());
         let dropped = u64::try_from(findings.len() - kept).unwrap_or(u64::MAX);
         findings.truncate(kept);
-        (Checked { outcome, findings, dropped }, Writers { between, together })
+        (Checked { outcome, findings, dropped, shadow }, Writers { between, together })
     }
 }
