@@ -2,6 +2,7 @@
 
 use crate::machine::{Flow, Warp, lanes_of};
 use crate::memory::{Global, HeapError, Space};
+use crate::observe::Holder;
 use crate::printf;
 use crate::stop::{Blame, StopKind};
 
@@ -41,9 +42,11 @@ fn argument(w: &Warp<'_, '_>, lane: usize, offset: u32) -> u64 {
 
 fn result(w: &mut Warp<'_, '_>, lane: usize, offset: Option<&u32>, bytes: &[u8]) {
     if let Some(offset) = offset {
-        for (at, byte) in (w.state.fragment.sp + offset..).zip(bytes) {
+        let start = w.state.fragment.sp + offset;
+        for (at, byte) in (start..).zip(bytes) {
             w.state.local.write(lane, at, [*byte]);
         }
+        w.handed(Holder::Device, Holder::Local(start), u32::try_from(bytes.len()).unwrap_or(u32::MAX));
     }
 }
 
@@ -153,6 +156,9 @@ fn malloc(w: &mut Warp<'_, '_>, arguments: &[u32], results: &[u32]) -> Flow {
             Err(HeapError::OutOfMemory { .. }) => 0,
             Err(error) => return w.halt(Blame::Limit, StopKind::Limit, format!("malloc: {error}")),
         };
+        if let (Some(watch), true) = (w.watch.as_deref_mut(), address != 0) {
+            watch.allocated(address, bytes);
+        }
         result(w, lane, results.first(), &address.to_le_bytes());
     }
     Flow::Next

@@ -1,8 +1,9 @@
 //! Who listens to a run: checks and counters. Execution knows none of them, and a run without a listener pays for none.
 
-use crate::machine::{Access, Registers, Row};
+use crate::machine::{Access, Registers, Row, Width};
 use crate::program::Program;
 use std::any::Any;
+use std::ops::Range;
 
 /// An instruction about to be executed by the lanes in `exec`.
 #[derive(Clone, Copy)]
@@ -15,6 +16,8 @@ pub struct Issue<'a> {
     pub pc: u32,
     /// The lanes that execute it.
     pub exec: u32,
+    /// The lanes that stand at it, those that its guard keeps from executing it too.
+    pub here: u32,
     /// Lanes of the warp that have not exited.
     pub live: u32,
     /// The registers as the instruction finds them.
@@ -111,10 +114,40 @@ pub struct Mbarrier {
     pub completes: bool,
 }
 
+/// Where a value stands that a call hands over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// A row of registers.
+    Register(Width, u32),
+    /// A place in the local memory of each lane.
+    Local(u32),
+    /// The device itself, as the result of a function that it provides.
+    Device,
+}
+
+/// A value that lanes hand over with a call or a return, which no load or store moves.
+#[derive(Clone, Copy, Debug)]
+pub struct Moved {
+    /// The warp's number in the block.
+    pub warp: u32,
+    /// The lanes.
+    pub lanes: u32,
+    /// The instruction.
+    pub pc: u32,
+    /// Where it was.
+    pub from: Holder,
+    /// Where it is now, too.
+    pub to: Holder,
+    /// Its size.
+    pub bytes: u32,
+}
+
 /// A listener to one block's run. Blocks may run in parallel, so each gets a listener of its own.
 pub trait Observer: Any + Send {
     /// Before an instruction is executed.
     fn issue(&mut self, _issue: &Issue<'_>) {}
+    /// When an instruction is passed over because its guard is false in all lanes.
+    fn pass(&mut self, _issue: &Issue<'_>) {}
     /// After a memory access was found possible and was made.
     fn access(&mut self, _access: &Access<'_>) {}
     /// When threads arrive at a barrier.
@@ -131,6 +164,12 @@ pub trait Observer: Any + Send {
     fn copy_done(&mut self, _copy: &Copy) {}
     /// When a lane uses an mbarrier.
     fn mbarrier(&mut self, _mbarrier: &Mbarrier) {}
+    /// When a call hands a value over.
+    fn moved(&mut self, _moved: &Moved) {}
+    /// When lanes of a warp get a piece of local memory that holds nothing yet.
+    fn framed(&mut self, _warp: u32, _lanes: u32, _frame: Range<u32>) {}
+    /// When a thread has allocated global memory.
+    fn allocated(&mut self, _address: u64, _bytes: u64) {}
     /// When lanes of a warp exit.
     fn exit(&mut self, _warp: u32, _lanes: u32) {}
 }

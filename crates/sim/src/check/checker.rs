@@ -3,13 +3,15 @@
 use super::clock::{Fences, Order, Who};
 use super::context::Context;
 use super::global::{GlobalRace, Pages, Together};
+use super::init::Init;
 use super::ledger::Ledger;
+use super::output::{self, Outputs, Stores};
 use super::race::SharedRace;
 use super::settings::Check;
 use super::site::Kind;
 use crate::machine::{Access, lanes_of};
 use crate::memory::Space;
-use crate::observe::{Arrival, Copy, Exchange, Issue, Mbarrier, Observer};
+use crate::observe::{Arrival, Copy, Exchange, Issue, Mbarrier, Moved, Observer};
 use std::sync::{Arc, Mutex};
 
 /// The listener of one block.
@@ -20,6 +22,8 @@ pub(crate) struct Checker {
     fences: Fences,
     ledger: Ledger,
     race: Option<Races>,
+    init: Option<Init>,
+    outputs: Option<Outputs>,
 }
 
 /// Races, and copies under way.
@@ -35,16 +39,25 @@ pub(crate) struct Left {
     pub pages: Option<Pages>,
     /// Bytes remembered of shared memory.
     pub shadow: u64,
+    pub stores: Option<Stores>,
 }
 
 impl Checker {
-    pub(crate) fn new(context: Arc<Context>, block: u32, together: Option<Arc<Mutex<Together>>>) -> Checker {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        block: u32,
+        together: Option<Arc<Mutex<Together>>>,
+        outputs: Outputs,
+    ) -> Checker {
         let order = Order::new(block, context.block_threads());
         let race = context.settings.has(Check::Race).then(|| Races {
             shared: SharedRace::new(context.shared),
             global: GlobalRace::new(together, context.settings.memory / 16),
         });
-        Checker { context, block, order, fences: Fences::default(), ledger: Ledger::default(), race }
+        let init = context.facts.as_ref().map(|facts| Init::new(&context, facts, race.is_some()));
+        let outputs = (init.is_some() || context.settings.has(Check::Output)).then_some(outputs);
+        let (fences, ledger) = (Fences::default(), Ledger::default());
+        Checker { context, block, order, fences, ledger, race, init, outputs }
     }
 
     pub(crate) fn finish(self) -> Left {
@@ -54,12 +67,24 @@ impl Checker {
             ledger: self.ledger,
             pages: self.race.map(|race| race.global.into_pages()),
             shadow: u64::try_from(shadow).unwrap_or(u64::MAX),
+            stores: self.outputs.and_then(Outputs::into_own),
+        }
+    }
+}
+
+impl Checker {
+    /// The values an instruction uses.
+    #[inline]
+    fn values(&mut self, issue: &Issue<'_>) {
+        if let (Some(init), Some(facts)) = (&mut self.init, &self.context.facts) {
+            init.issue(&self.context, facts, &mut self.ledger, issue);
         }
     }
 }
 
 impl Observer for Checker {
     fn issue(&mut self, issue: &Issue<'_>) {
+        self.values(issue);
         match self.context.sites.get(issue.pc).kind {
             Kind::Fence(scope) => {
                 for lane in lanes_of(issue.exec) {
@@ -75,11 +100,25 @@ impl Observer for Checker {
         }
     }
 
+    fn pass(&mut self, issue: &Issue<'_>) {
+        self.values(issue);
+    }
+
     fn access(&mut self, access: &Access<'_>) {
         if let (Some(arrays), Space::Shared) = (&self.context.arrays, access.space) {
             arrays.access(&self.context, &mut self.ledger, access);
         }
-        let Checker { context, order, fences, ledger, race, .. } = self;
+        let Checker { context, order, fences, ledger, race, init, outputs, .. } = self;
+        if let (Some(init), Some(facts)) = (init, &context.facts) {
+            let shared = race.as_ref().map(|race| &race.shared);
+            init.access(context, facts, ledger, access, shared, outputs.as_mut());
+        }
+        if let Some(outputs) = outputs {
+            outputs.access(access);
+            if context.settings.has(Check::Output) {
+                output::inputs(context, ledger, access);
+            }
+        }
         if let (Some(race), false) = (race, access.deferred) {
             match access.space {
                 Space::Shared => race.shared.access(context, order, fences, ledger, access),
@@ -102,10 +141,17 @@ impl Observer for Checker {
         self.order.converge(warp, lanes);
     }
 
-    fn exchange(&mut self, _exchange: &Exchange<'_>) {}
+    fn exchange(&mut self, exchange: &Exchange<'_>) {
+        if let (Some(init), Some(facts)) = (&mut self.init, &self.context.facts) {
+            init.exchange(facts, exchange);
+        }
+    }
 
     fn copy_issued(&mut self, copy: &Copy) {
-        let Checker { context, block, order, ledger, race, .. } = self;
+        let Checker { context, block, order, ledger, race, init, outputs, .. } = self;
+        if let Some(init) = init {
+            init.copy_issued(copy, outputs.as_mut());
+        }
         if let Some(race) = race {
             race.shared.copy_issued(context, *block, order, ledger, copy);
             race.global.copy_issued(copy);
@@ -122,6 +168,24 @@ impl Observer for Checker {
     fn mbarrier(&mut self, mbarrier: &Mbarrier) {
         if let Some(race) = &mut self.race {
             race.shared.mbarrier(&mut self.order, mbarrier);
+        }
+    }
+
+    fn moved(&mut self, moved: &Moved) {
+        if let (Some(init), Some(facts)) = (&mut self.init, &self.context.facts) {
+            init.moved(facts, moved);
+        }
+    }
+
+    fn framed(&mut self, warp: u32, lanes: u32, frame: std::ops::Range<u32>) {
+        if let Some(init) = &mut self.init {
+            init.framed(warp, lanes, frame);
+        }
+    }
+
+    fn allocated(&mut self, address: u64, bytes: u64) {
+        if let Some(outputs) = &mut self.outputs {
+            outputs.with(|stores| stores.allocated(address, bytes));
         }
     }
 

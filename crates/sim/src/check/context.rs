@@ -2,6 +2,7 @@
 
 use super::array::Arrays;
 use super::finding::{Finding, Label, Thread};
+use super::init::Facts;
 use super::ledger::Raw;
 use super::settings::Settings;
 use super::shadow::UNKNOWN_SITE;
@@ -21,6 +22,8 @@ pub(crate) struct Context {
     /// Bytes of shared memory of a block.
     pub shared: u32,
     pub settings: Settings,
+    /// What the instructions do with values, where that is checked.
+    pub facts: Option<Facts>,
 }
 
 fn index(linear: u32, [x, y, _]: [u32; 3]) -> [u32; 3] {

@@ -10,7 +10,9 @@ mod context;
 mod finding;
 mod global;
 mod history;
+mod init;
 mod ledger;
+mod output;
 mod race;
 mod schedules;
 mod settings;
@@ -29,6 +31,7 @@ use checker::Checker;
 use context::Context;
 use global::{Between, Together};
 use ledger::{Ledger, Raw};
+use output::{Outputs, Stores};
 use site::Sites;
 use std::any::Any;
 use std::sync::{Arc, Mutex};
@@ -50,7 +53,9 @@ pub struct Checked {
 /// written because the one who would have is in a race with the reader.
 fn without_repeats(ledger: Ledger) -> impl Iterator<Item = Raw> {
     let all: Vec<Raw> = ledger.into_raw().collect();
-    let racing = |raw: &Raw| matches!(raw.class, Class::SharedRace | Class::GlobalRace | Class::AsyncCopy);
+    let racing = |raw: &Raw| {
+        matches!(raw.class, Class::SharedRace | Class::GlobalRace | Class::AsyncCopy | Class::Mbarrier)
+    };
     let errors = || all.iter().filter(|raw| raw.severity == Severity::Error);
     let keep: Vec<bool> = all
         .iter()
@@ -107,14 +112,21 @@ impl Device {
             threads: launch.threads(),
             shared: launch.shared_bytes(),
             settings: settings.clone(),
+            facts: settings.has(Check::Init).then(|| init::Facts::of(&launch.program())),
         });
         let talk = launch.program().communicates;
         let together = talk.then(|| Arc::new(Mutex::new(Together::new(settings.memory))));
         let mut between = Between::new(settings.memory);
+        let mut stores = Stores::new(&settings.buffers);
+        let common_stores = talk.then(|| Arc::new(Mutex::new(stores.clone())));
         let mut ledger = Ledger::default();
         let mut shadow = 0;
         let listen = |block| -> Option<Box<dyn Observer>> {
-            Some(Box::new(Checker::new(context.clone(), block, together.clone())))
+            let stores = match &common_stores {
+                Some(stores) => Outputs::Together(stores.clone()),
+                None => Outputs::Own(Stores::new(&context.settings.buffers)),
+            };
+            Some(Box::new(Checker::new(context.clone(), block, together.clone(), stores)))
         };
         let mut collect = |listener: Box<dyn Observer>| {
             let listener: Box<dyn Any> = listener;
@@ -122,6 +134,7 @@ impl Device {
                 let left = checker.finish();
                 ledger.merge(left.ledger);
                 shadow = shadow.max(left.shadow);
+                left.stores.into_iter().for_each(|own| stores.merge(own));
                 if let (Some(mut pages), false) = (left.pages, talk) {
                     between.add(&context, &mut ledger, left.block, &mut pages);
                 }
@@ -135,6 +148,12 @@ impl Device {
                 settings.memory
             );
             outcome.stop = Some(Box::new(Stop::general(Blame::Limit, StopKind::Limit, sentence)));
+        }
+        if outcome.stop.is_none() && settings.has(Check::Output) {
+            if let Some(Ok(mut all)) = common_stores.as_ref().map(|stores| stores.lock()) {
+                stores = std::mem::take(&mut all);
+            }
+            output::unwritten(&context, &mut ledger, &mut stores);
         }
         let mut findings: Vec<Finding> = without_repeats(ledger).map(|raw| context.finding(raw)).collect();
         findings.extend(outcome.stop.as_deref().and_then(Finding::of_stop));

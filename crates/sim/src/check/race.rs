@@ -97,6 +97,16 @@ impl SharedRace {
         }
     }
 
+    /// Whether a word was written in whole.
+    #[inline]
+    pub(crate) fn word_written(&self, word: u32) -> bool {
+        match self.cells.get(at(word)) {
+            Some(cell) if cell.parts().is_none() => cell.written(),
+            Some(_) => (4 * word..4 * word + 4).all(|byte| self.written(byte)),
+            None => false,
+        }
+    }
+
     /// Bytes that are remembered of shared memory.
     pub(crate) fn bytes(&self) -> usize {
         self.cells.len() * size_of::<Cell>() + self.spill.bytes()

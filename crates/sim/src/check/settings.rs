@@ -55,7 +55,7 @@ impl Check {
 pub enum Role {
     /// Read only.
     In,
-    /// Holds nothing before, and every byte is to be written.
+    /// Every byte is to be written.
     Out,
     /// Anything.
     InOut,
@@ -74,6 +74,8 @@ pub struct BufferRole {
     pub extents: Vec<u64>,
     /// What for.
     pub role: Role,
+    /// Whether it holds anything before the launch; if not, reading it before it is written is a mistake.
+    pub initialised: bool,
 }
 
 impl BufferRole {

@@ -135,9 +135,9 @@ fn branches(program: &Program, pc: usize) -> bool {
 }
 
 /// An instruction's opcode and modifiers.
-struct Words<'t> {
-    opcode: &'t str,
-    modifiers: Vec<&'t str>,
+pub(crate) struct Words<'t> {
+    pub opcode: &'t str,
+    pub modifiers: Vec<&'t str>,
     /// How many operands follow.
     operands: usize,
     /// Whether the first operand is the number zero.
@@ -147,7 +147,7 @@ struct Words<'t> {
 }
 
 impl<'t> Words<'t> {
-    fn of(text: &'t str) -> Words<'t> {
+    pub(crate) fn of(text: &'t str) -> Words<'t> {
         let mut rest = text.trim();
         if rest.starts_with('@') {
             rest = rest.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim_start());
@@ -165,7 +165,7 @@ impl<'t> Words<'t> {
         }
     }
 
-    fn has(&self, modifier: &str) -> bool {
+    pub(crate) fn has(&self, modifier: &str) -> bool {
         self.modifiers.contains(&modifier)
     }
 

@@ -4,6 +4,7 @@ use super::fragment::Saved;
 use super::{Flow, Frame, Row, Warp, Width, at};
 use crate::isa::map::merge;
 use crate::memory::FUNCTION_WINDOW;
+use crate::observe::Holder;
 use crate::stop::{Blame, StopKind};
 use std::sync::Arc;
 
@@ -137,6 +138,7 @@ impl Warp<'_, '_> {
             return self.halt(Blame::Kernel, StopKind::Malformed, sentence);
         }
         self.state.local.grow(top);
+        self.framed(sp..top);
         let saved = function.recursive.then(|| Arc::new(self.save(&function.rows)));
         let moved = call
             .arguments
@@ -243,6 +245,7 @@ impl Warp<'_, '_> {
             return Err(self.halt(Blame::Limit, StopKind::Limit, sentence));
         }
         self.state.local.grow(top);
+        self.framed(start..top);
         self.state.fragment.dynamic = top - self.frame_end();
         Ok(start)
     }
@@ -258,6 +261,7 @@ impl Warp<'_, '_> {
         let lanes = self.exec;
         match transfer {
             Transfer::Memory { from, to, size } => {
+                self.handed(Holder::Local(from_sp + from), Holder::Local(to_sp + to), size);
                 for offset in (0..size).step_by(4) {
                     let piece = (size - offset).min(4);
                     let (source, target) = (from_sp + from + offset, to_sp + to + offset);
@@ -279,6 +283,12 @@ impl Warp<'_, '_> {
             }
             Transfer::Register { width, row, offset, size } => {
                 let base = if into_callee { to_sp } else { from_sp };
+                let (register, local) = (Holder::Register(width, row), Holder::Local(base + offset));
+                if into_callee {
+                    self.handed(register, local, size.min(16));
+                } else {
+                    self.handed(local, register, size.min(16));
+                }
                 let mut values = self.get_row(width, row);
                 for lane in super::access::lanes_of(lanes) {
                     for i in 0..size.min(16) {

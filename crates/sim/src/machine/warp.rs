@@ -3,7 +3,7 @@
 use super::{Cta, Fragment, Grid, Pending, PendingCopy, Registers, Row, Wait};
 use crate::isa::Args;
 use crate::memory::{Global, LocalMemory};
-use crate::observe::{Exchange, Mbarrier, MbarrierAction, Observer};
+use crate::observe::{Exchange, Holder, Mbarrier, MbarrierAction, Moved, Observer};
 use crate::program::Inst;
 use crate::stop::{Blame, Stop, StopKind};
 
@@ -157,6 +157,9 @@ impl Warp<'_, '_> {
                 };
                 self.pc = pc;
                 let flow = if self.exec == 0 {
+                    if WATCHED {
+                        self.observe(pc);
+                    }
                     Flow::Next
                 } else {
                     // An instruction that waited is executed again; it was seen the first time.
@@ -223,12 +226,17 @@ impl Warp<'_, '_> {
             warp: self.state.id,
             pc,
             exec: self.exec,
+            here: self.state.fragment.mask,
             live: !self.state.exited,
             registers: &self.state.regs,
             program: self.grid.program,
         };
         if let Some(watch) = self.watch.as_deref_mut() {
-            watch.issue(&issue);
+            if self.exec == 0 {
+                watch.pass(&issue);
+            } else {
+                watch.issue(&issue);
+            }
         }
     }
 
@@ -369,6 +377,20 @@ impl Warp<'_, '_> {
             let lane = u32::try_from(lane).unwrap_or(0);
             let address = u32::try_from(address).unwrap_or(u32::MAX);
             watch.mbarrier(&Mbarrier { warp: self.state.id, lane, pc: self.pc, address, action, completes });
+        }
+    }
+
+    /// Tells who listens that the lanes in `exec` hand a value over with a call.
+    pub fn handed(&mut self, from: Holder, to: Holder, bytes: u32) {
+        if let Some(watch) = self.watch.as_deref_mut() {
+            watch.moved(&Moved { warp: self.state.id, lanes: self.exec, pc: self.pc, from, to, bytes });
+        }
+    }
+
+    /// Tells who listens that the lanes in `exec` got a piece of local memory.
+    pub fn framed(&mut self, frame: std::ops::Range<u32>) {
+        if let Some(watch) = self.watch.as_deref_mut() {
+            watch.framed(self.state.id, self.exec, frame);
         }
     }
 

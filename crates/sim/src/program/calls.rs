@@ -145,7 +145,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
                 let ty = Type::parse(ty).unwrap_or(Type::B32);
                 let mut resolved = Resolved::default();
                 let row = self.source_row(operand, ty, &mut resolved)?;
-                reads.push((ty.width(), row));
+                reads.extend(resolved.reads);
                 Transfer::Register { width: ty.width(), row, offset, size }
             };
             site.arguments.push(transfer);

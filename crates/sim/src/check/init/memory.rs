@@ -1,0 +1,226 @@
+//! Which bytes of shared and local memory hold what nobody has written.
+
+use super::super::race::SharedRace;
+use super::registers::Origin;
+use crate::machine::at;
+
+/// Bytes of a line of shared memory that is known to be written in whole.
+const LINE: u32 = 64;
+
+/// A mask of so many low bits.
+fn ones(count: u32) -> u32 {
+    if count >= 32 { u32::MAX } else { (1 << count) - 1 }
+}
+
+/// One bit per byte.
+#[derive(Clone, Debug)]
+struct Bits(Vec<u64>);
+
+impl Bits {
+    fn new(bytes: u32) -> Bits {
+        Bits(vec![0; at(bytes.div_ceil(64))])
+    }
+
+    fn get(&self, bit: u32) -> bool {
+        self.0.get(at(bit / 64)).is_some_and(|word| word >> (bit % 64) & 1 != 0)
+    }
+
+    fn set(&mut self, bit: u32, value: bool) {
+        if let Some(word) = self.0.get_mut(at(bit / 64)) {
+            *word = *word & !(1 << (bit % 64)) | u64::from(value) << (bit % 64);
+        }
+    }
+}
+
+/// Shared memory of a block.
+#[derive(Debug)]
+pub(super) struct Shared {
+    size: u32,
+    /// Bytes that were written, where the race check does not know it already.
+    written: Option<Bits>,
+    /// Lines that are known to be written in whole.
+    complete: Bits,
+    /// Bytes that a poisoned value was stored to, and where the last of these came from.
+    dirty: Option<(Bits, Origin)>,
+}
+
+impl Shared {
+    /// `told` says whether the race check is asked what was written.
+    pub(super) fn new(size: u32, told: bool) -> Shared {
+        Shared {
+            size,
+            written: (!told).then(|| Bits::new(size)),
+            complete: Bits::new(size.div_ceil(LINE)),
+            dirty: None,
+        }
+    }
+
+    fn word_written(&self, race: Option<&SharedRace>, word: u32) -> bool {
+        match (&self.written, race) {
+            (Some(own), _) => (4 * word..4 * word + 4).all(|byte| own.get(byte)),
+            (None, Some(race)) => race.word_written(word),
+            (None, None) => true,
+        }
+    }
+
+    fn byte_written(&self, race: Option<&SharedRace>, byte: u32) -> bool {
+        match (&self.written, race) {
+            (Some(own), _) => own.get(byte),
+            (None, Some(race)) => race.written(byte),
+            (None, None) => true,
+        }
+    }
+
+    /// Whether no byte that was written is poisoned.
+    pub(super) fn clean(&self) -> bool {
+        self.dirty.is_none()
+    }
+
+    /// The poisoned ones of up to 32 bytes.
+    #[inline]
+    pub(super) fn poisoned(&mut self, race: Option<&SharedRace>, address: u32, bytes: u32) -> u32 {
+        // What lies behind the block's own memory is the system's.
+        if address >= self.size {
+            return 0;
+        }
+        // An access is aligned and so does not leave its line.
+        if self.clean() && self.complete.get(address / LINE) {
+            return 0;
+        }
+        self.look(race, address, bytes)
+    }
+
+    fn look(&mut self, race: Option<&SharedRace>, address: u32, bytes: u32) -> u32 {
+        let mut missing = 0;
+        let mut byte = address;
+        while byte < address.saturating_add(bytes) {
+            if byte.is_multiple_of(4) && self.word_written(race, byte / 4) {
+                byte += 4;
+                continue;
+            }
+            if !self.byte_written(race, byte) {
+                missing |= 1u32.checked_shl(byte - address).unwrap_or(0);
+            }
+            byte += 1;
+        }
+        // Tried now and then, for memory that is never written in whole.
+        if missing == 0 && address.is_multiple_of(LINE) {
+            let end = self.size.min(address.saturating_add(LINE));
+            if (address / 4..end / 4).all(|word| self.word_written(race, word)) && end.is_multiple_of(4) {
+                self.complete.set(address / LINE, true);
+            }
+        }
+        if let Some((dirty, _)) = &self.dirty {
+            missing |= (0..bytes.min(32)).filter(|i| dirty.get(address + i)).fold(0, |m, i| m | 1 << i);
+        }
+        missing & ones(bytes)
+    }
+
+    /// Where a poisoned value came from that was stored there.
+    pub(super) fn stored(&self, byte: u32) -> Option<Origin> {
+        self.dirty.as_ref().filter(|(dirty, _)| dirty.get(byte)).map(|(_, origin)| *origin)
+    }
+
+    /// A store of values that are clean.
+    #[inline]
+    pub(super) fn write(&mut self, address: u32, bytes: u32) {
+        if self.written.is_some() || self.dirty.is_some() {
+            self.write_poisoned(address, bytes, 0, None);
+        }
+    }
+
+    /// A store of values some bytes of which are poisoned.
+    pub(super) fn write_poisoned(&mut self, address: u32, bytes: u32, poisoned: u32, origin: Option<Origin>) {
+        if let (None, Some(origin)) = (&self.dirty, origin.filter(|_| poisoned != 0)) {
+            self.dirty = Some((Bits::new(self.size), origin));
+        }
+        for i in 0..bytes.min(LINE) {
+            if let Some(written) = &mut self.written {
+                written.set(address.saturating_add(i), true);
+            }
+            if let Some((dirty, last)) = &mut self.dirty {
+                let is = poisoned.checked_shr(i).unwrap_or(0) & 1 != 0;
+                dirty.set(address.saturating_add(i), is);
+                *last = origin.filter(|_| is).unwrap_or(*last);
+            }
+        }
+    }
+}
+
+/// Local memory of a warp: for each word, four bits of each lane.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Local {
+    written: Vec<u128>,
+}
+
+impl Local {
+    /// The poisoned ones of up to 32 bytes.
+    pub(super) fn poisoned(&self, lane: usize, address: u32, bytes: u32) -> u32 {
+        let mut missing = 0;
+        for i in 0..bytes.min(32) {
+            let byte = address.saturating_add(i);
+            let word = self.written.get(at(byte / 4)).copied().unwrap_or(0);
+            missing |= u32::from(word >> (4 * lane + at(byte % 4)) & 1 == 0) << i;
+        }
+        missing
+    }
+
+    /// A store; `poisoned` bytes of it count as never written.
+    pub(super) fn write(&mut self, lane: usize, address: u32, bytes: u32, poisoned: u32) {
+        let end = at(address.saturating_add(bytes).div_ceil(4));
+        if self.written.len() < end {
+            self.written.resize(end, 0);
+        }
+        for i in 0..bytes {
+            let byte = address.saturating_add(i);
+            if let Some(word) = self.written.get_mut(at(byte / 4)) {
+                let bit = 1 << (4 * lane + at(byte % 4));
+                let is = poisoned.checked_shr(i).unwrap_or(0) & 1 != 0;
+                *word = if is { *word & !bit } else { *word | bit };
+            }
+        }
+    }
+
+    /// A new frame for some lanes.
+    pub(super) fn forget(&mut self, lanes: u32, frame: std::ops::Range<u32>) {
+        let mask = super::lanes_of(lanes).fold(0u128, |mask, lane| mask | 0xf << (4 * lane));
+        let end = at(frame.end.div_ceil(4)).min(self.written.len());
+        if let Some(words) = self.written.get_mut(at(frame.start / 4)..end) {
+            for word in words {
+                *word &= !mask;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::registers::Source;
+    use super::*;
+
+    #[test]
+    fn shared_bytes_are_poisoned_until_written_and_by_poison() {
+        let mut shared = Shared::new(256, false);
+        assert_eq!(shared.poisoned(None, 64, 8), 0xff);
+        shared.write(64, 4);
+        assert_eq!(shared.poisoned(None, 64, 8), 0xf0);
+        let origin = Origin { pc: 3, source: Source::Register };
+        shared.write_poisoned(66, 2, 0b10, Some(origin));
+        assert_eq!(shared.poisoned(None, 64, 4), 0b1000);
+        assert_eq!(shared.stored(67), Some(origin));
+        (64..128).step_by(4).for_each(|address| shared.write(address, 4));
+        assert_eq!(shared.poisoned(None, 64, 16), 0);
+        assert_eq!(shared.poisoned(None, 124, 4), 0);
+        assert_eq!(shared.poisoned(None, 128, 4), 0xf);
+    }
+
+    #[test]
+    fn a_new_frame_holds_nothing() {
+        let mut local = Local::default();
+        local.write(3, 8, 8, 0);
+        local.write(4, 8, 8, 0b10);
+        assert_eq!((local.poisoned(3, 8, 8), local.poisoned(4, 8, 8)), (0, 0b10));
+        local.forget(1 << 3, 12..20);
+        assert_eq!((local.poisoned(3, 8, 8), local.poisoned(4, 8, 8)), (0xf0, 0b10));
+    }
+}

@@ -1,0 +1,364 @@
+//! Which bytes of a warp's registers hold what nobody has written, and how that spreads.
+
+use super::facts::{BitMove, Cold, Facts, NO_ROW, Rule};
+use crate::machine::{LANES, Registers, Row, Width, at, lanes_of};
+use crate::num::bits::{self, Beyond, Permute};
+use std::collections::BTreeMap;
+
+/// Where a poisoned value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// A register that was never written.
+    Register,
+    Shared(u32),
+    Local(u32),
+    Global(u64),
+}
+
+/// Where a poisoned value comes from, and the instruction that read it there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub(super) pc: u32,
+    pub(super) source: Source,
+}
+
+/// The bytes of each lane, one bit each.
+pub(super) type Bytes = [u16; LANES];
+
+/// The poisoned bytes of a row. Only lanes that the row's mask names count.
+#[derive(Clone, Debug)]
+struct Stain {
+    bytes: Bytes,
+    origin: Origin,
+}
+
+/// The registers of one warp.
+#[derive(Clone, Debug)]
+pub(super) struct Poison {
+    /// Poisoned lanes of each row.
+    masks: Vec<u32>,
+    /// Rows that were poisoned by something else than never being written, or in part.
+    stains: BTreeMap<u32, Stain>,
+}
+
+/// A byte mask as bits, up to 64 of them.
+fn expand(bytes: u16) -> u64 {
+    (0..8).filter(|i| bytes >> i & 1 != 0).fold(0, |bits, i| bits | 0xff << (8 * i))
+}
+
+/// The bytes that have any of the bits.
+fn collapse(bits: u64) -> u16 {
+    (0..8).filter(|i| bits >> (8 * i) & 0xff != 0).fold(0, |bytes, i| bytes | 1 << i)
+}
+
+fn low(bits: u64) -> u32 {
+    u32::try_from(bits & 0xffff_ffff).unwrap_or(0)
+}
+
+fn short(bits: u64) -> u16 {
+    u16::try_from(bits & 0xffff).unwrap_or(0)
+}
+
+/// Cuts a value to so many bytes and extends it again.
+fn extend(value: u64, (bytes, signed): (u32, bool)) -> u64 {
+    let unused = 64u32.saturating_sub(8 * bytes).min(63);
+    if signed {
+        ((value << unused).cast_signed() >> unused).cast_unsigned()
+    } else {
+        value << unused >> unused
+    }
+}
+
+impl Poison {
+    pub(super) fn new(facts: &Facts) -> Poison {
+        Poison { masks: facts.start.clone(), stains: BTreeMap::new() }
+    }
+
+    /// Poisoned lanes of a row.
+    #[inline]
+    pub(super) fn lanes(&self, row: u32) -> u32 {
+        self.masks.get(at(row)).copied().unwrap_or(0)
+    }
+
+    /// Poisoned lanes of any of the rows.
+    #[inline]
+    pub(super) fn any(&self, rows: &[u32]) -> u32 {
+        rows.iter().fold(0, |lanes, row| lanes | self.lanes(*row))
+    }
+
+    /// Lanes of a row have been written, or count as such.
+    #[inline]
+    pub(super) fn clear(&mut self, row: u32, lanes: u32) {
+        if let Some(mask) = self.masks.get_mut(at(row)) {
+            *mask &= !lanes;
+        }
+    }
+
+    pub(super) fn bytes(&self, facts: &Facts, row: u32, lane: usize) -> u16 {
+        if self.lanes(row) >> lane & 1 == 0 {
+            return 0;
+        }
+        self.stains.get(&row).map_or_else(|| facts.numbering.full(row), |stain| stain.bytes[lane])
+    }
+
+    /// Where a poisoned row comes from; `pc` reads it now.
+    pub(super) fn origin(&self, row: u32, pc: u32) -> Origin {
+        let never = Origin { pc, source: Source::Register };
+        self.stains.get(&row).map_or(never, |stain| stain.origin)
+    }
+
+    /// Where the first poisoned one of several rows comes from.
+    pub(super) fn first_origin(&self, rows: &[u32], lanes: u32, pc: u32) -> Origin {
+        let row = rows.iter().find(|row| self.lanes(**row) & lanes != 0).copied().unwrap_or(NO_ROW);
+        self.origin(row, pc)
+    }
+
+    /// Writes the lanes of a row, poisoned where `bytes` says so.
+    pub(super) fn set(&mut self, facts: &Facts, row: u32, lanes: u32, bytes: &Bytes, origin: Origin) {
+        let full = facts.numbering.full(row);
+        let poisoned =
+            lanes_of(lanes).filter(|lane| bytes[*lane] & full != 0).fold(0, |m, lane| m | 1 << lane);
+        let register = facts.start.get(at(row)).is_some_and(|start| *start != 0);
+        let Some(mask) = self.masks.get_mut(at(row)).filter(|_| register) else { return };
+        *mask = *mask & !lanes | poisoned;
+        if poisoned == 0 {
+            return;
+        }
+        let stain = self.stains.entry(row).or_insert_with(|| Stain { bytes: [full; LANES], origin });
+        stain.origin = origin;
+        for lane in lanes_of(poisoned) {
+            stain.bytes[lane] = bytes[lane] & full;
+        }
+    }
+
+    /// Poisons whole lanes of a row and writes the others.
+    fn set_lanes(&mut self, facts: &Facts, row: u32, lanes: u32, poisoned: u32, origin: Origin) {
+        let mut bytes = [0; LANES];
+        lanes_of(poisoned).for_each(|lane| bytes[lane] = u16::MAX);
+        self.set(facts, row, lanes, &bytes, origin);
+    }
+
+    /// An instruction that reads something poisoned writes its results.
+    pub(super) fn spread(&mut self, facts: &Facts, pc: u32, exec: u32, registers: &Registers, cold: &Cold) {
+        let (reads, writes, _) = facts.rows(pc);
+        let hit = self.any(reads) & exec;
+        let origin = self.first_origin(reads, exec, pc);
+        match cold.rule {
+            Rule::Fresh => writes.iter().for_each(|row| self.clear(*row, exec)),
+            Rule::Any => self.whole(facts, writes, exec, hit, origin),
+            Rule::VoteHere => self.whole(facts, writes, exec, if hit == 0 { 0 } else { exec }, origin),
+            // Told by the exchange.
+            Rule::Vote | Rule::Lanes => {}
+            Rule::Halves => {
+                let mut bytes = [0; LANES];
+                for lane in lanes_of(exec) {
+                    let any = reads.iter().fold(0, |any, row| any | self.bytes(facts, *row, lane));
+                    let half = |mask: u16| if any & mask != 0 { mask } else { 0 };
+                    bytes[lane] = half(0b0011) | half(0b1100);
+                }
+                for row in writes {
+                    self.set(facts, *row, exec, &bytes, origin);
+                }
+            }
+            Rule::Unpack(part) => {
+                let Some((source, parts)) = cold.operands.split_last() else { return };
+                let whole: Bytes = std::array::from_fn(|lane| self.bytes(facts, *source, lane));
+                for (i, row) in (0u32..).zip(parts) {
+                    let bytes = whole.map(|bytes| bytes >> (i * part).min(15) & ((1 << part.min(15)) - 1));
+                    self.set(facts, *row, exec, &bytes, origin);
+                }
+            }
+            Rule::Pack(part) => {
+                let Some((target, parts)) = cold.operands.split_first() else { return };
+                let mut whole = [0u16; LANES];
+                for (i, row) in (0u32..).zip(parts) {
+                    for lane in lanes_of(exec) {
+                        let bytes = self.bytes(facts, *row, lane) & ((1 << part.min(15)) - 1);
+                        whole[lane] |= bytes << (i * part).min(15);
+                    }
+                }
+                self.set(facts, *target, exec, &whole, origin);
+            }
+            Rule::Transpose => {
+                let [target, source] = cold.operands[..] else { return };
+                let whole: Bytes = std::array::from_fn(|lane| self.bytes(facts, source, lane));
+                let half = |row: usize, column: usize| whole[4 * row + column / 2] >> (2 * (column % 2)) & 3;
+                let bytes = std::array::from_fn(|lane| {
+                    let (g, t) = (lane / 4, lane % 4);
+                    half(2 * t, g) | half(2 * t + 1, g) << 2
+                });
+                self.set(facts, target, exec, &bytes, origin);
+            }
+            Rule::Compare(decides) => {
+                let Some((&[first, second], &[.., deciding])) = cold.operands.split_first_chunk::<2>() else {
+                    return;
+                };
+                let value = registers.preds.get(at(facts.numbering.row(deciding).1)).copied().unwrap_or(0);
+                let value = if cold.not >> 4 & 1 != 0 { !value } else { value };
+                let decided = if decides { value } else { !value } & !self.lanes(deciding);
+                for row in [first, second] {
+                    self.set_lanes(facts, row, exec, hit & !decided, origin);
+                }
+            }
+            Rule::Bitwise(_) | Rule::Shuffle(_) | Rule::Select => {
+                let Some((target, sources)) = cold.operands.split_first() else { return };
+                let mut bytes = [0; LANES];
+                for lane in lanes_of(hit) {
+                    bytes[lane] = self.lane_rule(facts, cold, sources, registers, lane);
+                }
+                self.set(facts, *target, exec, &bytes, origin);
+            }
+        }
+    }
+
+    fn whole(&mut self, facts: &Facts, writes: &[u32], exec: u32, poisoned: u32, origin: Origin) {
+        for row in writes {
+            self.set_lanes(facts, *row, exec, poisoned, origin);
+        }
+    }
+
+    /// The poisoned bytes of one lane's result.
+    fn lane_rule(&self, facts: &Facts, cold: &Cold, rows: &[u32], registers: &Registers, lane: usize) -> u16 {
+        let mut values = [0u64; 4];
+        let mut poison = [0u16; 4];
+        for (i, row) in rows.iter().take(4).enumerate() {
+            values[i] = value(facts, registers, *row, lane);
+            poison[i] = self.bytes(facts, *row, lane);
+        }
+        let predicate = rows.first().is_some_and(|row| facts.numbering.row(*row).0 == Width::Pred);
+        match cold.rule {
+            // A copy of 128 bits.
+            Rule::Bitwise(0xf0) => poison[0],
+            Rule::Bitwise(table) => {
+                if predicate {
+                    for (i, value) in values.iter_mut().enumerate() {
+                        *value ^= u64::from(cold.not >> (i + 1) & 1);
+                    }
+                }
+                let varied = bitwise(table, values, poison.map(expand));
+                collapse(if predicate { varied & 1 } else { varied })
+            }
+            Rule::Shuffle(how) => {
+                let moved = how.moved();
+                if poison[moved..].iter().any(|bytes| *bytes != 0) {
+                    return u16::MAX;
+                }
+                for (value, poison) in values[..moved].iter_mut().zip(poison) {
+                    *value = expand(poison);
+                }
+                collapse(how.apply(values))
+            }
+            Rule::Select if poison[2] != 0 => u16::MAX,
+            Rule::Select => {
+                let chosen = (values[2] ^ u64::from(cold.not >> 3 & 1)) & 1 != 0;
+                if chosen { poison[0] } else { poison[1] }
+            }
+            _ => u16::MAX,
+        }
+    }
+
+    /// Lanes got their value from other lanes. Those that do not take part give nothing that could be relied on, which is
+    /// not a matter of what they had written.
+    pub(super) fn shuffled(&mut self, facts: &Facts, pc: u32, lanes: u32, from: &Row<u32>, cold: &Cold) {
+        let [target, in_range, source, ..] = cold.operands[..] else { return };
+        self.clear(in_range, lanes);
+        if self.lanes(source) == 0 {
+            return self.clear(target, lanes);
+        }
+        let origin = self.origin(source, pc);
+        let bytes: Bytes = std::array::from_fn(|lane| {
+            let from = at(from.0[lane] & 31);
+            if lanes >> from & 1 == 0 { 0 } else { self.bytes(facts, source, from) }
+        });
+        self.set(facts, target, lanes, &bytes, origin);
+    }
+
+    /// Lanes have voted, or have computed something together.
+    pub(super) fn voted(&mut self, facts: &Facts, pc: u32, lanes: u32) {
+        let (reads, writes, _) = facts.rows(pc);
+        let hit = self.any(reads) & lanes != 0;
+        let origin = self.first_origin(reads, lanes, pc);
+        self.whole(facts, writes, lanes, if hit { lanes } else { 0 }, origin);
+    }
+}
+
+/// The value of a row.
+fn value(facts: &Facts, registers: &Registers, row: u32, lane: usize) -> u64 {
+    let (width, row) = facts.numbering.row(row);
+    match width {
+        Width::W32 => registers.w32.get(at(row)).map_or(0, |row| u64::from(row.0[lane])),
+        Width::W64 => registers.w64.get(at(row)).map_or(0, |row| row.0[lane]),
+        Width::W128 => 0,
+        Width::Pred => registers.preds.get(at(row)).map_or(0, |row| u64::from(row >> lane & 1)),
+    }
+}
+
+/// The bits of a bitwise function that change with poisoned bits of its sources.
+fn bitwise(table: u8, values: [u64; 4], poison: [u64; 4]) -> u64 {
+    let result = |flipped: u32| {
+        let source = |i: usize| values[i] ^ if flipped >> i & 1 != 0 { poison[i] } else { 0 };
+        let half = |shift: u32| {
+            bits::lop3(low(source(0) >> shift), low(source(1) >> shift), low(source(2) >> shift), table)
+        };
+        u64::from(half(0)) | u64::from(half(32)) << 32
+    };
+    let plain = result(0);
+    (1..8).fold(0, |changed, flipped| changed | plain ^ result(flipped))
+}
+
+impl BitMove {
+    /// What comes of the bits of its sources.
+    fn apply(self, [a, b, c, d]: [u64; 4]) -> u64 {
+        match self {
+            BitMove::Shl(2) => u64::from(bits::shl_b16(short(a), low(b))),
+            BitMove::Shl(4) => u64::from(bits::shl_b32(low(a), low(b))),
+            BitMove::Shl(_) => bits::shl_b64(a, low(b)),
+            BitMove::Shr(2, false) => u64::from(bits::shr_u16(short(a), low(b))),
+            BitMove::Shr(2, true) => u64::from(bits::shr_s16(short(a), low(b))),
+            BitMove::Shr(4, false) => u64::from(bits::shr_u32(low(a), low(b))),
+            BitMove::Shr(4, true) => u64::from(bits::shr_s32(low(a), low(b))),
+            BitMove::Shr(_, false) => bits::shr_u64(a, low(b)),
+            BitMove::Shr(_, true) => bits::shr_s64(a, low(b)),
+            BitMove::Funnel { left, wrap } => {
+                let beyond = if wrap { Beyond::Wrap } else { Beyond::Clamp };
+                let funnel = if left { bits::shf_l } else { bits::shf_r };
+                u64::from(funnel(low(a), low(b), low(c), beyond))
+            }
+            BitMove::Extract(4, false) => u64::from(bits::bfe_u32(low(a), low(b), low(c))),
+            BitMove::Extract(4, true) => u64::from(bits::bfe_s32(low(a), low(b), low(c))),
+            BitMove::Extract(_, false) => bits::bfe_u64(a, low(b), low(c)),
+            BitMove::Extract(_, true) => bits::bfe_s64(a, low(b), low(c)),
+            BitMove::Insert(4) => u64::from(bits::bfi_b32(low(a), low(b), low(c), low(d))),
+            BitMove::Insert(_) => bits::bfi_b64(a, b, low(c), low(d)),
+            BitMove::Permute => u64::from(bits::prmt(low(a), low(b), low(c), Permute::Generic)),
+            BitMove::Convert(from, to) => extend(extend(a, from), to),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_that_decides_alone_hides_a_poisoned_one() {
+        let poison = [expand(0b0011), 0, 0, 0];
+        assert_eq!(collapse(bitwise(0xc0, [0x1234_5678, 0xff00_00ff, 0, 0], poison)), 0b0001, "and");
+        assert_eq!(collapse(bitwise(0xfc, [0x1234_5678, 0xff00_00ff, 0, 0], poison)), 0b0010, "or");
+        assert_eq!(collapse(bitwise(0x3c, [0x1234_5678, 0xff00_00ff, 0, 0], poison)), 0b0011, "xor");
+    }
+
+    #[test]
+    fn bits_take_their_poison_along() {
+        let apply = |how: BitMove, bytes: u16, b: u64, c: u64| collapse(how.apply([expand(bytes), b, c, 0]));
+        assert_eq!(apply(BitMove::Shl(4), 0b0001, 16, 0), 0b0100);
+        assert_eq!(apply(BitMove::Shl(4), 0b0001, 4, 0), 0b0011);
+        assert_eq!(apply(BitMove::Shr(4, true), 0b1000, 16, 0), 0b1110);
+        assert_eq!(apply(BitMove::Shr(4, false), 0b1000, 16, 0), 0b0010);
+        assert_eq!(apply(BitMove::Extract(4, false), 0b0010, 8, 8), 0b0001);
+        assert_eq!(apply(BitMove::Convert((1, true), (4, true)), 0b0001, 0, 0), 0xff, "cut to the register");
+        assert_eq!(apply(BitMove::Convert((1, false), (4, false)), 0b1111, 0, 0), 0b0001);
+        assert_eq!(apply(BitMove::Convert((4, false), (2, false)), 0b1100, 0, 0), 0);
+        assert_eq!(apply(BitMove::Permute, 0b0001, 0, 0x3120), 0b0001);
+    }
+}

@@ -1,0 +1,78 @@
+//! The checks, on small kernels: what they find and where, and what must stay silent.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod init;
+mod output;
+
+use warpproof_sim::check::{BufferRole, Check, Checked, Class, Role, Settings};
+use warpproof_sim::{Buffer, Device};
+
+/// A kernel to check: text around the body, its launch, and its buffers of words.
+struct Case<'a> {
+    /// Declarations before the kernel.
+    functions: &'a str,
+    /// The kernel's body, which finds its buffers' addresses in `%a0`, `%a1`, … and the thread's number in `%t`.
+    body: &'a str,
+    grid: u32,
+    block: u32,
+    buffers: &'a [(&'a str, Role, usize)],
+    checks: &'a [Check],
+}
+
+/// Lines of text before the body.
+const LINES_BEFORE: u32 = 10;
+
+impl Case<'_> {
+    fn check(&self) -> Checked {
+        let params: Vec<String> =
+            self.buffers.iter().map(|(name, ..)| format!(".param .u64 {name}")).collect();
+        let loads: Vec<String> = self
+            .buffers
+            .iter()
+            .enumerate()
+            .map(|(i, (name, ..))| format!("ld.param.u64 %a{i}, [{name}];"))
+            .collect();
+        let head = format!(
+            ".version 8.7\n.target sm_89\n.address_size 64\n{}\n.visible .entry k({}) {{\n\
+             .reg .b64 %a<8>; .reg .b32 %t;\n\
+             .reg .pred %p<8>; .reg .b16 %h<8>; .reg .b32 %r<32>; .reg .b64 %d<16>; .reg .f32 %f<16>;\n\
+             {}\nmov.u32 %t, %tid.x;\nmul.wide.u32 %d15, %t, 4;\n",
+            self.functions.replace('\n', " "),
+            params.join(", "),
+            loads.join(" ")
+        );
+        assert_eq!(head.lines().count(), usize::try_from(LINES_BEFORE).unwrap());
+        let ptx = format!("{head}{}\nret;\n}}\n", self.body.trim_start_matches('\n'));
+        let mut device = Device::new().with_threads(1);
+        device.limits.instructions = 1_000_000;
+        let module = device.load(&ptx).unwrap();
+        let kernel = module.kernel("k").unwrap();
+        let mut launch = kernel.launch().grid(self.grid).block(self.block);
+        let mut roles = Vec::new();
+        for (name, role, words) in self.buffers {
+            let words: Buffer<u32> =
+                device.upload(&(0..u32::try_from(*words).unwrap()).collect::<Vec<_>>()).unwrap();
+            launch = launch.arg(words);
+            roles.push(BufferRole {
+                name: (*name).to_owned(),
+                address: words.address(),
+                element: 4,
+                extents: vec![u64::try_from(words.len()).unwrap()],
+                role: *role,
+                initialised: *role != Role::Out,
+            });
+        }
+        let settings = Settings { checks: self.checks.to_vec(), buffers: roles, ..Settings::default() };
+        device.check(&launch, &settings)
+    }
+
+    /// The findings as classes and lines of the body, counted from 1; the first place first.
+    fn findings(&self) -> Vec<(Class, Vec<u32>)> {
+        let checked = self.check();
+        assert!(checked.outcome.stop.is_none(), "{:?}", checked.outcome.stop);
+        let lines = |finding: &warpproof_sim::check::Finding| {
+            finding.places.iter().map(|label| label.place.ptx_line.saturating_sub(LINES_BEFORE)).collect()
+        };
+        checked.findings.iter().map(|finding| (finding.class, lines(finding))).collect()
+    }
+}
