@@ -33,6 +33,8 @@ pub struct Arrival {
     pub warp: u32,
     /// The lanes that arrive.
     pub lanes: u32,
+    /// Lanes of the warp that have exited or never existed.
+    pub exited: u32,
     /// The instruction.
     pub pc: u32,
     /// The barrier; the cluster's is number 16.
@@ -56,7 +58,8 @@ pub struct Exchange<'a> {
     pub exited: u32,
     /// The member mask as each lane gave it; `None` for the forms without one.
     pub masks: Option<&'a Row<u32>>,
-    /// The lane each lane reads from. A shuffle raises two events: one with its masks as given, as every `.sync`
+    /// The lane each lane reads from. An instruction for the whole warp, such as `mma`, raises an event without masks and
+    /// sources if some of its lanes have exited or never existed. A shuffle raises two events: one with its masks as given, as every `.sync`
     /// instruction does, and then one with its sources and the masks cut to the lanes that take part.
     pub sources: Option<&'a Row<u32>>,
 }

@@ -24,6 +24,8 @@ pub enum StopKind {
     Alignment,
     /// A barrier used in a way it does not allow.
     Barrier,
+    /// An mbarrier that is not one, or that was given more than it takes.
+    Mbarrier,
     /// Nothing can run any more.
     Deadlock,
     /// Lanes that a warp-wide instruction names do not take part.
@@ -49,6 +51,7 @@ impl StopKind {
             StopKind::Bounds => "bounds",
             StopKind::Alignment => "alignment",
             StopKind::Barrier => "barrier",
+            StopKind::Mbarrier => "mbarrier",
             StopKind::Deadlock => "deadlock",
             StopKind::Lanes => "lanes",
             StopKind::Trap => "trap",
@@ -100,6 +103,10 @@ pub struct Stop {
     pub thread: Option<[u32; 3]>,
     /// The instruction.
     pub place: Option<Place>,
+    /// What happens there, where there is more to say than that it is the place: a few lowercase words.
+    pub label: Option<String>,
+    /// Other places that have a part in it, each with what happens there.
+    pub others: Vec<(Place, String)>,
     /// Further lines that explain it.
     pub notes: Vec<String>,
     /// How to mend it.
@@ -116,6 +123,8 @@ impl Stop {
             block: None,
             thread: None,
             place: None,
+            label: None,
+            others: Vec::new(),
             notes: Vec::new(),
             help: None,
         }
@@ -147,10 +156,10 @@ impl std::fmt::Display for Stop {
             write!(f, "; thread ({x},{y},{z}) of block ({i},{j},{k})")?;
         }
         if let Some(place) = &self.place {
-            for line in &place.source {
-                write!(f, "\n  at {}:{}:{}", line.file, line.line, line.column)?;
-            }
-            write!(f, "\n  PTX line {} in {}: {}", place.ptx_line, place.function, place.instruction)?;
+            write_place(f, place, self.label.as_deref())?;
+        }
+        for (place, label) in &self.others {
+            write_place(f, place, Some(label))?;
         }
         for note in &self.notes {
             write!(f, "\n  {note}")?;
@@ -163,6 +172,14 @@ impl std::fmt::Display for Stop {
         }
         Ok(())
     }
+}
+
+fn write_place(f: &mut std::fmt::Formatter<'_>, place: &Place, label: Option<&str>) -> std::fmt::Result {
+    for line in &place.source {
+        write!(f, "\n  at {}:{}:{}", line.file, line.line, line.column)?;
+    }
+    write!(f, "\n  PTX line {} in {}: {}", place.ptx_line, place.function, place.instruction)?;
+    label.map_or(Ok(()), |label| write!(f, "\n    {label}"))
 }
 
 impl std::error::Error for Stop {}

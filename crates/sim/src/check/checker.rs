@@ -1,9 +1,11 @@
 //! The listener of one block: hands what happens to the checks that are on.
 
+use super::barrier::BarrierUse;
 use super::clock::{Fences, Order, Who};
 use super::context::Context;
 use super::global::{GlobalRace, Pages, Together};
 use super::init::Init;
+use super::lanes::Lanes;
 use super::ledger::Ledger;
 use super::output::{self, Outputs, Stores};
 use super::race::SharedRace;
@@ -24,6 +26,8 @@ pub(crate) struct Checker {
     race: Option<Races>,
     init: Option<Init>,
     outputs: Option<Outputs>,
+    lanes: Option<Lanes>,
+    barrier: Option<BarrierUse>,
 }
 
 /// Races, and copies under way.
@@ -56,8 +60,10 @@ impl Checker {
         });
         let init = context.facts.as_ref().map(|facts| Init::new(&context, facts, race.is_some()));
         let outputs = (init.is_some() || context.settings.has(Check::Output)).then_some(outputs);
+        let lanes = context.settings.has(Check::Lanes).then(|| Lanes::new(block));
+        let barrier = context.settings.has(Check::Barrier).then(BarrierUse::default);
         let (fences, ledger) = (Fences::default(), Ledger::default());
-        Checker { context, block, order, fences, ledger, race, init, outputs }
+        Checker { context, block, order, fences, ledger, race, init, outputs, lanes, barrier }
     }
 
     pub(crate) fn finish(self) -> Left {
@@ -85,6 +91,12 @@ impl Checker {
 impl Observer for Checker {
     fn issue(&mut self, issue: &Issue<'_>) {
         self.values(issue);
+        if let Some(lanes) = &mut self.lanes {
+            lanes.issue(&self.context, &mut self.ledger, issue);
+        }
+        if let Some(barrier) = &mut self.barrier {
+            barrier.issue(&self.context, self.block, &mut self.ledger, issue);
+        }
         match self.context.sites.get(issue.pc).kind {
             Kind::Fence(scope) => {
                 for lane in lanes_of(issue.exec) {
@@ -131,19 +143,31 @@ impl Observer for Checker {
     fn arrive(&mut self, arrival: &Arrival) {
         let Arrival { warp, lanes, id, expected, waits, .. } = *arrival;
         self.order.arrive(warp, lanes, id, waits, expected.is_some());
+        if let Some(barrier) = &mut self.barrier {
+            barrier.arrive(&self.context, self.block, &mut self.ledger, arrival);
+        }
     }
 
     fn barrier(&mut self, _block: u32, id: u32) {
         self.order.complete(id);
+        if let Some(barrier) = &mut self.barrier {
+            barrier.complete(id);
+        }
     }
 
     fn converge(&mut self, warp: u32, lanes: u32) {
         self.order.converge(warp, lanes);
+        if let Some(check) = &mut self.lanes {
+            check.converge(warp, lanes);
+        }
     }
 
     fn exchange(&mut self, exchange: &Exchange<'_>) {
         if let (Some(init), Some(facts)) = (&mut self.init, &self.context.facts) {
             init.exchange(facts, exchange);
+        }
+        if let Some(lanes) = &mut self.lanes {
+            lanes.exchange(&self.context, &mut self.ledger, exchange);
         }
     }
 

@@ -17,6 +17,8 @@ pub(crate) struct Context {
     pub sites: Sites,
     /// The variable each access must stay in, where that is checked.
     pub arrays: Option<Arrays>,
+    /// By number, which instructions lanes meet in by a mask.
+    pub meeting_points: Vec<bool>,
     pub blocks: [u32; 3],
     pub threads: [u32; 3],
     /// Bytes of shared memory of a block.
@@ -58,6 +60,15 @@ impl Context {
     pub(crate) fn text(&self, pc: u32) -> &str {
         let span = self.program.metas.get(at(pc)).map_or((0, 0), |meta| meta.span);
         self.program.text().get(at(span.0)..at(span.1)).unwrap_or("")
+    }
+
+    /// The line of an instruction, in a few words.
+    pub(crate) fn line(&self, pc: u32) -> Option<String> {
+        let place = self.program.place(pc)?;
+        Some(match place.source.first() {
+            Some(line) => format!("{}:{}", line.file, line.line),
+            None => format!("PTX line {}", place.ptx_line),
+        })
     }
 
     fn opcode(&self, pc: u32) -> &str {

@@ -84,6 +84,7 @@ impl Class {
             StopKind::Bounds => Class::Bounds,
             StopKind::Alignment => Class::Alignment,
             StopKind::Barrier => Class::Barrier,
+            StopKind::Mbarrier => Class::Mbarrier,
             StopKind::Deadlock => Class::Deadlock,
             StopKind::Lanes => Class::Lanes,
             StopKind::Trap => Class::Trap,
@@ -145,12 +146,18 @@ impl Finding {
     pub fn of_stop(stop: &Stop) -> Option<Finding> {
         let class = Class::of_stop(stop.kind)?;
         let thread = stop.block.zip(stop.thread).map(|(block, thread)| Thread { block, thread });
-        let label = |place: &Place| Label { text: "here".to_owned(), place: place.clone(), thread };
+        let text = stop.label.clone().unwrap_or_else(|| "here".to_owned());
+        let first = stop.place.iter().map(|place| Label { text: text.clone(), place: place.clone(), thread });
+        let others = stop.others.iter().map(|(place, text)| Label {
+            text: text.clone(),
+            place: place.clone(),
+            thread: None,
+        });
         Some(Finding {
             class,
             severity: Severity::Error,
             sentence: stop.sentence.clone(),
-            places: stop.place.iter().map(label).collect(),
+            places: first.chain(others).collect(),
             notes: stop.notes.clone(),
             help: stop.help.clone(),
             count: 1,

@@ -4,6 +4,7 @@
 //! them, merged in block order; so the findings do not depend on the number of host threads.
 
 mod array;
+mod barrier;
 mod checker;
 mod clock;
 mod context;
@@ -11,13 +12,16 @@ mod finding;
 mod global;
 mod history;
 mod init;
+mod lanes;
 mod ledger;
 mod output;
+mod passing;
 mod race;
 mod schedules;
 mod settings;
 mod shadow;
 mod site;
+mod undefined;
 
 pub use finding::{Class, Finding, Label, Severity, Thread};
 pub use settings::{BufferRole, Check, Role, Settings};
@@ -108,6 +112,7 @@ impl Device {
             program: launch.program(),
             sites: Sites::of(&launch.program()),
             arrays: settings.has(Check::Array).then(|| Arrays::of(&launch.program())),
+            meeting_points: lanes::meeting_points(&launch.program()),
             blocks: launch.blocks(),
             threads: launch.threads(),
             shared: launch.shared_bytes(),

@@ -446,7 +446,7 @@ fn change(
         }
         Some((lane, sentence)) => {
             let sentence = format!("{sentence}, at shared address {:#x}", addresses.0[lane]);
-            Err(w.halt_lane(Blame::Kernel, StopKind::Barrier, lane as u32, sentence))
+            Err(w.halt_lane(Blame::Kernel, StopKind::Mbarrier, lane as u32, sentence))
         }
     }
 }
@@ -461,7 +461,7 @@ fn init(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             let count = counts.0[lane];
             if count == 0 || count > MAX_COUNT {
                 let sentence = format!("an mbarrier for {count} arrivals; 1 to {MAX_COUNT} are possible");
-                return Err(w.halt_lane(Blame::Kernel, StopKind::Barrier, lane as u32, sentence));
+                return Err(w.halt_lane(Blame::Kernel, StopKind::Mbarrier, lane as u32, sentence));
             }
             let word = Mbarrier { pending: count, expected: count, transactions: 0, parity: false }.pack();
             words[0].0[lane] = word as u32;

@@ -43,7 +43,7 @@ fn ldmatrix(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let (matrices, trans) = (count(spec), spec.has("trans"));
     let space = space_of(spec.get("ss"));
     Ok(Bound::fallible([Slot::DstVec(vec![Width::W32; matrices]), Slot::Address], move |w, args| {
-        if !w.gather(u32::MAX) {
+        if !w.gather_warp() {
             return Ok(Flow::Wait);
         }
         let all = w.exec;
@@ -71,7 +71,7 @@ fn stmatrix(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let (matrices, trans) = (count(spec), spec.has("trans"));
     let space = space_of(spec.get("ss"));
     Ok(Bound::fallible([Slot::Address, Slot::SrcVec(vec![Type::B32; matrices])], move |w, args| {
-        if !w.gather(u32::MAX) {
+        if !w.gather_warp() {
             return Ok(Flow::Wait);
         }
         let all = w.exec;
@@ -101,7 +101,7 @@ fn stmatrix(spec: &Spec<'_>) -> Result<Bound, Refusal> {
 
 fn movmatrix(_: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(Bound::new([Slot::Dst(Width::W32), Slot::Src(Type::B32)], |w, args| {
-        if !w.gather(u32::MAX) {
+        if !w.gather_warp() {
             return Flow::Wait;
         }
         let source = w.state.regs.w32[at(args.o[1])];

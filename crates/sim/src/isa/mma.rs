@@ -142,7 +142,7 @@ pub(super) fn multiply<I: Isa, T: Code, const M: usize, const N: usize, const K:
         b: given.unwrap_or(b_registers::<T>(N, K)),
     };
     Bound::new(slots(counts.d, counts.a, counts.b, registers(packed.0)), move |w, args| {
-        if !w.gather(u32::MAX) {
+        if !w.gather_warp() {
             return Flow::Wait;
         }
         I::vectorize(|| {
@@ -308,7 +308,7 @@ pub(super) fn rounding(spec: &Spec<'_>) -> Rounding {
 pub(super) fn multiply_f64<I: Isa>(rounding: Rounding) -> Bound {
     let wide = |n: usize| Slot::SrcVec(vec![Type::F64; n]);
     Bound::new([Slot::DstVec(vec![Width::W64; 2]), wide(1), wide(1), wide(2)], move |w, args| {
-        if !w.gather(u32::MAX) {
+        if !w.gather_warp() {
             return Flow::Wait;
         }
         I::vectorize(|| {
@@ -347,7 +347,7 @@ fn quad_pairs<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let count = |packed: bool| if packed { 4 } else { 8 };
     let counts = Counts { d: count(d_packed), a: 2, b: 2 };
     Ok(Bound::new(slots(counts.d, 2, 2, count(c_packed)), move |w, args| {
-        if !w.gather(u32::MAX) {
+        if !w.gather_warp() {
             return Flow::Wait;
         }
         let (d_rows, a_rows, b_rows, c_rows) = counts.split(args);

@@ -348,7 +348,7 @@ fn load(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         slots.push(Slot::Src(Type::U32));
     }
     Ok(Bound::fallible(slots, move |w, args| {
-        if !w.gather(u32::MAX) {
+        if !w.gather_warp() {
             return Ok(Flow::Wait);
         }
         let stride = strides(w, args.all.get(transfer.registers).copied(), &transfer);
@@ -405,7 +405,7 @@ fn store(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         slots.push(Slot::Src(Type::U32));
     }
     Ok(Bound::fallible(slots, move |w, args| {
-        if !w.gather(u32::MAX) {
+        if !w.gather_warp() {
             return Ok(Flow::Wait);
         }
         let stride = strides(w, args.all.get(transfer.registers).copied(), &transfer);

@@ -157,7 +157,7 @@ impl Warp<'_, '_> {
 
     #[inline(always)]
     fn shared_offsets<const WORDS: usize>(&self, arg: AddressArg) -> Option<Row<u32>> {
-        if arg.frame || self.watch.is_some() {
+        if arg.frame || self.heard {
             return None;
         }
         let mut out = Row([0u32; LANES]);
@@ -248,11 +248,12 @@ impl Warp<'_, '_> {
         bytes: u32,
         words: &[Row<u32>; WORDS],
     ) -> Result<(), Flow> {
-        if self.watch.is_none() {
+        if !self.heard {
             return self.write_rows(space, addresses, lanes, bytes, words);
         }
         let unchanged = self.unchanged(space, addresses, lanes, bytes, words);
         self.write_rows(space, addresses, lanes, bytes, words)?;
+        self.cta.changed |= lanes & !unchanged != 0;
         self.tell(
             space,
             AccessKind::Write,
@@ -273,7 +274,9 @@ impl Warp<'_, '_> {
         bytes: u32,
         words: &[Row<u32>; WORDS],
     ) -> u32 {
-        if !matches!(space, Space::Shared | Space::Global) {
+        // Nobody else sees local memory; it matters to whether a loop can end.
+        let seen = matches!(space, Space::Shared | Space::Global) || space == Space::Local && self.cta.probed;
+        if !seen {
             return 0;
         }
         let value = |lane: usize| words.map(|row| row.0[lane]);
@@ -314,15 +317,19 @@ impl Warp<'_, '_> {
             _ => vec![(space, *addresses, self.exec)],
         };
         for (space, addresses, lanes) in groups {
+            let mut unchanged = 0;
             for lane in lanes_of(lanes) {
                 let address = addresses.0[lane];
                 let result = self.check(space, address, bytes, true).and_then(|()| {
                     let before = self.read_lane(space, lane, address, bytes)?;
                     old.0[lane] = before;
-                    self.write_lane(space, lane, address, bytes, f(lane, before))
+                    let after = f(lane, before);
+                    unchanged |= u32::from(after == before) << lane;
+                    self.write_lane(space, lane, address, bytes, after)
                 });
                 result.map_err(|fault| self.fault(lane, fault, AccessKind::Atomic, bytes))?;
             }
+            self.cta.changed |= lanes & !unchanged != 0;
             self.announce(space, AccessKind::Atomic, &addresses, bytes, lanes);
         }
         Ok(old)

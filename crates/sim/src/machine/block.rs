@@ -22,14 +22,17 @@ pub struct Cta {
     pub live: u32,
     /// What `printf` printed.
     pub output: Vec<u8>,
+    /// Whether someone looks for loops that never end, and then what was seen since: whether anything changed that another
+    /// thread could notice, and whether lanes of a warp met.
+    pub(super) probed: bool,
+    pub(super) changed: bool,
+    pub(super) met: bool,
     /// Phases that ended and that threads still have to go on from.
     completed: Vec<Completed>,
 }
 
-/// Lines of a report on a deadlock.
-const MAX_NOTES: usize = 32;
 /// Where the barrier of the cluster stands among the barriers of its one block.
-const CLUSTER_BARRIER: u32 = 16;
+pub(super) const CLUSTER_BARRIER: u32 = 16;
 
 /// One of a block's barriers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,13 +40,15 @@ pub struct Barrier {
     /// How often it has completed; a fragment waits for this to change.
     pub phase: u64,
     /// Threads that arrived in this phase.
-    arrived: u32,
+    pub(super) arrived: u32,
     /// Lanes that never come (exited or never there) of warps that have arrived: a count is given in whole warps.
     absent: u32,
     /// Lanes of each warp that have arrived.
     lanes: [u32; 32],
     /// Threads it waits for; all live threads if not given.
-    expected: Option<u32>,
+    pub(super) expected: Option<u32>,
+    /// The instruction that was the first to arrive in this phase.
+    first: u32,
     /// Threads that wait in this phase.
     waiting: u32,
     gathered: Reduction,
@@ -163,6 +168,7 @@ impl Warp<'_, '_> {
         let everyone = self.grid.block_threads().next_multiple_of(32);
         let absent = self.state.exited.count_ones();
         let warp = at(self.state.id & 31);
+        self.cta.changed = true;
         let barrier = &mut self.cta.barriers[at(id)];
         if barrier.arrived > 0 && barrier.expected.unwrap_or(everyone) != expected.unwrap_or(everyone) {
             let say = |count: Option<u32>| count.map_or("all threads".to_owned(), |n| format!("{n} threads"));
@@ -171,7 +177,17 @@ impl Warp<'_, '_> {
                 say(barrier.expected),
                 say(expected)
             );
-            return Err(self.halt(Blame::Kernel, StopKind::Barrier, sentence));
+            let (earlier, first) = (say(barrier.expected), barrier.first);
+            let flow = self.halt(Blame::Kernel, StopKind::Barrier, sentence);
+            if let Some(stop) = &mut self.stop {
+                stop.label = Some(format!("waits for {}", say(expected)));
+                let place = self.grid.program.place(first).filter(|_| first != self.pc);
+                stop.others.extend(place.map(|place| (place, format!("waits for {earlier}"))));
+            }
+            return Err(flow);
+        }
+        if barrier.arrived == 0 {
+            barrier.first = self.pc;
         }
         barrier.expected = expected;
         // A thread may arrive any number of times without waiting.
@@ -189,8 +205,8 @@ impl Warp<'_, '_> {
             Some(count) => barrier.arrived.saturating_add(barrier.absent) >= count,
         };
         if let Some(watch) = self.watch.as_deref_mut() {
-            let (warp, lanes, pc) = (self.state.id, self.exec, self.pc);
-            watch.arrive(&Arrival { warp, lanes, pc, id, expected, waits });
+            let (warp, lanes, exited, pc) = (self.state.id, self.exec, self.state.exited, self.pc);
+            watch.arrive(&Arrival { warp, lanes, exited, pc, id, expected, waits });
         }
         if !done {
             return Ok(None);
@@ -272,9 +288,9 @@ impl Warp<'_, '_> {
 /// A block that is running.
 pub(super) struct BlockRun {
     pub(super) cta: Cta,
-    warps: Vec<WarpState>,
-    done: Vec<bool>,
-    order: Vec<usize>,
+    pub(super) warps: Vec<WarpState>,
+    pub(super) done: Vec<bool>,
+    pub(super) order: Vec<usize>,
     pub(super) instructions: u64,
     /// Bytes that each warp holds beside its registers, and all together.
     held: (Vec<u64>, u64),
@@ -303,6 +319,9 @@ impl BlockRun {
             barriers: [Barrier::default(); 17],
             live: threads,
             output: Vec::new(),
+            probed: false,
+            changed: false,
+            met: false,
             completed: Vec::new(),
         };
         let warps: Vec<WarpState> = (0..count).map(|id| start_warp(grid, index, id, threads)).collect();
@@ -373,6 +392,7 @@ impl BlockRun {
                         cta: &mut self.cta,
                         grid,
                         global: &mut *global,
+                        heard: watch.is_some(),
                         watch: watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w }),
                         stop: None,
                     };
@@ -445,6 +465,7 @@ impl BlockRun {
                 cta: &mut self.cta,
                 grid,
                 global: &mut *global,
+                heard: true,
                 watch: watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w }),
                 stop: None,
             };
@@ -453,40 +474,6 @@ impl BlockRun {
             }
         }
         None
-    }
-
-    /// Nothing can run: says what every warp waits for.
-    fn deadlock(&self, grid: &Grid<'_>) -> Stop {
-        let mut stop =
-            Stop::general(Blame::Kernel, StopKind::Deadlock, "deadlock: no thread of the block can go on");
-        stop.block = Some(self.cta.index);
-        for (warp, _) in self.warps.iter().zip(&self.done).filter(|(_, done)| !**done) {
-            for fragment in warp.parked.iter().chain([&warp.fragment]).filter(|f| f.mask != 0) {
-                if stop.notes.len() == MAX_NOTES {
-                    stop.notes.push("and more".to_owned());
-                    return stop;
-                }
-                let what = match fragment.wait {
-                    Wait::Barrier { id: CLUSTER_BARRIER, .. } => "at the cluster's barrier".to_owned(),
-                    Wait::Barrier { id, .. } => format!("at barrier {id}"),
-                    Wait::Lanes(need) => {
-                        let missing = need & !(fragment.mask | warp.exited);
-                        format!("for lanes {missing:#010x} of the same warp to arrive")
-                    }
-                    Wait::None => "for nothing".to_owned(),
-                };
-                let place = grid.program.place(fragment.pc);
-                let line = place.as_ref().map_or_else(String::new, |p| match p.source.first() {
-                    Some(s) => format!(" in `{}` at {}:{}", p.instruction, s.file, s.line),
-                    None => format!(" in `{}` at PTX line {}", p.instruction, p.ptx_line),
-                });
-                stop.notes.push(format!("warp {} lanes {:#010x} wait {what}{line}", warp.id, fragment.mask));
-                if stop.place.is_none() {
-                    stop.place = place;
-                }
-            }
-        }
-        stop
     }
 }
 

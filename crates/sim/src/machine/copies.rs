@@ -162,7 +162,7 @@ impl Warp<'_, '_> {
             }
             Err(sentence) => {
                 let sentence = format!("{sentence}, at shared address {address:#x}");
-                Err(self.halt_lane(Blame::Kernel, StopKind::Barrier, lane as u32, sentence))
+                Err(self.halt_lane(Blame::Kernel, StopKind::Mbarrier, lane as u32, sentence))
             }
         }
     }

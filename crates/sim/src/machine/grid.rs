@@ -6,6 +6,7 @@
 
 use super::block::{BlockRun, Progress};
 use super::footprint::Allowance;
+use super::spin::{Look, Suspicion};
 use crate::memory::{Global, Heap, MAX_SHARED, Overlay, SharedMemory};
 use crate::observe::Observer;
 use crate::program::{Program, RESERVED_SHARED, SpecialKind};
@@ -338,16 +339,29 @@ fn run_block(
     memory.reset(grid.shared_extent());
     let mut run = BlockRun::new(grid, block, memory);
     let allowance = Allowance {
-        turn: u64::MAX,
+        turn: TURN,
         instructions: limit.saturating_sub(grid.start_cost()),
         running: grid.running_share(),
         kept: grid.kept_share(),
     };
     let mut global = Global::Overlay(base, Overlay::with_room(allowance.kept));
-    let watch = watch.map(|w| -> &mut (dyn Observer + 'static) { w });
-    let stop = match run.run(grid, &mut global, watch, &allowance) {
-        Progress::Stopped(stop) => Some(stop),
-        Progress::Done | Progress::Expired => None,
+    let mut watch = watch.map(|w| -> &mut (dyn Observer + 'static) { w });
+    let mut suspicion = Suspicion::default();
+    let stop = loop {
+        match run.run(grid, &mut global, watch.as_deref_mut(), &allowance) {
+            Progress::Stopped(stop) => break Some(stop),
+            Progress::Done => break None,
+            Progress::Expired => {}
+        }
+        if let Some(steps) = suspicion.is_due(run.instructions, run.progress()) {
+            match run.look(grid, &mut global, watch.as_deref_mut(), steps) {
+                // Another block of the wave may write what the loop reads, though it is not seen here.
+                Look::Stuck(spins) if spins.iter().any(|spin| spin.global) => {}
+                Look::Stuck(spins) => break Some(Box::new(run.endless(grid, &spins))),
+                Look::Ended(Progress::Stopped(stop)) => break Some(stop),
+                Look::Ended(_) | Look::Moves => {}
+            }
+        }
     };
     let overlay = match global {
         Global::Overlay(_, overlay) => overlay,
@@ -362,6 +376,40 @@ fn run_block(
     };
     *shared = Some(run.cta.shared);
     finished
+}
+
+/// Whether none of the blocks under way can get on; `later` more have to wait until one of them ends.
+fn look_at_all(
+    grid: &Grid<'_>,
+    heap: &mut Heap,
+    active: &mut [(BlockRun, Option<Box<dyn Observer>>)],
+    instructions: &mut u64,
+    steps: u64,
+    later: u32,
+) -> Option<Box<Stop>> {
+    let mut stuck = None;
+    for (i, (run, watch)) in active.iter_mut().enumerate() {
+        let before = run.instructions;
+        let watch = watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w });
+        let look = run.look(grid, &mut Global::Direct(heap), watch, steps);
+        *instructions += run.instructions - before;
+        match look {
+            Look::Stuck(spins) => {
+                stuck.get_or_insert((i, spins));
+            }
+            Look::Ended(Progress::Stopped(stop)) => return Some(stop),
+            Look::Ended(_) | Look::Moves => return None,
+        }
+    }
+    let (i, spins) = stuck?;
+    let mut stop = active.get(i)?.0.endless(grid, &spins);
+    if active.len() > 1 {
+        stop.notes.push(format!("none of the {} blocks that run can go on", active.len()));
+    }
+    if later > 0 {
+        stop.notes.push(format!("{later} blocks have not started: they wait until one of these ends"));
+    }
+    Some(Box::new(stop))
 }
 
 /// Runs blocks one after another on the memory itself. A block that does not finish in its turn lets the next one
@@ -385,6 +433,9 @@ fn run_in_turns(
     let mut next = 0;
     // Bytes that the blocks under way hold.
     let mut held = 0u64;
+    let mut suspicion = Suspicion::default();
+    // What blocks that are finished did that cannot be undone.
+    let mut past = 0u64;
     while outcome.stop.is_none() && (next < count || !active.is_empty()) {
         if next < count && active.len() < resident {
             let mut memory = spare.take().unwrap_or_else(|| SharedMemory::new(0));
@@ -421,6 +472,7 @@ fn run_in_turns(
             if done {
                 let (run, watch) = active.remove(i);
                 held = held.saturating_sub(run.footprint(grid));
+                past = past.saturating_add(run.progress()).saturating_add(1);
                 printed = printed.saturating_add(run.cta.output.len());
                 if !run.cta.output.is_empty() || watch.is_some() {
                     finished.insert(run.cta.linear, (run.cta.output, watch));
@@ -438,6 +490,16 @@ fn run_in_turns(
             // Those before all that are under way are handed on, so that few are kept.
             let first = active.first().map_or(next, |(run, _)| run.cta.linear);
             hand_on(&mut finished, first, &mut outcome.output, collect);
+        }
+        let progress = active.iter().fold(past, |sum, (run, _)| sum.saturating_add(run.progress()));
+        if outcome.stop.is_none()
+            && (next == count || active.len() >= resident)
+            && let Some(steps) = suspicion.is_due(outcome.instructions, progress)
+        {
+            let before = outcome.instructions;
+            outcome.stop =
+                look_at_all(grid, heap, &mut active, &mut outcome.instructions, steps, count - next);
+            used = used.saturating_add(outcome.instructions - before);
         }
     }
     for (run, watch) in active {

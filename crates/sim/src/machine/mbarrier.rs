@@ -46,6 +46,14 @@ impl Mbarrier {
         counts | transactions << 40 | u64::from(self.parity) << 62 | 1 << 63
     }
 
+    /// What it waits for, in a few words.
+    pub fn lacks(self) -> String {
+        let Mbarrier { pending, expected, transactions, parity } = self;
+        let bytes = if transactions == 0 { String::new() } else { format!(" and {transactions} bytes") };
+        let phase = u32::from(parity);
+        format!("is in a phase of parity {phase} and waits for {pending} more of {expected} arrivals{bytes}")
+    }
+
     /// So many threads arrive.
     pub fn arrive(&mut self, count: u32) -> Result<(), String> {
         if count == 0 || count > MAX_COUNT {

@@ -4,6 +4,7 @@ mod access;
 mod block;
 mod calls;
 mod copies;
+mod deadlock;
 mod fault;
 mod footprint;
 mod fragment;
@@ -11,6 +12,7 @@ mod grid;
 mod mbarrier;
 mod meeting;
 mod registers;
+mod spin;
 mod warp;
 
 pub use access::{Access, AccessKind, lanes_of};

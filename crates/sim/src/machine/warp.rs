@@ -77,6 +77,8 @@ pub struct Warp<'a, 'm> {
     pub global: &'a mut Global<'m>,
     /// Who listens.
     pub watch: Option<&'a mut (dyn Observer + 'static)>,
+    /// Whether anyone wants to know what accesses do: someone listens, or looks for loops that never end.
+    pub heard: bool,
     /// Why the launch is over.
     pub stop: Option<Box<Stop>>,
 }
@@ -290,7 +292,7 @@ impl Warp<'_, '_> {
         Some(meet)
     }
 
-    fn runnable(&self, fragment: &Fragment) -> bool {
+    pub(super) fn runnable(&self, fragment: &Fragment) -> bool {
         match fragment.wait {
             Wait::None => true,
             Wait::Lanes(need) => need & !(fragment.mask | self.state.exited) == 0,
@@ -302,7 +304,17 @@ impl Warp<'_, '_> {
     /// [`Flow::Wait`] and is executed again when more lanes have arrived.
     pub fn gather(&mut self, need: u32) -> bool {
         let here = need & !(self.exec | self.state.exited) == 0;
+        self.cta.met = true;
         self.state.fragment.wait = if here { Wait::None } else { Wait::Lanes(need) };
+        here
+    }
+
+    /// As [`gather`](Self::gather), for an instruction that all lanes of the warp must execute.
+    pub fn gather_warp(&mut self) -> bool {
+        let here = self.gather(u32::MAX);
+        if here && self.exec != u32::MAX {
+            self.exchanged(None, None);
+        }
         here
     }
 
@@ -442,6 +454,8 @@ impl Warp<'_, '_> {
             block: Some(self.cta.index),
             thread: Some(thread),
             place: self.grid.program.place(self.pc),
+            label: None,
+            others: Vec::new(),
             notes: Vec::new(),
             help: None,
         }));

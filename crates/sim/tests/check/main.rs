@@ -1,7 +1,11 @@
 //! The checks, on small kernels: what they find and where, and what must stay silent.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod barrier;
+mod deadlock;
 mod init;
+mod lanes;
+mod mbarrier;
 mod output;
 
 use warpproof_sim::check::{BufferRole, Check, Checked, Class, Role, Settings};
@@ -75,4 +79,35 @@ impl Case<'_> {
         };
         checked.findings.iter().map(|finding| (finding.class, lines(finding))).collect()
     }
+}
+
+/// Checks `body` in a kernel with one parameter, the address of words (`%out`); `%to` is the address of each thread's own.
+fn check(body: &str, grid: u32, block: u32, checks: &[Check]) -> Checked {
+    let ptx = format!(
+        ".version 8.7\n.target sm_89\n.address_size 64\n.visible .entry k(.param .u64 out) {{\n\
+         .reg .b64 %out, %to; .reg .b32 %t, %lane, %cta; .reg .b32 %r<16>; .reg .b64 %d<16>; .reg .pred %p<8>;\n\
+         .reg .f32 %f<16>; .shared .align 16 .b8 tile[1024];\n\
+         ld.param.u64 %out, [out]; mov.u32 %t, %tid.x; mul.wide.u32 %to, %t, 4; add.u64 %to, %out, %to;\n\
+         mov.u32 %lane, %laneid; mov.u32 %cta, %ctaid.x;\n\
+         {body}\nret;\n}}\n"
+    );
+    let mut device = Device::new().with_threads(1);
+    device.limits.instructions = 4_000_000;
+    let module = device.load(&ptx).unwrap();
+    let out = device.alloc::<u32>(4096).unwrap();
+    let launch = module.kernel("k").unwrap().launch().grid(grid).block(block).arg(out);
+    device.check(&launch, &Settings { checks: checks.to_vec(), ..Settings::default() })
+}
+
+/// The class of each finding with the instructions it names.
+fn found(checked: &Checked) -> Vec<(&'static str, Vec<&str>)> {
+    checked
+        .findings
+        .iter()
+        .map(|finding| {
+            let places =
+                finding.places.iter().map(|label| label.place.instruction.trim_end_matches([';', ' ']));
+            (finding.class.name(), places.collect())
+        })
+        .collect()
 }

@@ -279,29 +279,29 @@ fn misused_mbarriers_are_reported() {
         let body = format!("{PLACES} {} mov.u64 %d0, 1;", with_barrier(2, body));
         Grid::hopper(1).run(&body, &["b64"], &[("b64", vec![0])]).unwrap_err().kind
     };
-    assert_eq!(kind("mbarrier.init.shared.b64 [%m], 0;"), StopKind::Barrier);
-    assert_eq!(kind("mbarrier.init.shared.b64 [%m], 0x100000;"), StopKind::Barrier);
+    assert_eq!(kind("mbarrier.init.shared.b64 [%m], 0;"), StopKind::Mbarrier);
+    assert_eq!(kind("mbarrier.init.shared.b64 [%m], 0x100000;"), StopKind::Mbarrier);
     assert_eq!(kind("mbarrier.init.shared.b64 [%m+4], 1;"), StopKind::Alignment);
     assert_eq!(kind("ld.param.u64 %p, [in0]; mbarrier.init.b64 [%p], 1;"), StopKind::Bounds);
-    assert_eq!(kind("mbarrier.arrive.shared.b64 _, [%a];"), StopKind::Barrier);
+    assert_eq!(kind("mbarrier.arrive.shared.b64 _, [%a];"), StopKind::Mbarrier);
     assert_eq!(
         kind("mbarrier.inval.shared.b64 [%m]; mbarrier.arrive.shared.b64 _, [%m];"),
-        StopKind::Barrier
+        StopKind::Mbarrier
     );
     assert_eq!(
         kind("st.shared.b32 [%m+4], 0; mbarrier.test_wait.parity.shared.b64 %q, [%m], 0;"),
-        StopKind::Barrier
+        StopKind::Mbarrier
     );
-    assert_eq!(kind("mbarrier.arrive.shared.b64 _, [%m], 3;"), StopKind::Barrier);
-    assert_eq!(kind("mbarrier.arrive.noComplete.shared.b64 _, [%m], 2;"), StopKind::Barrier);
-    assert_eq!(kind("mbarrier.arrive_drop.shared.b64 _, [%m], 3;"), StopKind::Barrier);
-    assert_eq!(kind("mbarrier.expect_tx.shared.b64 [%m], 0x100000;"), StopKind::Barrier);
+    assert_eq!(kind("mbarrier.arrive.shared.b64 _, [%m], 3;"), StopKind::Mbarrier);
+    assert_eq!(kind("mbarrier.arrive.noComplete.shared.b64 _, [%m], 2;"), StopKind::Mbarrier);
+    assert_eq!(kind("mbarrier.arrive_drop.shared.b64 _, [%m], 3;"), StopKind::Mbarrier);
+    assert_eq!(kind("mbarrier.expect_tx.shared.b64 [%m], 0x100000;"), StopKind::Mbarrier);
     // The arrival comes when the copy is made, and finds no barrier.
     assert_eq!(
         kind(
             "mov.u64 %p, 0; cp.async.ca.shared.global [%a], [%f], 8; cp.async.mbarrier.arrive.shared.b64 [%m];
              mbarrier.inval.shared.b64 [%m]; cp.async.wait_all;"
         ),
-        StopKind::Barrier
+        StopKind::Mbarrier
     );
 }

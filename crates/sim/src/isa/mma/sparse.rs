@@ -241,7 +241,7 @@ fn multiply<I: Isa, T: Code, const H: usize, const K: usize>(
         }));
     }
     Ok(Bound::fallible(slots, move |w, args| {
-        if !w.gather(u32::MAX) {
+        if !w.gather_warp() {
             return Ok(Flow::Wait);
         }
         let (d, a, b, rest) = counts.split(args);

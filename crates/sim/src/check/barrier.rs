@@ -1,0 +1,170 @@
+//! How the block's barriers are used.
+//!
+//! `bar` and the `.aligned` forms of `barrier` must be executed by all threads of a warp that have not exited, at the same
+//! instruction. Reported, from the PTX manual's section on `bar`: lanes of a warp that come to different barrier
+//! instructions while part of the warp waits at one of them, and lanes that have gone past the barrier at which others of
+//! their warp wait. Forms without `.aligned` count by thread and may be executed in pieces.
+//!
+//! Silent on purpose: whole warps at different barrier instructions, which the id alone matches; a barrier that completes
+//! because others have exited; one instruction that lanes of a warp come to in pieces, for the pieces may be an accident of
+//! the order in which they run. Missed: lanes that go past while none of their warp waits yet. Counts that disagree,
+//! numbers that do not exist and deadlocks end the launch and are reported by the machine.
+
+use super::context::Context;
+use super::finding::{Class, Severity};
+use super::ledger::{Ledger, Raw, Spot};
+use super::passing::{Passing, opcode};
+use crate::observe::{Arrival, Issue};
+
+/// Lanes of a warp that wait at a barrier.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    warp: u32,
+    pc: u32,
+    id: u32,
+    lanes: u32,
+    aligned: bool,
+}
+
+/// What waits at the barriers of a block.
+#[derive(Debug, Default)]
+pub(crate) struct BarrierUse {
+    pieces: Vec<Piece>,
+    /// Warps of which only a part waits, one bit each.
+    parted: u32,
+    passing: Passing,
+}
+
+/// Whether all threads of a warp must execute the instruction together.
+fn is_aligned(opcode: &str) -> bool {
+    opcode.starts_with("bar.") || opcode.contains(".aligned")
+}
+
+fn is_block_barrier(opcode: &str) -> bool {
+    (opcode.starts_with("bar.") || opcode.starts_with("barrier.")) && !opcode.starts_with("bar.warp")
+}
+
+fn thread_of(warp: u32, lanes: u32) -> u32 {
+    warp * 32 + lanes.trailing_zeros().min(31)
+}
+
+impl BarrierUse {
+    pub(crate) fn issue(&mut self, context: &Context, block: u32, ledger: &mut Ledger, issue: &Issue<'_>) {
+        if self.parted >> (issue.warp & 31) & 1 == 0 {
+            return;
+        }
+        for piece in &self.pieces {
+            let others = issue.exec & !piece.lanes;
+            if piece.warp != issue.warp
+                || !piece.aligned
+                || others == 0
+                || !self.passing.is_past(context, piece.pc, issue.pc, is_block_barrier)
+            {
+                continue;
+            }
+            let key = (Class::Barrier, piece.pc, piece.pc, 1);
+            ledger.add(key, Severity::Error, || past(context, block, piece, issue.pc, others));
+        }
+    }
+
+    pub(crate) fn arrive(&mut self, context: &Context, block: u32, ledger: &mut Ledger, arrival: &Arrival) {
+        let Arrival { warp, lanes, exited, pc, id, waits, .. } = *arrival;
+        if lanes == !exited && self.parted >> (warp & 31) & 1 == 0 {
+            return;
+        }
+        let aligned = is_aligned(opcode(&context.program, pc));
+        for piece in self.pieces.iter().filter(|piece| piece.warp == warp && piece.pc != pc) {
+            if aligned || piece.aligned {
+                let key = (Class::Barrier, piece.pc.min(pc), piece.pc.max(pc), 0);
+                ledger.add(key, Severity::Error, || apart(context, block, piece, arrival));
+            }
+        }
+        if !waits {
+            return;
+        }
+        self.parted |= 1 << (warp & 31);
+        match self.pieces.iter_mut().find(|piece| piece.warp == warp && piece.pc == pc && piece.id == id) {
+            Some(piece) => piece.lanes |= lanes,
+            None => self.pieces.push(Piece { warp, pc, id, lanes, aligned }),
+        }
+    }
+
+    pub(crate) fn complete(&mut self, id: u32) {
+        if self.pieces.is_empty() {
+            return;
+        }
+        self.pieces.retain(|piece| piece.id != id);
+        self.parted = self.pieces.iter().fold(0, |warps, piece| warps | 1 << (piece.warp & 31));
+    }
+}
+
+/// Lanes of one warp at two barrier instructions.
+fn apart(context: &Context, block: u32, piece: &Piece, arrival: &Arrival) -> Raw {
+    let spot =
+        |pc, lanes, label: String| Spot { label, pc, thread: Some((block, thread_of(piece.warp, lanes))) };
+    Raw {
+        class: Class::Barrier,
+        severity: Severity::Error,
+        sentence: format!(
+            "lanes of warp {} come to different barriers: {} waits at one, {} comes to another",
+            piece.warp,
+            context.thread(block, thread_of(piece.warp, piece.lanes)),
+            context.thread(block, thread_of(arrival.warp, arrival.lanes)),
+        ),
+        spots: vec![
+            spot(
+                arrival.pc,
+                arrival.lanes,
+                format!("lanes {:#010x} come to barrier {}", arrival.lanes, arrival.id),
+            ),
+            spot(piece.pc, piece.lanes, format!("lanes {:#010x} wait at barrier {}", piece.lanes, piece.id)),
+        ],
+        notes: vec![format!(
+            "`{}` is aligned: all threads of a warp must execute the same one",
+            opcode(&context.program, if piece.aligned { piece.pc } else { arrival.pc }),
+        )],
+        help: Some("put one barrier behind the branch, for all threads".to_owned()),
+        count: 1,
+    }
+}
+
+/// Lanes that went past the barrier at which others of their warp wait.
+fn past(context: &Context, block: u32, piece: &Piece, now: u32, others: u32) -> Raw {
+    let mut notes = vec![format!(
+        "`{}` is aligned: all threads of a warp that have not exited must execute it",
+        opcode(&context.program, piece.pc)
+    )];
+    notes.extend(context.line(now).map(|line| format!("lanes {others:#010x} are past it, at {line}")));
+    Raw {
+        class: Class::Barrier,
+        severity: Severity::Error,
+        sentence: format!(
+            "a barrier in divergent code: lanes {:#010x} of warp {} wait at it, and {} goes on without it",
+            piece.lanes,
+            piece.warp,
+            context.thread(block, thread_of(piece.warp, others)),
+        ),
+        spots: vec![Spot {
+            label: format!("lanes {:#010x} wait here", piece.lanes),
+            pc: piece.pc,
+            thread: Some((block, thread_of(piece.warp, piece.lanes))),
+        }],
+        notes,
+        help: Some("move the barrier out of the branch, so that all threads come to it".to_owned()),
+        count: 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_say_whether_they_are_aligned() {
+        for opcode in ["bar.sync", "bar.cta.sync", "bar.red.popc.u32", "barrier.sync.aligned"] {
+            assert!(is_aligned(opcode) && is_block_barrier(opcode), "{opcode}");
+        }
+        assert!(!is_aligned("barrier.sync") && is_block_barrier("barrier.cta.sync"));
+        assert!(!is_block_barrier("bar.warp.sync"));
+    }
+}

@@ -1,0 +1,105 @@
+//! Whether lanes have gone past an instruction at which others of their warp wait for them.
+//!
+//! Decided from the control flow of the kernel: the lanes execute something that lies behind the instruction, and from
+//! there no way leads to it or to a copy of it. Lanes that leave the kernel by another way (an early return) are not past
+//! it: what they execute on that way is not reached from the instruction. Functions that are called are not looked into.
+
+use super::context::Context;
+use crate::machine::at;
+use crate::program::Program;
+use std::collections::BTreeMap;
+
+/// What lies behind an instruction for good, by the instruction's number.
+#[derive(Debug, Default)]
+pub(crate) struct Passing {
+    behind: BTreeMap<u32, Vec<bool>>,
+}
+
+impl Passing {
+    /// Whether lanes at `now` can never come to `wait` again; `again` says which instructions are as good as it.
+    pub(crate) fn is_past(
+        &mut self,
+        context: &Context,
+        wait: u32,
+        now: u32,
+        again: impl Fn(&str) -> bool,
+    ) -> bool {
+        let behind = self.behind.entry(wait).or_insert_with(|| behind(&context.program, wait, again));
+        behind.get(at(now)).copied().unwrap_or(false)
+    }
+}
+
+/// The opcode of an instruction, with its modifiers and without its guard.
+pub(crate) fn opcode(program: &Program, pc: u32) -> &str {
+    let span = program.metas.get(at(pc)).map_or((0, 0), |meta| meta.span);
+    let text = program.text().get(at(span.0)..at(span.1)).unwrap_or("").trim_start();
+    let text = match text.strip_prefix('@') {
+        Some(guarded) => guarded.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim_start()),
+        None => text,
+    };
+    text.split(|c: char| c.is_whitespace() || c == ';').next().unwrap_or("")
+}
+
+/// Where control may go from an instruction of the kernel.
+fn successors(program: &Program, pc: usize, name: &str) -> Vec<usize> {
+    let Some(inst) = program.code.get(pc) else { return Vec::new() };
+    let mut next = match name {
+        "bra" => vec![at(inst.args.target)],
+        "brx" => inst.args.targets.iter().map(|target| at(*target)).collect(),
+        "ret" | "exit" | "trap" => Vec::new(),
+        _ => return vec![pc + 1],
+    };
+    if inst.guard.is_some() {
+        next.push(pc + 1);
+    }
+    next
+}
+
+fn behind(program: &Program, wait: u32, again: impl Fn(&str) -> bool) -> Vec<bool> {
+    let own = |pc: usize| program.metas.get(pc).is_some_and(|meta| meta.function.is_none());
+    let count = (0..program.metas.len()).take_while(|&pc| own(pc)).count();
+    if at(wait) >= count {
+        return Vec::new();
+    }
+    let number = |pc: usize| u32::try_from(pc).unwrap_or(u32::MAX);
+    let opcodes: Vec<&str> = (0..count).map(|pc| opcode(program, number(pc))).collect();
+    let first = |pc: usize| opcodes[pc].split('.').next().unwrap_or("");
+    let next: Vec<Vec<usize>> = (0..count)
+        .map(|pc| successors(program, pc, first(pc)).into_iter().filter(|to| *to < count).collect())
+        .collect();
+    // Functions may hold what lanes could come to.
+    let called = (count..program.metas.len()).any(|pc| again(opcode(program, number(pc))));
+    let mut reached = vec![false; count];
+    let mut work: Vec<usize> = next[at(wait)].clone();
+    while let Some(pc) = work.pop() {
+        if !std::mem::replace(&mut reached[pc], true) {
+            work.extend(&next[pc]);
+        }
+    }
+    let mut before = vec![Vec::new(); count];
+    for (pc, next) in next.iter().enumerate() {
+        for to in next {
+            before[*to].push(pc);
+        }
+    }
+    let target = |pc: usize| pc == at(wait) || again(opcodes[pc]) || called && first(pc) == "call";
+    let mut leads = vec![false; count];
+    let mut work: Vec<usize> = (0..count).filter(|&pc| target(pc)).collect();
+    while let Some(pc) = work.pop() {
+        if !std::mem::replace(&mut leads[pc], true) {
+            work.extend(&before[pc]);
+        }
+    }
+    (0..count).map(|pc| reached[pc] && !leads[pc] && works(opcodes[pc])).collect()
+}
+
+/// Whether an instruction does more than compute or go elsewhere: what compilers share between ways out of a kernel does not.
+fn works(opcode: &str) -> bool {
+    let mut parts = opcode.split('.');
+    match parts.next().unwrap_or("") {
+        "ld" => !matches!(parts.next(), Some("param" | "const")),
+        "st" | "atom" | "red" | "shfl" | "vote" | "match" | "redux" | "mma" | "wmma" | "ldmatrix"
+        | "stmatrix" | "cp" | "bar" | "barrier" | "mbarrier" | "call" => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,222 @@
+//! Values that a shuffle took from a lane that takes no part in it, followed through the registers of a warp until one
+//! decides something. What cannot matter is let go: an operand that a selection does not take, a predicate that another
+//! one outweighs, a register that is overwritten. A call is not followed.
+
+use super::context::Context;
+use super::passing::opcode;
+use crate::machine::{Row, Width, at, lanes_of};
+use crate::observe::{Exchange, Issue};
+use std::collections::BTreeMap;
+
+/// Where a value came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// The shuffle.
+    pub pc: u32,
+    /// The lane that read.
+    pub lane: u32,
+    /// The lane it read from.
+    pub source: u32,
+    /// Whether that one had exited or never existed.
+    pub exited: bool,
+    /// The lanes that took part, as far as the reader's mask goes.
+    pub mask: Option<u32>,
+}
+
+/// What a value decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// What is stored, or where an access goes.
+    Memory,
+    /// Where control goes.
+    Branch,
+    /// What other lanes get, beyond a shuffle.
+    Exchange,
+}
+
+/// Lanes of a register whose value is undefined.
+#[derive(Clone, Copy, Debug)]
+struct Stain {
+    lanes: u32,
+    origin: Origin,
+}
+
+/// The undefined registers of a block's warps.
+#[derive(Debug, Default)]
+pub(crate) struct Undefined {
+    warps: BTreeMap<u32, BTreeMap<(Width, u32), Stain>>,
+    /// Warps that have any, one bit each.
+    holding: u32,
+}
+
+impl Undefined {
+    /// Whether a warp has any.
+    pub(crate) fn holds(&self, warp: u32) -> bool {
+        self.holding >> (warp & 31) & 1 != 0
+    }
+
+    /// A shuffle: the lanes in `wrong` read from lanes that take no part.
+    pub(crate) fn shuffle(
+        &mut self,
+        context: &Context,
+        exchange: &Exchange<'_>,
+        sources: &Row<u32>,
+        wrong: u32,
+    ) {
+        if wrong == 0 && !self.holds(exchange.warp) {
+            return;
+        }
+        // Rows of a shuffle: result, predicate, value, lane, clamp, mask.
+        let Some(inst) = context.program.code.get(at(exchange.pc)) else { return };
+        let (to, from) = ((Width::W32, inst.args.o[0]), (Width::W32, inst.args.o[2]));
+        let stains = self.warps.entry(exchange.warp).or_default();
+        let given = stains.get(&from).copied();
+        let handed = given.map_or(0, |stain| {
+            lanes_of(exchange.lanes)
+                .filter(|&lane| stain.lanes >> (sources.0[lane] & 31) & 1 != 0)
+                .fold(0u32, |lanes, lane| lanes | 1 << lane)
+        });
+        let origin = match given {
+            _ if wrong != 0 => {
+                let lane = wrong.trailing_zeros();
+                let source = sources.0[at(lane)];
+                Origin {
+                    pc: exchange.pc,
+                    lane,
+                    source,
+                    exited: exchange.exited >> (source & 31) & 1 != 0,
+                    mask: exchange.masks.map(|masks| masks.0[at(lane)]),
+                }
+            }
+            Some(stain) => stain.origin,
+            None => {
+                self.write(exchange.warp, to, exchange.lanes, None);
+                return;
+            }
+        };
+        self.write(exchange.warp, to, exchange.lanes, Some(Stain { lanes: wrong | handed, origin }));
+    }
+
+    /// `exec` lanes of a row are written, and those of the stain are undefined.
+    fn write(&mut self, warp: u32, row: (Width, u32), exec: u32, stain: Option<Stain>) {
+        let stains = self.warps.entry(warp).or_default();
+        let kept = stains.get(&row).map_or(0, |old| old.lanes & !exec);
+        let new = stain.map_or(0, |stain| stain.lanes & exec);
+        match stain.or(stains.get(&row).copied()) {
+            Some(any) if kept | new != 0 => {
+                // One origin stands for all lanes of a row; the latest explains it best.
+                stains.insert(row, Stain { lanes: kept | new, origin: any.origin });
+                self.holding |= 1 << (warp & 31);
+            }
+            _ => {
+                stains.remove(&row);
+                if stains.is_empty() {
+                    self.holding &= !(1 << (warp & 31));
+                }
+            }
+        }
+    }
+
+    fn clear(&mut self, warp: u32) {
+        self.warps.remove(&warp);
+        self.holding &= !(1 << (warp & 31));
+    }
+
+    /// An instruction of a warp that holds undefined values. Gives where one came from that now decides something.
+    pub(crate) fn issue(&mut self, context: &Context, issue: &Issue<'_>) -> Option<(Origin, Use)> {
+        let meta = context.program.metas.get(at(issue.pc))?;
+        let stains = self.warps.get(&issue.warp)?;
+        if !meta.reads.iter().chain(&meta.writes).any(|row| stains.contains_key(row)) {
+            return None;
+        }
+        let name = opcode(&context.program, issue.pc);
+        let first = name.split('.').next().unwrap_or("");
+        let used = match first {
+            // Seen when the lanes meet.
+            "shfl" => return None,
+            "call" | "ret" => {
+                self.clear(issue.warp);
+                return None;
+            }
+            "ld" | "ldu" | "st" | "atom" | "red" | "ldmatrix" | "stmatrix" | "cp" | "mbarrier"
+            | "prefetch" => Some(Use::Memory),
+            "bra" | "brx" | "exit" | "trap" => Some(Use::Branch),
+            "vote" | "match" | "redux" | "mma" | "wmma" | "movmatrix" | "bar" | "barrier" => {
+                Some(Use::Exchange)
+            }
+            _ => None,
+        };
+        let mut lanes = 0;
+        let mut origin = None;
+        for row in &meta.reads {
+            let Some(stain) = stains.get(row) else { continue };
+            let here = stain.lanes & issue.exec & matters(context, issue, first, name, *row);
+            if here != 0 {
+                lanes |= here;
+                origin.get_or_insert(stain.origin);
+            }
+        }
+        if let (Some(used), Some(origin)) = (used, origin) {
+            // Told once; what else it reaches is the same mistake.
+            let stains = self.warps.entry(issue.warp).or_default();
+            stains.retain(|_, stain| stain.origin != origin);
+            if stains.is_empty() {
+                self.holding &= !(1 << (issue.warp & 31));
+            }
+            return Some((origin, used));
+        }
+        for row in &meta.writes {
+            self.write(issue.warp, *row, issue.exec, origin.map(|origin| Stain { lanes, origin }));
+        }
+        None
+    }
+}
+
+/// The lanes in which an operand has a part in the result.
+fn matters(context: &Context, issue: &Issue<'_>, first: &str, name: &str, row: (Width, u32)) -> u32 {
+    let Some(inst) = context.program.code.get(at(issue.pc)) else { return u32::MAX };
+    let regs = issue.registers;
+    let predicate = |position: usize| {
+        let bits = inst.args.all.get(position).and_then(|row| regs.preds.get(at(*row))).copied().unwrap_or(0);
+        if inst.args.not >> position & 1 != 0 { !bits } else { bits }
+    };
+    let operand = |position: usize| inst.args.all.get(position) == Some(&row.1);
+    match first {
+        // d, a, b, p
+        "selp" if row.0 != Width::Pred => {
+            let chosen = predicate(3);
+            (if operand(1) { chosen } else { 0 }) | (if operand(2) { !chosen } else { 0 })
+        }
+        // d, a, b
+        "and" | "or" if inst.args.all.len() == 3 && !(operand(1) && operand(2)) => {
+            let other = if operand(1) { 2 } else { 1 };
+            let open = match row.0 {
+                Width::Pred => predicate(other),
+                Width::W32 => {
+                    let Some(values) = inst.args.all.get(other).and_then(|row| regs.w32.get(at(*row))) else {
+                        return u32::MAX;
+                    };
+                    let outweighs = if first == "and" { 0 } else { u32::MAX };
+                    let open = |lane: &usize| values.0[*lane] != outweighs;
+                    let open = (0..32).filter(open).fold(0u32, |lanes, lane| lanes | 1 << lane);
+                    return open;
+                }
+                _ => return u32::MAX,
+            };
+            if first == "and" { open } else { !open }
+        }
+        // d, q, a, b, c: a compare joined with a predicate, which is the last operand.
+        "setp" if row.0 != Width::Pred && inst.args.all.len() > 4 => {
+            let joined = predicate(inst.args.all.len() - 1);
+            let mut parts = name.split('.');
+            if parts.any(|part| part == "and") {
+                joined
+            } else if name.split('.').any(|part| part == "or") {
+                !joined
+            } else {
+                u32::MAX
+            }
+        }
+        _ => u32::MAX,
+    }
+}

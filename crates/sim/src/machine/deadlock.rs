@@ -1,0 +1,214 @@
+//! The report on a block in which nothing can run: where its warps wait, for what, and what is missing.
+
+use super::block::{BlockRun, CLUSTER_BARRIER};
+use super::spin::Spin;
+use super::{Fragment, Grid, Wait, WarpState, at};
+use crate::stop::{Blame, Place, Stop, StopKind};
+
+/// Lines of a report, and places it names.
+const MAX_NOTES: usize = 32;
+const MAX_PLACES: usize = 4;
+
+/// Warps that wait at one instruction for the same reason.
+struct Waiting<'a> {
+    pc: u32,
+    wait: Wait,
+    who: Vec<(&'a WarpState, u32)>,
+}
+
+impl BlockRun {
+    /// Nothing can run: says what every warp waits for.
+    pub(super) fn deadlock(&self, grid: &Grid<'_>) -> Stop {
+        let sentence = "deadlock: no thread of the block can go on";
+        let mut stop = Stop::general(Blame::Kernel, StopKind::Deadlock, sentence);
+        stop.block = Some(self.cta.index);
+        let waiting = self.waiting();
+        let mut labels: Vec<(u32, String)> =
+            waiting.iter().map(|waiting| (waiting.pc, self.label(waiting))).collect();
+        // Lanes that left the others of their warp at an instruction for all of them are the cause, not the effect.
+        let aligned = waiting.iter().position(|w| matches!(w.wait, Wait::Lanes(_)) && is_aligned(grid, w.pc));
+        if let Some((i, (_, lanes))) = aligned.and_then(|i| Some((i, *waiting[i].who.first()?))) {
+            stop.kind = StopKind::Lanes;
+            let opcode = aligned_opcode(grid, waiting[i].pc);
+            stop.sentence = format!(
+                "{opcode} is executed by lanes {lanes:#010x} only; all lanes of the warp must execute it"
+            );
+            stop.help = Some("move it out of the branch, or let whole warps take the branch".to_owned());
+            labels.swap(0, i);
+        } else {
+            stop.help = waiting.iter().find_map(|waiting| self.missing(grid, waiting));
+        }
+        name_places(grid, &mut stop, labels);
+        for (warp, _) in self.warps.iter().zip(&self.done).filter(|(_, done)| !**done) {
+            for fragment in fragments(warp) {
+                if stop.notes.len() == MAX_NOTES {
+                    stop.notes.push("and more".to_owned());
+                    return stop;
+                }
+                let what = reason(warp, fragment);
+                let line = grid.program.place(fragment.pc).map_or_else(String::new, |place| line_of(&place));
+                stop.notes.push(format!("warp {} lanes {:#010x} wait {what}{line}", warp.id, fragment.mask));
+            }
+        }
+        stop
+    }
+
+    /// Warps go round in loops that can never end, and those that do not wait for them.
+    pub(super) fn endless(&self, grid: &Grid<'_>, spins: &[Spin]) -> Stop {
+        let sentence = "deadlock: a loop can never end: nothing it reads will change";
+        let mut stop = Stop::general(Blame::Kernel, StopKind::Deadlock, sentence);
+        stop.block = Some(self.cta.index);
+        let mut labels: Vec<(u32, String)> = Vec::new();
+        let mut named: Vec<u32> = Vec::new();
+        for spin in spins {
+            if named.contains(&spin.pc) {
+                continue;
+            }
+            named.push(spin.pc);
+            let mut warps: Vec<u32> = spins.iter().filter(|s| s.pc == spin.pc).map(|s| s.warp).collect();
+            warps.dedup();
+            let what = spin.reads.as_ref().map_or_else(String::new, |reads| format!("; {reads}"));
+            labels.push((spin.pc, format!("{} round here for ever{what}", verb(&warps, "goes", "go"))));
+        }
+        labels.extend(self.waiting().iter().map(|waiting| (waiting.pc, self.label(waiting))));
+        for spin in spins.iter().take(MAX_NOTES) {
+            let line = grid.program.place(spin.pc).map_or_else(String::new, |place| line_of(&place));
+            stop.notes.push(format!("warp {} lanes {:#010x} go round{line}", spin.warp, spin.lanes));
+        }
+        name_places(grid, &mut stop, labels);
+        stop.help = Some(
+            "let what the loop waits for happen, and before it, or by a thread that is not in it".into(),
+        );
+        stop
+    }
+
+    /// What waits, by place and reason, in the order of the warps.
+    fn waiting(&self) -> Vec<Waiting<'_>> {
+        let mut all: Vec<Waiting<'_>> = Vec::new();
+        for (warp, _) in self.warps.iter().zip(&self.done).filter(|(_, done)| !**done) {
+            for fragment in fragments(warp).filter(|fragment| fragment.wait != Wait::None) {
+                let found = all.iter_mut().find(|w| w.pc == fragment.pc && w.wait == fragment.wait);
+                match found {
+                    Some(waiting) => waiting.who.push((warp, fragment.mask)),
+                    None => all.push(Waiting {
+                        pc: fragment.pc,
+                        wait: fragment.wait,
+                        who: vec![(warp, fragment.mask)],
+                    }),
+                }
+            }
+        }
+        all
+    }
+
+    /// Threads that a barrier waits for, and threads that have come.
+    fn count(&self, id: u32) -> (u32, u32) {
+        let barrier = &self.cta.barriers[at(id)];
+        (barrier.expected.unwrap_or(self.cta.live), barrier.arrived)
+    }
+
+    fn label(&self, waiting: &Waiting<'_>) -> String {
+        let warps: Vec<u32> = waiting.who.iter().map(|(warp, _)| warp.id).collect();
+        let whole = waiting.who.iter().all(|(warp, mask)| *mask == !warp.exited);
+        let who = match waiting.who.as_slice() {
+            [(warp, mask)] if !whole => format!("lanes {mask:#010x} of warp {} wait here", warp.id),
+            _ => format!("{} here", verb(&warps, "waits", "wait")),
+        };
+        match waiting.wait {
+            Wait::Barrier { id, .. } => {
+                let (expected, arrived) = self.count(id);
+                let barrier = match id {
+                    CLUSTER_BARRIER => "the cluster's barrier".to_owned(),
+                    _ => format!("barrier {id}"),
+                };
+                format!("{who} at {barrier} for {expected} threads; {arrived} have come")
+            }
+            Wait::Lanes(need) => {
+                let missing =
+                    waiting.who.iter().fold(0, |all, (warp, mask)| all | need & !(mask | warp.exited));
+                format!("{who} for lanes {missing:#010x} of the same warp")
+            }
+            Wait::None => who,
+        }
+    }
+
+    /// What a barrier lacks.
+    fn missing(&self, grid: &Grid<'_>, waiting: &Waiting<'_>) -> Option<String> {
+        let Wait::Barrier { id, .. } = waiting.wait else {
+            return Some("let all lanes of the mask reach it, or name only those that do".to_owned());
+        };
+        if id == CLUSTER_BARRIER {
+            return None;
+        }
+        let (expected, arrived) = self.count(id);
+        let elsewhere = self.cta.live.saturating_sub(arrived);
+        let exited = grid.block_threads().saturating_sub(self.cta.live);
+        Some(format!(
+            "barrier {id} waits for {expected} threads and {arrived} have come; {elsewhere} wait elsewhere and \
+             {exited} have exited: let all come to it, or give it the count of those that do"
+        ))
+    }
+}
+
+/// "warp 3 waits", "warps 0, 2 wait".
+fn verb(warps: &[u32], one: &str, many: &str) -> String {
+    if let [warp] = warps {
+        return format!("warp {warp} {one}");
+    }
+    let shown: Vec<String> = warps.iter().take(8).map(u32::to_string).collect();
+    let more = if warps.len() > 8 { " …" } else { "" };
+    format!("warps {}{more} {many}", shown.join(", "))
+}
+
+fn fragments(warp: &WarpState) -> impl Iterator<Item = &Fragment> {
+    warp.parked.iter().chain([&warp.fragment]).filter(|fragment| fragment.mask != 0)
+}
+
+fn reason(warp: &WarpState, fragment: &Fragment) -> String {
+    match fragment.wait {
+        Wait::Barrier { id: CLUSTER_BARRIER, .. } => "at the cluster's barrier".to_owned(),
+        Wait::Barrier { id, .. } => format!("at barrier {id}"),
+        Wait::Lanes(need) => {
+            let missing = need & !(fragment.mask | warp.exited);
+            format!("for lanes {missing:#010x} of the same warp to arrive")
+        }
+        Wait::None => "for nothing".to_owned(),
+    }
+}
+
+fn line_of(place: &Place) -> String {
+    match place.source.first() {
+        Some(line) => format!(" in `{}` at {}:{}", place.instruction, line.file, line.line),
+        None => format!(" in `{}` at PTX line {}", place.instruction, place.ptx_line),
+    }
+}
+
+/// Gives the stop its places: the first, and a few others at distinct lines.
+fn name_places(grid: &Grid<'_>, stop: &mut Stop, labels: Vec<(u32, String)>) {
+    for (pc, label) in labels {
+        let Some(place) = grid.program.place(pc) else { continue };
+        if stop.place.is_none() {
+            stop.place = Some(place);
+            stop.label = Some(label);
+        } else if stop.others.len() + 1 < MAX_PLACES {
+            stop.others.push((place, label));
+        }
+    }
+}
+
+fn instruction<'p>(grid: &Grid<'p>, pc: u32) -> &'p str {
+    let span = grid.program.metas.get(at(pc)).map_or((0, 0), |meta| meta.span);
+    grid.program.text().get(at(span.0)..at(span.1)).unwrap_or("")
+}
+
+fn is_aligned(grid: &Grid<'_>, pc: u32) -> bool {
+    instruction(grid, pc).contains(".aligned")
+}
+
+/// The opcode up to `.aligned`; what follows says what it computes.
+fn aligned_opcode<'p>(grid: &Grid<'p>, pc: u32) -> &'p str {
+    let text = instruction(grid, pc);
+    let end = text.find(".aligned").map_or(0, |start| start + ".aligned".len());
+    let head = text.get(..end).unwrap_or("");
+    head.rsplit(char::is_whitespace).next().unwrap_or(head)
+}

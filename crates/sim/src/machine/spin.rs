@@ -1,0 +1,375 @@
+//! Loops that can never end: lanes that come back to a state they were in, while nothing changes that they could read.
+//!
+//! A kernel that waits for what will not happen would run until the limit on instructions. After a long stretch in which
+//! no barrier completed and no thread exited, the warps of a block are therefore run for a while instruction by
+//! instruction. If every lane that can run comes back to the same place with the same registers, and no store or atomic
+//! changed a byte meanwhile, memory stays as it is and each of them repeats itself for ever, in whatever order they run.
+//! That is certain, so it is reported as a deadlock. Loops that look at the clock, that print, or whose period is longer
+//! than [`LONGEST`] are not decided; they go on to the limit.
+//!
+//! What is executed while looking is part of the run and need not be undone.
+
+use super::block::{BlockRun, Progress};
+use super::warp::Turn;
+use super::{Fragment, Grid, Mbarrier, Registers, Row, Warp, WarpState, at};
+use crate::memory::{Global, Space};
+use crate::observe::Observer;
+
+/// Instructions without a completed barrier or an exit after which to look.
+const QUIET: u64 = 1 << 16;
+/// The part of such a stretch that is spent on looking at a warp: what is looked at and gets on after all pays for it.
+const SHARE: u64 = 256;
+/// Instructions of a warp in which a loop must come round to be found, at most.
+const LONGEST: u64 = 1 << 16;
+/// The first snapshot that is compared with; each one is kept twice as long as the one before.
+const FIRST_SNAPSHOT: u64 = 64;
+
+/// When to look.
+#[derive(Debug, Default)]
+pub(super) struct Suspicion {
+    progress: u64,
+    since: u64,
+    next: u64,
+}
+
+impl Suspicion {
+    /// If it is time to look, after so many instructions, then for how many instructions of each warp. `progress` is a
+    /// count of what cannot be undone.
+    pub(super) fn is_due(&mut self, instructions: u64, progress: u64) -> Option<u64> {
+        if progress != self.progress || self.next == 0 {
+            *self = Suspicion { progress, since: instructions, next: instructions.saturating_add(QUIET) };
+            return None;
+        }
+        if instructions < self.next {
+            return None;
+        }
+        let quiet = instructions.saturating_sub(self.since);
+        self.next = instructions.saturating_add(quiet.max(QUIET));
+        Some((quiet / SHARE).min(LONGEST))
+    }
+}
+
+/// Lanes that go round for ever.
+#[derive(Clone, Debug)]
+pub(super) struct Spin {
+    pub warp: u32,
+    pub lanes: u32,
+    /// The instruction that reads what does not change.
+    pub pc: u32,
+    /// What it reads, where there is something to say.
+    pub reads: Option<String>,
+    /// Whether the lanes read memory that other blocks may write.
+    pub global: bool,
+}
+
+/// What was seen of a block.
+pub(super) enum Look {
+    /// It may still get on.
+    Moves,
+    /// It cannot, unless another block changes memory.
+    Stuck(Vec<Spin>),
+    /// It came to an end.
+    Ended(Progress),
+}
+
+/// The lanes of a warp as they were.
+struct Snapshot {
+    regs: Registers,
+    carry: u32,
+    fragments: Vec<Fragment>,
+    /// Lanes that have executed something since.
+    moved: u32,
+    /// Lanes that were found to be as they were, at some moment since.
+    back: u32,
+    /// What was executed since, and by which lanes.
+    trail: Vec<(u32, u32)>,
+}
+
+impl Snapshot {
+    fn of(warp: &WarpState) -> Snapshot {
+        let fragments = warp.parked.iter().chain([&warp.fragment]).filter(|f| f.mask != 0);
+        Snapshot {
+            regs: warp.regs.clone(),
+            carry: warp.carry,
+            fragments: fragments.cloned().collect(),
+            moved: 0,
+            back: 0,
+            trail: Vec::new(),
+        }
+    }
+
+    /// The lanes that are where they were, with the registers they had.
+    fn same(&self, warp: &WarpState) -> u32 {
+        let mut here = 0;
+        for now in warp.parked.iter().chain([&warp.fragment]) {
+            for then in &self.fragments {
+                if now.pc == then.pc
+                    && now.wait == then.wait
+                    && now.sp == then.sp
+                    && now.dynamic == then.dynamic
+                    && now.frames == then.frames
+                {
+                    here |= now.mask & then.mask;
+                }
+            }
+        }
+        if here & self.moved == 0 {
+            return here;
+        }
+        let mut differ = warp.carry ^ self.carry;
+        for (now, then) in warp.regs.preds.iter().zip(&self.regs.preds) {
+            differ |= now ^ then;
+        }
+        differ |= differences(&warp.regs.w32, &self.regs.w32);
+        differ |= differences(&warp.regs.w64, &self.regs.w64);
+        differ |= differences(&warp.regs.w128, &self.regs.w128);
+        here & !differ
+    }
+}
+
+/// The lanes in which rows differ.
+fn differences<T: PartialEq>(now: &[Row<T>], then: &[Row<T>]) -> u32 {
+    let mut differ = 0;
+    for (now, then) in now.iter().zip(then).filter(|(now, then)| now.0 != then.0) {
+        for (lane, (now, then)) in now.0.iter().zip(&then.0).enumerate() {
+            differ |= u32::from(now != then) << lane;
+        }
+    }
+    differ
+}
+
+impl BlockRun {
+    /// What cannot be undone: barriers that completed and threads that exited.
+    pub(super) fn progress(&self) -> u64 {
+        let phases: u64 = self.cta.barriers.iter().map(|barrier| barrier.phase).sum();
+        let exited: u64 = self.warps.iter().map(|warp| u64::from(warp.exited.count_ones())).sum();
+        phases + exited
+    }
+
+    /// Runs each warp for at most so many instructions, to see whether it can get on.
+    pub(super) fn look<'a>(
+        &mut self,
+        grid: &'a Grid<'a>,
+        global: &mut Global<'_>,
+        mut watch: Option<&mut (dyn Observer + 'static)>,
+        steps: u64,
+    ) -> Look {
+        if self.warps.iter().any(|warp| warp.arrivals > 0) {
+            // Arrivals that wait for copies are still to come.
+            return Look::Moves;
+        }
+        self.cta.probed = true;
+        self.cta.changed = false;
+        let (before, printed) = (self.progress(), self.cta.output.len());
+        let mut spins = Vec::new();
+        let mut result = None;
+        for i in self.order.clone() {
+            if self.done[i] {
+                continue;
+            }
+            let watch = watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w });
+            match self.look_at(i, grid, global, watch, steps) {
+                Look::Stuck(found) => spins.extend(found),
+                other => {
+                    result = Some(other);
+                    break;
+                }
+            }
+            if self.cta.changed || self.progress() != before || self.cta.output.len() != printed {
+                result = Some(Look::Moves);
+                break;
+            }
+        }
+        self.cta.probed = false;
+        // A copy may still bring what a loop reads, but it arrives at no mbarrier.
+        let copies = self.warps.iter().any(|warp| !warp.copies.is_empty());
+        let decided = !copies || spins.iter().all(|spin| Effect::of(grid, spin.pc) == Effect::Asks);
+        // Warps that all wait are found where they take turns.
+        let nothing = if spins.is_empty() || !decided { Look::Moves } else { Look::Stuck(spins) };
+        result.unwrap_or(nothing)
+    }
+
+    fn look_at<'a>(
+        &mut self,
+        i: usize,
+        grid: &'a Grid<'a>,
+        global: &mut Global<'_>,
+        mut watch: Option<&mut (dyn Observer + 'static)>,
+        steps: u64,
+    ) -> Look {
+        let exited = self.warps[i].exited;
+        let mut snapshot = Snapshot::of(&self.warps[i]);
+        let mut renew = FIRST_SNAPSHOT;
+        self.cta.met = false;
+        for step in 0..steps {
+            if step == renew {
+                snapshot = Snapshot::of(&self.warps[i]);
+                renew *= 2;
+                self.cta.met = false;
+            }
+            let state = &mut self.warps[i];
+            let before = state.clock;
+            let mut warp = Warp {
+                exec: 0,
+                pc: 0,
+                state,
+                cta: &mut self.cta,
+                grid,
+                global: &mut *global,
+                heard: true,
+                watch: watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w }),
+                stop: None,
+            };
+            let turn = warp.run(1);
+            let ran = warp.state.clock - before;
+            match turn {
+                Turn::Stopped => {
+                    let stop = warp.stop.take();
+                    self.instructions += ran;
+                    return stop.map_or(Look::Moves, |stop| Look::Ended(Progress::Stopped(stop)));
+                }
+                Turn::Done => {
+                    self.instructions += ran;
+                    self.done[i] = true;
+                    return Look::Moves;
+                }
+                // All its lanes wait for others.
+                Turn::Blocked => return Look::Stuck(Vec::new()),
+                Turn::Expired => {}
+            }
+            let effect = Effect::of(grid, warp.pc);
+            if warp.cta.changed || warp.state.exited != exited || effect == Effect::Unknown {
+                self.instructions += ran;
+                return Look::Moves;
+            }
+            warp.cta.met |= effect == Effect::Exchange;
+            snapshot.moved |= warp.exec;
+            snapshot.trail.push((warp.pc, warp.exec));
+            let found = snapshot.repeats(&warp).then(|| snapshot.spins(&warp));
+            self.instructions += ran;
+            if let Some(spins) = found {
+                return Look::Stuck(spins);
+            }
+        }
+        Look::Moves
+    }
+}
+
+impl Snapshot {
+    /// Whether every lane of the warp waits, or repeats itself.
+    fn repeats(&mut self, warp: &Warp<'_, '_>) -> bool {
+        let state = &*warp.state;
+        let same = self.same(state);
+        let waiting = state
+            .parked
+            .iter()
+            .chain([&state.fragment])
+            .filter(|fragment| !warp.runnable(fragment))
+            .fold(0, |lanes, fragment| lanes | fragment.mask);
+        let live = !state.exited;
+        if warp.cta.met {
+            // What a lane does depends on the others: all of them must be as they were, at one moment.
+            return live & !(same & (self.moved | waiting)) == 0 && self.moved != 0;
+        }
+        self.back |= same & self.moved;
+        live & !(self.back | waiting) == 0 && self.back != 0
+    }
+
+    /// Which lanes go round, and where.
+    fn spins(&self, warp: &Warp<'_, '_>) -> Vec<Spin> {
+        let mut rest = !warp.state.exited & self.moved;
+        let mut spins = Vec::new();
+        while rest != 0 {
+            let lane = rest.trailing_zeros();
+            let own = || self.trail.iter().filter(|(_, lanes)| lanes >> lane & 1 != 0).map(|(pc, _)| *pc);
+            let rank = |pc: &u32| (Effect::of(warp.grid, *pc), *pc);
+            let Some(pc) = own().min_by_key(rank) else { break };
+            let lanes =
+                self.trail.iter().filter(|(at, _)| *at == pc).fold(0, |all, (_, lanes)| all | lanes) & rest;
+            let global = self
+                .trail
+                .iter()
+                .any(|(pc, by)| by & lanes != 0 && Effect::of(warp.grid, *pc) == Effect::ReadsGlobal);
+            spins.push(Spin { warp: warp.state.id, lanes, pc, reads: reads(warp, pc, lane), global });
+            rest &= !lanes;
+        }
+        spins
+    }
+}
+
+/// What an mbarrier that is polled lacks.
+fn reads(warp: &Warp<'_, '_>, pc: u32, lane: u32) -> Option<String> {
+    let text = instruction(warp.grid, pc);
+    if !text.contains("mbarrier") {
+        return None;
+    }
+    let inst = warp.grid.program.code.get(at(pc))?;
+    let address = warp.addresses(inst.args.at[0]).0[at(lane)];
+    let address = if text.contains(".shared") { address } else { Space::resolve(address).1 };
+    let word = warp.read_lane(Space::Shared, at(lane), address, 8).ok()?;
+    let state = Mbarrier::unpack(u64::try_from(word).ok()?).ok()?.lacks();
+    Some(format!("the mbarrier at shared address {address:#x} {state}"))
+}
+
+/// What an instruction does beside computing, as far as loops that never end are concerned. What explains a loop best
+/// comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Effect {
+    /// Asks an mbarrier.
+    Asks,
+    /// Reads memory that others of the block may write.
+    Reads,
+    /// Reads memory that other blocks may write.
+    ReadsGlobal,
+    /// Goes elsewhere.
+    Branches,
+    /// Computes from its registers.
+    Computes,
+    /// Depends on other lanes of the warp.
+    Exchange,
+    /// Does something that this file does not follow, or that differs each time.
+    Unknown,
+}
+
+impl Effect {
+    fn of(grid: &Grid<'_>, pc: u32) -> Effect {
+        let text = instruction(grid, pc).trim_start();
+        let text = match text.strip_prefix('@') {
+            Some(guarded) => {
+                guarded.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim_start())
+            }
+            None => text,
+        };
+        let opcode = text.split(|c: char| c.is_whitespace() || c == ';').next().unwrap_or("");
+        let mut parts = opcode.split('.');
+        let first = parts.next().unwrap_or("");
+        let has = |modifier: &str| opcode.split('.').any(|part| part == modifier);
+        match first {
+            "mbarrier" if has("test_wait") || has("try_wait") => Effect::Asks,
+            "ld" if has("param") || has("const") || has("local") => Effect::Computes,
+            "ld" | "atom" if !opcode.contains(".shared") => Effect::ReadsGlobal,
+            "ld" | "atom" | "mbarrier" => Effect::Reads,
+            "bra" | "brx" => Effect::Branches,
+            "bar" | "barrier" if !has("warp") => Effect::Unknown,
+            // Whether memory changes is seen there, and what a call brings is in registers; all else that functions of the
+            // device do is not.
+            "call"
+                if ["vprintf", "malloc", "free", "__assertfail"].iter().any(|name| text.contains(name)) =>
+            {
+                Effect::Unknown
+            }
+            "cp" | "alloca" | "stacksave" | "stackrestore" | "exit" | "trap" | "tensormap" | "setmaxnreg" => {
+                Effect::Unknown
+            }
+            "mov" if text.contains("%clock") || text.contains("%globaltimer") => Effect::Unknown,
+            "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" | "bar" | "mma" | "wmma"
+            | "ldmatrix" | "stmatrix" | "movmatrix" => Effect::Exchange,
+            _ => Effect::Computes,
+        }
+    }
+}
+
+fn instruction<'p>(grid: &Grid<'p>, pc: u32) -> &'p str {
+    let span = grid.program.metas.get(at(pc)).map_or((0, 0), |meta| meta.span);
+    grid.program.text().get(at(span.0)..at(span.1)).unwrap_or("")
+}
