@@ -301,6 +301,9 @@ fn load_from<I: Isa>(spec: &Spec<'_>, space: Space) -> Result<Bound, Refusal> {
             {
                 return Ok(Flow::Next);
             }
+            if space == Space::Global && I::vectorize(|| w.get_global_word(args.at[0], args.o[0])) {
+                return Ok(Flow::Next);
+            }
             let [row] = w.load(actual(space, args.at[0], w), args.at[0], 4)?;
             merge(&mut w.state.regs.w32[at(args.o[0])], &row, w.exec);
             Ok(Flow::Next)

@@ -169,6 +169,14 @@ fn wait(
 fn sync(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let counted = spec.operands.len() > 1;
     let slots = vec![Slot::Src(Type::U32); if counted { 2 } else { 1 }];
+    let constant = |operand| spec.integer(operand).and_then(|value| u32::try_from(value).ok());
+    let (id, threads) = (constant(0), constant(1));
+    if let Some(id) = id.filter(|_| counted == threads.is_some()) {
+        // As compilers write it: no lane can name another barrier than the first does.
+        return Ok(Bound::fallible(slots, move |w, _| {
+            Ok(if w.arrive_and_wait(id, threads, 0)?.is_some() { Flow::Next } else { Flow::Wait })
+        }));
+    }
     Ok(Bound::fallible(slots, move |w, args| wait(w, args.o[0], counted.then_some(args.o[1]), 0, |_, _| {})))
 }
 

@@ -143,9 +143,7 @@ impl Warp<'_, '_> {
         for (i, row) in (0u32..).zip(rows) {
             let values = &self.state.regs.w32[at(*row)];
             if self.exec == u32::MAX {
-                for lane in 0..LANES {
-                    *self.cta.shared.word_mut((offsets.0[lane] >> 2) + i) = values.0[lane];
-                }
+                self.cta.shared.scatter(&offsets.0.map(|offset| (offset >> 2) + i), &values.0);
             } else {
                 for lane in lanes_of(self.exec) {
                     *self.cta.shared.word_mut((offsets.0[lane] >> 2) + i) = values.0[lane];
@@ -155,18 +153,61 @@ impl Warp<'_, '_> {
         true
     }
 
+    /// Reads a word of each lane from global memory into a register, when that is all there is to it: every lane on, each
+    /// half of the warp reading one word after another or all the same one, from an allocation the block has not written
+    /// to, and nobody listening. `false` if it is not, and the long way must be gone.
+    #[inline(always)]
+    pub fn get_global_word(&mut self, arg: AddressArg, row: u32) -> bool {
+        if self.exec != u32::MAX || !arg.wide || arg.frame || self.watch.is_some() {
+            return false;
+        }
+        let base = &self.state.regs.w64[at(arg.row)];
+        let heap = self.global.heap();
+        let first = base.0[0].wrapping_add(arg.offset as u64);
+        let Ok(allocation) = heap.locate(first, 4) else { return false };
+        let Some(data) = self.global.plain(allocation) else { return false };
+        let start = heap.allocation(allocation).base.wrapping_sub(arg.offset as u64);
+        let mut out = Row([0u32; LANES]);
+        for (from, to) in base.0.as_chunks::<16>().0.iter().zip(out.0.as_chunks_mut::<16>().0) {
+            let (mut steps, mut differences) = (0, 0);
+            for (lane, address) in (0u64..).zip(from) {
+                let distance = address.wrapping_sub(from[0]);
+                steps |= distance ^ (4 * lane);
+                differences |= distance;
+            }
+            let Ok(start) = usize::try_from(from[0].wrapping_sub(start)) else { return false };
+            let Some(rest) = data.get(start..).filter(|_| start.is_multiple_of(4)) else { return false };
+            if let (0, Some(run)) = (steps, rest.first_chunk::<64>()) {
+                for (value, word) in to.iter_mut().zip(run.as_chunks::<4>().0) {
+                    *value = u32::from_le_bytes(*word);
+                }
+            } else if let (0, Some(word)) = (differences, rest.first_chunk::<4>()) {
+                *to = [u32::from_le_bytes(*word); 16];
+            } else {
+                return false;
+            }
+        }
+        self.state.regs.w32[at(row)] = out;
+        true
+    }
+
     #[inline(always)]
     fn shared_offsets<const WORDS: usize>(&self, arg: AddressArg) -> Option<Row<u32>> {
         if arg.frame || self.heard {
             return None;
         }
         let mut out = Row([0u32; LANES]);
-        let (mut high, mut low_bits) = (0, 0);
+        let (mut far, mut high, mut low_bits) = (0, 0, 0);
         if arg.wide {
             let base = &self.state.regs.w64[at(arg.row)];
             for lane in 0..LANES {
                 let address = base.0[lane].wrapping_add(arg.offset as u64);
-                out.0[lane] = address as u32 | u32::from(address >> 32 != 0).wrapping_neg();
+                out.0[lane] = address as u32;
+                far |= address;
+            }
+            if far >> 32 != 0 {
+                // Also where only a lane that is off is far away: rare enough for the long way.
+                return None;
             }
         } else {
             let base = &self.state.regs.w32[at(arg.row)];

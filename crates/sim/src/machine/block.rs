@@ -2,9 +2,10 @@
 
 use super::footprint::{self, Allowance};
 use super::warp::Turn;
-use super::{Grid, Registers, Row, Wait, Warp, WarpState, at};
+use super::{Grid, Row, Wait, Warp, WarpState, at};
 use crate::memory::{Global, SharedMemory};
 use crate::observe::{Arrival, Observer};
+use crate::program::SpecialKind;
 use crate::stop::{Blame, Stop, StopKind};
 
 /// What is common to the warps of a block.
@@ -29,6 +30,8 @@ pub struct Cta {
     pub(super) met: bool,
     /// Phases that ended and that threads still have to go on from.
     completed: Vec<Completed>,
+    /// How often any of the barriers has completed.
+    completions: u64,
 }
 
 /// Where the barrier of the cluster stands among the barriers of its one block.
@@ -102,6 +105,7 @@ impl Cta {
             };
             if done {
                 let done = barrier.complete(id);
+                self.completions += 1;
                 self.completed.extend((done.waiting > 0).then_some(done));
                 completed |= 1 << id;
             }
@@ -212,6 +216,7 @@ impl Warp<'_, '_> {
             return Ok(None);
         }
         let done = barrier.complete(id);
+        self.cta.completions += 1;
         self.cta.completed.extend((done.waiting > 0).then_some(done));
         if let Some(watch) = self.watch.as_deref_mut() {
             watch.barrier(self.cta.linear, id);
@@ -299,6 +304,14 @@ pub(super) struct BlockRun {
 /// Instructions of a turn of a warp at most, so that what it holds is looked at.
 const LONGEST_TURN: u64 = 65_536;
 
+/// Memory of a block that has ended, for the next one to start in: to allocate it anew costs more than a short block's
+/// whole run.
+#[derive(Default)]
+pub(super) struct Spare {
+    shared: Option<SharedMemory>,
+    warps: Vec<WarpState>,
+}
+
 /// How far a block got.
 pub(super) enum Progress {
     Done,
@@ -308,10 +321,13 @@ pub(super) enum Progress {
 }
 
 impl BlockRun {
-    pub(super) fn new(grid: &Grid<'_>, linear: u32, shared: SharedMemory) -> BlockRun {
+    /// A block about to start, in the memory of one that has ended.
+    pub(super) fn new(grid: &Grid<'_>, linear: u32, spare: Spare) -> BlockRun {
         let index = grid.block_index(linear);
         let threads = grid.block_threads();
         let count = threads.div_ceil(32);
+        let mut shared = spare.shared.unwrap_or_else(|| SharedMemory::new(0));
+        shared.reset(grid.shared_extent());
         let cta = Cta {
             index,
             linear,
@@ -323,8 +339,13 @@ impl BlockRun {
             changed: false,
             met: false,
             completed: Vec::new(),
+            completions: 0,
         };
-        let warps: Vec<WarpState> = (0..count).map(|id| start_warp(grid, index, id, threads)).collect();
+        let mut warps = spare.warps;
+        warps.resize_with(at(count), WarpState::default);
+        for (id, warp) in (0..count).zip(&mut warps) {
+            start_warp(warp, grid, index, id, threads);
+        }
         let order = grid.schedule.order(linear, at(count));
         let held: Vec<u64> = warps.iter().map(WarpState::holds).collect();
         let all = held.iter().fold(0, |sum: u64, held| sum.saturating_add(*held));
@@ -366,6 +387,11 @@ impl BlockRun {
         Some(stop)
     }
 
+    /// What the block printed, and the memory it leaves to the next one.
+    pub(super) fn end(self) -> (Vec<u8>, Spare) {
+        (self.cta.output, Spare { shared: Some(self.cta.shared), warps: self.warps })
+    }
+
     /// Runs warps in turn until the block ends, or has used what it may.
     pub(super) fn run<'a>(
         &mut self,
@@ -383,7 +409,7 @@ impl BlockRun {
                 }
                 let state = &mut self.warps[i];
                 let before = state.clock;
-                let phases: u64 = self.cta.barriers.iter().map(|b| b.phase).sum();
+                let completions = self.cta.completions;
                 let (turn, stop) = {
                     let mut warp = Warp {
                         exec: 0,
@@ -406,7 +432,7 @@ impl BlockRun {
                 *held = self.warps[i].holds();
                 *all = all.saturating_add(*held);
                 self.instructions += ran;
-                moved |= ran > 0 || self.cta.barriers.iter().map(|b| b.phase).sum::<u64>() != phases;
+                moved |= ran > 0 || self.cta.completions != completions;
                 match turn {
                     Turn::Done => {
                         self.done[i] = true;
@@ -477,22 +503,52 @@ impl BlockRun {
     }
 }
 
-fn start_warp(grid: &Grid<'_>, block: [u32; 3], id: u32, threads: u32) -> WarpState {
+/// Makes a warp ready to start. Of what it was before, only memory is left.
+fn start_warp(state: &mut WarpState, grid: &Grid<'_>, block: [u32; 3], id: u32, threads: u32) {
     let program = grid.program;
-    let mut regs: Registers = program.registers.clone();
-    let first = id * 32;
+    let WarpState { mut regs, mut local, .. } = std::mem::take(state);
+    regs.copy_from(&program.registers);
+    local.reset(program.frame);
     for special in &program.specials {
-        let mut row = Row([0u64; 32]);
-        for (lane, value) in (0u32..).zip(&mut row.0) {
-            *value = grid.special(special.kind, block, first + lane, lane, id);
-        }
-        special.write(&mut regs, &row);
+        special.write(&mut regs, &special_row(grid, special.kind, block, id));
     }
-    let existing = threads - first;
+    let existing = threads - id * 32;
     let mask = if existing >= 32 { u32::MAX } else { (1 << existing) - 1 };
-    let mut state = WarpState { id, regs, exited: !mask, ..WarpState::default() };
+    *state = WarpState { id, regs, local, exited: !mask, ..WarpState::default() };
     state.fragment.mask = mask;
     state.fragment.pc = program.entry;
-    state.local.grow(program.frame);
-    state
+}
+
+/// A special register of all lanes of a warp.
+fn special_row(grid: &Grid<'_>, kind: SpecialKind, block: [u32; 3], warp: u32) -> Row<u64> {
+    let first = warp * 32;
+    let mut row = Row([0u64; 32]);
+    match kind {
+        SpecialKind::Tid(axis) => {
+            // Counted up, for divisions in every lane of every warp of every block would show.
+            let mut thread = grid.thread(first);
+            for value in &mut row.0 {
+                *value = u64::from(thread[axis]);
+                thread[0] += 1;
+                if thread[0] == grid.threads[0] {
+                    thread = [0, thread[1] + 1, thread[2]];
+                }
+                if thread[1] == grid.threads[1] {
+                    thread = [thread[0], 0, thread[2] + 1];
+                }
+            }
+        }
+        SpecialKind::Laneid
+        | SpecialKind::LanemaskEq
+        | SpecialKind::LanemaskLe
+        | SpecialKind::LanemaskLt
+        | SpecialKind::LanemaskGe
+        | SpecialKind::LanemaskGt => {
+            for (lane, value) in (0u32..).zip(&mut row.0) {
+                *value = grid.special(kind, block, first + lane, lane, warp);
+            }
+        }
+        _ => row = Row::splat(grid.special(kind, block, first, 0, warp)),
+    }
+    row
 }

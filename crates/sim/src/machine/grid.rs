@@ -4,10 +4,10 @@
 //! found it; their stores are merged in block order when the wave ends. If the program can communicate between blocks,
 //! blocks run one after another on one thread, and a block that spins gives way to the next.
 
-use super::block::{BlockRun, Progress};
+use super::block::{BlockRun, Progress, Spare};
 use super::footprint::Allowance;
 use super::spin::{Look, Suspicion};
-use crate::memory::{Global, Heap, MAX_SHARED, Overlay, SharedMemory};
+use crate::memory::{Global, Heap, MAX_SHARED, Overlay};
 use crate::observe::Observer;
 use crate::program::{Program, RESERVED_SHARED, SpecialKind};
 use crate::schedule::Schedule;
@@ -139,7 +139,7 @@ impl Grid<'_> {
     }
 
     /// Shared memory as it must exist: where the program can name the reserved part, that comes behind its own.
-    fn shared_extent(&self) -> u32 {
+    pub(super) fn shared_extent(&self) -> u32 {
         let reserved = |kind| matches!(kind, SpecialKind::Reserved(_));
         let named = self.program.specials.iter().any(|special| reserved(special.kind));
         if named { self.allocated_shared() + RESERVED_SHARED } else { self.shared }
@@ -252,7 +252,7 @@ fn run_in_waves(
         let slots: Vec<Mutex<Option<Watched>>> = (0..size).map(|_| Mutex::new(None)).collect();
         let base: &Heap = heap;
         let work = || {
-            let mut shared = None;
+            let mut spare = Spare::default();
             loop {
                 // Looked at before a number is taken: every number that is taken is run.
                 if over.load(Ordering::Relaxed) {
@@ -263,7 +263,7 @@ fn run_in_waves(
                     break;
                 }
                 let mut watch = listen(block);
-                let finished = run_block(grid, base, block, &mut shared, watch.as_deref_mut(), left);
+                let finished = run_block(grid, base, block, &mut spare, watch.as_deref_mut(), left);
                 let own = finished.instructions.saturating_add(cost);
                 let before = spent.fetch_add(own, Ordering::Relaxed);
                 if finished.stop.is_some() || before.saturating_add(own) > left {
@@ -331,13 +331,11 @@ fn run_block(
     grid: &Grid<'_>,
     base: &Heap,
     block: u32,
-    shared: &mut Option<SharedMemory>,
+    spare: &mut Spare,
     watch: Option<&mut (dyn Observer + 'static)>,
     limit: u64,
 ) -> Finished {
-    let mut memory = shared.take().unwrap_or_else(|| SharedMemory::new(0));
-    memory.reset(grid.shared_extent());
-    let mut run = BlockRun::new(grid, block, memory);
+    let mut run = BlockRun::new(grid, block, std::mem::take(spare));
     let allowance = Allowance {
         turn: TURN,
         instructions: limit.saturating_sub(grid.start_cost()),
@@ -367,15 +365,10 @@ fn run_block(
         Global::Overlay(_, overlay) => overlay,
         Global::Direct(_) => Overlay::default(),
     };
-    let finished = Finished {
-        overlay,
-        output: run.cta.output,
-        instructions: run.instructions,
-        index: run.cta.index,
-        stop,
-    };
-    *shared = Some(run.cta.shared);
-    finished
+    let (instructions, index) = (run.instructions, run.cta.index);
+    let (output, left) = run.end();
+    *spare = left;
+    Finished { overlay, output, instructions, index, stop }
 }
 
 /// Whether none of the blocks under way can get on; `later` more have to wait until one of them ends.
@@ -425,7 +418,7 @@ fn run_in_turns(
     let mut active: Vec<(BlockRun, Option<Box<dyn Observer>>)> = Vec::new();
     // What is left of blocks that ended, to be handed on in block order.
     let mut finished: BTreeMap<u32, Ended> = BTreeMap::new();
-    let mut spare: Option<SharedMemory> = None;
+    let mut spare = Spare::default();
     let resident = grid.resident();
     let cost = grid.start_cost();
     let mut used = 0u64;
@@ -438,9 +431,7 @@ fn run_in_turns(
     let mut past = 0u64;
     while outcome.stop.is_none() && (next < count || !active.is_empty()) {
         if next < count && active.len() < resident {
-            let mut memory = spare.take().unwrap_or_else(|| SharedMemory::new(0));
-            memory.reset(grid.shared_extent());
-            let run = BlockRun::new(grid, next, memory);
+            let run = BlockRun::new(grid, next, std::mem::take(&mut spare));
             held = held.saturating_add(run.footprint(grid));
             active.push((run, listen(next)));
             used = used.saturating_add(cost);
@@ -473,11 +464,13 @@ fn run_in_turns(
                 let (run, watch) = active.remove(i);
                 held = held.saturating_sub(run.footprint(grid));
                 past = past.saturating_add(run.progress()).saturating_add(1);
-                printed = printed.saturating_add(run.cta.output.len());
-                if !run.cta.output.is_empty() || watch.is_some() {
-                    finished.insert(run.cta.linear, (run.cta.output, watch));
+                let linear = run.cta.linear;
+                let (output, left) = run.end();
+                spare = left;
+                printed = printed.saturating_add(output.len());
+                if !output.is_empty() || watch.is_some() {
+                    finished.insert(linear, (output, watch));
                 }
-                spare = Some(run.cta.shared);
             } else {
                 i += 1;
             }

@@ -33,6 +33,16 @@ pub struct Registers {
     pub preds: Vec<u32>,
 }
 
+impl Registers {
+    /// Becomes a copy of `other` in the memory it has.
+    pub fn copy_from(&mut self, other: &Registers) {
+        self.w32.clone_from(&other.w32);
+        self.w64.clone_from(&other.w64);
+        self.w128.clone_from(&other.w128);
+        self.preds.clone_from(&other.preds);
+    }
+}
+
 /// A storage width: which file of [`Registers`] a value lives in.
 pub trait Lane: Copy + Default + Send + Sync + 'static {
     /// The width of the file.

@@ -24,6 +24,14 @@ impl LocalMemory {
         }
     }
 
+    /// Makes it ready for another block: `bytes` per thread, zeroed. What a block grew beyond that is given back, for else
+    /// every warp would come to hold what the deepest calls of any block took.
+    pub fn reset(&mut self, bytes: u32) {
+        self.rows.clear();
+        self.rows.shrink_to(crate::machine::at(bytes.div_ceil(4)));
+        self.grow(bytes);
+    }
+
     /// The row at a word index.
     pub fn row(&self, index: u32) -> Option<&Row<u32>> {
         self.rows.get(crate::machine::at(index))
