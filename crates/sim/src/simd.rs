@@ -29,6 +29,14 @@ pub trait Isa: Copy + Send + Sync + 'static {
         }
         out
     }
+
+    /// `words[index] = value` for every lane, in the order of the lanes; an index past the end wraps around.
+    #[inline(always)]
+    fn scatter<const N: usize>(words: &mut [u32; N], index: &[u32; 32], values: &[u32; 32]) {
+        for lane in 0..32 {
+            words[wrapped::<N>(index[lane])] = values[lane];
+        }
+    }
 }
 
 #[inline(always)]
@@ -74,9 +82,48 @@ pub struct V4;
 mod x86 {
     use super::{Isa, Level, V3, V4};
     use std::arch::x86_64::{
-        _mm256_and_si256, _mm256_i32gather_epi32, _mm256_loadu_si256, _mm256_set1_epi32, _mm256_storeu_si256,
-        _mm512_and_si512, _mm512_i32gather_epi32, _mm512_loadu_si512, _mm512_set1_epi32, _mm512_storeu_si512,
+        __m256i, __m512i, _mm256_add_epi32, _mm256_and_si256, _mm256_broadcastd_epi32, _mm256_castsi256_si128,
+        _mm256_cmpeq_epi32, _mm256_cvtsi256_si32, _mm256_i32gather_epi32, _mm256_loadu_si256,
+        _mm256_movemask_epi8, _mm256_set1_epi32, _mm256_setr_epi32, _mm256_storeu_si256, _mm512_add_epi32,
+        _mm512_and_si512, _mm512_broadcastd_epi32, _mm512_castsi512_si128, _mm512_cmpeq_epi32_mask,
+        _mm512_cvtsi512_si32, _mm512_i32gather_epi32, _mm512_loadu_si512, _mm512_set1_epi32,
+        _mm512_setr_epi32, _mm512_storeu_si512,
     };
+
+    /// How the indices of some lanes lie to each other. Lanes side by side nearly always read one word after another, or
+    /// all the same one, and a gather costs several times as much as that.
+    struct Shape {
+        first: usize,
+        consecutive: bool,
+        same: bool,
+    }
+
+    #[expect(clippy::as_conversions, clippy::cast_sign_loss, reason = "masked to below 2^30, so not negative")]
+    fn index(first: i32) -> usize {
+        first as usize
+    }
+
+    #[target_feature(enable = "avx2")]
+    fn shape8(at: __m256i) -> Shape {
+        let first = _mm256_broadcastd_epi32(_mm256_castsi256_si128(at));
+        let run = _mm256_add_epi32(first, _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+        Shape {
+            first: index(_mm256_cvtsi256_si32(at)),
+            consecutive: _mm256_movemask_epi8(_mm256_cmpeq_epi32(at, run)) == -1,
+            same: _mm256_movemask_epi8(_mm256_cmpeq_epi32(at, first)) == -1,
+        }
+    }
+
+    #[target_feature(enable = "avx512f")]
+    fn shape16(at: __m512i) -> Shape {
+        let first = _mm512_broadcastd_epi32(_mm512_castsi512_si128(at));
+        let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        Shape {
+            first: index(_mm512_cvtsi512_si32(at)),
+            consecutive: _mm512_cmpeq_epi32_mask(at, _mm512_add_epi32(first, lanes)) == u16::MAX,
+            same: _mm512_cmpeq_epi32_mask(at, first) == u16::MAX,
+        }
+    }
 
     /// The largest index, as the vector instructions take it.
     #[expect(
@@ -111,18 +158,53 @@ mod x86 {
                 let mut out = [0u32; 32];
                 let wrap = _mm256_set1_epi32(mask::<N>());
                 for (from, to) in index.as_chunks::<8>().0.iter().zip(out.as_chunks_mut::<8>().0) {
-                    // SAFETY: `from` and `to` are eight words each; every index is masked to below N, so the gather
-                    // stays inside `words`.
-                    unsafe {
-                        let at = _mm256_and_si256(_mm256_loadu_si256(from.as_ptr().cast()), wrap);
-                        let value = _mm256_i32gather_epi32::<4>(words.as_ptr().cast(), at);
-                        _mm256_storeu_si256(to.as_mut_ptr().cast(), value);
+                    // SAFETY: `from` is eight words.
+                    let at = unsafe { _mm256_and_si256(_mm256_loadu_si256(from.as_ptr().cast()), wrap) };
+                    let shape = shape8(at);
+                    if let (true, Some(run)) =
+                        (shape.consecutive, words.get(shape.first..).and_then(<[u32]>::first_chunk))
+                    {
+                        *to = *run;
+                    } else if shape.same {
+                        *to = [words[shape.first & (N - 1)]; 8];
+                    } else {
+                        // SAFETY: `to` is eight words; every index is masked to below N, so the gather stays inside
+                        // `words`.
+                        unsafe {
+                            let value = _mm256_i32gather_epi32::<4>(words.as_ptr().cast(), at);
+                            _mm256_storeu_si256(to.as_mut_ptr().cast(), value);
+                        }
                     }
                 }
                 out
             }
             // SAFETY: as above.
             unsafe { enter(words, index) }
+        }
+
+        #[inline(always)]
+        fn scatter<const N: usize>(words: &mut [u32; N], index: &[u32; 32], values: &[u32; 32]) {
+            #[target_feature(enable = "avx2")]
+            fn enter<const N: usize>(words: &mut [u32; N], index: &[u32; 32], values: &[u32; 32]) {
+                let wrap = _mm256_set1_epi32(mask::<N>());
+                for (to, from) in index.as_chunks::<8>().0.iter().zip(values.as_chunks::<8>().0) {
+                    // SAFETY: `to` is eight words.
+                    let shape = shape8(unsafe {
+                        _mm256_and_si256(_mm256_loadu_si256(to.as_ptr().cast()), wrap)
+                    });
+                    if let (true, Some(run)) =
+                        (shape.consecutive, words.get_mut(shape.first..).and_then(<[u32]>::first_chunk_mut))
+                    {
+                        *run = *from;
+                    } else {
+                        for (to, from) in to.iter().zip(from) {
+                            words[super::wrapped::<N>(*to)] = *from;
+                        }
+                    }
+                }
+            }
+            // SAFETY: as above.
+            unsafe { enter(words, index, values) }
         }
     }
 
@@ -148,18 +230,53 @@ mod x86 {
                 let mut out = [0u32; 32];
                 let wrap = _mm512_set1_epi32(mask::<N>());
                 for (from, to) in index.as_chunks::<16>().0.iter().zip(out.as_chunks_mut::<16>().0) {
-                    // SAFETY: `from` and `to` are sixteen words each; every index is masked to below N, so the gather
-                    // stays inside `words`.
-                    unsafe {
-                        let at = _mm512_and_si512(_mm512_loadu_si512(from.as_ptr().cast()), wrap);
-                        let value = _mm512_i32gather_epi32::<4>(at, words.as_ptr().cast());
-                        _mm512_storeu_si512(to.as_mut_ptr().cast(), value);
+                    // SAFETY: `from` is sixteen words.
+                    let at = unsafe { _mm512_and_si512(_mm512_loadu_si512(from.as_ptr().cast()), wrap) };
+                    let shape = shape16(at);
+                    if let (true, Some(run)) =
+                        (shape.consecutive, words.get(shape.first..).and_then(<[u32]>::first_chunk))
+                    {
+                        *to = *run;
+                    } else if shape.same {
+                        *to = [words[shape.first & (N - 1)]; 16];
+                    } else {
+                        // SAFETY: `to` is sixteen words; every index is masked to below N, so the gather stays inside
+                        // `words`.
+                        unsafe {
+                            let value = _mm512_i32gather_epi32::<4>(at, words.as_ptr().cast());
+                            _mm512_storeu_si512(to.as_mut_ptr().cast(), value);
+                        }
                     }
                 }
                 out
             }
             // SAFETY: as for V3.
             unsafe { enter(words, index) }
+        }
+
+        #[inline(always)]
+        fn scatter<const N: usize>(words: &mut [u32; N], index: &[u32; 32], values: &[u32; 32]) {
+            #[target_feature(enable = "avx512f")]
+            fn enter<const N: usize>(words: &mut [u32; N], index: &[u32; 32], values: &[u32; 32]) {
+                let wrap = _mm512_set1_epi32(mask::<N>());
+                for (to, from) in index.as_chunks::<16>().0.iter().zip(values.as_chunks::<16>().0) {
+                    // SAFETY: `to` is sixteen words.
+                    let shape = shape16(unsafe {
+                        _mm512_and_si512(_mm512_loadu_si512(to.as_ptr().cast()), wrap)
+                    });
+                    if let (true, Some(run)) =
+                        (shape.consecutive, words.get_mut(shape.first..).and_then(<[u32]>::first_chunk_mut))
+                    {
+                        *run = *from;
+                    } else {
+                        for (to, from) in to.iter().zip(from) {
+                            words[super::wrapped::<N>(*to)] = *from;
+                        }
+                    }
+                }
+            }
+            // SAFETY: as for V3.
+            unsafe { enter(words, index, values) }
         }
     }
 }

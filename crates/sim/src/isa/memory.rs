@@ -409,7 +409,7 @@ fn store_to<I: Isa>(spec: &Spec<'_>, space: Space) -> Result<Bound, Refusal> {
     let total = layout.bytes * u32::try_from(layout.registers.len()).unwrap_or(1);
     if total == 4 && layout.registers == [32] {
         return Ok(Bound::fallible(slots, move |w, args| {
-            if space == Space::Shared && I::vectorize(|| w.put_shared_words::<1>(args.at[0], &args.o[..1])) {
+            if space == Space::Shared && I::vectorize(|| w.put_shared_words::<I, 1>(args.at[0], &args.o[..1])) {
                 return Ok(Flow::Next);
             }
             let row = w.state.regs.w32[at(args.o[0])];
@@ -421,7 +421,7 @@ fn store_to<I: Isa>(spec: &Spec<'_>, space: Space) -> Result<Bound, Refusal> {
         space == Space::Shared && layout.registers.iter().all(|bits| *bits == 32) && layout.bytes == 4;
     if whole && total == 16 {
         return Ok(Bound::fallible(slots, move |w, args| {
-            if I::vectorize(|| w.put_shared_words::<4>(args.at[0], &args.o[..4])) {
+            if I::vectorize(|| w.put_shared_words::<I, 4>(args.at[0], &args.o[..4])) {
                 return Ok(Flow::Next);
             }
             store_words::<4>(w, args, space, total, &layout)

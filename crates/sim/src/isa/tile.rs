@@ -108,16 +108,18 @@ pub(super) fn rows<'w>(w: &'w Warp<'_, '_>, registers: &'w [u32]) -> impl Iterat
     registers.iter().map(|row| &w.state.regs.w32[at(*row)])
 }
 
-/// The words of a register by the lanes' column `t`, eight rows `g` each.
+/// The words of the lanes' column `t` in registers of eight rows each: one word for every row of the matrix. A column is
+/// put together as a whole, because half-written ones would have to be waited for when they are read.
 #[inline(always)]
-fn by_column(row: &Row<u32>) -> [[u32; 8]; 4] {
-    let mut out = [[0; 8]; 4];
-    for (g, words) in row.0.as_chunks::<4>().0.iter().enumerate() {
-        for t in 0..4 {
-            out[t][g] = words[t];
+fn column<'w, const M: usize>(t: usize, register: impl Fn(usize) -> &'w Row<u32>) -> [u32; M] {
+    let mut words = [0; M];
+    for (half, words) in words.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        let row = register(half);
+        for g in 0..8 {
+            words[g] = row.0[4 * g + t];
         }
     }
-    out
+    words
 }
 
 /// An A fragment as `a[k][row]`.
@@ -127,12 +129,15 @@ pub(super) fn gather_a<T: Code, const M: usize, const K: usize>(
     registers: &[u32],
 ) -> [[T; M]; K] {
     let mut a = [[T::default(); M]; K];
-    for (register, row) in rows(w, registers).enumerate().take(a_registers::<T>(M, K)) {
-        let (first_row, first_k) = place_a::<T>(M, K, register, 0);
-        for (t, words) in by_column(row).iter().enumerate() {
+    let (halves, chunks) = (M.min(16) / 8, K / (4 * T::PER));
+    for chunk in 0..chunks {
+        for t in 0..4 {
+            let words: [u32; M] = column(t, |half| {
+                let register = half / halves * (halves * chunks) + chunk * halves + half % halves;
+                &w.state.regs.w32[at(registers[register])]
+            });
             for e in 0..T::PER {
-                let column = &mut a[first_k + t * T::PER + e][first_row..first_row + 8];
-                for (out, word) in column.iter_mut().zip(words) {
+                for (out, word) in a[(4 * chunk + t) * T::PER + e].iter_mut().zip(&words) {
                     *out = T::take(*word, e);
                 }
             }
@@ -168,15 +173,16 @@ pub(super) fn gather_c<const M: usize, const N: usize>(
     packed: bool,
 ) -> [[u32; M]; N] {
     let mut c = [[0; M]; N];
-    for i in 0..M * N / LANES {
-        let register = if packed { i / 2 } else { i };
-        let row = &w.state.regs.w32[at(registers[register])];
-        let (first_row, first_column) = place_c(M, N, i, 0);
-        for (t, words) in by_column(row).iter().enumerate() {
-            let column = &mut c[first_column + 2 * t][first_row..first_row + 8];
-            for (out, word) in column.iter_mut().zip(words) {
-                *out = if packed { word >> (16 * (i % 2)) & 0xffff } else { *word };
-            }
+    let halves = M.min(16) / 8;
+    for (n, out) in c.iter_mut().enumerate() {
+        let (across, t, e) = (n / 8, n % 8 / 2, n % 2);
+        let words: [u32; M] = column(t, |half| {
+            let tile = half / halves * (N / 8) + across;
+            let i = 2 * (tile * halves + half % halves) + e;
+            &w.state.regs.w32[at(registers[if packed { i / 2 } else { i }])]
+        });
+        for (out, word) in out.iter_mut().zip(&words) {
+            *out = if packed { word >> (16 * e) & 0xffff } else { *word };
         }
     }
     c
@@ -192,15 +198,19 @@ pub(super) fn scatter_c<const M: usize, const N: usize>(
 ) {
     let step = if packed { 2 } else { 1 };
     for first in (0..M * N / LANES).step_by(step) {
-        let mut value = Row([0u32; LANES]);
+        // Eight rows of the lanes' four columns.
+        let mut columns = [[0u32; 8]; 4];
         for i in first..first + step {
             let (first_row, first_column) = place_c(M, N, i, 0);
-            for t in 0..4 {
-                let column = &c[first_column + 2 * t][first_row..first_row + 8];
-                for (g, word) in column.iter().enumerate() {
-                    value.0[4 * g + t] |= if packed { (word & 0xffff) << (16 * (i % 2)) } else { *word };
+            for (t, out) in columns.iter_mut().enumerate() {
+                for (out, word) in out.iter_mut().zip(&c[first_column + 2 * t][first_row..first_row + 8]) {
+                    *out |= if packed { (word & 0xffff) << (16 * (i % 2)) } else { *word };
                 }
             }
+        }
+        let mut value = Row([0u32; LANES]);
+        for (g, lanes) in value.0.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            *lanes = [columns[0][g], columns[1][g], columns[2][g], columns[3][g]];
         }
         super::map::merge(&mut w.state.regs.w32[at(registers[first / step])], &value, w.exec);
     }

@@ -138,12 +138,12 @@ impl Warp<'_, '_> {
 
     /// As [`get_shared_words`](Self::get_shared_words), writing.
     #[inline(always)]
-    pub fn put_shared_words<const WORDS: usize>(&mut self, arg: AddressArg, rows: &[u32]) -> bool {
+    pub fn put_shared_words<I: Isa, const WORDS: usize>(&mut self, arg: AddressArg, rows: &[u32]) -> bool {
         let Some(offsets) = self.shared_offsets::<WORDS>(arg) else { return false };
         for (i, row) in (0u32..).zip(rows) {
             let values = &self.state.regs.w32[at(*row)];
             if self.exec == u32::MAX {
-                self.cta.shared.scatter(&offsets.0.map(|offset| (offset >> 2) + i), &values.0);
+                self.cta.shared.scatter::<I>(&offsets.0.map(|offset| (offset >> 2) + i), &values.0);
             } else {
                 for lane in lanes_of(self.exec) {
                     *self.cta.shared.word_mut((offsets.0[lane] >> 2) + i) = values.0[lane];
@@ -197,17 +197,12 @@ impl Warp<'_, '_> {
             return None;
         }
         let mut out = Row([0u32; LANES]);
-        let (mut far, mut high, mut low_bits) = (0, 0, 0);
+        let (mut high, mut low_bits) = (0, 0);
         if arg.wide {
             let base = &self.state.regs.w64[at(arg.row)];
             for lane in 0..LANES {
                 let address = base.0[lane].wrapping_add(arg.offset as u64);
-                out.0[lane] = address as u32;
-                far |= address;
-            }
-            if far >> 32 != 0 {
-                // Also where only a lane that is off is far away: rare enough for the long way.
-                return None;
+                out.0[lane] = address as u32 | u32::from(address >> 32 != 0).wrapping_neg();
             }
         } else {
             let base = &self.state.regs.w32[at(arg.row)];

@@ -5,8 +5,6 @@ use crate::simd::Isa;
 /// Bytes of the largest shared memory any supported target gives a block, rounded up to a power of two.
 pub const MAX_SHARED: usize = 256 * 1024;
 const WORDS: usize = MAX_SHARED / 4;
-/// Lanes in half a warp, which is the width of a tile in many kernels.
-const HALF: usize = 16;
 
 /// Shared memory as 32-bit words. The array has a fixed power-of-two size, so a masked index needs no bounds check; the
 /// bounds of the launch are checked once per warp access.
@@ -46,51 +44,16 @@ impl SharedMemory {
         self.words[index as usize & (WORDS - 1)]
     }
 
-    /// The words at word indices, one for each lane. Half a warp nearly always reads one word after another, or all the
-    /// same one, and a gather costs several times as much as that.
+    /// The words at word indices, one for each lane.
     #[inline(always)]
     pub fn gather<I: Isa>(&self, index: &[u32; 32]) -> [u32; 32] {
-        let mut out = [0; 32];
-        for (from, to) in index.as_chunks::<HALF>().0.iter().zip(out.as_chunks_mut::<HALF>().0) {
-            let first = from[0];
-            if consecutive(from)
-                && let Some(run) = self.run(first)
-            {
-                *to = *run;
-            } else if same(from) {
-                *to = [self.word(first); HALF];
-            } else {
-                return I::gather(&self.words, index);
-            }
-        }
-        out
+        I::gather(&self.words, index)
     }
 
     /// Stores a word per lane at word indices; of lanes with the same index the last one counts.
     #[inline(always)]
-    pub fn scatter(&mut self, index: &[u32; 32], values: &[u32; 32]) {
-        for (to, from) in index.as_chunks::<HALF>().0.iter().zip(values.as_chunks::<HALF>().0) {
-            if consecutive(to)
-                && let Some(run) = self.run_mut(to[0])
-            {
-                *run = *from;
-            } else {
-                for (at, value) in to.iter().zip(from) {
-                    *self.word_mut(*at) = *value;
-                }
-            }
-        }
-    }
-
-    /// The words from an index on, where that does not pass the end.
-    #[inline(always)]
-    fn run(&self, first: u32) -> Option<&[u32; HALF]> {
-        self.words.get(crate::machine::at(first)..)?.first_chunk()
-    }
-
-    #[inline(always)]
-    fn run_mut(&mut self, first: u32) -> Option<&mut [u32; HALF]> {
-        self.words.get_mut(crate::machine::at(first)..)?.first_chunk_mut()
+    pub fn scatter<I: Isa>(&mut self, index: &[u32; 32], values: &[u32; 32]) {
+        I::scatter(&mut self.words, index, values);
     }
 
     /// The word at a word index, to write.
@@ -122,22 +85,6 @@ impl SharedMemory {
     }
 }
 
-/// Whether every index is one more than that of the lane before. Without an early end, so that it becomes vector code.
-#[inline(always)]
-fn consecutive(index: &[u32; HALF]) -> bool {
-    let mut gaps = 0;
-    for (lane, at) in (0u32..).zip(index) {
-        gaps |= at ^ index[0].wrapping_add(lane);
-    }
-    gaps == 0
-}
-
-/// Whether all indices are the same.
-#[inline(always)]
-fn same(index: &[u32; HALF]) -> bool {
-    index.iter().fold(0, |gaps, at| gaps | (at ^ index[0])) == 0
-}
-
 #[inline]
 #[expect(clippy::as_conversions, reason = "two bits")]
 fn byte_of(offset: u32) -> usize {
@@ -147,30 +94,49 @@ fn byte_of(offset: u32) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simd::Level;
 
-    /// However the lanes' indices lie to each other, every lane gets its own word.
-    #[test]
-    fn runs_repeats_and_scatterings_give_every_lane_its_word() {
-        let shapes: [fn(u32) -> u32; 7] = [
+    fn lanes_reach_their_words<I: Isa>() {
+        let shapes: [fn(u32) -> u32; 8] = [
             |lane| lane,
             |lane| lane % 16,
+            |lane| lane % 8 + 5,
             |lane| 16 + lane / 16,
             |_| 7,
             |lane| if lane < 16 { lane } else { 3 },
             |lane| lane * 33 % 64,
             |lane| 65_535 - 31 + lane,
         ];
-        for shape in shapes {
-            let index: [u32; 32] = std::array::from_fn(|lane| shape(u32::try_from(lane).unwrap()));
+        for (shape, place) in shapes.iter().enumerate() {
+            let index: [u32; 32] = std::array::from_fn(|lane| place(at(lane)));
             let mut shared = SharedMemory::new(262_144);
             (0..64).chain(65_500..65_536).for_each(|at| *shared.word_mut(at) = at * 3 + 1);
-            assert_eq!(shared.gather::<crate::simd::Portable>(&index), index.map(|at| at * 3 + 1));
-            let values: [u32; 32] = std::array::from_fn(|lane| 1000 + u32::try_from(lane).unwrap());
-            shared.scatter(&index, &values);
-            for (lane, at) in index.iter().enumerate() {
-                let last = index.iter().rposition(|other| other == at).unwrap();
-                assert_eq!(shared.word(*at), values[last], "lane {lane}");
+            assert_eq!(shared.gather::<I>(&index), index.map(|at| at * 3 + 1), "shape {shape}");
+            let values: [u32; 32] = std::array::from_fn(|lane| 1000 + at(lane));
+            shared.scatter::<I>(&index, &values);
+            for at in index {
+                let last = index.iter().rposition(|other| *other == at).unwrap();
+                assert_eq!(shared.word(at), values[last], "shape {shape}");
             }
+        }
+        // Past the end it wraps, whichever way is taken.
+        let shared = SharedMemory::new(64);
+        assert_eq!(shared.gather::<I>(&std::array::from_fn(|lane| u32::MAX - 31 + at(lane))), [0; 32]);
+    }
+
+    fn at(lane: usize) -> u32 {
+        u32::try_from(lane).unwrap()
+    }
+
+    /// However the lanes' indices lie to each other, and at every level.
+    #[test]
+    fn every_lane_reaches_its_word() {
+        lanes_reach_their_words::<crate::simd::Portable>();
+        if Level::V3.available() {
+            lanes_reach_their_words::<crate::simd::V3>();
+        }
+        if Level::V4.available() {
+            lanes_reach_their_words::<crate::simd::V4>();
         }
     }
 
