@@ -82,12 +82,12 @@ pub struct V4;
 mod x86 {
     use super::{Isa, Level, V3, V4};
     use std::arch::x86_64::{
-        __m256i, __m512i, _mm256_add_epi32, _mm256_and_si256, _mm256_broadcastd_epi32, _mm256_castsi256_si128,
-        _mm256_cmpeq_epi32, _mm256_cvtsi256_si32, _mm256_i32gather_epi32, _mm256_loadu_si256,
-        _mm256_movemask_epi8, _mm256_set1_epi32, _mm256_setr_epi32, _mm256_storeu_si256, _mm512_add_epi32,
-        _mm512_and_si512, _mm512_broadcastd_epi32, _mm512_castsi512_si128, _mm512_cmpeq_epi32_mask,
-        _mm512_cvtsi512_si32, _mm512_i32gather_epi32, _mm512_loadu_si512, _mm512_set1_epi32,
-        _mm512_setr_epi32, _mm512_storeu_si512,
+        __m256i, __m512i, _mm256_add_epi32, _mm256_and_si256, _mm256_broadcastd_epi32,
+        _mm256_castsi256_si128, _mm256_cmpeq_epi32, _mm256_cvtsi256_si32, _mm256_i32gather_epi32,
+        _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_set1_epi32, _mm256_setr_epi32, _mm256_storeu_si256,
+        _mm512_add_epi32, _mm512_and_si512, _mm512_broadcastd_epi32, _mm512_castsi512_si128,
+        _mm512_cmpeq_epi32_mask, _mm512_cvtsi512_si32, _mm512_i32gather_epi32, _mm512_loadu_si512,
+        _mm512_set1_epi32, _mm512_setr_epi32, _mm512_storeu_si512,
     };
 
     /// How the indices of some lanes lie to each other. Lanes side by side nearly always read one word after another, or
@@ -98,7 +98,11 @@ mod x86 {
         same: bool,
     }
 
-    #[expect(clippy::as_conversions, clippy::cast_sign_loss, reason = "masked to below 2^30, so not negative")]
+    #[expect(
+        clippy::as_conversions,
+        clippy::cast_sign_loss,
+        reason = "masked to below 2^30, so not negative"
+    )]
     fn index(first: i32) -> usize {
         first as usize
     }
@@ -189,9 +193,8 @@ mod x86 {
                 let wrap = _mm256_set1_epi32(mask::<N>());
                 for (to, from) in index.as_chunks::<8>().0.iter().zip(values.as_chunks::<8>().0) {
                     // SAFETY: `to` is eight words.
-                    let shape = shape8(unsafe {
-                        _mm256_and_si256(_mm256_loadu_si256(to.as_ptr().cast()), wrap)
-                    });
+                    let shape =
+                        shape8(unsafe { _mm256_and_si256(_mm256_loadu_si256(to.as_ptr().cast()), wrap) });
                     if let (true, Some(run)) =
                         (shape.consecutive, words.get_mut(shape.first..).and_then(<[u32]>::first_chunk_mut))
                     {
@@ -261,9 +264,8 @@ mod x86 {
                 let wrap = _mm512_set1_epi32(mask::<N>());
                 for (to, from) in index.as_chunks::<16>().0.iter().zip(values.as_chunks::<16>().0) {
                     // SAFETY: `to` is sixteen words.
-                    let shape = shape16(unsafe {
-                        _mm512_and_si512(_mm512_loadu_si512(to.as_ptr().cast()), wrap)
-                    });
+                    let shape =
+                        shape16(unsafe { _mm512_and_si512(_mm512_loadu_si512(to.as_ptr().cast()), wrap) });
                     if let (true, Some(run)) =
                         (shape.consecutive, words.get_mut(shape.first..).and_then(<[u32]>::first_chunk_mut))
                     {

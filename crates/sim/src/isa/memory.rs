@@ -409,7 +409,8 @@ fn store_to<I: Isa>(spec: &Spec<'_>, space: Space) -> Result<Bound, Refusal> {
     let total = layout.bytes * u32::try_from(layout.registers.len()).unwrap_or(1);
     if total == 4 && layout.registers == [32] {
         return Ok(Bound::fallible(slots, move |w, args| {
-            if space == Space::Shared && I::vectorize(|| w.put_shared_words::<I, 1>(args.at[0], &args.o[..1])) {
+            if space == Space::Shared && I::vectorize(|| w.put_shared_words::<I, 1>(args.at[0], &args.o[..1]))
+            {
                 return Ok(Flow::Next);
             }
             let row = w.state.regs.w32[at(args.o[0])];

@@ -114,9 +114,8 @@ pub(super) fn rows<'w>(w: &'w Warp<'_, '_>, registers: &'w [u32]) -> impl Iterat
 fn column<'w, const M: usize>(t: usize, register: impl Fn(usize) -> &'w Row<u32>) -> [u32; M] {
     let mut words = [0; M];
     for (half, words) in words.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-        let row = register(half);
-        for g in 0..8 {
-            words[g] = row.0[4 * g + t];
+        for (word, lanes) in words.iter_mut().zip(register(half).0.as_chunks::<4>().0) {
+            *word = lanes[t];
         }
     }
     words
