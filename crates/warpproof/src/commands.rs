@@ -2,8 +2,10 @@
 //! `fn run(&self, terminal: &mut Terminal) -> Outcome`, and its two lines here.
 
 mod build;
+mod check;
 mod doctor;
 pub(crate) mod flags;
+mod launch;
 mod run;
 mod selftest;
 mod toolchain;
@@ -32,4 +34,4 @@ macro_rules! commands {
     };
 }
 
-commands![build::Build, run::Run, doctor::Doctor, selftest::Selftest, toolchain::Toolchain];
+commands![build::Build, run::Run, check::Check, doctor::Doctor, selftest::Selftest, toolchain::Toolchain];

@@ -4,7 +4,7 @@ use std::fs;
 use std::ops::Range;
 use std::process::ExitCode;
 
-use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
+use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use serde::Serialize;
 
 /// Whose fault it is, and with that the exit code.
@@ -67,6 +67,8 @@ pub enum Severity {
     Error,
     /// It goes on.
     Warning,
+    /// Nothing is wrong, but a reader should know.
+    Note,
 }
 
 /// A place in a text. Line and column count from 1, the column in bytes.
@@ -84,6 +86,50 @@ pub struct Place {
     /// The text of the line, where it is known. If not, it is read from the file.
     #[serde(skip)]
     pub text: Option<String>,
+    /// What happens there, in a few words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+}
+
+impl Place {
+    /// A whole line.
+    pub fn new(file: impl Into<String>, line: u32) -> Self {
+        Self { file: file.into(), line, column: None, length: None, text: None, label: None }
+    }
+
+    /// From a column on; 0 is an unknown one.
+    #[must_use]
+    pub fn column(mut self, column: Option<u32>) -> Self {
+        self.column = column.filter(|column| *column > 0);
+        self
+    }
+
+    /// With the line's text.
+    #[must_use]
+    pub fn text(mut self, text: Option<String>) -> Self {
+        self.text = text;
+        self
+    }
+
+    /// With what happens there.
+    #[must_use]
+    pub fn label(mut self, label: Option<String>) -> Self {
+        self.label = label;
+        self
+    }
+
+    /// The line's text: as it is known, or else from the file.
+    pub fn line_text(&self) -> Option<String> {
+        let line = usize::try_from(self.line).ok()?;
+        self.text.clone().or_else(|| lines_of(&self.file)?.get(line.checked_sub(1)?).cloned())
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)?;
+        self.column.map_or(Ok(()), |column| write!(f, ":{column}"))
+    }
 }
 
 /// A further sentence, perhaps about another place.
@@ -102,10 +148,16 @@ pub struct Report {
     pub severity: Severity,
     /// Whose fault.
     pub kind: Kind,
+    /// The class of a finding.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
     /// One lowercase sentence.
     pub sentence: String,
     /// Where.
     pub place: Option<Place>,
+    /// Further places that belong to it; those of one file are shown in one excerpt.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub context: Vec<Place>,
     /// What explains it.
     pub notes: Vec<Note>,
     /// What to do; at most one thing.
@@ -115,8 +167,16 @@ pub struct Report {
 impl Report {
     /// An error.
     pub fn error(kind: Kind, sentence: impl Into<String>) -> Self {
-        let sentence = sentence.into();
-        Self { severity: Severity::Error, kind, sentence, place: None, notes: Vec::new(), help: None }
+        Self {
+            severity: Severity::Error,
+            kind,
+            code: None,
+            sentence: sentence.into(),
+            place: None,
+            context: Vec::new(),
+            notes: Vec::new(),
+            help: None,
+        }
     }
 
     /// A warning about a kernel.
@@ -150,21 +210,28 @@ impl Report {
         self.render(&Renderer::styled())
     }
 
+    /// As text without colours.
+    pub fn plain(&self) -> String {
+        self.render(&Renderer::plain())
+    }
+
     fn render(&self, renderer: &Renderer) -> String {
         let level = match self.severity {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
+            Severity::Note => Level::NOTE,
         };
-        let mut first = Group::with_title(level.primary_title(self.sentence.as_str()));
-        if let Some(place) = &self.place {
-            first = show(first, place);
+        let mut title = level.primary_title(self.sentence.as_str());
+        if let Some(code) = &self.code {
+            title = title.id(code.as_str());
         }
+        let mut first = show(Group::with_title(title), self.place.as_ref(), &self.context);
         let mut groups = Vec::new();
         for note in &self.notes {
             match &note.place {
                 Some(place) => {
                     let title = Level::NOTE.secondary_title(note.sentence.as_str());
-                    groups.push(show(Group::with_title(title), place));
+                    groups.push(show(Group::with_title(title), Some(place), &[]));
                 }
                 None => first = first.element(Level::NOTE.message(note.sentence.as_str())),
             }
@@ -177,27 +244,86 @@ impl Report {
     }
 }
 
-/// Adds a place: the source line with the part that is meant, or only the line's number if the text is not known.
-fn show<'a>(group: Group<'a>, place: &'a Place) -> Group<'a> {
-    let line = usize::try_from(place.line).unwrap_or(usize::MAX);
-    let text = place.text.clone().or_else(|| line_of_file(&place.file, line));
-    if let Some(text) = text {
-        let span = meant(&text, place);
-        let snippet = Snippet::source(text).line_start(line).path(place.file.as_str());
-        return group.element(snippet.annotation(AnnotationKind::Primary.span(span)));
-    }
-    let origin = Origin::path(place.file.as_str()).line(line);
-    let column = place.column.and_then(|column| usize::try_from(column).ok());
-    group.element(match column {
-        Some(column) => origin.char_column(column),
-        None => origin,
-    })
+/// The kind of the first error, and with that the exit code.
+pub(crate) fn first_error(reports: &[Report]) -> Option<Kind> {
+    reports.iter().find(|report| report.severity == Severity::Error).map(|report| report.kind)
 }
 
-fn line_of_file(file: &str, line: usize) -> Option<String> {
+/// Adds places: an excerpt for each file with what is meant in it, or only the line's number if the text is not known.
+fn show<'a>(mut group: Group<'a>, primary: Option<&'a Place>, context: &'a [Place]) -> Group<'a> {
+    let marks: Vec<(AnnotationKind, &Place)> = primary
+        .map(|place| (AnnotationKind::Primary, place))
+        .into_iter()
+        .chain(context.iter().map(|place| (AnnotationKind::Context, place)))
+        .collect();
+    let mut shown: Vec<&str> = Vec::new();
+    for (_, place) in &marks {
+        if shown.contains(&place.file.as_str()) {
+            continue;
+        }
+        shown.push(&place.file);
+        let here: Vec<(AnnotationKind, &Place)> =
+            marks.iter().filter(|(_, other)| other.file == place.file).copied().collect();
+        let text = lines_of(&place.file);
+        match excerpt(&place.file, text.as_deref(), &here) {
+            Some(snippet) => group = group.element(snippet),
+            // Without the lines between them, each is shown alone.
+            None => {
+                for (kind, place) in here {
+                    group = match excerpt(&place.file, text.as_deref(), &[(kind, place)]) {
+                        Some(snippet) => group.element(snippet),
+                        None => group.element(origin(place)),
+                    };
+                }
+            }
+        }
+    }
+    group
+}
+
+/// The lines from the first place to the last, each place with its label; those between are folded.
+fn excerpt<'a>(
+    file: &'a str,
+    lines: Option<&[String]>,
+    marks: &[(AnnotationKind, &'a Place)],
+) -> Option<Snippet<'a, Annotation<'a>>> {
+    let first = marks.iter().map(|(_, place)| place.line).min()?;
+    let last = marks.iter().map(|(_, place)| place.line).max()?;
+    let mut text = String::new();
+    let mut starts = Vec::new();
+    for number in first..=last {
+        let known = marks.iter().find(|(_, place)| place.line == number && place.text.is_some());
+        let line = match known {
+            Some((_, place)) => place.text.as_deref()?,
+            None => lines?.get(usize::try_from(number).ok()?.checked_sub(1)?)?,
+        };
+        starts.push(text.len());
+        text.push_str(line);
+        text.push('\n');
+    }
+    text.pop();
+    let mut snippet = Vec::new();
+    for (kind, place) in marks {
+        let start = *starts.get(usize::try_from(place.line - first).ok()?)?;
+        let line = text[start..].lines().next().unwrap_or_default();
+        let span = meant(line, place);
+        snippet.push(kind.span(start + span.start..start + span.end).label(place.label.as_deref()));
+    }
+    let first = usize::try_from(first).ok()?;
+    Some(Snippet::source(text).line_start(first).path(file).annotations(snippet))
+}
+
+fn origin(place: &Place) -> Origin<'_> {
+    let origin = Origin::path(place.file.as_str()).line(usize::try_from(place.line).unwrap_or(usize::MAX));
+    match place.column.and_then(|column| usize::try_from(column).ok()) {
+        Some(column) => origin.char_column(column),
+        None => origin,
+    }
+}
+
+fn lines_of(file: &str) -> Option<Vec<String>> {
     let text = fs::read(file).ok()?;
-    let text = String::from_utf8_lossy(&text);
-    text.lines().nth(line.checked_sub(1)?).map(str::to_owned)
+    Some(String::from_utf8_lossy(&text).lines().map(str::to_owned).collect())
 }
 
 /// The bytes of a line that are meant: from the column as long as stated, or else the word there; without a column,
@@ -244,11 +370,11 @@ mod tests {
     use super::*;
 
     fn place(line: u32, column: Option<u32>, text: Option<&str>) -> Place {
-        Place { file: "k.cu".into(), line, column, length: None, text: text.map(str::to_owned) }
+        Place { column, ..Place::new("k.cu", line).text(text.map(str::to_owned)) }
     }
 
     fn plain(report: &Report) -> String {
-        report.render(&Renderer::plain())
+        report.plain()
     }
 
     #[test]
@@ -281,6 +407,34 @@ mod tests {
     fn a_place_without_text_still_names_its_line() {
         let report =
             Report::warning("doubtful").at(Some(Place { file: "gone.cu".into(), ..place(3, Some(4), None) }));
+        insta::assert_snapshot!(plain(&report));
+    }
+
+    /// Places of one file, in it and in another.
+    #[test]
+    fn places_of_one_file_are_shown_in_one_excerpt() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = |file: &str| dir.path().join(file).display().to_string();
+        let (kernel, header) = (name("k.cu"), name("tile.cuh"));
+        fs::write(&kernel, "a = 0;\n  row_max[warp] = m;\nb;\nc;\nd;\n  float m = row_max[0];\n").unwrap();
+        fs::write(&header, "\nload(tile);\n").unwrap();
+        let at = |file: &str, line, column, label: &str| {
+            Place::new(file, line).column(Some(column)).label(Some(label.to_owned()))
+        };
+        let mut report = Report::error(Kind::Kernel, "data race on shared memory")
+            .at(Some(at(&kernel, 6, 13, "the read")))
+            .note("PTX line 12 (the read): ld.shared.f32 %f1, [%r1]", None)
+            .help("put a __syncthreads() between the two");
+        report.code = Some("shared-race".into());
+        report.context = vec![at(&kernel, 2, 3, "the write"), at(&header, 2, 1, "the copy")];
+        let text = plain(&report).replace(&dir.path().display().to_string(), "src");
+        insta::assert_snapshot!(text);
+        // The same line twice, and lines of a file that is not there.
+        report.context = vec![at(&kernel, 6, 13, "the write")];
+        insta::assert_snapshot!(plain(&report).replace(&dir.path().display().to_string(), "src"));
+        let gone = |line, label: &str| at("gone.ptx", line, 1, label).text(Some("ld.u32;".into()));
+        report.place = Some(gone(9, "the read"));
+        report.context = vec![gone(4, "the write")];
         insta::assert_snapshot!(plain(&report));
     }
 

@@ -1,8 +1,12 @@
 //! The kernel's own file: read, compiled to PTX, and what compilers, parser and software GPU say about its lines.
 
 pub(crate) mod diagnostics;
+mod finding;
+mod place;
 mod stop;
 
+pub(crate) use finding::of_finding;
+pub(crate) use place::{Shown, shown};
 pub(crate) use stop::of_stop;
 
 use std::ffi::OsStr;
@@ -37,6 +41,15 @@ pub(crate) struct Ptx {
     pub(crate) warnings: Vec<Report>,
 }
 
+/// PTX that was made before.
+pub(crate) fn given_ptx(text: String, name: String) -> Result<Ptx, Vec<Report>> {
+    let (_, errors) = warpproof_ptx::parse(&text);
+    if errors.is_empty() {
+        return Ok(Ptx { text, name, warnings: Vec::new() });
+    }
+    Err(diagnostics::of_ptx(&errors, &Source::new(name, text)))
+}
+
 /// PTX as it stands in the file, or what NVRTC makes of the file.
 pub(crate) fn to_ptx(
     path: &Path,
@@ -45,11 +58,7 @@ pub(crate) fn to_ptx(
     flags: &ToolchainFlags,
 ) -> Result<Ptx, Vec<Report>> {
     if is_ptx(path) {
-        let (_, errors) = warpproof_ptx::parse(&source.text);
-        if !errors.is_empty() {
-            return Err(diagnostics::of_ptx(&errors, source));
-        }
-        return Ok(Ptx { text: source.text.clone(), name: source.name.clone(), warnings: Vec::new() });
+        return given_ptx(source.text.clone(), source.name.clone());
     }
     let toolchain = Toolchain::partial(&flags.options());
     toolchain.require(&[Part::Nvrtc]).map_err(|error| vec![missing(&error)])?;

@@ -5,8 +5,10 @@
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
 
 use anstream::AutoStream;
+use indicatif::ProgressBar;
 
 use crate::report::Report;
 
@@ -48,6 +50,16 @@ impl Terminal {
     /// Prints a sentence to standard error.
     pub fn say(&mut self, text: impl fmt::Display) {
         let _ = writeln!(self.err, "{text}");
+    }
+
+    /// A line that says what is being done, on a terminal only; it goes away when it is finished or dropped.
+    pub(crate) fn progress(&self) -> ProgressBar {
+        if !self.is_watched() {
+            return ProgressBar::hidden();
+        }
+        let bar = ProgressBar::new_spinner();
+        bar.enable_steady_tick(Duration::from_millis(120));
+        bar
     }
 
     /// Whether a person watches standard error.

@@ -314,7 +314,28 @@ fn cuda_out_of_bounds_is_shown_at_its_line() {
     assert!(stopped.err.contains("run_out_of_bounds.cu:7:9"), "{}", stopped.err);
     assert!(stopped.err.contains("out[i] = 1.0f;"), "{}", stopped.err);
     assert!(stopped.err.contains("thread (50,0,0) of block (0,0,0)"), "{}", stopped.err);
-    assert!(stopped.err.contains("run_out_of_bounds.sm_89.ptx:"), "{}", stopped.err);
+    assert!(stopped.err.contains("= note: PTX line "), "{}", stopped.err);
+}
+
+#[test]
+fn a_newcomer_is_told_what_to_do() {
+    let bench = Bench::bare();
+    let kernel = bench.kernel("run_saxpy.ptx");
+    // A file that cannot be written takes nothing from what was computed.
+    let done = run(&bench, &[&kernel, "--out", "y=gone/y.npy", "--print", "y:2"]).exits(2);
+    assert_eq!(done.out, "y: f32[50] = 1.0 3.0 … (48 more)\n");
+    assert!(done.err.contains("cannot write gone/y.npy"), "{}", done.err);
+    let done = run(&bench, &[&kernel, "--arch", "sm_999"]).exits(2);
+    assert!(done.err.contains("no such architecture; there are sm_70, "), "{}", done.err);
+    let done = bench.run(["selftest", "mma"]).exits(2);
+    assert!(done.err.contains("a part of them comes with the source"), "{}", done.err);
+    bench.run(["build", &kernel, "--shared", "1024", "--toolchain", "."]).exits(2);
+    let text = fs::read_to_string(bench.dir.path().join(&kernel)).unwrap();
+    fs::write(bench.dir.path().join("mangled.ptx"), text.replace("saxpy", "_Z5saxpyjfPKfPf")).unwrap();
+    let args = ["mangled.ptx", "--kernel", "saxpy", "--block", "32", "--arg", "n:u64=1", "--arg", "a:f32=1"];
+    let done = run(&bench, &[&args[..], &["--arg", "x:f32[1]", "--arg", "y:f32[1]"]].concat()).exits(2);
+    assert!(done.err.contains("a value of 8 bytes, and it takes `unsigned int`"), "{}", done.err);
+    assert!(done.err.contains("saxpy(unsigned int, float, float const*, float*)"), "{}", done.err);
 }
 
 /// A part of the vectors that is committed with the software GPU.

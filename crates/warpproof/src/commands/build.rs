@@ -13,7 +13,7 @@ use warpproof_toolchain::{
     AssembleError, Assembled, CompileOptions, Found, Part, Resources, Source, Survey, Toolchain, Version,
 };
 
-use super::flags::{ToolchainFlags, missing};
+use super::flags::{ToolchainFlags, architecture, missing};
 use crate::report::{Kind, Outcome, Report, Severity};
 use crate::source::{self, diagnostics};
 use crate::terminal::Terminal;
@@ -34,7 +34,7 @@ pub(crate) struct Build {
     #[arg(short = 'I', value_name = "DIR")]
     include_dirs: Vec<PathBuf>,
     /// Architectures [default: those of the devices; else a PTX file's own target; else sm_89]
-    #[arg(long, value_name = "SM", value_delimiter = ',')]
+    #[arg(long, value_name = "SM", value_delimiter = ',', value_parser = architecture)]
     arch: Vec<String>,
     /// Devices to compute occupancy for [default: one per architecture; sm_89 is an L4]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
@@ -43,7 +43,7 @@ pub(crate) struct Build {
     #[arg(long, value_name = "THREADS", value_parser = block_size)]
     block: Option<u32>,
     /// Bytes of shared memory given at launch
-    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    #[arg(long, visible_alias = "shared", value_name = "BYTES", default_value_t = 0)]
     dynamic_smem: u32,
     /// The C++ standard, as c++17 [default: NVRTC's]
     #[arg(long, value_name = "STANDARD")]

@@ -30,9 +30,9 @@ enum What {
 /// (whole matrices) and silicon/*.txt (dot products captured on hardware). The exit code is 1 if any bit differs.
 #[derive(Debug, Args)]
 pub(crate) struct Mma {
-    /// The folder of vectors
-    #[arg(value_name = "DIR", default_value = "../shared/vectors")]
-    folder: PathBuf,
+    /// The folder of vectors; a part of them comes with the source, in crates/sim/tests/vectors
+    #[arg(value_name = "DIR")]
+    folder: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,

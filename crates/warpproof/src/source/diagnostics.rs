@@ -16,10 +16,10 @@ pub(crate) fn of_nvrtc(diagnostics: &[Diagnostic], source: &Source) -> Vec<Repor
             report.place = diagnostic.place.as_ref().map(|place| {
                 let own = || (place.file == source.name).then(|| line(&source.text, place.line)).flatten();
                 let text = diagnostic.excerpt.clone().or_else(own);
-                Place { file: place.file.clone(), line: place.line, column: place.column, length: None, text }
+                Place { column: place.column, ..Place::new(place.file.as_str(), place.line).text(text) }
             });
-            if diagnostic.message.starts_with("cannot open source file") {
-                report = report.help("name the directory that holds it with -I");
+            if let Some(name) = diagnostic.message.strip_prefix("cannot open source file") {
+                report = report.help(header_advice(name.trim().trim_matches('"')));
             }
             for note in &diagnostic.notes {
                 report = report.note(note.clone(), None);
@@ -27,6 +27,29 @@ pub(crate) fn of_nvrtc(diagnostics: &[Diagnostic], source: &Source) -> Vec<Repor
             Some(report)
         })
         .collect()
+}
+
+/// Headers of the host that kernels often include, with what is there without them.
+const HOST_HEADERS: &[(&[&str], &str)] = &[
+    (&["cstdio", "stdio.h"], "printf is there without it"),
+    (&["cassert", "assert.h"], "assert is there without it"),
+    (&["cstdint", "stdint.h"], "uint32_t and the like are there without it, or come with <cuda/std/cstdint>"),
+    (&["cmath", "math.h"], "expf, sqrtf and the like are there without it"),
+    (&["cfloat", "float.h", "climits", "limits.h", "limits"], "<cuda/std/limits> has the same for devices"),
+    (&["type_traits", "utility", "tuple", "array", "algorithm"], "<cuda/std/…> has the same for devices"),
+];
+
+/// What to do about a header that NVRTC does not find: it compiles for the device only, and has none of the host's.
+fn header_advice(name: &str) -> String {
+    let instead = HOST_HEADERS.iter().find(|(names, _)| names.contains(&name)).map(|(_, instead)| *instead);
+    let is_host = instead.is_some()
+        || (!name.contains(['.', '/']) && !name.is_empty())
+        || matches!(name, "stdlib.h" | "string.h" | "time.h" | "unistd.h" | "cuda_runtime_api.h");
+    if !is_host {
+        return "name the directory that holds it with -I".to_owned();
+    }
+    let instead = instead.map(|text| format!("; {text}")).unwrap_or_default();
+    format!("this header is for the host: put it between `#ifndef __CUDACC_RTC__` and `#endif`{instead}")
 }
 
 /// The messages of ptxas. For PTX that came from CUDA C++, the CUDA line comes first and the PTX line is a note.
@@ -40,14 +63,12 @@ pub(crate) fn of_ptxas(diagnostics: &[Diagnostic], ptx: &str, name: &str, source
     for diagnostic in diagnostics {
         let Some(mut report) = with_grade(diagnostic) else { continue };
         if let Some(place) = &diagnostic.place {
-            let text = line(ptx, place.line);
-            let in_ptx = Place { file: name.to_owned(), line: place.line, column: None, length: None, text };
+            let in_ptx = Place::new(name, place.line).text(line(ptx, place.line));
             let location = offset_of_line(ptx, place.line).and_then(|offset| table.location(offset));
             report = match location.filter(|_| name != source.name) {
                 Some(location) => {
-                    let column = Some(location.column).filter(|column| *column > 0);
                     let file = as_given(location.file, source);
-                    let cuda = Place { file, line: location.line, column, length: None, text: None };
+                    let cuda = Place::new(file, location.line).column(Some(location.column));
                     report.at(Some(cuda)).note("in the PTX that NVRTC made of it", Some(in_ptx))
                 }
                 None => report.at(Some(in_ptx)),
@@ -73,11 +94,9 @@ pub(crate) fn of_ptx(errors: &[warpproof_ptx::Error], source: &Source) -> Vec<Re
             let bytes =
                 text.iter().flat_map(|text| text.chars().take(characters)).map(char::len_utf8).sum::<usize>();
             let place = Place {
-                file: source.name.clone(),
-                line: position.line,
                 column: u32::try_from(bytes + 1).ok(),
                 length: Some(error.span.end.saturating_sub(error.span.start).max(1)),
-                text,
+                ..Place::new(source.name.as_str(), position.line).text(text)
             };
             let report = Report::error(Kind::Kernel, error.message.clone()).at(Some(place));
             match &error.help {
@@ -118,4 +137,22 @@ fn offset_of_line(text: &str, number: u32) -> Option<u32> {
     let line = text.lines().nth(usize::try_from(number).ok()?.checked_sub(1)?)?;
     let start = line.trim_start().as_ptr().addr().checked_sub(text.as_ptr().addr())?;
     u32::try_from(start).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_of_the_host_are_told_from_missing_ones() {
+        for (name, advice) in [
+            ("cstdio", "printf is there without it"),
+            ("vector", "this header is for the host"),
+            ("tile.cuh", "with -I"),
+            ("cute/tensor.hpp", "with -I"),
+            ("", "with -I"),
+        ] {
+            assert!(header_advice(name).contains(advice), "{name}: {}", header_advice(name));
+        }
+    }
 }

@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use warpproof_model::grouped;
 use warpproof_sim::Device;
 
-use super::arguments::Array;
-use super::{Finished, Run};
+use super::{Array, Finished, Run};
 use crate::report::{Kind, Report};
 
 /// Values shown where no number of them was asked for.
@@ -80,7 +79,7 @@ pub(super) fn json(
     let mut value = json!({
         "schema": "warpproof.run/1",
         "warpproof": env!("CARGO_PKG_VERSION"),
-        "source": run.kernel_file.display().to_string(),
+        "source": run.launch.kernel_file.display().to_string(),
         "ok": failed.is_none(),
         "outcome": failed.map_or(json!("finished"), |kind| json!(kind)),
         "exit_code": failed.map_or(0, Kind::exit_code),

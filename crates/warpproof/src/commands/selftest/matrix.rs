@@ -99,8 +99,15 @@ pub(super) fn run(mma: &Mma, terminal: &mut Terminal) -> Outcome {
 }
 
 fn compare(mma: &Mma) -> Result<Tallies, Box<Report>> {
-    let cases = vectors::cases(&mma.folder.join("mma-ada.jsonl"))?;
-    let captures = vectors::captures(&mma.folder.join("silicon"))?;
+    let folder = mma.folder.as_ref().ok_or_else(|| {
+        let report = Report::error(Kind::Usage, "no folder of vectors is named");
+        Box::new(report.help(
+            "give the folder that holds mma-ada.jsonl and silicon/*.txt; a part of them comes with the source, in \
+             crates/sim/tests/vectors",
+        ))
+    })?;
+    let cases = vectors::cases(&folder.join("mma-ada.jsonl"))?;
+    let captures = vectors::captures(&folder.join("silicon"))?;
     let mut tallies = Tallies::default();
     let mut by_op: BTreeMap<Op, Vec<&Case>> = BTreeMap::new();
     for case in &cases {

@@ -63,13 +63,7 @@ fn read(path: &Path) -> Result<String, Box<Report>> {
 
 fn wrong(path: &Path, line: u32, cause: impl Into<String>) -> Box<Report> {
     // The excerpt would be kilobytes of codes.
-    let place = Place {
-        file: path.display().to_string(),
-        line,
-        column: None,
-        length: None,
-        text: Some(String::new()),
-    };
+    let place = Place::new(path.display().to_string(), line).text(Some(String::new()));
     Box::new(
         Report::error(Kind::Missing, format!("the vectors are damaged: {}", cause.into())).at(Some(place)),
     )

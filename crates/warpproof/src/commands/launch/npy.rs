@@ -18,7 +18,7 @@ struct Header {
 }
 
 /// Reads a whole file: what its elements are, its extents, and its bytes by row in little-endian order.
-pub(super) fn read(file: &[u8]) -> Result<(Stored, Vec<usize>, Vec<u8>), String> {
+pub(crate) fn read(file: &[u8]) -> Result<(Stored, Vec<usize>, Vec<u8>), String> {
     let rest = file.strip_prefix(MAGIC).ok_or("it does not begin with the magic")?;
     let (version, rest) = rest.split_first_chunk::<2>().ok_or("it ends in its version")?;
     let (length, rest) = match version[0] {
@@ -134,7 +134,7 @@ fn quoted(text: &str) -> Option<&str> {
 }
 
 /// The file of a tensor.
-pub(super) fn write(tensor: &Tensor) -> Vec<u8> {
+pub(crate) fn write(tensor: &Tensor) -> Vec<u8> {
     let descr = match tensor.element {
         Element::U8 | Element::E4m3 | Element::E5m2 => "|u1",
         Element::I8 => "|i1",

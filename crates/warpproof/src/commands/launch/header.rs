@@ -1,27 +1,28 @@
 //! Lines at the head of a kernel's file that say how to launch it:
-//! `//@launch: kernel=… grid=x,y,z block=x,y,z shared=bytes arg=… arg=…`, and `//@options: …` for NVRTC.
+//! `//@launch: kernel=… grid=x,y,z block=x,y,z shared=bytes arg=… arg=…`, `//@options: …` for NVRTC, and settings of
+//! `check` such as `//@schedules: 4`.
 
 /// A launch as the file describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct LaunchLine {
+pub(crate) struct LaunchLine {
     /// The line's number, from 1.
-    pub(super) line: u32,
+    pub(crate) line: u32,
     /// The kernel, as the source calls it.
-    pub(super) kernel: Option<String>,
+    pub(crate) kernel: Option<String>,
     /// Blocks.
-    pub(super) grid: Option<[u32; 3]>,
+    pub(crate) grid: Option<[u32; 3]>,
     /// Threads.
-    pub(super) block: Option<[u32; 3]>,
+    pub(crate) block: Option<[u32; 3]>,
     /// Bytes of dynamic shared memory.
-    pub(super) shared: Option<u32>,
+    pub(crate) shared: Option<u32>,
     /// Blocks in a cluster.
-    pub(super) cluster: Option<u32>,
+    pub(crate) cluster: Option<u32>,
     /// The arguments.
-    pub(super) args: Vec<String>,
+    pub(crate) args: Vec<String>,
 }
 
 /// One, two or three extents, as `4`, `4,4` or `16x16x1`.
-pub(super) fn extents(text: &str) -> Result<[u32; 3], String> {
+pub(crate) fn extents(text: &str) -> Result<[u32; 3], String> {
     let mut all = [1; 3];
     for (i, part) in text.split([',', 'x']).enumerate() {
         let slot = all.get_mut(i).ok_or_else(|| format!("`{text}` has more than three extents"))?;
@@ -36,7 +37,7 @@ pub(super) fn extents(text: &str) -> Result<[u32; 3], String> {
 }
 
 /// The launches that a file describes. An error names its line.
-pub(super) fn launches(text: &str) -> Result<Vec<LaunchLine>, (u32, String)> {
+pub(crate) fn launches(text: &str) -> Result<Vec<LaunchLine>, (u32, String)> {
     let mut all = Vec::new();
     for (number, content) in marked(text, "//@launch:") {
         let mut launch = LaunchLine { line: number, ..LaunchLine::default() };
@@ -61,11 +62,18 @@ pub(super) fn launches(text: &str) -> Result<Vec<LaunchLine>, (u32, String)> {
 }
 
 /// Further options of NVRTC.
-pub(super) fn options(text: &str) -> Vec<String> {
+pub(crate) fn options(text: &str) -> Vec<String> {
     marked(text, "//@options:")
         .flat_map(|(_, content)| content.split_whitespace())
         .map(str::to_owned)
         .collect()
+}
+
+/// What a line `//@key: …` of the file says.
+pub(crate) fn setting<'a>(text: &'a str, key: &str) -> Option<(u32, &'a str)> {
+    let mark = format!("//@{key}:");
+    let mut lines = (1..).zip(text.lines());
+    lines.find_map(|(number, line)| Some((number, line.trim().strip_prefix(&mark)?.trim())))
 }
 
 fn marked<'a>(text: &'a str, mark: &'a str) -> impl Iterator<Item = (u32, &'a str)> {
@@ -78,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_launch_line_is_read() {
-        let text = "// x\n//@arch: 75+\n//@launch: kernel=axpy<float> grid=2,3 block=64 shared=512 arg=a:f32=2.5 arg=x:f32[64]=randn(seed=0)\n";
+        let text = "// x\n//@arch: 75+\n//@launch: kernel=axpy<float> grid=2,3 block=64 shared=512 arg=a:f32=2.5 arg=x:in:f32[64]=randn(seed=0)\n";
         let all = launches(text).unwrap();
         assert_eq!(
             all,
@@ -89,9 +97,11 @@ mod tests {
                 block: Some([64, 1, 1]),
                 shared: Some(512),
                 cluster: None,
-                args: vec!["a:f32=2.5".into(), "x:f32[64]=randn(seed=0)".into()],
+                args: vec!["a:f32=2.5".into(), "x:in:f32[64]=randn(seed=0)".into()],
             }]
         );
+        assert_eq!(setting("a\n  //@schedules: 4 \n", "schedules"), Some((2, "4")));
+        assert_eq!(setting(text, "checks"), None);
         assert_eq!(options("//@options: --device-int128 -x\n"), ["--device-int128", "-x"]);
     }
 
@@ -119,7 +129,7 @@ mod tests {
             for launch in launches(&text).unwrap() {
                 assert!(launch.kernel.is_some() && launch.grid.is_some() && launch.block.is_some());
                 for arg in &launch.args {
-                    let spec = super::super::spec::Spec::parse(arg);
+                    let spec = super::super::Spec::parse(arg);
                     assert!(spec.is_ok(), "{}: {arg}: {}", path.display(), spec.unwrap_err());
                 }
                 count += 1;

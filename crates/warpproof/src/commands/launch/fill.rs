@@ -45,9 +45,9 @@ fn between(random: &mut SplitMix, low: i128, high: i128) -> i128 {
 
 /// The codes of an array, one after another and without end; `None` for what a list or a file holds, and for what is
 /// zero anyway.
-pub(super) fn codes(fill: &Fill, element: Element) -> Option<Box<dyn FnMut() -> u64>> {
+pub(crate) fn codes(fill: &Fill, element: Element) -> Option<Box<dyn FnMut() -> u64>> {
     Some(match *fill {
-        Fill::Output | Fill::Constant(0) | Fill::List(_) | Fill::File { .. } => return None,
+        Fill::Nothing | Fill::Constant(0) | Fill::List(_) | Fill::File { .. } => return None,
         Fill::Constant(code) => Box::new(move || code),
         Fill::Iota { start, step } => {
             let mut next = start;

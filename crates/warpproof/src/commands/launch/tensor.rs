@@ -14,15 +14,15 @@ use super::npy;
 
 /// A tensor: elements by row, the last index fastest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Tensor {
-    pub(super) element: Element,
-    pub(super) shape: Vec<usize>,
-    pub(super) bytes: Vec<u8>,
+pub(crate) struct Tensor {
+    pub(crate) element: Element,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// What a file says its elements are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stored {
+pub(crate) enum Stored {
     /// This type.
     As(Element),
     /// Bytes without a type; so many per element.
@@ -70,12 +70,12 @@ fn format(path: &Path) -> Result<Format, String> {
 }
 
 /// Whether a tensor can be written to a file of this name.
-pub(super) fn check_name(path: &Path) -> Result<(), String> {
+pub(crate) fn check_name(path: &Path) -> Result<(), String> {
     format(path).map(|_| ())
 }
 
 /// Reads a tensor of the type that is wanted.
-pub(super) fn read(path: &Path, tensor: Option<&str>, wanted: Element, limit: u64) -> Result<Tensor, String> {
+pub(crate) fn read(path: &Path, tensor: Option<&str>, wanted: Element, limit: u64) -> Result<Tensor, String> {
     let format = format(path)?;
     let shown = path.display();
     let file = File::open(path).map_err(|cause| format!("cannot read {shown}: {cause}"))?;
@@ -162,7 +162,7 @@ fn dtype(element: Element) -> Dtype {
 }
 
 /// Writes tensors, each to its file; a safetensors file gets all that name it.
-pub(super) fn write(tensors: &[(PathBuf, String, Tensor)]) -> Result<(), String> {
+pub(crate) fn write(tensors: &[(PathBuf, String, Tensor)]) -> Result<(), String> {
     let mut together: BTreeMap<&Path, Vec<(&str, &Tensor)>> = BTreeMap::new();
     for (path, name, tensor) in tensors {
         match format(path)? {

@@ -1,133 +1,45 @@
-//! Arguments of a launch: checked against the kernel's parameters, laid out in device memory.
+//! Arguments of a launch, laid out in device memory.
 
+use warpproof_sim::check::BufferRole;
 use warpproof_sim::memory::HeapError;
-use warpproof_sim::program::Parameter;
-use warpproof_sim::{Device, Kernel, Launch};
+use warpproof_sim::{Device, Launch};
 
 use super::element::Element;
 use super::fill;
 use super::spec::{ArgumentValue, Fill, Spec};
 use super::tensor;
 use crate::report::{Kind, Report};
-use crate::symbol;
 
 /// Bytes written to device memory at a time while an array is filled.
 const CHUNK: usize = 1 << 20;
 
 /// An array in device memory.
 #[derive(Clone, Debug)]
-pub(super) struct Array {
-    pub(super) name: String,
-    pub(super) element: Element,
-    pub(super) shape: Vec<usize>,
-    pub(super) address: u64,
-    pub(super) bytes: usize,
+pub(crate) struct Array {
+    pub(crate) name: String,
+    pub(crate) element: Element,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) address: u64,
+    pub(crate) bytes: usize,
     /// The hash of what it held before the launch.
-    pub(super) before: blake3::Hash,
+    pub(crate) before: blake3::Hash,
 }
 
 impl Array {
     /// `f32[4x8]`.
-    pub(super) fn type_name(&self) -> String {
+    pub(crate) fn type_name(&self) -> String {
         let extents: Vec<String> = self.shape.iter().map(ToString::to_string).collect();
         format!("{}[{}]", self.element.name(), extents.join("x"))
     }
 
     /// What it holds now.
-    pub(super) fn content<'a>(&self, device: &'a mut Device) -> &'a [u8] {
+    pub(crate) fn content<'a>(&self, device: &'a mut Device) -> &'a [u8] {
         device.memory().read(self.address, self.bytes).unwrap_or(&[])
     }
 }
 
-/// How the kernel's parameters read, for messages.
-pub(super) fn parameters(kernel: &Kernel) -> String {
-    let program = kernel.program();
-    if let Some(signature) = symbol::signature(&program.name) {
-        return signature;
-    }
-    let all: Vec<String> = program.params.iter().map(|p| format!("{} {}", described(p), p.name)).collect();
-    format!("{}({})", program.name, all.join(", "))
-}
-
-fn described(parameter: &Parameter) -> String {
-    let single = match parameter.ty.as_str() {
-        "b8" | "u8" | "s8" => 1,
-        "b16" | "u16" | "s16" | "f16" => 2,
-        "b32" | "u32" | "s32" | "f32" => 4,
-        _ => 8,
-    };
-    if parameter.size == single {
-        format!(".{}", parameter.ty)
-    } else {
-        format!("struct of {} bytes", parameter.size)
-    }
-}
-
-/// Checks the arguments against the kernel's parameters: their number, their order where names tell it, sizes and types.
-pub(super) fn check(specs: &[Spec], kernel: &Kernel) -> Result<(), Box<Report>> {
-    let program = kernel.program();
-    let name = symbol::name(&program.name);
-    let help = || format!("the kernel is {}", parameters(kernel));
-    let wrong = |sentence: String| Box::new(Report::error(Kind::Usage, sentence).help(help()));
-    if specs.len() != program.params.len() {
-        let count = |n: usize| if n == 1 { "1 argument".to_owned() } else { format!("{n} arguments") };
-        let (given, taken) = (count(specs.len()), count(program.params.len()));
-        let verb = if specs.len() == 1 { "is" } else { "are" };
-        return Err(wrong(format!("kernel `{name}` takes {taken}, and {given} {verb} given")));
-    }
-    for (i, (spec, parameter)) in specs.iter().zip(&program.params).enumerate() {
-        let elsewhere = program.params.iter().position(|other| other.name == spec.name);
-        if let Some(other) = elsewhere.filter(|other| *other != i) {
-            let (other, i) = (other + 1, i + 1);
-            return Err(wrong(format!(
-                "argument `{}` is given as number {i}, and is number {other} of the kernel's parameters",
-                spec.name
-            )));
-        }
-        fits(spec, parameter).map_err(|cause| {
-            let position = i + 1;
-            wrong(format!("argument `{}` does not fit parameter {position} of `{name}`: {cause}", spec.name))
-        })?;
-    }
-    Ok(())
-}
-
-fn fits(spec: &Spec, parameter: &Parameter) -> Result<(), String> {
-    let takes = described(parameter);
-    match &spec.value {
-        ArgumentValue::Array { .. } if parameter.size == 8 && parameter.ty != "f64" => Ok(()),
-        ArgumentValue::Array { .. } => {
-            Err(format!("an array is passed by its address, and it takes a {takes}"))
-        }
-        ArgumentValue::ByValue(codes) => {
-            let bytes = codes.len().saturating_mul(spec.element.size());
-            if u32::try_from(bytes).ok() != Some(parameter.size) {
-                return Err(format!("a value of {bytes} bytes, and it takes a {takes}"));
-            }
-            // Only a declared floating-point type tells what the bits mean; integers of both signs are `.u32`.
-            let real = match parameter.ty.as_str() {
-                "f32" => Some(Element::F32),
-                "f64" => Some(Element::F64),
-                _ => None,
-            };
-            let clashes = match real {
-                Some(real) => spec.element != real,
-                None => {
-                    matches!(parameter.ty.as_str(), "u32" | "s32" | "u64" | "s64")
-                        && !spec.element.is_integer()
-                }
-            };
-            if clashes {
-                Err(format!("a value of type {}, and it takes a {takes}", spec.element.name()))
-            } else {
-                Ok(())
-            }
-        }
-    }
-}
-
 /// Allocates and fills the arrays, and gives the launch its arguments.
-pub(super) fn lay_out(
+pub(crate) fn lay_out(
     specs: &[Spec],
     mut launch: Launch,
     device: &mut Device,
@@ -151,6 +63,25 @@ pub(super) fn lay_out(
         }
     }
     Ok((launch, arrays))
+}
+
+/// What the checks are told of the arrays.
+pub(crate) fn roles(specs: &[Spec], arrays: &[Array]) -> Vec<BufferRole> {
+    let wide = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+    arrays
+        .iter()
+        .filter_map(|array| {
+            let spec = specs.iter().find(|spec| spec.name == array.name)?;
+            Some(BufferRole {
+                name: array.name.clone(),
+                address: array.address,
+                element: u32::try_from(array.element.size()).unwrap_or(u32::MAX),
+                extents: array.shape.iter().map(|extent| wide(*extent)).collect(),
+                role: spec.role,
+                initialised: spec.is_filled(),
+            })
+        })
+        .collect()
 }
 
 fn allocate(

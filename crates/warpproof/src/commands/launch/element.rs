@@ -9,7 +9,7 @@ use warpproof_sim::num::fp8::{Fp8, cvt_f32_fp8, cvt_fp8_f32};
 
 /// A type of array elements and scalars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Element {
+pub(crate) enum Element {
     U8,
     U16,
     U32,
@@ -46,24 +46,24 @@ const NAMES: [(Element, &[&str]); 14] = [
 
 impl Element {
     /// The type a user named.
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         NAMES.iter().find(|(_, names)| names.contains(&name)).map(|(element, _)| *element)
     }
 
     /// All names, for messages.
-    pub(super) fn all() -> String {
+    pub(crate) fn all() -> String {
         let names: Vec<&str> = NAMES.iter().filter_map(|(_, names)| names.first().copied()).collect();
         names.join(" ")
     }
 
     /// Its name.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         let names = NAMES.iter().find(|(element, _)| *element == self).map(|(_, names)| *names);
         names.and_then(|names| names.first()).copied().unwrap_or("?")
     }
 
     /// Bytes of one value.
-    pub(super) fn size(self) -> usize {
+    pub(crate) fn size(self) -> usize {
         match self {
             Self::U8 | Self::I8 | Self::E4m3 | Self::E5m2 => 1,
             Self::U16 | Self::I16 | Self::F16 | Self::Bf16 => 2,
@@ -73,7 +73,7 @@ impl Element {
     }
 
     /// Whether its values are integers.
-    pub(super) fn is_integer(self) -> bool {
+    pub(crate) fn is_integer(self) -> bool {
         !matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64 | Self::E4m3 | Self::E5m2)
     }
 
@@ -91,7 +91,7 @@ impl Element {
     }
 
     /// The smallest and the largest integer of an integer type.
-    pub(super) fn range(self) -> (i128, i128) {
+    pub(crate) fn range(self) -> (i128, i128) {
         if self.is_signed() {
             (-(1 << (self.bits() - 1)), (1 << (self.bits() - 1)) - 1)
         } else {
@@ -100,7 +100,7 @@ impl Element {
     }
 
     /// The code of an integer: its low bits in an integer type, the nearest number in another.
-    pub(super) fn of_integer(self, value: i128) -> u64 {
+    pub(crate) fn of_integer(self, value: i128) -> u64 {
         if self.is_integer() {
             let mask = u128::from(u64::MAX >> (64 - self.bits()));
             return u64::try_from(value.cast_unsigned() & mask).unwrap_or(0);
@@ -111,7 +111,7 @@ impl Element {
 
     /// The code of the nearest number, as `cvt.rn` gives it (`cvt.rn.satfinite`, from f32, for e4m3 and e5m2). Not for
     /// integer types: their code is that of zero.
-    pub(super) fn of_real(self, value: f64) -> u64 {
+    pub(crate) fn of_real(self, value: f64) -> u64 {
         let bits = value.to_bits();
         let single = || cvt_f32_f64(bits, Rounding::Rn, false);
         match self {
@@ -126,7 +126,7 @@ impl Element {
     }
 
     /// The code of a number as a user wrote it.
-    pub(super) fn parse(self, text: &str) -> Result<u64, String> {
+    pub(crate) fn parse(self, text: &str) -> Result<u64, String> {
         if self.is_integer() {
             let value = integer(text).ok_or_else(|| format!("`{text}` is not an integer"))?;
             let (low, high) = self.range();
@@ -153,7 +153,7 @@ impl Element {
     }
 
     /// A code as a person reads it.
-    pub(super) fn show(self, code: u64) -> String {
+    pub(crate) fn show(self, code: u64) -> String {
         if self == Self::F64 {
             return format!("{:?}", f64::from_bits(code));
         }
@@ -168,26 +168,26 @@ impl Element {
     }
 
     /// A code in JSON: a number, or a text for what JSON has no number for.
-    pub(super) fn json(self, code: u64) -> Value {
+    pub(crate) fn json(self, code: u64) -> Value {
         let text = self.show(code);
         serde_json::from_str(&text).unwrap_or(Value::String(text))
     }
 
     /// The codes in an array's bytes.
-    pub(super) fn codes(self, bytes: &[u8]) -> impl Iterator<Item = u64> {
+    pub(crate) fn codes(self, bytes: &[u8]) -> impl Iterator<Item = u64> {
         bytes
             .chunks_exact(self.size())
             .map(|value| value.iter().rev().fold(0, |code, byte| code << 8 | u64::from(*byte)))
     }
 
     /// Appends a code's bytes.
-    pub(super) fn push(self, code: u64, out: &mut Vec<u8>) {
+    pub(crate) fn push(self, code: u64, out: &mut Vec<u8>) {
         out.extend(code.to_le_bytes().into_iter().take(self.size()));
     }
 }
 
 /// An integer as a user wrote it: decimal, `0x…` or `0b…`, with a sign if need be.
-pub(super) fn integer(text: &str) -> Option<i128> {
+pub(crate) fn integer(text: &str) -> Option<i128> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
         None => (false, text.strip_prefix('+').unwrap_or(text)),

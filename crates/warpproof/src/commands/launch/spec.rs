@@ -1,24 +1,30 @@
-//! What an argument is: `name:type[extent]=fill` for an array, `name:type=value` for a scalar.
+//! What an argument is: `name:type[extent]=fill` for an array, `name:type=value` for a scalar. Between name and type may
+//! stand what the kernel does with an array: `in`, `out` or `inout`.
 
 use std::fmt;
 use std::path::PathBuf;
+
+use warpproof_sim::check::Role;
 
 use super::element::{Element, integer};
 
 /// An argument as the user described it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Spec {
+pub(crate) struct Spec {
     /// Its name in messages and for `--out` and `--print`.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The type of the scalar, or of an array's elements.
-    pub(super) element: Element,
+    pub(crate) element: Element,
+    /// What the kernel does with it: as stated; else an array with a fill is read and written, and one without is an
+    /// output.
+    pub(crate) role: Role,
     /// What is passed.
-    pub(super) value: ArgumentValue,
+    pub(crate) value: ArgumentValue,
 }
 
 /// What is passed to the kernel.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum ArgumentValue {
+pub(crate) enum ArgumentValue {
     /// The codes themselves: one for a scalar, several for a struct of equal members.
     ByValue(Vec<u64>),
     /// The address of an array.
@@ -32,9 +38,9 @@ pub(super) enum ArgumentValue {
 
 /// What an array starts with.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Fill {
-    /// Nothing was said: an output. Its bytes are zero.
-    Output,
+pub(crate) enum Fill {
+    /// Nothing was said: its bytes are zero, and a check takes them for contents that nobody has written.
+    Nothing,
     /// One code everywhere.
     Constant(u64),
     /// Counts from `start` by `step`.
@@ -89,11 +95,11 @@ pub(super) enum Fill {
 
 /// What is wrong with a description, and how to write it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SpecError {
+pub(crate) struct SpecError {
     /// What is wrong.
-    pub(super) sentence: String,
+    pub(crate) sentence: String,
     /// How to write it.
-    pub(super) help: Option<String>,
+    pub(crate) help: Option<String>,
 }
 
 impl fmt::Display for SpecError {
@@ -107,6 +113,7 @@ fn wrong(sentence: impl Into<String>, help: impl Into<String>) -> SpecError {
 }
 
 const SHAPE_OF_SPEC: &str = "write name:type=value for a scalar and name:type[count]=fill for an array";
+const ROLES: &str = "write name:in:type[count]=fill, name:out:type[count] or name:inout:type[count]=fill";
 const FILLS: &str = "fills: zeros, ones, a number, iota(start,step), randn(seed=,mean=,std=), uniform(lo,hi,seed=), \
                      randint(lo,hi,seed=), [1,2,3], @file.npy, @file.safetensors#tensor";
 /// Longest array that may be asked for, in elements; memory limits come long before.
@@ -114,7 +121,7 @@ const MAX_ELEMENTS: usize = 1 << 48;
 
 impl Spec {
     /// Reads a description.
-    pub(super) fn parse(text: &str) -> Result<Self, SpecError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, SpecError> {
         let (name, rest) = text
             .split_once(':')
             .ok_or_else(|| wrong(format!("argument `{text}` has no type"), SHAPE_OF_SPEC))?;
@@ -129,6 +136,10 @@ impl Spec {
         let about = |error: SpecError| SpecError {
             sentence: format!("argument `{name}`: {}", error.sentence),
             help: error.help,
+        };
+        let (stated, what) = match what.split_once(':') {
+            Some((role, what)) => (Some(parse_role(role.trim()).map_err(about)?), what.trim()),
+            None => (None, what),
         };
         let (type_name, extent) = match what.split_once('[') {
             Some((type_name, extent)) => (type_name.trim(), Some(extent)),
@@ -157,7 +168,7 @@ impl Spec {
                 ArgumentValue::ByValue(codes)
             }
             (shape, fill) => {
-                let fill = fill.map_or(Ok(Fill::Output), |fill| parse_fill(element, fill)).map_err(about)?;
+                let fill = fill.map_or(Ok(Fill::Nothing), |fill| parse_fill(element, fill)).map_err(about)?;
                 let shape = shape.flatten();
                 if shape.is_none() && !matches!(fill, Fill::List(_) | Fill::File { .. }) {
                     return Err(about(wrong(
@@ -168,7 +179,34 @@ impl Spec {
                 ArgumentValue::Array { shape, fill }
             }
         };
-        Ok(Self { name: name.to_owned(), element, value })
+        let role = match (&value, stated) {
+            (ArgumentValue::ByValue(_), None | Some(Role::In)) => Role::In,
+            (ArgumentValue::ByValue(_), Some(_)) => {
+                return Err(about(wrong("a value is passed by value: the kernel cannot change it", ROLES)));
+            }
+            (ArgumentValue::Array { fill: Fill::Nothing, .. }, Some(Role::In)) => {
+                let help = format!("write {name}:in:{what}=randn(seed=0), or another fill");
+                return Err(about(wrong("an input without contents", help)));
+            }
+            (_, Some(role)) => role,
+            (ArgumentValue::Array { fill: Fill::Nothing, .. }, None) => Role::Out,
+            (ArgumentValue::Array { .. }, None) => Role::InOut,
+        };
+        Ok(Self { name: name.to_owned(), element, role, value })
+    }
+
+    /// Whether it holds anything before the launch.
+    pub(crate) fn is_filled(&self) -> bool {
+        !matches!(self.value, ArgumentValue::Array { fill: Fill::Nothing, .. })
+    }
+}
+
+fn parse_role(text: &str) -> Result<Role, SpecError> {
+    match text {
+        "in" => Ok(Role::In),
+        "out" => Ok(Role::Out),
+        "inout" => Ok(Role::InOut),
+        _ => Err(wrong(format!("`{text}` is no role"), ROLES)),
     }
 }
 
@@ -365,7 +403,7 @@ mod tests {
             Spec::parse("p:f32=[1, 2]").unwrap().value,
             ArgumentValue::ByValue(vec![0x3f800000, 0x40000000])
         );
-        assert_eq!(array("x:f32[4]"), (Some(vec![4]), Fill::Output));
+        assert_eq!(array("x:f32[4]"), (Some(vec![4]), Fill::Nothing));
         assert_eq!(array("x:f32[2x3,4]=zeros"), (Some(vec![2, 3, 4]), Fill::Constant(0)));
         assert_eq!(array("x:f16[4]=ones").1, Fill::Constant(0x3c00));
         assert_eq!(array("x:i8[4]=-1").1, Fill::Constant(0xff));
@@ -391,14 +429,45 @@ mod tests {
     }
 
     #[test]
+    fn roles_are_read_and_else_follow_from_the_fill() {
+        for (text, role, filled) in [
+            ("x:f32[4]", Role::Out, false),
+            ("x:f32[4]=zeros", Role::InOut, true),
+            ("x:in:f32[4]=zeros", Role::In, true),
+            ("in:in:f32[4]=zeros", Role::In, true),
+            ("in:f32[4]=zeros", Role::InOut, true),
+            ("x:out:f32[4]", Role::Out, false),
+            ("x:out:f32[4]=ones", Role::Out, true),
+            ("x:inout:f32[4]", Role::InOut, false),
+            ("x: inout : f32[2x2] = [1,2,3,4]", Role::InOut, true),
+            ("x:in:f32=@w.npy", Role::In, true),
+            ("n:u32=4", Role::In, true),
+            ("n:in:u32=4", Role::In, true),
+        ] {
+            let spec = Spec::parse(text).unwrap();
+            assert_eq!((spec.role, spec.is_filled()), (role, filled), "{text}");
+        }
+        for (text, sentence) in [
+            ("x:in:f32[4]", "argument `x`: an input without contents"),
+            ("n:out:u32=4", "argument `n`: a value is passed by value: the kernel cannot change it"),
+            ("x:input:f32[4]", "argument `x`: `input` is no role"),
+            ("x:in:", "argument `x`: `` is no type"),
+        ] {
+            assert_eq!(Spec::parse(text).unwrap_err().sentence, sentence);
+        }
+    }
+
+    #[test]
     fn nothing_a_user_types_panics() {
-        let pieces =
-            ["x", ":", "f32", "u8", "[", "]", "=", "randn", "(", ")", ",", "-1", "1e99", "@", "#", "é", "x4"];
+        let pieces = [
+            "x", ":", "f32", "u8", "[", "]", "=", "in:", "randn", "(", ")", ",", "-1", "1e99", "@", "#", "é",
+            "x4",
+        ];
         let mut random = warpproof_sim::schedule::SplitMix(1);
         for _ in 0..20_000 {
             let mut text = String::new();
             for _ in 0..random.next() % 9 {
-                text.push_str(pieces[usize::try_from(random.next() % 17).unwrap()]);
+                text.push_str(pieces[usize::try_from(random.next() % 18).unwrap()]);
             }
             let _ = Spec::parse(&text);
             let _ = Spec::parse(&format!("x:u8[4]={text}"));

@@ -1,0 +1,341 @@
+//! `warpproof check`: launches on the software GPU with the checks listening, and what they find as text, JSON or SARIF.
+
+mod json;
+mod rules;
+mod sarif;
+
+use std::fmt::Write;
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use warpproof_model::grouped;
+use warpproof_sim::Stop;
+use warpproof_sim::check::{Class, Finding, Settings, Severity as Grade};
+use warpproof_toolchain::Source;
+
+use super::launch::{LaunchFlags, Plan, setting, stop_report};
+use crate::report::{Kind, Outcome, Place, Report, first_error};
+use crate::source::{self, Ptx, Shown, of_finding, shown};
+use crate::symbol::readable;
+use crate::terminal::Terminal;
+
+/// Run a kernel on the software GPU and report its mistakes
+///
+/// Races, copies read too early, uninitialised values, accesses out of bounds, wrong lanes and
+/// barriers, outputs that are not written: each with the CUDA lines and the threads that explain
+/// it. No GPU is needed.
+///
+/// The launch is described as for `run`. An array may say what the kernel does with it:
+///
+///   --arg x:in:f32[1024]=randn(seed=0)    an input, which the kernel must not change
+///   --arg y:out:f32[1024]                 an output, every byte of which the kernel must write
+///   --arg z:inout:f32[1024]=zeros         both
+///
+/// Without a word, an array with a fill is inout and one without is out. A file with launch lines
+/// needs no more than its name; all of its launches are checked in turn:
+///
+///   //@launch: kernel=NAME grid=X,Y,Z block=X,Y,Z shared=BYTES arg=… arg=…
+///
+/// Exit codes: 0 nothing is wrong (notes aside) · 1 something is · 2 wrong usage · 3 unsupported ·
+/// 4 limit.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    launch: LaunchFlags,
+    /// Checks that listen: race, init, array, lanes, barrier, output, provenance [default: all, or the file's own line]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = check_named)]
+    checks: Vec<Listener>,
+    /// Run each launch under so many orders of its warps [default: 1, or the file's own line]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    schedules: Option<u32>,
+    /// Where the random orders begin
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    seed: u64,
+    /// Show so many findings; more are only counted
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    max_findings: usize,
+    /// How to print what was found
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: Format,
+}
+
+/// A group of checks.
+type Listener = warpproof_sim::check::Check;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Excerpts of the source, on standard error
+    Text,
+    /// One object, schema warpproof.findings/1
+    Json,
+    /// SARIF 2.1.0, for code scanning
+    Sarif,
+}
+
+fn check_named(text: &str) -> Result<Listener, String> {
+    Listener::parse(text).ok_or_else(|| {
+        let names: Vec<&str> = Listener::ALL.into_iter().map(Listener::name).collect();
+        format!("there are {}", names.join(", "))
+    })
+}
+
+/// A launch that was checked.
+#[derive(Debug)]
+struct Launched {
+    /// The launch line in the file.
+    line: Option<u32>,
+    kernel: String,
+    symbol: String,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+    instructions: u64,
+    host_seconds: f64,
+    printed: Vec<u8>,
+}
+
+/// A finding, and how it is shown.
+#[derive(Debug)]
+struct Found {
+    finding: Finding,
+    /// The launch that showed it first.
+    launch: usize,
+    /// Its places, as they are shown.
+    places: Vec<Shown>,
+    report: Report,
+}
+
+/// All that was checked, and all there is to say about it.
+#[derive(Debug, Default)]
+struct Examined {
+    checks: Vec<Listener>,
+    schedules: u32,
+    launches: Vec<Launched>,
+    findings: Vec<Found>,
+    /// Findings beyond the limit.
+    dropped: u64,
+    warnings: Vec<Report>,
+    /// Why something could not be checked, or not to its end.
+    stops: Vec<Report>,
+}
+
+impl Check {
+    pub(crate) fn run(&self, terminal: &mut Terminal) -> Outcome {
+        let mut examined = Examined::default();
+        if let Err(reports) = self.examine(&mut examined, terminal) {
+            examined.stops.extend(reports);
+        }
+        let failed = examined.verdict();
+        match self.format {
+            Format::Json => terminal.json(&json::document(self, &examined, failed)),
+            Format::Sarif => terminal.json(&sarif::document(self, &examined, failed)),
+            Format::Text => print(&examined, terminal),
+        }
+        failed.map_or(Outcome::Green, Outcome::Stopped)
+    }
+
+    fn examine(&self, examined: &mut Examined, terminal: &Terminal) -> Result<(), Vec<Report>> {
+        let source = source::read(&self.launch.kernel_file)?;
+        let plans = self.launch.plans(&source).map_err(|report| vec![*report])?;
+        (examined.checks, examined.schedules) = self.settings(&source).map_err(|report| vec![*report])?;
+        let progress = terminal.progress();
+        progress.set_message("compiling");
+        let ptx = self.launch.module(&source)?;
+        examined.warnings.clone_from(&ptx.warnings);
+        for (i, plan) in plans.iter().enumerate() {
+            progress.set_message(format!("checking launch {} of {}", i + 1, plans.len()));
+            // One launch that cannot be checked says nothing about the others.
+            if let Err(reports) = self.examine_launch(plan, &ptx, &source, examined) {
+                examined.stops.extend(reports);
+            }
+        }
+        progress.finish_and_clear();
+        Ok(())
+    }
+
+    fn examine_launch(
+        &self,
+        plan: &Plan,
+        ptx: &Ptx,
+        source: &Source,
+        examined: &mut Examined,
+    ) -> Result<(), Vec<Report>> {
+        let mut device = self.launch.device();
+        let prepared = self.launch.prepare(plan, ptx, source, &mut device)?;
+        let settings = Settings {
+            checks: examined.checks.clone(),
+            buffers: prepared.roles,
+            max_findings: self.max_findings,
+            ..Settings::default()
+        };
+        let start = Instant::now();
+        let checked = if examined.schedules > 1 {
+            device.check_schedules(&prepared.launch, &settings, examined.schedules, self.seed).checked
+        } else {
+            device.check(&prepared.launch, &settings)
+        };
+        let index = examined.launches.len();
+        examined.launches.push(Launched {
+            line: plan.line,
+            kernel: prepared.kernel,
+            symbol: prepared.symbol,
+            grid: prepared.grid,
+            block: prepared.block,
+            shared: prepared.shared,
+            instructions: checked.outcome.instructions,
+            host_seconds: start.elapsed().as_secs_f64(),
+            printed: checked.outcome.output,
+        });
+        examined.dropped += checked.dropped;
+        for finding in checked.findings {
+            examined.add(finding, index, ptx, source, self.max_findings);
+        }
+        match checked.outcome.stop {
+            Some(stop) if !is_finding(&stop) => Err(vec![stop_report(&stop, ptx, source)]),
+            _ => Ok(()),
+        }
+    }
+
+    /// Which checks listen under how many schedules: what the flags say, else what the file's own lines say.
+    fn settings(&self, source: &Source) -> Result<(Vec<Listener>, u32), Box<Report>> {
+        let wrong = |line: u32, sentence: String| {
+            let place = Place::new(source.name.as_str(), line);
+            Box::new(Report::error(Kind::Usage, sentence).at(Some(place)))
+        };
+        let mut checks = self.checks.clone();
+        if let Some((line, names)) = setting(&source.text, "checks").filter(|_| checks.is_empty()) {
+            for name in names.split(',').map(str::trim) {
+                checks.push(
+                    check_named(name)
+                        .map_err(|known| wrong(line, format!("no check is called `{name}`: {known}")))?,
+                );
+            }
+        }
+        if checks.is_empty() {
+            checks = Listener::ALL.to_vec();
+        }
+        let schedules = match (self.schedules, setting(&source.text, "schedules")) {
+            (Some(count), _) => count,
+            (None, Some((line, text))) => {
+                text.parse().ok().filter(|count| (1..=1000).contains(count)).ok_or_else(|| {
+                    wrong(line, format!("`{text}` is no number of schedules from 1 to 1000"))
+                })?
+            }
+            (None, None) => 1,
+        };
+        Ok((checks, schedules))
+    }
+}
+
+/// Whether a stop is among the findings already.
+fn is_finding(stop: &Stop) -> bool {
+    Class::of_stop(stop.kind).is_some()
+}
+
+impl Examined {
+    /// Adds a finding. The same mistake in another launch, or in another copy of the code (an unrolled loop, an inlined
+    /// call), is counted and not repeated.
+    fn add(&mut self, mut finding: Finding, launch: usize, ptx: &Ptx, source: &Source, most: usize) {
+        finding.sentence = readable(&finding.sentence);
+        finding.notes.iter_mut().for_each(|note| *note = readable(note));
+        let places: Vec<Shown> =
+            finding.places.iter().map(|label| shown(&label.place, ptx, source)).collect();
+        let same = |known: &Found| {
+            let other = &known.finding;
+            (other.class, other.severity, known.places.len())
+                == (finding.class, finding.severity, places.len())
+                && known.places.iter().zip(&places).all(|(a, b)| a.place == b.place)
+                && other.places.iter().zip(&finding.places).all(|(a, b)| a.text == b.text)
+                && (!places.is_empty() || other.sentence == finding.sentence)
+        };
+        if let Some(known) = self.findings.iter_mut().find(|known| same(known)) {
+            known.finding.count = known.finding.count.saturating_add(finding.count);
+            known.report = of_finding(&known.finding, ptx, source);
+            return;
+        }
+        if self.findings.len() >= most {
+            self.dropped += 1;
+            return;
+        }
+        let report = of_finding(&finding, ptx, source);
+        self.findings.push(Found { finding, launch, places, report });
+    }
+
+    /// What the exit code says. A mistake that was found stands, whatever kept the rest from being checked; a bug of ours
+    /// puts everything in doubt.
+    fn verdict(&self) -> Option<Kind> {
+        if self.stops.iter().any(|report| report.kind == Kind::Bug) {
+            return Some(Kind::Bug);
+        }
+        let wrong = self.findings.iter().any(|found| found.finding.severity == Grade::Error);
+        // What was dropped was not looked at; it is taken for the worse.
+        if wrong || self.dropped > 0 {
+            return Some(Kind::Kernel);
+        }
+        first_error(&self.stops)
+    }
+
+    /// "3 findings in 2 kernels (2 shared-race, 1 bounds), counted in 4,864 warp instructions".
+    fn summary(&self) -> Option<String> {
+        if self.launches.is_empty() {
+            return None;
+        }
+        let mut symbols: Vec<&str> = self.launches.iter().map(|launch| launch.symbol.as_str()).collect();
+        symbols.sort_unstable();
+        symbols.dedup();
+        let count = |n: usize, noun: &str| {
+            let number = grouped(u64::try_from(n).unwrap_or(u64::MAX));
+            format!("{number} {noun}{}", if n == 1 { "" } else { "s" })
+        };
+        let of = |grade: Grade| self.findings.iter().filter(move |found| found.finding.severity == grade);
+        let (errors, notes) = (of(Grade::Error).count(), of(Grade::Note).count());
+        let mut text = if errors == 0 { "no findings".to_owned() } else { count(errors, "finding") };
+        // Writing to a string does not fail.
+        if notes > 0 {
+            let _ = write!(text, " and {}", count(notes, "note"));
+        }
+        let _ = write!(text, " in {}", count(symbols.len(), "kernel"));
+        let classes: Vec<String> = Class::ALL
+            .into_iter()
+            .filter_map(|class| {
+                let n = self.findings.iter().filter(|found| found.finding.class == class).count();
+                (n > 0).then(|| format!("{n} {}", class.name()))
+            })
+            .collect();
+        if !classes.is_empty() {
+            let _ = write!(text, " ({})", classes.join(", "));
+        }
+        if self.dropped > 0 {
+            let _ = write!(text, ", and {} not shown (--max-findings)", grouped(self.dropped));
+        }
+        let instructions =
+            self.launches.iter().fold(0u64, |sum, launch| sum.saturating_add(launch.instructions));
+        let noun = if instructions == 1 { "instruction" } else { "instructions" };
+        let _ = write!(text, ", counted in {} warp {noun}", grouped(instructions));
+        Some(text)
+    }
+
+    /// Everything that is no finding.
+    fn reports(&self) -> impl Iterator<Item = &Report> {
+        self.warnings.iter().chain(&self.stops)
+    }
+}
+
+fn print(examined: &Examined, terminal: &mut Terminal) {
+    for launch in &examined.launches {
+        terminal.print(String::from_utf8_lossy(&launch.printed));
+    }
+    for report in &examined.warnings {
+        terminal.report(report);
+    }
+    for found in &examined.findings {
+        terminal.report(&found.report);
+    }
+    for report in &examined.stops {
+        terminal.report(report);
+    }
+    if let Some(summary) = examined.summary() {
+        terminal.say(summary);
+    }
+}

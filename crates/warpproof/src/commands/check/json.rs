@@ -1,0 +1,95 @@
+//! Findings for programs: `schemas/findings-1.schema.json` describes what is printed. A field may be added without a new
+//! number; none changes its meaning or goes.
+
+use serde_json::{Value, json};
+use warpproof_sim::check::{Severity, Thread};
+
+use super::{Check, Examined, Found, Launched};
+use crate::report::{Kind, Place, Report};
+use crate::source::Shown;
+
+/// All that was checked.
+pub(super) fn document(check: &Check, examined: &Examined, failed: Option<Kind>) -> Value {
+    json!({
+        "schema": "warpproof.findings/1",
+        "warpproof": env!("CARGO_PKG_VERSION"),
+        "source": check.launch.kernel_file.display().to_string(),
+        "ok": failed.is_none(),
+        "outcome": failed.map_or(json!("green"), |kind| json!(kind)),
+        "exit_code": failed.map_or(0, Kind::exit_code),
+        "checks": examined.checks.iter().map(|check| check.name()).collect::<Vec<_>>(),
+        "schedules": examined.schedules,
+        "seed": check.seed,
+        "launches": examined.launches.iter().map(launch).collect::<Vec<_>>(),
+        "findings": examined.findings.iter().map(finding).collect::<Vec<_>>(),
+        "dropped": examined.dropped,
+        "reports": examined.reports().map(report).collect::<Vec<_>>(),
+        "summary": examined.summary(),
+    })
+}
+
+fn launch(launch: &Launched) -> Value {
+    json!({
+        "kernel": launch.kernel,
+        "symbol": launch.symbol,
+        "line": launch.line,
+        "grid": launch.grid,
+        "block": launch.block,
+        "shared": launch.shared,
+        "instructions": { "value": launch.instructions, "kind": "counted", "unit": "warp instructions" },
+        "host_time": { "value": launch.host_seconds, "kind": "measured", "unit": "s" },
+        "printf": String::from_utf8_lossy(&launch.printed),
+    })
+}
+
+fn finding(found: &Found) -> Value {
+    let finding = &found.finding;
+    let places: Vec<Value> = finding
+        .places
+        .iter()
+        .zip(&found.places)
+        .map(|(label, shown)| {
+            let mut value = place(&shown.place);
+            let Value::Object(fields) = &mut value else { return value };
+            let inlined = |frames: &[Place]| frames.iter().map(place).collect::<Vec<_>>();
+            let Shown { inner, outer, .. } = shown;
+            fields.insert("label".into(), json!(label.text));
+            fields.insert("thread".into(), json!(label.thread.map(thread)));
+            fields.insert("calls_inlined_there".into(), json!(inlined(inner)));
+            fields.insert("inlined_at".into(), json!(inlined(outer)));
+            let ptx = &label.place;
+            fields.insert(
+                "ptx".into(),
+                json!({ "function": ptx.function, "line": ptx.ptx_line, "instruction": ptx.instruction }),
+            );
+            value
+        })
+        .collect();
+    json!({
+        "class": finding.class.name(),
+        "severity": match finding.severity { Severity::Error => "error", Severity::Note => "note" },
+        "sentence": finding.sentence,
+        "launch": found.launch,
+        "count": finding.count,
+        "places": places,
+        "notes": finding.notes,
+        "help": finding.help,
+        "rendered": found.report.plain(),
+    })
+}
+
+fn place(place: &Place) -> Value {
+    json!({ "file": place.file, "line": place.line, "column": place.column })
+}
+
+fn thread(thread: Thread) -> Value {
+    json!({ "block": thread.block, "thread": thread.thread })
+}
+
+fn report(report: &Report) -> Value {
+    let mut value = json!(report);
+    if let Value::Object(fields) = &mut value {
+        fields.insert("rendered".into(), json!(report.plain()));
+    }
+    value
+}

@@ -1,0 +1,100 @@
+//! The kernel's parameters: how they read in messages, and whether arguments fit them.
+
+use warpproof_sim::Kernel;
+use warpproof_sim::program::Parameter;
+
+use super::element::Element;
+use super::spec::{ArgumentValue, Spec};
+use crate::report::{Kind, Report};
+use crate::symbol;
+
+/// How the kernel's parameters read, for messages.
+pub(crate) fn shown(kernel: &Kernel) -> String {
+    let program = kernel.program();
+    if let Some(signature) = symbol::signature(&program.name) {
+        return signature;
+    }
+    let all: Vec<String> = program.params.iter().map(|p| format!("{} {}", in_ptx(p), p.name)).collect();
+    format!("{}({})", program.name, all.join(", "))
+}
+
+/// The type as the PTX declares it.
+fn in_ptx(parameter: &Parameter) -> String {
+    let single = match parameter.ty.as_str() {
+        "b8" | "u8" | "s8" => 1,
+        "b16" | "u16" | "s16" | "f16" => 2,
+        "b32" | "u32" | "s32" | "f32" => 4,
+        _ => 8,
+    };
+    if parameter.size == single {
+        format!(".{}", parameter.ty)
+    } else {
+        format!("struct of {} bytes", parameter.size)
+    }
+}
+
+/// Checks the arguments against the kernel's parameters: their number, their order where names tell it, sizes and types.
+pub(crate) fn check(specs: &[Spec], kernel: &Kernel) -> Result<(), Box<Report>> {
+    let program = kernel.program();
+    let name = symbol::name(&program.name);
+    let help = || format!("the kernel is {}", shown(kernel));
+    let wrong = |sentence: String| Box::new(Report::error(Kind::Usage, sentence).help(help()));
+    let types = symbol::parameters(&program.name).filter(|types| types.len() == program.params.len());
+    if specs.len() != program.params.len() {
+        let count = |n: usize| if n == 1 { "1 argument".to_owned() } else { format!("{n} arguments") };
+        let (given, taken) = (count(specs.len()), count(program.params.len()));
+        let verb = if specs.len() == 1 { "is" } else { "are" };
+        return Err(wrong(format!("kernel `{name}` takes {taken}, and {given} {verb} given")));
+    }
+    for (i, (spec, parameter)) in specs.iter().zip(&program.params).enumerate() {
+        let elsewhere = program.params.iter().position(|other| other.name == spec.name);
+        if let Some(other) = elsewhere.filter(|other| *other != i) {
+            let (other, i) = (other + 1, i + 1);
+            return Err(wrong(format!(
+                "argument `{}` is given as number {i}, and is number {other} of the kernel's parameters",
+                spec.name
+            )));
+        }
+        let in_source = types.as_ref().and_then(|types| types.get(i)).map(|name| format!("`{name}`"));
+        let takes = in_source.unwrap_or_else(|| format!("a {}", in_ptx(parameter)));
+        fits(spec, parameter, &takes).map_err(|cause| {
+            let position = i + 1;
+            wrong(format!("argument `{}` does not fit parameter {position} of `{name}`: {cause}", spec.name))
+        })?;
+    }
+    Ok(())
+}
+
+/// Whether an argument can be passed; `takes` is the parameter's type in messages.
+fn fits(spec: &Spec, parameter: &Parameter, takes: &str) -> Result<(), String> {
+    match &spec.value {
+        ArgumentValue::Array { .. } if parameter.size == 8 && parameter.ty != "f64" => Ok(()),
+        ArgumentValue::Array { .. } => {
+            Err(format!("an array is passed by its address, and it takes {takes}"))
+        }
+        ArgumentValue::ByValue(codes) => {
+            let bytes = codes.len().saturating_mul(spec.element.size());
+            if u32::try_from(bytes).ok() != Some(parameter.size) {
+                return Err(format!("a value of {bytes} bytes, and it takes {takes}"));
+            }
+            // Only a declared floating-point type tells what the bits mean; integers of both signs are `.u32`.
+            let real = match parameter.ty.as_str() {
+                "f32" => Some(Element::F32),
+                "f64" => Some(Element::F64),
+                _ => None,
+            };
+            let clashes = match real {
+                Some(real) => spec.element != real,
+                None => {
+                    matches!(parameter.ty.as_str(), "u32" | "s32" | "u64" | "s64")
+                        && !spec.element.is_integer()
+                }
+            };
+            if clashes {
+                Err(format!("a value of type {}, and it takes {takes}", spec.element.name()))
+            } else {
+                Ok(())
+            }
+        }
+    }
+}

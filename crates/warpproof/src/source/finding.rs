@@ -1,0 +1,53 @@
+//! A finding of a check, as a report.
+
+use warpproof_sim::check::{Finding, Severity as Grade};
+use warpproof_toolchain::Source;
+
+use super::{Ptx, shown};
+use crate::report::{Kind, Report, Severity};
+
+/// All places that the finding names, with their labels; who, where the sentence does not say it; inlined calls and PTX
+/// lines as notes; how often.
+pub(crate) fn of_finding(finding: &Finding, ptx: &Ptx, source: &Source) -> Report {
+    let mut report = Report::error(Kind::Kernel, finding.sentence.clone());
+    report.severity = match finding.severity {
+        Grade::Error => Severity::Error,
+        Grade::Note => Severity::Note,
+    };
+    report.code = Some(finding.class.name().to_owned());
+    let alone = finding.places.len() == 1;
+    let mut about_places = Vec::new();
+    for (i, label) in finding.places.iter().enumerate() {
+        let shown = shown(&label.place, ptx, source);
+        let unnamed = label.thread.filter(|who| {
+            let [x, y, z] = who.thread;
+            !finding.sentence.contains(&format!("thread ({x},{y},{z})"))
+        });
+        // "the write, 3 instructions after barrier 2" is called "the write" below.
+        let name = label.text.split(',').next().filter(|_| !alone);
+        about_places.extend(shown.notes(name));
+        // A single place needs no name, and its thread is worth a line.
+        let text = match unnamed {
+            Some(who) if !alone => Some(format!("{}, {who}", label.text)),
+            _ if alone && label.text == "here" => None,
+            _ => Some(label.text.clone()),
+        };
+        if let Some(who) = unnamed.filter(|_| alone) {
+            report = report.note(format!("in {who}"), None);
+        }
+        let place = shown.place.label(text);
+        if i == 0 {
+            report.place = Some(place);
+        } else {
+            report.context.push(place);
+        }
+    }
+    for note in finding.notes.iter().cloned().chain(about_places) {
+        report = report.note(note, None);
+    }
+    if finding.count > 1 {
+        report = report.note(format!("seen {} times", warpproof_model::grouped(finding.count)), None);
+    }
+    report.help.clone_from(&finding.help);
+    report
+}
