@@ -19,6 +19,7 @@ mod fuzz;
 mod instructions;
 mod readme;
 mod tidy;
+mod ui;
 
 /// Each entry is a subcommand: its help, its arguments, and the function that does it.
 macro_rules! tasks {
@@ -82,6 +83,15 @@ tasks! {
         #[arg(long)]
         bless: bool,
     } => readme::run(bless),
+
+    /// Compares the PTX of the UI suite with what NVRTC makes of its kernels
+    Ui {
+        /// Write the PTX and the texts of `warpproof check` instead of comparing
+        #[arg(long)]
+        bless: bool,
+        /// Only kernels whose name contains this
+        filter: Option<String>,
+    } => ui::run(bless, filter.as_deref()),
 
     /// Joins the instruction table with what the tests executed, and compares the book's page with it
     Instructions {

@@ -1,0 +1,58 @@
+//! What a kernel of the suite says about itself.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use warpproof_sim::check::Class;
+
+/// Something that is said about a line.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Mark {
+    /// The line, or none where nothing names one.
+    pub(crate) line: Option<u32>,
+    /// The class of a finding, or the kind of a report.
+    pub(crate) class: String,
+    pub(crate) is_note: bool,
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "line {line}: ")?,
+            None => f.write_str("no line: ")?,
+        }
+        write!(f, "{}{}", if self.is_note { "note: " } else { "" }, self.class)
+    }
+}
+
+/// Kinds of reports that are no findings.
+const KINDS: [&str; 5] = ["unsupported", "limit", "usage", "missing", "kernel"];
+
+/// The annotations of a file.
+pub(crate) fn read(text: &str) -> Result<BTreeSet<Mark>, String> {
+    let mut marks = BTreeSet::new();
+    for (number, line) in (1u32..).zip(text.lines()) {
+        let mut parts = line.split("//~");
+        let code = parts.next().unwrap_or_default();
+        for part in parts {
+            let (is_note, names) = match part.trim().strip_prefix("note:") {
+                Some(names) => (true, names),
+                None => (false, part),
+            };
+            for name in names.split(',').map(str::trim) {
+                let known = Class::ALL.iter().any(|class| class.name() == name) || KINDS.contains(&name);
+                if !known {
+                    return Err(format!("line {number}: `{name}` is no class"));
+                }
+                let line = (!code.trim().is_empty()).then_some(number);
+                marks.insert(Mark { line, class: name.to_owned(), is_note });
+            }
+        }
+    }
+    Ok(marks)
+}
+
+/// Why a file is known not to agree.
+pub(crate) fn known_failure(text: &str) -> Option<&str> {
+    text.lines().find_map(|line| line.trim().strip_prefix("//@known-failure:")).map(str::trim)
+}
