@@ -60,6 +60,10 @@ pub(crate) struct Check {
     format: Format,
 }
 
+/// Findings of a launch for each that is shown: an unrolled loop gives one for each pair of its copies, and they are put
+/// together only when their lines are known.
+const COPIES: usize = 64;
+
 /// A group of checks.
 type Listener = warpproof_sim::check::Check;
 
@@ -166,7 +170,7 @@ impl Check {
         let settings = Settings {
             checks: examined.checks.clone(),
             buffers: prepared.roles,
-            max_findings: self.max_findings,
+            max_findings: self.max_findings.saturating_mul(COPIES),
             ..Settings::default()
         };
         let start = Instant::now();
