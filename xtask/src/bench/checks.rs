@@ -78,6 +78,7 @@ fn prepare(subject: &Subject, toolchain: &Toolchain) -> Result<(Device, Launch, 
             element: *element,
             extents: extents.to_vec(),
             role,
+            initialised: !output,
         };
         let bytes = usize::try_from(buffer.bytes()).unwrap_or(0);
         let memory: Buffer<u8> =

@@ -14,7 +14,7 @@ use super::context::Context;
 use super::finding::{Class, Severity};
 use super::history::{Conflict, Owner, Touch, stamp};
 use super::ledger::Ledger;
-use super::race::{Race, Variable, describe, exchange};
+use super::race::{Race, Variable, describe, exchange, reach};
 use super::shadow::{Cell, Many, Spill, Stamp};
 use super::site::Kind;
 use crate::machine::{Access, AccessKind, at, lanes_of};
@@ -301,7 +301,7 @@ fn report(context: &Context, ledger: &mut Ledger, race: &Race, conflict: &Confli
     let severity = if same_value { Severity::Note } else { Severity::Error };
     let class = Class::GlobalRace;
     let key = (class, race.access.pc, conflict.other.pc, 0);
-    ledger.add(key, severity, || {
+    ledger.add_reaching(key, severity, reach(race, conflict), || {
         let mut raw = describe(context, race, conflict, class, severity, Space::Global);
         let narrow = race.access.strong
             && conflict.other.strong

@@ -37,49 +37,86 @@ pub(crate) type Key = (Class, u32, u32, u32);
 /// Findings by key, in the order in which they were found.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    entries: Vec<(Key, Raw)>,
+    entries: Vec<Entry>,
     index: BTreeMap<Key, usize>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    key: Key,
+    reach: Reach,
+    raw: Raw,
+}
+
+/// How far apart the threads of a finding are; what mends the farthest mends the others too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reach {
+    /// One warp.
+    Warp,
+    /// One block.
+    Block,
+    /// Several blocks.
+    Grid,
 }
 
 impl Ledger {
     /// One more occurrence; `describe` is asked the first time, and when it turns out to be graver than it seemed.
     pub(crate) fn add(&mut self, key: Key, severity: Severity, describe: impl FnOnce() -> Raw) {
+        self.add_reaching(key, severity, Reach::Warp, describe);
+    }
+
+    /// As [`add`](Self::add), where one with threads farther apart says more.
+    pub(crate) fn add_reaching(
+        &mut self,
+        key: Key,
+        severity: Severity,
+        reach: Reach,
+        describe: impl FnOnce() -> Raw,
+    ) {
         match self.index.get(&key) {
             Some(&i) => {
-                let raw = &mut self.entries[i].1;
-                raw.count += 1;
-                if severity < raw.severity {
-                    *raw = Raw { count: raw.count, ..describe() };
+                let ours = &mut self.entries[i];
+                ours.raw.count += 1;
+                if ours.yields_to(severity, reach) {
+                    ours.raw = Raw { count: ours.raw.count, ..describe() };
+                    ours.reach = reach;
                 }
             }
             None => {
                 self.index.insert(key, self.entries.len());
-                self.entries.push((key, describe()));
+                self.entries.push(Entry { key, reach, raw: describe() });
             }
         }
     }
 
     /// Takes over another ledger's findings.
     pub(crate) fn merge(&mut self, other: Ledger) {
-        for (key, raw) in other.entries {
-            match self.index.get(&key) {
+        for entry in other.entries {
+            match self.index.get(&entry.key) {
                 Some(&i) => {
-                    let ours = &mut self.entries[i].1;
-                    ours.count += raw.count;
-                    // An error says more than a note about the same places.
-                    if raw.severity < ours.severity {
-                        *ours = Raw { count: ours.count, ..raw };
+                    let ours = &mut self.entries[i];
+                    let count = ours.raw.count + entry.raw.count;
+                    if ours.yields_to(entry.raw.severity, entry.reach) {
+                        *ours = entry;
                     }
+                    ours.raw.count = count;
                 }
                 None => {
-                    self.index.insert(key, self.entries.len());
-                    self.entries.push((key, raw));
+                    self.index.insert(entry.key, self.entries.len());
+                    self.entries.push(entry);
                 }
             }
         }
     }
 
     pub(crate) fn into_raw(self) -> impl Iterator<Item = Raw> {
-        self.entries.into_iter().map(|(_, raw)| raw)
+        self.entries.into_iter().map(|entry| entry.raw)
+    }
+}
+
+impl Entry {
+    /// Whether another about the same places says more: an error more than a note, then the one that reaches farther.
+    fn yields_to(&self, severity: Severity, reach: Reach) -> bool {
+        severity < self.raw.severity || (severity == self.raw.severity && reach > self.reach)
     }
 }

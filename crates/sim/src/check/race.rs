@@ -13,7 +13,7 @@ use super::clock::{Clock, Fences, Order, Who};
 use super::context::Context;
 use super::finding::{Class, Severity};
 use super::history::{Conflict, Owner, Touch, stamp};
-use super::ledger::{Ledger, Raw, Spot};
+use super::ledger::{Ledger, Raw, Reach, Spot};
 use super::shadow::{Cell, Spill, Stamp};
 use super::site::{Kind, Scope};
 use crate::machine::{Access, AccessKind, at, lanes_of};
@@ -126,8 +126,9 @@ impl SharedRace {
             (AccessKind::Atomic, Kind::Mbarrier) => Some(Scope::Block),
             _ => site.ordering.strong,
         };
+        let rest = if strong.is_none() { self.quietly(context, order, access) } else { access.lanes };
         let mut conflicts = Vec::new();
-        for lane in lanes_of(access.lanes) {
+        for lane in lanes_of(rest) {
             let who = Who::new(access.warp, lane);
             let Ok(address) = u32::try_from(access.addresses.0[lane]) else { continue };
             let touch = Touch {
@@ -151,6 +152,40 @@ impl SharedRace {
                 self.synchronise(context, order, fences, access, who, address);
             }
         }
+    }
+
+    /// The common case, for speed: ordinary accesses to whole words that nobody else has touched since the last barrier,
+    /// or has only read. Gives the lanes for which it is not that case, from the first such word on.
+    fn quietly(&mut self, context: &Context, order: &Order, access: &Access<'_>) -> u32 {
+        if !access.bytes.is_multiple_of(4) || access.kind == AccessKind::Atomic {
+            return access.lanes;
+        }
+        let (floor, now) = (order.floor(), order.now());
+        let reads = access.kind == AccessKind::Read;
+        if reads && !context.sites.barriers_only {
+            return access.lanes;
+        }
+        let first = stamp(order, Who::new(access.warp, 0), access.pc, None).bits();
+        let words = at(access.bytes / 4);
+        let mut rest = 0;
+        for lane in lanes_of(access.lanes) {
+            let address = access.addresses.0[lane];
+            let bits = first | u32::try_from(lane).unwrap_or(0);
+            let start = usize::try_from(address / 4).unwrap_or(usize::MAX);
+            let cells = self.cells.get_mut(start..).and_then(|cells| cells.get_mut(..words));
+            let quiet = address.is_multiple_of(4)
+                && cells.is_some_and(|cells| {
+                    cells.iter_mut().all(|cell| {
+                        if reads {
+                            cell.read_quietly(floor, now, bits)
+                        } else {
+                            cell.write_quietly(floor, now, bits)
+                        }
+                    })
+                });
+            rest |= u32::from(!quiet) << lane;
+        }
+        rest
     }
 
     /// Runs an access over the cells of its bytes and gives the conflicts, one for each instruction it conflicts with.
@@ -304,7 +339,7 @@ impl SharedRace {
         let same_value = race.wrote && conflict.wrote && race.unchanged && class == Class::SharedRace;
         let severity = if same_value { Severity::Note } else { Severity::Error };
         let key = (class, race.access.pc, conflict.other.pc, u32::from(conflict.pending));
-        ledger.add(key, severity, || {
+        ledger.add_reaching(key, severity, reach(race, conflict), || {
             let mut raw = describe(context, race, conflict, class, severity, Space::Shared);
             if let Some(name) = context.shared_name(address) {
                 raw.notes.push(format!("the bytes are those of `{name}`, from shared address {address:#x}"));
@@ -394,6 +429,17 @@ pub(crate) fn exchange(
     }
 }
 
+/// How far apart the two threads are.
+pub(crate) fn reach(race: &Race, conflict: &Conflict) -> Reach {
+    if conflict.block != race.block {
+        Reach::Grid
+    } else if conflict.thread_known && conflict.other.who.warp() == race.access.who.warp() {
+        Reach::Warp
+    } else {
+        Reach::Block
+    }
+}
+
 /// The later of two accesses.
 pub(crate) struct Race {
     pub block: u32,
@@ -431,14 +477,14 @@ pub(crate) fn describe(
     } else {
         format!("data race on {memory} memory: {there} by {other} and {here} by {me}")
     };
-    let same_warp = conflict.block == block && conflict.other.who.warp() == race.access.who.warp();
-    let help = if conflict.block != block {
+    let reach = reach(race, conflict);
+    let help = if reach == Reach::Grid {
         "blocks are ordered by the end of a launch only, or by a fence and a flag".to_owned()
     } else if class == Class::Mbarrier {
         "put a __syncthreads() behind the initialisation".to_owned()
     } else if race.wrote && conflict.wrote && !race.access.strong && race.access.pc == conflict.other.pc {
         "let one thread write, or give each its own element".to_owned()
-    } else if same_warp {
+    } else if reach == Reach::Warp {
         "put a __syncwarp() between the two".to_owned()
     } else {
         "put a __syncthreads() between the two".to_owned()

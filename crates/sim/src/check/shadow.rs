@@ -45,7 +45,7 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    fn bits(self) -> u32 {
+    pub(crate) fn bits(self) -> u32 {
         u32::from(self.who.0) & ((1 << THREAD_BITS) - 1)
             | self.pc.min(UNKNOWN_SITE) << THREAD_BITS
             | if self.strong { STRONG } else { 0 }
@@ -121,6 +121,41 @@ impl Cell {
     #[inline]
     pub(crate) fn quiet(&self, floor: u32) -> bool {
         self.write_time <= floor && self.write & (SPLIT | PENDING) == 0
+    }
+
+    /// A read where only barriers of the block order anything: remembers it if nothing was written since `floor`, and says
+    /// whether it did. `stamp` is [`Stamp::bits`] of a weak read.
+    #[inline(always)]
+    pub(crate) fn read_quietly(&mut self, floor: u32, now: u32, stamp: u32) -> bool {
+        if self.write_time > floor || self.write & (SPLIT | PENDING) != 0 {
+            return false;
+        }
+        if self.read_time <= floor && self.read & LISTED == 0 {
+            self.read_time = now;
+            self.read = stamp;
+            return true;
+        }
+        if self.read & (LISTED | MODIFIED) != 0 {
+            return false;
+        }
+        let differs = (self.read ^ stamp) & ((1 << THREAD_BITS) - 1);
+        let many = if differs >> 5 != 0 { MANY_WARPS } else { u32::from(differs != 0) * MANY_LANES };
+        self.read = (self.read | many) & !STRONG;
+        self.read_time = now;
+        true
+    }
+
+    /// A write where nobody has touched the bytes since `floor`: remembers it and says so.
+    #[inline(always)]
+    pub(crate) fn write_quietly(&mut self, floor: u32, now: u32, stamp: u32) -> bool {
+        let quiet = self.write_time <= floor
+            && self.read_time <= floor
+            && self.write & (SPLIT | PENDING) == 0
+            && self.read & LISTED == 0;
+        if quiet {
+            *self = Cell { write_time: now, write: stamp, read_time: 0, read: 0 };
+        }
+        quiet
     }
 
     /// Whether no read since `floor` is known.
