@@ -13,7 +13,7 @@ use super::finding::{Class, Severity};
 use super::ledger::{Ledger, Raw, Spot};
 use crate::machine::{Access, AccessKind, Width, at, lanes_of};
 use crate::program::Program;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 /// What an address is computed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +37,8 @@ impl Source {
 /// The variable each access of a kernel must stay in.
 #[derive(Debug, Default)]
 pub(crate) struct Arrays {
-    /// By instruction: the variable's number.
-    inside: BTreeMap<u32, usize>,
+    /// By instruction: the variable's number, where there is one.
+    inside: Vec<Option<usize>>,
 }
 
 impl Arrays {
@@ -80,7 +80,7 @@ impl Arrays {
                 }
             }
         }
-        let mut inside = BTreeMap::new();
+        let mut inside = vec![None; program.code.len()];
         for (pc, inst) in program.code.iter().enumerate() {
             let address = inst.args.at[0];
             let width = if address.wide { Width::W64 } else { Width::W32 };
@@ -89,8 +89,8 @@ impl Arrays {
             } else {
                 Source::join(named[pc], rows.get(&(width, address.row)).copied())
             };
-            if let (Some(Source::One(variable)), Ok(pc)) = (source, u32::try_from(pc)) {
-                inside.insert(pc, variable);
+            if let Some(Source::One(variable)) = source {
+                inside[pc] = Some(variable);
             }
         }
         Arrays { inside }
@@ -98,9 +98,17 @@ impl Arrays {
 
     /// An access of a warp to shared memory.
     pub(crate) fn access(&self, context: &Context, ledger: &mut Ledger, access: &Access<'_>) {
-        let Some(variable) = self.inside.get(&access.pc) else { return };
-        let Some((name, start, size)) = context.program.shared_variables.get(*variable) else { return };
+        let Some(variable) = self.inside.get(at(access.pc)).copied().flatten() else { return };
+        let Some((name, start, size)) = context.program.shared_variables.get(variable) else { return };
         let (start, end) = (u64::from(*start), u64::from(*start) + u64::from(*size));
+        let mut outside = false;
+        for (lane, address) in access.addresses.0.iter().enumerate() {
+            let leaves = *address < start || address.saturating_add(u64::from(access.bytes)) > end;
+            outside |= leaves & (access.lanes >> lane & 1 != 0);
+        }
+        if !outside {
+            return;
+        }
         for lane in lanes_of(access.lanes) {
             let address = access.addresses.0[lane];
             if address >= start && address.saturating_add(u64::from(access.bytes)) <= end {

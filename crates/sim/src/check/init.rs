@@ -123,6 +123,7 @@ impl Init {
         let mut bytes = [0; LANES];
         let mut found = 0;
         match access.space {
+            Space::Shared if self.shared.all_written() => return None,
             Space::Shared => {
                 for lane in lanes_of(access.lanes) {
                     let address = u32::try_from(access.addresses.0[lane]).unwrap_or(u32::MAX);

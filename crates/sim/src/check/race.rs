@@ -168,8 +168,15 @@ impl SharedRace {
         let first = stamp(order, Who::new(access.warp, 0), access.pc, None).bits();
         let words = at(access.bytes / 4);
         let mut rest = 0;
+        // Lanes of one warp that read the same words one after another: from the third on they add nothing.
+        let (mut same, mut last) = (0, u64::MAX);
         for lane in lanes_of(access.lanes) {
             let address = access.addresses.0[lane];
+            same = if address == last { same + 1 } else { 0 };
+            last = address;
+            if reads && same > 1 && rest == 0 {
+                continue;
+            }
             let bits = first | u32::try_from(lane).unwrap_or(0);
             let start = usize::try_from(address / 4).unwrap_or(usize::MAX);
             let cells = self.cells.get_mut(start..).and_then(|cells| cells.get_mut(..words));
@@ -245,9 +252,8 @@ impl SharedRace {
         who: Who,
         address: u32,
     ) {
-        let variable = self.variables.entry(address).or_default();
         let ordering = context.sites.get(access.pc).ordering;
-        exchange(variable, order, fences, access, who, ordering);
+        exchange(&mut self.variables, address, order, fences, access, who, ordering);
     }
 
     /// A copy is issued: from now on its bytes belong to it.
@@ -399,9 +405,11 @@ fn act(
     }
 }
 
-/// What a strong access gives away to those who see it, and what it sees.
-pub(crate) fn exchange(
-    variable: &mut Variable,
+/// What a strong access gives away to those who see it, and what it sees. Addresses at which nothing was ever released are
+/// not remembered: counters that only count are many.
+pub(crate) fn exchange<A: Ord + std::marker::Copy>(
+    variables: &mut BTreeMap<A, Variable>,
+    address: A,
     order: &mut Order,
     fences: &mut Fences,
     access: &Access<'_>,
@@ -410,8 +418,8 @@ pub(crate) fn exchange(
 ) {
     let Some(scope) = ordering.strong else { return };
     if access.kind != AccessKind::Write {
-        let seen = variable.seen(access.block, scope);
-        if !seen.is_empty() {
+        let seen = variables.get(&address).map(|variable| variable.seen(access.block, scope));
+        if let Some(seen) = seen.filter(|seen| !seen.is_empty()) {
             if ordering.acquire {
                 order.acquire(who, &seen);
             } else {
@@ -425,7 +433,12 @@ pub(crate) fn exchange(
         } else {
             fences.released(who).map(|(clock, fence)| (clock.clone(), (*fence).min(scope)))
         };
-        variable.write(access.block, clock, access.kind == AccessKind::Atomic);
+        let keeps = access.kind == AccessKind::Atomic;
+        if clock.is_some() {
+            variables.entry(address).or_default().write(access.block, clock, keeps);
+        } else if !keeps {
+            variables.remove(&address);
+        }
     }
 }
 

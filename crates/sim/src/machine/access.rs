@@ -119,10 +119,13 @@ impl Warp<'_, '_> {
     }
 
     /// Reads words of each lane from shared memory through 32-bit addresses into registers, when that is all there is to
-    /// it: everything in bounds and aligned, and nobody listening. `false` if it is not, and the long way must be gone.
+    /// it: everything in bounds and aligned. `false` if it is not, and the long way must be gone.
     #[inline(always)]
     pub fn get_shared_words<I: Isa, const WORDS: usize>(&mut self, arg: AddressArg, rows: &[u32]) -> bool {
         let Some(mut index) = self.shared_offsets::<WORDS>(arg) else { return false };
+        if self.watch.is_some() {
+            self.announce_shared(&index, 4 * WORDS as u32);
+        }
         for at in &mut index.0 {
             *at >>= 2;
         }
@@ -136,9 +139,18 @@ impl Warp<'_, '_> {
         true
     }
 
-    /// As [`get_shared_words`](Self::get_shared_words), writing.
+    #[inline(never)]
+    fn announce_shared(&mut self, offsets: &Row<u32>, bytes: u32) {
+        let addresses = Row(offsets.0.map(u64::from));
+        self.announce(Space::Shared, AccessKind::Read, &addresses, bytes, self.exec);
+    }
+
+    /// As [`get_shared_words`](Self::get_shared_words), writing, and only if nobody listens.
     #[inline(always)]
     pub fn put_shared_words<I: Isa, const WORDS: usize>(&mut self, arg: AddressArg, rows: &[u32]) -> bool {
+        if self.heard {
+            return false;
+        }
         let Some(offsets) = self.shared_offsets::<WORDS>(arg) else { return false };
         for (i, row) in (0u32..).zip(rows) {
             let values = &self.state.regs.w32[at(*row)];
@@ -155,10 +167,10 @@ impl Warp<'_, '_> {
 
     /// Reads a word of each lane from global memory into a register, when that is all there is to it: every lane on, each
     /// half of the warp reading one word after another or all the same one, from an allocation the block has not written
-    /// to, and nobody listening. `false` if it is not, and the long way must be gone.
+    /// to. `false` if it is not, and the long way must be gone.
     #[inline(always)]
     pub fn get_global_word(&mut self, arg: AddressArg, row: u32) -> bool {
-        if self.exec != u32::MAX || !arg.wide || arg.frame || self.watch.is_some() {
+        if self.exec != u32::MAX || !arg.wide || arg.frame {
             return false;
         }
         let base = &self.state.regs.w64[at(arg.row)];
@@ -187,13 +199,18 @@ impl Warp<'_, '_> {
                 return false;
             }
         }
+        if self.watch.is_some() {
+            // Before the load: the register may be the address.
+            let addresses = self.addresses(arg);
+            self.announce(Space::Global, AccessKind::Read, &addresses, 4, u32::MAX);
+        }
         self.state.regs.w32[at(row)] = out;
         true
     }
 
     #[inline(always)]
     fn shared_offsets<const WORDS: usize>(&self, arg: AddressArg) -> Option<Row<u32>> {
-        if arg.frame || self.heard {
+        if arg.frame {
             return None;
         }
         let mut out = Row([0u32; LANES]);

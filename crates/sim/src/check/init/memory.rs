@@ -40,6 +40,8 @@ pub(super) struct Shared {
     written: Option<Bits>,
     /// Lines that are known to be written in whole.
     complete: Bits,
+    /// Lines that are not.
+    lines_left: u32,
     /// Bytes that a poisoned value was stored to, and where the last of these came from.
     dirty: Option<(Bits, Origin)>,
 }
@@ -51,6 +53,7 @@ impl Shared {
             size,
             written: (!told).then(|| Bits::new(size)),
             complete: Bits::new(size.div_ceil(LINE)),
+            lines_left: size.div_ceil(LINE),
             dirty: None,
         }
     }
@@ -74,6 +77,12 @@ impl Shared {
     /// Whether no byte that was written is poisoned.
     pub(super) fn clean(&self) -> bool {
         self.dirty.is_none()
+    }
+
+    /// Whether all of it was written, and nothing poisoned.
+    #[inline]
+    pub(super) fn all_written(&self) -> bool {
+        self.lines_left == 0 && self.clean()
     }
 
     /// The poisoned ones of up to 32 bytes.
@@ -107,6 +116,7 @@ impl Shared {
         if missing == 0 && address.is_multiple_of(LINE) {
             let end = self.size.min(address.saturating_add(LINE));
             if (address / 4..end / 4).all(|word| self.word_written(race, word)) && end.is_multiple_of(4) {
+                self.lines_left -= u32::from(!self.complete.get(address / LINE));
                 self.complete.set(address / LINE, true);
             }
         }
