@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{bench, cores, corpus, fuzz, instructions, readme, root, tidy, ui};
+use crate::{bench, book, cores, corpus, findings, fuzz, instructions, readme, root, tidy, ui};
 
 /// How long each of the two fuzz targets runs: a minute in all.
 const FUZZ_SECONDS: u64 = 30;
@@ -52,6 +52,8 @@ const STEPS: &[Step] = &[
     }),
     step("corpus", || corpus::run(None, cores()).map(quiet)),
     step("readme", || readme::run(false).map(quiet)),
+    step("book", || book::run(false).map(quiet)),
+    step("findings", || findings::run(false).map(quiet)),
     step("fuzz-parse", || fuzz::run("parse", FUZZ_SECONDS).map(quiet)),
     step("fuzz-roundtrip", || fuzz::run("roundtrip", FUZZ_SECONDS).map(quiet)),
     step("fuzz-execute", || fuzz::run("execute", 60).map(quiet)),

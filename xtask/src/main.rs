@@ -13,8 +13,10 @@ use std::{
 use clap::{Parser, Subcommand};
 
 mod bench;
+mod book;
 mod ci;
 mod corpus;
+mod findings;
 mod fuzz;
 mod instructions;
 mod readme;
@@ -92,6 +94,20 @@ tasks! {
         /// Only kernels whose name contains this
         filter: Option<String>,
     } => ui::run(bless, filter.as_deref()),
+
+    /// Runs the commands that the book's pages show, and compares what they print
+    Book {
+        /// Write what the commands print into the pages instead of comparing
+        #[arg(long)]
+        bless: bool,
+    } => book::run(bless),
+
+    /// Checks every kernel of `tests/fail`, and compares the book's table of findings with what is found
+    Findings {
+        /// Write the table instead of comparing
+        #[arg(long)]
+        bless: bool,
+    } => findings::run(bless),
 
     /// Joins the instruction table with what the tests executed, and compares the book's page with it
     Instructions {

@@ -102,7 +102,9 @@ fn links(text: &str) -> Vec<(usize, String)> {
                 found.push((number, target.split(' ').next().unwrap_or_default().to_owned()));
             }
         }
+        // A footnote begins like a label.
         if line.starts_with('[')
+            && !line.starts_with("[^")
             && let Some((_, target)) = line.split_once("]: ")
         {
             found.push((number, target.trim().to_owned()));
@@ -147,9 +149,9 @@ mod tests {
     }
 
     #[test]
-    fn code_and_the_web_are_not_followed() {
-        let text =
-            "`[x](gone.md)` [y](https://example.com/z)\n```\n[z](gone.md)\n```\n[folder](a) [root](./)\n";
+    fn code_footnotes_and_the_web_are_not_followed() {
+        let text = "`[x](gone.md)` [y](https://example.com/z)\n```\n[z](gone.md)\n```\n[folder](a) [root](./)[^n]\n\n\
+                    [^n]: a note\n";
         assert!(resolve(&[file("b.md", text), file("a/x.rs", "")]).is_empty());
     }
 

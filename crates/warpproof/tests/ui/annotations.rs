@@ -1,8 +1,9 @@
-//! What a kernel of the suite says about itself.
+//! What a kernel of the suite says about itself, and what `check` says about it. `cargo xtask findings` reads it too.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
+use serde_json::Value;
 use warpproof_sim::check::Class;
 
 /// Something that is said about a line.
@@ -55,4 +56,33 @@ pub(crate) fn read(text: &str) -> Result<BTreeSet<Mark>, String> {
 /// Why a file is known not to agree.
 pub(crate) fn known_failure(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.trim().strip_prefix("//@known-failure:")).map(str::trim)
+}
+
+/// The class and line of everything that `check` said, from its JSON. A place in another file is marked with its name, which
+/// no annotation can be: such a test needs another kernel.
+pub(crate) fn found(said: &Value, file: &str) -> BTreeSet<Mark> {
+    let list = |name: &str| said[name].as_array().map(Vec::as_slice).unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let line = |place: &Value| {
+        let here = place["file"].as_str() == Some(file);
+        place["line"].as_u64().filter(|_| here).and_then(|line| u32::try_from(line).ok())
+    };
+    let mut marks = BTreeSet::new();
+    for finding in list("findings") {
+        let class = text(&finding["class"]);
+        let is_note = finding["severity"] == "note";
+        let places = finding["places"].as_array().map(Vec::as_slice).unwrap_or_default();
+        if places.is_empty() {
+            marks.insert(Mark { line: None, class: class.clone(), is_note });
+        }
+        for place in places {
+            let elsewhere = || format!("{class} in {}:{}", text(&place["file"]), place["line"]);
+            let class = if line(place).is_some() { class.clone() } else { elsewhere() };
+            marks.insert(Mark { line: line(place), class, is_note });
+        }
+    }
+    for report in list("reports").iter().filter(|report| report["severity"] == "error") {
+        marks.insert(Mark { line: line(&report["place"]), class: text(&report["kind"]), is_note: false });
+    }
+    marks
 }

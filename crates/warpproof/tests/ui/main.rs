@@ -20,7 +20,6 @@
 mod annotations;
 mod compiler;
 
-use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -28,8 +27,6 @@ use std::{env, fs};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
-
-use annotations::Mark;
 
 /// What is asked of the suite.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -165,7 +162,7 @@ impl Kernel {
     fn compare(&self, text: &str, said: &Said, mode: Mode) -> Result<(), String> {
         let mut wrong = String::new();
         let expected = annotations::read(text)?;
-        let found = said.marks(&self.file);
+        let found = annotations::found(&said.json, &self.file);
         for mark in found.difference(&expected) {
             let _ = writeln!(wrong, "not annotated: {mark}");
         }
@@ -213,32 +210,6 @@ impl Said {
         self.json[name].as_array().into_iter().flatten()
     }
 
-    /// The class and line of everything that was said. A place in another file is marked with its name, which no annotation
-    /// can be: such a test needs another kernel.
-    fn marks(&self, file: &str) -> BTreeSet<Mark> {
-        let line =
-            |place: &Value| (place["file"].as_str() == Some(file)).then(|| number(&place["line"])).flatten();
-        let mut marks = BTreeSet::new();
-        for finding in self.list("findings") {
-            let class = text(&finding["class"]);
-            let is_note = finding["severity"] == "note";
-            let places = finding["places"].as_array().map(Vec::as_slice).unwrap_or_default();
-            if places.is_empty() {
-                marks.insert(Mark { line: None, class: class.to_owned(), is_note });
-            }
-            for place in places {
-                let elsewhere = || format!("{class} in {}:{}", text(&place["file"]), place["line"]);
-                let class = if line(place).is_some() { class.to_owned() } else { elsewhere() };
-                marks.insert(Mark { line: line(place), class, is_note });
-            }
-        }
-        for report in self.list("reports").filter(|report| report["severity"] == "error") {
-            let class = text(&report["kind"]).to_owned();
-            marks.insert(Mark { line: line(&report["place"]), class, is_note: false });
-        }
-        marks
-    }
-
     /// The text that stands on the terminal.
     fn rendered(&self) -> String {
         let mut all = String::new();
@@ -256,10 +227,6 @@ impl Said {
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
-}
-
-fn number(value: &Value) -> Option<u32> {
-    u32::try_from(value.as_u64()?).ok()
 }
 
 fn read(path: &Path) -> Result<String, String> {

@@ -1,0 +1,341 @@
+//! `cargo xtask book`: what the book's pages show, run as it is written.
+//!
+//! A page with a `console` block is run from its top to its end, in an empty directory of its own:
+//!
+//! | block | meaning |
+//! |---|---|
+//! | `cuda NAME`, `ptx NAME` | written to the file NAME |
+//! | `diff NAME` | changes that file: lines that begin with `-` go, lines that begin with `+` come |
+//! | `console` | `$ ` begins a command; what follows it is what the command prints, standard output and errors together |
+//! | any other | shown only |
+//!
+//! So the reports in the book are what `warpproof` prints, to the letter, and every mend is shown to mend: once a page has
+//! changed a file, its commands must succeed. A page that is named after a class of findings must show a report of that
+//! class, and every class has a page, because reports link to it.
+
+use std::{
+    ffi::OsString,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use warpproof_sim::check::Class;
+
+use crate::{root, target};
+
+/// Where the pages are, and those of the classes.
+const PAGES: &str = "book/src";
+const CLASSES: &str = "book/src/checks";
+
+#[derive(Debug, PartialEq, Eq)]
+struct Block {
+    /// The line of the opening fence, from 1.
+    line: usize,
+    kind: Kind,
+    text: String,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Kind {
+    File(String),
+    Change(String),
+    Console,
+    Shown,
+}
+
+/// Runs the pages; `bless` writes what the commands print into them instead of comparing.
+pub(crate) fn run(bless: bool) -> Result<(), String> {
+    let programs = warpproof()?;
+    let programs = programs.parent().unwrap_or(Path::new("."));
+    let mut drift = String::new();
+    let mut ran = 0;
+    for class in Class::ALL {
+        let page = format!("{CLASSES}/{}.md", class.name());
+        if !root().join(&page).is_file() {
+            let _ = writeln!(drift, "{page} is missing: reports of class `{}` link to it", class.name());
+        }
+    }
+    for path in pages(&root().join(PAGES))? {
+        let name = path.strip_prefix(root()).unwrap_or(&path).display().to_string();
+        let text = fs::read_to_string(&path).map_err(|error| format!("cannot read {name}: {error}"))?;
+        let blocks = blocks(&text).map_err(|error| format!("{name}:{error}"))?;
+        if blocks.iter().all(|block| block.kind != Kind::Console) {
+            continue;
+        }
+        println!("{name}");
+        ran += 1;
+        let page = play(&text, &blocks, programs).map_err(|error| format!("{name}:{error}"))?;
+        // Such a page is not written either: it would say that nothing is wrong with the kernel it is about.
+        if let Some(class) = class_of(&path)
+            && !page.contains(&format!("[{class}]: "))
+        {
+            let _ = writeln!(drift, "{name} shows no report of class `{class}`");
+            continue;
+        }
+        if page == text {
+            continue;
+        }
+        if bless {
+            fs::write(&path, page).map_err(|error| format!("cannot write {name}: {error}"))?;
+        } else {
+            drift += &difference(&name, &text, &page);
+        }
+    }
+    if drift.is_empty() {
+        println!("book: {ran} pages show what their commands print");
+        return Ok(());
+    }
+    Err(format!(
+        "the book no longer shows what is so:\n{drift}if what is printed is right: cargo xtask book --bless"
+    ))
+}
+
+/// Builds `warpproof` and tells where it is.
+pub(crate) fn warpproof() -> Result<PathBuf, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--quiet", "--locked", "--package", "warpproof"])
+        .current_dir(root())
+        .status()
+        .map_err(|error| format!("cannot start cargo: {error}"))?;
+    if !status.success() {
+        return Err(format!("warpproof was not built: {status}"));
+    }
+    Ok(target().join("debug").join("warpproof").with_extension(std::env::consts::EXE_EXTENSION))
+}
+
+/// The Markdown files below a directory, in order.
+fn pages(directory: &Path) -> Result<Vec<PathBuf>, String> {
+    let wrong = |error| format!("cannot read {}: {error}", directory.display());
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).map_err(wrong)? {
+        let path = entry.map_err(wrong)?.path();
+        if path.is_dir() {
+            found.extend(pages(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The class that a page is about.
+fn class_of(path: &Path) -> Option<&'static str> {
+    let folder = path.parent()?.file_name()?;
+    let stem = path.file_stem()?.to_str()?;
+    Class::ALL.into_iter().map(Class::name).find(|name| folder == "checks" && *name == stem)
+}
+
+/// The fenced blocks of a page.
+fn blocks(text: &str) -> Result<Vec<Block>, String> {
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut open: Option<Block> = None;
+    for (index, line) in text.lines().enumerate() {
+        match (&mut open, line.strip_prefix("```")) {
+            (Some(_), Some("")) => blocks.extend(open.take()),
+            (Some(block), _) => {
+                block.text.push_str(line);
+                block.text.push('\n');
+            }
+            (None, Some(info)) => {
+                let kind = kind(info).map_err(|error| format!("{}: {error}", index + 1))?;
+                open = Some(Block { line: index + 1, kind, text: String::new() });
+            }
+            (None, None) => {}
+        }
+    }
+    match open {
+        Some(block) => Err(format!("{}: this block is never closed", block.line)),
+        None => Ok(blocks),
+    }
+}
+
+fn kind(info: &str) -> Result<Kind, String> {
+    let words: Vec<&str> = info.split_whitespace().collect();
+    Ok(match words.as_slice() {
+        ["console"] => Kind::Console,
+        ["cuda" | "ptx" | "diff", name] if name.contains(['/', '\\']) => {
+            return Err(format!("`{name}` is to be the name of a file, without a directory"));
+        }
+        ["cuda" | "ptx", name] => Kind::File((*name).to_owned()),
+        ["diff", name] => Kind::Change((*name).to_owned()),
+        _ => Kind::Shown,
+    })
+}
+
+/// The page with what its commands print.
+fn play(text: &str, blocks: &[Block], programs: &Path) -> Result<String, String> {
+    let scratch = tempfile::tempdir().map_err(|error| format!("1: cannot make a directory: {error}"))?;
+    let place = scratch.path().canonicalize().map_err(|error| format!("1: no directory: {error}"))?;
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let mut printed: Vec<(&Block, String)> = Vec::new();
+    let mut mended = false;
+    for block in blocks {
+        let at = |error: String| format!("{}: {error}", block.line);
+        match &block.kind {
+            Kind::Shown => {}
+            Kind::File(name) => fs::write(place.join(name), &block.text)
+                .map_err(|error| at(format!("cannot write {name}: {error}")))?,
+            Kind::Change(name) => {
+                let old = fs::read_to_string(place.join(name))
+                    .map_err(|error| at(format!("cannot change {name}: {error}")))?;
+                let new = changed(&old, &block.text).map_err(|error| at(format!("{name}: {error}")))?;
+                fs::write(place.join(name), new)
+                    .map_err(|error| at(format!("cannot write {name}: {error}")))?;
+                mended = true;
+            }
+            Kind::Console => {
+                let mut output = String::new();
+                for command in block.text.lines().filter_map(|line| line.strip_prefix("$ ")) {
+                    let (said, code) = execute(command, &place, programs).map_err(at)?;
+                    // A mistake that the kernel makes is what a page is about; anything else is the page's own.
+                    if !matches!((code, mended), (Some(0), _) | (Some(1), false)) {
+                        let code = code.map_or("a signal".to_owned(), |code| format!("code {code}"));
+                        return Err(at(format!("`{command}` ended with {code}:\n{said}")));
+                    }
+                    let _ = write!(output, "$ {command}\n{said}");
+                }
+                if output.is_empty() {
+                    return Err(at("a `console` block begins with `$ ` and a command".to_owned()));
+                }
+                printed.push((block, output));
+            }
+        }
+    }
+    for (block, output) in printed.into_iter().rev() {
+        let end = block.line + block.text.lines().count();
+        lines.splice(block.line..end, output.trim_end().lines().map(|line| line.trim_end().to_owned()));
+    }
+    Ok(lines.join("\n") + "\n")
+}
+
+/// What a command prints, and its exit code.
+fn execute(command: &str, place: &Path, programs: &Path) -> Result<(String, Option<i32>), String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut search = OsString::from(programs);
+    search.push(":");
+    search.push(path);
+    let output = Command::new("bash")
+        .args(["-c", &format!("exec 2>&1\n{command}")])
+        .current_dir(place)
+        .env("PATH", search)
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("cannot start bash: {error}"))?;
+    // Where the page is run is no business of its reader.
+    let text = String::from_utf8_lossy(&output.stdout).replace(&format!("{}/", place.display()), "");
+    Ok((text, output.status.code()))
+}
+
+/// A text after a change: the lines that a change keeps and takes away must be there once, together.
+fn changed(text: &str, change: &str) -> Result<String, String> {
+    let mut before = Vec::new();
+    let mut after = Vec::new();
+    for line in change.lines() {
+        let rest = line.get(1..).unwrap_or_default();
+        match line.chars().next() {
+            Some('-') => before.push(rest),
+            Some('+') => after.push(rest),
+            Some(' ') | None => {
+                before.push(rest);
+                after.push(rest);
+            }
+            Some(_) => {
+                return Err(format!("a line of a change begins with `+`, `-` or a space, not `{line}`"));
+            }
+        }
+    }
+    let lines: Vec<&str> = text.lines().collect();
+    let places: Vec<usize> = lines
+        .windows(before.len().max(1))
+        .enumerate()
+        .filter(|(_, window)| *window == before.as_slice())
+        .map(|(index, _)| index)
+        .collect();
+    let [place] = places.as_slice() else {
+        return Err(format!("the lines that a change begins from are there {} times", places.len()));
+    };
+    let mut new: Vec<&str> = lines.clone();
+    new.splice(*place..place + before.len(), after);
+    Ok(new.join("\n") + "\n")
+}
+
+/// The first line in which a page is not what it would be, for a reader.
+fn difference(name: &str, shown: &str, real: &str) -> String {
+    let mut pairs = shown.lines().zip(real.lines()).enumerate();
+    let (index, (a, b)) =
+        pairs.find(|(_, (a, b))| a != b).unwrap_or((shown.lines().count(), ("(the end)", "more lines")));
+    format!("{name}:{}:\n  shown   {a}\n  printed {b}\n", index + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn played(text: &str) -> Result<String, String> {
+        play(text, &blocks(text).unwrap(), Path::new("."))
+    }
+
+    #[test]
+    fn blocks_are_told_apart_by_their_info_string() {
+        let text = "```cuda a.cu\nx\n```\n```diff a.cu\n```\n```console\n```\n```text\n```\n```\n```\n";
+        let kinds: Vec<Kind> = blocks(text).unwrap().into_iter().map(|block| block.kind).collect();
+        let file = "a.cu".to_owned();
+        let expected =
+            [Kind::File(file.clone()), Kind::Change(file), Kind::Console, Kind::Shown, Kind::Shown];
+        assert_eq!(kinds, expected);
+        assert!(blocks("```console\n").unwrap_err().contains("never closed"));
+        assert!(blocks("```cuda ../a.cu\n```\n").unwrap_err().contains("without a directory"));
+    }
+
+    #[test]
+    fn what_a_command_prints_replaces_what_was_shown() {
+        let page = played("```ptx a.txt\none\n```\nand\n```console\n$ cat a.txt\nold\nolder\n```\nend\n");
+        assert_eq!(page.unwrap(), "```ptx a.txt\none\n```\nand\n```console\n$ cat a.txt\none\n```\nend\n");
+    }
+
+    #[test]
+    fn commands_share_a_block_and_files_a_page() {
+        let page = played("```console\n$ echo 1 > a\n$ cat a\n$ pwd\n```\n").unwrap();
+        assert!(page.starts_with("```console\n$ echo 1 > a\n$ cat a\n1\n$ pwd\n/"), "{page}");
+    }
+
+    #[test]
+    fn a_mend_must_mend() {
+        let page = |mend: &str| {
+            format!(
+                "```ptx a\n1\n2\n```\n```console\n$ grep -q 3 a\n```\n```diff a\n 1\n{mend}\n```\n```console\n$ grep 3 a\n```\n"
+            )
+        };
+        assert!(played(&page("-2\n+3")).unwrap().ends_with("$ grep 3 a\n3\n```\n"));
+        assert!(played(&page("-2\n+4")).unwrap_err().starts_with("13: `grep 3 a` ended with code 1"));
+        assert!(played(&page("-5\n+3")).unwrap_err().contains("there 0 times"));
+        assert!(played("```console\n$ exit 2\n```\n").unwrap_err().contains("code 2"));
+    }
+
+    #[test]
+    fn a_change_keeps_what_is_around_it() {
+        assert_eq!(changed("a\nb\nc\n", " a\n-b\n+x\n+y\n").unwrap(), "a\nx\ny\nc\n");
+        assert_eq!(changed("a\n\nc\n", " a\n\n+b\n").unwrap(), "a\n\nb\nc\n");
+        assert!(changed("a\na\n", "-a\n").unwrap_err().contains("2 times"));
+        assert!(changed("a\n", "a\n").unwrap_err().contains("begins with"));
+    }
+
+    #[test]
+    fn a_page_that_drifts_is_shown_at_its_line() {
+        let text = difference("book/src/x.md", "one\ntwo\n", "one\nthree\n");
+        assert_eq!(text, "book/src/x.md:2:\n  shown   two\n  printed three\n");
+        assert!(difference("x", "one\n", "one\ntwo\n").contains("more lines"));
+    }
+
+    #[test]
+    fn pages_of_classes_are_known_by_their_names() {
+        assert_eq!(class_of(Path::new("book/src/checks/shared-race.md")), Some("shared-race"));
+        assert_eq!(class_of(Path::new("book/src/checks.md")), None);
+        assert_eq!(class_of(Path::new("book/src/bounds.md")), None);
+    }
+}
