@@ -4,10 +4,10 @@ use super::array::Arrays;
 use super::finding::{Finding, Label, Thread};
 use super::init::Facts;
 use super::ledger::Raw;
-use super::settings::Settings;
+use super::settings::{BufferRole, Check, Role, Settings};
 use super::shadow::UNKNOWN_SITE;
 use super::site::{Kind, Sites};
-use crate::machine::at;
+use crate::machine::{Access, at};
 use crate::program::Program;
 use std::sync::Arc;
 
@@ -42,6 +42,23 @@ impl Context {
     /// A thread by the numbers of its block and of itself.
     pub(crate) fn thread(&self, block: u32, thread: u32) -> Thread {
         Thread { block: index(block, self.blocks), thread: index(thread, self.threads) }
+    }
+
+    /// Whether an access lies in one input, whose every write is a finding of its own.
+    pub(crate) fn all_input(&self, access: &Access<'_>) -> bool {
+        let first = access.addresses.0[at(access.lanes.trailing_zeros()) & 31];
+        let holds = |buffer: &&BufferRole| {
+            buffer.role == Role::In && first >= buffer.address && first - buffer.address < buffer.bytes()
+        };
+        let input = self.settings.buffers.iter().find(holds).filter(|_| self.settings.has(Check::Output));
+        input.is_some_and(|input| {
+            let (start, end) = (input.address, input.address.saturating_add(input.bytes()));
+            let mut outside = false;
+            for (lane, address) in access.addresses.0.iter().enumerate() {
+                outside |= (*address < start || *address >= end) & (access.lanes >> lane & 1 != 0);
+            }
+            !outside
+        })
     }
 
     /// What an instruction does to memory, in a word.

@@ -145,6 +145,10 @@ impl Finding {
     /// A stop that is the kernel's fault, as a finding.
     pub fn of_stop(stop: &Stop) -> Option<Finding> {
         let class = Class::of_stop(stop.kind)?;
+        // What each warp waits for stands at its place.
+        let placed = !stop.others.is_empty() || stop.label.is_some();
+        let notes =
+            stop.notes.iter().filter(|note| !(placed && note.starts_with("warp "))).cloned().collect();
         let thread = stop.block.zip(stop.thread).map(|(block, thread)| Thread { block, thread });
         let text = stop.label.clone().unwrap_or_else(|| "here".to_owned());
         let first = stop.place.iter().map(|place| Label { text: text.clone(), place: place.clone(), thread });
@@ -158,7 +162,7 @@ impl Finding {
             severity: Severity::Error,
             sentence: stop.sentence.clone(),
             places: first.chain(others).collect(),
-            notes: stop.notes.clone(),
+            notes,
             help: stop.help.clone(),
             count: 1,
         })

@@ -6,6 +6,8 @@
 //! compared in block order when it has ended. If they can talk, blocks run in turns, and their accesses meet in one
 //! memory of all of them, where a release that is acquired orders them as far as its scope reaches.
 //!
+//! Reads of inputs are not remembered while writes to inputs are reported for themselves.
+//!
 //! Can miss: what the compiler has removed. Never reports: strong accesses against each other, if their scopes hold
 //! both threads.
 
@@ -245,6 +247,9 @@ impl GlobalRace {
     ) {
         let site = context.sites.get(access.pc);
         let strong = site.ordering.strong;
+        if access.kind == AccessKind::Read && strong.is_none() && context.all_input(access) {
+            return;
+        }
         let together = self.together.clone();
         let mut guard = together.as_ref().and_then(|together| together.lock().ok());
         let reads = access.kind == AccessKind::Read;

@@ -168,6 +168,24 @@ impl SharedRace {
         let first = stamp(order, Who::new(access.warp, 0), access.pc, None).bits();
         let words = at(access.bytes / 4);
         let mut rest = 0;
+        if let (1, u32::MAX) = (words, access.lanes) {
+            // A word for every lane, which is most accesses.
+            for (lane, address) in (0u32..).zip(access.addresses.0) {
+                let word = usize::try_from(address / 4).unwrap_or(usize::MAX);
+                let Some(cell) = self.cells.get_mut(word).filter(|_| address & 3 == 0) else {
+                    rest |= 1 << lane;
+                    continue;
+                };
+                let bits = first | lane;
+                let quiet = if reads {
+                    cell.read_quietly(floor, now, bits)
+                } else {
+                    cell.write_quietly(floor, now, bits)
+                };
+                rest |= u32::from(!quiet) << lane;
+            }
+            return rest;
+        }
         // Lanes of one warp that read the same words one after another: from the third on they add nothing.
         let (mut same, mut last) = (0, u64::MAX);
         for lane in lanes_of(access.lanes) {
