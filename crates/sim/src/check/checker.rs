@@ -3,6 +3,7 @@
 use super::barrier::BarrierUse;
 use super::clock::{Fences, Order, Who};
 use super::context::Context;
+use super::fragment::Provenance;
 use super::global::{GlobalRace, Pages, Together};
 use super::init::Init;
 use super::lanes::Lanes;
@@ -28,6 +29,7 @@ pub(crate) struct Checker {
     outputs: Option<Outputs>,
     lanes: Option<Lanes>,
     barrier: Option<BarrierUse>,
+    provenance: Option<Provenance>,
 }
 
 /// Races, and copies under way.
@@ -61,13 +63,18 @@ impl Checker {
         let init = context.facts.as_ref().map(|facts| Init::new(&context, facts, race.is_some()));
         let outputs = (init.is_some() || context.settings.has(Check::Output)).then_some(outputs);
         let lanes = context.settings.has(Check::Lanes).then(|| Lanes::new(block));
+        let provenance = context.fragments.as_ref().map(|_| Provenance::new(block, context.shared));
         let barrier = context.settings.has(Check::Barrier).then(BarrierUse::default);
         let (fences, ledger) = (Fences::default(), Ledger::default());
-        Checker { context, block, order, fences, ledger, race, init, outputs, lanes, barrier }
+        Checker { context, block, order, fences, ledger, race, init, outputs, lanes, barrier, provenance }
     }
 
-    pub(crate) fn finish(self) -> Left {
-        let shadow = self.race.as_ref().map_or(0, |race| race.shared.bytes());
+    pub(crate) fn finish(mut self) -> Left {
+        let mut shadow = self.race.as_ref().map_or(0, |race| race.shared.bytes());
+        if let Some(provenance) = self.provenance.take() {
+            shadow += provenance.bytes();
+            provenance.finish(&self.context, &mut self.ledger);
+        }
         Left {
             block: self.block,
             ledger: self.ledger,
@@ -97,6 +104,9 @@ impl Observer for Checker {
         if let Some(barrier) = &mut self.barrier {
             barrier.issue(&self.context, self.block, &mut self.ledger, issue);
         }
+        if let Some(provenance) = &mut self.provenance {
+            provenance.issue(&self.context, &mut self.ledger, issue);
+        }
         match self.context.sites.get(issue.pc).kind {
             Kind::Fence(scope) => {
                 for lane in lanes_of(issue.exec) {
@@ -117,6 +127,9 @@ impl Observer for Checker {
     }
 
     fn access(&mut self, access: &Access<'_>) {
+        if let Some(provenance) = &mut self.provenance {
+            provenance.access(&self.context, access);
+        }
         if let (Some(arrays), Space::Shared) = (&self.context.arrays, access.space) {
             arrays.access(&self.context, &mut self.ledger, access);
         }
@@ -169,6 +182,9 @@ impl Observer for Checker {
         if let Some(lanes) = &mut self.lanes {
             lanes.exchange(&self.context, &mut self.ledger, exchange);
         }
+        if let Some(provenance) = &mut self.provenance {
+            provenance.exchange(&self.context, exchange);
+        }
     }
 
     fn copy_issued(&mut self, copy: &Copy) {
@@ -183,6 +199,9 @@ impl Observer for Checker {
     }
 
     fn copy_done(&mut self, copy: &Copy) {
+        if let Some(provenance) = &mut self.provenance {
+            provenance.copy_done(&self.context, copy);
+        }
         if let Some(race) = &mut self.race {
             race.shared.copy_done(&self.order, copy);
             race.global.copy_done(copy);

@@ -2,6 +2,7 @@
 
 use super::array::Arrays;
 use super::finding::{Finding, Label, Thread};
+use super::fragment::Fragments;
 use super::init::Facts;
 use super::ledger::Raw;
 use super::settings::{BufferRole, Check, Role, Settings};
@@ -17,6 +18,8 @@ pub(crate) struct Context {
     pub sites: Sites,
     /// The variable each access must stay in, where that is checked.
     pub arrays: Option<Arrays>,
+    /// How the elements of fragments are followed, where that is checked and there are any.
+    pub fragments: Option<Fragments>,
     /// By number, which instructions lanes meet in by a mask.
     pub meeting_points: Vec<bool>,
     pub blocks: [u32; 3],

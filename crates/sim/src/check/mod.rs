@@ -9,6 +9,7 @@ mod checker;
 mod clock;
 mod context;
 mod finding;
+mod fragment;
 mod global;
 mod history;
 mod init;
@@ -33,6 +34,7 @@ use crate::{Device, Launch};
 use array::Arrays;
 use checker::Checker;
 use context::Context;
+use fragment::Fragments;
 use global::{Between, Together};
 use ledger::{Ledger, Raw};
 use output::{Outputs, Stores};
@@ -112,6 +114,11 @@ impl Device {
             program: launch.program(),
             sites: Sites::of(&launch.program()),
             arrays: settings.has(Check::Array).then(|| Arrays::of(&launch.program())),
+            fragments: if settings.has(Check::Provenance) {
+                Fragments::of(&launch.program(), settings)
+            } else {
+                None
+            },
             meeting_points: lanes::meeting_points(&launch.program()),
             blocks: launch.blocks(),
             threads: launch.threads(),

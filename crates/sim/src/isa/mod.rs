@@ -28,7 +28,7 @@ mod needs;
 mod spelling;
 mod stack;
 mod sync;
-mod tile;
+pub(crate) mod tile;
 mod video;
 mod wmma;
 

@@ -80,22 +80,32 @@ pub(super) const fn b_registers<T: Code>(n: usize, k: usize) -> usize {
 
 /// The row and the first column of what lane and register of an A fragment hold.
 pub(super) fn place_a<T: Code>(m: usize, k: usize, register: usize, lane: usize) -> (usize, usize) {
+    place_a_of(T::PER, m, k, register, lane)
+}
+
+/// As [`place_a`], for so many elements in a register.
+pub(crate) fn place_a_of(per: usize, m: usize, k: usize, register: usize, lane: usize) -> (usize, usize) {
     let halves = m.min(16) / 8;
-    let chunks = k / (4 * T::PER);
+    let chunks = k / (4 * per);
     let (tile, rest) = (register / (halves * chunks), register % (halves * chunks));
     let (chunk, half) = (rest / halves, rest % halves);
-    (tile * 16 + half * 8 + lane / 4, chunk * 4 * T::PER + lane % 4 * T::PER)
+    (tile * 16 + half * 8 + lane / 4, chunk * 4 * per + lane % 4 * per)
 }
 
 /// The first row (k) and the column of what lane and register of a B fragment hold.
 pub(super) fn place_b<T: Code>(k: usize, register: usize, lane: usize) -> (usize, usize) {
-    let chunks = k / (4 * T::PER);
+    place_b_of(T::PER, k, register, lane)
+}
+
+/// As [`place_b`], for so many elements in a register.
+pub(crate) fn place_b_of(per: usize, k: usize, register: usize, lane: usize) -> (usize, usize) {
+    let chunks = k / (4 * per);
     let (tile, chunk) = (register / chunks, register % chunks);
-    (chunk * 4 * T::PER + lane % 4 * T::PER, tile * 8 + lane / 4)
+    (chunk * 4 * per + lane % 4 * per, tile * 8 + lane / 4)
 }
 
 /// The row and column of element `i` of a lane's accumulators.
-pub(super) fn place_c(m: usize, n: usize, i: usize, lane: usize) -> (usize, usize) {
+pub(crate) fn place_c(m: usize, n: usize, i: usize, lane: usize) -> (usize, usize) {
     let halves = m.min(16) / 8;
     let (pair, e) = (i / 2, i % 2);
     let (tile, half) = (pair / halves, pair % halves);

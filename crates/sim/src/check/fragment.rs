@@ -1,0 +1,725 @@
+//! Where the elements of matrix fragments came from: each carries the buffer, row and column that it was loaded from
+//! through registers and shared memory, and each `mma` asks whether its operands lie as a matrix does.
+//!
+//! Decided at an `mma` (or `wmma.mma`): whether each index of the elements of A depends on the row alone or on k alone, and
+//! likewise for B (`layout.rs` says when it does not and nothing else explains it: registers or quarters exchanged, a
+//! swizzle on one side only, `.trans` forgotten in a tile of several quarters); and whether A and B take k in orders that
+//! contradict each other. Decided at the end of a block: whether the accumulators of a 16 × 8 tile fill a rectangle of the
+//! output in an order that is not theirs.
+//!
+//! Rows and columns are those of the extents that the launch gives for a buffer; whoever stores a matrix in another order
+//! than those say gets findings about that order. Source: the fragment layouts of the PTX manual, in `isa/tile.rs`.
+//!
+//! What it can miss: a whole operand transposed (that computes another product, which may be meant); elements of buffers
+//! that the launch does not name or that are not matrices; addresses that depend on data; fragments with elements that are
+//! cleared, or mixed from several; sparse, 4-bit, 1-bit and f64 fragments; values that pass through local memory or calls.
+//! It never reports a tile in order, whatever its place, strides, transposition, or order of k.
+
+mod layout;
+mod origin;
+mod plan;
+mod report;
+mod tags;
+
+use super::context::Context;
+use super::ledger::Ledger;
+use super::settings::Settings;
+use crate::isa::tile::{place_a_of, place_b_of, place_c};
+use crate::machine::{Access, AccessKind, LANES, at, lanes_of};
+use crate::memory::Space;
+use crate::observe::{Copy, Exchange, Issue};
+use crate::program::Program;
+use layout::{Judged, Table, contradict};
+use origin::{LOST, Lines, Sources, Tag, is_element, is_sum, sum};
+use plan::{Action, Blend, Plan, Shape, Step};
+use std::collections::HashMap;
+use tags::{Lanes, NONE, Rows};
+
+/// Stores of accumulators that a block remembers.
+const STORES: usize = 1 << 20;
+
+/// What the blocks of a launch share: how tags move, and what they stand for.
+#[derive(Debug)]
+pub(crate) struct Fragments {
+    plan: Plan,
+    sources: Sources,
+}
+
+impl Fragments {
+    /// `None` if the kernel has no fragments, or the launch names no matrix.
+    pub(crate) fn of(program: &Program, settings: &Settings) -> Option<Fragments> {
+        let sources = Sources::of(&settings.buffers);
+        if sources.is_empty() {
+            return None;
+        }
+        Some(Fragments { plan: Plan::of(program)?, sources })
+    }
+}
+
+/// An operand of a matrix instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operand {
+    A,
+    B,
+}
+
+/// An accumulator that went to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Stored {
+    tag: Tag,
+    to: Tag,
+    pc: u32,
+    thread: u32,
+}
+
+/// What is known of a warp.
+struct Warp {
+    rows: Rows,
+    /// What was found out about fragments, by their first register.
+    judged: HashMap<u32, (u64, Judged)>,
+    /// Which access of a `wmma.load` or `wmma.store` comes next, and its lanes so far.
+    piece: (usize, u32),
+}
+
+/// The tags of one block.
+pub(crate) struct Provenance {
+    block: u32,
+    warps: Vec<Option<Warp>>,
+    shared: Vec<Tag>,
+    shared_bytes: u32,
+    lines: Lines,
+    stored: Vec<Stored>,
+    hint: usize,
+}
+
+impl Provenance {
+    pub(crate) fn new(block: u32, shared_bytes: u32) -> Provenance {
+        Provenance {
+            block,
+            warps: Vec::new(),
+            shared: Vec::new(),
+            shared_bytes,
+            lines: Lines::default(),
+            stored: Vec::new(),
+            hint: 0,
+        }
+    }
+
+    fn warp<'w>(warps: &'w mut Vec<Option<Warp>>, number: u32, plan: &Plan) -> &'w mut Warp {
+        let number = at(number);
+        if warps.len() <= number {
+            warps.resize_with(number + 1, || None);
+        }
+        warps[number].get_or_insert_with(|| Warp {
+            rows: Rows::new(&plan.rows, plan.grain),
+            judged: HashMap::new(),
+            piece: (0, 0),
+        })
+    }
+
+    /// An instruction that moves values between registers, or multiplies.
+    pub(crate) fn issue(&mut self, context: &Context, ledger: &mut Ledger, issue: &Issue<'_>) {
+        let Some(fragments) = &context.fragments else { return };
+        let Some(step) = fragments.plan.step(issue.pc) else { return };
+        let warp = Self::warp(&mut self.warps, issue.warp, &fragments.plan);
+        match step.action {
+            Action::Multiply(shape) => self.multiply(context, fragments, ledger, issue, step, shape),
+            Action::FragmentLoad | Action::FragmentStore => warp.piece = (0, 0),
+            Action::Load(_)
+            | Action::Store(_)
+            | Action::MatrixLoad(_)
+            | Action::MatrixStore(_)
+            | Action::Shuffle => {}
+            Action::MatrixMove if issue.live & !issue.exec != 0 => {}
+            _ => moves(&mut warp.rows, step, issue, fragments.plan.grain),
+        }
+    }
+
+    /// Lanes that exchange values.
+    pub(crate) fn exchange(&mut self, context: &Context, exchange: &Exchange<'_>) {
+        let (Some(fragments), Some(sources)) = (&context.fragments, exchange.sources) else { return };
+        let Some(step) = fragments.plan.step(exchange.pc) else { return };
+        let rows = &mut Self::warp(&mut self.warps, exchange.warp, &fragments.plan).rows;
+        let (Some(to), Some(from)) = (step.to.first(), step.from.first()) else { return };
+        let mut values = [NONE; 4];
+        let count = at(4 / fragments.plan.grain);
+        if rows.live(*from) {
+            for (grain, value) in values.iter_mut().enumerate().take(count) {
+                let tags = rows.grain(*from, grain);
+                for (out, source) in value.iter_mut().zip(sources.0) {
+                    *out = tags[at(source & 31)];
+                }
+            }
+        }
+        let origin = rows.origin(*from);
+        rows.put(*to, &values[..count], exchange.lanes, origin);
+    }
+
+    /// A copy that is complete.
+    pub(crate) fn copy_done(&mut self, context: &Context, copy: &Copy) {
+        let Some(fragments) = &context.fragments else { return };
+        let grain = fragments.plan.grain;
+        let steady = fragments.plan.steady(copy.pc);
+        let mut tags = [0; 16];
+        let (count, read) = (at(copy.size.min(16) / grain), at(copy.read.min(16) / grain));
+        if steady {
+            let buffer = fragments.sources.holding(copy.from, self.hint);
+            self.hint = buffer.unwrap_or(self.hint);
+            fragments.sources.tags(buffer, copy.from, grain, &mut tags[..read]);
+        } else {
+            tags[..read].fill(LOST);
+        }
+        self.keep(u64::from(copy.to), grain, &tags[..count]);
+    }
+
+    /// Puts tags into shared memory.
+    fn keep(&mut self, address: u64, grain: u32, tags: &[Tag]) {
+        if self.shared.is_empty() {
+            if tags.iter().all(|tag| *tag == 0) {
+                return;
+            }
+            self.shared = vec![0; at(self.shared_bytes / grain) + 1];
+        }
+        let Ok(first) = usize::try_from(address / u64::from(grain)) else { return };
+        for (place, tag) in self.shared.iter_mut().skip(first).zip(tags) {
+            *place = *tag;
+        }
+    }
+
+    /// Tags of memory, from an address on.
+    fn recall(&mut self, fragments: &Fragments, step: &Step, space: Space, address: u64, out: &mut [Tag]) {
+        let grain = fragments.plan.grain;
+        match space {
+            _ if !step.steady => out.fill(LOST),
+            Space::Shared => {
+                out.fill(0);
+                let first = usize::try_from(address / u64::from(grain)).unwrap_or(usize::MAX);
+                if let Some(tags) = self.shared.get(first..) {
+                    out.iter_mut().zip(tags).for_each(|(out, tag)| *out = *tag);
+                }
+            }
+            Space::Global => {
+                let buffer = fragments.sources.holding(address, self.hint);
+                self.hint = buffer.unwrap_or(self.hint);
+                fragments.sources.tags(buffer, address, grain, out);
+            }
+            Space::Const | Space::Param => out.fill(0),
+            _ => out.fill(LOST),
+        }
+    }
+
+    /// An access to memory.
+    pub(crate) fn access(&mut self, context: &Context, access: &Access<'_>) {
+        let Some(fragments) = &context.fragments else { return };
+        let step = fragments.plan.step(access.pc);
+        let action = step.map(|step| step.action);
+        let stores =
+            matches!(action, Some(Action::Store(_) | Action::MatrixStore(_) | Action::FragmentStore));
+        if access.kind != AccessKind::Read && !stores {
+            // Copies tell what they bring when they are complete.
+            let copied = access.deferred && context.text(access.pc).contains("cp.async.c");
+            if access.space == Space::Shared && !copied && !self.shared.is_empty() {
+                let grain = fragments.plan.grain;
+                let tags = vec![LOST; at(access.bytes.div_ceil(grain))];
+                for lane in lanes_of(access.lanes) {
+                    self.keep(access.addresses.0[lane], grain, &tags);
+                }
+            }
+            return;
+        }
+        let Some(step) = step else { return };
+        let words = at(access.bytes.div_ceil(4)).max(1) * at(4 / fragments.plan.grain);
+        match step.action {
+            Action::Load(each) => self.load(fragments, step, access, each),
+            Action::MatrixLoad(trans) => self.load_matrices(fragments, step, access, trans),
+            Action::FragmentLoad => self.load_piece(fragments, step, access),
+            Action::Store(each) if words <= 32 => {
+                let grains = at(each / fragments.plan.grain).max(1);
+                let rows = &Self::warp(&mut self.warps, access.warp, &fragments.plan).rows;
+                let mut values = vec![NONE; grains * step.from.len()];
+                for (value, i) in values.iter_mut().zip(0..) {
+                    *value = *rows.grain(step.from[i / grains], i % grains);
+                }
+                self.store(fragments, step, access, &values);
+            }
+            Action::MatrixStore(trans) => self.store_matrices(fragments, step, access, trans),
+            Action::FragmentStore => self.store_piece(fragments, step, access),
+            _ => {}
+        }
+    }
+
+    /// Values that go to memory, grain by grain.
+    fn store(&mut self, fragments: &Fragments, step: &Step, access: &Access<'_>, values: &[Lanes]) {
+        let grain = fragments.plan.grain;
+        match access.space {
+            Space::Shared => {
+                if self.shared.is_empty() && values.iter().flatten().all(|tag| *tag == 0) {
+                    return;
+                }
+                let mut tags = [0; 32];
+                let count = values.len().min(32);
+                for lane in lanes_of(access.lanes) {
+                    for (tag, value) in tags.iter_mut().zip(values) {
+                        *tag = if step.steady { value[lane] } else { LOST };
+                    }
+                    self.keep(access.addresses.0[lane], grain, &tags[..count]);
+                }
+            }
+            Space::Global if step.steady && values.iter().flatten().any(|tag| is_sum(*tag)) => {
+                for lane in lanes_of(access.lanes) {
+                    self.remember(fragments, access, lane, values);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Accumulators that a lane stores.
+    fn remember(&mut self, fragments: &Fragments, access: &Access<'_>, lane: usize, values: &[Lanes]) {
+        let grain = u64::from(fragments.plan.grain);
+        let address = access.addresses.0[lane];
+        let Some(buffer) = fragments.sources.holding(address, self.hint) else { return };
+        let step = usize::try_from((fragments.sources.element(buffer) / grain).max(1)).unwrap_or(1);
+        let thread = access.warp * 32 + u32::try_from(lane).unwrap_or(0);
+        for (i, value) in values.iter().enumerate().step_by(step) {
+            let mut to = [LOST];
+            let offset = grain * u64::try_from(i).unwrap_or(0);
+            fragments.sources.tags(Some(buffer), address + offset, fragments.plan.grain, &mut to);
+            let tag = value[lane];
+            if is_sum(tag) && is_element(to[0]) && self.stored.len() < STORES {
+                self.stored.push(Stored { tag, to: to[0], pc: access.pc, thread });
+            }
+        }
+    }
+
+    fn load(&mut self, fragments: &Fragments, step: &Step, access: &Access<'_>, each: u32) {
+        let grain = fragments.plan.grain;
+        let grains = at(each / grain).max(1);
+        let count = (grains * step.to.len()).min(32);
+        let mut values = vec![NONE; count];
+        let mut tags = [0; 32];
+        if access.space != Space::Shared || !self.shared.is_empty() {
+            for lane in lanes_of(access.lanes) {
+                self.recall(fragments, step, access.space, access.addresses.0[lane], &mut tags[..count]);
+                for (value, tag) in values.iter_mut().zip(tags) {
+                    value[lane] = tag;
+                }
+            }
+        }
+        let rows = &mut Self::warp(&mut self.warps, access.warp, &fragments.plan).rows;
+        for (to, values) in step.to.iter().zip(values.chunks(grains)) {
+            rows.put(*to, values, access.lanes, Some(access.pc));
+        }
+    }
+
+    /// Rows of 16 bytes, one given by each lane: `tags[row][grain]`.
+    fn load_matrices(&mut self, fragments: &Fragments, step: &Step, access: &Access<'_>, trans: bool) {
+        let grain = fragments.plan.grain;
+        let (half, count) = (at(2 / grain), at(16 / grain));
+        let mut tags = [[0; 16]; LANES];
+        for lane in lanes_of(access.lanes) {
+            self.recall(fragments, step, access.space, access.addresses.0[lane], &mut tags[lane][..count]);
+        }
+        let rows = &mut Self::warp(&mut self.warps, access.warp, &fragments.plan).rows;
+        for (matrix, to) in step.to.iter().enumerate() {
+            let mut values = [NONE; 4];
+            for lane in 0..LANES {
+                let (g, t) = (lane / 4, lane % 4);
+                for (i, value) in values.iter_mut().enumerate().take(2 * half) {
+                    let (row, column) = if trans { (2 * t + i / half, g) } else { (g, 2 * t + i / half) };
+                    value[lane] = tags[(8 * matrix + row) % LANES][column * half + i % half];
+                }
+            }
+            rows.put(*to, &values[..2 * half], u32::MAX, Some(access.pc));
+        }
+    }
+
+    fn store_matrices(&mut self, fragments: &Fragments, step: &Step, access: &Access<'_>, trans: bool) {
+        let half = at(2 / fragments.plan.grain);
+        let rows = &Self::warp(&mut self.warps, access.warp, &fragments.plan).rows;
+        let mut values = vec![NONE; 8 * half];
+        for (matrix, from) in step.from.iter().enumerate() {
+            for i in 0..2 * half {
+                let tags = rows.grain(*from, i);
+                for (lane, tag) in tags.iter().enumerate() {
+                    let (g, t) = (lane / 4, lane % 4);
+                    let (row, column) = if trans { (2 * t + i / half, g) } else { (g, 2 * t + i / half) };
+                    values[column * half + i % half][(8 * matrix + row) % LANES] = *tag;
+                }
+            }
+        }
+        self.store(fragments, step, access, &values);
+    }
+
+    /// Which register and grain an access of a `wmma.load` or `wmma.store` is about.
+    fn piece(&mut self, fragments: &Fragments, access: &Access<'_>) -> (usize, usize, usize) {
+        let piece = &mut Self::warp(&mut self.warps, access.warp, &fragments.plan).piece;
+        let bytes = access.bytes.clamp(1, 4);
+        let (index, grains) = (piece.0, at(bytes / fragments.plan.grain).max(1));
+        piece.1 |= access.lanes;
+        if piece.1 == u32::MAX {
+            *piece = (index + 1, 0);
+        }
+        let per = at(4 / bytes);
+        (index / per, index % per * grains, grains)
+    }
+
+    fn load_piece(&mut self, fragments: &Fragments, step: &Step, access: &Access<'_>) {
+        let (register, first, grains) = self.piece(fragments, access);
+        let mut tags = [0; 4];
+        let to = step.to.get(register).copied().flatten();
+        let rows = &Self::warp(&mut self.warps, access.warp, &fragments.plan).rows;
+        let mut values = [NONE; 4];
+        let count = at(4 / fragments.plan.grain);
+        for (i, value) in values.iter_mut().enumerate().take(count) {
+            *value = *rows.grain(to, i);
+        }
+        for lane in lanes_of(access.lanes) {
+            self.recall(fragments, step, access.space, access.addresses.0[lane], &mut tags[..grains]);
+            for (value, tag) in values.iter_mut().skip(first).zip(&tags[..grains]) {
+                value[lane] = *tag;
+            }
+        }
+        let rows = &mut Self::warp(&mut self.warps, access.warp, &fragments.plan).rows;
+        rows.put(to, &values[..count], access.lanes, Some(access.pc));
+    }
+
+    fn store_piece(&mut self, fragments: &Fragments, step: &Step, access: &Access<'_>) {
+        let (register, first, grains) = self.piece(fragments, access);
+        let from = step.from.get(register).copied().flatten();
+        let rows = &Self::warp(&mut self.warps, access.warp, &fragments.plan).rows;
+        let values: Vec<Lanes> = (first..first + grains).map(|i| *rows.grain(from, i)).collect();
+        self.store(fragments, step, access, &values);
+    }
+
+    fn multiply(
+        &mut self,
+        context: &Context,
+        fragments: &Fragments,
+        ledger: &mut Ledger,
+        issue: &Issue<'_>,
+        step: &Step,
+        shape: Shape,
+    ) {
+        if issue.live & !issue.exec != 0 {
+            return;
+        }
+        let Provenance { block, warps, lines, .. } = self;
+        let warp = Self::warp(warps, issue.warp, &fragments.plan);
+        let grains = at(4 / fragments.plan.grain);
+        if issue.exec != u32::MAX {
+            step.to.iter().for_each(|to| warp.rows.put(*to, &[[LOST; 32]; 4][..grains], issue.exec, None));
+            return;
+        }
+        let (a, rest) = step.from.split_at(shape.a.min(step.from.len()));
+        let (b, c) = rest.split_at(shape.b.min(rest.len()));
+        let judged_a = warp.judge(fragments, lines, shape, Operand::A, a);
+        let judged_b = warp.judge(fragments, lines, shape, Operand::B, b);
+        let seen = report::Seen { context, sources: &fragments.sources, block: *block, issue, shape };
+        for (operand, judged, other, from) in
+            [(Operand::A, &judged_a, &judged_b, a), (Operand::B, &judged_b, &judged_a, b)]
+        {
+            if let (Some(wrong), false) = (&judged.wrong, other.constant) {
+                let origin = from.iter().find_map(|row| warp.rows.origin(*row));
+                seen.misplaced(ledger, operand, wrong, origin);
+            }
+        }
+        if let (Some(along_a), Some(along_b)) = (&judged_a.along, &judged_b.along)
+            && let Some(k) = contradict(&along_a.2, &along_b.2)
+        {
+            seen.other_order(ledger, along_a, along_b, k);
+        }
+        let operands = Accumulators { issue, shape, c, grains };
+        // A tile of zeros adds nothing, wherever it stands.
+        let nothing = (judged_a.constant && operands.zero(0, shape.a))
+            || (judged_b.constant && operands.zero(shape.a, shape.b));
+        let line = |lines: &[u32], i: usize| lines.get(i).copied().unwrap_or(0);
+        for (register, to) in step.to.iter().enumerate() {
+            let mut values = [NONE; 4];
+            let elements = if shape.packed.1 { 2 } else { 1 };
+            for (grain, value) in values.iter_mut().enumerate().take(grains) {
+                let element = register * elements + grain * elements / grains;
+                let before = operands.tags(&warp.rows, element);
+                if nothing {
+                    *value = before;
+                    continue;
+                }
+                for (lane, out) in value.iter_mut().enumerate() {
+                    let (row, column) = place_c(shape.m, shape.n, element, lane);
+                    let tag = sum(line(&judged_a.lines, row), line(&judged_b.lines, column));
+                    let c = before[lane];
+                    *out = if c == 0 || c == tag || is_element(c) { tag } else { LOST };
+                }
+            }
+            warp.rows.put(*to, &values[..grains], u32::MAX, Some(issue.pc));
+        }
+    }
+
+    /// Bytes remembered of shared memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.shared.len() * size_of::<Tag>()
+    }
+
+    /// What the block's stores say.
+    pub(crate) fn finish(self, context: &Context, ledger: &mut Ledger) {
+        if let Some(fragments) = &context.fragments {
+            report::stores(context, &fragments.sources, &self.lines, self.block, self.stored, ledger);
+        }
+    }
+}
+
+/// The sources of a matrix instruction, with their values.
+struct Accumulators<'m, 'i> {
+    issue: &'m Issue<'i>,
+    shape: Shape,
+    c: &'m [Option<u32>],
+    grains: usize,
+}
+
+impl Accumulators<'_, '_> {
+    /// The values of a source register.
+    fn value(&self, register: usize) -> Option<&[u32; LANES]> {
+        let accumulators = self.shape.m * self.shape.n / LANES;
+        let d = if self.shape.packed.1 { accumulators / 2 } else { accumulators };
+        let row = *self.issue.program.code.get(at(self.issue.pc))?.args.all.get(d + register)?;
+        self.issue.registers.w32.get(at(row)).map(|row| &row.0)
+    }
+
+    /// Whether so many registers hold nothing but zeros.
+    fn zero(&self, first: usize, count: usize) -> bool {
+        (first..first + count)
+            .all(|register| self.value(register).is_some_and(|row| row.iter().all(|word| *word == 0)))
+    }
+
+    /// The tags of an element of C. Zero is what a sum starts from, however it was made.
+    fn tags(&self, rows: &Rows, element: usize) -> Lanes {
+        let (register, grain) =
+            if self.shape.packed.0 { (element / 2, element % 2 * self.grains / 2) } else { (element, 0) };
+        let mut tags = *rows.grain(self.c.get(register).copied().flatten(), grain);
+        if tags.contains(&LOST)
+            && let Some(values) = self.value(self.shape.a + self.shape.b + register)
+        {
+            for (tag, word) in tags.iter_mut().zip(values) {
+                let word = if self.shape.packed.0 { *word >> (16 * (element % 2)) & 0xffff } else { *word };
+                if *tag == LOST && word == 0 {
+                    *tag = 0;
+                }
+            }
+        }
+        tags
+    }
+}
+
+impl Warp {
+    /// What the tags of an operand say; asked again only when one of its registers has changed.
+    fn judge(
+        &mut self,
+        fragments: &Fragments,
+        lines: &mut Lines,
+        shape: Shape,
+        operand: Operand,
+        registers: &[Option<u32>],
+    ) -> Judged {
+        let Some(first) = registers.first().copied().flatten() else { return Judged::default() };
+        let print = self.rows.fingerprint(registers).wrapping_add(u64::from(operand == Operand::A));
+        if let Some((known, judged)) = self.judged.get(&first)
+            && *known == print
+        {
+            return judged.clone();
+        }
+        let tags = table(&self.rows, fragments.plan.grain, shape, operand, registers);
+        let outer = if operand == Operand::A { shape.m } else { shape.n };
+        let packed = || in_lane_order(&tags, shape, operand);
+        let judged =
+            Table { tags: &tags, lines: outer, ks: shape.k }.judge(&fragments.sources, lines, packed);
+        self.judged.insert(first, (print, judged.clone()));
+        judged
+    }
+}
+
+/// The row (or column, of B) and the first k of what a lane holds in a register.
+fn place(shape: Shape, operand: Operand, register: usize, lane: usize) -> (usize, usize) {
+    match operand {
+        Operand::A => place_a_of(shape.per, shape.m, shape.k, register, lane),
+        Operand::B => {
+            let (k, column) = place_b_of(shape.per, shape.k, register, lane);
+            (column, k)
+        }
+    }
+}
+
+/// Registers of an operand that hold different elements.
+fn registers_of(shape: Shape, operand: Operand) -> usize {
+    let outer = if operand == Operand::A { shape.m } else { shape.n };
+    outer / 8 * (shape.k / (4 * shape.per))
+}
+
+/// The tags of an operand, a line for each row of A or column of B.
+fn table(rows: &Rows, grain: u32, shape: Shape, operand: Operand, registers: &[Option<u32>]) -> Vec<Tag> {
+    let outer = if operand == Operand::A { shape.m } else { shape.n };
+    let mut tags = vec![0; outer * shape.k];
+    let grains = at(4 / grain) / shape.per;
+    for (register, row) in registers.iter().enumerate().take(registers_of(shape, operand)) {
+        if !rows.live(*row) {
+            continue;
+        }
+        for element in 0..shape.per {
+            let first = rows.grain(*row, element * grains);
+            let last = rows.grain(*row, (element + 1) * grains - 1);
+            for lane in 0..LANES {
+                let (line, k) = place(shape, operand, register, lane);
+                let tag = if first[lane] == last[lane] { first[lane] } else { LOST };
+                if let Some(out) = tags.get_mut(line * shape.k + k + element) {
+                    *out = tag;
+                }
+            }
+        }
+    }
+    tags
+}
+
+/// Whether a matrix was stored in the order in which lanes hold it, so that its extents say nothing.
+fn in_lane_order(tags: &[Tag], shape: Shape, operand: Operand) -> bool {
+    let least = tags.iter().copied().min().unwrap_or(0);
+    let each = tags.len() / LANES;
+    (0..registers_of(shape, operand)).all(|register| {
+        (0..LANES).all(|lane| {
+            let (line, k) = place(shape, operand, register, lane);
+            let tag = tags.get(line * shape.k + k).copied().unwrap_or(0);
+            usize::try_from(tag - least.min(tag)).unwrap_or(0) / each.max(1) == lane
+        })
+    })
+}
+
+/// What is left of two origins.
+fn blend(a: Tag, b: Tag, kind: Blend) -> Tag {
+    match (a, b) {
+        _ if a == b => a,
+        (0, other) | (other, 0) => other,
+        // What is added to an accumulator, or scales it, does not change whose it is.
+        (sum, other) | (other, sum) if is_sum(sum) && is_element(other) => sum,
+        (sum, LOST) | (LOST, sum) if is_sum(sum) && kind == Blend::Keep => sum,
+        _ => LOST,
+    }
+}
+
+/// An instruction between registers.
+fn moves(rows: &mut Rows, step: &Step, issue: &Issue<'_>, grain: u32) {
+    let live = step.from.iter().any(|row| rows.live(*row));
+    let grains = at(4 / grain);
+    let lost = step.action == Action::Clear(true);
+    if !live && !lost {
+        step.to.iter().for_each(|to| rows.put(*to, &[], issue.exec, None));
+        return;
+    }
+    let origin = step.from.iter().find_map(|row| rows.origin(*row));
+    let mut values = [NONE; 8];
+    let from = |i: usize| step.from.get(i).copied().flatten();
+    let args = &issue.program.code[at(issue.pc)].args;
+    let value32 = |operand: usize, lane: usize| {
+        let row = args.all.get(operand).copied().unwrap_or(0);
+        issue.registers.w32.get(at(row)).map_or(0, |row| row.0[lane])
+    };
+    match step.action {
+        Action::Combine(kind) => {
+            for (i, value) in values.iter_mut().enumerate() {
+                *value = *rows.grain(from(0), i);
+                for other in step.from.iter().skip(1) {
+                    let other = rows.grain(*other, i);
+                    value.iter_mut().zip(other).for_each(|(a, b)| *a = blend(*a, *b, kind));
+                }
+            }
+        }
+        Action::Select => {
+            let negated = args.not >> 3 & 1 != 0;
+            let bits =
+                args.all.get(3).and_then(|row| issue.registers.preds.get(at(*row))).copied().unwrap_or(0);
+            let bits = if negated { !bits } else { bits };
+            for (i, value) in values.iter_mut().enumerate() {
+                let (a, b) = (rows.grain(from(0), i), rows.grain(from(1), i));
+                for (lane, out) in value.iter_mut().enumerate() {
+                    *out = if bits >> lane & 1 != 0 { a[lane] } else { b[lane] };
+                }
+            }
+        }
+        Action::And => {
+            for (i, value) in values.iter_mut().enumerate().take(grains) {
+                let (a, b) = (rows.grain(from(0), i), rows.grain(from(1), i));
+                for (lane, out) in value.iter_mut().enumerate() {
+                    let part = |operand: usize| {
+                        value32(operand, lane) >> (32 / grains * i) & ((1 << (8 * grain)) - 1)
+                    };
+                    *out = if part(1) == 0 || part(2) == 0 { 0 } else { blend(a[lane], b[lane], Blend::Mix) };
+                }
+            }
+        }
+        Action::Shift(left) => {
+            for lane in 0..LANES {
+                let (bits, unit) = (value32(2, lane), 8 * grain);
+                for i in 0..8usize {
+                    let by = at(bits / unit);
+                    let source = if left { i.checked_sub(by) } else { i.checked_add(by) };
+                    let tag = source.filter(|s| *s < 8).map_or(0, |s| rows.grain(from(0), s)[lane]);
+                    values[i][lane] = if bits % unit == 0 { tag } else { LOST };
+                }
+            }
+        }
+        Action::Permute => permute(rows, step, grain, &mut values, |lane| value32(3, lane)),
+        Action::Pack(bytes) => {
+            let each = at(bytes / grain).max(1);
+            for (i, value) in values.iter_mut().enumerate() {
+                *value = *rows.grain(from(i / each), i % each);
+            }
+        }
+        Action::Unpack(bytes) => {
+            let each = at(bytes / grain).max(1);
+            let whole: Vec<Lanes> = (0..8).map(|i| *rows.grain(from(0), i)).collect();
+            for (to, part) in step.to.iter().zip(whole.chunks(each)) {
+                rows.put(*to, part, issue.exec, origin);
+            }
+            return;
+        }
+        Action::Convert { from: before, to: after, count, fill } => {
+            let (before, after) = (at(before / grain).max(1), at(after / grain).max(1));
+            for element in 0..at(count) {
+                let source = if step.from.len() > 1 {
+                    rows.grain(from(element), 0)
+                } else {
+                    rows.grain(from(0), element * before)
+                };
+                let filled = if fill { after } else { after.min(before) };
+                for value in values.iter_mut().skip(element * after).take(filled) {
+                    *value = *source;
+                }
+            }
+        }
+        Action::MatrixMove => {
+            let half = grains / 2;
+            for (i, value) in values.iter_mut().enumerate().take(grains) {
+                for (lane, out) in value.iter_mut().enumerate() {
+                    let (row, column) = (2 * (lane % 4) + i / half, lane / 4);
+                    *out = rows.grain(from(0), column % 2 * half + i % half)[4 * row + column / 2];
+                }
+            }
+        }
+        _ => values = [[LOST; 32]; 8],
+    }
+    let wide = values[grains..].iter().flatten().any(|tag| *tag != 0);
+    let count = if wide { 2 * grains } else { grains };
+    step.to.iter().for_each(|to| rows.put(*to, &values[..count.min(8)], issue.exec, origin));
+}
+
+/// `prmt`: bytes of two registers by number.
+fn permute(rows: &Rows, step: &Step, grain: u32, values: &mut [Lanes; 8], selector: impl Fn(usize) -> u32) {
+    let from = |i: usize| step.from.get(i).copied().flatten();
+    for lane in 0..LANES {
+        let selector = selector(lane);
+        for i in 0..at(4 / grain) {
+            let byte = |n: usize| selector >> (4 * (i * at(grain) + n)) & 15;
+            let first = byte(0);
+            let next = grain == 1 || (first % 2 == 0 && byte(1) == first + 1);
+            let tags = rows.grain(from(at(first / 4 % 2)), at(first % 4 / grain));
+            values[i][lane] = if first < 8 && next { tags[lane] } else { LOST };
+        }
+    }
+}

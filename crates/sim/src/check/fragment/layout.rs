@@ -1,0 +1,294 @@
+//! Whether the elements of a fragment lie as a matrix does.
+//!
+//! A fragment is looked at as a table: one line for each row of A (or column of B), one column for each k. It is in order
+//! if every index of its elements (which matrix, row, column of the buffer they came from) depends on the line alone or on
+//! k alone. That holds for any tile, transposed or not, strided, gathered, or with k permuted; it fails when registers,
+//! quarters or chunks are exchanged, and when a tile of several 8 × 8 quarters is transposed quarter by quarter.
+//!
+//! A table that is not in order is called wrong only if nothing else explains it: each of its elements is known, no two are
+//! the same, they belong to one matrix, and they either are exactly the elements of one rectangle of the fragment's size, or
+//! one index is in order and the other follows no sum of a line's and a k's part.
+
+use super::origin::{LOST, Lines, Place, Sources, Tag, is_element, is_sum, lines_of};
+use std::collections::BTreeSet;
+
+/// What the tags of a fragment say.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Judged {
+    /// The line (of [`Lines`]) of each line of the table; 0 where it is not known.
+    pub lines: Vec<u32>,
+    /// The index that runs with k: the buffer, which index, and its values. Empty if there is no such one.
+    pub along: Option<(usize, usize, Vec<u32>)>,
+    /// Whether nothing in it comes from memory.
+    pub constant: bool,
+    /// What is wrong.
+    pub wrong: Option<Wrong>,
+}
+
+/// A table that is not in order.
+#[derive(Clone, Debug)]
+pub(super) struct Wrong {
+    pub buffer: usize,
+    /// What stands where another element belongs: line, k, what is there, what belongs there.
+    pub places: Vec<(usize, usize, Place, Place)>,
+}
+
+/// A table of `lines` × `ks` tags.
+pub(super) struct Table<'t> {
+    pub tags: &'t [Tag],
+    pub lines: usize,
+    pub ks: usize,
+}
+
+impl Table<'_> {
+    fn get(&self, line: usize, k: usize) -> Tag {
+        self.tags.get(line * self.ks + k).copied().unwrap_or(LOST)
+    }
+
+    fn cells(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        (0..self.lines).flat_map(|line| (0..self.ks).map(move |k| (line, k)))
+    }
+
+    /// Whether each tag is the sum of its line's and its column's part.
+    fn additive(&self) -> bool {
+        let base = self.get(0, 0);
+        let (first, rest) = self.tags.split_at(self.ks.min(self.tags.len()));
+        rest.chunks_exact(self.ks).all(|line| {
+            let step = line[0].wrapping_sub(base);
+            line.iter().zip(first).all(|(tag, above)| *tag == above.wrapping_add(step))
+        })
+    }
+
+    /// Whether each tag is at a fixed stride from its neighbours: the tile of a matrix of whatever width.
+    fn strided(&self) -> bool {
+        let down = self.get(1, 0).wrapping_sub(self.get(0, 0));
+        let across = self.get(0, 1).wrapping_sub(self.get(0, 0));
+        let times = |step: u32, n: usize| step.wrapping_mul(u32::try_from(n).unwrap_or(0));
+        self.cells().all(|(line, k)| {
+            let tag = self.get(0, 0).wrapping_add(times(down, line)).wrapping_add(times(across, k));
+            self.get(line, k) == tag
+        })
+    }
+
+    /// Looks at the table. `packed` says whether its elements were stored in the order in which lanes hold them.
+    pub(super) fn judge(&self, sources: &Sources, lines: &mut Lines, packed: impl Fn() -> bool) -> Judged {
+        let nothing = Judged { constant: false, ..Judged::default() };
+        if self.tags.len() != self.lines * self.ks || self.lines == 0 || self.ks == 0 {
+            return nothing;
+        }
+        let (mut any, mut elements, mut sums) = (0, true, true);
+        for tag in self.tags {
+            any |= *tag;
+            elements &= is_element(*tag);
+            sums &= is_sum(*tag);
+        }
+        if any <= LOST {
+            return Judged { constant: any == 0, ..nothing };
+        }
+        if sums {
+            return self.judge_sums(sources, lines);
+        }
+        if elements
+            && self.additive()
+            && let Some(judged) = self.judge_edges(sources, lines)
+        {
+            return judged;
+        }
+        self.judge_cells(sources, lines, elements, packed)
+    }
+
+    /// An additive table whose first line and column have no index in common is in order.
+    fn judge_edges(&self, sources: &Sources, lines: &mut Lines) -> Option<Judged> {
+        let (buffer, corner) = sources.place(self.get(0, 0))?;
+        let places = |count: usize, tag: &dyn Fn(usize) -> Tag| -> Option<(u8, Vec<Place>)> {
+            let mut varies = 0;
+            let mut places = Vec::with_capacity(count);
+            for i in 0..count {
+                let (found, place) = sources.place(tag(i))?;
+                if found != buffer {
+                    return None;
+                }
+                varies |= difference(place, corner);
+                places.push(place);
+            }
+            Some((varies, places))
+        };
+        let (by_k, ks) = places(self.ks, &|k| self.get(0, k))?;
+        let (by_line, starts) = places(self.lines, &|line| self.get(line, 0))?;
+        if by_k & by_line != 0 {
+            return None;
+        }
+        Some(Judged {
+            lines: starts.iter().map(|place| lines.line(sources, buffer, *place, by_k)).collect(),
+            along: running(buffer, by_k, &ks),
+            constant: false,
+            wrong: None,
+        })
+    }
+
+    fn judge_cells(
+        &self,
+        sources: &Sources,
+        lines: &mut Lines,
+        complete: bool,
+        packed: impl Fn() -> bool,
+    ) -> Judged {
+        let mut judged = Judged { constant: false, ..Judged::default() };
+        let cells: Vec<Option<(usize, Place)>> = self.tags.iter().map(|tag| sources.place(*tag)).collect();
+        let Some(buffer) = cells.iter().flatten().next().map(|(buffer, _)| *buffer) else { return judged };
+        if cells.iter().flatten().any(|(other, _)| *other != buffer) {
+            return judged;
+        }
+        let place =
+            |line: usize, k: usize| cells.get(line * self.ks + k).copied().flatten().map(|(_, place)| place);
+        // The indices that change within a line, and within a column.
+        let (mut by_k, mut by_line) = (0, 0);
+        let mut starts: Vec<Option<Place>> = vec![None; self.lines];
+        let mut heads: Vec<Option<Place>> = vec![None; self.ks];
+        for (line, k) in self.cells() {
+            let Some(here) = place(line, k) else { continue };
+            by_k |= difference(here, *starts[line].get_or_insert(here));
+            by_line |= difference(here, *heads[k].get_or_insert(here));
+        }
+        let both = by_k & by_line;
+        if both == 0 {
+            // With elements missing, an index may seem constant that is not.
+            if complete || by_k != 0 {
+                judged.lines = starts
+                    .iter()
+                    .map(|start| start.map_or(0, |place| lines.line(sources, buffer, place, by_k)))
+                    .collect();
+            }
+            let heads: Vec<Place> = heads.into_iter().flatten().collect();
+            if heads.len() == self.ks {
+                judged.along = running(buffer, by_k, &heads);
+            }
+            return judged;
+        }
+        if complete && both & 1 == 0 && by_k & 1 == 0 && by_line & 1 == 0 && !self.strided() && !packed() {
+            let all: Vec<Place> = cells.iter().flatten().map(|(_, place)| *place).collect();
+            judged.wrong = self.explain(buffer, both, by_k, &all);
+        }
+        judged
+    }
+
+    /// What is wrong with a complete table of one matrix that is not in order, if that is certain.
+    fn explain(&self, buffer: usize, both: u8, by_k: u8, all: &[Place]) -> Option<Wrong> {
+        let distinct: BTreeSet<Tag> = self.tags.iter().copied().collect();
+        if distinct.len() != self.tags.len() {
+            return None;
+        }
+        let values = |index: usize| -> Vec<u32> {
+            all.iter().map(|place| place[index]).collect::<BTreeSet<_>>().into_iter().collect()
+        };
+        let (rows, columns) = (values(1), values(2));
+        let matrix = all.first()?[0];
+        let mut wanted: Vec<Vec<Place>> = Vec::new();
+        let build = |f: &dyn Fn(usize, usize) -> (u32, u32)| -> Vec<Place> {
+            self.cells().map(|(line, k)| f(line, k)).map(|(row, column)| [matrix, row, column]).collect()
+        };
+        if rows.len() == self.lines && columns.len() == self.ks {
+            wanted.push(build(&|line, k| (rows[line], columns[k])));
+        }
+        if rows.len() == self.ks && columns.len() == self.lines {
+            wanted.push(build(&|line, k| (rows[k], columns[line])));
+        }
+        if wanted.is_empty() {
+            // One index is in order, the other is not.
+            let (good, bad) = match both {
+                0b100 => (1, 2),
+                0b010 => (2, 1),
+                _ => return None,
+            };
+            if self.additive() {
+                return None;
+            }
+            let with_k = by_k >> good & 1 != 0;
+            let count = if with_k { self.ks } else { self.lines };
+            if values(good).len() != count {
+                return None;
+            }
+            wanted.push(
+                self.cells()
+                    .map(|(line, k)| {
+                        let mut place = all[line * self.ks + k];
+                        place[bad] = if with_k { all[line * self.ks][bad] } else { all[k][bad] };
+                        place
+                    })
+                    .collect(),
+            );
+        }
+        let misplaced = |wanted: &Vec<Place>| all.iter().zip(wanted).filter(|(a, b)| a != b).count();
+        let wanted = wanted.into_iter().min_by_key(misplaced)?;
+        let places: Vec<_> = self
+            .cells()
+            .zip(all.iter().zip(&wanted))
+            .filter(|(_, (is, belongs))| is != belongs)
+            .map(|((line, k), (is, belongs))| (line, k, *is, *belongs))
+            .collect();
+        (!places.is_empty()).then_some(Wrong { buffer, places })
+    }
+
+    /// A fragment made of accumulators.
+    fn judge_sums(&self, sources: &Sources, lines: &Lines) -> Judged {
+        let pairs: Vec<(u32, u32)> = self.tags.iter().map(|tag| lines_of(*tag)).collect();
+        let pair = |line: usize, k: usize| pairs.get(line * self.ks + k).copied().unwrap_or((0, 0));
+        let straight = self.cells().all(|(line, k)| pair(line, k) == (pair(line, 0).0, pair(0, k).1));
+        let across = self.cells().all(|(line, k)| pair(line, k) == (pair(0, k).0, pair(line, 0).1));
+        let mut judged = Judged { constant: false, ..Judged::default() };
+        if !straight && !across {
+            return judged;
+        }
+        let own = |line: usize| if straight { pair(line, 0).0 } else { pair(line, 0).1 };
+        let other = |k: usize| if straight { pair(0, k).1 } else { pair(0, k).0 };
+        judged.lines = (0..self.lines).map(own).collect();
+        let heads: Vec<(usize, Place)> =
+            (0..self.ks).filter_map(|k| lines.start(other(k)).and_then(|tag| sources.place(tag))).collect();
+        if let Some((buffer, first)) = heads.first().copied()
+            && heads.len() == self.ks
+            && heads.iter().all(|(other, _)| *other == buffer)
+        {
+            let varies = heads.iter().fold(0, |bits, (_, place)| bits | difference(*place, first));
+            let places: Vec<Place> = heads.iter().map(|(_, place)| *place).collect();
+            judged.along = running(buffer, varies, &places);
+        }
+        judged
+    }
+}
+
+/// Which indices of two places differ.
+fn difference(a: Place, b: Place) -> u8 {
+    u8::from(a[0] != b[0]) | u8::from(a[1] != b[1]) << 1 | u8::from(a[2] != b[2]) << 2
+}
+
+/// The one index that runs.
+fn running(buffer: usize, varies: u8, places: &[Place]) -> Option<(usize, usize, Vec<u32>)> {
+    let index = match varies {
+        0b001 => 0,
+        0b010 => 1,
+        0b100 => 2,
+        _ => return None,
+    };
+    Some((buffer, index, places.iter().map(|place| place[index]).collect()))
+}
+
+/// Whether two orders of k contradict each other: both are orders of a run of neighbours, and neither the same nor reverse.
+/// Gives the first k at which they part.
+pub(super) fn contradict(a: &[u32], b: &[u32]) -> Option<usize> {
+    let start = |values: &[u32]| -> Option<u32> {
+        let set: BTreeSet<u32> = values.iter().copied().collect();
+        let (first, last) = (*set.first()?, *set.last()?);
+        let run = set.len() == values.len() && usize::try_from(last - first).ok()? + 1 == values.len();
+        run.then_some(first)
+    };
+    let (from_a, from_b) = (start(a)?, start(b)?);
+    let last = u32::try_from(a.len()).ok()?.checked_sub(1)?;
+    if a.len() != b.len() {
+        return None;
+    }
+    let reversed = a.iter().zip(b).all(|(a, b)| a - from_a == last - (b - from_b));
+    if reversed {
+        return None;
+    }
+    a.iter().zip(b).position(|(a, b)| a - from_a != b - from_b)
+}

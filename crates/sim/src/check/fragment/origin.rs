@@ -1,0 +1,213 @@
+//! Where an element came from, as a number.
+//!
+//! Every element of the buffers that the launch names has a number of its own, in the order of memory, so that a load
+//! finds its tags by arithmetic. A *line* is what the elements of one row (or column) of an operand have in common, and
+//! an accumulator's tag is the line of A and the line of B whose product it is.
+
+use super::super::settings::BufferRole;
+use std::collections::HashMap;
+
+/// Where an element came from: 0, [`LOST`], the number of an element, or an accumulator's two lines.
+pub(super) type Tag = u32;
+/// Comes from somewhere, but not from one element.
+pub(super) const LOST: Tag = 1;
+const FIRST: u32 = 2;
+const SUM: u32 = 1 << 31;
+/// Lines that can be told apart in a block.
+const LINES: usize = 1 << 15;
+
+/// Place in a buffer: the index of the matrix, the row, the column.
+pub(super) type Place = [u32; 3];
+
+/// One buffer of the launch.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    pub name: String,
+    address: u64,
+    bytes: u64,
+    element: u64,
+    /// The number of its first element; `None` if its elements are not told apart.
+    first: Option<u32>,
+    /// What its elements are tagged with otherwise.
+    other: Tag,
+    rows: u32,
+    columns: u32,
+}
+
+/// The buffers of the launch.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sources(Vec<Source>);
+
+impl Sources {
+    pub(super) fn of(buffers: &[BufferRole]) -> Sources {
+        let mut next = u64::from(FIRST);
+        let sources = buffers.iter().map(|buffer| {
+            let count = buffer.extents.iter().fold(1u64, |n, extent| n.saturating_mul(*extent));
+            let narrow = |n: &u64| u32::try_from(*n).unwrap_or(u32::MAX);
+            let (rows, columns) = match buffer.extents.as_slice() {
+                [.., rows, columns] => (narrow(rows), narrow(columns)),
+                _ => (1, 1),
+            };
+            let matrix = rows > 1 && columns > 1 && next.saturating_add(count) < u64::from(SUM);
+            let first = matrix.then(|| narrow(&next));
+            if matrix {
+                next += count;
+            }
+            Source {
+                name: buffer.name.clone(),
+                address: buffer.address,
+                bytes: buffer.bytes(),
+                element: u64::from(buffer.element.max(1)),
+                first,
+                other: if count == 1 { 0 } else { LOST },
+                rows,
+                columns,
+            }
+        });
+        Sources(sources.collect())
+    }
+
+    /// Whether any element can be told from others.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.iter().all(|source| source.first.is_none())
+    }
+
+    /// The buffer that holds an address, by its number; `hint` is looked at first.
+    pub(super) fn holding(&self, address: u64, hint: usize) -> Option<usize> {
+        let holds = |source: &Source| address.wrapping_sub(source.address) < source.bytes;
+        if self.0.get(hint).is_some_and(holds) { Some(hint) } else { self.0.iter().position(holds) }
+    }
+
+    /// The tags of the bytes from an address of a buffer on, `grain` bytes each.
+    pub(super) fn tags(&self, buffer: Option<usize>, address: u64, grain: u32, out: &mut [Tag]) {
+        out.fill(LOST);
+        let Some(source) = buffer.and_then(|buffer| self.0.get(buffer)) else { return };
+        let Some(first) = source.first else { return out.fill(source.other) };
+        if source.element < u64::from(grain) {
+            return;
+        }
+        let mut offset = address.wrapping_sub(source.address);
+        for tag in out {
+            if offset < source.bytes {
+                let index = if source.element.is_power_of_two() {
+                    offset >> source.element.trailing_zeros()
+                } else {
+                    offset / source.element
+                };
+                *tag = u32::try_from(index).map_or(LOST, |index| first.saturating_add(index));
+            }
+            offset = offset.wrapping_add(u64::from(grain));
+        }
+    }
+
+    /// Bytes of an element.
+    pub(super) fn element(&self, buffer: usize) -> u64 {
+        self.0.get(buffer).map_or(1, |source| source.element)
+    }
+
+    /// The buffer and place of an element.
+    pub(super) fn place(&self, tag: Tag) -> Option<(usize, Place)> {
+        if !is_element(tag) {
+            return None;
+        }
+        let (buffer, first) = self
+            .0
+            .iter()
+            .enumerate()
+            .filter_map(|(i, source)| source.first.map(|first| (i, first)))
+            .take_while(|(_, first)| *first <= tag)
+            .last()?;
+        let source = self.0.get(buffer)?;
+        let index = tag - first;
+        let row = index / source.columns;
+        Some((buffer, [row / source.rows, row % source.rows, index % source.columns]))
+    }
+
+    /// The number of the element at a place.
+    pub(super) fn at(&self, buffer: usize, [matrix, row, column]: Place) -> Option<Tag> {
+        let source = self.0.get(buffer)?;
+        let line = matrix.checked_mul(source.rows)?.checked_add(row)?;
+        source.first?.checked_add(line.checked_mul(source.columns)?.checked_add(column)?)
+    }
+
+    /// An element as a reader would write it.
+    pub(super) fn name(&self, buffer: usize, [matrix, row, column]: Place) -> String {
+        let Some(source) = self.0.get(buffer) else { return String::new() };
+        let rank = source.bytes / source.element / u64::from(source.rows) / u64::from(source.columns);
+        if rank > 1 {
+            format!("{}[{matrix}][{row}][{column}]", source.name)
+        } else {
+            format!("{}[{row}][{column}]", source.name)
+        }
+    }
+
+    /// A buffer's name.
+    pub(super) fn buffer(&self, buffer: usize) -> &str {
+        self.0.get(buffer).map_or("", |source| source.name.as_str())
+    }
+}
+
+/// Whether a tag names an element.
+pub(super) fn is_element(tag: Tag) -> bool {
+    (FIRST..SUM).contains(&tag)
+}
+
+/// Whether a tag names a product of two lines.
+pub(super) fn is_sum(tag: Tag) -> bool {
+    tag >= SUM
+}
+
+/// The tag of an accumulator; a line of 0 is not known.
+pub(super) fn sum(row: u32, column: u32) -> Tag {
+    if row == 0 || column == 0 { LOST } else { SUM | row << 16 | column }
+}
+
+/// The two lines of an accumulator.
+pub(super) fn lines_of(tag: Tag) -> (u32, u32) {
+    (tag >> 16 & 0x7fff, tag & 0xffff)
+}
+
+/// The lines of a block, by number; 0 is none.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    lines: Vec<(Tag, u8)>,
+    index: HashMap<(Tag, u8), u32>,
+}
+
+impl Lines {
+    /// The line of an element, with the directions in which it runs: one bit for each index of a place.
+    pub(super) fn line(&mut self, sources: &Sources, buffer: usize, mut place: Place, along: u8) -> u32 {
+        for (direction, index) in place.iter_mut().enumerate() {
+            if along >> direction & 1 != 0 {
+                *index = 0;
+            }
+        }
+        let Some(tag) = sources.at(buffer, place) else { return 0 };
+        if let Some(line) = self.index.get(&(tag, along)) {
+            return *line;
+        }
+        if self.lines.len() + 2 >= LINES {
+            return 0;
+        }
+        self.lines.push((tag, along));
+        let line = u32::try_from(self.lines.len()).unwrap_or(0);
+        self.index.insert((tag, along), line);
+        line
+    }
+
+    /// The index of a place that tells a line from its neighbours, if there is one.
+    pub(super) fn across(&self, line: u32) -> Option<usize> {
+        let index = usize::try_from(line.checked_sub(1)?).ok()?;
+        match self.lines.get(index)?.1 {
+            0b100 => Some(1),
+            0b010 => Some(2),
+            _ => None,
+        }
+    }
+
+    /// The first element of a line.
+    pub(super) fn start(&self, line: u32) -> Option<Tag> {
+        let index = usize::try_from(line.checked_sub(1)?).ok()?;
+        self.lines.get(index).map(|(tag, _)| *tag)
+    }
+}
