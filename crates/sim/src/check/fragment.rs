@@ -16,6 +16,7 @@
 //! It never reports a tile in order, whatever its place, strides, transposition, or order of k.
 
 mod layout;
+mod moves;
 mod origin;
 mod plan;
 mod report;
@@ -31,7 +32,7 @@ use crate::observe::{Copy, Exchange, Issue};
 use crate::program::Program;
 use layout::{Judged, Table, contradict};
 use origin::{LOST, Lines, Sources, Tag, is_element, is_sum, sum};
-use plan::{Action, Blend, Plan, Shape, Step};
+use plan::{Action, Plan, Shape, Step};
 use std::collections::HashMap;
 use tags::{Lanes, NONE, Rows};
 
@@ -131,7 +132,7 @@ impl Provenance {
             | Action::MatrixStore(_)
             | Action::Shuffle => {}
             Action::MatrixMove if issue.live & !issue.exec != 0 => {}
-            _ => moves(&mut warp.rows, step, issue, fragments.plan.grain),
+            _ => moves::step(&mut warp.rows, step, issue, fragments.plan.grain),
         }
     }
 
@@ -589,137 +590,4 @@ fn in_lane_order(tags: &[Tag], shape: Shape, operand: Operand) -> bool {
             usize::try_from(tag - least.min(tag)).unwrap_or(0) / each.max(1) == lane
         })
     })
-}
-
-/// What is left of two origins.
-fn blend(a: Tag, b: Tag, kind: Blend) -> Tag {
-    match (a, b) {
-        _ if a == b => a,
-        (0, other) | (other, 0) => other,
-        // What is added to an accumulator, or scales it, does not change whose it is.
-        (sum, other) | (other, sum) if is_sum(sum) && is_element(other) => sum,
-        (sum, LOST) | (LOST, sum) if is_sum(sum) && kind == Blend::Keep => sum,
-        _ => LOST,
-    }
-}
-
-/// An instruction between registers.
-fn moves(rows: &mut Rows, step: &Step, issue: &Issue<'_>, grain: u32) {
-    let live = step.from.iter().any(|row| rows.live(*row));
-    let grains = at(4 / grain);
-    let lost = step.action == Action::Clear(true);
-    if !live && !lost {
-        step.to.iter().for_each(|to| rows.put(*to, &[], issue.exec, None));
-        return;
-    }
-    let origin = step.from.iter().find_map(|row| rows.origin(*row));
-    let mut values = [NONE; 8];
-    let from = |i: usize| step.from.get(i).copied().flatten();
-    let args = &issue.program.code[at(issue.pc)].args;
-    let value32 = |operand: usize, lane: usize| {
-        let row = args.all.get(operand).copied().unwrap_or(0);
-        issue.registers.w32.get(at(row)).map_or(0, |row| row.0[lane])
-    };
-    match step.action {
-        Action::Combine(kind) => {
-            for (i, value) in values.iter_mut().enumerate() {
-                *value = *rows.grain(from(0), i);
-                for other in step.from.iter().skip(1) {
-                    let other = rows.grain(*other, i);
-                    value.iter_mut().zip(other).for_each(|(a, b)| *a = blend(*a, *b, kind));
-                }
-            }
-        }
-        Action::Select => {
-            let negated = args.not >> 3 & 1 != 0;
-            let bits =
-                args.all.get(3).and_then(|row| issue.registers.preds.get(at(*row))).copied().unwrap_or(0);
-            let bits = if negated { !bits } else { bits };
-            for (i, value) in values.iter_mut().enumerate() {
-                let (a, b) = (rows.grain(from(0), i), rows.grain(from(1), i));
-                for (lane, out) in value.iter_mut().enumerate() {
-                    *out = if bits >> lane & 1 != 0 { a[lane] } else { b[lane] };
-                }
-            }
-        }
-        Action::And => {
-            for (i, value) in values.iter_mut().enumerate().take(grains) {
-                let (a, b) = (rows.grain(from(0), i), rows.grain(from(1), i));
-                for (lane, out) in value.iter_mut().enumerate() {
-                    let part = |operand: usize| {
-                        value32(operand, lane) >> (32 / grains * i) & ((1 << (8 * grain)) - 1)
-                    };
-                    *out = if part(1) == 0 || part(2) == 0 { 0 } else { blend(a[lane], b[lane], Blend::Mix) };
-                }
-            }
-        }
-        Action::Shift(left) => {
-            for lane in 0..LANES {
-                let (bits, unit) = (value32(2, lane), 8 * grain);
-                for i in 0..8usize {
-                    let by = at(bits / unit);
-                    let source = if left { i.checked_sub(by) } else { i.checked_add(by) };
-                    let tag = source.filter(|s| *s < 8).map_or(0, |s| rows.grain(from(0), s)[lane]);
-                    values[i][lane] = if bits % unit == 0 { tag } else { LOST };
-                }
-            }
-        }
-        Action::Permute => permute(rows, step, grain, &mut values, |lane| value32(3, lane)),
-        Action::Pack(bytes) => {
-            let each = at(bytes / grain).max(1);
-            for (i, value) in values.iter_mut().enumerate() {
-                *value = *rows.grain(from(i / each), i % each);
-            }
-        }
-        Action::Unpack(bytes) => {
-            let each = at(bytes / grain).max(1);
-            let whole: Vec<Lanes> = (0..8).map(|i| *rows.grain(from(0), i)).collect();
-            for (to, part) in step.to.iter().zip(whole.chunks(each)) {
-                rows.put(*to, part, issue.exec, origin);
-            }
-            return;
-        }
-        Action::Convert { from: before, to: after, count, fill } => {
-            let (before, after) = (at(before / grain).max(1), at(after / grain).max(1));
-            for element in 0..at(count) {
-                let source = if step.from.len() > 1 {
-                    rows.grain(from(element), 0)
-                } else {
-                    rows.grain(from(0), element * before)
-                };
-                let filled = if fill { after } else { after.min(before) };
-                for value in values.iter_mut().skip(element * after).take(filled) {
-                    *value = *source;
-                }
-            }
-        }
-        Action::MatrixMove => {
-            let half = grains / 2;
-            for (i, value) in values.iter_mut().enumerate().take(grains) {
-                for (lane, out) in value.iter_mut().enumerate() {
-                    let (row, column) = (2 * (lane % 4) + i / half, lane / 4);
-                    *out = rows.grain(from(0), column % 2 * half + i % half)[4 * row + column / 2];
-                }
-            }
-        }
-        _ => values = [[LOST; 32]; 8],
-    }
-    let wide = values[grains..].iter().flatten().any(|tag| *tag != 0);
-    let count = if wide { 2 * grains } else { grains };
-    step.to.iter().for_each(|to| rows.put(*to, &values[..count.min(8)], issue.exec, origin));
-}
-
-/// `prmt`: bytes of two registers by number.
-fn permute(rows: &Rows, step: &Step, grain: u32, values: &mut [Lanes; 8], selector: impl Fn(usize) -> u32) {
-    let from = |i: usize| step.from.get(i).copied().flatten();
-    for lane in 0..LANES {
-        let selector = selector(lane);
-        for i in 0..at(4 / grain) {
-            let byte = |n: usize| selector >> (4 * (i * at(grain) + n)) & 15;
-            let first = byte(0);
-            let next = grain == 1 || (first % 2 == 0 && byte(1) == first + 1);
-            let tags = rows.grain(from(at(first / 4 % 2)), at(first % 4 / grain));
-            values[i][lane] = if first < 8 && next { tags[lane] } else { LOST };
-        }
-    }
 }

@@ -3,6 +3,7 @@
 
 mod barrier;
 mod deadlock;
+mod fragment;
 mod init;
 mod lanes;
 mod mbarrier;

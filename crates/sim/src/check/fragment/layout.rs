@@ -292,3 +292,102 @@ pub(super) fn contradict(a: &[u32], b: &[u32]) -> Option<usize> {
     }
     a.iter().zip(b).position(|(a, b)| a - from_a != b - from_b)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::settings::{BufferRole, Role};
+    use super::*;
+
+    /// A matrix of 64 × 128 elements, and a line of 4096.
+    fn sources() -> Sources {
+        let buffer = |name: &str, extents: &[u64]| BufferRole {
+            name: name.to_owned(),
+            address: 0x1000,
+            element: 2,
+            extents: extents.to_vec(),
+            role: Role::In,
+            initialised: true,
+        };
+        Sources::of(&[buffer("a", &[64, 128]), buffer("x", &[4096])])
+    }
+
+    fn judge(lines: usize, ks: usize, place: impl Fn(u32, u32) -> (u32, u32)) -> Judged {
+        let sources = sources();
+        let count = |n: usize| 0..u32::try_from(n).unwrap();
+        let tags: Vec<Tag> = count(lines)
+            .flat_map(|line| count(ks).map(move |k| (line, k)))
+            .map(|(line, k)| place(line, k))
+            .map(|(row, column)| sources.at(0, [0, row, column]).unwrap())
+            .collect();
+        Table { tags: &tags, lines, ks }.judge(&sources, &mut Lines::default(), || false)
+    }
+
+    fn right(place: impl Fn(u32, u32) -> (u32, u32)) -> bool {
+        let judged = judge(16, 16, place);
+        judged.wrong.is_none() && judged.lines.iter().all(|line| *line != 0) && judged.lines.len() == 16
+    }
+
+    #[test]
+    fn tiles_are_in_order() {
+        assert!(right(|i, k| (8 + i, 32 + k)));
+        assert!(right(|i, k| (8 + k, 32 + i)), "transposed");
+        assert!(right(|i, k| (3 * i, 2 * k)), "strided");
+        assert!(right(|i, k| (15 - i, k)), "mirrored");
+        assert!(right(|i, k| (i, k % 8 * 2 + k / 8)), "k permuted");
+        assert!(right(|i, k| (i * 7 % 16, k)), "rows gathered");
+        assert!(right(|_, k| (5, k)), "one row for all");
+    }
+
+    #[test]
+    fn exchanged_pieces_are_not() {
+        let wrong = |place: fn(u32, u32) -> (u32, u32)| judge(16, 16, place).wrong.map(|w| w.places.len());
+        // Registers 1 and 2 of A.
+        assert_eq!(wrong(|i, k| (i % 8 + k / 8 * 8, k % 8 + i / 8 * 8)), Some(128));
+        // Each quarter transposed.
+        assert_eq!(wrong(|i, k| (i / 8 * 8 + k % 8, k / 8 * 8 + i % 8)), Some(128));
+        // A swizzle that is not undone.
+        assert_eq!(wrong(|i, k| (i, (k / 8 ^ i % 8) * 8 + k % 8)), Some(224));
+        // Two elements of one row.
+        assert_eq!(wrong(|i, k| (i, if i == 3 && k < 2 { 1 - k } else { k })), Some(2));
+    }
+
+    #[test]
+    fn what_may_be_meant_is_let_be() {
+        let silent = |place: fn(u32, u32) -> (u32, u32)| judge(16, 16, place).wrong.is_none();
+        assert!(silent(|i, k| (0, i + k)), "a Toeplitz matrix repeats elements");
+        assert!(silent(|i, k| (i, i + k)), "a band of a matrix");
+        assert!(silent(|i, k| (i / 4, i % 4 * 16 + k)), "a matrix of another width");
+        assert!(silent(|i, k| ((i * 5 + k * 3) % 4, (i + k) % 8)), "a table of values");
+    }
+
+    #[test]
+    fn elements_that_are_not_known_excuse_a_table() {
+        let sources = sources();
+        let tag = |i: u32, k: u32| sources.at(0, [0, i % 8 + k / 8 * 8, k % 8 + i / 8 * 8]).unwrap();
+        let mut tags: Vec<Tag> =
+            (0..16).flat_map(|i| (0..16).map(move |k| (i, k))).map(|(i, k)| tag(i, k)).collect();
+        let look = |tags: &[Tag]| {
+            Table { tags, lines: 16, ks: 16 }.judge(&sources, &mut Lines::default(), || false).wrong.is_some()
+        };
+        assert!(look(&tags));
+        tags[37] = 0;
+        assert!(!look(&tags));
+        tags[37] = LOST;
+        assert!(!look(&tags));
+        assert!(
+            Table { tags: &[0; 256], lines: 16, ks: 16 }
+                .judge(&sources, &mut Lines::default(), || false)
+                .constant
+        );
+    }
+
+    #[test]
+    fn orders_of_k_agree_or_contradict() {
+        let order = [0, 2, 4, 6, 1, 3, 5, 7];
+        let natural = [8, 9, 10, 11, 12, 13, 14, 15];
+        assert_eq!(contradict(&order, &order.map(|k| k + 64)), None);
+        assert_eq!(contradict(&order, &natural), Some(1));
+        assert_eq!(contradict(&natural, &[7, 6, 5, 4, 3, 2, 1, 0]), None, "reversed, as convolutions do");
+        assert_eq!(contradict(&natural, &[0, 4, 8, 12, 16, 20, 24, 28]), None, "a stride");
+    }
+}

@@ -164,7 +164,7 @@ fn picture(rows: usize, columns: usize, marked: &BTreeSet<(usize, usize)>) -> Ve
     drawn
         .into_iter()
         .map(|(first, last, line)| match last - first {
-            0 => format!("{:<8}{line}", first),
+            0 => format!("{first:<8}{line}"),
             _ => format!("{:<8}{line}", format!("{first}-{last}")),
         })
         .collect()
@@ -178,6 +178,9 @@ fn loaded(context: &Context, pc: u32) -> Option<String> {
         None => format!("it was loaded at PTX line {} (`{}`)", place.ptx_line, place.instruction),
     })
 }
+
+/// The accumulators of a tile that were stored: row, column, and where to.
+type Tile = Vec<(usize, usize, Stored)>;
 
 /// One side of a tile: the buffer, the matrix, which index tells its lines apart, and the number of the tile.
 type Side = (usize, u32, usize, u32);
@@ -199,7 +202,7 @@ pub(super) fn stores(
         let own = at(place[across]);
         Some(((buffer, place[0], across, u32::try_from(own / size).ok()?), own % size))
     };
-    let mut tiles: BTreeMap<(Side, Side, usize), Vec<(usize, usize, Stored)>> = BTreeMap::new();
+    let mut tiles: BTreeMap<(Side, Side, usize), Tile> = BTreeMap::new();
     for stored in stored {
         let (a, b) = lines_of(stored.tag);
         if let (Some((a, i)), Some((b, j)), Some((out, _))) =

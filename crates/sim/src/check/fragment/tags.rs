@@ -19,7 +19,7 @@ struct Held {
 /// The tags of a warp's registers.
 #[derive(Debug)]
 pub(super) struct Rows {
-    rows: Vec<Held>,
+    held: Vec<Held>,
     clock: u32,
     /// Grains of a 32-bit register.
     grains: usize,
@@ -27,12 +27,12 @@ pub(super) struct Rows {
 
 impl Rows {
     pub(super) fn new(wide: &[bool], grain: u32) -> Rows {
-        let rows = wide.iter().map(|_| Held::default()).collect();
-        Rows { rows, clock: 0, grains: at(4 / grain) }
+        let held = wide.iter().map(|_| Held::default()).collect();
+        Rows { held, clock: 0, grains: at(4 / grain) }
     }
 
     fn held(&self, row: Option<u32>) -> Option<&Held> {
-        self.rows.get(at(row?)).filter(|held| held.live)
+        self.held.get(at(row?)).filter(|held| held.live)
     }
 
     /// Whether any lane of a register has a tag.
@@ -53,14 +53,14 @@ impl Rows {
     /// A number that changes when one of the registers does.
     pub(super) fn fingerprint(&self, rows: &[Option<u32>]) -> u64 {
         rows.iter().flatten().fold(0, |sum: u64, row| {
-            let stamp = self.rows.get(at(*row)).map_or(0, |held| held.stamp);
+            let stamp = self.held.get(at(*row)).map_or(0, |held| held.stamp);
             (sum ^ u64::from(*row) << 32 ^ u64::from(stamp)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
         })
     }
 
     /// Writes the grains of a register in the lanes of `exec`.
     pub(super) fn put(&mut self, row: Option<u32>, values: &[Lanes], exec: u32, origin: Option<u32>) {
-        let Some(held) = row.and_then(|row| self.rows.get_mut(at(row))) else { return };
+        let Some(held) = row.and_then(|row| self.held.get_mut(at(row))) else { return };
         let empty = values.iter().flatten().all(|tag| *tag == 0);
         if empty && !held.live {
             return;
