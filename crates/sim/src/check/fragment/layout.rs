@@ -346,7 +346,7 @@ mod tests {
         // Each quarter transposed.
         assert_eq!(wrong(|i, k| (i / 8 * 8 + k % 8, k / 8 * 8 + i % 8)), Some(128));
         // A swizzle that is not undone.
-        assert_eq!(wrong(|i, k| (i, (k / 8 ^ i % 8) * 8 + k % 8)), Some(224));
+        assert_eq!(wrong(|i, k| (i, ((k / 8) ^ (i % 8)) * 8 + k % 8)), Some(224));
         // Two elements of one row.
         assert_eq!(wrong(|i, k| (i, if i == 3 && k < 2 { 1 - k } else { k })), Some(2));
     }
