@@ -168,9 +168,17 @@ impl SharedRace {
         let first = stamp(order, Who::new(access.warp, 0), access.pc, None).bits();
         let words = at(access.bytes / 4);
         let mut rest = 0;
+        // Lanes of one warp that read the same words one after another: from the third on they add nothing.
+        let (mut same, mut last) = (0, u64::MAX);
         if let (1, u32::MAX) = (words, access.lanes) {
             // A word for every lane, which is most accesses.
             for (lane, address) in (0u32..).zip(access.addresses.0) {
+                same = if address == last { same + 1 } else { 0 };
+                last = address;
+                if reads && same > 1 {
+                    rest |= (rest >> (lane - 1) & 1) << lane;
+                    continue;
+                }
                 let word = usize::try_from(address / 4).unwrap_or(usize::MAX);
                 let Some(cell) = self.cells.get_mut(word).filter(|_| address & 3 == 0) else {
                     rest |= 1 << lane;
@@ -186,8 +194,6 @@ impl SharedRace {
             }
             return rest;
         }
-        // Lanes of one warp that read the same words one after another: from the third on they add nothing.
-        let (mut same, mut last) = (0, u64::MAX);
         for lane in lanes_of(access.lanes) {
             let address = access.addresses.0[lane];
             same = if address == last { same + 1 } else { 0 };
