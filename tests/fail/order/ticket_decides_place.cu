@@ -1,7 +1,7 @@
 // Every warp takes a ticket from a counter and stores its sum at that place: the order of the sums is the order in
 // which the warps came. There is no race, but two runs on hardware differ.
 //@launch: kernel=warp_sums grid=1 block=256 arg=in:in:i32[256]=iota arg=out:out:i32[8] arg=arrived:out:i32[1]
-
+//@schedules: 4
 extern "C" __global__ void warp_sums(const int *in, int *out, int *arrived)
 {
     __shared__ unsigned next;

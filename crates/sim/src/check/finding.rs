@@ -183,10 +183,10 @@ impl std::fmt::Display for Finding {
             let place = &label.place;
             match place.source.first() {
                 Some(line) => {
-                    write!(f, "\n  at {}:{}:{}: {}", line.file, line.line, line.column, label.text)?
+                    write!(f, "\n  at {}:{}:{}: {}", line.file, line.line, line.column, label.text)?;
                 }
                 None => {
-                    write!(f, "\n  at PTX line {} in {}: {}", place.ptx_line, place.function, label.text)?
+                    write!(f, "\n  at PTX line {} in {}: {}", place.ptx_line, place.function, label.text)?;
                 }
             }
         }

@@ -27,6 +27,8 @@ use std::sync::{Arc, Mutex};
 
 /// Words in a page.
 const PAGE: usize = 64;
+/// Bytes that a page tells of.
+const PAGE_BYTES: u64 = 256;
 
 /// The history of a word of global memory.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,7 +50,7 @@ struct Page {
 #[derive(Debug, Default)]
 pub(crate) struct Pages {
     index: HashMap<u64, usize>,
-    pages: Vec<(u64, Box<Page>)>,
+    list: Vec<(u64, Box<Page>)>,
     spill: Spill,
     last: Option<(u64, usize)>,
     /// Pages that may be remembered.
@@ -71,15 +73,15 @@ impl Pages {
         }
         let i = match self.index.get(&number) {
             Some(&i) => i,
-            None if self.pages.len() >= self.limit => {
+            None if self.list.len() >= self.limit => {
                 self.full = true;
                 return None;
             }
             None => {
                 let page = Page { touched: 0, cells: [GlobalCell::default(); PAGE] };
-                self.pages.push((number, Box::new(page)));
-                self.index.insert(number, self.pages.len() - 1);
-                self.pages.len() - 1
+                self.list.push((number, Box::new(page)));
+                self.index.insert(number, self.list.len() - 1);
+                self.list.len() - 1
             }
         };
         self.last = Some((number, i));
@@ -88,9 +90,9 @@ impl Pages {
 
     /// Who wrote a byte last.
     fn writer(&mut self, address: u64) -> Option<(Stamp, u32)> {
-        let page = self.page(address / (4 * PAGE as u64))?;
+        let page = self.page(address / PAGE_BYTES)?;
         let slot = usize::try_from(address / 4).unwrap_or(0) % PAGE;
-        let GlobalCell { cell, owner, .. } = &self.pages[page].1.cells[slot];
+        let GlobalCell { cell, owner, .. } = &self.list[page].1.cells[slot];
         let cell = match cell.parts() {
             Some(parts) => self.spill.part(parts, usize::try_from(address % 4).unwrap_or(0)),
             None => *cell,
@@ -150,10 +152,10 @@ impl Pages {
         let end = address.saturating_add(u64::from(bytes));
         let mut word = address & !3;
         while word < end {
-            let page = self.page(word / (4 * PAGE as u64))?;
+            let page = self.page(word / PAGE_BYTES)?;
             let slot = usize::try_from(word / 4).unwrap_or(0) % PAGE;
-            let Pages { pages, spill, .. } = self;
-            let page = &mut pages[page].1;
+            let Pages { list, spill, .. } = self;
+            let page = &mut list[page].1;
             page.touched |= 1 << slot;
             let GlobalCell { cell, owner, value } = &mut page.cells[slot];
             let first = usize::try_from(address.saturating_sub(word)).unwrap_or(0);
@@ -405,13 +407,13 @@ impl Between {
     /// Compares what a block did with what the blocks before it did.
     pub(crate) fn add(&mut self, context: &Context, ledger: &mut Ledger, block: u32, own: &mut Pages) {
         self.pages.full |= own.full;
-        own.pages.sort_unstable_by_key(|(number, _)| *number);
-        for (number, page) in &own.pages {
+        own.list.sort_unstable_by_key(|(number, _)| *number);
+        for (number, page) in &own.list {
             let mut rest = page.touched;
             while rest != 0 {
                 let slot = at(rest.trailing_zeros());
                 rest &= rest - 1;
-                let address = (number * PAGE as u64 + slot as u64) * 4;
+                let address = number * PAGE_BYTES + 4 * offset(slot);
                 let GlobalCell { cell, value, .. } = page.cells[slot];
                 let parts = cell.parts();
                 for byte in 0..if parts.is_some() { 4 } else { 1 } {
@@ -419,7 +421,7 @@ impl Between {
                         None => (Done::of(&cell, &own.spill), Some(value)),
                         Some(parts) => (Done::of(&own.spill.part(parts, byte), &own.spill), None),
                     };
-                    let address = address + byte as u64;
+                    let address = address + offset(byte);
                     for (access, kind, conflict, unchanged) in
                         self.compare(block, done, address, value).into_iter().flatten()
                     {
@@ -433,10 +435,10 @@ impl Between {
 
     /// Compares one cell, of a word or of a byte.
     fn compare(&mut self, block: u32, own: Done, address: u64, value: Option<u32>) -> [Option<Met>; 2] {
-        let Some(page) = self.pages.page(address / (4 * PAGE as u64)) else { return [None; 2] };
+        let Some(page) = self.pages.page(address / PAGE_BYTES) else { return [None; 2] };
         let slot = usize::try_from(address / 4).unwrap_or(0) % PAGE;
-        let Pages { pages, spill, .. } = &mut self.pages;
-        let GlobalCell { cell: all, owner, value: last } = &mut pages[page].1.cells[slot];
+        let Pages { list, spill, .. } = &mut self.pages;
+        let GlobalCell { cell: all, owner, value: last } = &mut list[page].1.cells[slot];
         if value.is_some() && all.parts().is_none() {
             let same = value == Some(*last);
             *last = value.filter(|_| own.write.is_some()).unwrap_or(*last);
@@ -453,6 +455,10 @@ impl Between {
         }
         found
     }
+}
+
+fn offset(index: usize) -> u64 {
+    u64::try_from(index).unwrap_or(u64::MAX)
 }
 
 /// What a block did to some bytes: a read of its, and its last write.

@@ -73,38 +73,32 @@ impl Ledger {
         reach: Reach,
         describe: impl FnOnce() -> Raw,
     ) {
-        match self.index.get(&key) {
-            Some(&i) => {
-                let ours = &mut self.entries[i];
-                ours.raw.count += 1;
-                if ours.yields_to(severity, reach) {
-                    ours.raw = Raw { count: ours.raw.count, ..describe() };
-                    ours.reach = reach;
-                }
+        if let Some(&i) = self.index.get(&key) {
+            let ours = &mut self.entries[i];
+            ours.raw.count += 1;
+            if ours.yields_to(severity, reach) {
+                ours.raw = Raw { count: ours.raw.count, ..describe() };
+                ours.reach = reach;
             }
-            None => {
-                self.index.insert(key, self.entries.len());
-                self.entries.push(Entry { key, reach, raw: describe() });
-            }
+        } else {
+            self.index.insert(key, self.entries.len());
+            self.entries.push(Entry { key, reach, raw: describe() });
         }
     }
 
     /// Takes over another ledger's findings.
     pub(crate) fn merge(&mut self, other: Ledger) {
         for entry in other.entries {
-            match self.index.get(&entry.key) {
-                Some(&i) => {
-                    let ours = &mut self.entries[i];
-                    let count = ours.raw.count + entry.raw.count;
-                    if ours.yields_to(entry.raw.severity, entry.reach) {
-                        *ours = entry;
-                    }
-                    ours.raw.count = count;
+            if let Some(&i) = self.index.get(&entry.key) {
+                let ours = &mut self.entries[i];
+                let count = ours.raw.count + entry.raw.count;
+                if ours.yields_to(entry.raw.severity, entry.reach) {
+                    *ours = entry;
                 }
-                None => {
-                    self.index.insert(entry.key, self.entries.len());
-                    self.entries.push(entry);
-                }
+                ours.raw.count = count;
+            } else {
+                self.index.insert(entry.key, self.entries.len());
+                self.entries.push(entry);
             }
         }
     }

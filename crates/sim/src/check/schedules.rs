@@ -61,21 +61,18 @@ impl Device {
             }
             merge(&mut checked, other.findings, settings.max_findings);
             if ended && different.is_none() {
-                let outputs = settings.buffers.iter().filter(|buffer| buffer.role != Role::In);
-                different = outputs
-                    .filter_map(|buffer| {
-                        let size = usize::try_from(buffer.bytes()).ok()?;
-                        let (a, b) = (
-                            after.read(buffer.address, size).ok()?,
-                            self.memory().read(buffer.address, size).ok()?,
-                        );
-                        let byte = a.iter().zip(b).position(|(a, b)| a != b)?;
-                        let elements = usize::try_from(buffer.element.max(1)).ok()?;
-                        let differ =
-                            a.chunks(elements).zip(b.chunks(elements)).filter(|(a, b)| a != b).count();
-                        Some(dependence(buffer, byte, differ, launch, &mut writers))
-                    })
-                    .next();
+                let mut outputs = settings.buffers.iter().filter(|buffer| buffer.role != Role::In);
+                different = outputs.find_map(|buffer| {
+                    let size = usize::try_from(buffer.bytes()).ok()?;
+                    let (a, b) = (
+                        after.read(buffer.address, size).ok()?,
+                        self.memory().read(buffer.address, size).ok()?,
+                    );
+                    let byte = a.iter().zip(b).position(|(a, b)| a != b)?;
+                    let elements = usize::try_from(buffer.element.max(1)).ok()?;
+                    let differ = a.chunks(elements).zip(b.chunks(elements)).filter(|(a, b)| a != b).count();
+                    Some(dependence(buffer, byte, differ, launch, &mut writers))
+                });
             }
         }
         self.schedule = own;

@@ -53,6 +53,7 @@ pub struct Access<'a> {
 }
 
 /// What is told of an access beyond where it is.
+#[derive(Clone, Copy)]
 struct Told<'a> {
     unchanged: u32,
     words: &'a [Row<u32>],

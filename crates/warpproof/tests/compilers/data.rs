@@ -155,6 +155,8 @@ pub(crate) fn rounded(ty: Type, value: f64) -> f64 {
     decode(ty, encode(ty, value, Round::NearestTiesToEven))
 }
 
+const UNWRITTEN: u8 = 0xa5;
+
 /// An array as it lies in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Data {
@@ -185,7 +187,12 @@ impl Data {
 
     /// An array that nobody has written: a pattern no result should be mistaken for.
     pub(crate) fn unwritten(ty: Type, count: usize) -> Data {
-        Data { ty, bytes: vec![0xa5; count * ty.size()] }
+        Data { ty, bytes: vec![UNWRITTEN; count * ty.size()] }
+    }
+
+    /// Whether it is such an array.
+    pub(crate) fn is_unwritten(&self) -> bool {
+        self.bytes.iter().all(|byte| *byte == UNWRITTEN)
     }
 
     pub(crate) fn len(&self) -> usize {

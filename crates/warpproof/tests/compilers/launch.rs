@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use warpproof_sim::check::{BufferRole, Finding, Role, Settings, Severity};
 use warpproof_sim::schedule::{CopyTiming, Order, Schedule, SplitMix};
-use warpproof_sim::{Buffer, Device, Level, Stop};
+use warpproof_sim::{Buffer, Device, Launch, Level, Stop};
 
 use crate::data::{Data, Type};
 
@@ -14,6 +15,8 @@ pub(crate) struct Argument {
     pub(crate) data: Data,
     /// By value, or an array in device memory.
     pub(crate) scalar: bool,
+    /// What the kernel may do with it.
+    pub(crate) role: Role,
 }
 
 /// A launch: the kernel's name as in the source, its shape and its arguments.
@@ -92,6 +95,25 @@ impl Case {
         let mut device = Device::new().with_level(host.level).with_threads(host.threads);
         device.schedule = host.schedule;
         device.limits.instructions = 200_000_000;
+        let (launch, arrays) = self.prepare(&mut device, ptx, symbol)?;
+        let outcome = launch.run(&mut device)?;
+        let memory = arrays
+            .into_iter()
+            .map(|(argument, buffer)| {
+                (argument.name.clone(), Data { ty: argument.data.ty, bytes: device.read(&buffer) })
+            })
+            .collect();
+        let output = String::from_utf8(outcome.output).unwrap();
+        Ok(Effects { memory, output, instructions: outcome.instructions })
+    }
+
+    /// Uploads the arrays and gives the launch with them.
+    fn prepare(
+        &self,
+        device: &mut Device,
+        ptx: &str,
+        symbol: &str,
+    ) -> Result<(Launch, Vec<(&Argument, Buffer<u8>)>), Box<Stop>> {
         let module = device.load(ptx)?;
         let kernel = module.kernel(symbol)?;
         let mut launch = kernel.launch().grid(self.grid).block(self.block).shared(self.shared);
@@ -105,19 +127,33 @@ impl Case {
                 launch.arg(buffer)
             };
         }
-        let outcome = launch.run(&mut device)?;
-        let memory = arrays
-            .into_iter()
-            .map(|(argument, buffer)| {
-                (argument.name.clone(), Data { ty: argument.data.ty, bytes: device.read(&buffer) })
-            })
-            .collect();
-        let output = String::from_utf8(outcome.output).unwrap();
-        Ok(Effects { memory, output, instructions: outcome.instructions })
+        Ok((launch, arrays))
+    }
+
+    /// Launches with every check, in three schedules, and gives the errors that were found.
+    fn errors(&self, ptx: &str, symbol: &str) -> Vec<Finding> {
+        let mut device = Device::new();
+        let prepared = self.prepare(&mut device, ptx, symbol);
+        let (launch, arrays) = prepared.unwrap_or_else(|stop| panic!("{}: {stop}", self.kernel));
+        let buffers = arrays.into_iter().map(|(argument, buffer)| BufferRole {
+            name: argument.name.clone(),
+            address: buffer.address(),
+            element: u32::try_from(argument.data.ty.size()).unwrap(),
+            extents: vec![(argument.data.bytes.len() / argument.data.ty.size()) as u64],
+            role: argument.role,
+            initialised: !argument.data.is_unwritten(),
+        });
+        let settings = Settings { buffers: buffers.collect(), ..Settings::default() };
+        let checked = device.check_schedules(&launch, &settings, 3, 1).checked;
+        if let Some(stop) = checked.outcome.stop {
+            panic!("{} with checks: {stop}", self.kernel);
+        }
+        checked.findings.into_iter().filter(|finding| finding.severity == Severity::Error).collect()
     }
 
     /// Launches at every vector level and with 1, 2 and 8 threads of the host, ten times or more, insists that all of it
-    /// is equal, and checks it; then checks what other schedules make of it.
+    /// is equal, and checks it; then checks what other schedules make of it, and that `warpproof check` would be
+    /// silent about it.
     pub(crate) fn check(&self, ptx: &str, symbol: &str, check: impl Fn(&Launched<'_>)) {
         let must_run = |host: Host| {
             self.run(ptx, symbol, host).unwrap_or_else(|stop| panic!("{} with {host:?}: {stop}", self.kernel))
@@ -142,6 +178,8 @@ impl Case {
             let effects = must_run(Host { level: Level::detect(), threads: 2, schedule });
             check(&Launched { case: self, effects });
         }
+        let errors: Vec<String> = self.errors(ptx, symbol).iter().map(Finding::to_string).collect();
+        assert!(errors.is_empty(), "{} is correct, and yet:\n{}", self.kernel, errors.join("\n"));
     }
 }
 
@@ -182,7 +220,8 @@ impl Argument {
             None => Data::unwritten(ty, count.unwrap()),
             Some(fill) => filled(ty, count.unwrap_or(1), fill),
         };
-        Argument { name: name.to_owned(), data, scalar: count.is_none() }
+        let role = if data.is_unwritten() { Role::Out } else { Role::InOut };
+        Argument { name: name.to_owned(), data, scalar: count.is_none(), role }
     }
 }
 

@@ -11,7 +11,7 @@
 //!
 //! Every launch runs at every vector level of this machine, with 1, 2 and 8 host threads, ten times or more: memory,
 //! printed text and instruction counts must be equal. It then runs in other orders of warps and with copies that arrive
-//! early, where memory must again be right.
+//! early, where memory must again be right. Last it runs with every check, which must be silent (`silence` counts).
 #![expect(
     clippy::as_conversions,
     clippy::cast_possible_truncation,
@@ -27,4 +27,5 @@ mod data;
 mod launch;
 mod nvrtc;
 mod reference;
+mod silence;
 mod triton;

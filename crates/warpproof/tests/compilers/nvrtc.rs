@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use cpp_demangle::{DemangleOptions, Symbol};
+use warpproof_sim::check::Role;
 use warpproof_sim::{Blame, Device, StopKind};
 use warpproof_toolchain::{CompileOptions, Options, Source, Toolchain};
 
@@ -127,6 +128,11 @@ fn symbol(ptx: &str, name: &str) -> String {
         .clone()
 }
 
+/// How many launches are tested for sm_89.
+pub(crate) fn launches() -> usize {
+    TESTED.iter().map(|(name, _)| CorpusSource::read(name).cases().len()).sum()
+}
+
 fn check_source(name: &str, checks: &[Check]) {
     let source = CorpusSource::read(name);
     let cases = source.cases();
@@ -205,12 +211,13 @@ fn structs_are_passed_by_value() {
     let mut params: Vec<u8> = (0..16).flat_map(|i| (0.5f32 * i as f32 - 3.0).to_le_bytes()).collect();
     params.extend(7.25f32.to_le_bytes());
     params.resize(80, 0);
-    let array = |name: &str, data| Argument { name: name.to_owned(), data, scalar: false };
+    let array = |name: &str, data, role| Argument { name: name.to_owned(), data, scalar: false, role };
     for kernel in ["by_value", "constant"] {
         let p = Argument {
             name: "p".to_owned(),
             data: Data { ty: Type::U8, bytes: params.clone() },
             scalar: true,
+            role: Role::In,
         };
         let input = Data::of_floats(Type::F32, (0..64).map(|i| f64::from(i) / 8.0));
         let case = Case {
@@ -218,7 +225,11 @@ fn structs_are_passed_by_value() {
             grid: [1; 3],
             block: [64, 1, 1],
             shared: 0,
-            arguments: vec![p, array("in", input), array("out", Data::unwritten(Type::F32, 64))],
+            arguments: vec![
+                p,
+                array("in", input, Role::In),
+                array("out", Data::unwritten(Type::F32, 64), Role::Out),
+            ],
         };
         for toolchain in toolchains() {
             let ptx = CorpusSource::read("launch_bounds").compile(toolchain, 89, false);

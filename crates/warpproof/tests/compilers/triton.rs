@@ -13,6 +13,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use serde::Deserialize;
+use warpproof_sim::check::Role;
 
 use crate::data::{Data, Type};
 use crate::launch::{Argument, Case, Launched};
@@ -34,7 +35,7 @@ struct Parameter {
 
 /// A module as the manifest describes it.
 #[derive(Deserialize)]
-struct Module {
+pub(crate) struct Module {
     name: String,
     file: String,
     kernel: String,
@@ -52,7 +53,7 @@ fn corpus() -> PathBuf {
 }
 
 /// The modules for sm_89.
-fn modules() -> Vec<Module> {
+pub(crate) fn modules() -> Vec<Module> {
     let text = fs::read_to_string(corpus().join("manifest.json")).unwrap();
     let manifest: Manifest = serde_json::from_str(&text).unwrap();
     manifest.modules.into_iter().filter(|module| module.arch == "sm_89").collect()
@@ -108,13 +109,15 @@ impl Module {
             let name = parameter.name.clone();
             if parameter.scratch {
                 assert_eq!(self.scratch_bytes[&name], 0);
-                return Argument { name, data: Data::of_bits(Type::U64, [0]), scalar: true };
+                return Argument { name, data: Data::of_bits(Type::U64, [0]), scalar: true, role: Role::In };
             }
             let (_, data) = values.iter().find(|(given, _)| *given == name).unwrap();
             let scalar = !parameter.ty.starts_with('*');
             assert!(data.ty == element_type(&parameter.ty), "{name} of {}", self.name);
             assert!(!scalar || !parameter.aligned || data.integers()[0] % 16 == 0, "{name} of {}", self.name);
-            Argument { name, data: data.clone(), scalar }
+            // What lies beside the rows of a result must stay as it was, so not all of it is written.
+            let role = if data.is_unwritten() { Role::InOut } else { Role::In };
+            Argument { name, data: data.clone(), scalar, role }
         };
         Case {
             kernel: self.name.clone(),

@@ -1,0 +1,33 @@
+//! How many correct kernels the checks are silent about: every launch of this suite (`Case::check` asks for it) and
+//! every kernel of `tests/pass` (the UI suite asks for it).
+
+use std::fs;
+use std::path::Path;
+
+use crate::{nvrtc, triton};
+
+/// Kernels below a directory: `.cu` files, and `.ptx` files that were written by hand.
+fn kernels(directory: &Path) -> usize {
+    let paths = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    paths
+        .map(|path| match path.extension().and_then(|extension| extension.to_str()) {
+            _ if path.is_dir() => kernels(&path),
+            Some("cu") => 1,
+            Some("ptx") if !path.with_extension("cu").exists() => 1,
+            _ => 0,
+        })
+        .sum()
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "the figure is what the documentation cites")]
+fn at_least_150_correct_kernels_are_silent() {
+    let pass = kernels(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/pass"));
+    let (cuda, triton) = (nvrtc::launches(), triton::modules().len());
+    eprintln!(
+        "silent: {} correct kernels; {pass} of the pass suite, {cuda} launches of corpus/cuda and {triton} Triton \
+         modules, both for sm_89",
+        pass + cuda + triton
+    );
+    assert!(pass + cuda + triton >= 150 && triton >= 20);
+}
