@@ -3,7 +3,7 @@
 //@arch: 75+
 //@launch: kernel=cg_block_sum grid=1 block=256 arg=in:i32[256]=randint(-99,99,seed=0) arg=out:i32[1]
 //@launch: kernel=cg_tile_sums grid=1 block=128 arg=in:i32[128]=randint(-99,99,seed=1) arg=by32:i32[4] arg=by8:i32[16]
-//@launch: kernel=cg_filter grid=4 block=128 arg=in:i32[512]=randint(-99,99,seed=2) arg=out:i32[512] arg=count:u32[1]=0
+//@launch: kernel=cg_filter grid=4 block=128 arg=in:i32[512]=randint(-99,99,seed=2) arg=out:inout:i32[512] arg=count:u32[1]=0
 //@launch: kernel=cg_tile_scan grid=1 block=64 arg=in:i32[64]=randint(0,9,seed=3) arg=out:i32[64]
 //@launch: kernel=cg_labels grid=1 block=64 arg=in:i32[64]=randint(0,4,seed=4) arg=out:u32[64]
 #include <cooperative_groups.h>

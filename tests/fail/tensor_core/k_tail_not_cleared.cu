@@ -22,7 +22,7 @@ extern "C" __global__ void row_sums(const unsigned *a, float *d, unsigned k)
             tile[i / 8][i % 8] = a[i];
     __syncwarp();
     unsigned fa[4], ones[2] = {0x3c003c00, 0x3c003c00};
-    LDMATRIX_X4(fa, &tile[lane % 16][lane / 16 * 4]);
+    LDMATRIX_X4(fa, &tile[lane % 16][lane / 16 * 4]); //~ uninitialised
     float c[4] = {};
     MMA(c, fa, ones); //~ uninitialised
     for (unsigned i = 0; i < 4; i++)

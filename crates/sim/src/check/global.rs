@@ -380,6 +380,10 @@ fn report(context: &Context, ledger: &mut Ledger, race: &Race, conflict: &Confli
             raw.notes.push(
                 "the read goes through the cache for data that no one writes during a launch".to_owned(),
             );
+            raw.help = Some(
+                "read it by an ordinary load (not __ldg, not const __restrict__), or write it in a launch before"
+                    .to_owned(),
+            );
         }
         raw
     });

@@ -470,7 +470,7 @@ fn report(
         let mut spots = vec![Spot { label: label.to_owned(), pc: place.pc, thread }];
         if origin.pc != place.pc {
             let label = match origin.source {
-                Source::Register => "the register is read first",
+                Source::Register => "the register is read",
                 _ => "the value is read",
             };
             spots.push(Spot { label: label.to_owned(), pc: origin.pc, thread });

@@ -195,21 +195,9 @@ pub(crate) fn buffer_of(context: &Context, address: u64) -> Option<(&BufferRole,
     Some((buffer, (address - buffer.address) / u64::from(buffer.element.max(1))))
 }
 
-/// An element as a programmer writes it: `` `out`[3][17] ``.
+/// An element as a programmer writes it, in backticks.
 pub(crate) fn element_name(buffer: &BufferRole, element: u64) -> String {
-    let mut rest = element;
-    let mut indices: Vec<u64> = buffer
-        .extents
-        .iter()
-        .rev()
-        .map(|extent| {
-            let index = rest % extent.max(&1);
-            rest /= extent.max(&1);
-            index
-        })
-        .collect();
-    indices.reverse();
-    indices.iter().fold(format!("`{}`", buffer.name), |name, index| name + &format!("[{index}]"))
+    format!("`{}`", buffer.element_name(element))
 }
 
 /// Reports stores to inputs.
@@ -314,7 +302,7 @@ mod tests {
                 stores.mark(address + i * u64::from(element), element);
             }
             assert_eq!(stores.holes(&out), Some((97, 11)), "elements of {element} from {address:#x}");
-            assert_eq!(element_name(&out, 97), "`out`[3][7]");
+            assert_eq!(element_name(&out, 97), "`out[3][7]`");
             let mut all = Stores::new(std::slice::from_ref(&out));
             all.mark(address + 97 * u64::from(element), element);
             (290..300u64).for_each(|i| all.mark(address + i * u64::from(element), element));

@@ -505,7 +505,10 @@ pub(crate) fn describe(
     };
     let me = name(block, race.access.who);
     let memory = space.name();
-    let sentence = if conflict.pending {
+    let own = conflict.thread_known && conflict.block == block && conflict.other.who == race.access.who;
+    let sentence = if conflict.pending && own {
+        format!("{here} of {memory} memory by {me} while a copy that it issued before is under way")
+    } else if conflict.pending {
         format!("{here} of {memory} memory by {me} while the copy that {other} issued is under way")
     } else if class == Class::Mbarrier {
         format!("{here} of an mbarrier by {me}, unordered with the {there} by {other}")
@@ -535,7 +538,7 @@ pub(crate) fn describe(
         spots: vec![
             spot(&format!("the {here}"), race.access.pc, Some((block, u32::from(race.access.who.0)))),
             spot(
-                &format!("the {there}"),
+                &format!("the {}{there}", if here == there { "other " } else { "" }),
                 conflict.other.pc,
                 conflict.thread_known.then_some((conflict.block, u32::from(conflict.other.who.0))),
             ),

@@ -121,7 +121,7 @@ fn dependence(
         class: Class::Order,
         severity: Severity::Error,
         sentence: format!(
-            "`{}` depends on the order in which warps run: {differ} elements differ, the first is {}",
+            "`{}` depends on the order in which warps run: {differ} elements differ, the first is `{}`",
             buffer.name,
             buffer.element_name(element)
         ),

@@ -74,14 +74,21 @@ impl Sites {
         let threads_count = |tokens: &Words<'_>| tokens.operands > 1;
         let mut barriers_only = true;
         let mut sites = Vec::with_capacity(program.metas.len());
-        for meta in &program.metas {
-            let text = program.text().get(at(meta.span.0)..at(meta.span.1)).unwrap_or("");
+        let swaps = Swap::all(program);
+        let polled = polled(program);
+        for pc in 0..program.metas.len() {
+            let text = text(program, pc);
             let words = Words::of(text);
             let mut site = words.site();
             // Volatile says that the compiler keeps the access, and promises strength to those who poll; who reads data
             // that way and relies on the lanes of a warp to run in step has a race all the same.
-            if words.opcode == "ld" && words.has("volatile") && !polls(program, sites.len()) {
+            // To read a variable again that one has polled is part of polling it.
+            let polls = || address(text).is_some_and(|address| polled.contains(&address));
+            if words.opcode == "ld" && words.has("volatile") && !polls() {
                 site.ordering = Ordering::WEAK;
+            }
+            if words.opcode == "ld" && site.kind == Kind::Other && site.ordering == Ordering::WEAK {
+                site.ordering.strong = guesses(program, pc, &swaps);
             }
             let block_barrier =
                 words.zero && !words.has("arrive") && !words.has("cluster") && !threads_count(&words);
@@ -101,6 +108,16 @@ impl Sites {
     pub(crate) fn get(&self, pc: u32) -> Site {
         self.sites.get(at(pc)).copied().unwrap_or(Site { kind: Kind::Other, ordering: Ordering::WEAK })
     }
+}
+
+/// Addresses, as they are written, of volatile loads that poll.
+fn polled(program: &Program) -> Vec<&str> {
+    let address = |pc: usize| {
+        let text = text(program, pc);
+        let words = Words::of(text);
+        (words.opcode == "ld" && words.has("volatile") && polls(program, pc)).then(|| address(text))?
+    };
+    (0..program.metas.len()).filter_map(address).collect()
 }
 
 /// Whether a load polls: whether its value decides a branch that stays in, or leaves, a loop around the load.
@@ -129,9 +146,54 @@ fn polls(program: &Program, load: usize) -> bool {
 }
 
 fn branches(program: &Program, pc: usize) -> bool {
-    let span = program.metas[pc].span;
-    let text = program.text().get(at(span.0)..at(span.1)).unwrap_or("");
-    Words::of(text).opcode == "bra"
+    Words::of(text(program, pc)).opcode == "bra"
+}
+
+/// An instruction as it is written.
+fn text(program: &Program, pc: usize) -> &str {
+    let (start, end) = program.metas.get(pc).map_or((0, 0), |meta| meta.span);
+    program.text().get(at(start)..at(end)).unwrap_or("")
+}
+
+/// What stands between the brackets of an operand.
+fn address(text: &str) -> Option<&str> {
+    Some(text.split_once('[')?.1.split_once(']')?.0.trim())
+}
+
+/// A compare-and-swap.
+struct Swap<'p> {
+    pc: usize,
+    address: &'p str,
+    scope: Scope,
+}
+
+impl<'p> Swap<'p> {
+    fn all(program: &'p Program) -> Vec<Swap<'p>> {
+        let swap = |pc| {
+            let text = text(program, pc);
+            let words = Words::of(text);
+            (words.opcode == "atom" && words.has("cas")).then_some(())?;
+            Some(Swap { pc, address: address(text)?, scope: words.scope().unwrap_or(Scope::Device) })
+        };
+        (0..program.metas.len()).filter_map(swap).collect()
+    }
+}
+
+/// Whether the value of a load is the first guess of a compare-and-swap of the same address, and in which scope: the
+/// programming guide's way to make atomics of one's own. If others have changed the bytes, the swap finds out.
+fn guesses(program: &Program, load: usize, swaps: &[Swap<'_>]) -> Option<Scope> {
+    let from = address(text(program, load))?;
+    let swap = swaps.iter().find(|swap| swap.pc > load && swap.address == from)?;
+    // The value may go to the register that the loop around the swap begins with.
+    let mut reached: Vec<(Width, u32)> = program.metas[load].writes.to_vec();
+    for pc in load + 1..swap.pc {
+        let meta = &program.metas[pc];
+        if Words::of(text(program, pc)).opcode == "mov" && meta.reads.iter().any(|row| reached.contains(row))
+        {
+            reached.extend_from_slice(&meta.writes);
+        }
+    }
+    program.metas[swap.pc].reads.iter().any(|row| reached.contains(row)).then_some(swap.scope)
 }
 
 /// An instruction's opcode and modifiers.

@@ -242,7 +242,7 @@ fn the_report_names_the_memory_and_the_buffer() {
     let finding = &checked.findings[0];
     assert_eq!(
         finding.sentence,
-        "the value that thread (0,0,0) of block (0,0,0) stores to `out`[0] was never written"
+        "the value that thread (0,0,0) of block (0,0,0) stores to `out[0]` was never written"
     );
     assert_eq!(finding.notes, ["it comes from shared variable `tile`, byte offset 96"]);
     assert_eq!(

@@ -4,6 +4,7 @@
 mod barrier;
 mod deadlock;
 mod fragment;
+mod global_race;
 mod init;
 mod lanes;
 mod mbarrier;

@@ -20,7 +20,7 @@ fn outputs_are_written_by_all_blocks_together() {
     assert_eq!(case(body, 2).findings(), []);
     let checked = case(body, 1).check();
     assert_eq!(checked.findings[0].class, Class::Unwritten);
-    assert_eq!(checked.findings[0].sentence, "`out`[64] and 63 more of 128 elements were never written");
+    assert_eq!(checked.findings[0].sentence, "`out[64]` and 63 more of 128 elements were never written");
     assert_eq!(checked.findings[0].places.len(), 1);
     let none = case("ret;", 1).check();
     assert_eq!(none.findings[0].sentence, "no element of the output `out` was written");
@@ -28,7 +28,7 @@ fn outputs_are_written_by_all_blocks_together() {
         "{PLACE}st.global.u8 [%d2], %t; st.global.u16 [%d2+2], %t; setp.ne.u32 %p1, %r1, 77; @%p1 st.global.u8 [%d2+1], %t;"
     ));
     let one = case(bytes, 2).check();
-    assert_eq!(one.findings[0].sentence, "`out`[77] was never written; the output has 128 elements");
+    assert_eq!(one.findings[0].sentence, "`out[77]` was never written; the output has 128 elements");
 }
 
 #[test]

@@ -210,6 +210,8 @@ fn extents(text: &str) -> [u32; 3] {
 impl Argument {
     fn parse(text: &str) -> Argument {
         let (name, rest) = text.split_once(':').unwrap();
+        // An output that is not written whole says that it is `inout`.
+        let (partly, rest) = rest.strip_prefix("inout:").map_or((false, rest), |rest| (true, rest));
         let (shape, fill) = rest.split_once('=').map_or((rest, None), |(shape, fill)| (shape, Some(fill)));
         let (ty, count) = match shape.split_once('[') {
             Some((ty, count)) => (ty, Some(count.trim_end_matches(']').parse().unwrap())),
@@ -220,7 +222,7 @@ impl Argument {
             None => Data::unwritten(ty, count.unwrap()),
             Some(fill) => filled(ty, count.unwrap_or(1), fill),
         };
-        let role = if data.is_unwritten() { Role::Out } else { Role::InOut };
+        let role = if data.is_unwritten() && !partly { Role::Out } else { Role::InOut };
         Argument { name: name.to_owned(), data, scalar: count.is_none(), role }
     }
 }
