@@ -29,6 +29,9 @@ pub(crate) struct Case {
     pub(crate) arguments: Vec<Argument>,
 }
 
+/// Arrays, and where they are.
+type Uploaded<'a> = Vec<(&'a Argument, Buffer<u8>)>;
+
 /// What a launch left behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Effects {
@@ -113,11 +116,11 @@ impl Case {
         device: &mut Device,
         ptx: &str,
         symbol: &str,
-    ) -> Result<(Launch, Vec<(&Argument, Buffer<u8>)>), Box<Stop>> {
+    ) -> Result<(Launch, Uploaded<'_>), Box<Stop>> {
         let module = device.load(ptx)?;
         let kernel = module.kernel(symbol)?;
         let mut launch = kernel.launch().grid(self.grid).block(self.block).shared(self.shared);
-        let mut arrays: Vec<(&Argument, Buffer<u8>)> = Vec::new();
+        let mut arrays = Uploaded::new();
         for argument in &self.arguments {
             launch = if argument.scalar {
                 launch.arg(argument.data.bytes.clone())

@@ -20,7 +20,6 @@ fn kernels(directory: &Path) -> usize {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "the figure is what the documentation cites")]
 fn at_least_150_correct_kernels_are_silent() {
     let pass = kernels(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/pass"));
     let (cuda, triton) = (nvrtc::launches(), triton::modules().len());
