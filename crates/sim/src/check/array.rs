@@ -101,12 +101,12 @@ impl Arrays {
         let Some(variable) = self.inside.get(at(access.pc)).copied().flatten() else { return };
         let Some((name, start, size)) = context.program.shared_variables.get(variable) else { return };
         let (start, end) = (u64::from(*start), u64::from(*start) + u64::from(*size));
-        let mut outside = false;
+        let mut outside = 0;
         for (lane, address) in access.addresses.0.iter().enumerate() {
             let leaves = *address < start || address.saturating_add(u64::from(access.bytes)) > end;
-            outside |= leaves & (access.lanes >> lane & 1 != 0);
+            outside |= u32::from(leaves) << lane;
         }
-        if !outside {
+        if outside & access.lanes == 0 {
             return;
         }
         for lane in lanes_of(access.lanes) {

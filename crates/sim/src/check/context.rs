@@ -56,11 +56,11 @@ impl Context {
         let input = self.settings.buffers.iter().find(holds).filter(|_| self.settings.has(Check::Output));
         input.is_some_and(|input| {
             let (start, end) = (input.address, input.address.saturating_add(input.bytes()));
-            let mut outside = false;
+            let mut outside = 0;
             for (lane, address) in access.addresses.0.iter().enumerate() {
-                outside |= (*address < start || *address >= end) & (access.lanes >> lane & 1 != 0);
+                outside |= u32::from(*address < start || *address >= end) << lane;
             }
-            !outside
+            outside & access.lanes == 0
         })
     }
 

@@ -112,10 +112,10 @@ impl Pages {
         (lane, count): (usize, u64),
     ) -> bool {
         for i in 0..count {
-            let word = address / 4 + i;
-            let Some(page) = self.page(word / PAGE as u64) else { return true };
-            let slot = usize::try_from(word % PAGE as u64).unwrap_or(0);
-            let page = &mut self.pages[page].1;
+            let address = address + 4 * i;
+            let Some(page) = self.page(address / PAGE_BYTES) else { return true };
+            let slot = usize::try_from(address % PAGE_BYTES / 4).unwrap_or(0);
+            let page = &mut self.list[page].1;
             let GlobalCell { cell, owner, value } = &mut page.cells[slot];
             if kind == Kind::ReadOnly && cell.written() {
                 return false;

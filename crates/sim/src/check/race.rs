@@ -180,7 +180,7 @@ impl SharedRace {
                     continue;
                 }
                 let word = usize::try_from(address / 4).unwrap_or(usize::MAX);
-                let Some(cell) = self.cells.get_mut(word).filter(|_| address & 3 == 0) else {
+                let Some(cell) = self.cells.get_mut(word).filter(|_| address.is_multiple_of(4)) else {
                     rest |= 1 << lane;
                     continue;
                 };
