@@ -310,34 +310,55 @@ impl Order {
     }
 }
 
+/// A clock for each scope: what counts within the block, and what counts on the device.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scoped {
+    pub block: Clock,
+    pub device: Clock,
+}
+
 /// What a thread has promised by fences and not yet given away, and what it has seen and not yet fenced.
+///
+/// A fence of the block's scope promises nothing to other blocks, and makes nothing count that was seen of them; nor does
+/// it take back what a wider one before it did.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fences {
-    /// By thread: what its last fence covers, and how far that reaches.
-    released: BTreeMap<Who, (Clock, Scope)>,
+    /// By thread: what its fences cover.
+    released: BTreeMap<Who, Scoped>,
     /// By thread: what strong reads have seen since.
-    pending: BTreeMap<Who, Clock>,
+    pending: BTreeMap<Who, Scoped>,
 }
 
 impl Fences {
     /// A thread passes a fence: what it read before is seen now, what it did before is released with its next strong
     /// write.
     pub(crate) fn fence(&mut self, order: &mut Order, me: Who, scope: Scope) {
-        if let Some(seen) = self.pending.remove(&me) {
-            order.acquire(me, &seen);
+        let wide = scope == Scope::Device;
+        if let Some(seen) = self.pending.get_mut(&me) {
+            order.acquire(me, &std::mem::take(&mut seen.block));
+            if wide {
+                order.acquire(me, &std::mem::take(&mut seen.device));
+                self.pending.remove(&me);
+            }
         }
         let clock = order.release(me);
-        self.released.insert(me, (clock, scope));
+        let released = self.released.entry(me).or_default();
+        if wide {
+            released.device = clock.clone();
+        }
+        released.block = clock;
     }
 
-    /// What a strong write of a thread gives away, and how far.
-    pub(crate) fn released(&self, me: Who) -> Option<&(Clock, Scope)> {
+    /// What a strong write of a thread gives away.
+    pub(crate) fn released(&self, me: Who) -> Option<&Scoped> {
         self.released.get(&me)
     }
 
-    /// A strong read has seen a clock; a fence will make it count.
-    pub(crate) fn saw(&mut self, me: Who, clock: &Clock) {
-        self.pending.entry(me).or_default().join(clock);
+    /// A strong read has seen clocks; a fence will make them count.
+    pub(crate) fn saw(&mut self, me: Who, seen: &Scoped) {
+        let pending = self.pending.entry(me).or_default();
+        pending.block.join(&seen.block);
+        pending.device.join(&seen.device);
     }
 }
 
@@ -411,5 +432,23 @@ mod tests {
         second.acquire(b, &late);
         assert!(second.before_any(0, a, time, b));
         assert!(!second.before_any(0, a, time, Who::new(1, 0)));
+    }
+
+    #[test]
+    fn a_fence_of_the_block_makes_nothing_of_other_blocks_count() {
+        let (mut first, mut second) = (Order::new(0, 32), Order::new(1, 32));
+        let (writer, reader) = (Who::new(0, 0), Who::new(0, 1));
+        let time = first.now();
+        let mut writers = Fences::default();
+        writers.fence(&mut first, writer, Scope::Device);
+        // A narrower fence does not take back what the wider one promised.
+        writers.fence(&mut first, writer, Scope::Block);
+        let released = writers.released(writer).cloned().unwrap();
+        let mut readers = Fences::default();
+        readers.saw(reader, &Scoped { block: Clock::default(), device: released.device });
+        readers.fence(&mut second, reader, Scope::Block);
+        assert!(!second.before_any(0, writer, time, reader));
+        readers.fence(&mut second, reader, Scope::Device);
+        assert!(second.before_any(0, writer, time, reader));
     }
 }

@@ -9,7 +9,7 @@
 //! Can miss: races on paths that were not executed; of two unordered strong writes the earlier one, when a weak read
 //! follows. Never reports: accesses of one thread, strong accesses against each other, neighbouring bytes.
 
-use super::clock::{Clock, Fences, Order, Who};
+use super::clock::{Clock, Fences, Order, Scoped, Who};
 use super::context::Context;
 use super::finding::{Class, Severity};
 use super::history::{Conflict, Owner, Touch, stamp};
@@ -441,25 +441,28 @@ pub(crate) fn exchange<A: Ord + std::marker::Copy>(
     ordering: super::site::Ordering,
 ) {
     let Some(scope) = ordering.strong else { return };
-    if access.kind != AccessKind::Write {
-        let seen = variables.get(&address).map(|variable| variable.seen(access.block, scope));
-        if let Some(seen) = seen.filter(|seen| !seen.is_empty()) {
-            if ordering.acquire {
-                order.acquire(who, &seen);
-            } else {
-                fences.saw(who, &seen);
-            }
+    if access.kind != AccessKind::Write
+        && let Some(variable) = variables.get(&address)
+    {
+        let device = variable.seen(access.block, scope);
+        if !device.is_empty() && ordering.acquire {
+            order.acquire(who, &device);
+        } else if !device.is_empty() {
+            let block = variable.seen(access.block, Scope::Block);
+            fences.saw(who, &Scoped { block, device });
         }
     }
     if access.kind != AccessKind::Read {
-        let clock = if ordering.release {
-            Some((order.release(who), scope))
-        } else {
-            fences.released(who).map(|(clock, fence)| (clock.clone(), (*fence).min(scope)))
-        };
         let keeps = access.kind == AccessKind::Atomic;
-        if clock.is_some() {
-            variables.entry(address).or_default().write(access.block, clock, keeps);
+        if ordering.release {
+            let clock = order.release(who);
+            variables.entry(address).or_default().write(access.block, Some((clock, scope)), keeps);
+        } else if let Some(released) = fences.released(who) {
+            let variable = variables.entry(address).or_default();
+            variable.write(access.block, Some((released.block.clone(), Scope::Block)), keeps);
+            if scope == Scope::Device {
+                variable.write(access.block, Some((released.device.clone(), Scope::Device)), true);
+            }
         } else if !keeps {
             variables.remove(&address);
         }
