@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{bench, book, cores, corpus, findings, fuzz, instructions, readme, root, tidy, ui};
+use crate::{bench, book, cores, corpus, findings, fuzz, instructions, mutants, readme, root, tidy, ui};
 
 /// How long each of the two fuzz targets runs: a minute in all.
 const FUZZ_SECONDS: u64 = 30;
@@ -45,6 +45,7 @@ const STEPS: &[Step] = &[
     }),
     // Reads what the tests wrote.
     step("instructions", || instructions::run(false).map(quiet)),
+    step("mutants", || mutants::run(false, None, false).map(quiet)),
     step("ui-ptx", || ui::run(false, None).map(quiet)),
     step("doctest", || cargo(&["test", "--workspace", "--doc", "--locked"], &[])),
     step("doc", || {

@@ -19,6 +19,7 @@ mod corpus;
 mod findings;
 mod fuzz;
 mod instructions;
+mod mutants;
 mod readme;
 mod tidy;
 mod ui;
@@ -108,6 +109,18 @@ tasks! {
         #[arg(long)]
         bless: bool,
     } => findings::run(bless),
+
+    /// Makes correct kernels wrong, one change at a time, and tells which changes the checks see
+    Mutants {
+        /// Write the book's page instead of comparing
+        #[arg(long)]
+        bless: bool,
+        /// Print what became of each mutant
+        #[arg(long)]
+        list: bool,
+        /// Only kernels whose name contains this
+        filter: Option<String>,
+    } => mutants::run(bless, filter.as_deref(), list),
 
     /// Joins the instruction table with what the tests executed, and compares the book's page with it
     Instructions {

@@ -1,0 +1,204 @@
+//! `cargo xtask mutants`: what the checks see when correct kernels are made wrong.
+//!
+//! Correct kernels of the UI suite are taken, their synchronisation is removed or weakened, indices into tiles are shifted
+//! and zero-fills dropped, one change at a time; each mutant is checked, and its results are held against those of the
+//! kernel. A mutant that no check tells, and that no result tells, must be explained in `mutants/survivor.rs`.
+
+mod mutation;
+mod page;
+mod subject;
+mod survivor;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+};
+
+use warpproof_ptx::{parse, print};
+
+use crate::{root, target};
+use mutation::{Family, mutations};
+use subject::{Ran, Runner, SUBJECTS, Subject};
+use survivor::{Survivor, Verdict, explanation};
+
+/// Schedules under which a survivor is tried again.
+const SCHEDULES: u32 = 4;
+
+/// Threads that work at mutants.
+const WORKERS: usize = 2;
+
+/// What became of a mutant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Fate {
+    /// A check told it under one schedule; the classes of its findings.
+    Check(Vec<String>),
+    /// A check told it under one of several schedules only.
+    Schedules(Vec<String>),
+    /// It never ended.
+    Limit,
+    /// No check told it, but its results are wrong.
+    Value,
+    /// Nothing told it.
+    Survived,
+    /// The launch executes no instruction that was changed.
+    NotReached,
+}
+
+/// A mutant that was tried.
+struct Tried {
+    kernel: &'static str,
+    family: Family,
+    line: u32,
+    label: String,
+    fate: Fate,
+}
+
+impl Tried {
+    fn explanation(&self) -> Option<&'static Survivor> {
+        explanation(self.kernel, self.line, &self.label)
+    }
+
+    fn verdict(&self) -> Option<Verdict> {
+        (self.fate == Fate::Survived).then(|| self.explanation().map(|known| known.verdict)).flatten()
+    }
+}
+
+/// Tries all mutants of the kernels whose name contains `filter`, and compares the book's page with the outcome, or
+/// writes it.
+pub(crate) fn run(bless: bool, filter: Option<&str>, list: bool) -> Result<(), String> {
+    let program = program()?;
+    let chosen: Vec<&Subject> =
+        SUBJECTS.iter().filter(|subject| filter.is_none_or(|filter| subject.name.contains(filter))).collect();
+    let mut tried = Vec::new();
+    for result in each(&chosen, |subject, directory| study(subject, &program, directory))? {
+        tried.extend(result?);
+    }
+    if list {
+        for mutant in &tried {
+            println!("{}:{}: {}: {:?}", mutant.kernel, mutant.line, mutant.label, mutant.fate);
+        }
+    }
+    print!("{}", page::summary(&tried));
+    let mut wrong: Vec<String> = tried
+        .iter()
+        .filter(|mutant| mutant.fate == Fate::Survived && mutant.explanation().is_none())
+        .map(|mutant| format!("{}:{}: {} survived, unexplained", mutant.kernel, mutant.line, mutant.label))
+        .collect();
+    if filter.is_none() {
+        wrong.extend(stale(&tried));
+        page::compare_or_write(&tried, bless, &mut wrong)?;
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+}
+
+/// Explanations that explain nothing any more.
+fn stale(tried: &[Tried]) -> Vec<String> {
+    survivor::SURVIVORS
+        .iter()
+        .filter(|known| {
+            !tried.iter().any(|mutant| {
+                mutant.fate == Fate::Survived
+                    && mutant.explanation().is_some_and(|found| std::ptr::eq(found, *known))
+            })
+        })
+        .map(|known| format!("{}:{}: {}: no such survivor any more", known.kernel, known.line, known.label))
+        .collect()
+}
+
+/// Builds the program, as the tests do.
+fn program() -> Result<PathBuf, String> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root()).args(["build", "--quiet", "--locked", "--package", "warpproof"]);
+    let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
+    if !status.success() {
+        return Err("warpproof does not build".to_owned());
+    }
+    Ok(target().join("debug").join("warpproof"))
+}
+
+/// Does the work for each item on some threads, each with a directory of its own; results in the order of the items.
+fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T, &Path) -> R + Sync) -> Result<Vec<R>, String> {
+    let next = AtomicUsize::new(0);
+    let place = tempfile::tempdir().map_err(|error| format!("cannot make a directory: {error}"))?;
+    let mut done: Vec<(usize, R)> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..WORKERS)
+            .map(|worker| {
+                let directory = place.path().join(worker.to_string());
+                let (next, work) = (&next, &work);
+                scope.spawn(move || {
+                    let _ = fs::create_dir_all(&directory);
+                    let mut done = Vec::new();
+                    loop {
+                        let at = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(item) = items.get(at) else { return done };
+                        done.push((at, work(item, &directory)));
+                    }
+                })
+            })
+            .collect();
+        workers.into_iter().filter_map(|worker| worker.join().ok()).flatten().collect()
+    });
+    if done.len() != items.len() {
+        return Err("a worker stopped before its work was done".to_owned());
+    }
+    done.sort_by_key(|(at, _)| *at);
+    Ok(done.into_iter().map(|(_, result)| result).collect())
+}
+
+/// All mutants of one kernel.
+fn study(subject: &Subject, program: &Path, directory: &Path) -> Result<Vec<Tried>, String> {
+    let runner = Runner::new(subject, &root(), program)?;
+    let text = runner.ptx()?;
+    let (module, errors) = parse(&text);
+    if !errors.is_empty() {
+        return Err(format!("{}: its PTX has errors", subject.name));
+    }
+    let file = directory.join("mutant.ptx");
+    let put =
+        |text: String| fs::write(&file, text).map_err(|error| format!("cannot write a mutant: {error}"));
+    put(print(&module))?;
+    let reference = runner.run(&file, directory)?;
+    for schedules in [1, SCHEDULES] {
+        let sound = runner.check(&file, schedules)?;
+        if reference.code != Some(0) || sound.code != Some(0) || !sound.classes.is_empty() {
+            return Err(format!("{} is not silent without a mutation: {:?}", subject.name, sound.classes));
+        }
+    }
+    let source = runner.file.rsplit('/').next().unwrap_or_default();
+    let mut tried = Vec::new();
+    for mutation in mutations(&module, source) {
+        put(print(&mutation.apply(&module)))?;
+        let mut fate = fate(&runner, &file, directory, &reference)
+            .map_err(|error| format!("{}:{}: {}: {error}", subject.name, mutation.line, mutation.label))?;
+        if fate == Fate::Survived {
+            put(print(&mutation.probe(&module)))?;
+            if runner.run(&file, directory)? == reference {
+                fate = Fate::NotReached;
+            }
+        }
+        let (family, line, label) = (mutation.family, mutation.line, mutation.label);
+        tried.push(Tried { kernel: subject.name, family, line, label, fate });
+    }
+    Ok(tried)
+}
+
+fn fate(runner: &Runner, file: &Path, directory: &Path, reference: &Ran) -> Result<Fate, String> {
+    let once = runner.check(file, 1)?;
+    match once.code {
+        // A note is told to the user as well.
+        Some(0 | 1) if !once.classes.is_empty() => return Ok(Fate::Check(once.classes)),
+        Some(0) => {}
+        Some(4) => return Ok(Fate::Limit),
+        other => return Err(format!("the mutant is no kernel: exit code {other:?}")),
+    }
+    let again = runner.check(file, SCHEDULES)?;
+    match again.code {
+        Some(4) => return Ok(Fate::Limit),
+        _ if !again.classes.is_empty() => return Ok(Fate::Schedules(again.classes)),
+        _ => {}
+    }
+    Ok(if runner.run(file, directory)? == *reference { Fate::Survived } else { Fate::Value })
+}

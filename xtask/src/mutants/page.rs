@@ -1,0 +1,164 @@
+//! What is said of the study: a summary for the terminal, and the book's page.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use super::{Fate, Tried, Verdict, mutation::Family};
+use crate::root;
+
+/// The page; what stands between the two marks is written here, the rest by hand.
+const PAGE: &str = "book/src/mutants.md";
+const BEGIN: &str = "<!-- figures: written by `cargo xtask mutants --bless` -->";
+const END: &str = "<!-- end of figures -->";
+
+/// How many mutants had which fate.
+#[derive(Default)]
+struct Count {
+    mutants: usize,
+    check: usize,
+    schedules: usize,
+    limit: usize,
+    value: usize,
+    equivalent: usize,
+    missed: usize,
+    unexplained: usize,
+    not_reached: usize,
+}
+
+impl Count {
+    fn of<'t>(tried: impl Iterator<Item = &'t Tried>) -> Self {
+        let mut count = Count::default();
+        for mutant in tried {
+            if mutant.fate == Fate::NotReached {
+                count.not_reached += 1;
+                continue;
+            }
+            count.mutants += 1;
+            match (&mutant.fate, mutant.verdict()) {
+                (Fate::Check(_), _) => count.check += 1,
+                (Fate::Schedules(_), _) => count.schedules += 1,
+                (Fate::Limit, _) => count.limit += 1,
+                (Fate::Value, _) => count.value += 1,
+                (_, Some(Verdict::Equivalent)) => count.equivalent += 1,
+                (_, Some(Verdict::Missed)) => count.missed += 1,
+                (_, None) => count.unexplained += 1,
+            }
+        }
+        count
+    }
+
+    fn row(&self, name: &str) -> String {
+        let Count { mutants, check, schedules, limit, value, equivalent, missed, .. } = self;
+        format!(
+            "| {name} | {mutants} | {check} | {schedules} | {limit} | {value} | {equivalent} | {missed} |\n"
+        )
+    }
+}
+
+const HEAD: &str = "| mutants | told by a check | under 4 schedules only | never end | wrong value only | equivalent | missed |\n\
+                    |---|---:|---:|---:|---:|---:|---:|---:|\n";
+
+/// A few lines for the terminal.
+pub(super) fn summary(tried: &[Tried]) -> String {
+    let mut text = String::new();
+    let mut add = |name: &str, count: &Count| {
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "{name:48} {:4} mutants: {:4} check {:3} schedules {:3} limit {:4} value {:3} equivalent {:3} missed {:3} unexplained ({} not executed)",
+            count.mutants,
+            count.check,
+            count.schedules,
+            count.limit,
+            count.value,
+            count.equivalent,
+            count.missed,
+            count.unexplained,
+            count.not_reached
+        );
+    };
+    for kernel in kernels(tried) {
+        add(kernel, &Count::of(tried.iter().filter(|mutant| mutant.kernel == kernel)));
+    }
+    for family in Family::ALL {
+        add(family.name(), &Count::of(tried.iter().filter(|mutant| mutant.family == family)));
+    }
+    add("all", &Count::of(tried.iter()));
+    text
+}
+
+/// Names of kernels in the order of the study.
+fn kernels(tried: &[Tried]) -> Vec<&'static str> {
+    let mut names: Vec<&str> = tried.iter().map(|mutant| mutant.kernel).collect();
+    names.dedup();
+    names
+}
+
+pub(super) fn compare_or_write(tried: &[Tried], bless: bool, wrong: &mut Vec<String>) -> Result<(), String> {
+    let path = root().join(PAGE);
+    let page = fs::read_to_string(&path).map_err(|error| format!("cannot read {PAGE}: {error}"))?;
+    let (before, rest) = page.split_once(BEGIN).ok_or_else(|| format!("{PAGE} has no line `{BEGIN}`"))?;
+    let (_, after) = rest.split_once(END).ok_or_else(|| format!("{PAGE} has no line `{END}`"))?;
+    let current = format!("{before}{BEGIN}\n{}{END}{after}", figures(tried));
+    if bless {
+        return fs::write(&path, current).map_err(|error| format!("cannot write {PAGE}: {error}"));
+    }
+    if current != page {
+        wrong.push(format!("{PAGE} is not what the study says; `cargo xtask mutants --bless` writes it"));
+    }
+    Ok(())
+}
+
+fn figures(tried: &[Tried]) -> String {
+    let all = Count::of(tried.iter());
+    let told = all.check + all.schedules + all.limit;
+    let real = all.mutants - all.equivalent;
+    let mut text = format!(
+        "\n**{} mutants of {} kernels**: {} equivalent to the kernel; of the other {real}, {told} are told by the checks, {} \
+         are wrong values that only a reference tells, and {} are missed. {} more changes are in code that the launch does \
+         not execute, and are not counted.\n\n## By mutation\n\n| mutation ",
+        all.mutants,
+        kernels(tried).len(),
+        all.equivalent,
+        all.value,
+        all.missed,
+        all.not_reached,
+    );
+    text.push_str(HEAD);
+    for family in Family::ALL {
+        text.push_str(&Count::of(tried.iter().filter(|mutant| mutant.family == family)).row(family.name()));
+    }
+    text.push_str(&all.row("all"));
+    text.push_str("\n## By kernel\n\n| kernel of `tests/pass` ");
+    text.push_str(HEAD);
+    for kernel in kernels(tried) {
+        text.push_str(&Count::of(tried.iter().filter(|mutant| mutant.kernel == kernel)).row(kernel));
+    }
+    for (title, verdict) in [("Missed", Verdict::Missed), ("Equivalent", Verdict::Equivalent)] {
+        text.push_str(&survivors(tried, title, verdict));
+    }
+    text.push_str("\n## Wrong value only\n\n| kernel | line | mutation |\n|---|---:|---|\n");
+    for mutant in tried.iter().filter(|mutant| mutant.fate == Fate::Value) {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "| {} | {} | {} |", mutant.kernel, mutant.line, mutant.label);
+    }
+    text.push('\n');
+    text
+}
+
+fn survivors(tried: &[Tried], title: &str, verdict: Verdict) -> String {
+    let mut text = format!("\n## {title}\n\n");
+    let mut rows = String::new();
+    for mutant in tried.iter().filter(|mutant| mutant.verdict() == Some(verdict)) {
+        let why = mutant.explanation().map_or("", |known| known.why);
+        // Writing to a string does not fail.
+        let _ = writeln!(rows, "| {} | {} | {} | {why} |", mutant.kernel, mutant.line, mutant.label);
+    }
+    if rows.is_empty() {
+        text.push_str("None.\n");
+    } else {
+        text.push_str("| kernel | line | mutation | why |\n|---|---:|---|---|\n");
+        text.push_str(&rows);
+    }
+    text
+}
