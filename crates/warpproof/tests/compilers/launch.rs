@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use warpproof_sim::check::{BufferRole, Finding, Role, Settings, Severity};
+use warpproof_sim::check::{BufferRole, Class, Finding, Role, Settings, Severity};
 use warpproof_sim::schedule::{CopyTiming, Order, Schedule, SplitMix};
 use warpproof_sim::{Buffer, Device, Launch, Level, Stop};
 
@@ -133,7 +133,8 @@ impl Case {
         Ok((launch, arrays))
     }
 
-    /// Launches with every check, in three schedules, and gives the errors that were found.
+    /// Launches with every check, in three schedules, and gives the errors that were found. Results that depend on the
+    /// order are none here: the reference takes any (`atomicExch` keeps the last value, a filter its own order).
     fn errors(&self, ptx: &str, symbol: &str) -> Vec<Finding> {
         let mut device = Device::new();
         let prepared = self.prepare(&mut device, ptx, symbol);
@@ -151,7 +152,8 @@ impl Case {
         if let Some(stop) = checked.outcome.stop {
             panic!("{} with checks: {stop}", self.kernel);
         }
-        checked.findings.into_iter().filter(|finding| finding.severity == Severity::Error).collect()
+        let wrong = |finding: &Finding| finding.severity == Severity::Error && finding.class != Class::Order;
+        checked.findings.into_iter().filter(wrong).collect()
     }
 
     /// Launches at every vector level and with 1, 2 and 8 threads of the host, ten times or more, insists that all of it
