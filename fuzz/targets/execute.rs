@@ -1,4 +1,5 @@
-//! No module and no launch makes the device panic, hang past its limits or give two outcomes.
+//! No module and no launch makes the device or its checks panic, hang past their limits or give two outcomes, and checks
+//! change no outcome.
 //!
 //! The fuzzer's bytes are choices: which instructions of the table, which operands, which flow of control, which launch.
 //! Text that starts like PTX is run as it stands, so the seeds of the other targets serve here too.
@@ -8,6 +9,7 @@ use arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
+use warpproof_sim::check::{BufferRole, Role, Settings};
 use warpproof_sim::isa::{self, Shape, Slot, Spec};
 use warpproof_sim::machine::{Type, Width};
 use warpproof_sim::schedule::{CopyTiming, Order, Schedule};
@@ -24,13 +26,17 @@ fuzz_target!(|data: &[u8]| {
     if std::env::var_os("WARPPROOF_FUZZ_SHOW").is_some() {
         eprintln!("{}\n{:?}", case.text, case.launch);
     }
-    let one = execute(&case, 1);
+    let (one, _) = execute(&case, 1, false);
     if std::env::var_os("WARPPROOF_FUZZ_SHOW").is_some() {
         one.iter().for_each(|ran| eprintln!("{} instructions; {}", ran.instructions, ran.report));
     }
-    assert_eq!(one, execute(&case, 2), "one thread and two disagree on\n{}", case.text);
+    assert_eq!(one, execute(&case, 2, false).0, "one thread and two disagree on\n{}", case.text);
+    let (checked, findings) = execute(&case, 2, true);
+    assert_eq!(one, checked, "checks change the outcome of\n{}", case.text);
     if case.launch.again {
-        assert_eq!(one, execute(&case, 1), "two runs disagree on\n{}", case.text);
+        assert_eq!(one, execute(&case, 1, false).0, "two runs disagree on\n{}", case.text);
+        let (_, again) = execute(&case, 1, true);
+        assert_eq!(findings, again, "one thread and two find different mistakes in\n{}", case.text);
     }
 });
 
@@ -74,7 +80,8 @@ struct Ran {
 const LIMITS: Limits = Limits { instructions: 20_000, stack: 16 * 1024, output: 4096, memory: 1 << 30 };
 const KERNELS: usize = 2;
 
-fn execute(case: &Case, threads: usize) -> Vec<Ran> {
+/// Runs the kernels of a case, with checks or without, and gives what they did and what was found.
+fn execute(case: &Case, threads: usize, checked: bool) -> (Vec<Ran>, Vec<String>) {
     let level = if cfg!(feature = "simd") { Level::detect() } else { Level::Portable };
     let mut device = Device::new().with_memory(1 << 20).with_threads(threads).with_level(level);
     device.limits = LIMITS;
@@ -85,9 +92,9 @@ fn execute(case: &Case, threads: usize) -> Vec<Ran> {
     };
     let module = match device.load(&case.text) {
         Ok(module) => module,
-        Err(stop) => return vec![refused(&stop)],
+        Err(stop) => return (vec![refused(&stop)], Vec::new()),
     };
-    let mut all = Vec::new();
+    let (mut all, mut findings) = (Vec::new(), Vec::new());
     for name in module.kernels().iter().take(KERNELS) {
         let kernel = match module.kernel(name) {
             Ok(kernel) => kernel,
@@ -98,9 +105,13 @@ fn execute(case: &Case, threads: usize) -> Vec<Ran> {
         };
         let mut launch =
             kernel.launch().grid(case.launch.grid).block(case.launch.block).shared(case.launch.shared);
+        let mut settings = Settings::default();
         for (i, parameter) in kernel.program().params.iter().enumerate() {
             let mut bytes = match device.alloc::<u8>(4096) {
-                Ok(buffer) if parameter.size == 8 => buffer.address().to_le_bytes().to_vec(),
+                Ok(buffer) if parameter.size == 8 => {
+                    settings.buffers.push(role(i, buffer.address()));
+                    buffer.address().to_le_bytes().to_vec()
+                }
                 _ => vec![u8::try_from(i & 7).unwrap_or(0); usize::try_from(parameter.size).unwrap_or(0)],
             };
             if case.launch.wrong_arguments {
@@ -108,7 +119,13 @@ fn execute(case: &Case, threads: usize) -> Vec<Ran> {
             }
             launch = launch.arg(bytes);
         }
-        let outcome = device.run(&launch);
+        let outcome = if checked {
+            let checked = device.check(&launch, &settings);
+            findings.extend(checked.findings.iter().map(ToString::to_string));
+            checked.outcome
+        } else {
+            device.run(&launch)
+        };
         let mut ran = match &outcome.stop {
             Some(stop) => refused(stop),
             None => Ran { report: String::new(), instructions: 0, output: Vec::new(), memory: Vec::new() },
@@ -119,7 +136,21 @@ fn execute(case: &Case, threads: usize) -> Vec<Ran> {
         ran.memory = device.memory().allocations().iter().map(|a| (a.base, a.bytes.clone())).collect();
         all.push(ran);
     }
-    all
+    (all, findings)
+}
+
+/// A buffer of 4096 bytes, of one kind or another.
+fn role(number: usize, address: u64) -> BufferRole {
+    let role = [Role::In, Role::Out, Role::InOut][number % 3];
+    let element = [1, 2, 4][number / 3 % 3];
+    BufferRole {
+        name: format!("b{number}"),
+        address,
+        element,
+        extents: vec![64, 64 / u64::from(element)],
+        role,
+        initialised: role != Role::Out,
+    }
 }
 
 /// Every spelling of every form.

@@ -88,6 +88,13 @@ pub struct SourceLine {
     pub column: u32,
 }
 
+impl SourceLine {
+    /// The file without its directories, which differ between machines.
+    pub fn name(&self) -> &str {
+        self.file.rsplit(['/', '\\']).next().unwrap_or(&self.file)
+    }
+}
+
 /// Why a launch ended before its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stop {

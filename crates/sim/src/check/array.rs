@@ -153,10 +153,19 @@ fn text(program: &Program, pc: usize) -> &str {
 
 /// The variable that an instruction names.
 fn named(program: &Program, pc: usize, sized: &HashMap<&str, usize>) -> Option<Source> {
-    let words = text(program, pc).split(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '$' | '%'));
-    words
-        .filter_map(|word| sized.get(word))
-        .fold(None, |source, i| Source::join(source, Some(Source::One(*i))))
+    let operands = text(program, pc).trim_start();
+    let operands = if operands.starts_with('@') {
+        operands.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim_start())
+    } else {
+        operands
+    };
+    let operands = operands.split_once(char::is_whitespace).map_or("", |(_, operands)| operands);
+    let words = operands.split(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '$' | '%' | '.'));
+    // A name that is none of them may be dynamic memory, which is a source of its own.
+    let names = words.filter(|word| word.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '$')));
+    names.fold(None, |source, name| {
+        Source::join(source, Some(sized.get(name).map_or(Source::Many, |i| Source::One(*i))))
+    })
 }
 
 /// Whether an instruction computes from registers to registers: what is loaded is another matter.

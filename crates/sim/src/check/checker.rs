@@ -155,7 +155,8 @@ impl Observer for Checker {
 
     fn arrive(&mut self, arrival: &Arrival) {
         let Arrival { warp, lanes, id, expected, waits, .. } = *arrival;
-        self.order.arrive(warp, lanes, id, waits, expected.is_some());
+        let noted = expected.is_some() || !self.context.sites.barriers_only;
+        self.order.arrive(warp, lanes, id, waits, expected.is_some(), noted);
         if let Some(barrier) = &mut self.barrier {
             barrier.arrive(&self.context, self.block, &mut self.ledger, arrival);
         }
@@ -194,7 +195,7 @@ impl Observer for Checker {
         }
         if let Some(race) = race {
             race.shared.copy_issued(context, *block, order, ledger, copy);
-            race.global.copy_issued(copy);
+            race.global.copy_issued(context, order, ledger, *block, copy);
         }
     }
 

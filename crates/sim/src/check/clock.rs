@@ -261,12 +261,12 @@ impl Order {
         self.learn(index, lanes, &met);
     }
 
-    /// Threads arrive at a barrier.
-    pub(crate) fn arrive(&mut self, warp: u32, lanes: u32, id: u32, waits: bool, counted: bool) {
+    /// Threads arrive at a barrier. What they have seen need not be noted where all barriers are of all threads: everyone
+    /// waits there, and sees everything when it opens.
+    pub(crate) fn arrive(&mut self, warp: u32, lanes: u32, id: u32, waits: bool, counted: bool, noted: bool) {
         let now = self.tick();
         let index = usize::try_from(warp).unwrap_or(usize::MAX);
-        // At a barrier of all threads everyone waits, and sees everything when it opens.
-        let clock = counted.then(|| self.view(index, lanes, now));
+        let clock = noted.then(|| self.view(index, lanes, now));
         let meeting = self.meetings.entry(id).or_default();
         if let Some(clock) = clock {
             meeting.clock.join(&clock);
@@ -372,8 +372,8 @@ mod tests {
         let (a, b) = (Who::new(0, 3), Who::new(1, 4));
         let time = order.now();
         assert!(!order.before(a, time, b));
-        order.arrive(0, u32::MAX, 0, true, false);
-        order.arrive(1, u32::MAX, 0, true, false);
+        order.arrive(0, u32::MAX, 0, true, false, false);
+        order.arrive(1, u32::MAX, 0, true, false, false);
         assert!(order.complete(0));
         assert!(order.before(a, time, b));
         assert!(!order.before(a, order.now(), b));
@@ -395,8 +395,8 @@ mod tests {
     fn who_arrives_without_waiting_learns_nothing() {
         let mut order = Order::new(0, 96);
         let time = order.now();
-        order.arrive(0, u32::MAX, 1, false, true);
-        order.arrive(1, u32::MAX, 1, true, true);
+        order.arrive(0, u32::MAX, 1, false, true, true);
+        order.arrive(1, u32::MAX, 1, true, true, true);
         assert!(!order.complete(1));
         let (producer, consumer, third) = (Who::new(0, 0), Who::new(1, 0), Who::new(2, 0));
         assert!(order.before(producer, time, consumer));
@@ -425,8 +425,8 @@ mod tests {
         let early = first.release(Who::new(0, 0));
         second.acquire(b, &early);
         assert!(!second.before_any(0, a, time, b));
-        first.arrive(0, u32::MAX, 0, true, false);
-        first.arrive(1, u32::MAX, 0, true, false);
+        first.arrive(0, u32::MAX, 0, true, false, false);
+        first.arrive(1, u32::MAX, 0, true, false, false);
         first.complete(0);
         let late = first.release(Who::new(0, 0));
         second.acquire(b, &late);

@@ -47,6 +47,14 @@ impl Context {
         Thread { block: index(block, self.blocks), thread: index(thread, self.threads) }
     }
 
+    /// Whether an address lies in an input, whose every write is a finding of its own.
+    pub(crate) fn is_input(&self, address: u64) -> bool {
+        let holds = |buffer: &BufferRole| {
+            buffer.role == Role::In && address >= buffer.address && address - buffer.address < buffer.bytes()
+        };
+        self.settings.has(Check::Output) && self.settings.buffers.iter().any(holds)
+    }
+
     /// Whether an access lies in one input, whose every write is a finding of its own.
     pub(crate) fn all_input(&self, access: &Access<'_>) -> bool {
         let first = access.addresses.0[at(access.lanes.trailing_zeros()) & 31];
@@ -76,6 +84,17 @@ impl Context {
         }
     }
 
+    /// Whether one of two instructions reads and the other writes the same address: `x[i] += y` by hand.
+    pub(crate) fn modifies(&self, a: u32, b: u32) -> bool {
+        let address = |pc: u32| {
+            let text = self.text(pc);
+            text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(address, _)| address.trim())
+        };
+        let kinds = [self.opcode(a), self.opcode(b)];
+        let (plain, one_each) = (kinds.iter().all(|kind| matches!(*kind, "ld" | "st")), kinds[0] != kinds[1]);
+        plain && one_each && address(a).is_some_and(|here| Some(here) == address(b))
+    }
+
     /// An instruction as written.
     pub(crate) fn text(&self, pc: u32) -> &str {
         let span = self.program.metas.get(at(pc)).map_or((0, 0), |meta| meta.span);
@@ -86,7 +105,7 @@ impl Context {
     pub(crate) fn line(&self, pc: u32) -> Option<String> {
         let place = self.program.place(pc)?;
         Some(match place.source.first() {
-            Some(line) => format!("{}:{}", line.file, line.line),
+            Some(line) => format!("{}:{}", line.name(), line.line),
             None => format!("PTX line {}", place.ptx_line),
         })
     }

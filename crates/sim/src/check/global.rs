@@ -14,10 +14,10 @@
 use super::clock::{Fences, Order, Who};
 use super::context::Context;
 use super::finding::{Class, Severity};
-use super::history::{Conflict, Owner, Touch, stamp};
+use super::history::{Conflict, Touch, stamp};
 use super::ledger::Ledger;
 use super::race::{Race, Variable, describe, exchange, reach};
-use super::shadow::{Cell, Many, Spill, Stamp};
+use super::shadow::{Cell, Many, Owner, Spill, Stamp};
 use super::site::Kind;
 use crate::machine::{Access, AccessKind, at, lanes_of};
 use crate::memory::Space;
@@ -35,8 +35,8 @@ const PAGE_BYTES: u64 = 256;
 struct GlobalCell {
     cell: Cell,
     owner: Owner,
-    /// What was written last, for words that were written whole.
-    value: u32,
+    /// What was written last, where it is known.
+    value: Option<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ impl Pages {
         }
         let i = match self.index.get(&number) {
             Some(&i) => i,
-            None if self.list.len() >= self.limit => {
+            None if self.list.len() + self.spill.bytes() / size_of::<Page>() >= self.limit => {
                 self.full = true;
                 return None;
             }
@@ -93,9 +93,9 @@ impl Pages {
         let page = self.page(address / PAGE_BYTES)?;
         let slot = usize::try_from(address / 4).unwrap_or(0) % PAGE;
         let GlobalCell { cell, owner, .. } = &self.list[page].1.cells[slot];
-        let cell = match cell.parts() {
+        let (cell, owner) = match cell.parts() {
             Some(parts) => self.spill.part(parts, usize::try_from(address % 4).unwrap_or(0)),
-            None => *cell,
+            None => (*cell, *owner),
         };
         cell.writer().map(|(stamp, _)| (stamp, owner.write))
     }
@@ -107,7 +107,7 @@ impl Pages {
         block: u32,
         address: u64,
         (reads, kind): (bool, Kind),
-        (floor, now, bits): (u32, u32, u32),
+        (floor, warp_floor, now, bits): (u32, u32, u32, u32),
         words: &[crate::machine::Row<u32>],
         (lane, count): (usize, u64),
     ) -> bool {
@@ -121,7 +121,7 @@ impl Pages {
                 return false;
             }
             let quiet = if reads {
-                cell.read_quietly(floor, now, bits)
+                cell.read_quietly(floor, warp_floor, now, bits)
             } else {
                 cell.write_quietly(floor, now, bits)
             };
@@ -133,7 +133,7 @@ impl Pages {
                 owner.read = block;
             } else {
                 owner.write = block;
-                *value = usize::try_from(i).ok().and_then(|i| words.get(i)).map_or(0, |row| row.0[lane]);
+                *value = usize::try_from(i).ok().and_then(|i| words.get(i)).map(|row| row.0[lane]);
             }
         }
         true
@@ -163,21 +163,21 @@ impl Pages {
             let whole = first == 0 && last == 4;
             let given =
                 words(usize::try_from(word.saturating_sub(address) / 4).unwrap_or(0)).filter(|_| whole);
-            let same = given.is_some_and(|given| cell.written() && given == *value);
+            let same = given.is_some() && given == *value;
             if whole && cell.parts().is_none() {
                 let conflict = act(touch, cell, owner, spill, kind);
                 found = found.or(conflict.map(|conflict| (conflict, same)));
             } else {
-                let parts = spill.split(cell);
+                let parts = spill.split(cell, *owner);
                 for byte in first..last {
-                    let mut part = spill.part(parts, byte);
-                    let conflict = act(touch, &mut part, owner, spill, kind);
-                    spill.set_part(parts, byte, part);
+                    let (mut part, mut owner) = spill.part(parts, byte);
+                    let conflict = act(touch, &mut part, &mut owner, spill, kind);
+                    spill.set_part(parts, byte, part, owner);
                     found = found.or(conflict.map(|conflict| (conflict, false)));
                 }
             }
             if kind != AccessKind::Read {
-                *value = given.unwrap_or(0);
+                *value = given;
             }
             word += 4;
         }
@@ -262,12 +262,13 @@ impl GlobalRace {
             && (!reads || context.sites.barriers_only)
             && (reads || self.sources.is_empty());
         let (floor, now) = (order.floor(), order.now());
+        let warp_floor = order.warp_floor(at(access.warp));
         let first = stamp(order, Who::new(access.warp, 0), access.pc, None).bits();
         for lane in lanes_of(access.lanes) {
             let who = Who::new(access.warp, lane);
             let address = access.addresses.0[lane];
             if plain && address.is_multiple_of(4) {
-                let times = (floor, now, first | u32::try_from(lane).unwrap_or(0));
+                let times = (floor, warp_floor, now, first | u32::try_from(lane).unwrap_or(0));
                 let span = (lane, u64::from(access.bytes / 4));
                 if self.own.quietly(access.block, address, (reads, site.kind), times, access.words, span) {
                     continue;
@@ -286,7 +287,8 @@ impl GlobalRace {
                 None => &mut self.own,
             };
             if site.kind == Kind::ReadOnly
-                && let Some((other, block)) = pages.writer(address)
+                && let Some((other, block)) =
+                    (0..u64::from(access.bytes)).find_map(|byte| pages.writer(address.saturating_add(byte)))
             {
                 // Even one's own write, even behind a barrier: that cache is never told.
                 let race = Race { block: access.block, access: stamp, wrote: false, unchanged: false };
@@ -309,8 +311,39 @@ impl GlobalRace {
         }
     }
 
-    pub(crate) fn copy_issued(&mut self, copy: &Copy) {
+    /// A copy is issued: it reads its source from now on, as its thread would.
+    pub(crate) fn copy_issued(
+        &mut self,
+        context: &Context,
+        order: &Order,
+        ledger: &mut Ledger,
+        block: u32,
+        copy: &Copy,
+    ) {
         if copy.read > 0 {
+            let stamp = stamp(order, Who::new(copy.warp, at(copy.lane)), copy.pc, None);
+            let together = self.together.clone();
+            let mut guard = together.as_ref().and_then(|together| together.lock().ok());
+            let exact = !context.sites.barriers_only || guard.is_some();
+            let touch = Touch { order, block, stamp, exact };
+            let pages = match &mut guard {
+                Some(together) => &mut together.pages,
+                None => &mut self.own,
+            };
+            let input = context.is_input(copy.from);
+            let met = if input {
+                None
+            } else {
+                pages.touch(&touch, copy.from, copy.read, AccessKind::Read, |_| None)
+            };
+            if let Some((conflict, _)) = met {
+                report(
+                    context,
+                    ledger,
+                    &Race { block, access: stamp, wrote: false, unchanged: false },
+                    &conflict,
+                );
+            }
             self.sources.insert((copy.from, copy.warp, copy.lane, copy.to), *copy);
         }
     }
@@ -358,10 +391,12 @@ impl GlobalRace {
 }
 
 fn report(context: &Context, ledger: &mut Ledger, race: &Race, conflict: &Conflict) {
-    let same_value = race.wrote && conflict.wrote && race.unchanged && !race.access.strong;
+    let weak = !race.access.strong && !conflict.other.strong;
+    let same_value = race.wrote && conflict.wrote && race.unchanged && weak;
     let severity = if same_value { Severity::Note } else { Severity::Error };
     let class = Class::GlobalRace;
-    let key = (class, race.access.pc, conflict.other.pc, 0);
+    let (low, high) = (race.access.pc.min(conflict.other.pc), race.access.pc.max(conflict.other.pc));
+    let key = (class, low, high, 0);
     ledger.add_reaching(key, severity, reach(race, conflict), || {
         let mut raw = describe(context, race, conflict, class, severity, Space::Global);
         let narrow = race.access.strong
@@ -423,7 +458,7 @@ impl Between {
                 for byte in 0..if parts.is_some() { 4 } else { 1 } {
                     let (done, value) = match parts {
                         None => (Done::of(&cell, &own.spill), Some(value)),
-                        Some(parts) => (Done::of(&own.spill.part(parts, byte), &own.spill), None),
+                        Some(parts) => (Done::of(&own.spill.part(parts, byte).0, &own.spill), None),
                     };
                     let address = address + offset(byte);
                     for (access, kind, conflict, unchanged) in
@@ -438,23 +473,32 @@ impl Between {
     }
 
     /// Compares one cell, of a word or of a byte.
-    fn compare(&mut self, block: u32, own: Done, address: u64, value: Option<u32>) -> [Option<Met>; 2] {
+    /// `value` is what the block wrote to a whole word, as far as it is known; `None` for a single byte.
+    fn compare(
+        &mut self,
+        block: u32,
+        own: Done,
+        address: u64,
+        value: Option<Option<u32>>,
+    ) -> [Option<Met>; 2] {
         let Some(page) = self.pages.page(address / PAGE_BYTES) else { return [None; 2] };
         let slot = usize::try_from(address / 4).unwrap_or(0) % PAGE;
         let Pages { list, spill, .. } = &mut self.pages;
         let GlobalCell { cell: all, owner, value: last } = &mut list[page].1.cells[slot];
-        if value.is_some() && all.parts().is_none() {
-            let same = value == Some(*last);
-            *last = value.filter(|_| own.write.is_some()).unwrap_or(*last);
+        if let (Some(value), None) = (value, all.parts()) {
+            let same = value.is_some() && value == *last;
+            if own.write.is_some() {
+                *last = value;
+            }
             return meet(block, own, all, owner, same);
         }
-        let parts = spill.split(all);
+        let parts = spill.split(all, *owner);
         let bytes = if value.is_some() { 0..4 } else { usize::try_from(address % 4).unwrap_or(0)..4 };
         let mut found = [None; 2];
         for byte in bytes.take(if value.is_some() { 4 } else { 1 }) {
-            let mut part = spill.part(parts, byte);
-            let met = meet(block, own, &mut part, owner, false);
-            spill.set_part(parts, byte, part);
+            let (mut part, mut owner) = spill.part(parts, byte);
+            let met = meet(block, own, &mut part, &mut owner, false);
+            spill.set_part(parts, byte, part, owner);
             found = [found[0].or(met[0]), found[1].or(met[1])];
         }
         found

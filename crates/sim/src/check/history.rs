@@ -1,7 +1,7 @@
 //! Whether an access conflicts with those before it, and how a cell remembers it.
 
 use super::clock::{Order, Who};
-use super::shadow::{Cell, Many, Readers, Spill, Stamp};
+use super::shadow::{Cell, Many, Owner, Readers, Spill, Stamp};
 
 /// An earlier access that a later one is not ordered with.
 #[derive(Clone, Copy, Debug)]
@@ -14,13 +14,6 @@ pub(crate) struct Conflict {
     /// Whether it is a copy that is not complete.
     pub pending: bool,
     pub thread_known: bool,
-}
-
-/// The blocks that made the accesses a cell remembers; in shared memory always one's own.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Owner {
-    pub write: u32,
-    pub read: u32,
 }
 
 /// An access, and what it is compared with.
@@ -99,7 +92,9 @@ impl Touch<'_> {
 
     /// Reads and writes a cell in one step.
     pub(crate) fn modify(&self, cell: &mut Cell, owner: &mut Owner, spill: &mut Spill) -> Option<Conflict> {
-        let plain = cell.writer().is_some_and(|(write, _)| !write.strong && write.time > self.order.floor());
+        // Seen by all of this block is not seen by all.
+        let seen = |write: Stamp| owner.write == self.block && write.time <= self.order.floor();
+        let plain = cell.writer().is_some_and(|(write, _)| !write.strong && !seen(write));
         if !plain {
             return self.write(cell, owner, spill, false);
         }
@@ -116,14 +111,21 @@ impl Touch<'_> {
                 || self.order.before_any(block, other.who, other.time, self.stamp.who)
         };
         if let Some(number) = cell.list() {
-            if let Some(list) = spill.list_mut(number) {
+            let before = spill.list(number).len();
+            let after = spill.list_mut(number).map_or(before, |list| {
                 self.enlist(list);
-            }
+                list.len()
+            });
+            spill.grown(after.saturating_sub(before));
             return;
         }
         match cell.reader() {
             Some((other, many)) if !self.exact => {
-                if other.time <= self.order.floor() || (many == Many::One && other.who == self.stamp.who) {
+                let me = self.stamp.who;
+                let met = many != Many::Warps
+                    && other.who.warp() == me.warp()
+                    && other.time <= self.order.warp_floor(me.warp());
+                if other.time <= self.order.floor() || (many == Many::One && other.who == me) || met {
                     cell.set_read(self.stamp);
                 } else {
                     cell.add_read(self.stamp);
@@ -138,6 +140,7 @@ impl Touch<'_> {
                 };
                 let mut list = vec![first];
                 self.enlist(&mut list);
+                spill.grown(list.len());
                 let number = spill.new_list(list);
                 cell.set_list(number);
             }

@@ -235,7 +235,7 @@ fn source(context: &Context, block: u32, issue: &Issue<'_>, origin: &Origin, use
     } else if issue.warp * 32 + origin.source >= context.block_threads() {
         "which is not there"
     } else {
-        "which has exited"
+        "which has gone past it or exited"
     };
     let does = match used {
         Use::Memory => "is stored or decides an address",

@@ -2,6 +2,7 @@
 
 use super::finding::{Class, Severity};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry::{Occupied, Vacant};
 
 /// A place and who was there.
 #[derive(Clone, Debug)]
@@ -47,6 +48,9 @@ struct Entry {
     reach: Reach,
     raw: Raw,
 }
+
+/// The lines of a finding's places with their labels, in order.
+type Lines = Vec<(String, String)>;
 
 /// How far apart the threads of a finding are; what mends the farthest mends the others too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -103,8 +107,49 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn into_raw(self) -> impl Iterator<Item = Raw> {
-        self.entries.into_iter().map(|entry| entry.raw)
+    /// The findings as they were found.
+    pub(crate) fn raws(&self) -> impl Iterator<Item = &Raw> {
+        self.entries.iter().map(|entry| &entry.raw)
+    }
+
+    /// Keeps the findings for which `keep`, in their order, is true.
+    pub(crate) fn retain(&mut self, keep: &[bool]) {
+        let mut keep = keep.iter();
+        self.entries.retain(|_| *keep.next().unwrap_or(&true));
+    }
+
+    /// The findings; copies of one mistake (an unrolled loop, an inlined call), which `line` gives the same lines and which
+    /// say the same of them, are one.
+    pub(crate) fn into_raw(self, line: impl Fn(u32) -> Option<String>) -> Vec<Raw> {
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut known: BTreeMap<(Class, Severity, Lines), usize> = BTreeMap::new();
+        for entry in self.entries {
+            let spots = entry.raw.spots.iter();
+            let lines: Option<Lines> = spots.map(|spot| Some((line(spot.pc)?, spot.label.clone()))).collect();
+            let Some(mut lines) = lines.filter(|lines| !lines.is_empty()) else {
+                entries.push(entry);
+                continue;
+            };
+            // A copy that comes first is mended otherwise than one that comes last.
+            if entry.raw.class != Class::AsyncCopy {
+                lines.sort();
+            }
+            match known.entry((entry.raw.class, entry.raw.severity, lines)) {
+                Occupied(first) => {
+                    let ours = &mut entries[*first.get()];
+                    let count = ours.raw.count + entry.raw.count;
+                    if entry.reach > ours.reach {
+                        *ours = entry;
+                    }
+                    ours.raw.count = count;
+                }
+                Vacant(place) => {
+                    place.insert(entries.len());
+                    entries.push(entry);
+                }
+            }
+        }
+        entries.into_iter().map(|entry| entry.raw).collect()
     }
 }
 

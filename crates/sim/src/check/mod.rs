@@ -57,14 +57,13 @@ pub struct Checked {
 
 /// The findings without those that others explain: a note on places where an error stands, and a value that nobody had
 /// written because the one who would have is in a race with the reader.
-fn without_repeats(ledger: Ledger) -> impl Iterator<Item = Raw> {
-    let all: Vec<Raw> = ledger.into_raw().collect();
+fn without_repeats(context: &Context, mut ledger: Ledger) -> Vec<Raw> {
     let racing = |raw: &Raw| {
         matches!(raw.class, Class::SharedRace | Class::GlobalRace | Class::AsyncCopy | Class::Mbarrier)
     };
-    let errors = || all.iter().filter(|raw| raw.severity == Severity::Error);
-    let keep: Vec<bool> = all
-        .iter()
+    let errors = || ledger.raws().filter(|raw| raw.severity == Severity::Error);
+    let keep: Vec<bool> = ledger
+        .raws()
         .map(|raw| match raw.class {
             _ if raw.severity == Severity::Note => !errors()
                 .any(|error| error.class == raw.class && raw.spots.iter().all(|spot| error.names(spot.pc))),
@@ -74,7 +73,13 @@ fn without_repeats(ledger: Ledger) -> impl Iterator<Item = Raw> {
             _ => true,
         })
         .collect();
-    all.into_iter().zip(keep).filter(|(_, keep)| *keep).map(|(raw, _)| raw)
+    ledger.retain(&keep);
+    ledger.into_raw(|pc| {
+        // With the calls it was inlined through: the same line of a function is another mistake in another call.
+        let calls: Vec<String> =
+            context.program.source(pc).iter().map(|at| format!("{}:{}", at.file, at.line)).collect();
+        (!calls.is_empty()).then(|| calls.join(" < "))
+    })
 }
 
 /// What is remembered of who wrote global memory.
@@ -167,7 +172,8 @@ impl Device {
             }
             output::unwritten(&context, &mut ledger, &mut stores);
         }
-        let mut findings: Vec<Finding> = without_repeats(ledger).map(|raw| context.finding(raw)).collect();
+        let mut findings: Vec<Finding> =
+            without_repeats(&context, ledger).into_iter().map(|raw| context.finding(raw)).collect();
         findings.extend(outcome.stop.as_deref().and_then(Finding::of_stop));
         let kept = settings.max_findings.min(findings.len());
         let dropped = u64::try_from(findings.len() - kept).unwrap_or(u64::MAX);

@@ -12,9 +12,9 @@
 use super::clock::{Clock, Fences, Order, Scoped, Who};
 use super::context::Context;
 use super::finding::{Class, Severity};
-use super::history::{Conflict, Owner, Touch, stamp};
+use super::history::{Conflict, Touch, stamp};
 use super::ledger::{Ledger, Raw, Reach, Spot};
-use super::shadow::{Cell, Spill, Stamp};
+use super::shadow::{Cell, Owner, Spill, Stamp, UNKNOWN_SITE};
 use super::site::{Kind, Scope};
 use crate::machine::{Access, AccessKind, at, lanes_of};
 use crate::memory::Space;
@@ -92,7 +92,7 @@ impl SharedRace {
     pub(crate) fn written(&self, byte: u32) -> bool {
         let Some(cell) = self.cells.get(at(byte / 4)) else { return false };
         match cell.parts() {
-            Some(parts) => self.spill.part(parts, at(byte % 4)).written(),
+            Some(parts) => self.spill.part(parts, at(byte % 4)).0.written(),
             None => cell.written(),
         }
     }
@@ -161,6 +161,7 @@ impl SharedRace {
             return access.lanes;
         }
         let (floor, now) = (order.floor(), order.now());
+        let warp_floor = order.warp_floor(at(access.warp));
         let reads = access.kind == AccessKind::Read;
         if reads && !context.sites.barriers_only {
             return access.lanes;
@@ -186,7 +187,7 @@ impl SharedRace {
                 };
                 let bits = first | lane;
                 let quiet = if reads {
-                    cell.read_quietly(floor, now, bits)
+                    cell.read_quietly(floor, warp_floor, now, bits)
                 } else {
                     cell.write_quietly(floor, now, bits)
                 };
@@ -208,7 +209,7 @@ impl SharedRace {
                 && cells.is_some_and(|cells| {
                     cells.iter_mut().all(|cell| {
                         if reads {
-                            cell.read_quietly(floor, now, bits)
+                            cell.read_quietly(floor, warp_floor, now, bits)
                         } else {
                             cell.write_quietly(floor, now, bits)
                         }
@@ -233,10 +234,10 @@ impl SharedRace {
         if bytes < 4 || !address.is_multiple_of(4) {
             for byte in address..address.saturating_add(bytes) {
                 let Some(cell) = self.cells.get_mut(at(byte / 4)) else { break };
-                let parts = self.spill.split(cell);
-                let mut part = self.spill.part(parts, at(byte % 4));
+                let parts = self.spill.split(cell, owner);
+                let (mut part, _) = self.spill.part(parts, at(byte % 4));
                 let conflict = act(touch, &mut part, &mut owner, &mut self.spill, kind, pending);
-                self.spill.set_part(parts, at(byte % 4), part);
+                self.spill.set_part(parts, at(byte % 4), part, owner);
                 add_conflict(found, conflict);
             }
             return;
@@ -256,9 +257,9 @@ impl SharedRace {
                 }
                 Some(parts) => {
                     for byte in 0..4 {
-                        let mut part = self.spill.part(parts, byte);
+                        let (mut part, mut owner) = self.spill.part(parts, byte);
                         let conflict = act(touch, &mut part, &mut owner, &mut self.spill, kind, pending);
-                        self.spill.set_part(parts, byte, part);
+                        self.spill.set_part(parts, byte, part, owner);
                         add_conflict(found, conflict);
                     }
                 }
@@ -305,7 +306,9 @@ impl SharedRace {
     pub(crate) fn copy_done(&mut self, order: &Order, copy: &Copy) {
         let who = Who::new(copy.warp, at(copy.lane));
         let mine = |cell: &Cell| {
-            cell.writer().is_some_and(|(write, pending)| pending && write.who == who && write.pc == copy.pc)
+            cell.writer().is_some_and(|(write, pending)| {
+                pending && write.who == who && write.pc == copy.pc.min(UNKNOWN_SITE)
+            })
         };
         let done = stamp(order, who, copy.pc, None);
         for word in at(copy.to / 4)..at((copy.to + copy.size) / 4) {
@@ -318,11 +321,11 @@ impl SharedRace {
                 None => {}
                 Some(parts) => {
                     for byte in 0..4 {
-                        let mut part = self.spill.part(parts, byte);
+                        let (mut part, owner) = self.spill.part(parts, byte);
                         if mine(&part) {
                             self.spill.drop_list(&part);
                             part.set_write(done, false);
-                            self.spill.set_part(parts, byte, part);
+                            self.spill.set_part(parts, byte, part, owner);
                         }
                     }
                 }
@@ -366,9 +369,19 @@ impl SharedRace {
         } else {
             Class::SharedRace
         };
-        let same_value = race.wrote && conflict.wrote && race.unchanged && class == Class::SharedRace;
+        let same_value = race.wrote
+            && conflict.wrote
+            && race.unchanged
+            && !conflict.other.strong
+            && class == Class::SharedRace;
         let severity = if same_value { Severity::Note } else { Severity::Error };
-        let key = (class, race.access.pc, conflict.other.pc, u32::from(conflict.pending));
+        let (here, there) = (race.access.pc, conflict.other.pc);
+        let key = if class == Class::SharedRace {
+            // Whoever comes first: the mend is the same.
+            (class, here.min(there), here.max(there), 0)
+        } else {
+            (class, here, there, u32::from(conflict.pending))
+        };
         ledger.add_reaching(key, severity, reach(race, conflict), || {
             let mut raw = describe(context, race, conflict, class, severity, Space::Shared);
             if let Some(name) = context.shared_name(address) {
@@ -521,12 +534,14 @@ pub(crate) fn describe(
         format!("data race on {memory} memory: {there} by {other} and {here} by {me}")
     };
     let reach = reach(race, conflict);
-    let help = if reach == Reach::Grid {
+    let help = if reach == Reach::Grid && !context.modifies(race.access.pc, conflict.other.pc) {
         "blocks are ordered by the end of a launch only, or by a fence and a flag".to_owned()
     } else if class == Class::Mbarrier {
         "put a __syncthreads() behind the initialisation".to_owned()
     } else if race.wrote && conflict.wrote && !race.access.strong && race.access.pc == conflict.other.pc {
         "let one thread write, or give each its own element".to_owned()
+    } else if context.modifies(race.access.pc, conflict.other.pc) {
+        "use an atomic such as atomicAdd(), or give each thread its own element".to_owned()
     } else if reach == Reach::Warp {
         "put a __syncwarp() between the two".to_owned()
     } else {

@@ -124,9 +124,9 @@ impl Cell {
     }
 
     /// A read where only barriers of the block order anything: remembers it if nothing was written since `floor`, and says
-    /// whether it did. `stamp` is [`Stamp::bits`] of a weak read.
+    /// whether it did. `warp_floor` is that of the reader's warp, `stamp` is [`Stamp::bits`] of a weak read.
     #[inline(always)]
-    pub(crate) fn read_quietly(&mut self, floor: u32, now: u32, stamp: u32) -> bool {
+    pub(crate) fn read_quietly(&mut self, floor: u32, warp_floor: u32, now: u32, stamp: u32) -> bool {
         if self.write_time > floor || self.write & (SPLIT | PENDING) != 0 {
             return false;
         }
@@ -139,6 +139,12 @@ impl Cell {
             return false;
         }
         let differs = (self.read ^ stamp) & ((1 << THREAD_BITS) - 1);
+        if differs >> 5 == 0 && self.read & MANY_WARPS == 0 && self.read_time <= warp_floor {
+            // Lanes of this warp have read, and all have met since.
+            self.read_time = now;
+            self.read = stamp;
+            return true;
+        }
         let many = if differs >> 5 != 0 { MANY_WARPS } else { u32::from(differs != 0) * MANY_LANES };
         self.read = (self.read | many) & !STRONG;
         self.read_time = now;
@@ -224,30 +230,39 @@ impl Readers {
     }
 }
 
+/// The blocks that made the accesses a cell remembers; in shared memory always one's own.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Owner {
+    pub write: u32,
+    pub read: u32,
+}
+
 /// The parts of split cells, and the lists of readers.
 #[derive(Debug, Default)]
 pub(crate) struct Spill {
-    parts: Vec<[Cell; 4]>,
+    parts: Vec<[(Cell, Owner); 4]>,
     lists: Vec<Vec<Readers>>,
     /// Lists that nobody has any more.
     free: Vec<u32>,
+    /// Readers in all lists.
+    listed: usize,
 }
 
 impl Spill {
     /// The cells of single bytes; the cell is split if it is not.
-    pub(crate) fn split(&mut self, cell: &mut Cell) -> usize {
+    pub(crate) fn split(&mut self, cell: &mut Cell, owner: Owner) -> usize {
         if let Some(parts) = cell.parts() {
             return parts;
         }
         let number = self.parts.len();
         let whole = *cell;
         // A list belongs to one cell; the parts get copies.
-        let mut parts = [whole; 4];
+        let mut parts = [(whole, owner); 4];
         if let Some(list) = whole.list() {
             let readers = self.list(list).to_vec();
             for part in &mut parts[1..] {
                 let copy = self.new_list(readers.clone());
-                part.set_list(copy);
+                part.0.set_list(copy);
             }
         }
         self.parts.push(parts);
@@ -255,19 +270,24 @@ impl Spill {
         number
     }
 
-    /// One byte's cell.
-    pub(crate) fn part(&self, parts: usize, byte: usize) -> Cell {
-        self.parts.get(parts).map_or(Cell::default(), |parts| parts[byte & 3])
+    /// One byte's cell, and whose accesses it remembers.
+    pub(crate) fn part(&self, parts: usize, byte: usize) -> (Cell, Owner) {
+        self.parts.get(parts).map_or_else(Default::default, |parts| parts[byte & 3])
     }
 
-    pub(crate) fn set_part(&mut self, parts: usize, byte: usize, cell: Cell) {
+    pub(crate) fn set_part(&mut self, parts: usize, byte: usize, cell: Cell, owner: Owner) {
         if let Some(parts) = self.parts.get_mut(parts) {
-            parts[byte & 3] = cell;
+            parts[byte & 3] = (cell, owner);
         }
     }
 
     pub(crate) fn list(&self, number: u32) -> &[Readers] {
         self.lists.get(crate::machine::at(number)).map_or(&[], Vec::as_slice)
+    }
+
+    /// A list has grown by so many.
+    pub(crate) fn grown(&mut self, readers: usize) {
+        self.listed += readers;
     }
 
     pub(crate) fn list_mut(&mut self, number: u32) -> Option<&mut Vec<Readers>> {
@@ -276,7 +296,10 @@ impl Spill {
 
     /// A cell gives its list back.
     pub(crate) fn drop_list(&mut self, cell: &Cell) {
-        self.free.extend(cell.list());
+        if let Some(number) = cell.list() {
+            self.listed = self.listed.saturating_sub(self.list(number).len());
+            self.free.push(number);
+        }
     }
 
     pub(crate) fn new_list(&mut self, readers: Vec<Readers>) -> u32 {
@@ -292,6 +315,8 @@ impl Spill {
 
     /// Bytes that are kept beside the cells.
     pub(crate) fn bytes(&self) -> usize {
-        self.parts.len() * size_of::<[Cell; 4]>() + self.lists.len() * 2 * size_of::<Vec<Readers>>()
+        self.parts.len() * size_of::<[(Cell, Owner); 4]>()
+            + self.lists.len() * 2 * size_of::<Vec<Readers>>()
+            + self.listed * size_of::<Readers>()
     }
 }

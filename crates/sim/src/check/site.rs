@@ -246,7 +246,7 @@ impl<'t> Words<'t> {
             "membar" | "fence" if !self.has("proxy") => Kind::Fence(self.scope().unwrap_or(Scope::Device)),
             "mbarrier" => Kind::Mbarrier,
             "cp" if self.has("mbarrier") => Kind::Mbarrier,
-            "cp" if self.has("commit_group") => Kind::Commit,
+            "cp" if self.has("commit_group") || self.has("wait_all") => Kind::Commit,
             "cp" if self.has("async") && !self.has("wait_group") && !self.has("wait_all") => Kind::Copy,
             "ld" if self.has("nc") => Kind::ReadOnly,
             "ldmatrix" => Kind::MatrixLoad,

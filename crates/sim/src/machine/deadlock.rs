@@ -178,7 +178,7 @@ fn reason(warp: &WarpState, fragment: &Fragment) -> String {
 
 fn line_of(place: &Place) -> String {
     match place.source.first() {
-        Some(line) => format!(" in `{}` at {}:{}", place.instruction, line.file, line.line),
+        Some(line) => format!(" in `{}` at {}:{}", place.instruction, line.name(), line.line),
         None => format!(" in `{}` at PTX line {}", place.instruction, place.ptx_line),
     }
 }

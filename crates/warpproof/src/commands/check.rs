@@ -294,7 +294,12 @@ impl Examined {
         };
         let of = |grade: Grade| self.findings.iter().filter(move |found| found.finding.severity == grade);
         let (errors, notes) = (of(Grade::Error).count(), of(Grade::Note).count());
-        let mut text = if errors == 0 { "no findings".to_owned() } else { count(errors, "finding") };
+        let ended = first_error(&self.stops).is_none();
+        let mut text = match (errors, ended) {
+            (0, true) => "no findings".to_owned(),
+            (0, false) => "nothing found before the end that is reported above,".to_owned(),
+            _ => count(errors, "finding"),
+        };
         // Writing to a string does not fail.
         if notes > 0 {
             let _ = write!(text, " and {}", count(notes, "note"));
