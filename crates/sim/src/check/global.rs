@@ -456,13 +456,13 @@ impl Between {
                 let GlobalCell { cell, value, .. } = page.cells[slot];
                 let parts = cell.parts();
                 for byte in 0..if parts.is_some() { 4 } else { 1 } {
-                    let (done, value) = match parts {
-                        None => (Done::of(&cell, &own.spill), Some(value)),
-                        Some(parts) => (Done::of(&own.spill.part(parts, byte).0, &own.spill), None),
+                    let (done, bytes) = match parts {
+                        None => (Done::of(&cell, &own.spill), Bytes::Word(value)),
+                        Some(parts) => (Done::of(&own.spill.part(parts, byte).0, &own.spill), Bytes::One),
                     };
                     let address = address + offset(byte);
                     for (access, kind, conflict, unchanged) in
-                        self.compare(block, done, address, value).into_iter().flatten()
+                        self.compare(block, done, address, bytes).into_iter().flatten()
                     {
                         let race = Race { block, access, wrote: kind == AccessKind::Write, unchanged };
                         report(context, ledger, &race, &conflict);
@@ -473,19 +473,12 @@ impl Between {
     }
 
     /// Compares one cell, of a word or of a byte.
-    /// `value` is what the block wrote to a whole word, as far as it is known; `None` for a single byte.
-    fn compare(
-        &mut self,
-        block: u32,
-        own: Done,
-        address: u64,
-        value: Option<Option<u32>>,
-    ) -> [Option<Met>; 2] {
+    fn compare(&mut self, block: u32, own: Done, address: u64, bytes: Bytes) -> [Option<Met>; 2] {
         let Some(page) = self.pages.page(address / PAGE_BYTES) else { return [None; 2] };
         let slot = usize::try_from(address / 4).unwrap_or(0) % PAGE;
         let Pages { list, spill, .. } = &mut self.pages;
         let GlobalCell { cell: all, owner, value: last } = &mut list[page].1.cells[slot];
-        if let (Some(value), None) = (value, all.parts()) {
+        if let (Bytes::Word(value), None) = (bytes, all.parts()) {
             let same = value.is_some() && value == *last;
             if own.write.is_some() {
                 *last = value;
@@ -493,9 +486,10 @@ impl Between {
             return meet(block, own, all, owner, same);
         }
         let parts = spill.split(all, *owner);
-        let bytes = if value.is_some() { 0..4 } else { usize::try_from(address % 4).unwrap_or(0)..4 };
+        let first = usize::try_from(address % 4).unwrap_or(0);
+        let range = if bytes == Bytes::One { first..first + 1 } else { 0..4 };
         let mut found = [None; 2];
-        for byte in bytes.take(if value.is_some() { 4 } else { 1 }) {
+        for byte in range {
             let (mut part, mut owner) = spill.part(parts, byte);
             let met = meet(block, own, &mut part, &mut owner, false);
             spill.set_part(parts, byte, part, owner);
@@ -507,6 +501,15 @@ impl Between {
 
 fn offset(index: usize) -> u64 {
     u64::try_from(index).unwrap_or(u64::MAX)
+}
+
+/// Which bytes a block did something to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bytes {
+    /// A whole word, with what was written to it as far as that is known.
+    Word(Option<u32>),
+    /// One byte.
+    One,
 }
 
 /// What a block did to some bytes: a read of its, and its last write.
