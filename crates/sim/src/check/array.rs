@@ -146,20 +146,9 @@ impl Arrays {
     }
 }
 
-fn text(program: &Program, pc: usize) -> &str {
-    let span = program.metas[pc].span;
-    program.text().get(at(span.0)..at(span.1)).unwrap_or("")
-}
-
 /// The variable that an instruction names.
 fn named(program: &Program, pc: usize, sized: &HashMap<&str, usize>) -> Option<Source> {
-    let operands = text(program, pc).trim_start();
-    let operands = if operands.starts_with('@') {
-        operands.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim_start())
-    } else {
-        operands
-    };
-    let operands = operands.split_once(char::is_whitespace).map_or("", |(_, operands)| operands);
+    let operands = program.instruction(pc).split_once(char::is_whitespace).map_or("", |(_, rest)| rest);
     let words = operands.split(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '$' | '%' | '.'));
     // A name that is none of them may be dynamic memory, which is a source of its own.
     let names = words.filter(|word| word.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '$')));
@@ -170,12 +159,7 @@ fn named(program: &Program, pc: usize, sized: &HashMap<&str, usize>) -> Option<S
 
 /// Whether an instruction computes from registers to registers: what is loaded is another matter.
 fn computes(program: &Program, pc: usize) -> bool {
-    let text = text(program, pc).trim_start();
-    let text = match text.strip_prefix('@') {
-        Some(rest) => rest.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim_start()),
-        None => text,
-    };
-    let opcode = text.split(['.', ' ', '\t', ';']).next().unwrap_or("");
+    let opcode = program.opcode(pc).split('.').next().unwrap_or("");
     matches!(
         opcode,
         "mov"

@@ -13,7 +13,8 @@
 use super::context::Context;
 use super::finding::{Class, Severity};
 use super::ledger::{Ledger, Raw, Spot};
-use super::passing::{Passing, opcode};
+use super::passing::Passing;
+use crate::machine::at;
 use crate::observe::{Arrival, Issue};
 
 /// Lanes of a warp that wait at a barrier.
@@ -72,7 +73,7 @@ impl BarrierUse {
         if lanes == !exited && self.parted >> (warp & 31) & 1 == 0 {
             return;
         }
-        let aligned = is_aligned(opcode(&context.program, pc));
+        let aligned = is_aligned(context.program.opcode(at(pc)));
         for piece in self.pieces.iter().filter(|piece| piece.warp == warp && piece.pc != pc) {
             if aligned || piece.aligned {
                 let key = (Class::Barrier, piece.pc.min(pc), piece.pc.max(pc), 0);
@@ -121,7 +122,7 @@ fn apart(context: &Context, block: u32, piece: &Piece, arrival: &Arrival) -> Raw
         ],
         notes: vec![format!(
             "`{}` is aligned: all threads of a warp must execute the same one",
-            opcode(&context.program, if piece.aligned { piece.pc } else { arrival.pc }),
+            context.program.opcode(at(if piece.aligned { piece.pc } else { arrival.pc })),
         )],
         help: Some("put one barrier behind the branch, for all threads".to_owned()),
         count: 1,
@@ -132,7 +133,7 @@ fn apart(context: &Context, block: u32, piece: &Piece, arrival: &Arrival) -> Raw
 fn past(context: &Context, block: u32, piece: &Piece, now: u32, others: u32) -> Raw {
     let mut notes = vec![format!(
         "`{}` is aligned: all threads of a warp that have not exited must execute it",
-        opcode(&context.program, piece.pc)
+        context.program.opcode(at(piece.pc))
     )];
     notes.extend(context.line(now).map(|line| format!("lanes {others:#010x} are past it, at {line}")));
     Raw {

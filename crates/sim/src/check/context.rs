@@ -7,7 +7,7 @@ use super::init::Facts;
 use super::ledger::Raw;
 use super::settings::{BufferRole, Check, Role, Settings};
 use super::shadow::UNKNOWN_SITE;
-use super::site::{Kind, Sites};
+use super::site::{Kind, Sites, address};
 use crate::machine::{Access, at};
 use crate::program::Program;
 use std::sync::Arc;
@@ -74,9 +74,10 @@ impl Context {
 
     /// What an instruction does to memory, in a word.
     pub(crate) fn verb(&self, pc: u32, wrote: bool) -> &'static str {
-        match (self.sites.get(pc).kind, self.opcode(pc)) {
+        let opcode = self.program.opcode(at(pc));
+        match (self.sites.get(pc).kind, opcode.split('.').next().unwrap_or("")) {
             (Kind::Copy, _) => "copy",
-            (Kind::Mbarrier, _) if wrote && self.text(pc).contains(".init") => "initialisation",
+            (Kind::Mbarrier, _) if wrote && opcode.contains(".init") => "initialisation",
             (Kind::Mbarrier, _) => "use",
             (_, "atom" | "red") => "atomic",
             _ if wrote => "write",
@@ -86,19 +87,10 @@ impl Context {
 
     /// Whether one of two instructions reads and the other writes the same address: `x[i] += y` by hand.
     pub(crate) fn modifies(&self, a: u32, b: u32) -> bool {
-        let address = |pc: u32| {
-            let text = self.text(pc);
-            text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(address, _)| address.trim())
-        };
-        let kinds = [self.opcode(a), self.opcode(b)];
+        let texts = [a, b].map(|pc| self.program.instruction(at(pc)));
+        let kinds = texts.map(|text| text.split('.').next().unwrap_or(""));
         let (plain, one_each) = (kinds.iter().all(|kind| matches!(*kind, "ld" | "st")), kinds[0] != kinds[1]);
-        plain && one_each && address(a).is_some_and(|here| Some(here) == address(b))
-    }
-
-    /// An instruction as written.
-    pub(crate) fn text(&self, pc: u32) -> &str {
-        let span = self.program.metas.get(at(pc)).map_or((0, 0), |meta| meta.span);
-        self.program.text().get(at(span.0)..at(span.1)).unwrap_or("")
+        plain && one_each && address(texts[0]).is_some_and(|here| Some(here) == address(texts[1]))
     }
 
     /// The line of an instruction, in a few words.
@@ -108,16 +100,6 @@ impl Context {
             Some(line) => format!("{}:{}", line.name(), line.line),
             None => format!("PTX line {}", place.ptx_line),
         })
-    }
-
-    fn opcode(&self, pc: u32) -> &str {
-        let text = self.text(pc).trim_start();
-        let text = if text.starts_with('@') {
-            text.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim_start())
-        } else {
-            text
-        };
-        text.split(['.', ' ', ';']).next().unwrap_or("")
     }
 
     /// The shared variable that holds an address.

@@ -218,7 +218,7 @@ impl Provenance {
             matches!(action, Some(Action::Store(_) | Action::MatrixStore(_) | Action::FragmentStore));
         if access.kind != AccessKind::Read && !stores {
             // Copies tell what they bring when they are complete.
-            let copied = access.deferred && context.text(access.pc).contains("cp.async.c");
+            let copied = access.deferred && context.program.opcode(at(access.pc)).contains("cp.async.c");
             if access.space == Space::Shared && !copied && !self.shared.is_empty() {
                 let grain = fragments.plan.grain;
                 let tags = vec![LOST; at(access.bytes.div_ceil(grain))];

@@ -17,7 +17,7 @@
 use super::context::Context;
 use super::finding::{Class, Severity};
 use super::ledger::{Ledger, Raw, Spot};
-use super::passing::{Passing, opcode};
+use super::passing::Passing;
 use super::undefined::{Origin, Undefined, Use};
 use crate::machine::{Row, at, lanes_of};
 use crate::observe::{Exchange, Issue};
@@ -62,7 +62,7 @@ fn meets(opcode: &str) -> bool {
 
 /// By number, which instructions are those.
 pub(crate) fn meeting_points(program: &Program) -> Vec<bool> {
-    (0u32..).take(program.metas.len()).map(|pc| meets(opcode(program, pc))).collect()
+    (0..program.metas.len()).map(|pc| meets(program.opcode(pc))).collect()
 }
 
 impl Lanes {
@@ -99,9 +99,9 @@ impl Lanes {
             inst.and_then(|inst| inst.args.all.last()).and_then(|row| issue.registers.w32.get(at(*row)));
         let Some(masks) = masks else { return };
         let need = lanes_of(issue.exec).fold(0, |need, lane| need | masks.0[lane]) & issue.live & !issue.exec;
-        let name = opcode(&context.program, issue.pc);
+        let name = context.program.opcode(at(issue.pc));
         for waiting in self.waiting.iter_mut().filter(|waiting| waiting.warp == issue.warp) {
-            if opcode(&context.program, waiting.pc) == name {
+            if context.program.opcode(at(waiting.pc)) == name {
                 waiting.need &= !issue.exec;
             }
         }
@@ -129,7 +129,7 @@ impl Lanes {
             if late == 0 || waiting.lanes == 0 || issue.pc == waiting.pc {
                 continue;
             }
-            let name = opcode(&context.program, waiting.pc);
+            let name = context.program.opcode(at(waiting.pc));
             if self.passing.is_past(context, waiting.pc, issue.pc, |other| other == name) {
                 waiting.need &= !late;
                 let block = self.block;
@@ -259,7 +259,7 @@ fn source(context: &Context, block: u32, issue: &Issue<'_>, origin: &Origin, use
 
 /// Lanes of the mask have gone past the instruction.
 fn past(context: &Context, block: u32, waiting: &Waiting, now: u32, late: u32) -> Raw {
-    let name = opcode(&context.program, waiting.pc);
+    let name = context.program.opcode(at(waiting.pc));
     let thread = waiting.warp * 32 + late.trailing_zeros().min(31);
     let sentence =
         format!("the mask of {name} names {}, which does not come to it", context.thread(block, thread));
@@ -285,7 +285,7 @@ fn one_sided(
     let thread = |lane: usize| exchange.warp * 32 + number(lane);
     let sentence = format!(
         "lanes give different member masks to {}: {} names lane {other}, which does not name it",
-        opcode(&context.program, exchange.pc),
+        context.program.opcode(at(exchange.pc)),
         context.thread(block, thread(lane)),
     );
     let spot = Spot {
@@ -302,7 +302,7 @@ fn one_sided(
 
 /// An instruction for the whole warp, executed by a part of it.
 fn whole_warp(context: &Context, block: u32, exchange: &Exchange<'_>) -> Raw {
-    let name = opcode(&context.program, exchange.pc);
+    let name = context.program.opcode(at(exchange.pc));
     let short = name.find(".aligned").and_then(|end| name.get(..end + ".aligned".len())).unwrap_or(name);
     let sentence = format!(
         "{short} is executed by lanes {:#010x} only; all lanes of the warp must execute it",

@@ -29,17 +29,6 @@ impl Passing {
     }
 }
 
-/// The opcode of an instruction, with its modifiers and without its guard.
-pub(crate) fn opcode(program: &Program, pc: u32) -> &str {
-    let span = program.metas.get(at(pc)).map_or((0, 0), |meta| meta.span);
-    let text = program.text().get(at(span.0)..at(span.1)).unwrap_or("").trim_start();
-    let text = match text.strip_prefix('@') {
-        Some(guarded) => guarded.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim_start()),
-        None => text,
-    };
-    text.split(|c: char| c.is_whitespace() || c == ';').next().unwrap_or("")
-}
-
 /// Where control may go from an instruction of the kernel.
 fn successors(program: &Program, pc: usize, name: &str) -> Vec<usize> {
     let Some(inst) = program.code.get(pc) else { return Vec::new() };
@@ -61,14 +50,13 @@ fn behind(program: &Program, wait: u32, again: impl Fn(&str) -> bool) -> Vec<boo
     if at(wait) >= count {
         return Vec::new();
     }
-    let number = |pc: usize| u32::try_from(pc).unwrap_or(u32::MAX);
-    let opcodes: Vec<&str> = (0..count).map(|pc| opcode(program, number(pc))).collect();
+    let opcodes: Vec<&str> = (0..count).map(|pc| program.opcode(pc)).collect();
     let first = |pc: usize| opcodes[pc].split('.').next().unwrap_or("");
     let next: Vec<Vec<usize>> = (0..count)
         .map(|pc| successors(program, pc, first(pc)).into_iter().filter(|to| *to < count).collect())
         .collect();
     // Functions may hold what lanes could come to.
-    let called = (count..program.metas.len()).any(|pc| again(opcode(program, number(pc))));
+    let called = (count..program.metas.len()).any(|pc| again(program.opcode(pc)));
     let mut reached = vec![false; count];
     let mut work: Vec<usize> = next[at(wait)].clone();
     while let Some(pc) = work.pop() {

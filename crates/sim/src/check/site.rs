@@ -77,7 +77,7 @@ impl Sites {
         let swaps = Swap::all(program);
         let polled = polled(program);
         for pc in 0..program.metas.len() {
-            let text = text(program, pc);
+            let text = program.instruction(pc);
             let words = Words::of(text);
             let mut site = words.site();
             // Volatile says that the compiler keeps the access, and promises strength to those who poll; who reads data
@@ -113,7 +113,7 @@ impl Sites {
 /// Addresses, as they are written, of volatile loads that poll.
 fn polled(program: &Program) -> Vec<&str> {
     let address = |pc: usize| {
-        let text = text(program, pc);
+        let text = program.instruction(pc);
         let words = Words::of(text);
         (words.opcode == "ld" && words.has("volatile") && polls(program, pc)).then(|| address(text))?
     };
@@ -146,17 +146,11 @@ fn polls(program: &Program, load: usize) -> bool {
 }
 
 fn branches(program: &Program, pc: usize) -> bool {
-    Words::of(text(program, pc)).opcode == "bra"
-}
-
-/// An instruction as it is written.
-fn text(program: &Program, pc: usize) -> &str {
-    let (start, end) = program.metas.get(pc).map_or((0, 0), |meta| meta.span);
-    program.text().get(at(start)..at(end)).unwrap_or("")
+    Words::of(program.instruction(pc)).opcode == "bra"
 }
 
 /// What stands between the brackets of an operand.
-fn address(text: &str) -> Option<&str> {
+pub(crate) fn address(text: &str) -> Option<&str> {
     Some(text.split_once('[')?.1.split_once(']')?.0.trim())
 }
 
@@ -170,7 +164,7 @@ struct Swap<'p> {
 impl<'p> Swap<'p> {
     fn all(program: &'p Program) -> Vec<Swap<'p>> {
         let swap = |pc| {
-            let text = text(program, pc);
+            let text = program.instruction(pc);
             let words = Words::of(text);
             (words.opcode == "atom" && words.has("cas")).then_some(())?;
             Some(Swap { pc, address: address(text)?, scope: words.scope().unwrap_or(Scope::Device) })
@@ -182,13 +176,14 @@ impl<'p> Swap<'p> {
 /// Whether the value of a load is the first guess of a compare-and-swap of the same address, and in which scope: the
 /// programming guide's way to make atomics of one's own. If others have changed the bytes, the swap finds out.
 fn guesses(program: &Program, load: usize, swaps: &[Swap<'_>]) -> Option<Scope> {
-    let from = address(text(program, load))?;
+    let from = address(program.instruction(load))?;
     let swap = swaps.iter().find(|swap| swap.pc > load && swap.address == from)?;
     // The value may go to the register that the loop around the swap begins with.
     let mut reached: Vec<(Width, u32)> = program.metas[load].writes.to_vec();
     for pc in load + 1..swap.pc {
         let meta = &program.metas[pc];
-        if Words::of(text(program, pc)).opcode == "mov" && meta.reads.iter().any(|row| reached.contains(row))
+        if Words::of(program.instruction(pc)).opcode == "mov"
+            && meta.reads.iter().any(|row| reached.contains(row))
         {
             reached.extend_from_slice(&meta.writes);
         }

@@ -3,7 +3,6 @@
 //! one outweighs, a register that is overwritten. A call is not followed.
 
 use super::context::Context;
-use super::passing::opcode;
 use crate::machine::{Row, Width, at, lanes_of};
 use crate::observe::{Exchange, Issue};
 use std::collections::BTreeMap;
@@ -129,7 +128,7 @@ impl Undefined {
         if !meta.reads.iter().chain(&meta.writes).any(|row| stains.contains_key(row)) {
             return None;
         }
-        let name = opcode(&context.program, issue.pc);
+        let name = context.program.opcode(at(issue.pc));
         let first = name.split('.').next().unwrap_or("");
         let used = match first {
             // Seen when the lanes meet.

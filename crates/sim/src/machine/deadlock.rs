@@ -196,19 +196,13 @@ fn name_places(grid: &Grid<'_>, stop: &mut Stop, labels: Vec<(u32, String)>) {
     }
 }
 
-fn instruction<'p>(grid: &Grid<'p>, pc: u32) -> &'p str {
-    let span = grid.program.metas.get(at(pc)).map_or((0, 0), |meta| meta.span);
-    grid.program.text().get(at(span.0)..at(span.1)).unwrap_or("")
-}
-
 fn is_aligned(grid: &Grid<'_>, pc: u32) -> bool {
-    instruction(grid, pc).contains(".aligned")
+    grid.program.opcode(at(pc)).contains(".aligned")
 }
 
 /// The opcode up to `.aligned`; what follows says what it computes.
 fn aligned_opcode<'p>(grid: &Grid<'p>, pc: u32) -> &'p str {
-    let text = instruction(grid, pc);
-    let end = text.find(".aligned").map_or(0, |start| start + ".aligned".len());
-    let head = text.get(..end).unwrap_or("");
-    head.rsplit(char::is_whitespace).next().unwrap_or(head)
+    let opcode = grid.program.opcode(at(pc));
+    let end = opcode.find(".aligned").map_or(0, |start| start + ".aligned".len());
+    opcode.get(..end).unwrap_or("")
 }

@@ -333,14 +333,8 @@ enum Effect {
 
 impl Effect {
     fn of(grid: &Grid<'_>, pc: u32) -> Effect {
-        let text = instruction(grid, pc).trim_start();
-        let text = match text.strip_prefix('@') {
-            Some(guarded) => {
-                guarded.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim_start())
-            }
-            None => text,
-        };
-        let opcode = text.split(|c: char| c.is_whitespace() || c == ';').next().unwrap_or("");
+        let text = grid.program.instruction(at(pc));
+        let opcode = grid.program.opcode(at(pc));
         let mut parts = opcode.split('.');
         let first = parts.next().unwrap_or("");
         let has = |modifier: &str| opcode.split('.').any(|part| part == modifier);

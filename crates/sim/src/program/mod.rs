@@ -124,6 +124,23 @@ impl Program {
         words.split_whitespace().find(|word| word.starts_with(opcode))
     }
 
+    /// An instruction as written, without its guard.
+    pub fn instruction(&self, pc: usize) -> &str {
+        let (start, end) = self.metas.get(pc).map_or((0, 0), |meta| meta.span);
+        let text = self.text.get(at(start)..at(end)).unwrap_or("").trim();
+        match text.strip_prefix('@') {
+            Some(guarded) => {
+                guarded.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim_start())
+            }
+            None => text,
+        }
+    }
+
+    /// The opcode of an instruction with its modifiers.
+    pub fn opcode(&self, pc: usize) -> &str {
+        self.instruction(pc).split(|c: char| c.is_whitespace() || c == ';').next().unwrap_or("")
+    }
+
     /// The PTX text the program was made from.
     pub fn text(&self) -> &str {
         &self.text

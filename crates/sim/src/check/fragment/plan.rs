@@ -124,12 +124,9 @@ impl Spaces {
 impl Plan {
     /// The plan of a kernel; `None` if it has no matrix instruction whose fragments are followed.
     pub(crate) fn of(program: &Program) -> Option<Plan> {
-        let text = |pc: usize| {
-            let span = program.metas[pc].span;
-            program.text().get(at(span.0)..at(span.1)).unwrap_or("")
-        };
-        let drafts: Vec<Option<Draft>> =
-            (0..program.code.len()).map(|pc| draft(program, pc, &Words::of(text(pc)))).collect();
+        let drafts: Vec<Option<Draft>> = (0..program.code.len())
+            .map(|pc| draft(program, pc, &Words::of(program.instruction(pc))))
+            .collect();
         if !drafts.iter().flatten().any(|draft| matches!(draft.action, Action::Multiply(_))) {
             return None;
         }
