@@ -146,8 +146,6 @@ pub(crate) struct Order {
     common: Clock,
     warps: Vec<WarpView>,
     meetings: BTreeMap<u32, Meeting>,
-    /// Barriers of the whole block that were passed.
-    pub generation: u32,
 }
 
 impl Order {
@@ -164,7 +162,6 @@ impl Order {
             common: Clock::default(),
             warps: warps.collect(),
             meetings: BTreeMap::new(),
-            generation: 0,
         }
     }
 
@@ -284,7 +281,6 @@ impl Order {
         // A number of threads is all of them only if none has exited: those that have took no part.
         if !meeting.counted || waiting >= self.threads {
             self.floor = self.tick();
-            self.generation = self.generation.saturating_add(1);
             for view in &mut self.warps {
                 self.common.join(&std::mem::take(&mut view.common));
                 for lane in view.lanes.take().iter().flat_map(|lanes| lanes.iter()) {

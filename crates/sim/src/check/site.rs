@@ -39,18 +39,10 @@ pub(crate) enum Kind {
     Mbarrier,
     /// Reads through the cache that holds what no one writes.
     ReadOnly,
-    /// `ldmatrix`.
-    MatrixLoad,
-    /// `mma`, `wmma`.
-    Matrix,
     /// A `cp.async` itself.
     Copy,
     /// `cp.async.commit_group`.
     Commit,
-    /// `bar.warp.sync`.
-    WarpSync,
-    /// A shuffle, a vote, a match or a reduction over lanes.
-    Exchange,
 }
 
 /// One instruction.
@@ -244,10 +236,6 @@ impl<'t> Words<'t> {
             "cp" if self.has("commit_group") || self.has("wait_all") => Kind::Commit,
             "cp" if self.has("async") && !self.has("wait_group") && !self.has("wait_all") => Kind::Copy,
             "ld" if self.has("nc") => Kind::ReadOnly,
-            "ldmatrix" => Kind::MatrixLoad,
-            "mma" | "wmma" => Kind::Matrix,
-            "bar" if self.has("warp") => Kind::WarpSync,
-            "shfl" | "vote" | "match" | "redux" | "elect" => Kind::Exchange,
             _ => Kind::Other,
         };
         Site { kind, ordering: self.ordering() }
@@ -292,7 +280,6 @@ mod tests {
         assert_eq!(site("membar.gl;").kind, Kind::Fence(Scope::Device));
         assert_eq!(site("fence.acq_rel.cta;").kind, Kind::Fence(Scope::Block));
         assert_eq!(site("fence.proxy.async;").kind, Kind::Other);
-        assert_eq!(site("bar.warp.sync 0xffffffff;").kind, Kind::WarpSync);
         assert_eq!(site("ld.global.nc.f32 %f1, [%rd1];").kind, Kind::ReadOnly);
     }
 }
