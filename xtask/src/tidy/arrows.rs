@@ -9,7 +9,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("sim", &["ptx"]),
     ("model", &["ptx", "sim"]),
     ("driver", &["ptx", "sim"]),
-    ("kernels", &["ptx", "toolchain"]),
+    ("kernels", &["ptx", "toolchain", "sim", "model"]),
     ("gate", &["ptx", "toolchain", "sim", "model", "kernels"]),
     ("warpproof", &["ptx", "toolchain", "sim", "model", "kernels", "gate"]),
 ];

@@ -1,0 +1,220 @@
+//! What attention is asked for: sizes, who may see whom, how rows lie in memory, how they are scaled.
+
+use std::fmt;
+
+/// Rows that share a scale under [`Granularity::Block`]; the tile of the kernels, so that a tile has one scale.
+pub const BLOCK_ROWS: usize = 64;
+
+/// Sizes of a batch of attention heads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Heads of the queries.
+    pub heads: usize,
+    /// Heads of the keys and values; divides `heads`. Query head `h` reads key head `h / (heads / kv_heads)`.
+    pub kv_heads: usize,
+    /// Elements of a row.
+    pub dim: usize,
+    /// For each sequence of the batch, how many queries and how many keys it has.
+    pub sequences: Vec<Lengths>,
+}
+
+/// Rows of one sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lengths {
+    /// Rows of Q and O.
+    pub queries: usize,
+    /// Rows of K and V.
+    pub keys: usize,
+}
+
+impl Shape {
+    /// `batch` sequences of `rows` queries and as many keys, with as many key heads as query heads.
+    pub fn equal(batch: usize, heads: usize, rows: usize, dim: usize) -> Shape {
+        let lengths = Lengths { queries: rows, keys: rows };
+        Shape { heads, kv_heads: heads, dim, sequences: vec![lengths; batch] }
+    }
+
+    /// Sequences.
+    pub fn batch(&self) -> usize {
+        self.sequences.len()
+    }
+
+    /// Query heads that share a key head.
+    pub fn group(&self) -> usize {
+        self.heads / self.kv_heads.max(1)
+    }
+
+    /// The most queries of a sequence.
+    pub fn max_queries(&self) -> usize {
+        self.sequences.iter().map(|sequence| sequence.queries).max().unwrap_or(0)
+    }
+
+    /// The most keys of a sequence.
+    pub fn max_keys(&self) -> usize {
+        self.sequences.iter().map(|sequence| sequence.keys).max().unwrap_or(0)
+    }
+
+    /// Whether all sequences are of one length.
+    pub fn is_equal(&self) -> bool {
+        self.sequences.windows(2).all(|pair| pair[0] == pair[1])
+    }
+
+    /// Rows of Q and O.
+    pub fn query_rows(&self, layout: Layout) -> Rows {
+        Rows::new(self.sequences.iter().map(|s| s.queries), self.heads, self.dim, layout)
+    }
+
+    /// Rows of K and V.
+    pub fn key_rows(&self, layout: Layout) -> Rows {
+        Rows::new(self.sequences.iter().map(|s| s.keys), self.kv_heads, self.dim, layout)
+    }
+}
+
+impl fmt::Display for Shape {
+    /// `B2 H8 S256 D64`, with what departs from it: `B1 H8/2 S1x1000 D128`, `B3 H8 varlen D64`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "B{} H{}", self.batch(), self.heads)?;
+        if self.kv_heads != self.heads {
+            write!(f, "/{}", self.kv_heads)?;
+        }
+        match self.sequences.first() {
+            Some(first) if self.is_equal() && first.queries == first.keys => write!(f, " S{}", first.keys)?,
+            Some(first) if self.is_equal() => write!(f, " S{}x{}", first.queries, first.keys)?,
+            _ => f.write_str(" varlen")?,
+        }
+        write!(f, " D{}", self.dim)
+    }
+}
+
+/// Which keys a query sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mask {
+    /// All of its sequence.
+    #[default]
+    Full,
+    /// Query `i` sees keys up to `i + keys - queries`: the last query sees all, and with more queries than keys the first
+    /// see none; their output is 0 and their log-sum-exp -∞.
+    Causal,
+}
+
+impl Mask {
+    /// How many keys query `row` sees, from the first on.
+    pub fn visible(self, lengths: Lengths, row: usize) -> usize {
+        match self {
+            Mask::Full => lengths.keys,
+            Mask::Causal => (row + 1 + lengths.keys).saturating_sub(lengths.queries).min(lengths.keys),
+        }
+    }
+}
+
+/// The order of the axes in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// Batch, head, row, element.
+    #[default]
+    Bhsd,
+    /// Batch, row, head, element; the one in which sequences of different lengths lie after each other.
+    Bshd,
+}
+
+/// Where each row of a tensor lies.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    starts: Vec<usize>,
+    /// Heads.
+    pub heads: usize,
+    /// Elements of a row.
+    pub dim: usize,
+    /// The order of the axes.
+    pub layout: Layout,
+}
+
+impl Rows {
+    fn new(lengths: impl Iterator<Item = usize>, heads: usize, dim: usize, layout: Layout) -> Rows {
+        let mut starts = vec![0];
+        let mut total = 0;
+        for length in lengths {
+            total += length;
+            starts.push(total);
+        }
+        Rows { starts, heads, dim, layout }
+    }
+
+    /// Elements of the tensor.
+    pub fn elements(&self) -> usize {
+        self.starts.last().copied().unwrap_or(0) * self.heads * self.dim
+    }
+
+    /// Sequences.
+    pub fn batch(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// Rows of a sequence.
+    pub fn length(&self, batch: usize) -> usize {
+        self.starts[batch + 1] - self.starts[batch]
+    }
+
+    /// The most rows of a sequence.
+    pub fn longest(&self) -> usize {
+        (0..self.batch()).map(|batch| self.length(batch)).max().unwrap_or(0)
+    }
+
+    /// Rows before each sequence, and all rows: what kernels call `cu_seqlens`.
+    pub fn starts(&self) -> &[usize] {
+        &self.starts
+    }
+
+    /// The first element of a row.
+    pub fn offset(&self, batch: usize, head: usize, row: usize) -> usize {
+        let rows = match self.layout {
+            Layout::Bhsd => self.starts[batch] * self.heads + head * self.length(batch) + row,
+            Layout::Bshd => (self.starts[batch] + row) * self.heads + head,
+        };
+        rows * self.dim
+    }
+}
+
+/// Which elements share a scale.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Granularity {
+    /// All of a tensor.
+    #[default]
+    Tensor,
+    /// A head of a sequence.
+    Head,
+    /// [`BLOCK_ROWS`] rows of a head.
+    Block,
+    /// A row.
+    Row,
+}
+
+impl Granularity {
+    /// All of them.
+    pub const ALL: [Granularity; 4] = [Granularity::Tensor, Granularity::Head, Granularity::Block, Granularity::Row];
+
+    /// Scales of one head; they lie as `[batch][head][this many]`, the shorter sequences padded. 0: one for the tensor.
+    pub fn per_head(self, rows: &Rows) -> usize {
+        match self {
+            Granularity::Tensor => 0,
+            Granularity::Head => 1,
+            Granularity::Block => rows.longest().div_ceil(BLOCK_ROWS),
+            Granularity::Row => rows.longest(),
+        }
+    }
+
+    /// Scales of a tensor.
+    pub fn count(self, rows: &Rows) -> usize {
+        (rows.batch() * rows.heads * self.per_head(rows)).max(1)
+    }
+
+    /// The place of a row's scale.
+    pub fn index(self, rows: &Rows, batch: usize, head: usize, row: usize) -> usize {
+        let within = match self {
+            Granularity::Tensor | Granularity::Head => 0,
+            Granularity::Block => row / BLOCK_ROWS,
+            Granularity::Row => row,
+        };
+        (batch * rows.heads + head) * self.per_head(rows) + within
+    }
+}
