@@ -103,7 +103,7 @@ fn summary(outcomes: &[Outcome]) -> String {
     for Outcome { step, result, time } in outcomes {
         let (word, note) = match result {
             Ok(note) => ("ok", note.as_str()),
-            Err(_) if step.must_pass => ("FAILED", ""),
+            Err(message) if step.must_pass => ("FAILED", message.as_str()),
             Err(message) => ("shown", message.as_str()),
         };
         let row = format!("{:<16}{word:<9}{:>7.1} s  {note}", step.name, time.as_secs_f64());

@@ -47,10 +47,11 @@ fn without_machine(line: &str, root: &Path) -> String {
         return line.to_owned();
     };
     let root = format!("{}/", root.display());
-    let name = if let Some(below) = name.strip_prefix(&root) {
-        below.to_owned()
-    } else if let Some((_, header)) = name.split_once("/include/").filter(|_| name.starts_with('/')) {
+    // CUDA's headers first: the compiler may be installed below the checkout, as in CI.
+    let name = if let Some((_, header)) = name.split_once("/include/").filter(|_| name.starts_with('/')) {
         format!("cuda/{header}")
+    } else if let Some(below) = name.strip_prefix(&root) {
+        below.to_owned()
     } else {
         name.to_owned()
     };
