@@ -1,0 +1,90 @@
+// What a block has to do: which rows of which head, against which keys.
+//
+// Grid: x = tiles of query rows, y = heads (with PACK_GQA: key heads), z = sequences (with SPLIT: times splits of the keys).
+#pragma once
+#include "params.cuh"
+
+#ifndef CAUSAL // query i sees keys up to i + keys - queries
+#define CAUSAL 0
+#endif
+#ifndef VARLEN // sequences of different lengths, one after the other
+#define VARLEN 0
+#endif
+#ifndef SPLIT // the keys of a row are spread over several blocks; `merge` puts their sums together
+#define SPLIT 0
+#endif
+#ifndef PACK_GQA // the query heads that share a key head are rows of one tile
+#define PACK_GQA 0
+#endif
+
+struct Work {
+    const Params &p;
+    unsigned batch, split, head; // head: of the keys with PACK_GQA, else of the queries
+    unsigned queries, keys;      // of this sequence
+    unsigned first_row, rows;    // the tile's first row, and all rows of the head
+
+    __device__ __forceinline__ Work(const Params &p, unsigned tile_rows) : p(p)
+    {
+        batch = SPLIT ? blockIdx.z / p.splits : blockIdx.z;
+        split = SPLIT ? blockIdx.z % p.splits : 0;
+        head = blockIdx.y;
+        queries = VARLEN ? p.query_starts[batch + 1] - p.query_starts[batch] : p.queries;
+        keys = VARLEN ? p.key_starts[batch + 1] - p.key_starts[batch] : p.keys;
+        first_row = blockIdx.x * tile_rows;
+        rows = PACK_GQA ? queries * p.group : queries;
+    }
+
+    // Row r of the tile's head, as a query and as a head of the queries.
+    __device__ __forceinline__ unsigned query(unsigned row) const { return PACK_GQA ? row / p.group : row; }
+    __device__ __forceinline__ unsigned query_head(unsigned row) const
+    {
+        return PACK_GQA ? head * p.group + row % p.group : head;
+    }
+    __device__ __forceinline__ unsigned key_head() const { return PACK_GQA ? head : head / p.group; }
+
+    // How many keys a row sees, from the first on.
+    __device__ __forceinline__ unsigned visible(unsigned row) const
+    {
+        if (!CAUSAL)
+            return keys;
+        unsigned seen = query(row) + 1 + keys;
+        return seen <= queries ? 0 : min(seen - queries, keys);
+    }
+
+    // The codes of a query row and of the first key.
+    __device__ __forceinline__ const unsigned char *q(unsigned row) const
+    {
+        return p.q.head(batch, query_head(row), query(row) + (VARLEN ? p.query_starts[batch] : 0));
+    }
+    __device__ __forceinline__ const unsigned char *k() const
+    {
+        return p.k.head(batch, key_head(), VARLEN ? p.key_starts[batch] : 0);
+    }
+    __device__ __forceinline__ const unsigned char *v() const
+    {
+        return p.v.head(batch, key_head(), VARLEN ? p.key_starts[batch] : 0);
+    }
+    __device__ __forceinline__ unsigned short *o(unsigned row) const
+    {
+        return p.o + batch * p.o_batch_stride + query_head(row) * p.o_head_stride +
+               (query(row) + (VARLEN ? p.query_starts[batch] : 0)) * p.o_row_stride;
+    }
+
+    __device__ __forceinline__ float q_scale(unsigned row) const
+    {
+        return p.q.scale(batch, query_head(row), query(row));
+    }
+    __device__ __forceinline__ float k_scale(unsigned key) const { return p.k.scale(batch, key_head(), key); }
+    __device__ __forceinline__ float v_scale(unsigned key) const { return p.v.scale(batch, key_head(), key); }
+
+    // A row's place among those of the log-sum-exp.
+    __device__ __forceinline__ unsigned long long lse_index(unsigned row) const
+    {
+        return (unsigned long long)(batch * p.heads + query_head(row)) * p.lse_rows + query(row);
+    }
+    // A row's place among the partial sums.
+    __device__ __forceinline__ unsigned long long partial_index(unsigned row) const
+    {
+        return ((unsigned long long)(split * p.batches + batch) * p.heads + query_head(row)) * p.queries + query(row);
+    }
+};
