@@ -2,7 +2,7 @@
 #pragma once
 #include "ptx.cuh"
 
-__device__ __forceinline__ constexpr float infinity() { return __builtin_huge_valf(); }
+__device__ __forceinline__ float infinity() { return __int_as_float(0x7f800000); }
 
 struct Softmax {
     float maximum = -infinity();
