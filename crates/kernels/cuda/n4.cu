@@ -284,6 +284,9 @@ extern "C" __global__ void __launch_bounds__(Tile::THREADS) attention(const __gr
 extern "C" __global__ void __launch_bounds__(32) merge(const __grid_constant__ Params p)
 {
     const unsigned query = blockIdx.x, head = blockIdx.y, batch = blockIdx.z, lane = threadIdx.x;
+    const unsigned first = VARLEN ? p.query_starts[batch] : 0;
+    if (VARLEN && query >= p.query_starts[batch + 1] - first)
+        return;
     const unsigned long long all = (unsigned long long)p.batches * p.heads * p.queries;
     const unsigned long long row = ((unsigned long long)batch * p.heads + head) * p.queries + query;
     const float2 *stats = reinterpret_cast<const float2 *>(p.partial + p.splits * all * D);
@@ -301,7 +304,8 @@ extern "C" __global__ void __launch_bounds__(32) merge(const __grid_constant__ P
             out[i] = __fmaf_rn(p.partial[(split * all + row) * D + lane + 32 * i], weight, out[i]);
     }
     float factor = __fmul_rn(reciprocal(whole.sum), V_SCALES ? 1.0f : p.v.scale(batch, head / p.group, 0));
-    unsigned short *o = p.o + batch * p.o_batch_stride + head * p.o_head_stride + query * p.o_row_stride;
+    unsigned short *o = p.o + batch * p.o_batch_stride + head * p.o_head_stride +
+                        (query + first) * p.o_row_stride;
 #pragma unroll
     for (unsigned i = 0; i < D / 32; i++)
         o[lane + 32 * i] = static_cast<unsigned short>(cvt_f16x2(__fmul_rn(out[i], factor), 0.0f));

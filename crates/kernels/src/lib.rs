@@ -2,4 +2,14 @@
 //!
 //! `cuda/` holds the kernels as CUDA C++, a ladder of rungs with one change each; the modules here hold what surrounds them.
 #![forbid(unsafe_code)]
+
+pub mod attention;
+pub mod format;
+pub mod gpu;
+pub mod inputs;
+pub mod ladder;
+pub mod params;
+pub mod plan;
 pub mod problem;
+pub mod source;
+pub mod tensor;

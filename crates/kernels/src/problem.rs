@@ -191,7 +191,8 @@ pub enum Granularity {
 
 impl Granularity {
     /// All of them.
-    pub const ALL: [Granularity; 4] = [Granularity::Tensor, Granularity::Head, Granularity::Block, Granularity::Row];
+    pub const ALL: [Granularity; 4] =
+        [Granularity::Tensor, Granularity::Head, Granularity::Block, Granularity::Row];
 
     /// Scales of one head; they lie as `[batch][head][this many]`, the shorter sequences padded. 0: one for the tensor.
     pub fn per_head(self, rows: &Rows) -> usize {

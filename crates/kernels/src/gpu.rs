@@ -1,0 +1,221 @@
+//! The door to a GPU: what the library asks of one. The software GPU goes through it now, a CUDA device later.
+
+use std::error::Error;
+
+use warpproof_sim::check::{BufferRole, Finding, Role, Settings};
+use warpproof_sim::{Buffer, Device, Module, Outcome};
+
+/// What a buffer is for; checks hold a kernel to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Read only.
+    Input,
+    /// Every byte is written.
+    Output,
+    /// Written and read again.
+    Scratch,
+}
+
+/// How a kernel is launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Blocks in each direction.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: u32,
+    /// Bytes of dynamic shared memory.
+    pub shared: u32,
+}
+
+/// A device that runs PTX.
+pub trait Gpu {
+    /// Memory on it.
+    type Memory;
+    /// A loaded module.
+    type Module;
+    /// What can go wrong.
+    type Error: Error + Send + Sync + 'static;
+
+    /// Loads a module.
+    fn load(&mut self, ptx: &str) -> Result<Self::Module, Self::Error>;
+    /// Allocates memory. The name is for reports.
+    fn allocate(&mut self, name: &str, bytes: usize, what: Use) -> Result<Self::Memory, Self::Error>;
+    /// Gives memory back.
+    fn free(&mut self, memory: Self::Memory) -> Result<(), Self::Error>;
+    /// Its device address.
+    fn address(&self, memory: &Self::Memory) -> u64;
+    /// Writes from its beginning.
+    fn write(&mut self, memory: &Self::Memory, bytes: &[u8]) -> Result<(), Self::Error>;
+    /// Reads it back.
+    fn read(&mut self, memory: &Self::Memory) -> Result<Vec<u8>, Self::Error>;
+    /// Runs a kernel whose one parameter is `params`, to its end.
+    fn launch(
+        &mut self,
+        module: &Self::Module,
+        kernel: &str,
+        geometry: Geometry,
+        params: &[u8],
+    ) -> Result<(), Self::Error>;
+}
+
+impl Gpu for Device {
+    type Memory = Buffer<u8>;
+    type Module = Module;
+    type Error = SimError;
+
+    fn load(&mut self, ptx: &str) -> Result<Module, SimError> {
+        Device::load(self, ptx).map_err(SimError::of)
+    }
+
+    fn allocate(&mut self, name: &str, bytes: usize, _: Use) -> Result<Buffer<u8>, SimError> {
+        self.alloc_named(name, bytes).map_err(SimError::of)
+    }
+
+    fn free(&mut self, memory: Buffer<u8>) -> Result<(), SimError> {
+        Device::free(self, memory).map_err(SimError::of)
+    }
+
+    fn address(&self, memory: &Buffer<u8>) -> u64 {
+        memory.address()
+    }
+
+    fn write(&mut self, memory: &Buffer<u8>, bytes: &[u8]) -> Result<(), SimError> {
+        Device::write(self, memory, bytes);
+        Ok(())
+    }
+
+    fn read(&mut self, memory: &Buffer<u8>) -> Result<Vec<u8>, SimError> {
+        Ok(Device::read(self, memory))
+    }
+
+    fn launch(
+        &mut self,
+        module: &Module,
+        kernel: &str,
+        geometry: Geometry,
+        params: &[u8],
+    ) -> Result<(), SimError> {
+        let launch = prepare(module, kernel, geometry, params)?;
+        launch.run(self).map_err(SimError::of)?;
+        Ok(())
+    }
+}
+
+fn prepare(
+    module: &Module,
+    kernel: &str,
+    geometry: Geometry,
+    params: &[u8],
+) -> Result<warpproof_sim::Launch, SimError> {
+    let kernel = module.kernel(kernel).map_err(SimError::of)?;
+    Ok(kernel.launch().grid(geometry.grid).block(geometry.block).shared(geometry.shared).arg(params.to_vec()))
+}
+
+/// Why the software GPU did not do what it was asked: its stop, or an allocation that did not fit.
+#[derive(Debug)]
+pub struct SimError(Box<dyn Error + Send + Sync>);
+
+impl SimError {
+    fn of(error: impl Into<Box<dyn Error + Send + Sync>>) -> SimError {
+        SimError(error.into())
+    }
+}
+
+impl std::fmt::Display for SimError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for SimError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.0)
+    }
+}
+
+/// The software GPU with its checks listening to every launch.
+#[derive(Debug)]
+pub struct Checking {
+    device: Device,
+    schedules: u32,
+    buffers: Vec<BufferRole>,
+    /// What was found so far.
+    pub findings: Vec<Finding>,
+    /// What each launch did.
+    pub outcomes: Vec<Outcome>,
+}
+
+impl Checking {
+    /// Checks every launch under so many schedules.
+    pub fn new(device: Device, schedules: u32) -> Checking {
+        Checking { device, schedules, buffers: Vec::new(), findings: Vec::new(), outcomes: Vec::new() }
+    }
+}
+
+impl Gpu for Checking {
+    type Memory = Buffer<u8>;
+    type Module = Module;
+    type Error = SimError;
+
+    fn load(&mut self, ptx: &str) -> Result<Module, SimError> {
+        self.device.load(ptx).map_err(SimError::of)
+    }
+
+    fn allocate(&mut self, name: &str, bytes: usize, what: Use) -> Result<Buffer<u8>, SimError> {
+        let buffer = Gpu::allocate(&mut self.device, name, bytes, what)?;
+        let (role, initialised) = match what {
+            Use::Input => (Role::In, true),
+            Use::Output => (Role::Out, false),
+            Use::Scratch => (Role::InOut, false),
+        };
+        self.buffers.push(BufferRole {
+            name: name.to_owned(),
+            address: buffer.address(),
+            element: 1,
+            extents: vec![u64::try_from(bytes).unwrap_or(u64::MAX)],
+            role,
+            initialised,
+        });
+        Ok(buffer)
+    }
+
+    fn free(&mut self, memory: Buffer<u8>) -> Result<(), SimError> {
+        self.buffers.retain(|buffer| buffer.address != memory.address());
+        Gpu::free(&mut self.device, memory)
+    }
+
+    fn address(&self, memory: &Buffer<u8>) -> u64 {
+        memory.address()
+    }
+
+    fn write(&mut self, memory: &Buffer<u8>, bytes: &[u8]) -> Result<(), SimError> {
+        Gpu::write(&mut self.device, memory, bytes)
+    }
+
+    fn read(&mut self, memory: &Buffer<u8>) -> Result<Vec<u8>, SimError> {
+        Gpu::read(&mut self.device, memory)
+    }
+
+    fn launch(
+        &mut self,
+        module: &Module,
+        kernel: &str,
+        geometry: Geometry,
+        params: &[u8],
+    ) -> Result<(), SimError> {
+        let launch = prepare(module, kernel, geometry, params)?;
+        let settings = Settings { buffers: self.buffers.clone(), ..Settings::default() };
+        let mut checked = self.device.check_schedules(&launch, &settings, self.schedules, 0).checked;
+        self.findings.append(&mut checked.findings);
+        // What one launch leaves in scratch memory is for the next to read.
+        for buffer in self.buffers.iter_mut().filter(|buffer| buffer.role == Role::InOut) {
+            buffer.initialised = true;
+        }
+        let stop = checked.outcome.stop.take();
+        self.outcomes.push(checked.outcome);
+        match stop {
+            Some(stop) => Err(SimError::of(stop)),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The ladder: every kernel variant, what it changes, and what can be asked of it.
+
+use crate::format::Format;
+
+/// A kernel variant.
+#[derive(Debug)]
+pub struct Rung {
+    /// `n4`.
+    pub id: &'static str,
+    /// `n4-mma-fp8`.
+    pub name: &'static str,
+    /// The one change from the rung before.
+    pub change: &'static str,
+    /// Its source.
+    pub source: &'static str,
+    /// What its source is compiled with.
+    pub settings: &'static [(&'static str, &'static str)],
+    /// What may be changed on it.
+    pub toggles: &'static [Toggle],
+    /// Query rows of a block.
+    pub rows: usize,
+    /// Keys of a step.
+    pub keys: usize,
+    /// Formats it reads.
+    pub formats: &'static [Format],
+    /// Row lengths it takes.
+    pub dims: &'static [usize],
+    /// Everything else it can do.
+    pub features: Features,
+}
+
+/// What a rung can do beyond equal sequences with one scale for each head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Features {
+    /// Causal masks.
+    pub causal: bool,
+    /// Sequences of different lengths.
+    pub varlen: bool,
+    /// Scales for each block and row.
+    pub fine_scales: bool,
+    /// The log-sum-exp as a second output.
+    pub lse: bool,
+    /// Keys spread over several blocks.
+    pub split: bool,
+}
+
+impl Features {
+    const NONE: Features =
+        Features { causal: false, varlen: false, fine_scales: false, lse: false, split: false };
+    const CAUSAL_AND_LSE: Features = Features { causal: true, lse: true, ..Features::NONE };
+    const ALL: Features = Features { causal: true, varlen: true, fine_scales: true, lse: true, split: true };
+}
+
+/// A macro, 0 or 1, that changes a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Toggle {
+    /// The macro.
+    pub name: &'static str,
+    /// What 1 does.
+    pub effect: &'static str,
+}
+
+const SWIZZLE: Toggle = Toggle {
+    name: "USE_SMEM_SWIZZLE_XOR",
+    effect: "16-byte pieces of a tile's rows are exchanged by row, so that no bank is asked twice",
+};
+const TWO_LEVEL: Toggle = Toggle {
+    name: "USE_TWO_LEVEL",
+    effect: "the sums of a tile of keys leave the tensor core's 13 bits and are added in f32",
+};
+const CP_ASYNC: Toggle =
+    Toggle { name: "USE_CP_ASYNC", effect: "the next tile is copied while this one is used" };
+const WMMA_PV: Toggle = Toggle { name: "USE_WMMA_PV", effect: "P·V by WMMA" };
+const SCORE_REUSE: Toggle = Toggle { name: "USE_SCORE_REUSE", effect: "P is stored over the scores" };
+const FUSED_SOFTMAX: Toggle =
+    Toggle { name: "USE_FUSED_SOFTMAX_PV", effect: "softmax in registers, each row owned by one warp" };
+const THREE_STAGE: Toggle =
+    Toggle { name: "USE_CP_ASYNC_3STAGE", effect: "a ring of three stages instead of two" };
+
+const LINEAR: &[Format] = &[Format::Linear8];
+const E4M3: &[Format] = &[Format::E4m3];
+const HISTORICAL: Rung = Rung {
+    id: "h0",
+    name: "h0-scalar",
+    change: "scalar products on 32 × 32 tiles in shared memory",
+    source: "historical.cu",
+    settings: &[],
+    toggles: &[SWIZZLE],
+    rows: 32,
+    keys: 32,
+    formats: LINEAR,
+    dims: &[64],
+    features: Features::NONE,
+};
+
+/// Every rung, from the first to the fastest.
+pub const LADDER: &[Rung] = &[
+    HISTORICAL,
+    Rung {
+        id: "h1",
+        name: "h1-cp-async",
+        change: "K and V are copied by cp.async, two stages",
+        settings: &[("USE_CP_ASYNC", "1")],
+        toggles: &[SWIZZLE, CP_ASYNC],
+        ..HISTORICAL
+    },
+    Rung {
+        id: "h2",
+        name: "h2-wmma-pv",
+        change: "P·V by WMMA on f16",
+        settings: &[("USE_CP_ASYNC", "1"), ("USE_WMMA_PV", "1")],
+        toggles: &[SWIZZLE, CP_ASYNC, WMMA_PV],
+        ..HISTORICAL
+    },
+    Rung {
+        id: "h3a",
+        name: "h3a-reuse-scores",
+        change: "P is stored over the scores: 2 KB less shared memory",
+        settings: &[("USE_CP_ASYNC", "1"), ("USE_WMMA_PV", "1"), ("USE_SCORE_REUSE", "1")],
+        toggles: &[SWIZZLE, CP_ASYNC, SCORE_REUSE],
+        ..HISTORICAL
+    },
+    Rung {
+        id: "h3b",
+        name: "h3b-fused-softmax",
+        change: "softmax in registers, each row owned by one warp",
+        settings: &[("USE_CP_ASYNC", "1"), ("USE_WMMA_PV", "1"), ("USE_FUSED_SOFTMAX_PV", "1")],
+        toggles: &[SWIZZLE, CP_ASYNC, FUSED_SOFTMAX],
+        ..HISTORICAL
+    },
+    Rung {
+        id: "h4",
+        name: "h4-three-stage",
+        change: "a ring of three stages",
+        settings: &[("USE_CP_ASYNC", "1"), ("USE_WMMA_PV", "1"), ("USE_CP_ASYNC_3STAGE", "1")],
+        toggles: &[SWIZZLE, WMMA_PV, THREE_STAGE],
+        ..HISTORICAL
+    },
+    Rung {
+        id: "n1",
+        name: "n1-tiled",
+        change: "native E4M3, scalar; one warp for each row",
+        source: "n1.cu",
+        settings: &[],
+        toggles: &[],
+        rows: 16,
+        keys: 32,
+        formats: E4M3,
+        dims: &[64],
+        features: Features::CAUSAL_AND_LSE,
+    },
+    Rung {
+        id: "n2",
+        name: "n2-mma-f16",
+        change: "both products by mma on f16, scores through shared memory",
+        source: "n2.cu",
+        settings: &[],
+        toggles: &[],
+        rows: 64,
+        keys: 64,
+        formats: E4M3,
+        dims: &[64],
+        features: Features::CAUSAL_AND_LSE,
+    },
+    Rung {
+        id: "n3",
+        name: "n3-register-p",
+        change: "P stays in registers, operands by ldmatrix from swizzled tiles",
+        source: "n3.cu",
+        settings: &[("USE_SMEM_SWIZZLE_XOR", "1")],
+        toggles: &[SWIZZLE],
+        rows: 64,
+        keys: 64,
+        formats: E4M3,
+        dims: &[64],
+        features: Features::CAUSAL_AND_LSE,
+    },
+    Rung {
+        id: "n4",
+        name: "n4-mma-fp8",
+        change: "both products by mma on FP8, summed in two levels",
+        source: "n4.cu",
+        settings: &[("USE_SMEM_SWIZZLE_XOR", "1"), ("USE_TWO_LEVEL", "1")],
+        toggles: &[SWIZZLE, TWO_LEVEL],
+        rows: 64,
+        keys: 64,
+        formats: &[Format::E4m3, Format::E5m2],
+        dims: &[64, 128],
+        features: Features::ALL,
+    },
+];
+
+impl Rung {
+    /// What a toggle is set to on this rung.
+    pub fn setting(&self, toggle: &str) -> bool {
+        self.settings.iter().any(|(name, value)| *name == toggle && *value == "1")
+    }
+}
+
+/// The rung of that id or name.
+pub fn rung(name: &str) -> Option<&'static Rung> {
+    LADDER.iter().find(|rung| rung.id == name || rung.name == name)
+}

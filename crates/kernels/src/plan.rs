@@ -1,0 +1,456 @@
+//! From a request to launches: which variant, how it is compiled, which grid, which block does what.
+
+use std::error::Error;
+use std::fmt;
+
+use warpproof_model::Device;
+use warpproof_toolchain::{CompileError, CompileOptions, Source, Toolchain};
+
+use crate::format::Format;
+use crate::gpu::Geometry;
+use crate::ladder::{self, LADDER, Rung};
+use crate::params::{Operand, Params, Strides, narrow};
+use crate::problem::{Granularity, Layout, Mask, Shape};
+use crate::source;
+
+/// What is asked for. `Request::new` fills in the rest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// Sizes.
+    pub shape: Shape,
+    /// Who sees whom.
+    pub mask: Mask,
+    /// Format of Q, K and V.
+    pub format: Format,
+    /// Which elements share a scale.
+    pub scales: Scales,
+    /// Order of the axes of Q, K, V and O.
+    pub layout: Layout,
+    /// Also write the log-sum-exp of each row.
+    pub lse: bool,
+    /// Factor of the scores; `None`: 1/√D.
+    pub softmax_scale: Option<f64>,
+    /// The rung by id or name; `None`: the best that can do it.
+    pub rung: Option<String>,
+    /// Toggles that differ from the rung's own.
+    pub toggles: Vec<(String, bool)>,
+    /// Blocks over which the keys of a row are spread.
+    pub splits: Splits,
+}
+
+/// Granularity of each operand's scales.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of the operands")]
+pub struct Scales {
+    pub q: Granularity,
+    pub k: Granularity,
+    pub v: Granularity,
+}
+
+impl Scales {
+    /// The same for all.
+    pub fn all(granularity: Granularity) -> Scales {
+        Scales { q: granularity, k: granularity, v: granularity }
+    }
+}
+
+/// Over how many blocks the keys of a row are spread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Splits {
+    /// As many as fill the device, where a tile of rows is not filled otherwise.
+    #[default]
+    Auto,
+    /// Never.
+    None,
+    /// At most so many.
+    Count(usize),
+}
+
+impl Request {
+    /// E4M3 with a scale for each head, all keys visible.
+    pub fn new(shape: Shape) -> Request {
+        Request {
+            shape,
+            mask: Mask::Full,
+            format: Format::E4m3,
+            scales: Scales::all(Granularity::Head),
+            layout: Layout::Bhsd,
+            lse: false,
+            softmax_scale: None,
+            rung: None,
+            toggles: Vec::new(),
+            splits: Splits::Auto,
+        }
+    }
+}
+
+/// One way to do it.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What was asked for.
+    pub request: Request,
+    /// The variant.
+    pub rung: &'static Rung,
+    /// What it is compiled with, `NAME=VALUE`.
+    pub defines: Vec<String>,
+    /// What it is compiled for.
+    pub arch: String,
+    /// The launches, one after the other; all get the same parameters.
+    pub steps: Vec<Step>,
+    /// Bytes of scratch memory.
+    pub workspace: usize,
+    /// The parameters, addresses missing.
+    pub params: Params,
+}
+
+/// One launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The kernel.
+    pub kernel: &'static str,
+    /// Its grid, block and dynamic shared memory.
+    pub geometry: Geometry,
+}
+
+/// What a block of the first step does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct BlockWork {
+    pub block: [u32; 3],
+    pub batch: usize,
+    /// Of the queries; with packed heads the first of the group.
+    pub head: usize,
+    /// Rows from, to (not included). With packed heads a row is a query and a head of the group.
+    pub rows: (usize, usize),
+    /// Keys from, to (not included).
+    pub keys: (usize, usize),
+}
+
+/// Why there is no plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlanError {
+    /// The sizes contradict each other or the limits of a launch.
+    Shape(String),
+    /// There is no rung of that name.
+    UnknownRung(String),
+    /// The rung cannot do what is asked.
+    Unsupported {
+        /// The rung.
+        rung: &'static str,
+        /// What it cannot do.
+        what: String,
+    },
+    /// The device has no 8-bit floats.
+    Device(String),
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PlanError::Shape(text) | PlanError::Device(text) => f.write_str(text),
+            PlanError::UnknownRung(name) => {
+                let known: Vec<&str> = LADDER.iter().map(|rung| rung.id).collect();
+                write!(f, "there is no rung `{name}`; there are {}", known.join(", "))
+            }
+            PlanError::Unsupported { rung, what } => write!(f, "rung {rung} cannot do {what}"),
+        }
+    }
+}
+
+impl Error for PlanError {}
+
+/// Rows of a tile when few rows are asked for: one warp.
+const FEW_ROWS: usize = 16;
+
+impl Plan {
+    /// Chooses a variant and its geometry for a device.
+    pub fn new(request: &Request, device: &Device) -> Result<Plan, PlanError> {
+        check_shape(&request.shape)?;
+        let rung = choose(request)?;
+        let arch = device.capability.arch();
+        let capability = device.capability.major * 10 + device.capability.minor;
+        let (needs, why) =
+            if request.format == Format::Linear8 { (80, "cp.async") } else { (89, "8-bit floats") };
+        if capability < needs {
+            return Err(PlanError::Device(format!(
+                "{} is {arch}; {why} need sm_{needs} or newer",
+                device.name
+            )));
+        }
+        let shape = &request.shape;
+        let varlen = !shape.is_equal();
+        let split = tiles_per_split(request, rung, device);
+        let (rows_of_tile, packed) = if split.is_some() { (FEW_ROWS, true) } else { (rung.rows, false) };
+
+        let mut defines = defines(request, rung, varlen);
+        if split.is_some() {
+            defines.extend(["SPLIT=1".into(), "PACK_GQA=1".into(), format!("QUERY_TILE={FEW_ROWS}")]);
+        }
+        let tiles = shape.max_keys().div_ceil(rung.keys).max(1);
+        let splits = split.map_or(1, |per_split| tiles.div_ceil(per_split));
+        let (rows, heads) = if packed {
+            (shape.max_queries() * shape.group(), shape.kv_heads)
+        } else {
+            (shape.max_queries(), shape.heads)
+        };
+        let grid = [rows.div_ceil(rows_of_tile), heads, shape.batch() * splits];
+        let block = narrow(if packed { 32 } else { threads(rung) });
+        let mut steps =
+            vec![Step { kernel: "attention", geometry: Geometry { grid: extents(grid)?, block, shared: 0 } }];
+        let mut workspace = 0;
+        if split.is_some() {
+            let grid = extents([shape.max_queries(), shape.heads, shape.batch()])?;
+            steps.push(Step { kernel: "merge", geometry: Geometry { grid, block: 32, shared: 0 } });
+            workspace = splits
+                * shape.batch()
+                * shape.heads
+                * shape.max_queries()
+                * (shape.dim + 2)
+                * size_of::<f32>();
+        }
+        let (queries, keys) = (shape.query_rows(request.layout), shape.key_rows(request.layout));
+        let params = Params {
+            q: Operand::of(&queries, request.scales.q, varlen),
+            k: Operand::of(&keys, request.scales.k, varlen),
+            v: Operand::of(&keys, request.scales.v, varlen),
+            o_strides: Strides::of(&queries, varlen),
+            heads: narrow(shape.heads),
+            group: narrow(shape.group()),
+            queries: narrow(shape.max_queries()),
+            keys: narrow(shape.max_keys()),
+            lse_rows: narrow(shape.max_queries()),
+            tiles_per_split: narrow(split.unwrap_or(tiles)),
+            batches: narrow(shape.batch()),
+            splits: narrow(splits),
+            factor: factor(request),
+            ..Params::default()
+        };
+        Ok(Plan { request: request.clone(), rung, defines, arch, steps, workspace, params })
+    }
+
+    /// Whether sequences differ in length, so that the kernel reads where each begins.
+    pub fn varlen(&self) -> bool {
+        !self.request.shape.is_equal()
+    }
+
+    /// Whether the keys of a row are spread over several blocks.
+    pub fn is_split(&self) -> bool {
+        self.steps.len() > 1
+    }
+
+    /// What each block of the first step does, in the order of the grid; blocks that do nothing are left out.
+    pub fn table(&self) -> Vec<BlockWork> {
+        let shape = &self.request.shape;
+        let Some(step) = self.steps.first() else { return Vec::new() };
+        let [x, y, z] = step.geometry.grid;
+        let packed = self.is_split();
+        let (tile, group) = if packed { (FEW_ROWS, shape.group()) } else { (self.rung.rows, 1) };
+        let wide = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
+        let per_split = wide(self.params.tiles_per_split) * self.rung.keys;
+        let mut table = Vec::new();
+        for (bz, by, bx) in
+            (0..z).flat_map(|bz| (0..y).flat_map(move |by| (0..x).map(move |bx| (bz, by, bx))))
+        {
+            let (batch, split) = (wide(bz / self.params.splits), wide(bz % self.params.splits));
+            let lengths = shape.sequences[batch];
+            let rows = lengths.queries * group;
+            let first = wide(bx) * tile;
+            let Some(last) = rows.min(first + tile).checked_sub(1).filter(|_| first < rows) else { continue };
+            let end = self.request.mask.visible(lengths, last / group);
+            let from = if packed { (split * per_split).min(end) } else { 0 };
+            let to = if packed { end.min(from + per_split) } else { end };
+            table.push(BlockWork {
+                block: [bx, by, bz],
+                batch,
+                head: wide(by) * group,
+                rows: (first, last + 1),
+                keys: (from, to),
+            });
+        }
+        table
+    }
+
+    /// The source as it is compiled.
+    pub fn source(&self) -> Option<Source> {
+        source::expanded(self.rung.source).map(|text| Source::new(self.rung.source, text))
+    }
+
+    /// Compiles it to PTX.
+    pub fn compile(&self, toolchain: &Toolchain) -> Result<String, CompileError> {
+        let Some(source) = self.source() else {
+            return Err(CompileError::Options(format!("there is no source `{}`", self.rung.source)));
+        };
+        let options = CompileOptions {
+            defines: self.defines.clone(),
+            std: Some("c++17".to_owned()),
+            ..CompileOptions::new(self.arch.as_str())
+        };
+        Ok(toolchain.compile(&source, &options)?.ptx)
+    }
+}
+
+fn check_shape(shape: &Shape) -> Result<(), PlanError> {
+    let refuse = |text: &str| Err(PlanError::Shape(text.to_owned()));
+    if shape.sequences.is_empty() || shape.heads == 0 || shape.kv_heads == 0 {
+        return refuse("a batch needs a sequence, and attention a head");
+    }
+    if !shape.heads.is_multiple_of(shape.kv_heads) {
+        return Err(PlanError::Shape(format!(
+            "{} query heads cannot share {} key heads evenly",
+            shape.heads, shape.kv_heads
+        )));
+    }
+    if shape.max_queries() == 0 {
+        return refuse("no sequence has a query");
+    }
+    if shape.is_equal() && shape.max_keys() == 0 {
+        return refuse("no sequence has a key");
+    }
+    // Offsets of a row within a head, of scales and of the log-sum-exp are 32-bit in the kernels.
+    let largest = [shape.max_queries(), shape.max_keys()].iter().try_fold(1usize, |product, n| {
+        (*n).checked_mul(shape.heads)?.checked_mul(shape.batch()).map(|m| m.max(product))
+    });
+    if largest.is_none_or(|rows| u32::try_from(rows).is_err()) {
+        return refuse("more than 2^32 rows in a tensor");
+    }
+    Ok(())
+}
+
+fn choose(request: &Request) -> Result<&'static Rung, PlanError> {
+    if let Some(name) = &request.rung {
+        let rung = ladder::rung(name).ok_or_else(|| PlanError::UnknownRung(name.clone()))?;
+        return missing(rung, request)
+            .map_or(Ok(rung), |what| Err(PlanError::Unsupported { rung: rung.name, what }));
+    }
+    LADDER.iter().rev().find(|rung| missing(rung, request).is_none()).ok_or_else(|| {
+        let best =
+            LADDER.iter().rev().find(|rung| rung.formats.contains(&request.format)).unwrap_or(&LADDER[0]);
+        PlanError::Unsupported { rung: best.name, what: missing(best, request).unwrap_or_default() }
+    })
+}
+
+/// What a rung lacks for a request.
+fn missing(rung: &Rung, request: &Request) -> Option<String> {
+    let shape = &request.shape;
+    let fine = |granularity| matches!(granularity, Granularity::Block | Granularity::Row);
+    let scales = [request.scales.q, request.scales.k, request.scales.v];
+    let toggle = |name: &str| request.toggles.iter().find(|(toggle, _)| toggle == name).map(|(_, on)| *on);
+    let unknown =
+        request.toggles.iter().find(|(name, _)| rung.toggles.iter().all(|toggle| toggle.name != name));
+    if !rung.formats.contains(&request.format) {
+        return Some(format!("{:?} inputs", request.format));
+    }
+    if !rung.dims.contains(&shape.dim) {
+        return Some(format!("rows of {} elements; it takes {:?}", shape.dim, rung.dims));
+    }
+    if request.mask == Mask::Causal && !rung.features.causal {
+        return Some("causal masks".into());
+    }
+    if !shape.is_equal() && !rung.features.varlen {
+        return Some("sequences of different lengths".into());
+    }
+    if !shape.is_equal() && request.layout != Layout::Bshd {
+        return Some("sequences of different lengths unless rows lie before heads (BSHD)".into());
+    }
+    if scales.into_iter().any(fine) && !rung.features.fine_scales {
+        return Some("scales for each block or row".into());
+    }
+    if request.lse && !rung.features.lse {
+        return Some("the log-sum-exp".into());
+    }
+    if let Some((name, _)) = unknown {
+        return Some(format!("toggle {name}"));
+    }
+    if toggle("USE_TWO_LEVEL") == Some(false) && fine(request.scales.v) {
+        return Some("scales of V for each block or row without USE_TWO_LEVEL".into());
+    }
+    if let Splits::Count(count) = request.splits {
+        if !rung.features.split {
+            return Some("split keys".into());
+        }
+        if count == 0 {
+            return Some("no splits at all".into());
+        }
+        if shape.max_queries() * shape.group() > FEW_ROWS {
+            return Some(format!("split keys with more than {FEW_ROWS} rows for each key head"));
+        }
+    }
+    None
+}
+
+fn defines(request: &Request, rung: &Rung, varlen: bool) -> Vec<String> {
+    let mut defines: Vec<String> = Vec::new();
+    let mut set = |name: &str, value: usize| defines.push(format!("{name}={value}"));
+    set("HEAD_DIM", request.shape.dim);
+    for (name, _) in rung.settings {
+        if !request.toggles.iter().any(|(toggle, _)| toggle == name) {
+            set(name, 1);
+        }
+    }
+    for (name, on) in &request.toggles {
+        set(name, usize::from(*on));
+    }
+    for (name, on) in [
+        ("CAUSAL", request.mask == Mask::Causal),
+        ("VARLEN", varlen),
+        ("LSE", request.lse),
+        ("FORMAT_E5M2", request.format == Format::E5m2),
+        ("K_ROW_SCALES", request.scales.k == Granularity::Row),
+    ] {
+        if on {
+            set(name, 1);
+        }
+    }
+    match request.scales.v {
+        Granularity::Tensor | Granularity::Head => {}
+        Granularity::Block => set("V_SCALES", 1),
+        Granularity::Row => set("V_SCALES", 2),
+    }
+    defines
+}
+
+/// Tiles of keys for each block, where the keys of a row are spread over several.
+fn tiles_per_split(request: &Request, rung: &Rung, device: &Device) -> Option<usize> {
+    let shape = &request.shape;
+    let tiles = shape.max_keys().div_ceil(rung.keys).max(1);
+    let few = shape.max_queries() * shape.group() <= FEW_ROWS;
+    let count = match request.splits {
+        Splits::None => return None,
+        Splits::Count(count) => count,
+        Splits::Auto if !few || !rung.features.split => return None,
+        Splits::Auto => {
+            let sms = usize::try_from(device.multiprocessors.value).unwrap_or(1);
+            // Two blocks of one warp for each of an SM's four schedulers.
+            (8 * sms).div_ceil(shape.kv_heads * shape.batch())
+        }
+    };
+    let count = count.min(tiles);
+    (count > 1 || matches!(request.splits, Splits::Count(_))).then(|| tiles.div_ceil(count.max(1)))
+}
+
+fn threads(rung: &Rung) -> usize {
+    // 16 rows for a warp of the tensor-core rungs; the others use 128 threads whatever their rows.
+    128.max(rung.rows / 16 * 32)
+}
+
+fn extents(grid: [usize; 3]) -> Result<[u32; 3], PlanError> {
+    if grid[1] > 65_535 || grid[2] > 65_535 || u32::try_from(grid[0]).is_err() {
+        let [x, y, z] = grid;
+        return Err(PlanError::Shape(format!(
+            "a grid of {x} × {y} × {z} blocks; y (heads) and z (batch times splits) go to 65535"
+        )));
+    }
+    Ok(grid.map(narrow))
+}
+
+/// Softmax scale times log2(e), rounded once.
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "rounding is meant"
+)]
+fn factor(request: &Request) -> f32 {
+    let scale = request.softmax_scale.unwrap_or_else(|| 1.0 / (request.shape.dim as f64).sqrt());
+    (scale * std::f64::consts::LOG2_E) as f32
+}
