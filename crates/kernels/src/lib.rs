@@ -4,12 +4,16 @@
 #![forbid(unsafe_code)]
 
 pub mod attention;
+pub mod error;
 pub mod format;
 pub mod gpu;
 pub mod inputs;
 pub mod ladder;
+pub mod null;
+pub mod oracle;
 pub mod params;
 pub mod plan;
 pub mod problem;
 pub mod source;
 pub mod tensor;
+pub mod tolerance;

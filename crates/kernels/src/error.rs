@@ -1,0 +1,133 @@
+//! Errors of an output against an oracle.
+
+#![expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "counts of elements as f64")]
+
+use crate::tolerance::Tolerance;
+use warpproof_sim::num::convert::cvt_f32_f16;
+
+/// Errors of an output, all elements alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Errors {
+    /// The largest magnitude; infinite when an output is not finite or missing.
+    pub max: f64,
+    /// The mean magnitude.
+    pub mean: f64,
+    /// The mean, signed.
+    pub bias: f64,
+    /// The bias in standard errors of the model of [`crate::tolerance`].
+    pub z: f64,
+    /// The sum of magnitudes over that of the exact outputs.
+    pub relative_l1: f64,
+    /// The root mean square.
+    pub rmse: f64,
+    /// The root mean square of errors less their row's mean.
+    pub spread: f64,
+    /// The cosine of the angle between output and exact output.
+    pub cosine: f64,
+    /// The fraction of elements outside their own limit.
+    pub outside: f64,
+    /// The largest multiple of its limit that an element is off.
+    pub worst: f64,
+}
+
+impl Errors {
+    /// Errors of an output, given as the bits of its f16 elements, in the layout of the oracle; `dim` elements make a row. A
+    /// missing element counts as not finite.
+    pub fn of(output: &[u16], oracle: &[f64], dim: usize, tolerance: &Tolerance) -> Errors {
+        let count = (oracle.len() as f64).max(1.0);
+        let mut errors = Errors::default();
+        let (mut squares, mut spread, mut outside) = (0.0, 0.0, 0usize);
+        let (mut magnitudes, mut dot, mut got_squares, mut exact_squares) = (0.0, 0.0, 0.0, 0.0);
+        let dim = dim.max(1);
+        for (row, exact) in oracle.chunks(dim).enumerate() {
+            let (mut row_sum, mut row_squares) = (0.0, 0.0);
+            for (d, exact) in exact.iter().enumerate() {
+                let at = row * dim + d;
+                let got = output.get(at).map_or(f64::NAN, |bits| decode(*bits));
+                let error = if got.is_finite() { got - exact } else { f64::INFINITY };
+                let limit = tolerance.limits.get(at).map_or(0.0, |limit| f64::from(*limit));
+                // An oracle that is not a number passes nothing.
+                let within = error.abs() <= limit;
+                outside += usize::from(!within);
+                if error.abs() > 0.0 {
+                    errors.worst = errors.worst.max(error.abs() / limit);
+                }
+                errors.max = errors.max.max(error.abs());
+                row_sum += error;
+                row_squares += error * error;
+                errors.mean += error.abs();
+                magnitudes += exact.abs();
+                dot += got * exact;
+                got_squares += got * got;
+                exact_squares += exact * exact;
+            }
+            errors.bias += row_sum;
+            squares += row_squares;
+            spread += row_squares - row_sum * row_sum / (exact.len() as f64);
+        }
+        errors.mean /= count;
+        errors.bias /= count;
+        errors.z = ratio(errors.bias, tolerance.standard_error);
+        errors.relative_l1 = ratio(errors.mean * count, magnitudes);
+        errors.rmse = (squares / count).sqrt();
+        // The difference of two sums may fall below zero by their rounding; of infinities it is NaN, and stays.
+        errors.spread = if spread < 0.0 { 0.0 } else { (spread / count).sqrt() };
+        errors.cosine = if exact_squares == 0.0 && got_squares == 0.0 {
+            1.0
+        } else {
+            ratio(dot, (got_squares * exact_squares).sqrt())
+        };
+        errors.outside = outside as f64 / count;
+        errors
+    }
+}
+
+/// The value of f16 bits.
+pub fn decode(bits: u16) -> f64 {
+    f64::from(f32::from_bits(cvt_f32_f16(bits)))
+}
+
+/// A quotient, of which nothing over nothing is 0.
+fn ratio(a: f64, b: f64) -> f64 {
+    if a == 0.0 { 0.0 } else { a / b }
+}
+
+#[cfg(test)]
+#[expect(clippy::float_cmp, reason = "values are exact")]
+mod tests {
+    use super::*;
+
+    fn tolerance(limits: Vec<f32>) -> Tolerance {
+        Tolerance { limits, rmse: 1.0, spread: 1.0, bias: 1.0, standard_error: 0.25, lse: vec![] }
+    }
+
+    #[test]
+    fn figures_are_those_of_the_definitions() {
+        // f16: 1, 2, -1, 0.5
+        let output = [0x3c00, 0x4000, 0xbc00, 0x3800];
+        let oracle = [1.0, 1.0, -1.0, 1.0];
+        let errors = Errors::of(&output, &oracle, 2, &tolerance(vec![0.5; 4]));
+        assert_eq!(errors.max, 1.0);
+        assert_eq!(errors.mean, 1.5 / 4.0);
+        assert_eq!(errors.bias, 0.5 / 4.0);
+        assert_eq!(errors.z, 0.5);
+        assert_eq!(errors.relative_l1, 1.5 / 4.0);
+        assert_eq!(errors.rmse, (1.25f64 / 4.0).sqrt());
+        assert_eq!(errors.spread, (0.625f64 / 4.0).sqrt());
+        assert_eq!(errors.outside, 0.25);
+        assert_eq!(errors.worst, 2.0);
+        assert!((errors.cosine - 4.5 / (6.25f64 * 4.0).sqrt()).abs() < 1e-15);
+    }
+
+    #[test]
+    fn outputs_that_are_not_numbers_or_missing_fail() {
+        for output in [vec![0x7e00], vec![0x7c00], vec![]] {
+            let tolerance = tolerance(vec![1e30]);
+            let errors = Errors::of(&output, &[0.0], 1, &tolerance);
+            assert_eq!(errors.outside, 1.0);
+            assert!(!tolerance.judge(&errors).passed);
+        }
+        let errors = Errors::of(&[0], &[0.0], 1, &tolerance(vec![0.0]));
+        assert!(tolerance(vec![0.0]).judge(&errors).passed);
+    }
+}

@@ -1,0 +1,287 @@
+//! Deterministic inputs: the same bits from the same seed on every machine.
+//!
+//! An element's value depends on the seed, the tensor, and its batch, head, row and place in the row, never on the layout
+//! or on what else is generated. Its random bits are SplitMix64 of a counter that starts where a hash of those numbers
+//! says. A normal deviate is the sum of twelve uniforms of 16 bits less its mean (variance 12 · 1/12 = 1, reach ±6):
+//! integers and one exact division, where the usual logarithm and cosine would differ in last bits between platforms.
+
+use crate::format::Format;
+use crate::problem::{Granularity, Layout, Rows, Shape};
+use crate::tensor::{Quantised, each_row};
+use std::fmt;
+
+/// What values look like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Distribution {
+    /// Q, K and V are normal, mean 0, deviation 1. Many keys share the weight, and their values cancel.
+    #[default]
+    Normal,
+    /// V has the mean 1 and the deviation 1/4: a sum that shrinks is seen.
+    VMeanOne,
+    /// Q is four times larger: the softmax is nearly one-hot.
+    Peaked,
+    /// As in language models: two channels of K and two others of Q are ten times larger, one row of V in 64 eight to
+    /// sixteen times.
+    Outliers,
+}
+
+impl Distribution {
+    /// All of them.
+    pub const ALL: [Distribution; 4] =
+        [Distribution::Normal, Distribution::VMeanOne, Distribution::Peaked, Distribution::Outliers];
+}
+
+impl fmt::Display for Distribution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Distribution::Normal => "normal",
+            Distribution::VMeanOne => "v-mean-one",
+            Distribution::Peaked => "peaked",
+            Distribution::Outliers => "outliers",
+        })
+    }
+}
+
+/// How inputs are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spec {
+    /// The format of the codes.
+    pub format: Format,
+    /// Which elements of Q share a scale.
+    pub q: Granularity,
+    /// Which elements of K share a scale.
+    pub k: Granularity,
+    /// Which elements of V share a scale.
+    pub v: Granularity,
+    /// The order of Q's axes.
+    pub query_layout: Layout,
+    /// The order of K's and V's axes.
+    pub key_layout: Layout,
+}
+
+/// Q, K and V.
+#[derive(Clone, Debug)]
+pub struct Inputs {
+    /// Sizes.
+    pub shape: Shape,
+    /// Queries.
+    pub q: Quantised,
+    /// Keys.
+    pub k: Quantised,
+    /// Values.
+    pub v: Quantised,
+}
+
+/// Tensors that do not fit their shape, or a shape that cannot be: what does not fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inconsistent(pub &'static str);
+
+impl fmt::Display for Inconsistent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for Inconsistent {}
+
+impl Inputs {
+    /// Whether all rows that the shape names are there.
+    pub fn check(&self) -> Result<(), Inconsistent> {
+        let Shape { heads, kv_heads, .. } = self.shape;
+        if heads > 0 && (kv_heads == 0 || !heads.is_multiple_of(kv_heads)) {
+            return Err(Inconsistent("the heads of K and V do not divide those of Q"));
+        }
+        let fits = |tensor: &Quantised, wanted: Rows| {
+            let rows = &tensor.rows;
+            rows.starts() == wanted.starts()
+                && (rows.heads, rows.dim) == (wanted.heads, wanted.dim)
+                && tensor.codes.len() == wanted.elements()
+                && tensor.scales.len() == tensor.granularity.count(rows)
+        };
+        if !fits(&self.q, self.shape.query_rows(self.q.rows.layout)) {
+            return Err(Inconsistent("Q is not of the shape"));
+        }
+        if ![&self.k, &self.v].into_iter().all(|t| fits(t, self.shape.key_rows(t.rows.layout))) {
+            return Err(Inconsistent("K or V is not of the shape"));
+        }
+        Ok(())
+    }
+}
+
+/// Inputs of a distribution.
+pub fn generate(shape: &Shape, distribution: Distribution, seed: u64, spec: Spec) -> Inputs {
+    let make = |tensor, granularity, rows: Rows| {
+        let values = values(tensor, distribution, seed, &rows);
+        Quantised::of_all(&values, rows, spec.format, granularity)
+    };
+    Inputs {
+        shape: shape.clone(),
+        q: make(Tensor::Q, spec.q, shape.query_rows(spec.query_layout)),
+        k: make(Tensor::K, spec.k, shape.key_rows(spec.key_layout)),
+        v: make(Tensor::V, spec.v, shape.key_rows(spec.key_layout)),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tensor {
+    Q,
+    K,
+    V,
+}
+
+fn values(tensor: Tensor, distribution: Distribution, seed: u64, rows: &Rows) -> Vec<f32> {
+    let mut values = vec![0.0; rows.elements()];
+    for (batch, head, row) in each_row(rows) {
+        let at = rows.offset(batch, head, row);
+        let start = [index(tensor), wide(batch), wide(head), wide(row)]
+            .into_iter()
+            .fold(mix(seed), |state, number| mix(state.wrapping_add(number)));
+        let mut counter = Counter(start);
+        // Channels are those of the head in every sequence and row.
+        let channels = outlier_channels(mix(mix(seed) ^ wide(head)), rows.dim);
+        let row_factor = outlier_factor(mix(start));
+        for (d, value) in values[at..at + rows.dim].iter_mut().enumerate() {
+            let normal = counter.normal();
+            *value = match (distribution, tensor) {
+                (Distribution::VMeanOne, Tensor::V) => 1.0 + 0.25 * normal,
+                (Distribution::Peaked, Tensor::Q) => 4.0 * normal,
+                (Distribution::Outliers, Tensor::Q) if channels.0.contains(&d) => 10.0 * normal,
+                (Distribution::Outliers, Tensor::K) if channels.1.contains(&d) => 10.0 * normal,
+                (Distribution::Outliers, Tensor::V) => row_factor * normal,
+                _ => normal,
+            };
+        }
+    }
+    values
+}
+
+fn index(tensor: Tensor) -> u64 {
+    match tensor {
+        Tensor::Q => 1,
+        Tensor::K => 2,
+        Tensor::V => 3,
+    }
+}
+
+fn wide(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+/// Two channels of Q and two of K. They differ, or the few products of large with large would be all of a score.
+fn outlier_channels(bits: u64, dim: usize) -> ([usize; 2], [usize; 2]) {
+    let quarter = (dim / 4).max(1);
+    let within = |shift: u32| usize::from(bits.to_le_bytes()[usize::try_from(shift).unwrap_or(0)]) % quarter;
+    ([within(0), 2 * quarter + within(1)], [quarter + within(2), 3 * quarter + within(3)])
+}
+
+/// 8 to 16 for one row in 64, else 1.
+fn outlier_factor(bits: u64) -> f32 {
+    let [choice, size, ..] = bits.to_le_bytes();
+    if choice.is_multiple_of(64) { 8.0 + f32::from(size) / 32.0 } else { 1.0 }
+}
+
+/// The finaliser of SplitMix64.
+fn mix(state: u64) -> u64 {
+    let z = state.wrapping_add(GOLDEN);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// 2^64 divided by the golden ratio, odd.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// SplitMix64: hashes of a counter.
+struct Counter(u64);
+
+impl Counter {
+    fn next(&mut self) -> u64 {
+        let bits = mix(self.0);
+        self.0 = self.0.wrapping_add(GOLDEN);
+        bits
+    }
+
+    /// Mean 0, deviation 1. Twelve numbers below 2^16 add up to at most 12 · 65535, whose middle is 393210; the sum is an
+    /// exact f32 and so is its quotient by 2^16.
+    fn normal(&mut self) -> f32 {
+        let mut sum = 0i32;
+        for _ in 0..3 {
+            let bits = self.next();
+            for shift in [0, 16, 32, 48] {
+                sum += i32::try_from((bits >> shift) & 0xffff).unwrap_or(0);
+            }
+        }
+        exact(sum - 393_210) / 65536.0
+    }
+}
+
+#[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "numbers below 2^24 are exact in f32")]
+fn exact(number: i32) -> f32 {
+    number as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::problem::Lengths;
+
+    fn spec(layout: Layout) -> Spec {
+        Spec { query_layout: layout, key_layout: layout, ..Spec::default() }
+    }
+
+    fn moments(values: &[f64]) -> (f64, f64) {
+        let count = f64::from(u32::try_from(values.len()).unwrap());
+        let mean = values.iter().sum::<f64>() / count;
+        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
+        (mean, variance.sqrt())
+    }
+
+    #[test]
+    fn seeds_give_the_same_bits_forever() {
+        // SplitMix64's published sequence for the seed 1234567.
+        let mut counter = Counter(1_234_567);
+        assert_eq!(counter.next(), 6_457_827_717_110_365_317);
+        assert_eq!(counter.next(), 3_203_168_211_198_807_973);
+        let inputs = generate(&Shape::equal(1, 1, 2, 64), Distribution::Normal, 7, Spec::default());
+        let again = generate(&Shape::equal(1, 1, 2, 64), Distribution::Normal, 7, Spec::default());
+        assert_eq!(inputs.q.codes, again.q.codes);
+        assert_ne!(inputs.q.codes, inputs.k.codes);
+        let other = generate(&Shape::equal(1, 1, 2, 64), Distribution::Normal, 8, Spec::default());
+        assert_ne!(inputs.q.codes, other.q.codes);
+    }
+
+    #[test]
+    fn distributions_are_as_described() {
+        let shape = Shape::equal(1, 2, 256, 64);
+        let of = |distribution| generate(&shape, distribution, 1, Spec::default());
+        let near = |got: (f64, f64), mean: f64, deviation: f64| {
+            assert!((got.0 - mean).abs() < 0.03 * deviation.max(1.0), "{got:?}");
+            assert!((got.1 / deviation - 1.0).abs() < 0.03, "{got:?}");
+        };
+        let normal = of(Distribution::Normal);
+        near(moments(&normal.q.dequantise()), 0.0, 1.0);
+        near(moments(&normal.k.dequantise()), 0.0, 1.0);
+        near(moments(&normal.v.dequantise()), 0.0, 1.0);
+        near(moments(&of(Distribution::VMeanOne).v.dequantise()), 1.0, 0.25);
+        near(moments(&of(Distribution::Peaked).q.dequantise()), 0.0, 4.0);
+        let outliers = of(Distribution::Outliers);
+        let large = |values: &[f64]| values.iter().filter(|value| value.abs() > 7.0).count();
+        assert!(large(&outliers.q.dequantise()) > 512 / 2);
+        assert!(large(&outliers.k.dequantise()) > 512 / 2);
+        assert!(large(&outliers.v.dequantise()) > 64);
+        assert_eq!(large(&normal.v.dequantise()), 0);
+    }
+
+    #[test]
+    fn values_do_not_depend_on_layout_or_neighbours() {
+        let lengths = |rows| Lengths { queries: rows, keys: rows };
+        let two = Shape { heads: 2, kv_heads: 2, dim: 8, sequences: vec![lengths(5), lengths(3)] };
+        let one = Shape { sequences: vec![lengths(5)], ..two.clone() };
+        let spec = |layout| Spec { q: Granularity::Row, ..spec(layout) };
+        let first = generate(&two, Distribution::Normal, 3, spec(Layout::Bhsd));
+        let second = generate(&one, Distribution::Normal, 3, spec(Layout::Bshd));
+        for (batch, head, row) in each_row(&second.q.rows) {
+            assert_eq!(first.q.row(batch, head, row), second.q.row(batch, head, row));
+        }
+    }
+}

@@ -1,0 +1,480 @@
+//! Attention in f64 on the dequantised inputs: what a kernel's mathematics shall give.
+//!
+//! Heads run on all cores, query rows in blocks: scores, softmax, and the product with V, each a matrix product. With a
+//! [`Precision`], the same pass gives the sums over keys that [`crate::tolerance`] asks for. Every core gives the same
+//! bits; `exp` is the platform's, which may differ in its last bit.
+
+#![expect(
+    clippy::as_conversions,
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "counts as f64, and limits as f32"
+)]
+
+use super::product::{Matrix, multiply};
+use crate::error::decode;
+use crate::format::Format;
+use crate::inputs::{Inconsistent, Inputs};
+use crate::problem::{BLOCK_ROWS, Granularity, Layout, Lengths, Mask, Rows};
+use crate::tensor::Quantised;
+use crate::tolerance::{PFormat, Precision, RowModel, RowMoments, ScoreSizes, Sums, Tolerance, lse_limit};
+use std::f64::consts::LOG2_E;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use warpproof_sim::num::{Rounding, convert::cvt_f16_f64};
+
+/// What weights become before they are multiplied with V; the sum that divides takes them as they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PCast {
+    /// Themselves.
+    #[default]
+    None,
+    /// E4M3 at the scale 2^8, relative to the largest of the row: what the format costs.
+    E4m3,
+}
+
+/// What to compute.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// The order of the output's axes.
+    pub layout: Layout,
+    /// What weights are cast to.
+    pub cast: PCast,
+    /// The factor on scores; 1/√D by default.
+    pub scale: Option<f64>,
+    /// Where the kernel to be judged rounds; gives [`Exact::tolerance`].
+    pub precision: Option<Precision>,
+    /// Of a sequence with so many keys, those that nobody sees: for outputs that are wrong on purpose.
+    pub skip: Option<fn(usize) -> Range<usize>>,
+}
+
+/// Attention in f64.
+#[derive(Clone, Debug)]
+pub struct Exact {
+    /// Where each row of the output lies.
+    pub rows: Rows,
+    /// The output.
+    pub output: Vec<f64>,
+    /// The logarithm of the sum of exponentials `[batch][head][longest]`; -∞ for queries that see nothing.
+    pub lse: Vec<f64>,
+    /// How far an output may be away, where a precision was given.
+    pub tolerance: Option<Tolerance>,
+}
+
+/// Attention in f64 on the dequantised inputs.
+pub fn attention(inputs: &Inputs, mask: Mask, options: &Options) -> Result<Exact, Inconsistent> {
+    inputs.check()?;
+    let shape = &inputs.shape;
+    let rows = shape.query_rows(options.layout);
+    let tasks: Vec<(usize, usize)> =
+        (0..shape.batch()).flat_map(|batch| (0..shape.heads).map(move |head| (batch, head))).collect();
+    let values = [inputs.q.dequantise(), inputs.k.dequantise(), inputs.v.dequantise()];
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        while let Some(&(batch, head)) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let values = [&values[0][..], &values[1][..], &values[2][..]];
+            done.push((batch, head, Head::new(inputs, values, mask, options, batch, head).run()));
+        }
+        done
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(tasks.len());
+    let mut heads = if threads <= 1 {
+        work()
+    } else {
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            workers.into_iter().flat_map(|worker| worker.join().unwrap_or_default()).collect()
+        })
+    };
+    // Sums over rows are in one order, whoever computed them.
+    heads.sort_by_key(|(batch, head, _)| (*batch, *head));
+
+    let longest = rows.longest();
+    let mut output = vec![0.0; rows.elements()];
+    let mut lse = vec![f64::NEG_INFINITY; shape.batch() * shape.heads * longest];
+    let measured = options.precision.is_some();
+    let mut limits = vec![0.0; if measured { output.len() } else { 0 }];
+    let mut lse_limits = vec![f32::NAN; if measured { lse.len() } else { 0 }];
+    let mut moments = Vec::new();
+    for (batch, head, result) in heads {
+        for row in 0..rows.length(batch) {
+            let (from, to) = (row * rows.dim, rows.offset(batch, head, row));
+            output[to..to + rows.dim].copy_from_slice(&result.output[from..from + rows.dim]);
+            if measured {
+                limits[to..to + rows.dim].copy_from_slice(&result.limits[from..from + rows.dim]);
+            }
+        }
+        let at = (batch * shape.heads + head) * longest;
+        lse[at..at + result.lse.len()].copy_from_slice(&result.lse);
+        if measured {
+            lse_limits[at..at + result.lse.len()].copy_from_slice(&result.lse_limits);
+        }
+        moments.extend(result.moments);
+    }
+    let tolerance = measured.then(|| Tolerance::new(limits, lse_limits, &moments));
+    Ok(Exact { rows, output, lse, tolerance })
+}
+
+/// Query rows that are computed at a time: their scores against a few thousand keys fit the second cache.
+const QUERY_BLOCK: usize = 32;
+
+/// One head of one sequence.
+struct Head<'a> {
+    mask: Mask,
+    options: &'a Options,
+    lengths: Lengths,
+    dim: usize,
+    /// Q `[query][dim]`, with the factor on scores.
+    q: Vec<f64>,
+    /// K transposed `[dim][key]`.
+    k: Vec<f64>,
+    /// V `[key][dim]`.
+    v: Vec<f64>,
+    skipped: Range<usize>,
+    /// The largest magnitude in K.
+    largest_key: f64,
+    model: Option<KeySums>,
+}
+
+/// What the tolerance takes from V.
+struct KeySums {
+    precision: Precision,
+    /// `[key]`: the scale of the tile over the row's own; 1 unless rows have scales of their own.
+    ratios: Vec<f64>,
+    /// |V| `[key][dim]`.
+    magnitudes: Vec<f64>,
+    /// `[key][v² | v̄²]`
+    squares: Vec<f64>,
+    /// `[key][v² | v̄² | v | v̄ | 1]`
+    powers: Vec<f64>,
+}
+
+#[derive(Default)]
+struct HeadResult {
+    output: Vec<f64>,
+    lse: Vec<f64>,
+    limits: Vec<f32>,
+    lse_limits: Vec<f32>,
+    moments: Vec<RowMoments>,
+}
+
+fn rows_of(tensor: &Quantised, values: &[f64], batch: usize, head: usize) -> Vec<f64> {
+    let rows = &tensor.rows;
+    let row = |row| {
+        let at = rows.offset(batch, head, row);
+        values[at..at + rows.dim].iter().copied()
+    };
+    (0..rows.length(batch)).flat_map(row).collect()
+}
+
+impl<'a> Head<'a> {
+    fn new(
+        inputs: &Inputs,
+        [q, k, v]: [&[f64]; 3],
+        mask: Mask,
+        options: &'a Options,
+        batch: usize,
+        head: usize,
+    ) -> Head<'a> {
+        let shape = &inputs.shape;
+        let dim = shape.dim;
+        let lengths = shape.sequences[batch];
+        let kv_head = head / shape.group().max(1);
+        let scale = options.scale.unwrap_or(1.0 / (dim as f64).sqrt());
+        let mut q = rows_of(&inputs.q, q, batch, head);
+        for q in &mut q {
+            *q *= scale;
+        }
+        let straight = rows_of(&inputs.k, k, batch, kv_head);
+        let mut k = vec![0.0; straight.len()];
+        for key in 0..lengths.keys {
+            for d in 0..dim {
+                k[d * lengths.keys + key] = straight[key * dim + d];
+            }
+        }
+        let v = rows_of(&inputs.v, v, batch, kv_head);
+        let model = options.precision.map(|precision| {
+            KeySums::new(precision, &v, dim, tile_ratios(&inputs.v, batch, kv_head, lengths.keys))
+        });
+        let skipped = options.skip.map_or(0..0, |skip| skip(lengths.keys));
+        let largest_key = straight.iter().fold(0.0, |largest: f64, value| largest.max(value.abs()));
+        Head { mask, options, lengths, dim, q, k, v, skipped, largest_key, model }
+    }
+
+    fn run(&self) -> HeadResult {
+        let mut result = HeadResult::default();
+        let mut block = Block::default();
+        for first in (0..self.lengths.queries).step_by(QUERY_BLOCK) {
+            let rows = first..(first + QUERY_BLOCK).min(self.lengths.queries);
+            self.block(rows, &mut block, &mut result);
+        }
+        result
+    }
+
+    fn block(&self, rows: Range<usize>, block: &mut Block, result: &mut HeadResult) {
+        let count = rows.len();
+        // Later rows see no fewer keys.
+        let keys = self.mask.visible(self.lengths, rows.end - 1);
+        let dim = self.dim;
+        block.p.resize(count * keys, 0.0);
+        let q = Matrix { values: &self.q[rows.start * dim..], width: dim };
+        let k = Matrix { values: &self.k, width: self.lengths.keys };
+        multiply(q, k, count, dim, &mut block.p, keys);
+
+        block.sums.clear();
+        for (row, weights) in rows.clone().zip(lines(&mut block.p, count, keys)) {
+            let visible = self.mask.visible(self.lengths, row);
+            weights[visible..].fill(f64::NEG_INFINITY);
+            weights[self.skipped.start.min(keys)..self.skipped.end.min(keys)].fill(f64::NEG_INFINITY);
+            let largest = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let magnitude = weights.iter().filter(|s| s.is_finite()).fold(0.0, |m: f64, s| m.max(s.abs()));
+            let base = if largest == f64::NEG_INFINITY { 0.0 } else { largest };
+            let mut sum = 0.0;
+            for weight in weights {
+                *weight = (*weight - base).exp();
+                sum += *weight;
+            }
+            result.lse.push(if sum > 0.0 { base + sum.ln() } else { f64::NEG_INFINITY });
+            block.sums.push(RowSum { sum, magnitude, visible });
+        }
+        let cast: &[f64] =
+            if self.options.cast == PCast::E4m3 {
+                block.cast.clear();
+                block.cast.extend(block.p.iter().map(|p| {
+                    f64::from(Format::E4m3.decode(Format::E4m3.encode((p * 256.0) as f32))) / 256.0
+                }));
+                &block.cast
+            } else {
+                &block.p
+            };
+        block.output.resize(count * dim, 0.0);
+        let v = Matrix { values: &self.v, width: dim };
+        multiply(Matrix { values: cast, width: keys }, v, count, keys, &mut block.output, dim);
+        for (row, output) in block.sums.iter().zip(lines(&mut block.output, count, dim)) {
+            for o in output {
+                *o = if row.sum > 0.0 { *o / row.sum } else { 0.0 };
+            }
+        }
+        result.output.extend_from_slice(&block.output[..count * dim]);
+        if let Some(model) = &self.model {
+            self.limits(model, rows, keys, block, result);
+        }
+    }
+
+    /// The limits of a block whose weights and outputs are there.
+    fn limits(
+        &self,
+        keys_model: &KeySums,
+        rows: Range<usize>,
+        keys: usize,
+        block: &mut Block,
+        result: &mut HeadResult,
+    ) {
+        let (count, dim) = (rows.len(), self.dim);
+        let size = count * keys;
+        let precision = keys_model.precision;
+        for buffer in [&mut block.steps, &mut block.steps_squared, &mut block.squares, &mut block.lost] {
+            buffer.resize(size, 0.0);
+        }
+        let mut any_lost = false;
+        for from in (0..size).step_by(keys.max(1)) {
+            for (at, &ratio) in (from..from + keys).zip(&keys_model.ratios) {
+                let p = block.p[at];
+                let (step, lost) = half_step(precision.p, p, ratio);
+                block.steps[at] = step;
+                block.steps_squared[at] = step * step;
+                block.squares[at] = p * p;
+                block.lost[at] = lost;
+                any_lost |= lost > 0.0;
+            }
+        }
+        let widths = [dim, dim + 1, 2 * dim + 3];
+        let product = |weights: &[f64], values: &[f64], width: usize, out: &mut Vec<f64>| {
+            out.resize(count * width, 0.0);
+            let (weights, values) = (Matrix { values: weights, width: keys }, Matrix { values, width });
+            multiply(weights, values, count, keys, out, width);
+        };
+        product(&block.steps, &keys_model.magnitudes, widths[0], &mut block.by_steps);
+        product(&block.steps_squared, &keys_model.squares, widths[1], &mut block.by_steps_squared);
+        product(&block.squares, &keys_model.powers, widths[2], &mut block.by_squares);
+        if any_lost {
+            product(&block.lost, &keys_model.magnitudes, widths[0], &mut block.by_lost);
+        }
+        let whole = precision.inputs == crate::tolerance::InputPrecision::F16;
+        if whole {
+            product(&block.p, &keys_model.magnitudes, widths[0], &mut block.by_weights);
+        }
+        for (index, row) in rows.enumerate() {
+            let RowSum { sum, magnitude, visible } = block.sums[index];
+            let sizes = self.sizes(row, magnitude);
+            let model = precision.row(sizes, dim, visible);
+            if sum <= 0.0 {
+                result.limits.resize(result.limits.len() + dim, 0.0);
+                result.lse_limits.push(0.0);
+                result.moments.push(RowMoments::default());
+                continue;
+            }
+            let line = |values: &'_ Vec<f64>, width: usize, there: bool| {
+                if there { values[index * width..(index + 1) * width].to_vec() } else { vec![0.0; width] }
+            };
+            let over = RowProducts {
+                output: line(&block.output, dim, true),
+                steps: line(&block.by_steps, dim, true),
+                steps_squared: line(&block.by_steps_squared, dim + 1, true),
+                squares: line(&block.by_squares, 2 * dim + 3, true),
+                lost: line(&block.by_lost, dim, any_lost),
+                weights: line(&block.by_weights, dim, whole),
+                sum,
+            };
+            result.moments.push(over.moments(&model, &mut result.limits));
+            let lse = result.lse[result.lse_limits.len()];
+            result.lse_limits.push(lse_limit(&model, sizes, lse, visible));
+        }
+    }
+
+    /// Sizes that scores of a row reach, in units of log₂.
+    fn sizes(&self, row: usize, largest: f64) -> ScoreSizes {
+        let q = &self.q[row * self.dim..(row + 1) * self.dim];
+        let largest_query = q.iter().fold(0.0, |largest: f64, q| largest.max(q.abs()));
+        let norm = q.iter().map(|q| q * q).sum::<f64>().sqrt();
+        ScoreSizes {
+            reach: (largest_query * self.largest_key).max(largest) * LOG2_E,
+            norm: norm * self.largest_key * LOG2_E,
+            largest: largest * LOG2_E,
+        }
+    }
+}
+
+/// `count` lines of `width`, also where the width is 0.
+fn lines(values: &mut [f64], count: usize, width: usize) -> impl Iterator<Item = &mut [f64]> {
+    let mut rest = values;
+    (0..count).map(move |_| {
+        let (line, after) = std::mem::take(&mut rest).split_at_mut(width);
+        rest = after;
+        line
+    })
+}
+
+/// The half step of the format at a weight, and the weight itself if it is cast to zero.
+fn half_step(format: PFormat, p: f64, ratio: f64) -> (f64, f64) {
+    let floor = format.floor() * ratio;
+    #[expect(clippy::float_cmp, reason = "the largest weight is e^0, exactly")]
+    if p <= floor {
+        (0.0, p)
+    } else if p == 1.0 && ratio == 1.0 {
+        (0.0, 0.0)
+    } else {
+        ((format.relative() * p.min(0.5 * ratio)).max(floor), 0.0)
+    }
+}
+
+/// For each key, the largest scale among the rows of its tile over its own.
+fn tile_ratios(v: &Quantised, batch: usize, head: usize, keys: usize) -> Vec<f64> {
+    if v.granularity != Granularity::Row {
+        return vec![1.0; keys];
+    }
+    let scales: Vec<f64> = (0..keys).map(|key| f64::from(v.scale_of(batch, head, key))).collect();
+    let ratios = |tile: &[f64]| {
+        let largest = tile.iter().copied().fold(0.0, f64::max);
+        tile.iter().map(|scale| largest / scale).collect::<Vec<_>>()
+    };
+    scales.chunks(BLOCK_ROWS).flat_map(ratios).collect()
+}
+
+impl KeySums {
+    fn new(precision: Precision, v: &[f64], dim: usize, ratios: Vec<f64>) -> KeySums {
+        let magnitudes = v.iter().map(|v| v.abs()).collect();
+        let (mut squares, mut powers) = (Vec::new(), Vec::new());
+        for row in v.chunks(dim.max(1)) {
+            let mean = row.iter().sum::<f64>() / (dim as f64);
+            squares.extend(row.iter().map(|v| v * v).chain([mean * mean]));
+            powers.extend(row.iter().map(|v| v * v).chain([mean * mean]));
+            powers.extend(row.iter().copied().chain([mean, 1.0]));
+        }
+        KeySums { precision, ratios, magnitudes, squares, powers }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct RowSum {
+    /// l
+    sum: f64,
+    /// The largest magnitude of a score.
+    magnitude: f64,
+    visible: usize,
+}
+
+/// Buffers of a block of query rows, kept from one to the next. The first are `[query][key]`, the rest `[query][…]`.
+#[derive(Default)]
+struct Block {
+    p: Vec<f64>,
+    cast: Vec<f64>,
+    steps: Vec<f64>,
+    steps_squared: Vec<f64>,
+    squares: Vec<f64>,
+    lost: Vec<f64>,
+    sums: Vec<RowSum>,
+    output: Vec<f64>,
+    by_steps: Vec<f64>,
+    by_steps_squared: Vec<f64>,
+    by_squares: Vec<f64>,
+    by_lost: Vec<f64>,
+    by_weights: Vec<f64>,
+}
+
+/// The products of a row's weights with what [`KeySums`] holds.
+struct RowProducts {
+    output: Vec<f64>,
+    steps: Vec<f64>,
+    steps_squared: Vec<f64>,
+    squares: Vec<f64>,
+    lost: Vec<f64>,
+    weights: Vec<f64>,
+    sum: f64,
+}
+
+impl RowProducts {
+    /// Adds the limits of the row, and returns its moments.
+    fn moments(&self, model: &RowModel, limits: &mut Vec<f32>) -> RowMoments {
+        let dim = self.output.len();
+        let (l, l2) = (self.sum, self.sum * self.sum);
+        let total = self.squares[2 * dim + 2];
+        // Σ p² (v − o)²; the last place is that of the means over the row.
+        let scatter = |d: usize, output: f64| {
+            let sum = self.squares[d] - 2.0 * output * self.squares[dim + 1 + d] + output * output * total;
+            sum.max(0.0) / l2
+        };
+        let count = (dim as f64).max(1.0);
+        let mut moments = RowMoments::default();
+        let mut own = 0.0;
+        for (d, &output) in self.output.iter().enumerate() {
+            let element = model.element(&Sums {
+                output,
+                magnitude: self.weights[d] / l,
+                squares: self.squares[d] / l2,
+                scatter: scatter(d, output),
+                steps_squared: self.steps_squared[d] / l2,
+                steps: self.steps[d] / l,
+                lost: self.lost[d] / l,
+            });
+            limits.push(upward(element.limit));
+            moments.variance += element.variance / count;
+            moments.systematic += element.systematic / count;
+            moments.systematic_squared += element.systematic.powi(2) / count;
+            let rounded = decode(cvt_f16_f64(output.to_bits(), Rounding::Rn));
+            moments.rounding += (rounded - output) / count;
+            own += element.own / count;
+        }
+        let mean = self.output.iter().sum::<f64>() / count;
+        let shared = self.steps_squared[dim] / (3.0 * l2) + model.score.powi(2) * scatter(dim, mean);
+        moments.mean_variance = shared + own;
+        moments.spread = (moments.variance - shared).max(0.0);
+        moments
+    }
+}
+
+/// A limit as f32, not below itself.
+fn upward(limit: f64) -> f32 {
+    (limit as f32).next_up()
+}

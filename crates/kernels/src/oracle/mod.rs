@@ -1,0 +1,4 @@
+//! What an output is held against.
+
+pub mod exact;
+mod product;

@@ -1,0 +1,202 @@
+//! Tensors of 8-bit codes with their scales.
+
+use crate::format::Format;
+use crate::problem::{Granularity, Rows};
+use std::fmt;
+
+/// A tensor of codes; the value of an element is its code's value times the scale of its group.
+#[derive(Clone, Debug)]
+pub struct Quantised {
+    /// The format of the codes.
+    pub format: Format,
+    /// Which elements share a scale.
+    pub granularity: Granularity,
+    /// Where each row lies.
+    pub rows: Rows,
+    /// The codes.
+    pub codes: Vec<u8>,
+    /// The scales, placed by [`Granularity::index`]; 1 where no row is.
+    pub scales: Vec<f32>,
+}
+
+/// There are more or fewer values than the tensor has elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LengthMismatch {
+    /// Elements of the tensor.
+    pub elements: usize,
+    /// Values that were given.
+    pub values: usize,
+}
+
+impl fmt::Display for LengthMismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the tensor has {} elements, and {} values were given", self.elements, self.values)
+    }
+}
+
+impl std::error::Error for LengthMismatch {}
+
+impl Quantised {
+    /// Quantises values that lie as `rows` says. The scale of a group takes its largest magnitude to the largest value of
+    /// the format; it is 1 for a group that is all zero, or so small that a scale would be.
+    pub fn quantise(
+        values: &[f32],
+        rows: Rows,
+        format: Format,
+        granularity: Granularity,
+    ) -> Result<Quantised, LengthMismatch> {
+        let elements = rows.elements();
+        if values.len() != elements {
+            return Err(LengthMismatch { elements, values: values.len() });
+        }
+        Ok(Quantised::of_all(values, rows, format, granularity))
+    }
+
+    /// [`Quantised::quantise`] of as many values as there are elements.
+    pub(crate) fn of_all(values: &[f32], rows: Rows, format: Format, granularity: Granularity) -> Quantised {
+        // Largest magnitudes first, scales in their place afterwards.
+        let mut scales = vec![0f32; granularity.count(&rows)];
+        for (batch, head, row) in each_row(&rows) {
+            let at = rows.offset(batch, head, row);
+            let largest = &mut scales[granularity.index(&rows, batch, head, row)];
+            *largest =
+                values[at..at + rows.dim].iter().fold(*largest, |largest, value| largest.max(value.abs()));
+        }
+        for scale in &mut scales {
+            *scale /= format.max_finite();
+            if *scale == 0.0 {
+                *scale = 1.0;
+            }
+        }
+        let mut codes = vec![0u8; values.len()];
+        for (batch, head, row) in each_row(&rows) {
+            let at = rows.offset(batch, head, row);
+            let scale = scales[granularity.index(&rows, batch, head, row)];
+            for (code, value) in codes[at..].iter_mut().zip(&values[at..at + rows.dim]) {
+                *code = format.encode(value / scale);
+            }
+        }
+        Quantised { format, granularity, rows, codes, scales }
+    }
+
+    /// The values, where the codes lie. A product of a code's value and a scale is exact in f64.
+    pub fn dequantise(&self) -> Vec<f64> {
+        let mut values = vec![0.0; self.codes.len()];
+        for (batch, head, row) in each_row(&self.rows) {
+            let at = self.rows.offset(batch, head, row);
+            let scale = f64::from(self.scale_of(batch, head, row));
+            for (value, code) in values[at..].iter_mut().zip(self.row(batch, head, row)) {
+                *value = f64::from(self.format.decode(*code)) * scale;
+            }
+        }
+        values
+    }
+
+    /// The scale of a row.
+    pub fn scale_of(&self, batch: usize, head: usize, row: usize) -> f32 {
+        self.scales[self.granularity.index(&self.rows, batch, head, row)]
+    }
+
+    /// The codes of a row.
+    pub fn row(&self, batch: usize, head: usize, row: usize) -> &[u8] {
+        let at = self.rows.offset(batch, head, row);
+        &self.codes[at..at + self.rows.dim]
+    }
+}
+
+/// Every row of a tensor as batch, head, row.
+pub fn each_row(rows: &Rows) -> impl Iterator<Item = (usize, usize, usize)> + '_ {
+    (0..rows.batch()).flat_map(move |batch| {
+        (0..rows.heads).flat_map(move |head| (0..rows.length(batch)).map(move |row| (batch, head, row)))
+    })
+}
+
+#[cfg(test)]
+#[expect(clippy::float_cmp, reason = "values are exact")]
+mod tests {
+    use super::*;
+    use crate::problem::{Layout, Lengths, Shape};
+
+    fn shape() -> Shape {
+        let sequence = |rows| Lengths { queries: rows, keys: rows };
+        Shape { heads: 2, kv_heads: 2, dim: 4, sequences: vec![sequence(130), sequence(3)] }
+    }
+
+    /// Each row is larger than the one before, so that every group has a scale of its own.
+    fn values(rows: &Rows) -> Vec<f32> {
+        let mut values = vec![0.0; rows.elements()];
+        for (serial, (batch, head, row)) in (1u16..).zip(each_row(rows)) {
+            let at = rows.offset(batch, head, row);
+            for (value, factor) in values[at..at + rows.dim].iter_mut().zip([1.0, -0.5, 0.25, 0.0]) {
+                *value = f32::from(serial) * factor;
+            }
+        }
+        values
+    }
+
+    #[test]
+    fn the_largest_value_of_each_group_is_kept_and_others_are_near() {
+        for format in Format::ALL {
+            for granularity in Granularity::ALL {
+                for layout in [Layout::Bhsd, Layout::Bshd] {
+                    let rows = shape().key_rows(layout);
+                    let values = values(&rows);
+                    let tensor = Quantised::quantise(&values, rows.clone(), format, granularity).unwrap();
+                    let back = tensor.dequantise();
+                    for (batch, head, row) in each_row(&rows) {
+                        let scale = f64::from(tensor.scale_of(batch, head, row));
+                        let at = rows.offset(batch, head, row);
+                        for d in 0..rows.dim {
+                            let value = f64::from(values[at + d]);
+                            let step = match format {
+                                Format::E4m3 => (value.abs() / 16.0).max(scale / 1024.0),
+                                Format::E5m2 => (value.abs() / 8.0).max(scale / 131_072.0),
+                                Format::Linear8 => scale * 0.5001,
+                            };
+                            assert!((back[at + d] - value).abs() <= step, "{format} {granularity:?}");
+                        }
+                        if granularity == Granularity::Row {
+                            let largest = f64::from(values[at]);
+                            assert!((back[at] / largest - 1.0).abs() < 1e-6);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn scales_count_as_the_granularity_says() {
+        let rows = shape().key_rows(Layout::Bshd);
+        let values = values(&rows);
+        let scales = |granularity| {
+            Quantised::quantise(&values, rows.clone(), Format::E4m3, granularity).unwrap().scales
+        };
+        assert_eq!(scales(Granularity::Tensor).len(), 1);
+        assert_eq!(scales(Granularity::Head).len(), 4);
+        // Two sequences, two heads, three blocks each; the shorter sequence has one, and the rest is padding.
+        let blocks = scales(Granularity::Block);
+        assert_eq!(blocks.len(), 12);
+        assert_eq!(blocks[7..9], [1.0, 1.0]);
+        assert_eq!(blocks[0], 64.0 / 448.0);
+        assert_eq!(scales(Granularity::Row).len(), 2 * 2 * 130);
+    }
+
+    #[test]
+    fn zeros_have_the_scale_one() {
+        let rows = shape().key_rows(Layout::Bhsd);
+        let zeros = vec![0.0; rows.elements()];
+        for format in Format::ALL {
+            let tensor = Quantised::quantise(&zeros, rows.clone(), format, Granularity::Block).unwrap();
+            assert!(tensor.scales.iter().all(|scale| *scale == 1.0));
+            assert!(tensor.dequantise().iter().all(|value| *value == 0.0));
+        }
+    }
+
+    #[test]
+    fn a_wrong_number_of_values_is_refused() {
+        let rows = shape().key_rows(Layout::Bhsd);
+        let refused = Quantised::quantise(&[1.0], rows.clone(), Format::E4m3, Granularity::Tensor);
+        assert_eq!(refused.unwrap_err(), LengthMismatch { elements: rows.elements(), values: 1 });
+    }
+}
