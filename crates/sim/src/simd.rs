@@ -46,6 +46,16 @@ fn wrapped<const N: usize>(index: u32) -> usize {
     index as usize & (N - 1)
 }
 
+/// A computation that [`Level::run`] has compiled for each level. Only what is inlined into it is, so `run` and what it calls
+/// are `#[inline(always)]`.
+pub trait Vectorized {
+    /// What it computes.
+    type Output;
+
+    /// Computes it.
+    fn run(self) -> Self::Output;
+}
+
 /// The instruction sets, from slowest to fastest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
@@ -354,5 +364,14 @@ impl Level {
             .rev()
             .find(|level| *level <= self && level.available())
             .unwrap_or(Level::Portable)
+    }
+
+    /// Runs a computation compiled for this level, or for the fastest below it that the machine has.
+    pub fn run<V: Vectorized>(self, computation: V) -> V::Output {
+        match self.or_below() {
+            Level::Portable => computation.run(),
+            Level::V3 => V3::vectorize(|| computation.run()),
+            Level::V4 => V4::vectorize(|| computation.run()),
+        }
     }
 }

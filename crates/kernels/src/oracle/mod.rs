@@ -1,4 +1,5 @@
 //! What an output is held against.
 
+pub mod bitwise;
 pub mod exact;
 mod product;

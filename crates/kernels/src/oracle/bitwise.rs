@@ -1,0 +1,430 @@
+//! The exact bits that a rung of the ladder gives.
+//!
+//! Attention that is blocked, accumulated and rounded as the rung does it: which keys make a tile, which core multiplies,
+//! what a softmax weight is rounded to, in which order weights are added. [`Arithmetic`] names what differs between rungs.
+//!
+//! A kernel may go through tiles of which a row sees nothing; they change no bit of it, and are left out here. The one
+//! exception would be an accumulator of −0, which such a tile makes +0; it takes a negative sum that underflows and
+//! values that are zero ever after.
+#![expect(
+    clippy::inline_always,
+    clippy::needless_range_loop,
+    reason = "loops over rows become vectors: everything in them is inlined, and indexed side by side"
+)]
+
+mod keys;
+mod product;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+use crate::problem::{BLOCK_ROWS, Granularity, Layout, Mask, Rows, Shape};
+use keys::{Keys, queries};
+use product::{Chain, Core, Eight, Half, ROWS, SIDE};
+use rows::RowTile;
+use std::fmt;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use warpproof_sim::num::fp8::Fp8;
+
+/// What a stored code means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// e4m3, to be multiplied by the scale.
+    E4m3,
+    /// e5m2, to be multiplied by the scale.
+    E5m2,
+    /// (code − 128) · scale, rounded to f16.
+    Linear8,
+}
+
+/// A quantised tensor.
+#[derive(Clone, Copy, Debug)]
+pub struct Operand<'a> {
+    /// What a code means.
+    pub format: Format,
+    /// The elements.
+    pub codes: &'a [u8],
+    /// The scales, where [`Granularity::index`] says.
+    pub scales: &'a [f32],
+    /// Where rows lie.
+    pub rows: &'a Rows,
+    /// Which elements share a scale.
+    pub granularity: Granularity,
+}
+
+/// What is to be computed.
+#[derive(Clone, Copy, Debug)]
+pub struct Problem<'a> {
+    /// Sizes.
+    pub shape: &'a Shape,
+    /// Who sees whom.
+    pub mask: Mask,
+    /// What scores are multiplied by before the softmax; usually 1/√dim.
+    pub softmax_scale: f64,
+    /// Queries.
+    pub q: Operand<'a>,
+    /// Keys.
+    pub k: Operand<'a>,
+    /// Values.
+    pub v: Operand<'a>,
+    /// How the output lies in memory.
+    pub o_layout: Layout,
+    /// Keys are split into parts of so many tiles, computed on their own and merged; without, one part.
+    pub splits: Option<usize>,
+}
+
+/// What multiplies queries and keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scores {
+    /// f32 multiply-adds in the order of the elements.
+    Chain,
+    /// The tensor core on f16.
+    F16,
+    /// The tensor core on the 8-bit codes.
+    Fp8,
+}
+
+/// What multiplies weights and values; it also decides what weights are rounded to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// f32 multiply-adds in the order of the keys; weights stay f32.
+    Chain,
+    /// The tensor core on f16.
+    F16,
+    /// The tensor core on 8 bits; weights are e4m3.
+    Fp8 {
+        /// Each tile is summed from zero and added in f32, instead of one accumulator that goes through the tensor core.
+        two_level: bool,
+    },
+}
+
+/// Which keys of a tile a lane of the warp adds up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lanes {
+    /// Four lanes, every fourth key.
+    Interleaved4,
+    /// 32 lanes, every 32nd key.
+    Interleaved32,
+    /// Four lanes, two neighbours of each eight keys, as the tensor core's accumulator lies.
+    Pairs4,
+}
+
+/// When the lanes' sums are added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Combine {
+    /// For each tile.
+    EachTile,
+    /// After the last tile.
+    AtEnd,
+}
+
+/// The order in which weights are added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sum {
+    /// Who adds which keys.
+    pub lanes: Lanes,
+    /// When the lanes come together.
+    pub combine: Combine,
+}
+
+/// All that decides the bits of a rung.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Arithmetic {
+    /// Keys of a tile: a multiple of 32, at most [`Arithmetic::MAX_TILE`].
+    pub tile: usize,
+    /// Queries times keys.
+    pub scores: Scores,
+    /// Weights times values.
+    pub values: Values,
+    /// Weights carry 2 to this power, to be large enough for e4m3.
+    pub shift: f32,
+    /// The sum of the weights.
+    pub sum: Sum,
+}
+
+impl Arithmetic {
+    /// The most keys of a tile.
+    pub const MAX_TILE: usize = 256;
+
+    /// Multiply-adds throughout, on values that were dequantised to f16.
+    pub const H0: Arithmetic = Arithmetic {
+        tile: 32,
+        scores: Scores::Chain,
+        values: Values::Chain,
+        shift: 0.0,
+        sum: Sum { lanes: Lanes::Interleaved4, combine: Combine::EachTile },
+    };
+    /// As [`Arithmetic::H0`].
+    pub const H1: Arithmetic = Arithmetic::H0;
+    /// Values on the f16 tensor core.
+    pub const H2: Arithmetic = Arithmetic { values: Values::F16, ..Arithmetic::H0 };
+    /// As [`Arithmetic::H2`].
+    pub const H3A: Arithmetic = Arithmetic::H2;
+    /// A warp shares a row.
+    pub const H3B: Arithmetic =
+        Arithmetic { sum: Sum { lanes: Lanes::Interleaved32, combine: Combine::EachTile }, ..Arithmetic::H2 };
+    /// As [`Arithmetic::H2`].
+    pub const H4: Arithmetic = Arithmetic::H2;
+    /// Multiply-adds throughout, on FP8 codes.
+    pub const N1: Arithmetic =
+        Arithmetic { sum: Sum { lanes: Lanes::Interleaved32, combine: Combine::EachTile }, ..Arithmetic::H0 };
+    /// Both products on the f16 tensor core.
+    pub const N2: Arithmetic = Arithmetic {
+        tile: 64,
+        scores: Scores::F16,
+        values: Values::F16,
+        shift: 0.0,
+        sum: Sum { lanes: Lanes::Pairs4, combine: Combine::AtEnd },
+    };
+    /// As [`Arithmetic::N2`].
+    pub const N3: Arithmetic = Arithmetic::N2;
+    /// Both products on the FP8 tensor core, with an f32 accumulator beside it.
+    pub const N4: Arithmetic = Arithmetic {
+        scores: Scores::Fp8,
+        values: Values::Fp8 { two_level: true },
+        shift: 8.0,
+        ..Arithmetic::N2
+    };
+    /// [`Arithmetic::N4`] with the tensor core's accumulator alone.
+    pub const N4_ONE_LEVEL: Arithmetic =
+        Arithmetic { values: Values::Fp8 { two_level: false }, ..Arithmetic::N4 };
+}
+
+/// The bits of the results.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bits {
+    /// The output as f16, where [`Shape::query_rows`] has its rows.
+    pub output: Vec<u16>,
+    /// The log-sum-exp of the scores as f32, `[batch][head][row]`, the shorter sequences padded with +0.
+    pub lse: Vec<u32>,
+}
+
+/// Why there is nothing to compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// Rows are no multiple of 32 elements.
+    Dim,
+    /// The key heads do not divide the heads.
+    Heads,
+    /// A tensor's rows, codes or scales are not of the shape.
+    Operand(char),
+    /// The FP8 tensor core is to read another format.
+    Format(char),
+    /// The tile is no multiple of 32, too large, or shares scales of values in part.
+    Tile,
+    /// Scales of values differ inside a head, and only the FP8 tensor core with an f32 accumulator beside it has a place to
+    /// apply them.
+    ValueScales,
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unfit::Dim => write!(f, "rows are no multiple of {SIDE} elements"),
+            Unfit::Heads => f.write_str("the key heads do not divide the heads"),
+            Unfit::Operand(name) => write!(f, "{name}'s rows, codes or scales are not of the shape"),
+            Unfit::Format(name) => write!(f, "{name} is not in a format of the FP8 tensor core"),
+            Unfit::Tile => {
+                write!(
+                    f,
+                    "tiles are multiples of {SIDE} keys up to {} that share a scale",
+                    Arithmetic::MAX_TILE
+                )
+            }
+            Unfit::ValueScales => f.write_str("this rung has no place for scales of values inside a head"),
+        }
+    }
+}
+
+impl std::error::Error for Unfit {}
+
+/// The bits that a rung gives.
+pub fn attention(problem: &Problem<'_>, arithmetic: &Arithmetic) -> Result<Bits, Unfit> {
+    problem.check(arithmetic)?;
+    match arithmetic.scores {
+        Scores::Chain => with_scores(problem, arithmetic, Chain),
+        Scores::F16 => with_scores(problem, arithmetic, Half),
+        Scores::Fp8 => {
+            let left = problem.q.format.fp8().ok_or(Unfit::Format('q'))?;
+            let right = problem.k.format.fp8().ok_or(Unfit::Format('k'))?;
+            with_scores(problem, arithmetic, Eight { left, right })
+        }
+    }
+}
+
+fn with_scores<S: Core>(problem: &Problem<'_>, arithmetic: &Arithmetic, scores: S) -> Result<Bits, Unfit> {
+    Ok(match arithmetic.values {
+        Values::Chain => compute(problem, arithmetic, (scores, Chain)),
+        Values::F16 => compute(problem, arithmetic, (scores, Half)),
+        Values::Fp8 { .. } => {
+            let right = problem.v.format.fp8().ok_or(Unfit::Format('v'))?;
+            compute(problem, arithmetic, (scores, Eight { left: Fp8::E4m3, right }))
+        }
+    })
+}
+
+impl Format {
+    fn fp8(self) -> Option<Fp8> {
+        match self {
+            Format::E4m3 => Some(Fp8::E4m3),
+            Format::E5m2 => Some(Fp8::E5m2),
+            Format::Linear8 => None,
+        }
+    }
+}
+
+impl Operand<'_> {
+    fn fits(&self, rows: &Rows) -> bool {
+        let own = self.rows;
+        let elements = own.starts().last().and_then(|all| all.checked_mul(own.heads)?.checked_mul(own.dim));
+        own.starts() == rows.starts()
+            && (own.heads, own.dim) == (rows.heads, rows.dim)
+            && elements == Some(self.codes.len())
+            && self.scales.len() == self.granularity.count(own)
+    }
+}
+
+impl Problem<'_> {
+    fn check(&self, arithmetic: &Arithmetic) -> Result<(), Unfit> {
+        let shape = self.shape;
+        if shape.dim == 0 || !shape.dim.is_multiple_of(SIDE) {
+            return Err(Unfit::Dim);
+        }
+        if shape.heads == 0 || shape.kv_heads == 0 || !shape.heads.is_multiple_of(shape.kv_heads) {
+            return Err(Unfit::Heads);
+        }
+        let queries = shape.query_rows(self.q.rows.layout);
+        let keys = shape.key_rows(self.k.rows.layout);
+        for (name, operand, rows) in [('q', &self.q, &queries), ('k', &self.k, &keys), ('v', &self.v, &keys)]
+        {
+            if !operand.fits(rows) {
+                return Err(Unfit::Operand(name));
+            }
+        }
+        let tile = arithmetic.tile;
+        if tile == 0 || tile > Arithmetic::MAX_TILE || !tile.is_multiple_of(SIDE) {
+            return Err(Unfit::Tile);
+        }
+        if !self.v.format.folds_scale() {
+            let granularity = self.v.granularity;
+            if granularity == Granularity::Block && !BLOCK_ROWS.is_multiple_of(tile) {
+                return Err(Unfit::Tile);
+            }
+            let inside = matches!(granularity, Granularity::Block | Granularity::Row);
+            if inside && arithmetic.values != (Values::Fp8 { two_level: true }) {
+                return Err(Unfit::ValueScales);
+            }
+        }
+        Ok(())
+    }
+
+    /// What scores are multiplied by besides the scales, for powers of two instead of e.
+    #[expect(
+        clippy::as_conversions,
+        clippy::cast_possible_truncation,
+        reason = "rounded to f32 by definition"
+    )]
+    fn exponent_scale(&self) -> f32 {
+        (self.softmax_scale * std::f64::consts::LOG2_E) as f32
+    }
+}
+
+/// Rows that are computed together: those of the heads that share a key head, one head after another, cut into sixteens.
+struct Item {
+    batch: usize,
+    kv_head: usize,
+    first: usize,
+}
+
+/// A finished row.
+struct Finished {
+    batch: usize,
+    head: usize,
+    row: usize,
+    output: Vec<u16>,
+    lse: u32,
+}
+
+fn compute<S: Core, V: Core>(problem: &Problem<'_>, arithmetic: &Arithmetic, cores: (S, V)) -> Bits {
+    let shape = problem.shape;
+    let mut items = Vec::new();
+    for (batch, lengths) in shape.sequences.iter().enumerate() {
+        for kv_head in 0..shape.kv_heads {
+            let rows = lengths.queries * shape.group();
+            items.extend((0..rows).step_by(ROWS).map(|first| Item { batch, kv_head, first }));
+        }
+    }
+
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        let mut held: Option<Keys<S::Code, V::Code>> = None;
+        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let place = (item.batch, item.kv_head);
+            let keys = match held.take().filter(|keys| keys.place == place) {
+                Some(keys) => held.insert(keys),
+                None => held.insert(Keys::new(problem, arithmetic.tile, cores, place)),
+            };
+            finish(problem, arithmetic, cores, keys, item, &mut done);
+        }
+        done
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(items.len());
+    let finished: Vec<Finished> = thread::scope(|scope| {
+        // Where a thread cannot be had, the others do its work.
+        let others: Vec<_> =
+            (1..threads).filter_map(|_| thread::Builder::new().spawn_scoped(scope, work).ok()).collect();
+        let mut all = work();
+        for other in others {
+            all.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+        all
+    });
+
+    let rows = shape.query_rows(problem.o_layout);
+    let longest = shape.max_queries();
+    let mut output = vec![0; rows.elements()];
+    let mut lse = vec![0; shape.batch() * shape.heads * longest];
+    for row in finished {
+        let first = rows.offset(row.batch, row.head, row.row);
+        output[first..first + shape.dim].copy_from_slice(&row.output);
+        lse[(row.batch * shape.heads + row.head) * longest + row.row] = row.lse;
+    }
+    Bits { output, lse }
+}
+
+/// Computes the rows of an item.
+fn finish<S: Core, V: Core>(
+    problem: &Problem<'_>,
+    arithmetic: &Arithmetic,
+    cores: (S, V),
+    keys: &Keys<S::Code, V::Code>,
+    item: &Item,
+    done: &mut Vec<Finished>,
+) {
+    let shape = problem.shape;
+    let Some(&lengths) = shape.sequences.get(item.batch) else { return };
+    let group = shape.group();
+    let last = (item.first + ROWS).min(lengths.queries * group);
+    let places: Vec<(usize, usize)> = (item.first..last)
+        .map(|at| (item.kv_head * group + at / lengths.queries, at % lengths.queries))
+        .collect();
+
+    let mut factors = [0.0; ROWS];
+    let mut visible = [0; ROWS];
+    for (lane, &(head, row)) in places.iter().enumerate() {
+        factors[lane] = problem.exponent_scale() * problem.q.factor(item.batch, head, row);
+        visible[lane] = problem.mask.visible(lengths, row);
+    }
+    let queries = queries(cores.0, &problem.q, item.batch, places.iter().copied());
+    let state = RowTile { arithmetic, cores, keys, queries, factors, visible }.run(problem.splits);
+    done.extend(places.iter().enumerate().map(|(lane, &(head, row))| Finished {
+        batch: item.batch,
+        head,
+        row,
+        output: state.output(lane, keys.v_scale).collect(),
+        lse: state.lse(lane, arithmetic.shift),
+    }));
+}

@@ -1,0 +1,187 @@
+//! The keys and values of a head, as blocks that a core multiplies, with their scales.
+
+use super::product::{Block, Core, ROWS, SIDE, Tall};
+use super::{Format, Operand, Problem};
+use crate::problem::Granularity;
+
+/// The keys and values of one head.
+pub(super) struct Keys<K, V> {
+    /// The sequence and the head.
+    pub place: (usize, usize),
+    /// Blocks of 32 keys, each cut into blocks of 32 elements: `[key / 32][element / 32]`, columns are keys.
+    k: Vec<Block<K>>,
+    /// Likewise, columns are elements.
+    v: Vec<Block<V>>,
+    /// Blocks of 32 elements in a row.
+    across: usize,
+    /// Keys of a tile.
+    tile: usize,
+    /// A scale for each key, whole tiles of them.
+    k_scales: Vec<f32>,
+    /// What scales the output at the end.
+    pub v_scale: f32,
+    /// What scales each tile of values, where scales differ inside a head.
+    tiles: Vec<TileScales>,
+}
+
+/// Scales of a tile of values.
+pub(super) struct TileScales {
+    /// The scale of what the tile adds.
+    pub whole: f32,
+    /// The scale of each value against it.
+    pub ratios: Vec<f32>,
+}
+
+/// Elements of a stored row as a core reads them.
+struct Reader<C: Core> {
+    core: C,
+    table: Vec<C::Code>,
+    scale: Option<u32>,
+}
+
+impl<C: Core> Reader<C> {
+    fn new(core: C) -> Reader<C> {
+        Reader { core, table: Vec::new(), scale: None }
+    }
+
+    /// What each of the 256 codes means in a row.
+    fn table(&mut self, operand: &Operand<'_>, batch: usize, head: usize, row: usize) -> &[C::Code] {
+        let scale = if operand.format.folds_scale() { operand.scale(batch, head, row) } else { 1.0 };
+        if self.scale != Some(scale.to_bits()) {
+            self.scale = Some(scale.to_bits());
+            self.table = (0..=u8::MAX).map(|code| self.core.element(operand.format, code, scale)).collect();
+        }
+        &self.table
+    }
+
+    /// A row.
+    fn row<'r>(
+        &'r mut self,
+        operand: &'r Operand<'_>,
+        batch: usize,
+        head: usize,
+        row: usize,
+    ) -> impl Iterator<Item = C::Code> + 'r {
+        let first = operand.rows.offset(batch, head, row);
+        let codes = operand.codes.get(first..first + operand.rows.dim).unwrap_or_default();
+        let table = self.table(operand, batch, head, row);
+        codes.iter().map(|&code| table.get(usize::from(code)).copied().unwrap_or_default())
+    }
+}
+
+/// Rows of Q, given as heads and rows, as a core reads them.
+pub(super) fn queries<C: Core>(
+    core: C,
+    q: &Operand<'_>,
+    batch: usize,
+    places: impl Iterator<Item = (usize, usize)>,
+) -> Vec<Tall<C::Code>> {
+    let mut reader = Reader::new(core);
+    let mut blocks = vec![[[C::Code::default(); ROWS]; SIDE]; q.rows.dim / SIDE];
+    for (lane, (head, row)) in places.take(ROWS).enumerate() {
+        for (to, code) in blocks.as_flattened_mut().iter_mut().zip(reader.row(q, batch, head, row)) {
+            to[lane] = code;
+        }
+    }
+    blocks
+}
+
+impl<K: Copy + Default, V: Copy + Default> Keys<K, V> {
+    /// The keys and values of a sequence and head.
+    pub(super) fn new<S: Core<Code = K>, W: Core<Code = V>>(
+        problem: &Problem<'_>,
+        tile: usize,
+        cores: (S, W),
+        place: (usize, usize),
+    ) -> Keys<K, V> {
+        let (batch, head) = place;
+        let length = problem.k.rows.length(batch);
+        let across = problem.shape.dim / SIDE;
+        let padded = length.next_multiple_of(tile);
+
+        let mut reader = Reader::new(cores.0);
+        let mut k = vec![[[K::default(); SIDE]; SIDE]; padded / SIDE * across];
+        for key in 0..length {
+            let blocks = &mut k[key / SIDE * across..][..across];
+            for (d, code) in reader.row(&problem.k, batch, head, key).enumerate() {
+                blocks[d / SIDE][key % SIDE][d % SIDE] = code;
+            }
+        }
+        let mut reader = Reader::new(cores.1);
+        let mut v = vec![[[V::default(); SIDE]; SIDE]; padded / SIDE * across];
+        for key in 0..length {
+            let blocks = &mut v[key / SIDE * across..][..across];
+            let columns = blocks.as_flattened_mut().iter_mut();
+            for (column, code) in columns.zip(reader.row(&problem.v, batch, head, key)) {
+                column[key % SIDE] = code;
+            }
+        }
+
+        let mut k_scales: Vec<f32> = (0..length).map(|key| problem.k.factor(batch, head, key)).collect();
+        k_scales.resize(padded, 0.0);
+        let within_head = matches!(problem.v.granularity, Granularity::Block | Granularity::Row);
+        let (v_scale, tiles) = if within_head && !problem.v.format.folds_scale() {
+            let scales: Vec<f32> = (0..length).map(|key| problem.v.scale(batch, head, key)).collect();
+            let by_row = problem.v.granularity == Granularity::Row;
+            (1.0, scales.chunks(tile).map(|scales| TileScales::new(scales, by_row, tile)).collect())
+        } else if length > 0 {
+            (problem.v.factor(batch, head, 0), Vec::new())
+        } else {
+            (1.0, Vec::new())
+        };
+        Keys { place, k, v, across, tile, k_scales, v_scale, tiles }
+    }
+
+    /// Keys `32 · group` to `32 · group + 31`, one block for each 32 elements.
+    pub(super) fn keys(&self, group: usize) -> &[Block<K>] {
+        self.k.get(group * self.across..(group + 1) * self.across).unwrap_or_default()
+    }
+
+    /// Their values.
+    pub(super) fn values(&self, group: usize) -> &[Block<V>] {
+        self.v.get(group * self.across..(group + 1) * self.across).unwrap_or_default()
+    }
+
+    /// Scales of the keys of a tile.
+    pub(super) fn k_scales(&self, tile: usize) -> &[f32] {
+        self.k_scales.get(tile * self.tile..(tile + 1) * self.tile).unwrap_or_default()
+    }
+
+    /// Scales of the values of a tile, where scales differ inside a head.
+    pub(super) fn v_scales(&self, tile: usize) -> Option<&TileScales> {
+        self.tiles.get(tile)
+    }
+}
+
+impl TileScales {
+    fn new(scales: &[f32], by_row: bool, tile: usize) -> TileScales {
+        if by_row {
+            let whole = scales.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let mut ratios: Vec<f32> = scales.iter().map(|scale| scale / whole).collect();
+            ratios.resize(tile, 0.0);
+            TileScales { whole, ratios }
+        } else {
+            TileScales { whole: scales.first().copied().unwrap_or(1.0), ratios: vec![1.0; tile] }
+        }
+    }
+}
+
+impl Operand<'_> {
+    /// The scale of a row.
+    pub(super) fn scale(&self, batch: usize, head: usize, row: usize) -> f32 {
+        let index = self.granularity.index(self.rows, batch, head, row);
+        self.scales.get(index).copied().unwrap_or(1.0)
+    }
+
+    /// The scale of a row that is still to be applied to its elements as a core reads them.
+    pub(super) fn factor(&self, batch: usize, head: usize, row: usize) -> f32 {
+        if self.format.folds_scale() { 1.0 } else { self.scale(batch, head, row) }
+    }
+}
+
+impl Format {
+    /// Whether the scale is part of an element as a core reads it.
+    pub(super) fn folds_scale(self) -> bool {
+        self == Format::Linear8
+    }
+}

@@ -1,0 +1,353 @@
+//! Sixteen query rows through the tiles of their keys.
+
+use super::keys::{Keys, TileScales};
+use super::product::{Core, ROWS, Row, SIDE, Tall};
+use super::{Arithmetic, Combine, Lanes, Sum, Values};
+use std::ops::Range;
+use warpproof_sim::num::Rounding;
+use warpproof_sim::num::approx::{ex2_approx_f32, lg2_approx_f32};
+use warpproof_sim::num::convert::cvt_f16_f32;
+use warpproof_sim::num::float::NAN_F32;
+use warpproof_sim::simd::{Level, Vectorized};
+
+/// Rows that see the same keys and values, though not all of them.
+pub(super) struct RowTile<'a, S: Core, V: Core> {
+    pub arithmetic: &'a Arithmetic,
+    pub cores: (S, V),
+    pub keys: &'a Keys<S::Code, V::Code>,
+    /// Elements, 32 a block.
+    pub queries: Vec<Tall<S::Code>>,
+    /// What scales the scores of a row, but for the key's scale.
+    pub factors: Row<f32>,
+    /// Keys that a row sees, from the first on.
+    pub visible: Row<usize>,
+}
+
+/// What is known of the rows after some tiles.
+pub(super) struct State {
+    /// The largest score.
+    largest: Row<f32>,
+    /// The sum of weights, in lanes until [`State::combine`].
+    sum: [Row<f32>; MAX_LANES],
+    /// The weighted sum of values, `[element][row]`.
+    accumulator: Vec<Tall<f32>>,
+}
+
+/// The most lanes that share a row.
+const MAX_LANES: usize = 32;
+
+#[inline(always)]
+fn ex2(x: f32) -> f32 {
+    f32::from_bits(ex2_approx_f32(x.to_bits(), false))
+}
+
+/// The score that is subtracted from all: the largest, or 0 where no key is seen.
+#[inline(always)]
+fn reference(largest: f32) -> f32 {
+    if largest == f32::NEG_INFINITY { 0.0 } else { largest }
+}
+
+impl<S: Core, V: Core> RowTile<'_, S, V> {
+    /// The rows over all their keys; with splits, over so many tiles at a time, merged at the end.
+    pub(super) fn run(&self, splits: Option<usize>) -> State {
+        let seen = self.visible.iter().copied().max().unwrap_or(0);
+        let tiles = seen.div_ceil(self.arithmetic.tile);
+        let Some(each) = splits else { return self.tiles(0..tiles) };
+        let each = each.max(1);
+        let parts: Vec<State> = (0..tiles.div_ceil(each))
+            .map(|split| self.tiles(split * each..((split + 1) * each).min(tiles)))
+            .collect();
+        State::merged(&parts, self.queries.len())
+    }
+
+    fn tiles(&self, tiles: Range<usize>) -> State {
+        let mut state = State::new(self.queries.len());
+        let mut scores = vec![[[0.0; ROWS]; SIDE]; self.arithmetic.tile / SIDE];
+        for tile in tiles {
+            self.scores(tile, &mut scores);
+            let first = tile * self.arithmetic.tile;
+            let alpha = Level::detect().run(Softmax {
+                scores: scores.as_flattened_mut(),
+                factors: &self.factors,
+                scales: self.keys.k_scales(tile),
+                visible: self
+                    .visible
+                    .map(|seen| u32::try_from(seen.saturating_sub(first)).unwrap_or(u32::MAX)),
+                shift: self.arithmetic.shift,
+                order: self.arithmetic.sum,
+                largest: &mut state.largest,
+                sum: &mut state.sum,
+            });
+            self.accumulate(tile, &scores, &alpha, &mut state.accumulator);
+        }
+        state.combine(self.arithmetic.sum);
+        state
+    }
+
+    fn scores(&self, tile: usize, scores: &mut [Tall<f32>]) {
+        let first = tile * scores.len();
+        for (group, scores) in scores.iter_mut().enumerate() {
+            *scores = [[0.0; ROWS]; SIDE];
+            for (q, k) in self.queries.iter().zip(self.keys.keys(first + group)) {
+                self.cores.0.multiply(q, k, scores);
+            }
+        }
+    }
+
+    fn accumulate(
+        &self,
+        tile: usize,
+        weights: &[Tall<f32>],
+        alpha: &Row<f32>,
+        accumulator: &mut [Tall<f32>],
+    ) {
+        let scales = self.keys.v_scales(tile);
+        let weights = weights.iter().enumerate().map(|(group, weights)| {
+            let ratios = scales.and_then(|scales| scales.ratios.get(group * SIDE..));
+            Level::detect().run(Weigh { core: self.cores.1, weights, ratios })
+        });
+        let weights: Vec<Tall<V::Code>> = weights.collect();
+        let first = tile * weights.len();
+        let two_level = self.arithmetic.values == Values::Fp8 { two_level: true };
+        for (block, accumulator) in accumulator.iter_mut().enumerate() {
+            let multiply = |to: &mut Tall<f32>| {
+                for (group, weights) in weights.iter().enumerate() {
+                    if let Some(values) = self.keys.values(first + group).get(block) {
+                        self.cores.1.multiply(weights, values, to);
+                    }
+                }
+            };
+            if two_level {
+                let mut part = [[0.0; ROWS]; SIDE];
+                multiply(&mut part);
+                let whole = scales.map(|TileScales { whole, .. }| *whole);
+                Level::detect().run(Add { accumulator, alpha, part: &part, whole });
+            } else {
+                for column in accumulator.iter_mut() {
+                    for (value, alpha) in column.iter_mut().zip(alpha) {
+                        *value *= alpha;
+                    }
+                }
+                multiply(accumulator);
+            }
+        }
+    }
+}
+
+/// Scores of a tile to weights; the state follows. Gives what the state before is to be multiplied by.
+struct Softmax<'a> {
+    /// Scores of codes, replaced by weights: `[key][row]`.
+    scores: &'a mut [Row<f32>],
+    factors: &'a Row<f32>,
+    scales: &'a [f32],
+    visible: Row<u32>,
+    shift: f32,
+    order: Sum,
+    largest: &'a mut Row<f32>,
+    sum: &'a mut [Row<f32>; MAX_LANES],
+}
+
+impl Vectorized for Softmax<'_> {
+    type Output = Row<f32>;
+
+    #[inline(always)]
+    fn run(self) -> Row<f32> {
+        let mut largest = *self.largest;
+        for ((key, scores), scale) in (0u32..).zip(self.scores.iter_mut()).zip(self.scales) {
+            for row in 0..ROWS {
+                let score = scores[row] * (self.factors[row] * scale);
+                let score = if key < self.visible[row] { score } else { f32::NEG_INFINITY };
+                scores[row] = score;
+                largest[row] = if score > largest[row] { score } else { largest[row] };
+            }
+        }
+        let mut alpha = [0.0; ROWS];
+        let mut base = [0.0; ROWS];
+        for row in 0..ROWS {
+            let reference = reference(largest[row]);
+            alpha[row] = ex2(self.largest[row] - reference);
+            base[row] = reference - self.shift;
+        }
+        *self.largest = largest;
+        for scores in self.scores.iter_mut() {
+            for row in 0..ROWS {
+                scores[row] = ex2(scores[row] - base[row]);
+            }
+        }
+
+        let lanes = self.order.lanes;
+        let mut part = [[0.0; ROWS]; MAX_LANES];
+        for (key, weights) in self.scores.iter().enumerate() {
+            // Adding to the zero a lane starts with gives its first weight: weights are never −0.
+            let part = &mut part[lanes.of(key) % MAX_LANES];
+            for row in 0..ROWS {
+                part[row] += weights[row];
+            }
+        }
+        let lanes = match self.order.combine {
+            Combine::EachTile => {
+                butterfly(&mut part[..lanes.count()]);
+                1
+            }
+            Combine::AtEnd => lanes.count(),
+        };
+        for (sum, part) in self.sum.iter_mut().zip(&part).take(lanes) {
+            for row in 0..ROWS {
+                sum[row] = sum[row].mul_add(alpha[row], part[row]);
+            }
+        }
+        alpha
+    }
+}
+
+/// The lanes' sum by exchanges with the lane 1, 2, 4 … away, in the first lane.
+#[inline(always)]
+fn butterfly(lanes: &mut [Row<f32>]) {
+    let mut left = lanes.len();
+    while left > 1 {
+        left /= 2;
+        for lane in 0..left {
+            let (x, y) = (lanes[2 * lane], lanes[2 * lane + 1]);
+            for row in 0..ROWS {
+                lanes[lane][row] = x[row] + y[row];
+            }
+        }
+    }
+}
+
+/// Weights as a core reads them.
+struct Weigh<'a, V: Core> {
+    weights: &'a Tall<f32>,
+    ratios: Option<&'a [f32]>,
+    core: V,
+}
+
+impl<V: Core> Vectorized for Weigh<'_, V> {
+    type Output = Tall<V::Code>;
+
+    #[inline(always)]
+    fn run(self) -> Tall<V::Code> {
+        let mut all = [[V::Code::default(); ROWS]; SIDE];
+        for (key, (codes, weights)) in all.iter_mut().zip(self.weights).enumerate() {
+            let ratio = self.ratios.and_then(|ratios| ratios.get(key)).copied().unwrap_or(1.0);
+            for row in 0..ROWS {
+                codes[row] = self.core.weight(weights[row] * ratio);
+            }
+        }
+        all
+    }
+}
+
+/// What a tile adds, to what came before.
+struct Add<'a> {
+    accumulator: &'a mut Tall<f32>,
+    alpha: &'a Row<f32>,
+    part: &'a Tall<f32>,
+    whole: Option<f32>,
+}
+
+impl Vectorized for Add<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let alpha = *self.alpha;
+        for (to, part) in self.accumulator.iter_mut().zip(self.part) {
+            match self.whole {
+                None => {
+                    for row in 0..ROWS {
+                        to[row] = to[row].mul_add(alpha[row], part[row]);
+                    }
+                }
+                Some(whole) => {
+                    for row in 0..ROWS {
+                        to[row] = part[row].mul_add(whole, to[row] * alpha[row]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl State {
+    fn new(blocks: usize) -> State {
+        State {
+            largest: [f32::NEG_INFINITY; ROWS],
+            sum: [[0.0; ROWS]; MAX_LANES],
+            accumulator: vec![[[0.0; ROWS]; SIDE]; blocks],
+        }
+    }
+
+    /// One sum for each row.
+    fn combine(&mut self, order: Sum) {
+        if order.combine == Combine::AtEnd {
+            butterfly(&mut self.sum[..order.lanes.count()]);
+        }
+    }
+
+    fn merged(parts: &[State], blocks: usize) -> State {
+        let mut all = State::new(blocks);
+        for part in parts {
+            for (largest, score) in all.largest.iter_mut().zip(part.largest) {
+                *largest = if score > *largest { score } else { *largest };
+            }
+        }
+        for part in parts {
+            let weights: Row<f32> =
+                std::array::from_fn(|row| ex2(part.largest[row] - reference(all.largest[row])));
+            for row in 0..ROWS {
+                all.sum[0][row] = part.sum[0][row].mul_add(weights[row], all.sum[0][row]);
+            }
+            let columns = all.accumulator.as_flattened_mut().iter_mut().zip(part.accumulator.as_flattened());
+            for (to, from) in columns {
+                for row in 0..ROWS {
+                    to[row] = from[row].mul_add(weights[row], to[row]);
+                }
+            }
+        }
+        all
+    }
+
+    /// The output of a row, one f16 for each element.
+    pub(super) fn output(&self, row: usize, v_scale: f32) -> impl Iterator<Item = u16> {
+        let sum = self.sum[0].get(row).copied().unwrap_or(0.0);
+        let factor = 1.0 / sum * v_scale;
+        self.accumulator.as_flattened().iter().map(move |column| {
+            let value = column.get(row).copied().unwrap_or(0.0) * factor;
+            if sum == 0.0 { 0 } else { cvt_f16_f32(value.to_bits(), Rounding::Rn, false) }
+        })
+    }
+
+    /// The natural logarithm of the sum of a row's exponentials.
+    pub(super) fn lse(&self, row: usize, shift: f32) -> u32 {
+        let sum = self.sum[0].get(row).copied().unwrap_or(0.0);
+        if sum == 0.0 {
+            return f32::NEG_INFINITY.to_bits();
+        }
+        let largest = self.largest.get(row).copied().unwrap_or(f32::NEG_INFINITY);
+        let log = f32::from_bits(lg2_approx_f32(sum.to_bits(), false));
+        let lse = (reference(largest) + log - shift) * std::f32::consts::LN_2;
+        if lse.is_nan() { NAN_F32 } else { lse.to_bits() }
+    }
+}
+
+impl Lanes {
+    /// How many they are.
+    #[inline(always)]
+    fn count(self) -> usize {
+        match self {
+            Lanes::Interleaved4 | Lanes::Pairs4 => 4,
+            Lanes::Interleaved32 => 32,
+        }
+    }
+
+    /// The lane of a key of a tile.
+    #[inline(always)]
+    fn of(self, key: usize) -> usize {
+        match self {
+            Lanes::Interleaved4 => key % 4,
+            Lanes::Interleaved32 => key % 32,
+            Lanes::Pairs4 => key % 8 / 2,
+        }
+    }
+}
