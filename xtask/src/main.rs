@@ -12,6 +12,7 @@ use std::{
 
 use clap::{Parser, Subcommand};
 
+mod attention;
 mod bench;
 mod book;
 mod ci;
@@ -69,6 +70,19 @@ tasks! {
         #[arg(long, default_value_t = 60)]
         seconds: u64,
     } => fuzz::run(&target, seconds),
+
+    /// Runs every rung of the attention ladder against its oracles and under the checks
+    Attention {
+        /// A part that takes minutes instead of half an hour: fewer shapes, one seed
+        #[arg(long)]
+        quick: bool,
+        /// Only the rung of this id
+        #[arg(long)]
+        rung: Option<String>,
+        /// Write the book's table of errors, from all shapes, seeds and distributions
+        #[arg(long)]
+        bless: bool,
+    } => attention::run(quick, rung.as_deref(), bless),
 
     /// Measures
     Bench {

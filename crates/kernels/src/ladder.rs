@@ -1,6 +1,8 @@
 //! The ladder: every kernel variant, what it changes, and what can be asked of it.
 
 use crate::format::Format;
+use crate::oracle::bitwise::{Arithmetic, Scores, Values};
+use crate::tolerance::{InputPrecision, PFormat, Precision, ScorePrecision, ValueChain};
 
 /// A kernel variant.
 #[derive(Debug)]
@@ -26,29 +28,24 @@ pub struct Rung {
     /// Row lengths it takes.
     pub dims: &'static [usize],
     /// Everything else it can do.
-    pub features: Features,
+    pub features: &'static [Feature],
+    /// What decides its bits, with its own settings.
+    pub arithmetic: Arithmetic,
 }
 
 /// What a rung can do beyond equal sequences with one scale for each head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Features {
+pub enum Feature {
     /// Causal masks.
-    pub causal: bool,
+    Causal,
     /// Sequences of different lengths.
-    pub varlen: bool,
+    Varlen,
     /// Scales for each block and row.
-    pub fine_scales: bool,
+    FineScales,
     /// The log-sum-exp as a second output.
-    pub lse: bool,
+    Lse,
     /// Keys spread over several blocks.
-    pub split: bool,
-}
-
-impl Features {
-    const NONE: Features =
-        Features { causal: false, varlen: false, fine_scales: false, lse: false, split: false };
-    const CAUSAL_AND_LSE: Features = Features { causal: true, lse: true, ..Features::NONE };
-    const ALL: Features = Features { causal: true, varlen: true, fine_scales: true, lse: true, split: true };
+    Split,
 }
 
 /// A macro, 0 or 1, that changes a kernel.
@@ -90,7 +87,8 @@ const HISTORICAL: Rung = Rung {
     keys: 32,
     formats: LINEAR,
     dims: &[64],
-    features: Features::NONE,
+    features: &[],
+    arithmetic: Arithmetic::H0,
 };
 
 /// Every rung, from the first to the fastest.
@@ -102,6 +100,7 @@ pub const LADDER: &[Rung] = &[
         change: "K and V are copied by cp.async, two stages",
         settings: &[("USE_CP_ASYNC", "1")],
         toggles: &[SWIZZLE, CP_ASYNC],
+        arithmetic: Arithmetic::H1,
         ..HISTORICAL
     },
     Rung {
@@ -110,6 +109,7 @@ pub const LADDER: &[Rung] = &[
         change: "P·V by WMMA on f16",
         settings: &[("USE_CP_ASYNC", "1"), ("USE_WMMA_PV", "1")],
         toggles: &[SWIZZLE, CP_ASYNC, WMMA_PV],
+        arithmetic: Arithmetic::H2,
         ..HISTORICAL
     },
     Rung {
@@ -118,6 +118,7 @@ pub const LADDER: &[Rung] = &[
         change: "P is stored over the scores: 2 KB less shared memory",
         settings: &[("USE_CP_ASYNC", "1"), ("USE_WMMA_PV", "1"), ("USE_SCORE_REUSE", "1")],
         toggles: &[SWIZZLE, CP_ASYNC, SCORE_REUSE],
+        arithmetic: Arithmetic::H3A,
         ..HISTORICAL
     },
     Rung {
@@ -126,6 +127,7 @@ pub const LADDER: &[Rung] = &[
         change: "softmax in registers, each row owned by one warp",
         settings: &[("USE_CP_ASYNC", "1"), ("USE_WMMA_PV", "1"), ("USE_FUSED_SOFTMAX_PV", "1")],
         toggles: &[SWIZZLE, CP_ASYNC, FUSED_SOFTMAX],
+        arithmetic: Arithmetic::H3B,
         ..HISTORICAL
     },
     Rung {
@@ -134,6 +136,7 @@ pub const LADDER: &[Rung] = &[
         change: "a ring of three stages",
         settings: &[("USE_CP_ASYNC", "1"), ("USE_WMMA_PV", "1"), ("USE_CP_ASYNC_3STAGE", "1")],
         toggles: &[SWIZZLE, WMMA_PV, THREE_STAGE],
+        arithmetic: Arithmetic::H4,
         ..HISTORICAL
     },
     Rung {
@@ -147,7 +150,8 @@ pub const LADDER: &[Rung] = &[
         keys: 32,
         formats: E4M3,
         dims: &[64],
-        features: Features::CAUSAL_AND_LSE,
+        features: &[Feature::Causal, Feature::Lse],
+        arithmetic: Arithmetic::N1,
     },
     Rung {
         id: "n2",
@@ -160,7 +164,8 @@ pub const LADDER: &[Rung] = &[
         keys: 64,
         formats: E4M3,
         dims: &[64],
-        features: Features::CAUSAL_AND_LSE,
+        features: &[Feature::Causal, Feature::Lse],
+        arithmetic: Arithmetic::N2,
     },
     Rung {
         id: "n3",
@@ -173,7 +178,8 @@ pub const LADDER: &[Rung] = &[
         keys: 64,
         formats: E4M3,
         dims: &[64],
-        features: Features::CAUSAL_AND_LSE,
+        features: &[Feature::Causal, Feature::Lse],
+        arithmetic: Arithmetic::N3,
     },
     Rung {
         id: "n4",
@@ -186,14 +192,64 @@ pub const LADDER: &[Rung] = &[
         keys: 64,
         formats: &[Format::E4m3, Format::E5m2],
         dims: &[64, 128],
-        features: Features::ALL,
+        features: &[Feature::Causal, Feature::Varlen, Feature::FineScales, Feature::Lse, Feature::Split],
+        arithmetic: Arithmetic::N4,
     },
 ];
 
 impl Rung {
+    /// What decides its bits under some settings of its toggles.
+    pub fn arithmetic(&self, toggles: &[(String, bool)]) -> Arithmetic {
+        let set = |name: &str| {
+            let changed = toggles.iter().find(|(toggle, _)| toggle == name).map(|(_, on)| *on);
+            changed.unwrap_or_else(|| self.setting(name))
+        };
+        let mut arithmetic = self.arithmetic;
+        if let Values::Fp8 { two_level } = &mut arithmetic.values {
+            *two_level = set(TWO_LEVEL.name);
+        }
+        if self.source == HISTORICAL.source {
+            if !set(WMMA_PV.name) {
+                arithmetic.values = Values::Chain;
+            }
+            if !set(FUSED_SOFTMAX.name) {
+                arithmetic.sum = Arithmetic::H0.sum;
+            }
+        }
+        arithmetic
+    }
+
+    /// Whether it can do something.
+    pub fn can(&self, feature: Feature) -> bool {
+        self.features.contains(&feature)
+    }
+
     /// What a toggle is set to on this rung.
     pub fn setting(&self, toggle: &str) -> bool {
         self.settings.iter().any(|(name, value)| *name == toggle && *value == "1")
+    }
+}
+
+/// Where a kernel rounds that computes so on inputs of a format.
+pub fn precision(arithmetic: &Arithmetic, format: Format) -> Precision {
+    Precision {
+        inputs: if format == Format::Linear8 { InputPrecision::F16 } else { InputPrecision::Exact },
+        scores: match arithmetic.scores {
+            Scores::Chain => ScorePrecision::Chain,
+            Scores::F16 => ScorePrecision::F16Tensor,
+            Scores::Fp8 => ScorePrecision::Fp8Tensor,
+        },
+        p: match arithmetic.values {
+            Values::Chain => PFormat::F32,
+            Values::F16 => PFormat::F16,
+            Values::Fp8 { .. } => PFormat::E4m3,
+        },
+        chain: match arithmetic.values {
+            Values::Chain => ValueChain::F32,
+            Values::F16 => ValueChain::F16Tensor,
+            Values::Fp8 { two_level: true } => ValueChain::Fp8Promoted,
+            Values::Fp8 { two_level: false } => ValueChain::Fp8Single,
+        },
     }
 }
 

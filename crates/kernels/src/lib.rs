@@ -8,6 +8,7 @@ pub mod error;
 pub mod format;
 pub mod gpu;
 pub mod inputs;
+pub mod judge;
 pub mod ladder;
 pub mod null;
 pub mod oracle;

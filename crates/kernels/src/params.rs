@@ -110,11 +110,11 @@ impl Params {
 }
 
 fn words(out: &mut Vec<u8>, values: &[u64]) {
-    values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
+    out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
 }
 
 fn halves(out: &mut Vec<u8>, values: &[u32]) {
-    values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
+    out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
 }
 
 fn wide(value: usize) -> u64 {

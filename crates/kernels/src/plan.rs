@@ -8,7 +8,7 @@ use warpproof_toolchain::{CompileError, CompileOptions, Source, Toolchain};
 
 use crate::format::Format;
 use crate::gpu::Geometry;
-use crate::ladder::{self, LADDER, Rung};
+use crate::ladder::{self, Feature, LADDER, Rung};
 use crate::params::{Operand, Params, Strides, narrow};
 use crate::problem::{Granularity, Layout, Mask, Shape};
 use crate::source;
@@ -81,6 +81,12 @@ impl Request {
             toggles: Vec::new(),
             splits: Splits::Auto,
         }
+    }
+
+    /// The factor of the scores.
+    #[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "a row is short")]
+    pub fn softmax_scale(&self) -> f64 {
+        self.softmax_scale.unwrap_or_else(|| 1.0 / (self.shape.dim as f64).sqrt())
     }
 }
 
@@ -238,6 +244,11 @@ impl Plan {
         self.steps.len() > 1
     }
 
+    /// Tiles of keys for each block, where the keys of a row are spread over several.
+    pub fn tiles_per_split(&self) -> Option<usize> {
+        self.is_split().then(|| usize::try_from(self.params.tiles_per_split).unwrap_or(usize::MAX))
+    }
+
     /// What each block of the first step does, in the order of the grid; blocks that do nothing are left out.
     pub fn table(&self) -> Vec<BlockWork> {
         let shape = &self.request.shape;
@@ -343,19 +354,19 @@ fn missing(rung: &Rung, request: &Request) -> Option<String> {
     if !rung.dims.contains(&shape.dim) {
         return Some(format!("rows of {} elements; it takes {:?}", shape.dim, rung.dims));
     }
-    if request.mask == Mask::Causal && !rung.features.causal {
+    if request.mask == Mask::Causal && !rung.can(Feature::Causal) {
         return Some("causal masks".into());
     }
-    if !shape.is_equal() && !rung.features.varlen {
+    if !shape.is_equal() && !rung.can(Feature::Varlen) {
         return Some("sequences of different lengths".into());
     }
     if !shape.is_equal() && request.layout != Layout::Bshd {
         return Some("sequences of different lengths unless rows lie before heads (BSHD)".into());
     }
-    if scales.into_iter().any(fine) && !rung.features.fine_scales {
+    if scales.into_iter().any(fine) && !rung.can(Feature::FineScales) {
         return Some("scales for each block or row".into());
     }
-    if request.lse && !rung.features.lse {
+    if request.lse && !rung.can(Feature::Lse) {
         return Some("the log-sum-exp".into());
     }
     if let Some((name, _)) = unknown {
@@ -365,7 +376,7 @@ fn missing(rung: &Rung, request: &Request) -> Option<String> {
         return Some("scales of V for each block or row without USE_TWO_LEVEL".into());
     }
     if let Splits::Count(count) = request.splits {
-        if !rung.features.split {
+        if !rung.can(Feature::Split) {
             return Some("split keys".into());
         }
         if count == 0 {
@@ -417,7 +428,7 @@ fn tiles_per_split(request: &Request, rung: &Rung, device: &Device) -> Option<us
     let count = match request.splits {
         Splits::None => return None,
         Splits::Count(count) => count,
-        Splits::Auto if !few || !rung.features.split => return None,
+        Splits::Auto if !few || !rung.can(Feature::Split) => return None,
         Splits::Auto => {
             let sms = usize::try_from(device.multiprocessors.value).unwrap_or(1);
             // Two blocks of one warp for each of an SM's four schedulers.
@@ -444,13 +455,7 @@ fn extents(grid: [usize; 3]) -> Result<[u32; 3], PlanError> {
 }
 
 /// Softmax scale times log2(e), rounded once.
-#[expect(
-    clippy::as_conversions,
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    reason = "rounding is meant"
-)]
+#[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "rounding is meant")]
 fn factor(request: &Request) -> f32 {
-    let scale = request.softmax_scale.unwrap_or_else(|| 1.0 / (request.shape.dim as f64).sqrt());
-    (scale * std::f64::consts::LOG2_E) as f32
+    (request.softmax_scale() * std::f64::consts::LOG2_E) as f32
 }

@@ -34,6 +34,12 @@ impl Shape {
         Shape { heads, kv_heads: heads, dim, sequences: vec![lengths; batch] }
     }
 
+    /// The same heads with other sequences.
+    #[must_use]
+    pub fn with(self, sequences: Vec<Lengths>) -> Shape {
+        Shape { sequences, ..self }
+    }
+
     /// Sequences.
     pub fn batch(&self) -> usize {
         self.sequences.len()

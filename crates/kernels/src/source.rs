@@ -21,7 +21,7 @@ pub fn expanded(name: &str) -> Option<String> {
 fn expand<'a>(name: &'a str, done: &mut Vec<&'a str>, out: &mut String) -> bool {
     let Some((_, text)) = FILES.iter().find(|(file, _)| *file == name) else { return false };
     done.push(name);
-    out.push_str(&format!("#line 1 \"{name}\"\n"));
+    out.extend(["#line 1 \"", name, "\"\n"]);
     for (index, line) in text.lines().enumerate() {
         let header = line.strip_prefix("#include \"").and_then(|rest| rest.strip_suffix('"'));
         match header {
@@ -29,7 +29,7 @@ fn expand<'a>(name: &'a str, done: &mut Vec<&'a str>, out: &mut String) -> bool 
                 if !done.contains(&header) && !expand(header, done, out) {
                     return false;
                 }
-                out.push_str(&format!("#line {} \"{name}\"\n", index + 2));
+                out.extend(["#line ", &(index + 2).to_string(), " \"", name, "\"\n"]);
             }
             None if line == "#pragma once" => out.push('\n'),
             None => {

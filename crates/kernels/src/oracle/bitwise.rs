@@ -18,7 +18,9 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
+use crate::format::Format;
 use crate::problem::{BLOCK_ROWS, Granularity, Layout, Mask, Rows, Shape};
+use crate::tensor::Quantised;
 use keys::{Keys, queries};
 use product::{Chain, Core, Eight, Half, ROWS, SIDE};
 use rows::RowTile;
@@ -27,17 +29,6 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use warpproof_sim::num::fp8::Fp8;
-
-/// What a stored code means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// e4m3, to be multiplied by the scale.
-    E4m3,
-    /// e5m2, to be multiplied by the scale.
-    E5m2,
-    /// (code − 128) · scale, rounded to f16.
-    Linear8,
-}
 
 /// A quantised tensor.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +43,13 @@ pub struct Operand<'a> {
     pub rows: &'a Rows,
     /// Which elements share a scale.
     pub granularity: Granularity,
+}
+
+impl<'a> From<&'a Quantised> for Operand<'a> {
+    fn from(tensor: &'a Quantised) -> Operand<'a> {
+        let Quantised { format, granularity, rows, codes, scales } = tensor;
+        Operand { format: *format, codes, scales, rows, granularity: *granularity }
+    }
 }
 
 /// What is to be computed.
@@ -263,16 +261,6 @@ fn with_scores<S: Core>(problem: &Problem<'_>, arithmetic: &Arithmetic, scores: 
             compute(problem, arithmetic, (scores, Eight { left: Fp8::E4m3, right }))
         }
     })
-}
-
-impl Format {
-    fn fp8(self) -> Option<Fp8> {
-        match self {
-            Format::E4m3 => Some(Fp8::E4m3),
-            Format::E5m2 => Some(Fp8::E5m2),
-            Format::Linear8 => None,
-        }
-    }
 }
 
 impl Operand<'_> {

@@ -1,0 +1,147 @@
+//! An answer held against the oracles of its plan.
+
+use std::fmt;
+
+use crate::attention::Answer;
+use crate::error::Errors;
+use crate::inputs::{Inconsistent, Inputs, Spec};
+use crate::ladder::precision;
+use crate::oracle::bitwise::{self, Bits, Unfit};
+use crate::oracle::exact::{self, Exact};
+use crate::plan::{Plan, Request};
+use crate::tolerance::Judgement;
+
+/// What the oracles say of one plan and its inputs.
+#[derive(Clone, Debug)]
+pub struct Oracles {
+    /// The exact attention, with how far an output may be from it.
+    pub exact: Exact,
+    /// The bits that the kernel must give.
+    pub bits: Bits,
+}
+
+/// How an answer fares.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// Its errors against the exact attention.
+    pub errors: Errors,
+    /// Whether they are within what the formats and lengths explain.
+    pub judgement: Judgement,
+    /// Elements of the output that differ from the bits the kernel must give.
+    pub other_bits: usize,
+    /// Rows of the log-sum-exp that differ from the bits the kernel must give.
+    pub other_lse_bits: usize,
+    /// Rows of the log-sum-exp that are farther from the exact one than they may be.
+    pub lse_outside: usize,
+}
+
+impl Verdict {
+    /// Whether everything is as it must be.
+    pub fn passed(&self) -> bool {
+        self.judgement.passed && self.other_bits + self.other_lse_bits + self.lse_outside == 0
+    }
+}
+
+/// Why there is no verdict.
+#[derive(Clone, Debug)]
+pub enum NoVerdict {
+    /// The inputs contradict themselves.
+    Inputs(Inconsistent),
+    /// The bits of this plan cannot be computed.
+    Bits(Unfit),
+}
+
+impl fmt::Display for NoVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoVerdict::Inputs(error) => error.fmt(f),
+            NoVerdict::Bits(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for NoVerdict {}
+
+impl Request {
+    /// What inputs of this request are made to.
+    pub fn spec(&self) -> Spec {
+        Spec {
+            format: self.format,
+            q: self.scales.q,
+            k: self.scales.k,
+            v: self.scales.v,
+            query_layout: self.layout,
+            key_layout: self.layout,
+        }
+    }
+}
+
+impl Plan {
+    /// The exact attention of some inputs, and how far an answer of this plan may be from it.
+    pub fn exact(&self, inputs: &Inputs) -> Result<Exact, NoVerdict> {
+        let request = &self.request;
+        let arithmetic = self.rung.arithmetic(&request.toggles);
+        let options = exact::Options {
+            layout: request.layout,
+            scale: request.softmax_scale,
+            precision: Some(precision(&arithmetic, request.format)),
+            ..exact::Options::default()
+        };
+        exact::attention(inputs, request.mask, &options).map_err(NoVerdict::Inputs)
+    }
+
+    /// The bits that an answer of this plan must have.
+    pub fn bits(&self, inputs: &Inputs) -> Result<Bits, NoVerdict> {
+        let request = &self.request;
+        let problem = bitwise::Problem {
+            shape: &inputs.shape,
+            mask: request.mask,
+            softmax_scale: request.softmax_scale(),
+            q: (&inputs.q).into(),
+            k: (&inputs.k).into(),
+            v: (&inputs.v).into(),
+            o_layout: request.layout,
+            splits: self.tiles_per_split(),
+        };
+        let arithmetic = self.rung.arithmetic(&request.toggles);
+        bitwise::attention(&problem, &arithmetic).map_err(NoVerdict::Bits)
+    }
+
+    /// Both.
+    pub fn oracles(&self, inputs: &Inputs) -> Result<Oracles, NoVerdict> {
+        Ok(Oracles { exact: self.exact(inputs)?, bits: self.bits(inputs)? })
+    }
+}
+
+impl Oracles {
+    /// Holds an answer against them.
+    pub fn judge(&self, answer: &Answer) -> Verdict {
+        judge(&self.exact, &self.bits, answer)
+    }
+}
+
+/// Holds an answer against oracles that several plans share.
+pub fn judge(exact: &Exact, bits: &Bits, answer: &Answer) -> Verdict {
+    let differing = |length: usize, same: usize| length - same;
+    let same = answer.output.iter().zip(&bits.output).filter(|(got, wanted)| got == wanted).count();
+    let other_bits = differing(answer.output.len().max(bits.output.len()), same);
+    // The exact oracle of a plan always has a tolerance; without one nothing passes.
+    let Some(tolerance) = &exact.tolerance else {
+        return Verdict {
+            errors: Errors::default(),
+            judgement: Judgement { passed: false, reasons: Vec::new() },
+            other_bits,
+            other_lse_bits: 0,
+            lse_outside: 0,
+        };
+    };
+    let errors = Errors::of(&answer.output, &exact.output, exact.rows.dim, tolerance);
+    let (mut other_lse_bits, mut lse_outside) = (0, 0);
+    if let Some(lse) = &answer.lse {
+        let same = lse.iter().zip(&bits.lse).filter(|(got, wanted)| got == wanted).count();
+        other_lse_bits = differing(lse.len().max(bits.lse.len()), same);
+        let values: Vec<f32> = lse.iter().map(|bits| f32::from_bits(*bits)).collect();
+        lse_outside = tolerance.lse_outside(&values, &exact.lse);
+    }
+    Verdict { judgement: tolerance.judge(&errors), errors, other_bits, other_lse_bits, lse_outside }
+}

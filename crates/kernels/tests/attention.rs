@@ -1,0 +1,236 @@
+//! Every rung and every feature on the software GPU: checks silent, errors within what the formats explain, and the bits
+//! that the oracle says. `cargo xtask attention` does the same at full size.
+
+mod study;
+
+use study::{Case, lengths, toolchain};
+use warpproof_kernels::format::Format;
+use warpproof_kernels::ladder::{LADDER, rung};
+use warpproof_kernels::plan::{Plan, Request, Scales, Splits};
+use warpproof_kernels::problem::{Granularity, Layout, Mask, Shape};
+
+/// Two query heads for each key head, 33 queries against 97 keys.
+fn grouped() -> Shape {
+    Shape { heads: 4, kv_heads: 2, dim: 64, sequences: vec![lengths(33, 97); 2] }
+}
+
+fn packed() -> Shape {
+    let sequences = vec![lengths(5, 70), lengths(80, 3), lengths(1, 130), lengths(7, 0)];
+    Shape { sequences, ..grouped() }
+}
+
+#[test]
+fn rungs_agree_with_the_oracles() {
+    for rung in LADDER {
+        for rows in [1, 17, 33, 64, 100] {
+            let mut request = Request::new(Shape::equal(1, 2, rows, 64));
+            request.rung = Some(rung.id.to_owned());
+            request.format = rung.formats[0];
+            Case::of(request).run();
+        }
+    }
+}
+
+#[test]
+fn toggles_keep_the_bits_that_the_oracle_says() {
+    for rung in LADDER {
+        for toggle in rung.toggles {
+            let mut request = Request::new(Shape::equal(1, 1, 80, 64));
+            request.rung = Some(rung.id.to_owned());
+            request.format = rung.formats[0];
+            request.toggles = vec![(toggle.name.to_owned(), !rung.setting(toggle.name))];
+            Case::of(request).run();
+        }
+    }
+}
+
+#[test]
+fn every_toggle_changes_the_program() {
+    let Some(toolchain) = toolchain() else { return };
+    let device = warpproof_model::Device::named("L4").unwrap();
+    for rung in LADDER {
+        let mut request = Request::new(Shape::equal(1, 1, 64, 64));
+        request.rung = Some(rung.id.to_owned());
+        request.format = rung.formats[0];
+        let ptx = |request: &Request| Plan::new(request, device).unwrap().compile(toolchain).unwrap();
+        let own = ptx(&request);
+        for toggle in rung.toggles {
+            request.toggles = vec![(toggle.name.to_owned(), !rung.setting(toggle.name))];
+            let other = ptx(&request);
+            assert_ne!(study::code(&own), study::code(&other), "{} {}", rung.name, toggle.name);
+        }
+    }
+}
+
+#[test]
+fn rungs_are_different_programs() {
+    let Some(toolchain) = toolchain() else { return };
+    let device = warpproof_model::Device::named("L4").unwrap();
+    let mut programs: Vec<(&str, String)> = Vec::new();
+    for rung in LADDER {
+        let mut request = Request::new(Shape::equal(1, 1, 64, 64));
+        request.rung = Some(rung.id.to_owned());
+        request.format = rung.formats[0];
+        let program = study::code(&Plan::new(&request, device).unwrap().compile(toolchain).unwrap());
+        if let Some((name, _)) = programs.iter().find(|(_, known)| *known == program) {
+            panic!("{} is the same program as {name}", rung.name);
+        }
+        programs.push((rung.name, program));
+    }
+}
+
+#[test]
+fn causal_with_more_and_with_fewer_keys_than_queries() {
+    for id in ["n1", "n2", "n3", "n4"] {
+        for (queries, keys) in [(33, 97), (97, 33), (64, 64), (1, 70)] {
+            let shape = Shape { sequences: vec![lengths(queries, keys)], ..grouped() };
+            let mut request = Request { mask: Mask::Causal, lse: true, ..Request::new(shape) };
+            request.rung = Some(id.to_owned());
+            request.splits = Splits::None;
+            Case::of(request).run();
+        }
+    }
+}
+
+#[test]
+fn rows_of_128_elements_and_rows_before_heads() {
+    let shape = Shape { dim: 128, ..grouped() };
+    Case::of(Request { layout: Layout::Bshd, lse: true, ..Request::new(shape.clone()) }).run();
+    Case::of(Request { mask: Mask::Causal, ..Request::new(shape) }).run();
+}
+
+#[test]
+fn scales_of_every_granularity() {
+    for granularity in Granularity::ALL {
+        Case::of(Request { scales: Scales::all(granularity), ..Request::new(grouped()) }).run();
+        let shape = Shape { dim: 128, ..grouped() };
+        Case::of(Request { scales: Scales::all(granularity), lse: true, ..Request::new(shape) }).run();
+    }
+    for q in Granularity::ALL {
+        let scales = Scales { q, k: Granularity::Row, v: Granularity::Tensor };
+        Case::of(Request { scales, ..Request::new(grouped()) }).run();
+    }
+}
+
+#[test]
+fn e5m2() {
+    Case::of(Request { format: Format::E5m2, lse: true, ..Request::new(grouped()) }).run();
+}
+
+#[test]
+fn sequences_of_different_lengths() {
+    for granularity in Granularity::ALL {
+        for mask in [Mask::Full, Mask::Causal] {
+            let scales = Scales::all(granularity);
+            let request = Request { mask, scales, layout: Layout::Bshd, lse: true, ..Request::new(packed()) };
+            Case::of(request).run();
+        }
+    }
+}
+
+#[test]
+fn one_query_against_split_keys() {
+    for granularity in Granularity::ALL {
+        for (queries, keys, splits) in [(1, 300, 3), (1, 64, 1), (3, 200, 9), (1, 1, 4)] {
+            let shape = Shape { sequences: vec![lengths(queries, keys); 2], ..grouped() };
+            let request = Request {
+                mask: Mask::Causal,
+                scales: Scales::all(granularity),
+                splits: Splits::Count(splits),
+                lse: true,
+                ..Request::new(shape)
+            };
+            Case::of(request).run();
+        }
+    }
+    let sequences = vec![lengths(1, 300), lengths(2, 30), lengths(1, 0)];
+    let shape = Shape { sequences, dim: 128, ..grouped() };
+    Case::of(Request { layout: Layout::Bshd, lse: true, ..Request::new(shape) }).run();
+}
+
+#[test]
+fn a_scale_of_the_scores_of_ones_own() {
+    Case::of(Request { softmax_scale: Some(0.5), ..Request::new(grouped()) }).run();
+}
+
+#[test]
+fn the_tensor_core_rungs_neither_spill_nor_use_the_stack() {
+    let Some(toolchain) = toolchain() else { return };
+    let device = warpproof_model::Device::named("L4").unwrap();
+    let mut requests = vec![Request { rung: Some("n3".into()), ..Request::new(grouped()) }];
+    for dim in [64, 128] {
+        let plain = Request::new(Shape { dim, ..grouped() });
+        requests.push(Request { mask: Mask::Causal, lse: true, ..plain.clone() });
+        requests.push(Request { format: Format::E5m2, ..plain.clone() });
+        for granularity in Granularity::ALL {
+            requests.push(Request { scales: Scales::all(granularity), ..plain.clone() });
+        }
+        let shape = Shape { dim, ..packed() };
+        requests.push(Request { layout: Layout::Bshd, mask: Mask::Causal, lse: true, ..Request::new(shape) });
+        let shape = Shape { dim, sequences: vec![lengths(1, 5000)], ..grouped() };
+        requests.push(Request { scales: Scales::all(Granularity::Row), lse: true, ..Request::new(shape) });
+        requests.push(plain);
+    }
+    for request in requests {
+        let plan = Plan::new(&request, device).unwrap();
+        let ptx = plan.compile(toolchain).unwrap();
+        for used in toolchain.ptxas(&ptx, &plan.arch, &[]).unwrap().resources {
+            let all = (used.spill_stores, used.spill_loads, used.stack_frame);
+            assert_eq!(all, (0, 0, 0), "{} {:?}", used.kernel, plan.defines);
+        }
+    }
+}
+
+#[test]
+fn what_a_rung_cannot_do_is_refused() {
+    let device = warpproof_model::Device::named("L4").unwrap();
+    let refused = |request: Request| Plan::new(&request, device).unwrap_err().to_string();
+    let with = |id: &str| Request { rung: Some(id.to_owned()), ..Request::new(grouped()) };
+    assert_eq!(refused(with("n9")).split(';').next(), Some("there is no rung `n9`"));
+    assert_eq!(refused(with("h2")), "rung h2-wmma-pv cannot do E4m3 inputs");
+    let rows = Request { scales: Scales::all(Granularity::Row), ..with("n3") };
+    assert_eq!(refused(rows), "rung n3-register-p cannot do scales for each block or row");
+    let toggles = vec![("USE_CP_ASYNC".to_owned(), true)];
+    assert_eq!(refused(Request { toggles, ..with("n4") }), "rung n4-mma-fp8 cannot do toggle USE_CP_ASYNC");
+    let odd = Shape { heads: 5, ..grouped() };
+    assert_eq!(refused(Request::new(odd)), "5 query heads cannot share 2 key heads evenly");
+    let packed = Request { layout: Layout::Bhsd, ..Request::new(packed()) };
+    assert!(refused(packed).contains("unless rows lie before heads"));
+    let old =
+        warpproof_model::Device::named("A100-40GB").or(warpproof_model::Device::of_arch("sm_80")).unwrap();
+    let error = Plan::new(&Request::new(grouped()), old).unwrap_err().to_string();
+    assert!(error.ends_with("sm_80; 8-bit floats need sm_89 or newer"), "{error}");
+    assert!(rung("n4").is_some());
+}
+
+#[test]
+fn every_row_is_given_to_exactly_one_block_with_all_its_keys() {
+    let device = warpproof_model::Device::named("L4").unwrap();
+    let decode = Shape { sequences: vec![lengths(1, 300), lengths(2, 30)], ..grouped() };
+    for (shape, mask, layout) in [
+        (grouped(), Mask::Full, Layout::Bhsd),
+        (packed(), Mask::Causal, Layout::Bshd),
+        (decode, Mask::Causal, Layout::Bshd),
+    ] {
+        let request = Request { mask, layout, ..Request::new(shape.clone()) };
+        let plan = Plan::new(&request, device).unwrap();
+        let group = if plan.is_split() { shape.group() } else { 1 };
+        for (batch, lengths) in shape.sequences.iter().enumerate() {
+            for head in (0..shape.heads).step_by(group) {
+                for row in 0..lengths.queries * group {
+                    let mine = plan.table();
+                    let mut keys: Vec<usize> = mine
+                        .iter()
+                        .filter(|work| (work.batch, work.head) == (batch, head))
+                        .filter(|work| (work.rows.0..work.rows.1).contains(&row))
+                        .flat_map(|work| work.keys.0..work.keys.1)
+                        .collect();
+                    keys.sort_unstable();
+                    let seen = mask.visible(*lengths, row / group);
+                    assert!(keys.windows(2).all(|pair| pair[0] < pair[1]), "no key twice");
+                    assert!((0..seen).all(|key| keys.binary_search(&key).is_ok()), "every visible key");
+                }
+            }
+        }
+    }
+}

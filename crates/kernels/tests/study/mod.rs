@@ -1,0 +1,77 @@
+//! One request from plan to verdict.
+
+use std::sync::OnceLock;
+
+use warpproof_kernels::attention::Attention;
+use warpproof_kernels::gpu::Checking;
+use warpproof_kernels::inputs::{Distribution, generate};
+use warpproof_kernels::plan::{Plan, Request};
+use warpproof_kernels::problem::Lengths;
+use warpproof_toolchain::{Options, Toolchain};
+
+pub(crate) fn lengths(queries: usize, keys: usize) -> Lengths {
+    Lengths { queries, keys }
+}
+
+/// NVIDIA's compiler; without it these tests say so and do nothing.
+#[expect(clippy::print_stderr, reason = "a test says why it is skipped")]
+pub(crate) fn toolchain() -> Option<&'static Toolchain> {
+    static FOUND: OnceLock<Option<Toolchain>> = OnceLock::new();
+    FOUND
+        .get_or_init(|| {
+            let found = Toolchain::find(&Options::from_env().with_cuda(12)).ok();
+            if found.is_none() {
+                assert!(
+                    std::env::var_os("WARPPROOF_REQUIRE_TOOLCHAIN").is_none(),
+                    "the toolchain is required"
+                );
+                eprintln!("skipped: no CUDA toolchain; run `warpproof toolchain install`");
+            }
+            found
+        })
+        .as_ref()
+}
+
+/// PTX without what does not execute: comments, places.
+pub(crate) fn code(ptx: &str) -> String {
+    let kept = |line: &&str| {
+        let line = line.trim_start();
+        !(line.starts_with("//") || line.starts_with(".loc") || line.starts_with(".file"))
+    };
+    ptx.lines().filter(kept).collect::<Vec<_>>().join("\n")
+}
+
+pub(crate) struct Case {
+    request: Request,
+}
+
+impl Case {
+    pub(crate) fn of(request: Request) -> Case {
+        Case { request }
+    }
+
+    /// Under two schedules with every check on, for two distributions.
+    pub(crate) fn run(&self) {
+        let Some(toolchain) = toolchain() else { return };
+        let device = warpproof_model::Device::named("L4").unwrap();
+        let plan = Plan::new(&self.request, device).unwrap();
+        let ptx = plan.compile(toolchain).unwrap_or_else(|error| panic!("{:?}: {error}", plan.defines));
+        let mut gpu = Checking::new(warpproof_sim::Device::new(), 2);
+        let attention = Attention::load(plan, &ptx, &mut gpu).unwrap();
+        for (seed, distribution) in [Distribution::VMeanOne, Distribution::Outliers].into_iter().enumerate() {
+            let seed = u64::try_from(seed).unwrap();
+            let inputs = generate(&self.request.shape, distribution, seed, self.request.spec());
+            let answer = attention.run(&mut gpu, &inputs.q, &inputs.k, &inputs.v).unwrap();
+            let what = format!(
+                "{} {} {distribution:?} {:?}",
+                attention.plan().rung.name,
+                self.request.shape,
+                attention.plan().defines
+            );
+            let findings: Vec<String> = gpu.findings.iter().map(ToString::to_string).collect();
+            assert!(findings.is_empty(), "{what}: {findings:#?}");
+            let verdict = attention.plan().oracles(&inputs).unwrap().judge(&answer);
+            assert!(verdict.passed(), "{what}: {verdict:#?}");
+        }
+    }
+}

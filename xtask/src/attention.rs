@@ -1,0 +1,249 @@
+//! `cargo xtask attention`: the attention ladder, judged.
+//!
+//! Every rung on every named shape, seed and distribution on the software GPU: errors against the exact attention within
+//! what the formats explain, and the very bits of the oracle that follows the rung's own blocking. Outputs of kernels that
+//! do not do attention must fail every shape. Every rung and feature with all checks under eight schedules: silent.
+//! The figures go to `book/src/attention/accuracy.csv`, and from there into the book's page.
+
+mod cases;
+mod page;
+mod silence;
+
+use std::{
+    fs,
+    io::{IsTerminal, Write},
+    path::PathBuf,
+};
+
+use warpproof_kernels::{
+    attention::Attention,
+    format::Format,
+    inputs::{Distribution, Inputs, generate},
+    judge::judge,
+    ladder::precision,
+    null::Null,
+    oracle::{
+        bitwise::{Arithmetic, Bits},
+        exact::Exact,
+    },
+    plan::{Plan, Request},
+    tolerance::Precision,
+};
+use warpproof_model::Device as Model;
+use warpproof_toolchain::{Options, Toolchain};
+
+use crate::root;
+use cases::{Shaped, Variant, shapes, variants};
+use page::Line;
+
+const SEEDS: u64 = 3;
+
+fn folder() -> PathBuf {
+    root().join("book/src/attention")
+}
+
+/// All of it; `quick` leaves out long shapes and all seeds but the first, and holds the rest against the committed table.
+pub(crate) fn run(quick: bool, rung: Option<&str>, bless: bool) -> Result<(), String> {
+    if bless && (quick || rung.is_some()) {
+        return Err("the table is written from all of it: leave out --quick and --rung".to_owned());
+    }
+    let toolchain = Toolchain::find(&Options::from_env().with_cuda(12)).map_err(|error| error.to_string())?;
+    let variants: Vec<Variant> =
+        variants().into_iter().filter(|variant| rung.is_none_or(|rung| variant.rung.id == rung)).collect();
+    if variants.is_empty() {
+        return Err(format!("there is no rung `{}`", rung.unwrap_or_default()));
+    }
+    let mut study = Study { toolchain, lines: Vec::new(), nulls: Vec::new(), wrong: Vec::new() };
+    for shape in shapes().into_iter().filter(|shape| !quick || shape.quick) {
+        for distribution in Distribution::ALL {
+            for seed in 0..if quick { 1 } else { SEEDS } {
+                study.case(&shape, distribution, seed, &variants)?;
+            }
+        }
+        study.nulls_of(&shape);
+    }
+    let silent = silence::run(&study.toolchain, rung, quick)?;
+    println!("{silent}");
+    study.wrong.extend(compare_or_write(&study.lines, bless)?);
+    println!("{}", page::summary(&study.lines));
+    if study.wrong.is_empty() {
+        return Ok(());
+    }
+    Err(format!("{} wrong:\n{}", study.wrong.len(), study.wrong.join("\n")))
+}
+
+struct Study {
+    toolchain: Toolchain,
+    lines: Vec<Line>,
+    /// For the shape under way, null outputs that some input has told.
+    nulls: Vec<(Null, bool)>,
+    wrong: Vec<String>,
+}
+
+/// Oracles of one input, made when first asked for.
+struct Known {
+    inputs: Inputs,
+    exact: Vec<(Precision, Exact)>,
+    bits: Vec<(Arithmetic, Bits)>,
+}
+
+impl Known {
+    fn of(&mut self, plan: &Plan) -> Result<(usize, usize), String> {
+        let arithmetic = plan.rung.arithmetic(&plan.request.toggles);
+        let precision = precision(&arithmetic, plan.request.format);
+        let exact = match self.exact.iter().position(|(known, _)| *known == precision) {
+            Some(at) => at,
+            None => {
+                let exact = plan.exact(&self.inputs).map_err(|error| error.to_string())?;
+                self.exact.push((precision, exact));
+                self.exact.len() - 1
+            }
+        };
+        let bits = match self.bits.iter().position(|(known, _)| *known == arithmetic) {
+            Some(at) => at,
+            None => {
+                let bits = plan.bits(&self.inputs).map_err(|error| error.to_string())?;
+                self.bits.push((arithmetic, bits));
+                self.bits.len() - 1
+            }
+        };
+        Ok((exact, bits))
+    }
+}
+
+impl Study {
+    /// All variants on one input in each format.
+    fn case(
+        &mut self,
+        shaped: &Shaped,
+        distribution: Distribution,
+        seed: u64,
+        variants: &[Variant],
+    ) -> Result<(), String> {
+        for format in Format::ALL {
+            let mine: Vec<&Variant> =
+                variants.iter().filter(|variant| variant.rung.formats.first() == Some(&format)).collect();
+            if mine.is_empty() {
+                continue;
+            }
+            let request = Request { format, ..Request::new(shaped.shape.clone()) };
+            let inputs = generate(&shaped.shape, distribution, seed, request.spec());
+            let mut known = Known { inputs, exact: Vec::new(), bits: Vec::new() };
+            for variant in mine {
+                progress(&format!("{} {distribution} seed {seed} {}", shaped.shape, variant.name));
+                self.variant(shaped, (distribution, seed), variant, &request, &mut known)?;
+            }
+            progress("");
+            if format == Format::E4m3 {
+                self.try_nulls(&known, &request)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn variant(
+        &mut self,
+        shaped: &Shaped,
+        (distribution, seed): (Distribution, u64),
+        variant: &Variant,
+        request: &Request,
+        known: &mut Known,
+    ) -> Result<(), String> {
+        let request = Request {
+            rung: Some(variant.rung.id.to_owned()),
+            toggles: variant.toggles.clone(),
+            ..request.clone()
+        };
+        let plan = Plan::new(&request, l4()?).map_err(|error| error.to_string())?;
+        let ptx = plan.compile(&self.toolchain).map_err(|error| error.to_string())?;
+        let (exact, bits) = known.of(&plan)?;
+        let mut gpu = warpproof_sim::Device::new();
+        let attention = Attention::load(plan, &ptx, &mut gpu).map_err(|error| error.to_string())?;
+        let Inputs { q, k, v, .. } = &known.inputs;
+        let answer = attention.run(&mut gpu, q, k, v).map_err(|error| error.to_string())?;
+        let (Some((_, exact)), Some((_, bits))) = (known.exact.get(exact), known.bits.get(bits)) else {
+            return Err("an oracle was lost".to_owned());
+        };
+        let verdict = judge(exact, bits, &answer);
+        let line = Line::new(variant.name, &shaped.shape, distribution, seed, &verdict);
+        if !verdict.passed() {
+            let other = verdict.other_bits;
+            self.wrong.push(format!("{line}: {other} other bits; {:?}", verdict.judgement.reasons));
+        }
+        self.lines.push(line);
+        Ok(())
+    }
+
+    /// Holds outputs that are no attention against the limits of the widest format; one input that tells is enough.
+    fn try_nulls(&mut self, known: &Known, request: &Request) -> Result<(), String> {
+        let widest = known.exact.iter().find(|(precision, _)| {
+            *precision == warpproof_kernels::ladder::precision(&Arithmetic::N4, request.format)
+        });
+        let Some((_, exact)) = widest else { return Ok(()) };
+        let Some(tolerance) = &exact.tolerance else { return Ok(()) };
+        for null in Null::ALL {
+            if null.is_right(&known.inputs, request.mask) {
+                continue;
+            }
+            let output = null
+                .output(&known.inputs, request.mask, request.layout)
+                .map_err(|error| error.to_string())?;
+            let errors =
+                warpproof_kernels::error::Errors::of(&output, &exact.output, exact.rows.dim, tolerance);
+            let told = !tolerance.judge(&errors).passed;
+            match self.nulls.iter_mut().find(|(known, _)| *known == null) {
+                Some((_, before)) => *before |= told,
+                None => self.nulls.push((null, told)),
+            }
+        }
+        Ok(())
+    }
+
+    /// What became of the null outputs on this shape.
+    fn nulls_of(&mut self, shaped: &Shaped) {
+        for (null, told) in self.nulls.drain(..) {
+            if !told {
+                self.wrong.push(format!("{}: {null} passes", shaped.shape));
+            }
+        }
+    }
+}
+
+/// The device that plans are made for.
+fn l4() -> Result<&'static Model, String> {
+    Model::named("L4").ok_or_else(|| "the L4 is not in the device table".to_owned())
+}
+
+/// What is under way, on a terminal only.
+fn progress(text: &str) {
+    let mut terminal = std::io::stderr();
+    if terminal.is_terminal() {
+        let _lost = write!(terminal, "\r\x1b[K{text}");
+        let _lost = terminal.flush();
+    }
+}
+
+/// Holds each line against the committed table, or writes table and page.
+fn compare_or_write(lines: &[Line], bless: bool) -> Result<Vec<String>, String> {
+    let (table, page) = (folder().join("accuracy.csv"), folder().join("accuracy.md"));
+    if bless {
+        let csv = page::csv(lines);
+        fs::write(&table, &csv).map_err(|error| format!("{}: {error}", table.display()))?;
+        let text = page::page(&csv)?;
+        fs::write(&page, text).map_err(|error| format!("{}: {error}", page.display()))?;
+        return Ok(Vec::new());
+    }
+    let read =
+        |path: &PathBuf| fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()));
+    let committed = read(&table)?;
+    let mut wrong: Vec<String> = lines
+        .iter()
+        .map(ToString::to_string)
+        .filter(|line| !committed.lines().any(|known| known == line))
+        .map(|line| format!("not in accuracy.csv: {line}"))
+        .collect();
+    if page::page(&committed)? != read(&page)? {
+        wrong.push("accuracy.md is not what accuracy.csv says".to_owned());
+    }
+    Ok(wrong)
+}

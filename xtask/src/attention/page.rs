@@ -1,0 +1,201 @@
+//! The table of errors: a line for each run as CSV, and the book's page made from it.
+
+use std::fmt::{self, Write};
+
+use warpproof_kernels::{inputs::Distribution, judge::Verdict, problem::Shape};
+
+/// Columns of the table.
+const HEADER: &str =
+    "variant,shape,distribution,seed,max,mean,bias,z,relative_l1,rmse,cosine,outside,other_bits,passed";
+
+/// One run.
+pub(super) struct Line(String);
+
+impl Line {
+    pub(super) fn new(
+        variant: &str,
+        shape: &Shape,
+        distribution: Distribution,
+        seed: u64,
+        verdict: &Verdict,
+    ) -> Line {
+        let errors = &verdict.errors;
+        Line(format!(
+            "{variant},{shape},{distribution},{seed},{:.3e},{:.3e},{:.3e},{:.1},{:.3e},{:.3e},{:.7},{},{},{}",
+            errors.max,
+            errors.mean,
+            errors.bias,
+            errors.z,
+            errors.relative_l1,
+            errors.rmse,
+            errors.cosine,
+            errors.outside,
+            verdict.other_bits,
+            verdict.passed()
+        ))
+    }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// All lines under their header.
+pub(super) fn csv(lines: &[Line]) -> String {
+    let mut text = format!("{HEADER}\n");
+    for line in lines {
+        text += &line.0;
+        text.push('\n');
+    }
+    text
+}
+
+/// How many runs there were, and how many of them were right.
+pub(super) fn summary(lines: &[Line]) -> String {
+    let passed = lines.iter().filter(|line| line.0.ends_with(",true")).count();
+    let same = lines.iter().filter(|line| line.0.ends_with(",0,true")).count();
+    format!("{} runs: {passed} within tolerance, {same} of them bit for bit as their oracle", lines.len())
+}
+
+/// A line read back.
+struct Row<'a> {
+    variant: &'a str,
+    shape: &'a str,
+    distribution: &'a str,
+    max: f64,
+    mean: f64,
+    bias: f64,
+    z: f64,
+    relative_l1: f64,
+    rmse: f64,
+    cosine: f64,
+    other_bits: u64,
+    passed: bool,
+}
+
+fn rows(csv: &str) -> Result<Vec<Row<'_>>, String> {
+    let mut lines = csv.lines();
+    if lines.next() != Some(HEADER) {
+        return Err("accuracy.csv has another header".to_owned());
+    }
+    lines.map(|line| row(line).ok_or_else(|| format!("accuracy.csv: what is `{line}`?"))).collect()
+}
+
+fn row(line: &str) -> Option<Row<'_>> {
+    let cells: Vec<&str> = line.split(',').collect();
+    let number = |at: usize| cells.get(at)?.parse::<f64>().ok();
+    Some(Row {
+        variant: cells.first()?,
+        shape: cells.get(1)?,
+        distribution: cells.get(2)?,
+        max: number(4)?,
+        mean: number(5)?,
+        bias: number(6)?,
+        z: number(7)?,
+        relative_l1: number(8)?,
+        rmse: number(9)?,
+        cosine: number(10)?,
+        other_bits: cells.get(12)?.parse().ok()?,
+        passed: cells.get(13)? == &"true",
+    })
+}
+
+/// Values in the order in which they first come.
+fn distinct<'a>(rows: &[Row<'a>], of: fn(&Row<'a>) -> &'a str) -> Vec<&'a str> {
+    let mut found: Vec<&str> = Vec::new();
+    for row in rows {
+        if !found.contains(&of(row)) {
+            found.push(of(row));
+        }
+    }
+    found
+}
+
+/// The book's page.
+pub(super) fn page(csv: &str) -> Result<String, String> {
+    let rows = rows(csv)?;
+    let (variants, shapes) = (distinct(&rows, |row| row.variant), distinct(&rows, |row| row.shape));
+    let distributions = distinct(&rows, |row| row.distribution);
+    let mut text = String::from(include_str!("accuracy_head.md"));
+    let passed = rows.iter().filter(|row| row.passed).count();
+    let same = rows.iter().filter(|row| row.other_bits == 0).count();
+    let _ = write!(
+        text,
+        "\n{} runs on the software GPU ({} variants, {} shapes, {} distributions, 3 seeds): {passed} within the limits, \
+         {same} equal to the bit-exact oracle in every bit. Errors are *counted*: the same on every machine.\n",
+        rows.len(),
+        variants.len(),
+        shapes.len(),
+        distributions.len(),
+    );
+    text += "\n## One accumulator against two levels\n\n";
+    text += "V with mean 1, mean over three seeds. The shrinkage is the signed bias over the mean of the output, which is 1.\n\n";
+    text += "| shape | single chain | two levels |\n|---|---|---|\n";
+    for shape in &shapes {
+        let shrinkage = |variant: &str| {
+            let mine: Vec<f64> = rows
+                .iter()
+                .filter(|row| {
+                    row.variant == variant && row.shape == *shape && row.distribution == "v-mean-one"
+                })
+                .map(|row| row.bias)
+                .collect();
+            mine.iter().sum::<f64>() / f64::from(u32::try_from(mine.len()).unwrap_or(1).max(1))
+        };
+        let _ = writeln!(
+            text,
+            "| {shape} | {:.1e} | {:.1e} |",
+            shrinkage("n4 single chain"),
+            shrinkage("n4-mma-fp8")
+        );
+    }
+    text += "\n## Relative L1 error\n\nThe worst of all distributions and seeds.\n\n| variant |";
+    shapes.iter().for_each(|shape| text.extend([" ", shape, " |"]));
+    text += "\n|---|";
+    shapes.iter().for_each(|_| text += "---|");
+    text.push('\n');
+    for variant in &variants {
+        text.extend(["| ", variant, " |"]);
+        for shape in &shapes {
+            let mine = rows.iter().filter(|row| row.variant == *variant && row.shape == *shape);
+            let _ = write!(text, " {:.1e} |", mine.map(|row| row.relative_l1).fold(0.0, f64::max));
+        }
+        text.push('\n');
+    }
+    text += "\n## All figures\n\nThe worst of three seeds.\n";
+    for distribution in distributions {
+        let _ = write!(text, "\n<details><summary>{distribution}</summary>\n\n");
+        text += "| variant | shape | max | mean | bias | z | relative L1 | RMSE | cosine |\n";
+        text += "|---|---|---|---|---|---|---|---|---|\n";
+        for variant in &variants {
+            for shape in &shapes {
+                let mine: Vec<&Row<'_>> = rows
+                    .iter()
+                    .filter(|row| {
+                        row.variant == *variant && row.shape == *shape && row.distribution == distribution
+                    })
+                    .collect();
+                let worst = |of: fn(&Row<'_>) -> f64| {
+                    mine.iter()
+                        .map(|row| of(row))
+                        .fold(0.0, |a: f64, b| if b.abs() > a.abs() { b } else { a })
+                };
+                let cosine = mine.iter().map(|row| row.cosine).fold(1.0, f64::min);
+                let _ = writeln!(
+                    text,
+                    "| {variant} | {shape} | {:.1e} | {:.1e} | {:.1e} | {:.1} | {:.1e} | {:.1e} | {cosine:.6} |",
+                    worst(|row| row.max),
+                    worst(|row| row.mean),
+                    worst(|row| row.bias),
+                    worst(|row| row.z),
+                    worst(|row| row.relative_l1),
+                    worst(|row| row.rmse),
+                );
+            }
+        }
+        text += "\n</details>\n";
+    }
+    Ok(text)
+}

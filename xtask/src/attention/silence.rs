@@ -1,0 +1,107 @@
+//! Every rung and feature with all checks, under several schedules: a finding is a mistake of the kernel or of a check.
+
+use warpproof_kernels::{
+    attention::Attention,
+    format::Format,
+    gpu::Checking,
+    inputs::{Distribution, generate},
+    ladder::{Feature, LADDER},
+    plan::{Plan, Request, Scales, Splits},
+    problem::{Granularity, Layout, Lengths, Mask, Shape},
+};
+use warpproof_toolchain::Toolchain;
+
+use super::{l4, progress};
+
+/// Schedules of each launch.
+const SCHEDULES: u32 = 8;
+
+/// Runs all; says how much was silent.
+pub(super) fn run(toolchain: &Toolchain, rung: Option<&str>, quick: bool) -> Result<String, String> {
+    let mut launches = 0;
+    let requests: Vec<Request> = requests(quick)
+        .into_iter()
+        .filter(|request| rung.is_none_or(|rung| request.rung.as_deref() == Some(rung)))
+        .collect();
+    for request in &requests {
+        let plan = Plan::new(request, l4()?).map_err(|error| error.to_string())?;
+        let what = format!("{} {} {}", plan.rung.name, request.shape, plan.defines.join(" "));
+        progress(&format!("checks: {what}"));
+        let ptx = plan.compile(toolchain).map_err(|error| error.to_string())?;
+        let inputs = generate(&request.shape, Distribution::Normal, 0, request.spec());
+        let mut gpu = Checking::new(warpproof_sim::Device::new(), SCHEDULES);
+        let attention = Attention::load(plan, &ptx, &mut gpu).map_err(|error| error.to_string())?;
+        let answer = attention
+            .run(&mut gpu, &inputs.q, &inputs.k, &inputs.v)
+            .map_err(|error| format!("{what}: {error}"))?;
+        if let Some(finding) = gpu.findings.first() {
+            return Err(format!("{what}: a finding where there should be none: {finding}"));
+        }
+        let verdict = attention.plan().oracles(&inputs).map_err(|error| error.to_string())?.judge(&answer);
+        if !verdict.passed() {
+            return Err(format!("{what}: {verdict:?}"));
+        }
+        launches += gpu.outcomes.len();
+    }
+    progress("");
+    Ok(format!("{launches} launches of {} plans under {SCHEDULES} schedules: no finding", requests.len()))
+}
+
+/// Every rung with every setting of its toggles, and every feature of those that have it.
+fn requests(quick: bool) -> Vec<Request> {
+    let lengths = |queries, keys| Lengths { queries, keys };
+    let mut all = Vec::new();
+    for rung in LADDER {
+        let plain = |shape| Request {
+            rung: Some(rung.id.to_owned()),
+            format: rung.formats.first().copied().unwrap_or(Format::E4m3),
+            ..Request::new(shape)
+        };
+        let few = Shape::equal(1, 2, 100, 64);
+        all.push(plain(few.clone()));
+        all.push(plain(Shape::equal(1, 1, 33, 64)));
+        if !quick {
+            all.push(plain(Shape::equal(2, 8, 256, 64)));
+        }
+        for toggle in rung.toggles {
+            let toggles = vec![(toggle.name.to_owned(), !rung.setting(toggle.name))];
+            all.push(Request { toggles, ..plain(few.clone()) });
+        }
+        let grouped = |queries, keys| {
+            Shape { kv_heads: 2, ..Shape::equal(1, 4, 1, 64) }.with(vec![lengths(queries, keys)])
+        };
+        all.push(Request { splits: Splits::None, ..plain(grouped(70, 130)) });
+        all.push(Request { layout: Layout::Bshd, ..plain(few.clone()) });
+        if rung.can(Feature::Causal) {
+            for (queries, keys) in [(70, 130), (130, 70)] {
+                all.push(Request { mask: Mask::Causal, lse: true, ..plain(grouped(queries, keys)) });
+            }
+        }
+        if rung.can(Feature::FineScales) {
+            for granularity in Granularity::ALL {
+                let scales = Scales::all(granularity);
+                all.push(Request { scales, lse: true, ..plain(grouped(70, 130)) });
+                let long = Shape { dim: 128, ..grouped(70, 130) };
+                all.push(Request { scales, mask: Mask::Causal, ..plain(long) });
+            }
+        }
+        if rung.can(Feature::Varlen) {
+            let shape =
+                grouped(1, 1).with(vec![lengths(5, 70), lengths(80, 3), lengths(1, 130), lengths(7, 0)]);
+            for mask in [Mask::Full, Mask::Causal] {
+                all.push(Request { mask, layout: Layout::Bshd, lse: true, ..plain(shape.clone()) });
+            }
+        }
+        if rung.can(Feature::Split) {
+            for splits in [Splits::Auto, Splits::Count(2)] {
+                all.push(Request { splits, lse: true, ..plain(grouped(1, 300)) });
+            }
+            let shape = grouped(1, 1).with(vec![lengths(1, 300), lengths(2, 30), lengths(1, 0)]);
+            all.push(Request { mask: Mask::Causal, layout: Layout::Bshd, ..plain(shape) });
+        }
+        for format in rung.formats.iter().skip(1) {
+            all.push(Request { format: *format, ..plain(few.clone()) });
+        }
+    }
+    all
+}
