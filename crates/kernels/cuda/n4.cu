@@ -5,14 +5,8 @@
 // 13 fraction bits of its sums, so the sums of a tile of keys are added in true f32 outside of it (USE_TWO_LEVEL).
 //
 // A block takes QUERY_TILE rows of one head, 16 for each warp, and walks over the keys, 64 at a time.
-#include "fragment.cuh"
-#include "ptx.cuh"
-#include "softmax.cuh"
-#include "work.cuh"
+#include "accumulator.cuh"
 
-#ifndef HEAD_DIM // elements of a row
-#define HEAD_DIM 64
-#endif
 #ifndef QUERY_TILE
 #define QUERY_TILE 64
 #endif
@@ -25,53 +19,31 @@
 #ifndef V_SCALES // 0: one for the head; 1: one for each tile of 64 keys; 2: one for each key
 #define V_SCALES 0
 #endif
-#ifndef LSE // also write the log-sum-exp of each row
-#define LSE 0
-#endif
-#ifndef USE_SMEM_SWIZZLE_XOR
-#define USE_SMEM_SWIZZLE_XOR 1
-#endif
-#ifndef USE_TWO_LEVEL
+#ifndef USE_TWO_LEVEL // the sums of a tile are added in f32, not in the tensor core
 #define USE_TWO_LEVEL 1
 #endif
 
 constexpr unsigned D = HEAD_DIM;
 constexpr Fp8 INPUT = FORMAT_E5M2 ? Fp8::E5M2 : Fp8::E4M3;
 // P is 2^8 times the weight: the most that is below e4m3's 448, and so the fewest that underflow. It leaves with the sum.
-constexpr float P_SHIFT = 8.0f;
+constexpr int P_SHIFT = 8;
 
 struct Tile {
-    static constexpr unsigned ROWS = QUERY_TILE, KEYS = 64;
-    static constexpr unsigned THREADS = ROWS / 16 * 32;
-    static constexpr unsigned CHUNKS = D / 16; // 16-byte pieces of a row
+    static constexpr unsigned ROWS = QUERY_TILE, KEYS = 64, THREADS = ROWS / 16 * 32;
+    // Blocks of an SM, where the compiler left to itself aims at one more and spills a register for it; 0: as it likes.
+    static constexpr unsigned BLOCKS = K_ROW_SCALES || V_SCALES == 2 ? (D == 64 ? 384 : 256) / THREADS : 0;
     static_assert(D == 64 || D == 128, "rows of 64 or 128 bytes");
     static_assert(ROWS % 16 == 0 && ROWS >= 16, "16 rows for each warp");
     static_assert(USE_TWO_LEVEL || V_SCALES == 0, "a tile's own scale needs a sum of its own");
-
-    // Where chunk c of a row lies, so that the eight rows an ldmatrix reads at a time lie in different banks.
-    static __device__ __forceinline__ unsigned swizzle(unsigned row, unsigned chunk)
-    {
-        return !USE_SMEM_SWIZZLE_XOR ? chunk : D == 64 ? chunk ^ (row >> 1 & 3) : chunk ^ (row & 7);
-    }
+    static_assert(!SPLIT || !VARLEN, "merge knows sequences of one length only");
 };
 
-template <unsigned ROWS> struct __align__(128) CodeTile { // [ROWS][D] codes
-    unsigned char bytes[ROWS][D];
-
-    __device__ __forceinline__ void *chunk(unsigned row, unsigned chunk)
+template <unsigned ROWS> struct CodeTile : SwizzledTile<ROWS, D> { // [ROWS][D] codes
+    template <class RowOf> __device__ __forceinline__ void load(unsigned first, unsigned end, RowOf row_of)
     {
-        return &bytes[row][Tile::swizzle(row, chunk) * 16];
-    }
-    // Rows `first` to `end` of a head, zeros beyond.
-    template <class Row> __device__ __forceinline__ void load(unsigned first, unsigned end, Row row_of)
-    {
-        for (unsigned i = threadIdx.x; i < ROWS * Tile::CHUNKS; i += Tile::THREADS) {
-            unsigned row = i / Tile::CHUNKS, c = i % Tile::CHUNKS;
-            uint4 codes = {};
-            if (first + row < end)
-                codes = *reinterpret_cast<const uint4 *>(row_of(first + row) + c * 16);
-            *static_cast<uint4 *>(chunk(row, c)) = codes;
-        }
+        load_rows<ROWS, D, Tile::THREADS, uint4>(first, end, row_of, [&](unsigned row, unsigned piece, uint4 codes) {
+            *this->chunk(row, piece) = codes;
+        });
     }
 };
 
@@ -83,200 +55,145 @@ struct SharedStorage {
     float v_tile;                                  // the largest
 };
 
+using Scores = float[Tile::KEYS / 8][4]; // 16 rows × 64 keys
+using Output = float[D / 16][2][4];      // 16 rows × D, of each 16 columns the even and the odd ones
+using Queries = unsigned[D / 32][4];     // 16 rows × D as A operands
+
 // Scales of a tile of keys: those of the keys, and how V's are split into one for the tile and a ratio for each key.
 __device__ __forceinline__ void load_scales(SharedStorage &s, const Work &work, unsigned first)
 {
-    unsigned i = threadIdx.x % Tile::KEYS, lane = threadIdx.x % 32;
-    if (K_ROW_SCALES && Tile::THREADS >= Tile::KEYS && threadIdx.x < Tile::KEYS)
-        s.k_scale[i] = first + i < work.keys ? work.k_scale(first + i) : 0.0f;
-    if (K_ROW_SCALES && Tile::THREADS < Tile::KEYS)
-        for (unsigned j = threadIdx.x; j < Tile::KEYS; j += Tile::THREADS)
-            s.k_scale[j] = first + j < work.keys ? work.k_scale(first + j) : 0.0f;
+    if (K_ROW_SCALES)
+        for (unsigned i = threadIdx.x; i < Tile::KEYS; i += Tile::THREADS)
+            s.k_scale[i] = first + i < work.keys ? work.k_scale(first + i) : 0.0f;
     if (V_SCALES == 1 && threadIdx.x == 0)
         s.v_tile = work.v_scale(first);
-    if (V_SCALES == 2 && threadIdx.x < 32) {
-        float low = first + lane < work.keys ? work.v_scale(first + lane) : 0.0f;
-        float high = first + lane + 32 < work.keys ? work.v_scale(first + lane + 32) : 0.0f;
+    if (V_SCALES == 2 && threadIdx.x < 32) { // two keys for each lane of the first warp
+        unsigned i = threadIdx.x;
+        float low = first + i < work.keys ? work.v_scale(first + i) : 0.0f;
+        float high = first + i + 32 < work.keys ? work.v_scale(first + i + 32) : 0.0f;
         float largest = warp_max(fmaxf(low, high));
-        s.v_ratio[lane] = __fdiv_rn(low, largest);
-        s.v_ratio[lane + 32] = __fdiv_rn(high, largest);
-        if (lane == 0)
+        s.v_ratio[i] = __fdiv_rn(low, largest);
+        s.v_ratio[i + 32] = __fdiv_rn(high, largest);
+        if (i == 0)
             s.v_tile = largest;
     }
 }
 
-using Scores = float[Tile::KEYS / 8][4];   // 16 rows × 64 keys, accumulators of eight m16n8
-using Output = float[Tile::CHUNKS][2][4];  // 16 rows × D, for each 16 columns the even and the odd ones
-using Queries = unsigned[D / 32][4];       // 16 rows × D as A operands
-
-__device__ __forceinline__ void load_queries(Queries &q, SharedStorage &s, unsigned first, const Lane &lane)
+// P as A operands of 32 keys each: a register is four neighbouring keys of the order that V is read in.
+__device__ __forceinline__ void pack(unsigned (&weights)[Tile::KEYS / 32][4], Scores &p, const SharedStorage &s,
+                                     const Lane &lane)
 {
+    if (V_SCALES == 2)
 #pragma unroll
-    for (unsigned i = 0; i < D / 32; i++)
-        ldmatrix_x4(q[i], s.q.chunk(first + lane.lane % 16, 2 * i + lane.lane / 16));
-}
-
-// scores = Q · Kᵀ on the codes.
-__device__ __forceinline__ void score(Scores &scores, const Queries &q, SharedStorage &s, const Lane &lane)
-{
+        for (unsigned i = 0; i < Tile::KEYS / 2; i++)
+            p[i / 4][i % 4] = __fmul_rn(p[i / 4][i % 4], s.v_ratio[i / 4 * 8 + lane.col(i)]);
 #pragma unroll
-    for (unsigned n = 0; n < Tile::KEYS / 8; n++) {
-#pragma unroll
-        for (unsigned i = 0; i < 4; i++)
-            scores[n][i] = 0.0f;
-#pragma unroll
-        for (unsigned c = 0; c < Tile::CHUNKS; c += 4) {
-            unsigned k[4];
-            ldmatrix_x4(k, s.k.chunk(n * 8 + lane.lane % 8, c + lane.lane / 8));
-            mma_m16n8k32_fp8<INPUT, INPUT>(scores[n], q[c / 2], k[0], k[1]);
-            mma_m16n8k32_fp8<INPUT, INPUT>(scores[n], q[c / 2 + 1], k[2], k[3]);
-        }
-    }
-}
-
-// Scores become weights (times 2^8), rows h = 0 and 1 of this lane; `alpha` is the factor of what was summed before.
-__device__ __forceinline__ void soften(Scores &scores, Softmax (&rows)[2], float (&alpha)[2], const float (&q_factor)[2],
-                                       const unsigned (&visible)[2], SharedStorage &s, const Work &work, unsigned first,
-                                       const Lane &lane)
-{
-    float k_scale = K_ROW_SCALES ? 0.0f : work.k_scale(first);
-#pragma unroll
-    for (unsigned h = 0; h < 2; h++) {
-        float factor = __fmul_rn(q_factor[h], k_scale), maximum = -infinity();
-#pragma unroll
-        for (unsigned i = 0; i < Tile::KEYS / 4; i++) {
-            float &y = scores[i / 2][2 * h + i % 2];
-            unsigned key = i / 2 * 8 + lane.col(i % 2);
-            if (K_ROW_SCALES)
-                factor = __fmul_rn(q_factor[h], s.k_scale[key]);
-            y = first + key < visible[h] ? __fmul_rn(y, factor) : -infinity();
-            maximum = fmaxf(maximum, y);
-        }
-        alpha[h] = rows[h].raise(quad_max(maximum));
-        float origin = __fsub_rn(rows[h].origin(), P_SHIFT), sum = 0.0f;
-#pragma unroll
-        for (unsigned i = 0; i < Tile::KEYS / 4; i++) {
-            float &p = scores[i / 2][2 * h + i % 2];
-            p = ex2(__fsub_rn(p, origin));
-            sum = __fadd_rn(sum, p);
-            if (V_SCALES == 2)
-                p = __fmul_rn(p, s.v_ratio[i / 2 * 8 + lane.col(i % 2)]);
-        }
-        rows[h].sum = __fmaf_rn(rows[h].sum, alpha[h], sum);
+    for (unsigned i = 0; i < Tile::KEYS / 8; i++) {
+        const float *low = &p[i / 2 * 2][i % 2 * 2], *high = &p[i / 2 * 2 + 1][i % 2 * 2]; // row g or g + 8, 16 keys
+        weights[i / 4][i % 4] = cvt_e4m3x2(low[0], low[1]) | cvt_e4m3x2(high[0], high[1]) << 16;
     }
 }
 
 // out = out · alpha + P · V.
-__device__ __forceinline__ void accumulate(Output &out, const Scores &p, const float (&alpha)[2], SharedStorage &s,
-                                           const Lane &lane)
+__device__ __forceinline__ void accumulate(Output &out, Scores &p, const WarpRows &rows, SharedStorage &s, const Lane &lane)
 {
-    unsigned weights[Tile::KEYS / 32][4]; // 16 rows × 32 keys as A operand
+    unsigned weights[Tile::KEYS / 32][4];
+    pack(weights, p, s, lane);
 #pragma unroll
-    for (unsigned i = 0; i < Tile::KEYS / 8; i++) {
-        const float *low = &p[i / 4 * 4 + i % 4 / 2 * 2][i % 2 * 2], *high = &p[i / 4 * 4 + i % 4 / 2 * 2 + 1][i % 2 * 2];
-        weights[i / 4][i % 4] = cvt_e4m3x2(low[0], low[1]) | cvt_e4m3x2(high[0], high[1]) << 16;
-    }
-#pragma unroll
-    for (unsigned c = 0; c < Tile::CHUNKS; c++) {
+    for (unsigned c = 0; c < D / 16; c++) {
         float tile[2][4];
 #pragma unroll
         for (unsigned i = 0; i < 8; i++)
-            tile[i / 4][i % 4] = USE_TWO_LEVEL ? 0.0f : __fmul_rn(out[c][i / 4][i % 4], alpha[i % 4 / 2]);
+            tile[i / 4][i % 4] = USE_TWO_LEVEL ? 0.0f : __fmul_rn(out[c][i / 4][i % 4], rows.alpha[i % 4 / 2]);
 #pragma unroll
         for (unsigned group = 0; group < Tile::KEYS / 32; group++) {
             unsigned v[4];
-            ldmatrix_x4_trans(v, s.v.chunk(group * 32 + lane.lane, c));
+            ldmatrix_x4_trans(v, s.v.address(lane.lane, c, group * 32));
             mma_m16n8k32_fp8<Fp8::E4M3, INPUT>(tile[0], weights[group], prmt<0x6420>(v[0], v[1]), prmt<0x6420>(v[2], v[3]));
             mma_m16n8k32_fp8<Fp8::E4M3, INPUT>(tile[1], weights[group], prmt<0x7531>(v[0], v[1]), prmt<0x7531>(v[2], v[3]));
         }
 #pragma unroll
         for (unsigned i = 0; i < 8; i++) {
-            float &o = out[c][i / 4][i % 4], sum = tile[i / 4][i % 4];
+            float &o = out[c][i / 4][i % 4], sum = tile[i / 4][i % 4], alpha = rows.alpha[i % 4 / 2];
             if (V_SCALES)
-                o = __fmaf_rn(sum, s.v_tile, __fmul_rn(o, alpha[i % 4 / 2]));
+                o = __fmaf_rn(sum, s.v_tile, __fmul_rn(o, alpha));
             else
-                o = USE_TWO_LEVEL ? __fmaf_rn(o, alpha[i % 4 / 2], sum) : sum;
+                o = USE_TWO_LEVEL ? __fmaf_rn(o, alpha, sum) : sum;
         }
     }
 }
 
-// Four neighbouring columns of row h for each 16: 4t … 4t+3.
-__device__ __forceinline__ void store_row(const Output &out, unsigned h, const Softmax &row, unsigned r, const Work &work,
-                                          const Lane &lane)
+// Four neighbouring columns of each 16 for this lane: 4t … 4t+3.
+__device__ __forceinline__ void store(const Output &out, const WarpRows &rows, const Work &work, const Lane &lane)
 {
-    float sum = quad_sum(row.sum);
-    if (r >= work.rows)
-        return;
-    if (SPLIT) {
-        unsigned long long index = work.partial_index(r);
-        float *to = work.p.partial + index * D + 4 * lane.t;
+    store_rows<P_SHIFT>(rows, work, lane, V_SCALES ? 1.0f : work.v_scale(0), [&](unsigned h, float factor) {
+        unsigned short *to = work.o(rows.index[h]) + 4 * lane.t;
 #pragma unroll
-        for (unsigned c = 0; c < Tile::CHUNKS; c++)
-            *reinterpret_cast<float4 *>(to + c * 16) = make_float4(out[c][0][2 * h], out[c][1][2 * h], out[c][0][2 * h + 1],
-                                                                  out[c][1][2 * h + 1]);
-        unsigned long long all = (unsigned long long)work.p.splits * work.p.batches * work.p.heads * work.p.queries;
-        if (lane.t == 0)
-            *reinterpret_cast<float2 *>(work.p.partial + all * D + index * 2) = make_float2(row.maximum, sum);
-        return;
-    }
-    float factor = __fmul_rn(reciprocal(sum), V_SCALES ? 1.0f : work.v_scale(0));
-    unsigned short *to = work.o(r) + 4 * lane.t;
-#pragma unroll
-    for (unsigned c = 0; c < Tile::CHUNKS; c++) {
-        const float *even = &out[c][0][2 * h], *odd = &out[c][1][2 * h];
-        *reinterpret_cast<uint2 *>(to + c * 16) =
-            make_uint2(cvt_f16x2(__fmul_rn(even[0], factor), __fmul_rn(odd[0], factor)),
-                       cvt_f16x2(__fmul_rn(even[1], factor), __fmul_rn(odd[1], factor)));
-    }
-    if (LSE && lane.t == 0)
-        work.p.lse[work.lse_index(r)] = log_sum(row.origin(), sum, P_SHIFT);
+        for (unsigned c = 0; c < D / 16; c++) {
+            const float *even = &out[c][0][2 * h], *odd = &out[c][1][2 * h];
+            *reinterpret_cast<uint2 *>(to + c * 16) =
+                make_uint2(cvt_f16x2(__fmul_rn(even[0], factor), __fmul_rn(odd[0], factor)),
+                           cvt_f16x2(__fmul_rn(even[1], factor), __fmul_rn(odd[1], factor)));
+        }
+    });
 }
 
-extern "C" __global__ void __launch_bounds__(Tile::THREADS) attention(const __grid_constant__ Params p)
+// The sums as they are, for `merge`.
+__device__ __forceinline__ void store_partial(const Output &out, const WarpRows &rows, const Work &work, const Lane &lane)
+{
+    const Params &p = work.p;
+    float *stats = p.partial + (unsigned long long)p.splits * p.batches * p.heads * p.queries * D;
+#pragma unroll
+    for (unsigned h = 0; h < 2; h++) {
+        float sum = quad_sum(rows.softmax[h].sum);
+        if (rows.index[h] >= work.rows)
+            continue;
+        unsigned long long index = work.partial_index(rows.index[h]);
+        float *to = p.partial + index * D + 4 * lane.t;
+#pragma unroll
+        for (unsigned c = 0; c < D / 16; c++)
+            *reinterpret_cast<float4 *>(to + c * 16) =
+                make_float4(out[c][0][2 * h], out[c][1][2 * h], out[c][0][2 * h + 1], out[c][1][2 * h + 1]);
+        if (lane.t == 0)
+            *reinterpret_cast<float2 *>(stats + index * 2) = make_float2(rows.softmax[h].maximum, sum);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS) attention(const __grid_constant__ Params p)
 {
     __shared__ SharedStorage s;
     const Work work(p, Tile::ROWS);
     if (work.first_row >= work.rows)
         return;
     const Lane lane;
-    const unsigned first = threadIdx.x / 32 * 16, row[2] = {work.first_row + first + lane.g, work.first_row + first + lane.g + 8};
-
+    const unsigned char *k = work.k(), *v = work.v();
     s.q.load(work.first_row, work.rows, [&](unsigned r) { return work.q(r); });
     __syncthreads();
     Queries q;
-    load_queries(q, s, first, lane);
+    load_queries(q, s.q, lane);
 
     Output out = {};
-    Softmax rows[2];
-    float q_factor[2];
-    unsigned visible[2];
-#pragma unroll
-    for (unsigned h = 0; h < 2; h++) { // rows beyond the last see no key
-        q_factor[h] = row[h] < work.rows ? __fmul_rn(p.factor, work.q_scale(row[h])) : 0.0f;
-        visible[h] = row[h] < work.rows ? work.visible(row[h]) : 0;
-    }
-    const unsigned end = work.visible(min(work.first_row + Tile::ROWS, work.rows) - 1);
+    WarpRows rows(work, lane);
     const unsigned first_key = SPLIT ? work.split * p.tiles_per_split * Tile::KEYS : 0;
-    const unsigned end_key = SPLIT ? min(end, first_key + p.tiles_per_split * Tile::KEYS) : end;
-    const unsigned char *k = work.k(), *v = work.v();
-
+    const unsigned end_key = SPLIT ? min(work.end_key(), first_key + p.tiles_per_split * Tile::KEYS) : work.end_key();
 #pragma unroll 1
     for (unsigned key = first_key; key < end_key; key += Tile::KEYS) {
         __syncthreads(); // the last tile is used up
         s.k.load(key, work.keys, [&](unsigned r) { return k + r * p.k.row_stride; });
         s.v.load(key, work.keys, [&](unsigned r) { return v + r * p.v.row_stride; });
         load_scales(s, work, key);
+        float k_scale = K_ROW_SCALES ? 0.0f : work.k_scale(key);
         __syncthreads();
 
         Scores scores;
-        float alpha[2];
-        score(scores, q, s, lane);
-        soften(scores, rows, alpha, q_factor, visible, s, work, key, lane);
-        accumulate(out, scores, alpha, s, lane);
+        score<mma_m16n8k32_fp8<INPUT, INPUT>>(scores, q, s.k, lane);
+        soften<P_SHIFT>(scores, rows, key, lane, [&](unsigned i) { return K_ROW_SCALES ? s.k_scale[i] : k_scale; });
+        accumulate(out, scores, rows, s, lane);
     }
-#pragma unroll
-    for (unsigned h = 0; h < 2; h++)
-        store_row(out, h, rows[h], row[h], work, lane);
+    if (SPLIT)
+        store_partial(out, rows, work, lane);
+    else
+        store(out, rows, work, lane);
 }
 
 #if SPLIT
@@ -308,7 +225,7 @@ extern "C" __global__ void __launch_bounds__(32) merge(const __grid_constant__ P
                         (query + first) * p.o_row_stride;
 #pragma unroll
     for (unsigned i = 0; i < D / 32; i++)
-        o[lane + 32 * i] = static_cast<unsigned short>(cvt_f16x2(__fmul_rn(out[i], factor), 0.0f));
+        o[lane + 32 * i] = cvt_f16(__fmul_rn(out[i], factor));
     if (LSE && lane == 0)
         p.lse[(batch * p.heads + head) * p.lse_rows + query] = log_sum(whole.origin(), whole.sum, P_SHIFT);
 }

@@ -4,6 +4,12 @@
 #pragma once
 #include "params.cuh"
 
+#ifndef HEAD_DIM // elements of a row
+#define HEAD_DIM 64
+#endif
+#ifndef LSE // also write the log-sum-exp of each row
+#define LSE 0
+#endif
 #ifndef CAUSAL // query i sees keys up to i + keys - queries
 #define CAUSAL 0
 #endif
@@ -21,7 +27,8 @@ struct Work {
     const Params &p;
     unsigned batch, split, head; // head: of the keys with PACK_GQA, else of the queries
     unsigned queries, keys;      // of this sequence
-    unsigned first_row, rows;    // the tile's first row, and all rows of the head
+    unsigned first_row, end_row; // the tile's
+    unsigned rows;               // all rows of the head
 
     __device__ __forceinline__ Work(const Params &p, unsigned tile_rows) : p(p)
     {
@@ -32,6 +39,7 @@ struct Work {
         keys = VARLEN ? p.key_starts[batch + 1] - p.key_starts[batch] : p.keys;
         first_row = blockIdx.x * tile_rows;
         rows = PACK_GQA ? queries * p.group : queries;
+        end_row = min(first_row + tile_rows, rows);
     }
 
     // Row r of the tile's head, as a query and as a head of the queries.
@@ -50,6 +58,8 @@ struct Work {
         unsigned seen = query(row) + 1 + keys;
         return seen <= queries ? 0 : min(seen - queries, keys);
     }
+    // Where the keys end that any row of the tile sees: no row sees more than the last.
+    __device__ __forceinline__ unsigned end_key() const { return visible(end_row - 1); }
 
     // The codes of a query row and of the first key.
     __device__ __forceinline__ const unsigned char *q(unsigned row) const
@@ -70,9 +80,10 @@ struct Work {
                (query(row) + (VARLEN ? p.query_starts[batch] : 0)) * p.o_row_stride;
     }
 
-    __device__ __forceinline__ float q_scale(unsigned row) const
+    // What a row's scores are multiplied by, the scale of the keys aside.
+    __device__ __forceinline__ float q_factor(unsigned row) const
     {
-        return p.q.scale(batch, query_head(row), query(row));
+        return __fmul_rn(p.factor, p.q.scale(batch, query_head(row), query(row)));
     }
     __device__ __forceinline__ float k_scale(unsigned key) const { return p.k.scale(batch, key_head(), key); }
     __device__ __forceinline__ float v_scale(unsigned key) const { return p.v.scale(batch, key_head(), key); }
