@@ -35,7 +35,6 @@ struct Tile {
     static_assert(D == 64 || D == 128, "rows of 64 or 128 bytes");
     static_assert(ROWS % 16 == 0 && ROWS >= 16, "16 rows for each warp");
     static_assert(USE_TWO_LEVEL || V_SCALES == 0, "a tile's own scale needs a sum of its own");
-    static_assert(!SPLIT || !VARLEN, "merge knows sequences of one length only");
 };
 
 template <unsigned ROWS> struct CodeTile : SwizzledTile<ROWS, D> { // [ROWS][D] codes

@@ -83,7 +83,11 @@ struct Work {
     // What a row's scores are multiplied by, the scale of the keys aside.
     __device__ __forceinline__ float q_factor(unsigned row) const
     {
-        return __fmul_rn(p.factor, p.q.scale(batch, query_head(row), query(row)));
+        return __fmul_rn(p.factor, q_scale(row));
+    }
+    __device__ __forceinline__ float q_scale(unsigned row) const
+    {
+        return p.q.scale(batch, query_head(row), query(row));
     }
     __device__ __forceinline__ float k_scale(unsigned key) const { return p.k.scale(batch, key_head(), key); }
     __device__ __forceinline__ float v_scale(unsigned key) const { return p.v.scale(batch, key_head(), key); }

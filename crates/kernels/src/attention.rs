@@ -222,6 +222,9 @@ impl<G: Gpu> Attention<G> {
                     request.shape
                 )));
             }
+            if let Some(scale) = tensor.scales.iter().find(|scale| !(scale.is_finite() && **scale > 0.0)) {
+                return Err(RunError::Tensor(format!("{name} has a scale of {scale}; scales are positive")));
+            }
         }
         Ok(())
     }

@@ -2,11 +2,17 @@
 
 /// Sources and headers by name.
 const FILES: &[(&str, &str)] = &[
+    ("accumulator.cuh", include_str!("../cuda/accumulator.cuh")),
     ("fragment.cuh", include_str!("../cuda/fragment.cuh")),
+    ("historical.cu", include_str!("../cuda/historical.cu")),
+    ("n1.cu", include_str!("../cuda/n1.cu")),
+    ("n2.cu", include_str!("../cuda/n2.cu")),
+    ("n3.cu", include_str!("../cuda/n3.cu")),
     ("n4.cu", include_str!("../cuda/n4.cu")),
     ("params.cuh", include_str!("../cuda/params.cuh")),
     ("ptx.cuh", include_str!("../cuda/ptx.cuh")),
     ("softmax.cuh", include_str!("../cuda/softmax.cuh")),
+    ("tile.cuh", include_str!("../cuda/tile.cuh")),
     ("work.cuh", include_str!("../cuda/work.cuh")),
 ];
 
@@ -54,7 +60,7 @@ mod tests {
     fn headers_come_once_and_before_their_use() {
         let text = expanded("n4.cu").unwrap();
         assert_eq!(text.matches("struct Operand {").count(), 1);
-        assert_eq!(text.matches("#line 1 \"ptx.cuh\"").count(), 1, "softmax.cuh and n4.cu both include it");
+        assert_eq!(text.matches("#line 1 \"ptx.cuh\"").count(), 1, "several headers include it");
         assert!(text.find("struct Work {") < text.find("void __launch_bounds__"));
     }
 
