@@ -19,6 +19,12 @@ pub trait Isa: Copy + Send + Sync + 'static {
     /// Runs `f`, compiled for this instruction set. `f` must be inlined for that to have an effect, so it is a closure.
     fn vectorize<R>(f: impl FnOnce() -> R) -> R;
 
+    /// Runs a computation that is too large for the compiler to inline a closure of it unasked.
+    #[inline(always)]
+    fn run<V: Vectorized>(computation: V) -> V::Output {
+        computation.run()
+    }
+
     /// `words[index]` for every lane; an index past the end wraps around. `N` is a power of two. The compiler does not
     /// make gathers out of a loop, and a warp's read of shared memory is one.
     #[inline(always)]
@@ -90,7 +96,7 @@ pub struct V4;
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Isa, Level, V3, V4};
+    use super::{Isa, Level, V3, V4, Vectorized};
     use std::arch::x86_64::{
         __m256i, __m512i, _mm256_add_epi32, _mm256_and_si256, _mm256_broadcastd_epi32,
         _mm256_castsi256_si128, _mm256_cmpeq_epi32, _mm256_cvtsi256_si32, _mm256_i32gather_epi32,
@@ -166,6 +172,16 @@ mod x86 {
         }
 
         #[inline(always)]
+        fn run<V: Vectorized>(computation: V) -> V::Output {
+            #[target_feature(enable = "avx2,fma,bmi1,bmi2,f16c,lzcnt,popcnt")]
+            fn enter<V: Vectorized>(computation: V) -> V::Output {
+                computation.run()
+            }
+            // SAFETY: as above.
+            unsafe { enter(computation) }
+        }
+
+        #[inline(always)]
         fn gather<const N: usize>(words: &[u32; N], index: &[u32; 32]) -> [u32; 32] {
             #[target_feature(enable = "avx2")]
             fn enter<const N: usize>(words: &[u32; N], index: &[u32; 32]) -> [u32; 32] {
@@ -234,6 +250,18 @@ mod x86 {
             }
             // SAFETY: as for V3.
             unsafe { enter(f) }
+        }
+
+        #[inline(always)]
+        fn run<V: Vectorized>(computation: V) -> V::Output {
+            #[target_feature(
+                enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,f16c,lzcnt,popcnt"
+            )]
+            fn enter<V: Vectorized>(computation: V) -> V::Output {
+                computation.run()
+            }
+            // SAFETY: as for V3.
+            unsafe { enter(computation) }
         }
 
         #[inline(always)]
@@ -369,9 +397,9 @@ impl Level {
     /// Runs a computation compiled for this level, or for the fastest below it that the machine has.
     pub fn run<V: Vectorized>(self, computation: V) -> V::Output {
         match self.or_below() {
-            Level::Portable => computation.run(),
-            Level::V3 => V3::vectorize(|| computation.run()),
-            Level::V4 => V4::vectorize(|| computation.run()),
+            Level::Portable => Portable::run(computation),
+            Level::V3 => V3::run(computation),
+            Level::V4 => V4::run(computation),
         }
     }
 }

@@ -26,11 +26,11 @@ pub(super) struct RowTile<'a, S: Core, V: Core> {
 /// What is known of the rows after some tiles.
 pub(super) struct State {
     /// The largest score.
-    largest: Row<f32>,
+    pub largest: Row<f32>,
     /// The sum of weights, in lanes until [`State::combine`].
-    sum: [Row<f32>; MAX_LANES],
+    pub sum: [Row<f32>; MAX_LANES],
     /// The weighted sum of values, `[element][row]`.
-    accumulator: Vec<Tall<f32>>,
+    pub accumulator: Vec<Tall<f32>>,
 }
 
 /// The most lanes that share a row.

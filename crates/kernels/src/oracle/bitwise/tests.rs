@@ -17,6 +17,7 @@ use warpproof_sim::num::float::{add_f32, div_f32, fma_f32, mul_f32, rcp_f32, sub
 use warpproof_sim::num::fp8::{cvt_f16_fp8, cvt_f32_fp8, cvt_fp8_f32};
 use warpproof_sim::num::mma::rule::{Rule, dot};
 use warpproof_sim::num::mma::{Accumulator, Element};
+use warpproof_sim::simd::{Level, Vectorized};
 
 const MINUS_INFINITY: u32 = 0xff80_0000;
 const ONE: u32 = 0x3f80_0000;
@@ -122,6 +123,11 @@ impl Tensor {
         if self.format == Format::Linear8 { ONE } else { self.scale(batch, head, row).to_bits() }
     }
 
+    /// Codes as the rule of the tensor core takes them.
+    fn wide(&self, batch: usize, head: usize, row: usize) -> Vec<u32> {
+        self.codes(batch, head, row).iter().copied().map(u32::from).collect()
+    }
+
     /// Elements as f16 codes.
     fn halves(&self, batch: usize, head: usize, row: usize) -> Vec<u32> {
         let scale = self.scale(batch, head, row);
@@ -178,7 +184,7 @@ impl Case {
         let group = random.pick(&[1, 1, 2, 3]);
         let kv_heads = 1 + random.below(2);
         let dim = random.pick(&[32, 64, 96]);
-        let lengths = |_| Lengths { queries: random.below(40), keys: random.below(150) };
+        let lengths = |_| Lengths { queries: random.below(24), keys: random.below(150) };
         let sequences = (0..=random.below(2)).map(lengths).collect();
         let shape = Shape { heads: kv_heads * group, kv_heads, dim, sequences };
         let layout = || random.pick(&[Layout::Bhsd, Layout::Bshd]);
@@ -279,6 +285,11 @@ fn part(case: &Case, arithmetic: &Arithmetic, at: (usize, usize, usize), tiles: 
         Lanes::Pairs4 => (key % 8) / 2,
     };
     let lanes = if arithmetic.sum.lanes == Lanes::Interleaved32 { 32 } else { 4 };
+    let q = match arithmetic.scores {
+        Scores::Chain => case.q.singles(batch, head, row),
+        Scores::F16 => case.q.halves(batch, head, row),
+        Scores::Fp8 => case.q.wide(batch, head, row),
+    };
     let mut m = MINUS_INFINITY;
     let mut l = 0;
     let mut lane_l = vec![0; lanes];
@@ -296,18 +307,16 @@ fn part(case: &Case, arithmetic: &Arithmetic, at: (usize, usize, usize), tiles: 
             }
             let score = match arithmetic.scores {
                 Scores::Chain => {
-                    let (q, k) = (case.q.singles(batch, head, row), case.k.singles(batch, kv_head, key));
+                    let k = case.k.singles(batch, kv_head, key);
                     q.iter().zip(&k).fold(0, |sum, (&q, &k)| fma(q, k, sum))
                 }
                 Scores::F16 => {
-                    let (q, k) = (case.q.halves(batch, head, row), case.k.halves(batch, kv_head, key));
+                    let k = case.k.halves(batch, kv_head, key);
                     tensor_core((Element::F16, Element::F16), &q, &k, 0)
                 }
                 Scores::Fp8 => {
-                    let wide = |codes: &[u8]| codes.iter().copied().map(u32::from).collect::<Vec<_>>();
-                    let elements = (case.q.element(), case.k.element());
-                    let q = wide(case.q.codes(batch, head, row));
-                    tensor_core(elements, &q, &wide(case.k.codes(batch, kv_head, key)), 0)
+                    let k = case.k.wide(batch, kv_head, key);
+                    tensor_core((case.q.element(), case.k.element()), &q, &k, 0)
                 }
             };
             y.push(mul(score, mul(query_scale, case.k.left(batch, kv_head, key))));
@@ -346,9 +355,7 @@ fn part(case: &Case, arithmetic: &Arithmetic, at: (usize, usize, usize), tiles: 
                 _ if key >= lengths.keys => vec![0; dim],
                 Values::Chain => case.v.singles(batch, kv_head, key),
                 Values::F16 => case.v.halves(batch, kv_head, key),
-                Values::Fp8 { .. } => {
-                    case.v.codes(batch, kv_head, key).iter().copied().map(u32::from).collect()
-                }
+                Values::Fp8 { .. } => case.v.wide(batch, kv_head, key),
             })
             .collect();
         let p16: Vec<u32> = p.iter().map(|&p| u32::from(cvt_f16_f32(p, Rn, false))).collect();
@@ -443,6 +450,43 @@ fn every_rung_follows_its_arithmetic_row_by_row() {
             }
             assert_eq!(bits.lse, lse, "{name}, seed {seed}, {}", case.shape);
         }
+    }
+}
+
+/// The f32 state of every row against the reference: f16 would hide most of a last bit.
+fn compare_states<S: Core, V: Core>(case: &Case, arithmetic: &Arithmetic, cores: (S, V)) {
+    let problem = case.problem();
+    for at @ (batch, head, row) in case.rows() {
+        let place = (batch, head / case.shape.group());
+        let mut factors = [0.0; ROWS];
+        factors[0] = problem.exponent_scale() * problem.q.factor(batch, head, row);
+        let mut visible = [0; ROWS];
+        visible[0] = case.mask.visible(case.shape.sequences[batch], row);
+        let keys = &Keys::new(&problem, arithmetic.tile, cores, place);
+        let queries = queries(cores.0, &problem.q, batch, [(head, row)].into_iter());
+        let state = RowTile { arithmetic, cores, keys, queries, factors, visible }.run(None);
+        let tiles = case.shape.sequences[batch].keys.div_ceil(arithmetic.tile);
+        let Part { m, l, acc } = part(case, arithmetic, at, 0..tiles);
+        assert_eq!((state.largest[0].to_bits(), state.sum[0][0].to_bits()), (m, l), "{at:?}");
+        let own: Vec<u32> =
+            state.accumulator.as_flattened().iter().map(|column| column[0].to_bits()).collect();
+        assert_eq!(own, acc, "{at:?}");
+    }
+}
+
+#[test]
+fn f32_states_follow_the_arithmetic() {
+    let core = Eight { left: Fp8::E4m3, right: Fp8::E4m3 };
+    for seed in 300..308 {
+        let mut case = Case::random(seed, &Arithmetic::N4, &[Format::E4m3]);
+        for granularity in Granularity::ALL {
+            let random = Random::new(seed);
+            case.v = Tensor::random(&random, case.v.rows, Format::E4m3, granularity, false);
+            compare_states(&case, &Arithmetic::N4, (core, core));
+        }
+        let case = Case::random(seed, &Arithmetic::N2, &[Format::E4m3]);
+        compare_states(&case, &Arithmetic::N2, (Half, Half));
+        compare_states(&case, &Arithmetic::N1, (Chain, Chain));
     }
 }
 
@@ -640,6 +684,28 @@ fn what_does_not_fit_is_refused() {
     let mut dim = case(Format::E4m3);
     dim.shape.dim = 40;
     assert_eq!(refused(&dim, &Arithmetic::N4), Unfit::Dim);
+}
+
+/// Multiply-adds whose result tells a fused one from two roundings.
+struct Fused([f32; 32]);
+
+impl Vectorized for Fused {
+    type Output = [u32; 32];
+
+    #[inline(always)]
+    fn run(self) -> [u32; 32] {
+        self.0.map(|x| x.mul_add(x, -1.0).to_bits())
+    }
+}
+
+#[test]
+fn every_vector_level_gives_the_same_bits() {
+    let random = Random::new(5);
+    let values: [f32; 32] = std::array::from_fn(|_| 1.0 + random.scale(20));
+    let expected = values.map(|x| fma(x.to_bits(), x.to_bits(), (-1.0f32).to_bits()));
+    for level in Level::ALL {
+        assert_eq!(level.run(Fused(values)), expected, "{level:?}");
+    }
 }
 
 /// `cargo test --release -p warpproof-kernels bitwise -- --ignored --nocapture`
