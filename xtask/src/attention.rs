@@ -91,23 +91,17 @@ impl Known {
     fn of(&mut self, plan: &Plan) -> Result<(usize, usize), String> {
         let arithmetic = plan.rung.arithmetic(&plan.request.toggles);
         let precision = precision(&arithmetic, plan.request.format);
-        let exact = match self.exact.iter().position(|(known, _)| *known == precision) {
-            Some(at) => at,
-            None => {
-                let exact = plan.exact(&self.inputs).map_err(|error| error.to_string())?;
-                self.exact.push((precision, exact));
-                self.exact.len() - 1
-            }
-        };
-        let bits = match self.bits.iter().position(|(known, _)| *known == arithmetic) {
-            Some(at) => at,
-            None => {
-                let bits = plan.bits(&self.inputs).map_err(|error| error.to_string())?;
-                self.bits.push((arithmetic, bits));
-                self.bits.len() - 1
-            }
-        };
-        Ok((exact, bits))
+        let mut exact = self.exact.iter().position(|(known, _)| *known == precision);
+        if exact.is_none() {
+            self.exact.push((precision, plan.exact(&self.inputs).map_err(|error| error.to_string())?));
+        }
+        let exact = exact.get_or_insert(self.exact.len() - 1);
+        let mut bits = self.bits.iter().position(|(known, _)| *known == arithmetic);
+        if bits.is_none() {
+            self.bits.push((arithmetic, plan.bits(&self.inputs).map_err(|error| error.to_string())?));
+        }
+        let bits = bits.get_or_insert(self.bits.len() - 1);
+        Ok((*exact, *bits))
     }
 }
 

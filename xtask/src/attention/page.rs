@@ -152,9 +152,9 @@ pub(super) fn page(csv: &str) -> Result<String, String> {
         );
     }
     text += "\n## Relative L1 error\n\nThe worst of all distributions and seeds.\n\n| variant |";
-    shapes.iter().for_each(|shape| text.extend([" ", shape, " |"]));
+    text.extend(shapes.iter().flat_map(|shape| [" ", shape, " |"]));
     text += "\n|---|";
-    shapes.iter().for_each(|_| text += "---|");
+    text += &"---|".repeat(shapes.len());
     text.push('\n');
     for variant in &variants {
         text.extend(["| ", variant, " |"]);

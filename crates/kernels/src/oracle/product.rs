@@ -1,6 +1,7 @@
 //! Products of f64 matrices, which are most of an oracle's work.
 
-use warpproof_sim::simd::{Isa, Level, V3};
+use ndarray::linalg::general_mat_mul;
+use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
 
 /// A row-major matrix inside a slice.
 #[derive(Clone, Copy)]
@@ -10,77 +11,21 @@ pub(super) struct Matrix<'a> {
     pub(super) width: usize,
 }
 
-/// `c = a · b` for `rows` rows of `a`, `inner` rows of `b` and as many columns as `c` is wide, at most `b`'s width. The
-/// same bits at every vector level: products and sums are rounded one by one, in the order of `inner`.
+/// `c = a · b` for `rows` rows of `a`, `inner` rows of `b` and as many columns as `c` is wide, at most `b`'s width.
 pub(super) fn multiply(a: Matrix<'_>, b: Matrix<'_>, rows: usize, inner: usize, c: &mut [f64], width: usize) {
-    match Level::detect() {
-        Level::Portable => accumulate(a, b, rows, inner, c, width),
-        Level::V3 | Level::V4 => V3::vectorize(|| accumulate(a, b, rows, inner, c, width)),
+    let c = &mut c[..rows * width];
+    if inner == 0 {
+        return c.fill(0.0);
     }
-}
-
-/// Rows and columns that are held in registers, and rows of `b` that stay in the first cache meanwhile.
-const ROWS: usize = 4;
-const COLUMNS: usize = 8;
-const INNER: usize = 256;
-
-#[expect(clippy::inline_always, reason = "compiled for the vector level that it is entered at")]
-#[inline(always)]
-fn accumulate(a: Matrix<'_>, b: Matrix<'_>, rows: usize, inner: usize, c: &mut [f64], width: usize) {
-    c[..rows * width].fill(0.0);
-    for from in (0..inner).step_by(INNER) {
-        let until = (from + INNER).min(inner);
-        for column in (0..width).step_by(COLUMNS) {
-            let columns = COLUMNS.min(width - column);
-            for row in (0..rows).step_by(ROWS) {
-                if columns == COLUMNS && rows - row >= ROWS {
-                    block(a, b, from..until, (row, column), c, width);
-                } else {
-                    for row in row..rows.min(row + ROWS) {
-                        let sums = &mut c[row * width + column..][..columns];
-                        for k in from..until {
-                            let factor = a.values[row * a.width + k];
-                            for (sum, b) in sums.iter_mut().zip(&b.values[k * b.width + column..]) {
-                                *sum += factor * b;
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-#[expect(clippy::inline_always, reason = "compiled for the vector level that it is entered at")]
-#[inline(always)]
-fn block(
-    a: Matrix<'_>,
-    b: Matrix<'_>,
-    inner: std::ops::Range<usize>,
-    (row, column): (usize, usize),
-    c: &mut [f64],
-    width: usize,
-) {
-    let count = inner.len();
-    let lines: [&[f64]; ROWS] =
-        std::array::from_fn(|r| &a.values[(row + r) * a.width + inner.start..][..count]);
-    let mut sums = [[0.0f64; COLUMNS]; ROWS];
-    for (r, sums) in sums.iter_mut().enumerate() {
-        sums.copy_from_slice(&c[(row + r) * width + column..][..COLUMNS]);
-    }
-    for k in 0..count {
-        let Some(b) = b.values[(inner.start + k) * b.width + column..].first_chunk::<COLUMNS>() else {
-            break;
-        };
-        for r in 0..ROWS {
-            let factor = lines[r][k];
-            for (sum, b) in sums[r].iter_mut().zip(b) {
-                *sum += factor * b;
-            }
-        }
-    }
-    for (r, sums) in sums.iter().enumerate() {
-        c[(row + r) * width + column..][..COLUMNS].copy_from_slice(sums);
+    let views = (
+        ArrayView2::from_shape((rows, inner).strides((a.width, 1)), a.values),
+        ArrayView2::from_shape((inner, width).strides((b.width, 1)), b.values),
+        ArrayViewMut2::from_shape((rows, width), &mut *c),
+    );
+    match views {
+        (Ok(a), Ok(b), Ok(mut c)) => general_mat_mul(1.0, &a, &b, 0.0, &mut c),
+        // A matrix that is not there: an oracle that passes nothing.
+        _ => c.fill(f64::NAN),
     }
 }
 
