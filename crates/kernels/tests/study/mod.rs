@@ -1,5 +1,7 @@
 //! One request from plan to verdict.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
+
 use std::sync::OnceLock;
 
 use warpproof_kernels::attention::Attention;
