@@ -1,0 +1,2 @@
+//! The gate: takes a kernel candidate from source to verdict, and keeps the evidence from which every report is made.
+#![forbid(unsafe_code)]
