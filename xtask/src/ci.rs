@@ -55,6 +55,15 @@ const STEPS: &[Step] = &[
     step("readme", || readme::run(false).map(quiet)),
     step("book", || book::run(false).map(quiet)),
     step("findings", || findings::run(false).map(quiet)),
+    step("attention", || {
+        cargo(
+            &["run", "--quiet", "--locked", "--package", "warpproof-kernels", "--example", "attention"],
+            &[],
+        )?;
+        // Hundreds of launches, many under eight schedules: for a release build.
+        let study = ["run", "--quiet", "--locked", "--release", "--package", "xtask", "--"];
+        cargo(&[&study[..], &["attention", "--quick"]].concat(), &[])
+    }),
     step("fuzz-parse", || fuzz::run("parse", FUZZ_SECONDS).map(quiet)),
     step("fuzz-roundtrip", || fuzz::run("roundtrip", FUZZ_SECONDS).map(quiet)),
     step("fuzz-execute", || fuzz::run("execute", 60).map(quiet)),
