@@ -1,2 +1,3 @@
 //! The gate: takes a kernel candidate from source to verdict, and keeps the evidence from which every report is made.
 #![forbid(unsafe_code)]
+pub mod steps;
