@@ -14,7 +14,8 @@
 // USE_SCORE_REUSE       P lies over the scores it was made of: 2,048 bytes less.
 // USE_FUSED_SOFTMAX_PV  a row's scores stay in the registers of the one warp that owns the row; else they go through shared
 //                       memory to four lanes, mostly of another warp.
-// USE_SMEM_SWIZZLE_XOR  rows of K are 64 halves with their 16-byte chunks XORed by row & 7; else 64 padded to 72.
+// USE_SMEM_SWIZZLE_XOR  rows of K are 64 halves with their 16-byte chunks XORed by row & 7; else 64 padded to 72. The one
+//                       that is 1 unless it is set (tile.cuh); the rungs were 0.
 //
 // A block takes 32 rows of one head and walks over the keys, 32 at a time; sums and output lie in shared memory.
 #include <cuda_fp16.h>
@@ -23,14 +24,9 @@
 #include "fragment.cuh"
 #include "ptx.cuh"
 #include "softmax.cuh"
+#include "tile.cuh"
 #include "work.cuh"
 
-#ifndef HEAD_DIM // elements of a row
-#define HEAD_DIM 64
-#endif
-#ifndef LSE // also write the log-sum-exp of each row
-#define LSE 0
-#endif
 #ifndef USE_CP_ASYNC
 #define USE_CP_ASYNC 0
 #endif
@@ -45,9 +41,6 @@
 #endif
 #ifndef USE_FUSED_SOFTMAX_PV
 #define USE_FUSED_SOFTMAX_PV 0
-#endif
-#ifndef USE_SMEM_SWIZZLE_XOR
-#define USE_SMEM_SWIZZLE_XOR 0
 #endif
 
 constexpr unsigned D = HEAD_DIM;
@@ -139,7 +132,7 @@ struct Keys {
 
     __device__ __forceinline__ Keys(const Work &work)
         : work(work), k(work.k()), v(work.v()), k_scale(work.k_scale(0)), v_scale(work.v_scale(0)),
-          end(work.visible(min(work.first_row + Tile::ROWS, work.rows) - 1))
+          end(work.end_key())
     {
     }
 

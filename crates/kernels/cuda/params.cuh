@@ -35,3 +35,4 @@ struct Params {
     float factor; // softmax scale · log2(e): scores are in powers of two
     unsigned reserved;
 };
+static_assert(sizeof(Params) == 272, "what the host writes");

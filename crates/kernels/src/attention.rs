@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::gpu::{Gpu, Use};
-use crate::plan::Plan;
+use crate::params::Params;
+use crate::plan::{Plan, Step};
 use crate::tensor::Quantised;
 
 /// A plan whose kernels are loaded on a device.
@@ -13,7 +14,10 @@ pub struct Attention<G: Gpu> {
     module: G::Module,
 }
 
-/// Device addresses of a launch. Codes and O are aligned to 16 bytes, with all else to their elements.
+/// Device addresses of a launch. Codes, O and the workspace are aligned to 16 bytes, all else to 4.
+///
+/// Nobody looks at what lies there: codes must be finite, and scales positive and finite. A kernel multiplies the keys of a tile
+/// that a row does not see too, by 0, and 0 times an infinity or NaN would be seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Addresses {
     /// Codes and scales of Q.
@@ -32,6 +36,29 @@ pub struct Addresses {
     pub workspace: u64,
 }
 
+impl Addresses {
+    /// Kernels read 16 codes and store four sums of the workspace at once; four f16 of O are the most so far.
+    fn check<E>(&self) -> Result<(), RunError<E>> {
+        let all = [
+            ("Q", self.q.0, 16),
+            ("K", self.k.0, 16),
+            ("V", self.v.0, 16),
+            ("O", self.o, 16),
+            ("the workspace", self.workspace, 16),
+            ("the scales of Q", self.q.1, 4),
+            ("the scales of K", self.k.1, 4),
+            ("the scales of V", self.v.1, 4),
+            ("the log-sum-exp", self.lse, 4),
+            ("the starts of the queries", self.starts.0, 4),
+            ("the starts of the keys", self.starts.1, 4),
+        ];
+        match all.into_iter().find(|(_, address, bytes)| !address.is_multiple_of(*bytes)) {
+            Some((name, address, bytes)) => Err(RunError::Alignment { name, address, bytes }),
+            None => Ok(()),
+        }
+    }
+}
+
 /// What came out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
@@ -48,6 +75,15 @@ pub enum RunError<E> {
     Gpu(E),
     /// A tensor is not what was planned for.
     Tensor(String),
+    /// An address is not aligned.
+    Alignment {
+        /// Which.
+        name: &'static str,
+        /// The address.
+        address: u64,
+        /// What it must be a multiple of.
+        bytes: u64,
+    },
 }
 
 impl<E: fmt::Display> fmt::Display for RunError<E> {
@@ -55,6 +91,9 @@ impl<E: fmt::Display> fmt::Display for RunError<E> {
         match self {
             RunError::Gpu(error) => error.fmt(f),
             RunError::Tensor(text) => f.write_str(text),
+            RunError::Alignment { name, address, bytes } => {
+                write!(f, "{name} at {address:#x} is not aligned to {bytes} bytes")
+            }
         }
     }
 }
@@ -80,7 +119,17 @@ impl<G: Gpu> Attention<G> {
     }
 
     /// Launches on memory of the device.
-    pub fn launch(&self, gpu: &mut G, at: &Addresses) -> Result<(), G::Error> {
+    pub fn launch(&self, gpu: &mut G, at: &Addresses) -> Result<(), RunError<G::Error>> {
+        let params = self.params(at)?;
+        for step in &self.plan.steps {
+            self.step(gpu, step, &params)?;
+        }
+        Ok(())
+    }
+
+    /// The parameters with their addresses.
+    fn params(&self, at: &Addresses) -> Result<Params, RunError<G::Error>> {
+        at.check()?;
         let mut params = self.plan.params;
         for (operand, (codes, scales)) in
             [(&mut params.q, at.q), (&mut params.k, at.k), (&mut params.v, at.v)]
@@ -92,11 +141,11 @@ impl<G: Gpu> Attention<G> {
         params.lse = at.lse;
         params.partial = at.workspace;
         (params.query_starts, params.key_starts) = at.starts;
-        let bytes = params.bytes();
-        for step in &self.plan.steps {
-            gpu.launch(&self.module, step.kernel, step.geometry, &bytes)?;
-        }
-        Ok(())
+        Ok(params)
+    }
+
+    fn step(&self, gpu: &mut G, step: &Step, params: &Params) -> Result<(), G::Error> {
+        gpu.launch(&self.module, step.kernel, step.geometry, &params.bytes())
     }
 
     /// Copies tensors to the device, launches, and copies the answer back.
@@ -111,10 +160,13 @@ impl<G: Gpu> Attention<G> {
         let shape = &self.plan.request.shape;
         let mut used = Vec::new();
         let outcome = self.run_in(gpu, [q, k, v], &mut used);
+        // All is given back whatever happened; what went wrong first is what is told.
+        let mut freed = Ok(());
         for memory in used {
-            gpu.free(memory)?;
+            freed = freed.and(gpu.free(memory));
         }
         let (output, lse) = outcome?;
+        freed?;
         let halves = output.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
         let mut lse = lse.map(|bytes| {
             let words =
@@ -139,15 +191,15 @@ impl<G: Gpu> Attention<G> {
         gpu: &mut G,
         operands: [&Quantised; 3],
         used: &mut Vec<G::Memory>,
-    ) -> Result<(Vec<u8>, Option<Vec<u8>>), G::Error> {
+    ) -> Result<(Vec<u8>, Option<Vec<u8>>), RunError<G::Error>> {
         let shape = &self.plan.request.shape;
-        let mut input = |gpu: &mut G, name: &str, bytes: &[u8]| -> Result<u64, G::Error> {
+        // Gives the buffer's place among those used, and its address.
+        let mut put = |gpu: &mut G, name: &str, bytes: &[u8], what: Use| {
             // Nothing may be empty: a device has no address for it.
-            let memory = gpu.allocate(name, bytes.len().max(1), Use::Input)?;
-            gpu.write(&memory, bytes)?;
-            let address = gpu.address(&memory);
-            used.push(memory);
-            Ok(address)
+            used.push(gpu.allocate(name, bytes.len().max(1), what)?);
+            let place = used.len() - 1;
+            gpu.write(&used[place], bytes)?;
+            Ok::<_, G::Error>((place, gpu.address(&used[place])))
         };
         let floats =
             |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
@@ -156,49 +208,55 @@ impl<G: Gpu> Attention<G> {
         for ((to, tensor), (codes, scales)) in
             [&mut at.q, &mut at.k, &mut at.v].into_iter().zip(operands).zip(names)
         {
-            *to = (input(gpu, codes, &tensor.codes)?, input(gpu, scales, &floats(&tensor.scales))?);
+            to.0 = put(gpu, codes, &tensor.codes, Use::Input)?.1;
+            to.1 = put(gpu, scales, &floats(&tensor.scales), Use::Input)?.1;
         }
         if self.plan.varlen() {
             let starts = |tensor: &Quantised| {
                 let starts = tensor.rows.starts().iter();
                 starts.flat_map(|row| crate::params::narrow(*row).to_le_bytes()).collect::<Vec<u8>>()
             };
-            at.starts = (
-                input(gpu, "query_starts", &starts(operands[0]))?,
-                input(gpu, "key_starts", &starts(operands[1]))?,
-            );
+            at.starts.0 = put(gpu, "query_starts", &starts(operands[0]), Use::Input)?.1;
+            at.starts.1 = put(gpu, "key_starts", &starts(operands[1]), Use::Input)?.1;
         }
-        if self.plan.workspace > 0 {
-            let memory = gpu.allocate("workspace", self.plan.workspace, Use::Scratch)?;
-            at.workspace = gpu.address(&memory);
-            used.push(memory);
-        }
-        let lse = if self.plan.request.lse {
-            let bytes = shape.batch() * shape.heads * shape.max_queries() * size_of::<f32>();
-            // Where lengths differ, the rows beyond a sequence's end stay as they are.
-            let memory = gpu.allocate(
-                "lse",
-                bytes,
-                if self.plan.varlen() { Use::Scratch } else { self.output_use() },
-            )?;
-            at.lse = gpu.address(&memory);
-            Some(memory)
+        // Whatever a kernel leaves unwritten is NaN, in f16 and f32, and is seen in the answer.
+        let mut own =
+            |gpu: &mut G, name: &str, bytes: usize| put(gpu, name, &vec![0xff; bytes], Use::Scratch);
+        let workspace = if self.plan.workspace > 0 {
+            let (place, address) = own(gpu, "workspace", self.plan.workspace)?;
+            at.workspace = address;
+            Some(place)
         } else {
             None
         };
-        let elements = operands[0].rows.elements();
-        let output = gpu.allocate("o", (elements * size_of::<u16>()).max(1), self.output_use())?;
-        at.o = gpu.address(&output);
-        self.launch(gpu, &at)?;
-        let answer = (gpu.read(&output)?, lse.as_ref().map(|memory| gpu.read(memory)).transpose()?);
-        used.push(output);
-        used.extend(lse);
-        Ok(answer)
-    }
+        let lse = if self.plan.request.lse {
+            let rows = shape.batch() * shape.heads * shape.max_queries();
+            let (place, address) = own(gpu, "lse", rows * size_of::<f32>())?;
+            at.lse = address;
+            Some(place)
+        } else {
+            None
+        };
+        let output = own(gpu, "o", operands[0].rows.elements() * size_of::<u16>())?;
+        at.o = output.1;
 
-    /// A checked launch must write all of its output; the first of two launches leaves it to the second.
-    fn output_use(&self) -> Use {
-        if self.plan.is_split() { Use::Scratch } else { Use::Output }
+        let params = self.params(&at)?;
+        // Where lengths differ, the rows beyond a sequence's end stay as they are.
+        let padded = if self.plan.varlen() { Use::Scratch } else { Use::Output };
+        let last = self.plan.steps.len().saturating_sub(1);
+        for (index, step) in self.plan.steps.iter().enumerate() {
+            let (before, after) =
+                if index == last { (Use::Input, [Use::Output, padded]) } else { (padded, [Use::Scratch; 2]) };
+            let uses = [(workspace, before), (Some(output.0), after[0]), (lse, after[1])];
+            for (place, what) in uses {
+                if let Some(memory) = place.and_then(|place| used.get(place)) {
+                    gpu.declare(memory, what);
+                }
+            }
+            self.step(gpu, step, &params)?;
+        }
+        let mut read = |place: usize| gpu.read(&used[place]);
+        Ok((read(output.0)?, lse.map(read).transpose()?))
     }
 
     fn check(&self, q: &Quantised, k: &Quantised, v: &Quantised) -> Result<(), RunError<G::Error>> {
@@ -209,14 +267,7 @@ impl<G: Gpu> Attention<G> {
         for (name, tensor, rows, granularity) in
             [("Q", q, &queries, scales.q), ("K", k, &keys, scales.k), ("V", v, &keys, scales.v)]
         {
-            let fits = tensor.format == request.format
-                && tensor.granularity == granularity
-                && tensor.rows.layout == rows.layout
-                && tensor.rows.starts() == rows.starts()
-                && (tensor.rows.heads, tensor.rows.dim) == (rows.heads, rows.dim)
-                && tensor.codes.len() == rows.elements()
-                && tensor.scales.len() == granularity.count(rows);
-            if !fits {
+            if !tensor.fits(rows, request.format, granularity) {
                 return Err(RunError::Tensor(format!(
                     "{name} is not of the planned shape, layout, format or granularity ({})",
                     request.shape
@@ -224,6 +275,12 @@ impl<G: Gpu> Attention<G> {
             }
             if let Some(scale) = tensor.scales.iter().find(|scale| !(scale.is_finite() && **scale > 0.0)) {
                 return Err(RunError::Tensor(format!("{name} has a scale of {scale}; scales are positive")));
+            }
+            if let Some(index) = tensor.non_finite() {
+                let (code, format) = (tensor.codes[index], tensor.format);
+                return Err(RunError::Tensor(format!(
+                    "element {index} of {name} is {code:#04x}, which is no finite {format}"
+                )));
             }
         }
         Ok(())

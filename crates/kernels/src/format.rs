@@ -36,6 +36,11 @@ impl Format {
         &TABLES[self as usize]
     }
 
+    /// Whether a code stands for a number: E4M3 has a NaN of either sign, E5M2 infinities and NaNs.
+    pub fn is_finite(self, code: u8) -> bool {
+        self.decode(code).is_finite()
+    }
+
     /// The code nearest to a value. Values beyond the range become its end. E4M3 and E5M2 round ties to even and turn NaN
     /// into NaN; [`Format::Linear8`] rounds ties away from zero, as C's `roundf` does, and has no NaN: it becomes zero.
     pub fn encode(self, value: f32) -> u8 {
@@ -92,6 +97,15 @@ static TABLES: std::sync::LazyLock<[[f32; 256]; 3]> = std::sync::LazyLock::new(|
 #[expect(clippy::float_cmp, reason = "values are exact")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn codes_that_are_no_numbers_are_known() {
+        let not_finite =
+            |format: Format| (0..=255u8).filter(|code| !format.is_finite(*code)).collect::<Vec<_>>();
+        assert_eq!(not_finite(Format::E4m3), [0x7f, 0xff]);
+        assert_eq!(not_finite(Format::E5m2), [0x7c, 0x7d, 0x7e, 0x7f, 0xfc, 0xfd, 0xfe, 0xff]);
+        assert!(not_finite(Format::Linear8).is_empty());
+    }
 
     #[test]
     fn every_finite_code_survives_the_round_trip() {

@@ -5,15 +5,25 @@ use std::error::Error;
 use warpproof_sim::check::{BufferRole, Finding, Role, Settings};
 use warpproof_sim::{Buffer, Device, Module, Outcome};
 
-/// What a buffer is for; checks hold a kernel to it.
+/// What a buffer is for in a launch; checks hold the kernel to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// Read only.
     Input,
     /// Every byte is written.
     Output,
-    /// Written and read again.
+    /// Written in part or not at all, and read only where it was written.
     Scratch,
+}
+
+impl Use {
+    fn role(self) -> Role {
+        match self {
+            Use::Input => Role::In,
+            Use::Output => Role::Out,
+            Use::Scratch => Role::InOut,
+        }
+    }
 }
 
 /// How a kernel is launched.
@@ -40,6 +50,8 @@ pub trait Gpu {
     fn load(&mut self, ptx: &str) -> Result<Self::Module, Self::Error>;
     /// Allocates memory. The name is for reports.
     fn allocate(&mut self, name: &str, bytes: usize, what: Use) -> Result<Self::Memory, Self::Error>;
+    /// What a buffer is for from the next launch on; checks hold the kernel to it. A device without checks has nothing to do.
+    fn declare(&mut self, _memory: &Self::Memory, _what: Use) {}
     /// Gives memory back.
     fn free(&mut self, memory: Self::Memory) -> Result<(), Self::Error>;
     /// Its device address.
@@ -163,20 +175,22 @@ impl Gpu for Checking {
 
     fn allocate(&mut self, name: &str, bytes: usize, what: Use) -> Result<Buffer<u8>, SimError> {
         let buffer = Gpu::allocate(&mut self.device, name, bytes, what)?;
-        let (role, initialised) = match what {
-            Use::Input => (Role::In, true),
-            Use::Output => (Role::Out, false),
-            Use::Scratch => (Role::InOut, false),
-        };
         self.buffers.push(BufferRole {
             name: name.to_owned(),
             address: buffer.address(),
             element: 1,
             extents: vec![u64::try_from(bytes).unwrap_or(u64::MAX)],
-            role,
-            initialised,
+            role: what.role(),
+            // What is written into other buffers before a launch is not for the kernel to read.
+            initialised: what == Use::Input,
         });
         Ok(buffer)
+    }
+
+    fn declare(&mut self, memory: &Buffer<u8>, what: Use) {
+        for buffer in self.buffers.iter_mut().filter(|buffer| buffer.address == memory.address()) {
+            buffer.role = what.role();
+        }
     }
 
     fn free(&mut self, memory: Buffer<u8>) -> Result<(), SimError> {
@@ -207,8 +221,8 @@ impl Gpu for Checking {
         let settings = Settings { buffers: self.buffers.clone(), ..Settings::default() };
         let mut checked = self.device.check_schedules(&launch, &settings, self.schedules, 0).checked;
         self.findings.append(&mut checked.findings);
-        // What one launch leaves in scratch memory is for the next to read.
-        for buffer in self.buffers.iter_mut().filter(|buffer| buffer.role == Role::InOut) {
+        // What one launch leaves is for the next to read.
+        for buffer in &mut self.buffers {
             buffer.initialised = true;
         }
         let stop = checked.outcome.stop.take();

@@ -6,7 +6,7 @@
 //! integers and one exact division, where the usual logarithm and cosine would differ in last bits between platforms.
 
 use crate::format::Format;
-use crate::problem::{Granularity, Layout, Rows, Shape};
+use crate::problem::{Granularity, Layout, Rows, Shape, ShapeError};
 use crate::tensor::{Quantised, each_row};
 use std::fmt;
 
@@ -72,13 +72,21 @@ pub struct Inputs {
     pub v: Quantised,
 }
 
-/// Tensors that do not fit their shape, or a shape that cannot be: what does not fit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inconsistent(pub &'static str);
+/// Inputs that cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inconsistent {
+    /// The shape.
+    Shape(ShapeError),
+    /// The tensor of this name has rows, codes or scales that are not of the shape.
+    Tensor(char),
+}
 
 impl fmt::Display for Inconsistent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
+        match self {
+            Inconsistent::Shape(error) => error.fmt(f),
+            Inconsistent::Tensor(name) => write!(f, "{name}'s rows, codes or scales are not of the shape"),
+        }
     }
 }
 
@@ -87,30 +95,31 @@ impl std::error::Error for Inconsistent {}
 impl Inputs {
     /// Whether all rows that the shape names are there.
     pub fn check(&self) -> Result<(), Inconsistent> {
-        let Shape { heads, kv_heads, .. } = self.shape;
-        if heads > 0 && (kv_heads == 0 || !heads.is_multiple_of(kv_heads)) {
-            return Err(Inconsistent("the heads of K and V do not divide those of Q"));
-        }
-        let fits = |tensor: &Quantised, wanted: Rows| {
-            let rows = &tensor.rows;
-            rows.starts() == wanted.starts()
-                && (rows.heads, rows.dim) == (wanted.heads, wanted.dim)
-                && tensor.codes.len() == wanted.elements()
-                && tensor.scales.len() == tensor.granularity.count(rows)
-        };
-        if !fits(&self.q, self.shape.query_rows(self.q.rows.layout)) {
-            return Err(Inconsistent("Q is not of the shape"));
-        }
-        if ![&self.k, &self.v].into_iter().all(|t| fits(t, self.shape.key_rows(t.rows.layout))) {
-            return Err(Inconsistent("K or V is not of the shape"));
-        }
-        Ok(())
+        consistent(&self.shape, [&self.q, &self.k, &self.v])
     }
 }
 
-/// Inputs of a distribution.
+/// Whether Q, K and V have all rows that a shape names, in whatever layout, format and granularity.
+pub(crate) fn consistent(shape: &Shape, [q, k, v]: [&Quantised; 3]) -> Result<(), Inconsistent> {
+    shape.check().map_err(Inconsistent::Shape)?;
+    let rows =
+        [shape.query_rows(q.rows.layout), shape.key_rows(k.rows.layout), shape.key_rows(v.rows.layout)];
+    for ((name, tensor), rows) in [('Q', q), ('K', k), ('V', v)].into_iter().zip(&rows) {
+        if !tensor.fits(rows, tensor.format, tensor.granularity) {
+            return Err(Inconsistent::Tensor(name));
+        }
+    }
+    Ok(())
+}
+
+/// Inputs of a distribution. A shape that [`Shape::check`] refuses has none: its tensors are empty, and
+/// [`Inputs::check`] refuses them.
 pub fn generate(shape: &Shape, distribution: Distribution, seed: u64, spec: Spec) -> Inputs {
     let make = |tensor, granularity, rows: Rows| {
+        if shape.check().is_err() {
+            let rows = Shape::equal(0, 0, 0, 0).query_rows(rows.layout);
+            return Quantised::of_all(&[], rows, spec.format, granularity);
+        }
         let values = values(tensor, distribution, seed, &rows);
         Quantised::of_all(&values, rows, spec.format, granularity)
     };
@@ -248,6 +257,14 @@ mod tests {
         assert_ne!(inputs.q.codes, inputs.k.codes);
         let other = generate(&Shape::equal(1, 1, 2, 64), Distribution::Normal, 8, Spec::default());
         assert_ne!(inputs.q.codes, other.q.codes);
+    }
+
+    #[test]
+    fn a_shape_that_cannot_be_has_no_inputs() {
+        let shape = Shape { heads: usize::MAX, kv_heads: usize::MAX, ..Shape::equal(1, 1, 2, 64) };
+        let inputs = generate(&shape, Distribution::Normal, 0, Spec::default());
+        assert_eq!(inputs.check(), Err(Inconsistent::Shape(ShapeError::Rows)));
+        assert!(inputs.q.codes.is_empty());
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub struct Oracles {
     pub exact: Exact,
     /// The bits that the kernel must give.
     pub bits: Bits,
+    /// Whether the log-sum-exp is asked for.
+    pub lse: bool,
 }
 
 /// How an answer fares.
@@ -97,9 +99,9 @@ impl Plan {
             shape: &inputs.shape,
             mask: request.mask,
             softmax_scale: request.softmax_scale(),
-            q: (&inputs.q).into(),
-            k: (&inputs.k).into(),
-            v: (&inputs.v).into(),
+            q: &inputs.q,
+            k: &inputs.k,
+            v: &inputs.v,
             o_layout: request.layout,
             splits: self.tiles_per_split(),
         };
@@ -109,19 +111,20 @@ impl Plan {
 
     /// Both.
     pub fn oracles(&self, inputs: &Inputs) -> Result<Oracles, NoVerdict> {
-        Ok(Oracles { exact: self.exact(inputs)?, bits: self.bits(inputs)? })
+        Ok(Oracles { exact: self.exact(inputs)?, bits: self.bits(inputs)?, lse: self.request.lse })
     }
 }
 
 impl Oracles {
     /// Holds an answer against them.
     pub fn judge(&self, answer: &Answer) -> Verdict {
-        judge(&self.exact, &self.bits, answer)
+        judge(&self.exact, &self.bits, self.lse, answer)
     }
 }
 
-/// Holds an answer against oracles that several plans share.
-pub fn judge(exact: &Exact, bits: &Bits, answer: &Answer) -> Verdict {
+/// Holds an answer against oracles that several plans share. Where the log-sum-exp is asked for, an answer without one has
+/// every row of it wrong.
+pub fn judge(exact: &Exact, bits: &Bits, lse: bool, answer: &Answer) -> Verdict {
     let differing = |length: usize, same: usize| length - same;
     let same = answer.output.iter().zip(&bits.output).filter(|(got, wanted)| got == wanted).count();
     let other_bits = differing(answer.output.len().max(bits.output.len()), same);
@@ -137,7 +140,8 @@ pub fn judge(exact: &Exact, bits: &Bits, answer: &Answer) -> Verdict {
     };
     let errors = Errors::of(&answer.output, &exact.output, exact.rows.dim, tolerance);
     let (mut other_lse_bits, mut lse_outside) = (0, 0);
-    if let Some(lse) = &answer.lse {
+    if lse || answer.lse.is_some() {
+        let lse = answer.lse.as_deref().unwrap_or_default();
         let same = lse.iter().zip(&bits.lse).filter(|(got, wanted)| got == wanted).count();
         other_lse_bits = differing(lse.len().max(bits.lse.len()), same);
         let values: Vec<f32> = lse.iter().map(|bits| f32::from_bits(*bits)).collect();

@@ -15,10 +15,12 @@ pub struct Rung {
     pub change: &'static str,
     /// Its source.
     pub source: &'static str,
-    /// What its source is compiled with.
+    /// What its source is compiled with; toggles that are not named here are 0.
     pub settings: &'static [(&'static str, &'static str)],
     /// What may be changed on it.
     pub toggles: &'static [Toggle],
+    /// Threads of a block.
+    pub threads: u32,
     /// Query rows of a block.
     pub rows: usize,
     /// Keys of a step.
@@ -83,6 +85,7 @@ const HISTORICAL: Rung = Rung {
     source: "historical.cu",
     settings: &[],
     toggles: &[SWIZZLE],
+    threads: 128,
     rows: 32,
     keys: 32,
     formats: LINEAR,
@@ -146,6 +149,7 @@ pub const LADDER: &[Rung] = &[
         source: "n1.cu",
         settings: &[],
         toggles: &[],
+        threads: 128,
         rows: 16,
         keys: 32,
         formats: E4M3,
@@ -160,6 +164,7 @@ pub const LADDER: &[Rung] = &[
         source: "n2.cu",
         settings: &[],
         toggles: &[],
+        threads: 128,
         rows: 64,
         keys: 64,
         formats: E4M3,
@@ -174,6 +179,7 @@ pub const LADDER: &[Rung] = &[
         source: "n3.cu",
         settings: &[("USE_SMEM_SWIZZLE_XOR", "1")],
         toggles: &[SWIZZLE],
+        threads: 128,
         rows: 64,
         keys: 64,
         formats: E4M3,
@@ -188,6 +194,7 @@ pub const LADDER: &[Rung] = &[
         source: "n4.cu",
         settings: &[("USE_SMEM_SWIZZLE_XOR", "1"), ("USE_TWO_LEVEL", "1")],
         toggles: &[SWIZZLE, TWO_LEVEL],
+        threads: 128,
         rows: 64,
         keys: 64,
         formats: &[Format::E4m3, Format::E5m2],

@@ -34,10 +34,11 @@ impl Strides {
     /// Those of a tensor. `packed`: sequences may differ in length, and begin where `starts` say.
     pub fn of(rows: &Rows, packed: bool) -> Strides {
         let [length, heads, dim] = [rows.longest(), rows.heads, rows.dim].map(wide);
-        let batch = if packed { 0 } else { length * heads * dim };
+        let across = heads.saturating_mul(dim);
+        let batch = if packed { 0 } else { length.saturating_mul(across) };
         match rows.layout {
-            Layout::Bhsd => Strides { batch, head: length * dim, row: dim },
-            Layout::Bshd => Strides { batch, head: dim, row: heads * dim },
+            Layout::Bhsd => Strides { batch, head: length.saturating_mul(dim), row: dim },
+            Layout::Bshd => Strides { batch, head: dim, row: across },
         }
     }
 }
@@ -53,7 +54,7 @@ impl Operand {
         };
         Operand {
             strides: Strides::of(rows, packed),
-            scale_batch: narrow(rows.heads * per_head),
+            scale_batch: narrow(rows.heads.saturating_mul(per_head)),
             scale_head: narrow(per_head),
             scale_shift: shift,
             ..Operand::default()
@@ -61,8 +62,8 @@ impl Operand {
     }
 
     fn put(&self, out: &mut Vec<u8>) {
-        words(out, &[self.codes, self.scales, self.strides.batch, self.strides.head, self.strides.row]);
-        halves(out, &[self.scale_batch, self.scale_head, self.scale_shift, 0]);
+        words64(out, &[self.codes, self.scales, self.strides.batch, self.strides.head, self.strides.row]);
+        words32(out, &[self.scale_batch, self.scale_head, self.scale_shift, 0]);
     }
 }
 
@@ -100,20 +101,20 @@ impl Params {
         for operand in [&self.q, &self.k, &self.v] {
             operand.put(&mut out);
         }
-        words(&mut out, &[self.o, self.o_strides.batch, self.o_strides.head, self.o_strides.row]);
-        words(&mut out, &[self.lse, self.query_starts, self.key_starts, self.partial]);
-        halves(&mut out, &[self.heads, self.group, self.queries, self.keys]);
-        halves(&mut out, &[self.lse_rows, self.tiles_per_split, self.batches, self.splits]);
-        halves(&mut out, &[self.factor.to_bits(), 0]);
+        words64(&mut out, &[self.o, self.o_strides.batch, self.o_strides.head, self.o_strides.row]);
+        words64(&mut out, &[self.lse, self.query_starts, self.key_starts, self.partial]);
+        words32(&mut out, &[self.heads, self.group, self.queries, self.keys]);
+        words32(&mut out, &[self.lse_rows, self.tiles_per_split, self.batches, self.splits]);
+        words32(&mut out, &[self.factor.to_bits(), 0]);
         out
     }
 }
 
-fn words(out: &mut Vec<u8>, values: &[u64]) {
+fn words64(out: &mut Vec<u8>, values: &[u64]) {
     out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
 }
 
-fn halves(out: &mut Vec<u8>, values: &[u32]) {
+fn words32(out: &mut Vec<u8>, values: &[u32]) {
     out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
 }
 
@@ -121,7 +122,7 @@ fn wide(value: usize) -> u64 {
     u64::try_from(value).unwrap_or(u64::MAX)
 }
 
-/// Sizes are held below 2³² by the plan.
+/// Sizes are held below 2³¹ by [`crate::problem::Shape::check`].
 pub(crate) fn narrow(value: usize) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }

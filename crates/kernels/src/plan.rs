@@ -146,6 +146,10 @@ pub enum PlanError {
         /// What it cannot do.
         what: String,
     },
+    /// A toggle is named twice.
+    Toggle(String),
+    /// The softmax scale is no number, or so large that its product with log₂(e) is infinite in f32.
+    SoftmaxScale(String),
     /// The device has no 8-bit floats.
     Device(String),
 }
@@ -159,19 +163,33 @@ impl fmt::Display for PlanError {
                 write!(f, "there is no rung `{name}`; there are {}", known.join(", "))
             }
             PlanError::Unsupported { rung, what } => write!(f, "rung {rung} cannot do {what}"),
+            PlanError::Toggle(name) => write!(f, "toggle {name} is named twice"),
+            PlanError::SoftmaxScale(scale) => {
+                write!(f, "a softmax scale of {scale} does not give a finite factor in f32")
+            }
         }
     }
 }
 
 impl Error for PlanError {}
 
-/// Rows of a tile when few rows are asked for: one warp.
+/// Rows of a tile when few rows are asked for, and the threads of its one warp, which `merge` has too.
 const FEW_ROWS: usize = 16;
+const WARP: u32 = 32;
 
 impl Plan {
     /// Chooses a variant and its geometry for a device.
     pub fn new(request: &Request, device: &Device) -> Result<Plan, PlanError> {
-        check_shape(&request.shape)?;
+        request.shape.check().map_err(|error| PlanError::Shape(error.to_string()))?;
+        if request.shape.max_queries() == 0 {
+            return Err(PlanError::Shape("no sequence has a query".to_owned()));
+        }
+        for (index, (name, _)) in request.toggles.iter().enumerate() {
+            if request.toggles.iter().take(index).any(|(before, _)| before == name) {
+                return Err(PlanError::Toggle(name.clone()));
+            }
+        }
+        let factor = factor(request)?;
         let rung = choose(request)?;
         let arch = device.capability.arch();
         let capability = device.capability.major * 10 + device.capability.minor;
@@ -200,13 +218,13 @@ impl Plan {
             (shape.max_queries(), shape.heads)
         };
         let grid = [rows.div_ceil(rows_of_tile), heads, shape.batch() * splits];
-        let block = narrow(if packed { 32 } else { threads(rung) });
+        let block = if packed { WARP } else { rung.threads };
         let mut steps =
             vec![Step { kernel: "attention", geometry: Geometry { grid: extents(grid)?, block, shared: 0 } }];
         let mut workspace = 0;
         if split.is_some() {
             let grid = extents([shape.max_queries(), shape.heads, shape.batch()])?;
-            steps.push(Step { kernel: "merge", geometry: Geometry { grid, block: 32, shared: 0 } });
+            steps.push(Step { kernel: "merge", geometry: Geometry { grid, block: WARP, shared: 0 } });
             workspace = splits
                 * shape.batch()
                 * shape.heads
@@ -228,7 +246,7 @@ impl Plan {
             tiles_per_split: narrow(split.unwrap_or(tiles)),
             batches: narrow(shape.batch()),
             splits: narrow(splits),
-            factor: factor(request),
+            factor,
             ..Params::default()
         };
         Ok(Plan { request: request.clone(), rung, defines, arch, steps, workspace, params })
@@ -250,35 +268,30 @@ impl Plan {
     }
 
     /// What each block of the first step does, in the order of the grid; blocks that do nothing are left out.
-    pub fn table(&self) -> Vec<BlockWork> {
+    pub fn table(&self) -> impl Iterator<Item = BlockWork> + '_ {
+        let [x, y, z] = self.steps.first().map_or([0; 3], |step| step.geometry.grid);
+        let blocks = (0..z).flat_map(move |z| (0..y).flat_map(move |y| (0..x).map(move |x| [x, y, z])));
+        blocks.filter_map(|block| self.work(block))
+    }
+
+    /// What a block of the first step does.
+    fn work(&self, block: [u32; 3]) -> Option<BlockWork> {
         let shape = &self.request.shape;
-        let Some(step) = self.steps.first() else { return Vec::new() };
-        let [x, y, z] = step.geometry.grid;
         let packed = self.is_split();
         let (tile, group) = if packed { (FEW_ROWS, shape.group()) } else { (self.rung.rows, 1) };
         let wide = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
         let per_split = wide(self.params.tiles_per_split) * self.rung.keys;
-        let mut table = Vec::new();
-        for (bz, by, bx) in
-            (0..z).flat_map(|bz| (0..y).flat_map(move |by| (0..x).map(move |bx| (bz, by, bx))))
-        {
-            let (batch, split) = (wide(bz / self.params.splits), wide(bz % self.params.splits));
-            let lengths = shape.sequences[batch];
-            let rows = lengths.queries * group;
-            let first = wide(bx) * tile;
-            let Some(last) = rows.min(first + tile).checked_sub(1).filter(|_| first < rows) else { continue };
-            let end = self.request.mask.visible(lengths, last / group);
-            let from = if packed { (split * per_split).min(end) } else { 0 };
-            let to = if packed { end.min(from + per_split) } else { end };
-            table.push(BlockWork {
-                block: [bx, by, bz],
-                batch,
-                head: wide(by) * group,
-                rows: (first, last + 1),
-                keys: (from, to),
-            });
-        }
-        table
+        let [x, y, z] = block;
+        let splits = self.params.splits.max(1);
+        let (batch, split) = (wide(z / splits), wide(z % splits));
+        let lengths = *shape.sequences.get(batch)?;
+        let rows = lengths.queries * group;
+        let first = wide(x) * tile;
+        let last = rows.min(first + tile).checked_sub(1).filter(|_| first < rows)?;
+        let end = self.request.mask.visible(lengths, last / group);
+        let from = if packed { (split * per_split).min(end) } else { 0 };
+        let to = if packed { end.min(from + per_split) } else { end };
+        Some(BlockWork { block, batch, head: wide(y) * group, rows: (first, last + 1), keys: (from, to) })
     }
 
     /// The source as it is compiled.
@@ -298,33 +311,6 @@ impl Plan {
         };
         Ok(toolchain.compile(&source, &options)?.ptx)
     }
-}
-
-fn check_shape(shape: &Shape) -> Result<(), PlanError> {
-    let refuse = |text: &str| Err(PlanError::Shape(text.to_owned()));
-    if shape.sequences.is_empty() || shape.heads == 0 || shape.kv_heads == 0 {
-        return refuse("a batch needs a sequence, and attention a head");
-    }
-    if !shape.heads.is_multiple_of(shape.kv_heads) {
-        return Err(PlanError::Shape(format!(
-            "{} query heads cannot share {} key heads evenly",
-            shape.heads, shape.kv_heads
-        )));
-    }
-    if shape.max_queries() == 0 {
-        return refuse("no sequence has a query");
-    }
-    if shape.is_equal() && shape.max_keys() == 0 {
-        return refuse("no sequence has a key");
-    }
-    // Offsets of a row within a head, of scales and of the log-sum-exp are 32-bit in the kernels.
-    let largest = [shape.max_queries(), shape.max_keys()].iter().try_fold(1usize, |product, n| {
-        (*n).checked_mul(shape.heads)?.checked_mul(shape.batch()).map(|m| m.max(product))
-    });
-    if largest.is_none_or(|rows| u32::try_from(rows).is_err()) {
-        return refuse("more than 2^32 rows in a tensor");
-    }
-    Ok(())
 }
 
 fn choose(request: &Request) -> Result<&'static Rung, PlanError> {
@@ -393,13 +379,15 @@ fn defines(request: &Request, rung: &Rung, varlen: bool) -> Vec<String> {
     let mut defines: Vec<String> = Vec::new();
     let mut set = |name: &str, value: usize| defines.push(format!("{name}={value}"));
     set("HEAD_DIM", request.shape.dim);
-    for (name, _) in rung.settings {
-        if !request.toggles.iter().any(|(toggle, _)| toggle == name) {
-            set(name, 1);
-        }
+    // Every toggle of the rung, so that a source's own defaults decide nothing; then what is fixed on it.
+    for toggle in rung.toggles {
+        let asked = request.toggles.iter().find(|(name, _)| name == toggle.name).map(|(_, on)| *on);
+        set(toggle.name, usize::from(asked.unwrap_or_else(|| rung.setting(toggle.name))));
     }
-    for (name, on) in &request.toggles {
-        set(name, usize::from(*on));
+    for (name, _) in rung.settings {
+        if rung.toggles.iter().all(|toggle| toggle.name != *name) {
+            set(name, usize::from(rung.setting(name)));
+        }
     }
     for (name, on) in [
         ("CAUSAL", request.mask == Mask::Causal),
@@ -439,11 +427,6 @@ fn tiles_per_split(request: &Request, rung: &Rung, device: &Device) -> Option<us
     (count > 1 || matches!(request.splits, Splits::Count(_))).then(|| tiles.div_ceil(count.max(1)))
 }
 
-fn threads(rung: &Rung) -> usize {
-    // 16 rows for a warp of the tensor-core rungs; the others use 128 threads whatever their rows.
-    128.max(rung.rows / 16 * 32)
-}
-
 fn extents(grid: [usize; 3]) -> Result<[u32; 3], PlanError> {
     if grid[1] > 65_535 || grid[2] > 65_535 || u32::try_from(grid[0]).is_err() {
         let [x, y, z] = grid;
@@ -456,6 +439,8 @@ fn extents(grid: [usize; 3]) -> Result<[u32; 3], PlanError> {
 
 /// Softmax scale times log2(e), rounded once.
 #[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "rounding is meant")]
-fn factor(request: &Request) -> f32 {
-    (request.softmax_scale() * std::f64::consts::LOG2_E) as f32
+fn factor(request: &Request) -> Result<f32, PlanError> {
+    let scale = request.softmax_scale();
+    let factor = (scale * std::f64::consts::LOG2_E) as f32;
+    if factor.is_finite() { Ok(factor) } else { Err(PlanError::SoftmaxScale(scale.to_string())) }
 }

@@ -27,7 +27,77 @@ pub struct Lengths {
     pub keys: usize,
 }
 
+/// Why there can be no such shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShapeError {
+    /// No sequence, no head, or rows without an element.
+    Empty,
+    /// The heads of the queries are no multiple of those of the keys.
+    Heads {
+        /// Of the queries.
+        heads: usize,
+        /// Of the keys and values.
+        kv_heads: usize,
+    },
+    /// Rows of a tensor over all heads and sequences, each as long as the longest, are not fewer than [`Shape::LIMIT`].
+    Rows,
+    /// Queries, keys and a tile of keys are not fewer than [`Shape::LIMIT`] together.
+    Length,
+    /// A tensor has more elements than memory could have.
+    Elements,
+}
+
+impl fmt::Display for ShapeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ShapeError::Empty => {
+                f.write_str("a batch needs a sequence, attention a head, and a row an element")
+            }
+            ShapeError::Heads { heads, kv_heads } => {
+                write!(f, "{heads} query heads cannot share {kv_heads} key heads evenly")
+            }
+            ShapeError::Rows => f.write_str("a tensor has 2^31 rows or more over all heads and sequences"),
+            ShapeError::Length => f.write_str("a sequence has 2^31 queries and keys or more"),
+            ShapeError::Elements => f.write_str("a tensor has more elements than memory could have"),
+        }
+    }
+}
+
+impl std::error::Error for ShapeError {}
+
 impl Shape {
+    /// Rows are fewer: kernels count them, their scales and their log-sum-exp in 32 bits, take the sum of a sequence's
+    /// queries and keys, step one tile beyond the last key, and shift a row's number by 31 where it has no scale of its own.
+    pub const LIMIT: usize = 1 << 31;
+
+    /// Whether kernels and oracles can take it: nothing is empty but sequences, heads are shared evenly, and no size that is
+    /// computed from it overflows.
+    pub fn check(&self) -> Result<(), ShapeError> {
+        let Shape { heads, kv_heads, dim, .. } = *self;
+        if self.sequences.is_empty() || heads == 0 || kv_heads == 0 || dim == 0 {
+            return Err(ShapeError::Empty);
+        }
+        if !heads.is_multiple_of(kv_heads) {
+            return Err(ShapeError::Heads { heads, kv_heads });
+        }
+        let longest = self.max_queries().max(self.max_keys()).max(1);
+        let rows = longest.checked_mul(heads).and_then(|rows| rows.checked_mul(self.batch()));
+        let Some(rows) = rows.filter(|rows| *rows < Shape::LIMIT) else { return Err(ShapeError::Rows) };
+        let fits = |sequence: &Lengths| {
+            let all = sequence.queries.saturating_add(sequence.keys).saturating_add(BLOCK_ROWS);
+            all < Shape::LIMIT
+        };
+        if !self.sequences.iter().all(fits) {
+            return Err(ShapeError::Length);
+        }
+        // The widest elements are f64, several for each of Q, K and V.
+        let elements = rows.checked_mul(dim).and_then(|elements| elements.checked_mul(64));
+        if elements.is_none_or(|bytes| isize::try_from(bytes).is_err()) {
+            return Err(ShapeError::Elements);
+        }
+        Ok(())
+    }
+
     /// `batch` sequences of `rows` queries and as many keys, with as many key heads as query heads.
     pub fn equal(batch: usize, heads: usize, rows: usize, dim: usize) -> Shape {
         let lengths = Lengths { queries: rows, keys: rows };
@@ -108,7 +178,10 @@ impl Mask {
     pub fn visible(self, lengths: Lengths, row: usize) -> usize {
         match self {
             Mask::Full => lengths.keys,
-            Mask::Causal => (row + 1 + lengths.keys).saturating_sub(lengths.queries).min(lengths.keys),
+            // As many fewer than all as there are queries after it.
+            Mask::Causal => {
+                lengths.keys.saturating_sub(lengths.queries.saturating_sub(row.saturating_add(1)))
+            }
         }
     }
 }
@@ -140,7 +213,7 @@ impl Rows {
         let mut starts = vec![0];
         let mut total = 0;
         for length in lengths {
-            total += length;
+            total = usize::saturating_add(total, length);
             starts.push(total);
         }
         Rows { starts, heads, dim, layout }
@@ -148,7 +221,7 @@ impl Rows {
 
     /// Elements of the tensor.
     pub fn elements(&self) -> usize {
-        self.starts.last().copied().unwrap_or(0) * self.heads * self.dim
+        self.starts.last().copied().unwrap_or(0).saturating_mul(self.heads).saturating_mul(self.dim)
     }
 
     /// Sequences.
@@ -212,7 +285,7 @@ impl Granularity {
 
     /// Scales of a tensor.
     pub fn count(self, rows: &Rows) -> usize {
-        (rows.batch() * rows.heads * self.per_head(rows)).max(1)
+        rows.batch().saturating_mul(rows.heads).saturating_mul(self.per_head(rows)).max(1)
     }
 
     /// The place of a row's scale.
@@ -223,5 +296,68 @@ impl Granularity {
             Granularity::Row => row,
         };
         (batch * rows.heads + head) * self.per_head(rows) + within
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_causal_query_sees_as_many_keys_as_written_here() {
+        // Queries, keys, and how many keys each query sees.
+        let table: [(usize, usize, &[usize]); 8] = [
+            (1, 1, &[1]),
+            (1, 5, &[5]),
+            (4, 4, &[1, 2, 3, 4]),
+            (3, 5, &[3, 4, 5]),
+            (5, 3, &[0, 0, 1, 2, 3]),
+            (4, 1, &[0, 0, 0, 1]),
+            (2, 0, &[0, 0]),
+            (2, 130, &[129, 130]),
+        ];
+        for (queries, keys, seen) in table {
+            let lengths = Lengths { queries, keys };
+            for (row, seen) in seen.iter().enumerate() {
+                assert_eq!(Mask::Causal.visible(lengths, row), *seen, "row {row} of {queries} x {keys}");
+                assert_eq!(Mask::Full.visible(lengths, row), keys);
+            }
+        }
+    }
+
+    #[test]
+    fn shapes_that_cannot_be_are_refused() {
+        let shape = |heads, kv_heads, dim, queries, keys| Shape {
+            heads,
+            kv_heads,
+            dim,
+            sequences: vec![Lengths { queries, keys }],
+        };
+        let most = (1usize << 31) - 1;
+        for (fits, expected) in [
+            (shape(4, 2, 64, 1, 0), Ok(())),
+            (shape(4, 2, 64, 0, 1), Ok(())),
+            (shape(1, 1, 64, 1, most - 65), Ok(())),
+            (shape(1, 1, 64, 2, most - 65), Err(ShapeError::Length)),
+            (shape(1, 1, 64, most, 1), Err(ShapeError::Length)),
+            (shape(1, 1, 64, most + 1, 1), Err(ShapeError::Rows)),
+            (shape(2, 1, 64, 1, 1 << 30), Err(ShapeError::Rows)),
+            (shape(2, 1, 64, 1, (1 << 30) - 1), Ok(())),
+            (shape(1 << 31, 1, 64, 0, 0), Err(ShapeError::Rows)),
+            (shape(usize::MAX, usize::MAX, 64, 2, 2), Err(ShapeError::Rows)),
+            (shape(1, 1, 64, usize::MAX, usize::MAX), Err(ShapeError::Rows)),
+            (shape(1, 1, usize::MAX, 1, 1), Err(ShapeError::Elements)),
+            (shape(5, 2, 64, 1, 1), Err(ShapeError::Heads { heads: 5, kv_heads: 2 })),
+            (shape(0, 1, 64, 1, 1), Err(ShapeError::Empty)),
+            (shape(1, 0, 64, 1, 1), Err(ShapeError::Empty)),
+            (shape(1, 1, 0, 1, 1), Err(ShapeError::Empty)),
+            (Shape::equal(0, 1, 1, 64), Err(ShapeError::Empty)),
+        ] {
+            assert_eq!(fits.check(), expected, "{fits}");
+        }
+        // Sizes of what is refused can be asked for all the same.
+        let absurd = shape(usize::MAX, usize::MAX, usize::MAX, usize::MAX, usize::MAX);
+        assert_eq!(absurd.query_rows(Layout::Bhsd).elements(), usize::MAX);
+        assert_eq!(Granularity::Row.count(&absurd.key_rows(Layout::Bshd)), usize::MAX);
     }
 }

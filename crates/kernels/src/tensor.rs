@@ -19,22 +19,32 @@ pub struct Quantised {
     pub scales: Vec<f32>,
 }
 
-/// There are more or fewer values than the tensor has elements.
+/// Why values cannot be quantised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LengthMismatch {
-    /// Elements of the tensor.
-    pub elements: usize,
-    /// Values that were given.
-    pub values: usize,
+pub enum Unquantisable {
+    /// There are more or fewer values than the tensor has elements.
+    Length {
+        /// Elements of the tensor.
+        elements: usize,
+        /// Values that were given.
+        values: usize,
+    },
+    /// The value at this place is infinite or no number: its group would have no scale.
+    NotFinite(usize),
 }
 
-impl fmt::Display for LengthMismatch {
+impl fmt::Display for Unquantisable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the tensor has {} elements, and {} values were given", self.elements, self.values)
+        match self {
+            Unquantisable::Length { elements, values } => {
+                write!(f, "the tensor has {elements} elements, and {values} values were given")
+            }
+            Unquantisable::NotFinite(index) => write!(f, "value {index} is not finite"),
+        }
     }
 }
 
-impl std::error::Error for LengthMismatch {}
+impl std::error::Error for Unquantisable {}
 
 impl Quantised {
     /// Quantises values that lie as `rows` says. The scale of a group takes its largest magnitude to the largest value of
@@ -44,15 +54,33 @@ impl Quantised {
         rows: Rows,
         format: Format,
         granularity: Granularity,
-    ) -> Result<Quantised, LengthMismatch> {
+    ) -> Result<Quantised, Unquantisable> {
         let elements = rows.elements();
         if values.len() != elements {
-            return Err(LengthMismatch { elements, values: values.len() });
+            return Err(Unquantisable::Length { elements, values: values.len() });
+        }
+        if let Some(index) = values.iter().position(|value| !value.is_finite()) {
+            return Err(Unquantisable::NotFinite(index));
         }
         Ok(Quantised::of_all(values, rows, format, granularity))
     }
 
-    /// [`Quantised::quantise`] of as many values as there are elements.
+    /// Whether it has these rows, format and granularity, and as many codes and scales as they say.
+    pub fn fits(&self, rows: &Rows, format: Format, granularity: Granularity) -> bool {
+        let own = &self.rows;
+        (self.format, self.granularity, own.layout) == (format, granularity, rows.layout)
+            && own.starts() == rows.starts()
+            && (own.heads, own.dim) == (rows.heads, rows.dim)
+            && self.codes.len() == rows.elements()
+            && self.scales.len() == granularity.count(rows)
+    }
+
+    /// The place of the first code that is no number, if there is one.
+    pub fn non_finite(&self) -> Option<usize> {
+        self.codes.iter().position(|code| !self.format.is_finite(*code))
+    }
+
+    /// [`Quantised::quantise`] of as many finite values as there are elements.
     pub(crate) fn of_all(values: &[f32], rows: Rows, format: Format, granularity: Granularity) -> Quantised {
         // Largest magnitudes first, scales in their place afterwards.
         let mut scales = vec![0f32; granularity.count(&rows)];
@@ -197,6 +225,36 @@ mod tests {
     fn a_wrong_number_of_values_is_refused() {
         let rows = shape().key_rows(Layout::Bhsd);
         let refused = Quantised::quantise(&[1.0], rows.clone(), Format::E4m3, Granularity::Tensor);
-        assert_eq!(refused.unwrap_err(), LengthMismatch { elements: rows.elements(), values: 1 });
+        assert_eq!(refused.unwrap_err(), Unquantisable::Length { elements: rows.elements(), values: 1 });
+    }
+
+    #[test]
+    fn values_that_are_not_finite_are_refused_by_place() {
+        let rows = shape().key_rows(Layout::Bhsd);
+        for (index, value) in [(0, f32::NAN), (5, f32::INFINITY), (7, f32::NEG_INFINITY)] {
+            let mut values = values(&rows);
+            values[index] = value;
+            let refused = Quantised::quantise(&values, rows.clone(), Format::E4m3, Granularity::Row);
+            assert_eq!(refused.unwrap_err(), Unquantisable::NotFinite(index));
+        }
+    }
+
+    #[test]
+    fn a_tensor_fits_its_own_rows_and_no_others() {
+        let rows = shape().key_rows(Layout::Bhsd);
+        let values = values(&rows);
+        let tensor = Quantised::quantise(&values, rows.clone(), Format::E4m3, Granularity::Row).unwrap();
+        assert!(tensor.fits(&rows, Format::E4m3, Granularity::Row));
+        assert!(!tensor.fits(&shape().key_rows(Layout::Bshd), Format::E4m3, Granularity::Row));
+        assert!(!tensor.fits(&rows, Format::E5m2, Granularity::Row));
+        assert!(!tensor.fits(&rows, Format::E4m3, Granularity::Head));
+        let wider = Shape { dim: 5, ..shape() }.key_rows(Layout::Bhsd);
+        assert!(!tensor.fits(&wider, Format::E4m3, Granularity::Row));
+        let mut short = tensor.clone();
+        short.scales.pop();
+        assert!(!short.fits(&rows, Format::E4m3, Granularity::Row));
+        assert_eq!(tensor.non_finite(), None);
+        short.codes[9] = 0x7f;
+        assert_eq!(short.non_finite(), Some(9));
     }
 }

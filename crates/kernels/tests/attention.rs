@@ -3,11 +3,11 @@
 
 mod study;
 
-use study::{Case, lengths, toolchain};
+use study::{Case, l4, lengths, toolchain};
 use warpproof_kernels::format::Format;
 use warpproof_kernels::ladder::{LADDER, rung};
 use warpproof_kernels::plan::{Plan, Request, Scales, Splits};
-use warpproof_kernels::problem::{Granularity, Layout, Mask, Shape};
+use warpproof_kernels::problem::{Granularity, Layout, Lengths, Mask, Shape};
 
 /// Two query heads for each key head, 33 queries against 97 keys.
 fn grouped() -> Shape {
@@ -45,9 +45,38 @@ fn toggles_keep_the_bits_that_the_oracle_says() {
 }
 
 #[test]
+fn toggles_keep_them_with_a_mask_and_with_split_keys() {
+    for toggle in rung("n4").unwrap().toggles {
+        for (dim, queries, keys) in [(64, 70, 100), (128, 70, 100), (64, 1, 140)] {
+            let shape = Shape { dim, ..grouped() }.with(vec![lengths(queries, keys)]);
+            let toggles = vec![(toggle.name.to_owned(), false)];
+            Case::of(Request { mask: Mask::Causal, lse: true, toggles, ..Request::new(shape) }).run();
+        }
+    }
+}
+
+#[test]
+fn every_toggle_of_a_rung_is_set_whatever_the_source_says() {
+    for rung in LADDER {
+        let mut request = Request::new(Shape::equal(1, 1, 64, 64));
+        request.rung = Some(rung.id.to_owned());
+        request.format = rung.formats[0];
+        let plan = Plan::new(&request, l4()).unwrap();
+        for toggle in rung.toggles {
+            let define = format!("{}={}", toggle.name, u8::from(rung.setting(toggle.name)));
+            assert!(plan.defines.contains(&define), "{}: {define}", rung.name);
+        }
+        let mut names: Vec<&str> =
+            plan.defines.iter().filter_map(|define| define.split('=').next()).collect();
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+    }
+}
+
+#[test]
 fn every_toggle_changes_the_program() {
     let Some(toolchain) = toolchain() else { return };
-    let device = warpproof_model::Device::named("L4").unwrap();
+    let device = l4();
     for rung in LADDER {
         let mut request = Request::new(Shape::equal(1, 1, 64, 64));
         request.rung = Some(rung.id.to_owned());
@@ -65,7 +94,7 @@ fn every_toggle_changes_the_program() {
 #[test]
 fn rungs_are_different_programs() {
     let Some(toolchain) = toolchain() else { return };
-    let device = warpproof_model::Device::named("L4").unwrap();
+    let device = l4();
     let mut programs: Vec<(&str, String)> = Vec::new();
     for rung in LADDER {
         let mut request = Request::new(Shape::equal(1, 1, 64, 64));
@@ -114,7 +143,48 @@ fn scales_of_every_granularity() {
 
 #[test]
 fn e5m2() {
-    Case::of(Request { format: Format::E5m2, lse: true, ..Request::new(grouped()) }).run();
+    let e5m2 = |shape| Request { format: Format::E5m2, lse: true, ..Request::new(shape) };
+    Case::of(e5m2(grouped())).run();
+    for splits in [Splits::None, Splits::Auto] {
+        let sequences = vec![lengths(3, 129), lengths(0, 70), lengths(5, 0), lengths(1, 1)];
+        let shape = Shape { dim: 128, sequences, ..grouped() };
+        let (mask, layout, scales) = (Mask::Causal, Layout::Bshd, Scales::all(Granularity::Row));
+        Case::of(Request { mask, layout, scales, splits, ..e5m2(shape) }).run();
+    }
+}
+
+#[test]
+fn query_heads_in_groups_of_any_size() {
+    for (heads, kv_heads) in [(3, 1), (5, 1), (14, 2), (16, 1)] {
+        let shape = |queries, keys| Shape { heads, kv_heads, ..grouped() }.with(vec![lengths(queries, keys)]);
+        let request = |shape| Request { mask: Mask::Causal, lse: true, ..Request::new(shape) };
+        Case::of(request(shape(17, 40))).run();
+        Case::of(Request { splits: Splits::Count(3), ..request(shape(1, 130)) }).run();
+    }
+    let request =
+        Request { layout: Layout::Bshd, ..Request::new(Shape { heads: 3, kv_heads: 1, ..grouped() }) };
+    for id in ["h2", "n1", "n2", "n3"] {
+        let format = rung(id).unwrap().formats[0];
+        Case::of(Request { rung: Some(id.to_owned()), format, ..request.clone() }).run();
+    }
+}
+
+#[test]
+fn no_keys_at_all_give_zeros() {
+    for rung in LADDER {
+        let mut request = Request::new(grouped().with(vec![lengths(5, 0); 2]));
+        request.rung = Some(rung.id.to_owned());
+        request.format = rung.formats[0];
+        request.lse = rung.can(warpproof_kernels::ladder::Feature::Lse);
+        request.splits = Splits::None;
+        Case::of(request).run();
+    }
+    for granularity in Granularity::ALL {
+        let few = grouped().with(vec![lengths(2, 0); 2]);
+        let scales = Scales::all(granularity);
+        let request = Request { scales, splits: Splits::Count(2), lse: true, ..Request::new(few) };
+        Case::of(request).run();
+    }
 }
 
 #[test]
@@ -156,7 +226,7 @@ fn a_scale_of_the_scores_of_ones_own() {
 #[test]
 fn the_tensor_core_rungs_neither_spill_nor_use_the_stack() {
     let Some(toolchain) = toolchain() else { return };
-    let device = warpproof_model::Device::named("L4").unwrap();
+    let device = l4();
     let mut requests = vec![Request { rung: Some("n3".into()), ..Request::new(grouped()) }];
     for dim in [64, 128] {
         let plain = Request::new(Shape { dim, ..grouped() });
@@ -183,7 +253,7 @@ fn the_tensor_core_rungs_neither_spill_nor_use_the_stack() {
 
 #[test]
 fn what_a_rung_cannot_do_is_refused() {
-    let device = warpproof_model::Device::named("L4").unwrap();
+    let device = l4();
     let refused = |request: Request| Plan::new(&request, device).unwrap_err().to_string();
     let with = |id: &str| Request { rung: Some(id.to_owned()), ..Request::new(grouped()) };
     assert_eq!(refused(with("n9")).split(';').next(), Some("there is no rung `n9`"));
@@ -194,6 +264,14 @@ fn what_a_rung_cannot_do_is_refused() {
     assert_eq!(refused(Request { toggles, ..with("n4") }), "rung n4-mma-fp8 cannot do toggle USE_CP_ASYNC");
     let odd = Shape { heads: 5, ..grouped() };
     assert_eq!(refused(Request::new(odd)), "5 query heads cannot share 2 key heads evenly");
+    let toggles = [true, false].map(|on| ("USE_TWO_LEVEL".to_owned(), on)).to_vec();
+    assert_eq!(refused(Request { toggles, ..with("n4") }), "toggle USE_TWO_LEVEL is named twice");
+    for scale in [f64::NAN, f64::INFINITY, -1e300] {
+        let error = refused(Request { softmax_scale: Some(scale), ..with("n4") });
+        assert_eq!(error, format!("a softmax scale of {scale} does not give a finite factor in f32"));
+    }
+    let nobody = grouped().with(vec![lengths(0, 5)]);
+    assert_eq!(refused(Request::new(nobody)), "no sequence has a query");
     let packed = Request { layout: Layout::Bhsd, ..Request::new(packed()) };
     assert!(refused(packed).contains("unless rows lie before heads"));
     let old =
@@ -204,8 +282,56 @@ fn what_a_rung_cannot_do_is_refused() {
 }
 
 #[test]
+fn no_size_makes_a_plan_panic() {
+    let sizes = [
+        0,
+        1,
+        2,
+        3,
+        16,
+        17,
+        64,
+        65,
+        65_535,
+        65_536,
+        (1 << 31) - 1,
+        1 << 31,
+        1 << 32,
+        1 << 48,
+        usize::MAX - 1,
+        usize::MAX,
+    ];
+    // Numbers that look random: xorshift.
+    let mut state = 88_172_645_463_325_252u64;
+    let mut below = |end: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state >> 33).unwrap() % end
+    };
+    let mut planned = 0;
+    for _ in 0..50_000 {
+        let mut size = || if below(2) == 0 { sizes[below(sizes.len())] } else { below(70) };
+        let (heads, kv_heads, queries, keys, count) = (size(), size(), size(), size(), size());
+        let shape = Shape { heads, kv_heads, dim: [64, 128][below(2)], sequences: Vec::new() };
+        let shape = shape.with(vec![Lengths { queries, keys }; below(4)]);
+        let request = Request {
+            splits: [Splits::Auto, Splits::None, Splits::Count(count)][below(3)],
+            scales: Scales::all(Granularity::ALL[below(4)]),
+            mask: [Mask::Full, Mask::Causal][below(2)],
+            ..Request::new(shape)
+        };
+        if let Ok(plan) = Plan::new(&request, l4()) {
+            planned += 1;
+            assert!(plan.table().take(1000).all(|work| work.keys.0 <= work.keys.1));
+        }
+    }
+    assert!(planned > 500, "{planned}");
+}
+
+#[test]
 fn every_row_is_given_to_exactly_one_block_with_all_its_keys() {
-    let device = warpproof_model::Device::named("L4").unwrap();
+    let device = l4();
     let decode = Shape { sequences: vec![lengths(1, 300), lengths(2, 30)], ..grouped() };
     for (shape, mask, layout) in [
         (grouped(), Mask::Full, Layout::Bhsd),
@@ -218,9 +344,8 @@ fn every_row_is_given_to_exactly_one_block_with_all_its_keys() {
         for (batch, lengths) in shape.sequences.iter().enumerate() {
             for head in (0..shape.heads).step_by(group) {
                 for row in 0..lengths.queries * group {
-                    let mine = plan.table();
-                    let mut keys: Vec<usize> = mine
-                        .iter()
+                    let mut keys: Vec<usize> = plan
+                        .table()
                         .filter(|work| (work.batch, work.head) == (batch, head))
                         .filter(|work| (work.rows.0..work.rows.1).contains(&row))
                         .flat_map(|work| work.keys.0..work.keys.1)

@@ -18,39 +18,16 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
+use super::parallel;
 use crate::format::Format;
-use crate::problem::{BLOCK_ROWS, Granularity, Layout, Mask, Rows, Shape};
+use crate::inputs::{Inconsistent, consistent};
+use crate::problem::{BLOCK_ROWS, Granularity, Layout, Mask, Shape};
 use crate::tensor::Quantised;
 use keys::{Keys, queries};
 use product::{Chain, Core, Eight, Half, ROWS, SIDE};
 use rows::RowTile;
 use std::fmt;
-use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use warpproof_sim::num::fp8::Fp8;
-
-/// A quantised tensor.
-#[derive(Clone, Copy, Debug)]
-pub struct Operand<'a> {
-    /// What a code means.
-    pub format: Format,
-    /// The elements.
-    pub codes: &'a [u8],
-    /// The scales, where [`Granularity::index`] says.
-    pub scales: &'a [f32],
-    /// Where rows lie.
-    pub rows: &'a Rows,
-    /// Which elements share a scale.
-    pub granularity: Granularity,
-}
-
-impl<'a> From<&'a Quantised> for Operand<'a> {
-    fn from(tensor: &'a Quantised) -> Operand<'a> {
-        let Quantised { format, granularity, rows, codes, scales } = tensor;
-        Operand { format: *format, codes, scales, rows, granularity: *granularity }
-    }
-}
 
 /// What is to be computed.
 #[derive(Clone, Copy, Debug)]
@@ -62,11 +39,11 @@ pub struct Problem<'a> {
     /// What scores are multiplied by before the softmax; usually 1/√dim.
     pub softmax_scale: f64,
     /// Queries.
-    pub q: Operand<'a>,
+    pub q: &'a Quantised,
     /// Keys.
-    pub k: Operand<'a>,
+    pub k: &'a Quantised,
     /// Values.
-    pub v: Operand<'a>,
+    pub v: &'a Quantised,
     /// How the output lies in memory.
     pub o_layout: Layout,
     /// Keys are split into parts of so many tiles, computed on their own and merged; without, one part.
@@ -202,12 +179,10 @@ pub struct Bits {
 /// Why there is nothing to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfit {
+    /// Shape and tensors contradict themselves or each other.
+    Inputs(Inconsistent),
     /// Rows are no multiple of 32 elements.
     Dim,
-    /// The key heads do not divide the heads.
-    Heads,
-    /// A tensor's rows, codes or scales are not of the shape.
-    Operand(char),
     /// The FP8 tensor core is to read another format.
     Format(char),
     /// The tile is no multiple of 32, too large, or shares scales of values in part.
@@ -220,9 +195,8 @@ pub enum Unfit {
 impl fmt::Display for Unfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Unfit::Inputs(error) => error.fmt(f),
             Unfit::Dim => write!(f, "rows are no multiple of {SIDE} elements"),
-            Unfit::Heads => f.write_str("the key heads do not divide the heads"),
-            Unfit::Operand(name) => write!(f, "{name}'s rows, codes or scales are not of the shape"),
             Unfit::Format(name) => write!(f, "{name} is not in a format of the FP8 tensor core"),
             Unfit::Tile => {
                 write!(
@@ -245,8 +219,8 @@ pub fn attention(problem: &Problem<'_>, arithmetic: &Arithmetic) -> Result<Bits,
         Scores::Chain => with_scores(problem, arithmetic, Chain),
         Scores::F16 => with_scores(problem, arithmetic, Half),
         Scores::Fp8 => {
-            let left = problem.q.format.fp8().ok_or(Unfit::Format('q'))?;
-            let right = problem.k.format.fp8().ok_or(Unfit::Format('k'))?;
+            let left = problem.q.format.fp8().ok_or(Unfit::Format('Q'))?;
+            let right = problem.k.format.fp8().ok_or(Unfit::Format('K'))?;
             with_scores(problem, arithmetic, Eight { left, right })
         }
     }
@@ -257,39 +231,17 @@ fn with_scores<S: Core>(problem: &Problem<'_>, arithmetic: &Arithmetic, scores: 
         Values::Chain => compute(problem, arithmetic, (scores, Chain)),
         Values::F16 => compute(problem, arithmetic, (scores, Half)),
         Values::Fp8 { .. } => {
-            let right = problem.v.format.fp8().ok_or(Unfit::Format('v'))?;
+            let right = problem.v.format.fp8().ok_or(Unfit::Format('V'))?;
             compute(problem, arithmetic, (scores, Eight { left: Fp8::E4m3, right }))
         }
     })
 }
 
-impl Operand<'_> {
-    fn fits(&self, rows: &Rows) -> bool {
-        let own = self.rows;
-        let elements = own.starts().last().and_then(|all| all.checked_mul(own.heads)?.checked_mul(own.dim));
-        own.starts() == rows.starts()
-            && (own.heads, own.dim) == (rows.heads, rows.dim)
-            && elements == Some(self.codes.len())
-            && self.scales.len() == self.granularity.count(own)
-    }
-}
-
 impl Problem<'_> {
     fn check(&self, arithmetic: &Arithmetic) -> Result<(), Unfit> {
-        let shape = self.shape;
-        if shape.dim == 0 || !shape.dim.is_multiple_of(SIDE) {
+        consistent(self.shape, [self.q, self.k, self.v]).map_err(Unfit::Inputs)?;
+        if !self.shape.dim.is_multiple_of(SIDE) {
             return Err(Unfit::Dim);
-        }
-        if shape.heads == 0 || shape.kv_heads == 0 || !shape.heads.is_multiple_of(shape.kv_heads) {
-            return Err(Unfit::Heads);
-        }
-        let queries = shape.query_rows(self.q.rows.layout);
-        let keys = shape.key_rows(self.k.rows.layout);
-        for (name, operand, rows) in [('q', &self.q, &queries), ('k', &self.k, &keys), ('v', &self.v, &keys)]
-        {
-            if !operand.fits(rows) {
-                return Err(Unfit::Operand(name));
-            }
         }
         let tile = arithmetic.tile;
         if tile == 0 || tile > Arithmetic::MAX_TILE || !tile.is_multiple_of(SIDE) {
@@ -345,37 +297,25 @@ fn compute<S: Core, V: Core>(problem: &Problem<'_>, arithmetic: &Arithmetic, cor
         }
     }
 
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut done = Vec::new();
-        let mut held: Option<Keys<S::Code, V::Code>> = None;
-        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+    // A worker keeps the keys of a head from one item to the next.
+    let finished = parallel::each(
+        &items,
+        || None::<Keys<S::Code, V::Code>>,
+        |held, item| {
             let place = (item.batch, item.kv_head);
             let keys = match held.take().filter(|keys| keys.place == place) {
                 Some(keys) => held.insert(keys),
                 None => held.insert(Keys::new(problem, arithmetic.tile, cores, place)),
             };
-            finish(problem, arithmetic, cores, keys, item, &mut done);
-        }
-        done
-    };
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(items.len());
-    let finished: Vec<Finished> = thread::scope(|scope| {
-        // Where a thread cannot be had, the others do its work.
-        let others: Vec<_> =
-            (1..threads).filter_map(|_| thread::Builder::new().spawn_scoped(scope, work).ok()).collect();
-        let mut all = work();
-        for other in others {
-            all.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        }
-        all
-    });
+            finish(problem, arithmetic, cores, keys, item)
+        },
+    );
 
     let rows = shape.query_rows(problem.o_layout);
     let longest = shape.max_queries();
     let mut output = vec![0; rows.elements()];
     let mut lse = vec![0; shape.batch() * shape.heads * longest];
-    for row in finished {
+    for row in finished.into_iter().flatten() {
         let first = rows.offset(row.batch, row.head, row.row);
         output[first..first + shape.dim].copy_from_slice(&row.output);
         lse[(row.batch * shape.heads + row.head) * longest + row.row] = row.lse;
@@ -390,10 +330,9 @@ fn finish<S: Core, V: Core>(
     cores: (S, V),
     keys: &Keys<S::Code, V::Code>,
     item: &Item,
-    done: &mut Vec<Finished>,
-) {
+) -> Vec<Finished> {
     let shape = problem.shape;
-    let Some(&lengths) = shape.sequences.get(item.batch) else { return };
+    let Some(&lengths) = shape.sequences.get(item.batch) else { return Vec::new() };
     let group = shape.group();
     let last = (item.first + ROWS).min(lengths.queries * group);
     let places: Vec<(usize, usize)> = (item.first..last)
@@ -406,13 +345,14 @@ fn finish<S: Core, V: Core>(
         factors[lane] = problem.exponent_scale() * problem.q.factor(item.batch, head, row);
         visible[lane] = problem.mask.visible(lengths, row);
     }
-    let queries = queries(cores.0, &problem.q, item.batch, places.iter().copied());
+    let queries = queries(cores.0, problem.q, item.batch, places.iter().copied());
     let state = RowTile { arithmetic, cores, keys, queries, factors, visible }.run(problem.splits);
-    done.extend(places.iter().enumerate().map(|(lane, &(head, row))| Finished {
+    let row = |(lane, &(head, row)): (usize, &(usize, usize))| Finished {
         batch: item.batch,
         head,
         row,
         output: state.output(lane, keys.v_scale).collect(),
         lse: state.lse(lane, arithmetic.shift),
-    }));
+    };
+    places.iter().enumerate().map(row).collect()
 }

@@ -11,6 +11,7 @@
     reason = "counts as f64, and limits as f32"
 )]
 
+use super::parallel;
 use super::product::{Matrix, multiply};
 use crate::error::decode;
 use crate::format::Format;
@@ -20,7 +21,6 @@ use crate::tensor::Quantised;
 use crate::tolerance::{PFormat, Precision, RowModel, RowMoments, ScoreSizes, Sums, Tolerance, lse_limit};
 use std::f64::consts::LOG2_E;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use warpproof_sim::num::{Rounding, convert::cvt_f16_f64};
 
 /// What weights become before they are multiplied with V; the sum that divides takes them as they are.
@@ -69,26 +69,13 @@ pub fn attention(inputs: &Inputs, mask: Mask, options: &Options) -> Result<Exact
     let tasks: Vec<(usize, usize)> =
         (0..shape.batch()).flat_map(|batch| (0..shape.heads).map(move |head| (batch, head))).collect();
     let values = [inputs.q.dequantise(), inputs.k.dequantise(), inputs.v.dequantise()];
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut done = Vec::new();
-        while let Some(&(batch, head)) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let values = [&values[0][..], &values[1][..], &values[2][..]];
-            done.push((batch, head, Head::new(inputs, values, mask, options, batch, head).run()));
-        }
-        done
-    };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(tasks.len());
-    let mut heads = if threads <= 1 {
-        work()
-    } else {
-        std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-            workers.into_iter().flat_map(|worker| worker.join().unwrap_or_default()).collect()
-        })
-    };
-    // Sums over rows are in one order, whoever computed them.
-    heads.sort_by_key(|(batch, head, _)| (*batch, *head));
+    let values = [&values[0][..], &values[1][..], &values[2][..]];
+    // In the order of the heads, so that sums over rows are in one order.
+    let heads = parallel::each(
+        &tasks,
+        || (),
+        |(), &(batch, head)| Head::new(inputs, values, mask, options, batch, head).run(),
+    );
 
     let longest = rows.longest();
     let mut output = vec![0.0; rows.elements()];
@@ -97,7 +84,7 @@ pub fn attention(inputs: &Inputs, mask: Mask, options: &Options) -> Result<Exact
     let mut limits = vec![0.0; if measured { output.len() } else { 0 }];
     let mut lse_limits = vec![f32::NAN; if measured { lse.len() } else { 0 }];
     let mut moments = Vec::new();
-    for (batch, head, result) in heads {
+    for ((batch, head), result) in tasks.into_iter().zip(heads) {
         for row in 0..rows.length(batch) {
             let (from, to) = (row * rows.dim, rows.offset(batch, head, row));
             output[to..to + rows.dim].copy_from_slice(&result.output[from..from + rows.dim]);

@@ -2,4 +2,5 @@
 
 pub mod bitwise;
 pub mod exact;
+mod parallel;
 mod product;

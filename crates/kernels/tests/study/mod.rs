@@ -11,6 +11,10 @@ use warpproof_kernels::plan::{Plan, Request};
 use warpproof_kernels::problem::Lengths;
 use warpproof_toolchain::{Options, Toolchain};
 
+pub(crate) fn l4() -> &'static warpproof_model::Device {
+    warpproof_model::Device::named("L4").unwrap()
+}
+
 pub(crate) fn lengths(queries: usize, keys: usize) -> Lengths {
     Lengths { queries, keys }
 }
@@ -55,8 +59,7 @@ impl Case {
     /// Under two schedules with every check on, for two distributions.
     pub(crate) fn run(&self) {
         let Some(toolchain) = toolchain() else { return };
-        let device = warpproof_model::Device::named("L4").unwrap();
-        let plan = Plan::new(&self.request, device).unwrap();
+        let plan = Plan::new(&self.request, l4()).unwrap();
         let ptx = plan.compile(toolchain).unwrap_or_else(|error| panic!("{:?}: {error}", plan.defines));
         let mut gpu = Checking::new(warpproof_sim::Device::new(), 2);
         let attention = Attention::load(plan, &ptx, &mut gpu).unwrap();

@@ -1,8 +1,9 @@
 //! The keys and values of a head, as blocks that a core multiplies, with their scales.
 
 use super::product::{Block, Core, ROWS, SIDE, Tall};
-use super::{Format, Operand, Problem};
+use super::{Format, Problem};
 use crate::problem::Granularity;
+use crate::tensor::Quantised;
 
 /// The keys and values of one head.
 pub(super) struct Keys<K, V> {
@@ -45,8 +46,8 @@ impl<C: Core> Reader<C> {
     }
 
     /// What each of the 256 codes means in a row.
-    fn table(&mut self, operand: &Operand<'_>, batch: usize, head: usize, row: usize) -> &[C::Code] {
-        let scale = if operand.format.folds_scale() { operand.scale(batch, head, row) } else { 1.0 };
+    fn table(&mut self, operand: &Quantised, batch: usize, head: usize, row: usize) -> &[C::Code] {
+        let scale = if operand.format.folds_scale() { operand.scale_of(batch, head, row) } else { 1.0 };
         if self.scale != Some(scale.to_bits()) {
             self.scale = Some(scale.to_bits());
             self.table = (0..=u8::MAX).map(|code| self.core.element(operand.format, code, scale)).collect();
@@ -57,13 +58,12 @@ impl<C: Core> Reader<C> {
     /// A row.
     fn row<'r>(
         &'r mut self,
-        operand: &'r Operand<'_>,
+        operand: &'r Quantised,
         batch: usize,
         head: usize,
         row: usize,
     ) -> impl Iterator<Item = C::Code> + 'r {
-        let first = operand.rows.offset(batch, head, row);
-        let codes = operand.codes.get(first..first + operand.rows.dim).unwrap_or_default();
+        let codes = operand.row(batch, head, row);
         let table = self.table(operand, batch, head, row);
         codes.iter().map(|&code| table.get(usize::from(code)).copied().unwrap_or_default())
     }
@@ -72,7 +72,7 @@ impl<C: Core> Reader<C> {
 /// Rows of Q, given as heads and rows, as a core reads them.
 pub(super) fn queries<C: Core>(
     core: C,
-    q: &Operand<'_>,
+    q: &Quantised,
     batch: usize,
     places: impl Iterator<Item = (usize, usize)>,
 ) -> Vec<Tall<C::Code>> {
@@ -103,7 +103,7 @@ impl<K: Copy + Default, V: Copy + Default> Keys<K, V> {
         let mut k = vec![[[K::default(); SIDE]; SIDE]; padded / SIDE * across];
         for key in 0..length {
             let blocks = &mut k[key / SIDE * across..][..across];
-            for (d, code) in reader.row(&problem.k, batch, head, key).enumerate() {
+            for (d, code) in reader.row(problem.k, batch, head, key).enumerate() {
                 blocks[d / SIDE][key % SIDE][d % SIDE] = code;
             }
         }
@@ -112,7 +112,7 @@ impl<K: Copy + Default, V: Copy + Default> Keys<K, V> {
         for key in 0..length {
             let blocks = &mut v[key / SIDE * across..][..across];
             let columns = blocks.as_flattened_mut().iter_mut();
-            for (column, code) in columns.zip(reader.row(&problem.v, batch, head, key)) {
+            for (column, code) in columns.zip(reader.row(problem.v, batch, head, key)) {
                 column[key % SIDE] = code;
             }
         }
@@ -121,7 +121,7 @@ impl<K: Copy + Default, V: Copy + Default> Keys<K, V> {
         k_scales.resize(padded, 0.0);
         let within_head = matches!(problem.v.granularity, Granularity::Block | Granularity::Row);
         let (v_scale, tiles) = if within_head && !problem.v.format.folds_scale() {
-            let scales: Vec<f32> = (0..length).map(|key| problem.v.scale(batch, head, key)).collect();
+            let scales: Vec<f32> = (0..length).map(|key| problem.v.scale_of(batch, head, key)).collect();
             let by_row = problem.v.granularity == Granularity::Row;
             (1.0, scales.chunks(tile).map(|scales| TileScales::new(scales, by_row, tile)).collect())
         } else if length > 0 {
@@ -166,16 +166,10 @@ impl TileScales {
     }
 }
 
-impl Operand<'_> {
-    /// The scale of a row.
-    pub(super) fn scale(&self, batch: usize, head: usize, row: usize) -> f32 {
-        let index = self.granularity.index(self.rows, batch, head, row);
-        self.scales.get(index).copied().unwrap_or(1.0)
-    }
-
+impl Quantised {
     /// The scale of a row that is still to be applied to its elements as a core reads them.
     pub(super) fn factor(&self, batch: usize, head: usize, row: usize) -> f32 {
-        if self.format.folds_scale() { 1.0 } else { self.scale(batch, head, row) }
+        if self.format.folds_scale() { 1.0 } else { self.scale_of(batch, head, row) }
     }
 }
 

@@ -7,9 +7,9 @@
 )]
 
 use super::*;
-use crate::problem::Lengths;
+use crate::problem::{Lengths, Rows, ShapeError};
 use std::cell::Cell;
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 use warpproof_sim::num::Rounding::Rn;
 use warpproof_sim::num::approx::{ex2_approx_f32, lg2_approx_f32};
 use warpproof_sim::num::convert::{cvt_f16_f32, cvt_f32_f16};
@@ -88,13 +88,21 @@ impl Random {
     }
 }
 
-/// A tensor that owns what an [`Operand`] borrows.
-struct Tensor {
-    format: Format,
-    codes: Vec<u8>,
-    scales: Vec<f32>,
-    rows: Rows,
-    granularity: Granularity,
+/// A tensor as the arithmetic reads it, element by element.
+struct Tensor(Quantised);
+
+impl Deref for Tensor {
+    type Target = Quantised;
+
+    fn deref(&self) -> &Quantised {
+        &self.0
+    }
+}
+
+impl DerefMut for Tensor {
+    fn deref_mut(&mut self) -> &mut Quantised {
+        &mut self.0
+    }
 }
 
 impl Tensor {
@@ -102,12 +110,7 @@ impl Tensor {
         let codes = (0..rows.elements()).map(|_| random.code(format, wild)).collect();
         let bits = if format == Format::Linear8 { 7 } else { 4 };
         let scales = (0..granularity.count(&rows)).map(|_| random.scale(bits)).collect();
-        Tensor { format, codes, scales, rows, granularity }
-    }
-
-    fn operand(&self) -> Operand<'_> {
-        let Tensor { format, codes, scales, rows, granularity } = self;
-        Operand { format: *format, codes, scales, rows, granularity: *granularity }
+        Tensor(Quantised { format, granularity, rows, codes, scales })
     }
 
     fn scale(&self, batch: usize, head: usize, row: usize) -> f32 {
@@ -217,9 +220,9 @@ impl Case {
             shape: &self.shape,
             mask: self.mask,
             softmax_scale: self.softmax_scale,
-            q: self.q.operand(),
-            k: self.k.operand(),
-            v: self.v.operand(),
+            q: &self.q,
+            k: &self.k,
+            v: &self.v,
             o_layout: self.o_layout,
             splits: self.splits,
         }
@@ -463,7 +466,7 @@ fn compare_states<S: Core, V: Core>(case: &Case, arithmetic: &Arithmetic, cores:
         let mut visible = [0; ROWS];
         visible[0] = case.mask.visible(case.shape.sequences[batch], row);
         let keys = &Keys::new(&problem, arithmetic.tile, cores, place);
-        let queries = queries(cores.0, &problem.q, batch, [(head, row)].into_iter());
+        let queries = queries(cores.0, problem.q, batch, [(head, row)].into_iter());
         let state = RowTile { arithmetic, cores, keys, queries, factors, visible }.run(None);
         let tiles = case.shape.sequences[batch].keys.div_ceil(arithmetic.tile);
         let Part { m, l, acc } = part(case, arithmetic, at, 0..tiles);
@@ -481,7 +484,7 @@ fn f32_states_follow_the_arithmetic() {
         let mut case = Case::random(seed, &Arithmetic::N4, &[Format::E4m3]);
         for granularity in Granularity::ALL {
             let random = Random::new(seed);
-            case.v = Tensor::random(&random, case.v.rows, Format::E4m3, granularity, false);
+            case.v = Tensor::random(&random, case.v.rows.clone(), Format::E4m3, granularity, false);
             compare_states(&case, &Arithmetic::N4, (core, core));
         }
         let case = Case::random(seed, &Arithmetic::N2, &[Format::E4m3]);
@@ -496,7 +499,8 @@ fn other_tiles_follow_the_same_arithmetic() {
         let arithmetic = Arithmetic { tile, ..Arithmetic::N4 };
         for seed in 100..108 {
             let mut case = Case::random(seed, &arithmetic, &[Format::E4m3]);
-            case.v = Tensor::random(&Random::new(seed), case.v.rows, Format::E4m3, Granularity::Row, false);
+            let rows = case.v.rows.clone();
+            case.v = Tensor::random(&Random::new(seed), rows, Format::E4m3, Granularity::Row, false);
             let bits = case.bits(&arithmetic);
             let rows = case.shape.query_rows(case.o_layout);
             for at @ (batch, head, row) in case.rows() {
@@ -674,15 +678,23 @@ fn what_does_not_fit_is_refused() {
     assert!(attention(&eight.problem(), &Arithmetic::N4).is_ok());
     assert_eq!(refused(&eight, &Arithmetic::N2), Unfit::ValueScales);
     assert_eq!(refused(&eight, &Arithmetic { tile: 48, ..Arithmetic::N4 }), Unfit::Tile);
-    assert_eq!(refused(&case(Format::Linear8), &Arithmetic::N4), Unfit::Format('q'));
+    assert_eq!(refused(&case(Format::Linear8), &Arithmetic::N4), Unfit::Format('Q'));
     let mut short = case(Format::E4m3);
     short.v.codes.pop();
-    assert_eq!(refused(&short, &Arithmetic::N4), Unfit::Operand('v'));
+    assert_eq!(refused(&short, &Arithmetic::N4), Unfit::Inputs(Inconsistent::Tensor('V')));
     let mut heads = case(Format::E4m3);
     heads.shape.kv_heads = 0;
-    assert_eq!(refused(&heads, &Arithmetic::N4), Unfit::Heads);
+    assert_eq!(refused(&heads, &Arithmetic::N4), Unfit::Inputs(Inconsistent::Shape(ShapeError::Empty)));
+    let mut huge = case(Format::E4m3);
+    (huge.shape.heads, huge.shape.kv_heads) = (usize::MAX, usize::MAX);
+    assert_eq!(refused(&huge, &Arithmetic::N4), Unfit::Inputs(Inconsistent::Shape(ShapeError::Rows)));
     let mut dim = case(Format::E4m3);
     dim.shape.dim = 40;
+    for tensor in [&mut dim.q, &mut dim.k, &mut dim.v] {
+        tensor.rows.dim = 40;
+        let elements = tensor.rows.elements();
+        tensor.codes.resize(elements, 0);
+    }
     assert_eq!(refused(&dim, &Arithmetic::N4), Unfit::Dim);
 }
 
