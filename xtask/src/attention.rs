@@ -42,7 +42,8 @@ fn folder() -> PathBuf {
     root().join("book/src/attention")
 }
 
-/// All of it; `quick` leaves out long shapes and all seeds but the first, and holds the rest against the committed table.
+/// All of it; `quick` leaves out long shapes and all seeds but the first, and holds the rest against the committed table. What
+/// is wrong is told at the end, all of it.
 pub(crate) fn run(quick: bool, rung: Option<&str>, bless: bool) -> Result<(), String> {
     if bless && (quick || rung.is_some()) {
         return Err("the table is written from all of it: leave out --quick and --rung".to_owned());
@@ -53,18 +54,27 @@ pub(crate) fn run(quick: bool, rung: Option<&str>, bless: bool) -> Result<(), St
     if variants.is_empty() {
         return Err(format!("there is no rung `{}`", rung.unwrap_or_default()));
     }
+    // Before the work: without a table to hold it against, hours of it are in vain.
+    let committed = if bless { None } else { Some(Committed::read()?) };
     let mut study = Study { toolchain, lines: Vec::new(), nulls: Vec::new(), wrong: Vec::new() };
     for shape in shapes().into_iter().filter(|shape| !quick || shape.quick) {
         for distribution in Distribution::ALL {
             for seed in 0..if quick { 1 } else { SEEDS } {
-                study.case(&shape, distribution, seed, &variants)?;
+                if let Err(error) = study.case(&shape, distribution, seed, &variants) {
+                    study.wrong.push(format!("{} {distribution} seed {seed}: {error}", shape.shape));
+                }
             }
         }
         study.nulls_of(&shape);
     }
-    let silent = silence::run(&study.toolchain, rung, quick)?;
-    println!("{silent}");
-    study.wrong.extend(compare_or_write(&study.lines, bless)?);
+    let silence = silence::run(&study.toolchain, rung, quick);
+    println!("{}", silence.summary);
+    study.wrong.extend(silence.wrong);
+    match committed {
+        Some(committed) => study.wrong.extend(committed.compare(&study.lines, !quick && rung.is_none())),
+        None if study.wrong.is_empty() => write(&study.lines)?,
+        None => study.wrong.push("nothing was written".to_owned()),
+    }
     println!("{}", page::summary(&study.lines));
     if study.wrong.is_empty() {
         return Ok(());
@@ -84,21 +94,23 @@ struct Study {
 struct Known {
     inputs: Inputs,
     exact: Vec<(Precision, Exact)>,
-    bits: Vec<(Arithmetic, Bits)>,
+    /// The bits of an arithmetic with so many tiles for each split.
+    bits: Vec<((Arithmetic, Option<usize>), Bits)>,
 }
 
 impl Known {
     fn of(&mut self, plan: &Plan) -> Result<(usize, usize), String> {
         let arithmetic = plan.rung.arithmetic(&plan.request.toggles);
+        let order = (arithmetic, plan.tiles_per_split());
         let precision = precision(&arithmetic, plan.request.format);
         let mut exact = self.exact.iter().position(|(known, _)| *known == precision);
         if exact.is_none() {
             self.exact.push((precision, plan.exact(&self.inputs).map_err(|error| error.to_string())?));
         }
         let exact = exact.get_or_insert(self.exact.len() - 1);
-        let mut bits = self.bits.iter().position(|(known, _)| *known == arithmetic);
+        let mut bits = self.bits.iter().position(|(known, _)| *known == order);
         if bits.is_none() {
-            self.bits.push((arithmetic, plan.bits(&self.inputs).map_err(|error| error.to_string())?));
+            self.bits.push((order, plan.bits(&self.inputs).map_err(|error| error.to_string())?));
         }
         let bits = bits.get_or_insert(self.bits.len() - 1);
         Ok((*exact, *bits))
@@ -158,7 +170,7 @@ impl Study {
         let (Some((_, exact)), Some((_, bits))) = (known.exact.get(exact), known.bits.get(bits)) else {
             return Err("an oracle was lost".to_owned());
         };
-        let verdict = judge(exact, bits, &answer);
+        let verdict = judge(exact, bits, request.lse, &answer);
         let line = Line::new(variant.name, &shaped.shape, distribution, seed, &verdict);
         if !verdict.passed() {
             let other = verdict.other_bits;
@@ -217,27 +229,68 @@ fn progress(text: &str) {
     }
 }
 
-/// Holds each line against the committed table, or writes table and page.
-fn compare_or_write(lines: &[Line], bless: bool) -> Result<Vec<String>, String> {
-    let (table, page) = (folder().join("accuracy.csv"), folder().join("accuracy.md"));
-    if bless {
-        let csv = page::csv(lines);
-        fs::write(&table, &csv).map_err(|error| format!("{}: {error}", table.display()))?;
-        let text = page::page(&csv)?;
-        fs::write(&page, text).map_err(|error| format!("{}: {error}", page.display()))?;
-        return Ok(Vec::new());
+/// Where the table is, and the page that is made from it.
+fn places() -> (PathBuf, PathBuf) {
+    (folder().join("accuracy.csv"), folder().join("accuracy.md"))
+}
+
+/// Writes table and page.
+fn write(lines: &[Line]) -> Result<(), String> {
+    let (table, page) = places();
+    let csv = page::csv(lines);
+    fs::write(&table, &csv).map_err(|error| format!("{}: {error}", table.display()))?;
+    fs::write(&page, page::page(&csv)?).map_err(|error| format!("{}: {error}", page.display()))
+}
+
+/// Table and page as they were committed.
+struct Committed {
+    csv: String,
+    page: String,
+}
+
+impl Committed {
+    fn read() -> Result<Committed, String> {
+        let read =
+            |path: PathBuf| fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()));
+        let (table, page) = places();
+        Ok(Committed { csv: read(table)?, page: read(page)? })
     }
-    let read =
-        |path: &PathBuf| fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()));
-    let committed = read(&table)?;
-    let mut wrong: Vec<String> = lines
-        .iter()
-        .map(ToString::to_string)
-        .filter(|line| !committed.lines().any(|known| known == line))
-        .map(|line| format!("not in accuracy.csv: {line}"))
-        .collect();
-    if page::page(&committed)? != read(&page)? {
-        wrong.push("accuracy.md is not what accuracy.csv says".to_owned());
+
+    /// What differs: lines that are not in the table, after all runs also lines of the table that no run gave, and the page.
+    fn compare(&self, lines: &[Line], all: bool) -> Vec<String> {
+        let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+        let missing = lines.iter().filter(|line| !self.csv.lines().any(|known| known == *line));
+        let mut wrong: Vec<String> = missing.map(|line| format!("not in accuracy.csv: {line}")).collect();
+        if all {
+            let left = self.csv.lines().skip(1).filter(|known| !lines.iter().any(|line| line == known));
+            wrong.extend(left.map(|known| format!("in accuracy.csv, and no run gives it: {known}")));
+        }
+        match page::page(&self.csv) {
+            Ok(page) if page == self.page => {}
+            Ok(_) => wrong.push("accuracy.md is not what accuracy.csv says".to_owned()),
+            Err(error) => wrong.push(error),
+        }
+        wrong
     }
-    Ok(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_compared_both_ways_after_all_runs() {
+        let line = |seed: u64| format!("n1-tiled,B1 H1 S32 D64,normal,{seed},0,0,0,0,0,0,1,0,0,true");
+        let csv = page::csv(&[Line::read(&line(0)), Line::read(&line(1))]);
+        let committed = Committed { page: page::page(&csv).unwrap(), csv };
+        let given = [Line::read(&line(1)), Line::read(&line(2))];
+        assert_eq!(committed.compare(&given[..1], false), Vec::<String>::new());
+        let expected = [
+            format!("not in accuracy.csv: {}", line(2)),
+            format!("in accuracy.csv, and no run gives it: {}", line(0)),
+        ];
+        assert_eq!(committed.compare(&given, true), expected);
+        let committed = Committed { page: String::new(), ..committed };
+        assert_eq!(committed.compare(&[], false), ["accuracy.md is not what accuracy.csv says"]);
+    }
 }

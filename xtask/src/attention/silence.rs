@@ -16,38 +16,62 @@ use super::{l4, progress};
 /// Schedules of each launch.
 const SCHEDULES: u32 = 8;
 
-/// Runs all; says how much was silent.
-pub(super) fn run(toolchain: &Toolchain, rung: Option<&str>, quick: bool) -> Result<String, String> {
-    let mut launches = 0;
+/// What the checks said.
+pub(super) struct Silence {
+    /// How much was run.
+    pub(super) summary: String,
+    /// What should not have been.
+    pub(super) wrong: Vec<String>,
+}
+
+/// Runs all.
+pub(super) fn run(toolchain: &Toolchain, rung: Option<&str>, quick: bool) -> Silence {
+    let (mut launches, mut wrong) = (0, Vec::new());
     let requests: Vec<Request> = requests(quick)
         .into_iter()
         .filter(|request| rung.is_none_or(|rung| request.rung.as_deref() == Some(rung)))
         .collect();
     for request in &requests {
-        let plan = Plan::new(request, l4()?).map_err(|error| error.to_string())?;
-        let what = format!("{} {} {}", plan.rung.name, request.shape, plan.defines.join(" "));
-        progress(&format!("checks: {what}"));
-        let ptx = plan.compile(toolchain).map_err(|error| error.to_string())?;
-        let inputs = generate(&request.shape, Distribution::Normal, 0, request.spec());
-        let mut gpu = Checking::new(warpproof_sim::Device::new(), SCHEDULES);
-        let attention = Attention::load(plan, &ptx, &mut gpu).map_err(|error| error.to_string())?;
-        let answer = attention
-            .run(&mut gpu, &inputs.q, &inputs.k, &inputs.v)
-            .map_err(|error| format!("{what}: {error}"))?;
-        if let Some(finding) = gpu.findings.first() {
-            return Err(format!("{what}: a finding where there should be none: {finding}"));
+        match checked(toolchain, request) {
+            Ok(count) => launches += count,
+            Err(error) => {
+                let rung = request.rung.as_deref().unwrap_or_default();
+                wrong.push(format!("{rung} {} {:?}: {error}", request.shape, request.toggles));
+            }
         }
-        let verdict = attention.plan().oracles(&inputs).map_err(|error| error.to_string())?.judge(&answer);
-        if !verdict.passed() {
-            return Err(format!("{what}: {verdict:?}"));
-        }
-        launches += gpu.outcomes.len();
     }
     progress("");
-    Ok(format!("{launches} launches of {} plans under {SCHEDULES} schedules: no finding", requests.len()))
+    let summary = format!(
+        "{launches} launches of {} plans without a finding under {SCHEDULES} schedules; {} plans went wrong",
+        requests.len() - wrong.len(),
+        wrong.len()
+    );
+    Silence { summary, wrong }
 }
 
-/// Every rung with every setting of its toggles, and every feature of those that have it.
+/// One plan under the checks: how many launches it took.
+fn checked(toolchain: &Toolchain, request: &Request) -> Result<usize, String> {
+    let plan = Plan::new(request, l4()?).map_err(|error| error.to_string())?;
+    let defines = plan.defines.join(" ");
+    progress(&format!("checks: {} {} {defines}", plan.rung.name, request.shape));
+    let ptx = plan.compile(toolchain).map_err(|error| error.to_string())?;
+    let inputs = generate(&request.shape, Distribution::Normal, 0, request.spec());
+    let mut gpu = Checking::new(warpproof_sim::Device::new(), SCHEDULES);
+    let attention = Attention::load(plan, &ptx, &mut gpu).map_err(|error| error.to_string())?;
+    let answer = attention
+        .run(&mut gpu, &inputs.q, &inputs.k, &inputs.v)
+        .map_err(|error| format!("{defines}: {error}"))?;
+    if let Some(finding) = gpu.findings.first() {
+        return Err(format!("{defines}: a finding where there should be none: {finding}"));
+    }
+    let verdict = attention.plan().oracles(&inputs).map_err(|error| error.to_string())?.judge(&answer);
+    if !verdict.passed() {
+        return Err(format!("{defines}: {verdict:?}"));
+    }
+    Ok(gpu.outcomes.len())
+}
+
+/// Every rung, with each of its toggles flipped, and with every feature that it has.
 fn requests(quick: bool) -> Vec<Request> {
     let lengths = |queries, keys| Lengths { queries, keys };
     let mut all = Vec::new();
