@@ -1,3 +1,7 @@
 //! The gate: takes a kernel candidate from source to verdict, and keeps the evidence from which every report is made.
 #![forbid(unsafe_code)]
+
+pub mod hash;
+pub mod ledger;
+pub mod record;
 pub mod steps;

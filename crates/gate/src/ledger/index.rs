@@ -1,0 +1,104 @@
+//! Where everything is, found in one pass.
+
+use super::{Ledger, LedgerError, MAX_AMBIGUOUS, MIN_PREFIX, Place, Record};
+use crate::hash::Hash;
+use crate::record::Body;
+use std::collections::BTreeMap;
+
+/// The names and places of all records. Bodies are not held; [`Ledger::read`] fetches one.
+#[derive(Clone, Debug, Default)]
+pub struct Index {
+    records: BTreeMap<Hash, Place>,
+    steps: BTreeMap<Hash, Hash>,
+    verdicts: BTreeMap<String, Vec<Hash>>,
+    runs: BTreeMap<String, Vec<Hash>>,
+}
+
+impl Index {
+    /// Reads the whole ledger. A ledger that is damaged is refused: half of the evidence is none.
+    pub fn new(ledger: &Ledger) -> Result<Self, LedgerError> {
+        let mut index = Self::default();
+        for record in ledger.records()? {
+            index.add(&record?);
+        }
+        Ok(index)
+    }
+
+    /// Takes in one record, such as one that was just appended.
+    pub fn add(&mut self, record: &Record) {
+        let hash = record.hash;
+        match &record.body {
+            Body::Step(step) => {
+                self.steps.insert(step.key, hash);
+            }
+            Body::Verdict(verdict) => {
+                self.verdicts.entry(verdict.candidate.clone()).or_default().push(hash);
+            }
+            _ => {}
+        }
+        if let Some(run) = record.body.run() {
+            self.runs.entry(run.to_owned()).or_default().push(hash);
+        }
+        self.records.insert(hash, record.place.clone());
+    }
+
+    /// The newest step of this key.
+    pub fn step(&self, key: &Hash) -> Option<Hash> {
+        self.steps.get(key).copied()
+    }
+
+    /// The verdicts about a candidate, oldest first.
+    pub fn verdicts(&self, candidate: &str) -> &[Hash] {
+        self.verdicts.get(candidate).map_or(&[], Vec::as_slice)
+    }
+
+    /// The records of a run, oldest first.
+    pub fn run(&self, run: &str) -> &[Hash] {
+        self.runs.get(run).map_or(&[], Vec::as_slice)
+    }
+
+    /// The runs, by name.
+    pub fn runs(&self) -> impl Iterator<Item = &str> {
+        self.runs.keys().map(String::as_str)
+    }
+
+    /// The candidates that have a verdict, by name.
+    pub fn candidates(&self) -> impl Iterator<Item = &str> {
+        self.verdicts.keys().map(String::as_str)
+    }
+
+    /// Where a record is.
+    pub fn place(&self, hash: &Hash) -> Option<&Place> {
+        self.records.get(hash)
+    }
+
+    /// The one record whose name starts so.
+    pub fn find(&self, prefix: &str) -> Result<Hash, LedgerError> {
+        let (low, high) = Hash::range_of(prefix)
+            .filter(|_| prefix.len() >= MIN_PREFIX)
+            .ok_or_else(|| LedgerError::NotAPrefix(prefix.to_owned()))?;
+        let found: Vec<Hash> =
+            self.records.range(low..=high).map(|(hash, _)| *hash).take(MAX_AMBIGUOUS).collect();
+        match *found {
+            [] => Err(LedgerError::NoSuchRecord(prefix.to_owned())),
+            [hash] => Ok(hash),
+            _ => Err(LedgerError::Ambiguous(prefix.to_owned(), found)),
+        }
+    }
+
+    /// Fetches a record.
+    pub fn get(&self, ledger: &Ledger, hash: &Hash) -> Result<Record, LedgerError> {
+        let place = self.place(hash).ok_or_else(|| LedgerError::NoSuchRecord(hash.to_string()))?;
+        ledger.read(place)
+    }
+
+    /// How many records there are.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether there is no record.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+}

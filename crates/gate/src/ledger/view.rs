@@ -1,0 +1,130 @@
+//! What a person asks of a ledger: the newest records, and one record in full.
+
+use super::{Ledger, LedgerError, Parents, Record};
+use crate::hash::Hash;
+use std::collections::VecDeque;
+use std::fmt;
+
+/// Which records are wanted. What is not set does not restrict.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Those of one run.
+    pub run: Option<String>,
+    /// Those about one candidate.
+    pub candidate: Option<String>,
+    /// Those of one kind.
+    pub kind: Option<String>,
+    /// The newest so many.
+    pub limit: Option<usize>,
+}
+
+impl Filter {
+    /// Whether a record is wanted, the limit aside.
+    pub fn wants(&self, record: &Record) -> bool {
+        let body = &record.body;
+        let is = |wanted: &Option<String>, found: Option<&str>| {
+            wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
+        };
+        is(&self.run, body.run())
+            && is(&self.candidate, body.candidate())
+            && is(&self.kind, Some(body.kind()))
+    }
+}
+
+impl fmt::Display for Record {
+    /// One line: name, kind, run, and the most important of what it says.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, run) = (self.body.kind(), self.body.run().unwrap_or("-"));
+        let line = format!("{} {:8} {run} {}", self.hash.short(), printable(kind), self.body);
+        f.write_str(&printable(&line))
+    }
+}
+
+/// A ledger may come from anywhere: what would steer a terminal, or make one line two, is shown as its code.
+fn printable(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
+        if c.is_control() {
+            out.extend(c.escape_default())
+        } else {
+            out.push(c)
+        }
+        out
+    })
+}
+
+/// The records that are wanted, newest first. Without a limit all are held at once.
+pub fn log(ledger: &Ledger, filter: &Filter) -> Result<Vec<Record>, LedgerError> {
+    let limit = filter.limit.unwrap_or(usize::MAX);
+    let mut newest = VecDeque::new();
+    for record in ledger.records()? {
+        let record = record?;
+        if filter.wants(&record) {
+            newest.push_front(record);
+            newest.truncate(limit);
+        }
+    }
+    Ok(newest.into())
+}
+
+/// One record with what it names. Its text is for people.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// The record.
+    pub record: Record,
+    /// What it names, in its order.
+    pub references: Vec<Reference>,
+}
+
+/// Something that a record names.
+#[derive(Clone, Debug)]
+pub struct Reference {
+    /// What it is to the record: prev, head, from, step, about, or `object` and its name.
+    pub role: String,
+    /// Its name.
+    pub hash: Hash,
+    /// What it is, in one line; nothing when the ledger does not hold it.
+    pub what: Option<String>,
+}
+
+/// The record whose name starts so, with everything it names.
+pub fn show(ledger: &Ledger, prefix: &str) -> Result<Shown, LedgerError> {
+    let record = ledger.find(prefix)?;
+    let mut named: Vec<(&str, Hash)> = match &record.parents {
+        Parents::Prev(prev) => vec![("prev", *prev)],
+        Parents::Heads(heads) => heads.iter().map(|head| ("head", *head)).collect(),
+    };
+    named.extend(record.body.references());
+    let places = ledger.places(&named.iter().map(|(_, hash)| *hash).collect())?;
+    let mut references: Vec<Reference> = Vec::new();
+    for (role, hash) in named {
+        let found = places.get(&hash).map(|place| ledger.read(place)).transpose()?;
+        let what = found.map(|record| printable(&format!("{} {}", record.body.kind(), record.body)));
+        references.push(Reference { role: role.to_owned(), hash, what });
+    }
+    for (name, hash) in record.body.objects() {
+        let size = std::fs::metadata(ledger.object_path(&hash)).ok().map(|data| data.len());
+        let what = size.map(|size| format!("{size} bytes"));
+        references.push(Reference { role: format!("object {}", printable(name)), hash, what });
+    }
+    Ok(Shown { record, references })
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { record, references } = self;
+        writeln!(f, "record {}", record.hash)?;
+        writeln!(f, "at     {}:{}", printable(&record.file()), record.place.line)?;
+        writeln!(f, "kind   {}", printable(&record.body.to_string()))?;
+        // The line itself, so that fields this Warpproof does not know are shown too.
+        let json: Result<serde_json::Value, _> = serde_json::from_str(record.text());
+        let pretty = json.as_ref().ok().and_then(|json| serde_json::to_string_pretty(json.get("body")?).ok());
+        for line in pretty.unwrap_or_default().lines() {
+            writeln!(f, "  {}", printable(line))?;
+        }
+        for Reference { role, hash, what } in references {
+            let what = what.as_deref().unwrap_or("not in the ledger");
+            writeln!(f, "{role:6} {} {what}", hash.short())?;
+        }
+        Ok(())
+    }
+}
