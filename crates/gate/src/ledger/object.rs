@@ -53,15 +53,14 @@ impl Ledger {
         let hash = Hash::of(bytes);
         let path = self.object_path(&hash);
         let directory = path.parent().unwrap_or(&self.root);
-        match self.object(&hash) {
+        if self.object(&hash).is_ok() {
             // Another process may have renamed it and not yet made the name lasting.
-            Ok(_) => sync_directory(directory).map_err(LedgerError::io(directory))?,
+            sync_directory(directory).map_err(LedgerError::io(directory))?;
+        } else {
             // An object that was changed is made whole again: its name says what it must be.
-            Err(_) => {
-                self.make_directory(&self.objects())?;
-                self.make_directory(directory)?;
-                self.replace(&path, bytes)?;
-            }
+            self.make_directory(&self.objects())?;
+            self.make_directory(directory)?;
+            self.replace(&path, bytes)?;
         }
         Ok(hash)
     }

@@ -106,7 +106,9 @@ impl<'a> Records<'a> {
                 }
             });
         }
-        late.iter_mut().for_each(|slot| slot.waits.retain(|head| !given.contains(head)));
+        for slot in late {
+            slot.waits.retain(|head| !given.contains(head));
+        }
     }
 
     /// Looks for what was written since: segments that have grown and segments that are new.

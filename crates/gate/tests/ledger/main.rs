@@ -1,0 +1,7 @@
+//! The ledger as its user sees it.
+
+mod behaviour;
+mod compatibility;
+mod damage;
+mod kill;
+mod sample;
