@@ -4,4 +4,5 @@
 pub mod hash;
 pub mod ledger;
 pub mod record;
+pub mod speed;
 pub mod steps;
