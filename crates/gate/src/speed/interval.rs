@@ -6,10 +6,11 @@
 //! the lattice that a ticking timer leaves, and its bootstrap distribution is not a handful of points.
 //!
 //! **Interval.** Percentile bootstrap, where blocks are resampled whole, since batches within a block share the state of
-//! the device. From n blocks the bootstrap underestimates the spread by the factor √((n−1)/n) and knows no Student's t; the
-//! percentiles are taken further out by just that (Hesterberg 2015, "expanded percentile"). Bias-corrected intervals mend
-//! skew, of which there is none here by symmetry, and add noise of their own; studentised ones fail where a resample has no
-//! spread, which ticks make likely.
+//! the device. From n blocks the bootstrap underestimates the spread by the factor √((n−1)/n), and the percentiles are
+//! taken further out by just that. Student's t on top (Hesterberg's expanded percentile) would be right for a mean, and
+//! overshoots for a trimmed mean, whose bootstrap is the wider one already. Bias-corrected intervals mend skew, of which
+//! there is none here by symmetry, and add noise of their own; studentised ones fail where a resample has no spread, which
+//! ticks make likely. The book has the figures.
 
 #![expect(
     clippy::as_conversions,
@@ -163,8 +164,8 @@ pub(super) fn median(values: &[f64]) -> f64 {
 
 /// The percentile at which the interval ends, taken out for the small sample.
 fn expanded_tail(confidence: f64, count: usize) -> f64 {
-    let count_f = count as f64;
-    normal_tail((count_f / (count_f - 1.0)).sqrt() * student(confidence, count))
+    let count = count as f64;
+    normal_tail((count / (count - 1.0)).sqrt() * normal_quantile((1.0 - confidence) / 2.0))
 }
 
 /// Upper tail of the normal distribution beyond `z` ≥ 0, to 8 digits: the complementary error function by Abramowitz and
