@@ -38,8 +38,9 @@ pub struct Calibration {
     pub rate: (f64, f64),
     /// Mean of the reductions that were found; what is not noise here is bias.
     pub bias: f64,
-    /// The least reduction beyond a threshold that one run finds with a probability of 95 %.
-    pub detectable: f64,
+    /// The least reduction beyond a threshold that one run finds with a probability of 95 %; `None` where no run gave an
+    /// interval.
+    pub detectable: Option<f64>,
 }
 
 impl Calibration {
@@ -84,7 +85,7 @@ pub fn calibrate(clock: &mut dyn Clock, plan: &Plan, runs: u32) -> Result<Calibr
         unfit,
         rate: wilson(told_apart, runs, two_sided),
         bias: mean(&found),
-        detectable: (two_sided + normal_quantile(1.0 - POWER)) * error,
+        detectable: (!found.is_empty()).then(|| (two_sided + normal_quantile(1.0 - POWER)) * error),
     })
 }
 
@@ -135,7 +136,7 @@ mod tests {
         let truth = Truth { noise: Noise::Gaussian { sd: 0.02 }, ..Truth::new(80_000.0, 1.0) };
         let found = calibrate(&mut Synthetic::new(truth, 1), &Plan::default(), 40).unwrap();
         assert!(!found.alarming(), "{found:?}");
-        assert!(found.detectable > 0.002 && found.detectable < 0.02, "{found:?}");
+        assert!(found.detectable.is_some_and(|gain| gain > 0.002 && gain < 0.02), "{found:?}");
         assert!(found.bias.abs() < 0.003, "{found:?}");
     }
 

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    clock::{Origin, Side},
+    clock::{Origin, Reading, Side},
     interval::{Interval, bootstrap, deviation, mean, quantile},
     plan::{Block, Measurement, Plan},
     stability::Stability,
@@ -65,6 +65,10 @@ pub struct Comparison {
     pub candidate: Spread,
     /// What moved.
     pub stability: Stability,
+    /// The device before the first block, where known.
+    pub before: Reading,
+    /// The device after the last block, where known.
+    pub after: Reading,
 }
 
 impl Comparison {
@@ -94,6 +98,8 @@ impl Comparison {
             baseline,
             candidate,
             stability: Stability::of(&measured.blocks),
+            before: measured.blocks.first().map_or_else(Reading::default, |block| block.samples[0].before),
+            after: measured.blocks.last().map_or_else(Reading::default, |block| block.samples[3].after),
         }
     }
 

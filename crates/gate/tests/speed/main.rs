@@ -16,8 +16,9 @@ mod study;
 
 use study::{FULL, Must, Row, scenarios};
 use warpproof_gate::speed::{
-    Budget, Clock, ClockError, Comparison, Evidence, FrequencyStep, Noise, Outcome, Plan, Quantised, Reason,
-    Recorded, Recorder, Reduction, SpeedError, Synthetic, Ticks, Trace, TraceError, Truth, measure,
+    Budget, Clock, ClockError, Comparison, Evidence, FrequencyStep, Noise, Origin, Outcome, Plan, Quantised,
+    Random, Reading, Reason, Recorded, Recorder, Reduction, Sample, Side, SpeedError, Synthetic, Ticks,
+    Trace, TraceError, Truth, measure,
 };
 
 fn compare(clock: &mut dyn Clock, plan: &Plan) -> Comparison {
@@ -176,6 +177,47 @@ fn the_outcome_survives_json() {
         json.starts_with(r#"{"outcome":"improved","threshold":0.05,"confidence":0.95,"reduction":{"#),
         "{json}"
     );
+}
+
+/// Gives any number at all.
+struct Nonsense(Random);
+
+impl Clock for Nonsense {
+    fn origin(&self) -> Origin {
+        Origin::Measured { device: "nonsense".to_owned() }
+    }
+
+    fn resolution_hint_ps(&self) -> Option<u64> {
+        Some(self.0.clone().bits() >> self.0.clone().below(64))
+    }
+
+    fn time(&mut self, _: Side, _: u32) -> Result<Sample, ClockError> {
+        let mut any = || match self.0.below(4) {
+            0 => 0,
+            1 => u64::MAX,
+            _ => self.0.bits() >> self.0.below(64),
+        };
+        let elapsed_ps = any();
+        let reading = Reading {
+            sm_mhz: u32::try_from(any() >> 32).ok(),
+            temperature_c: i32::try_from(any() >> 33).ok(),
+            ..Reading::default()
+        };
+        Ok(Sample { elapsed_ps, before: reading, after: Reading::default() })
+    }
+}
+
+#[test]
+fn no_times_make_it_panic_or_go_on_for_ever() {
+    for seed in 0..200 {
+        let plan = Plan { resamples: 100, most_launches: 1_000_000, ..Plan::default().with_seed(seed) };
+        let mut clock = Recorder::new(Nonsense(Random::new(seed)));
+        let judgement = compare(&mut clock, &plan).judge(Reduction(0.05), None);
+        assert!(!judgement.to_string().is_empty());
+        assert!(clock.trace().samples.len() < 1000);
+        let trace = clock.into_trace();
+        assert_eq!(Trace::from_json(&trace.to_json().unwrap()), Ok(trace));
+    }
 }
 
 /// Few trials of each scenario, held to the same limits with the allowance that chance asks for, and all of them together.
