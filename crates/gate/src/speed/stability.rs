@@ -31,7 +31,7 @@ const SPREAD: f64 = 0.10;
 /// Level of each test; low, since every comparison goes through all of them.
 const ALARM: f64 = 0.001;
 /// A step must fit so much better than a line.
-const BETTER: f64 = 0.8;
+const BETTER: f64 = 0.85;
 /// More points than this tell a test nothing more.
 const POINTS: usize = 500;
 
@@ -90,10 +90,12 @@ impl Stability {
     pub fn of(blocks: &[Block]) -> Self {
         let levels: Vec<f64> = blocks.iter().filter_map(Block::log_level).collect();
         let ratios: Vec<f64> = blocks.iter().filter_map(Block::log_ratio).collect();
+        let drift = trend(&levels);
+        let stepped =
+            |shift: &Shift| shift.significant && shift.change.abs() > LEVEL && steps(&levels, shift, &drift);
         Self {
-            drift: trend(&levels),
-            level: shift(&levels)
-                .filter(|shift| shift.significant && shift.change.abs() > LEVEL && steps(&levels, shift)),
+            drift,
+            level: shift(&levels).filter(stepped),
             ratio: shift(&ratios).filter(|shift| shift.significant && shift.change.abs() > RATIO),
             sm_mhz: readings(blocks, |reading| reading.sm_mhz),
             memory_mhz: readings(blocks, |reading| reading.memory_mhz),
@@ -170,25 +172,25 @@ fn shift(values: &[f64]) -> Option<Shift> {
     })
 }
 
-/// Whether a step at the place fits clearly better than a line.
-fn steps(values: &[f64], shift: &Shift) -> bool {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    // Disturbed blocks are drawn in, or a single one would decide which fits better.
-    let (low, high) = (quantile(&sorted, 0.05), quantile(&sorted, 0.95));
-    let values: Vec<f64> = values.iter().map(|value| value.clamp(low, high)).collect();
-    let squares = |part: &[f64], centre: f64| part.iter().map(|v| (v - centre).powi(2)).sum::<f64>();
+/// Whether a step at the place fits clearly better than the trend's line. Both are fitted by medians, and the quarter of the
+/// blocks that fits worst is left out: a burst of contention is neither.
+fn steps(values: &[f64], shift: &Shift, trend: &Trend) -> bool {
+    let misfit = |mut residuals: Vec<f64>| {
+        for residual in &mut residuals {
+            *residual = residual.abs();
+        }
+        residuals.sort_by(f64::total_cmp);
+        mean(&residuals[..residuals.len() * 3 / 4])
+    };
     let (before, after) = values.split_at((shift.after_block + 1).min(values.len()));
-    let step = squares(before, mean(before)) + squares(after, mean(after));
-    let (centre, middle) = (mean(&values), (values.len() as f64 - 1.0) / 2.0);
-    let (mut across, mut along) = (0.0, 0.0);
-    for (index, value) in values.iter().enumerate() {
-        let x = index as f64 - middle;
-        across += x * (value - centre);
-        along += x * x;
-    }
-    let line = squares(&values, centre) - if along > 0.0 { across * across / along } else { 0.0 };
-    step < BETTER * line
+    let around = |part: &[f64]| {
+        let centre = median(part);
+        part.iter().map(|value| value - centre).collect::<Vec<f64>>()
+    };
+    let step = misfit([around(before), around(after)].concat());
+    let slope = trend.change.ln_1p() / (values.len() as f64 - 1.0).max(1.0);
+    let sloped: Vec<f64> = values.iter().enumerate().map(|(i, value)| value - slope * i as f64).collect();
+    step < BETTER * misfit(around(&sloped))
 }
 
 fn readings(blocks: &[Block], read: impl Fn(Reading) -> Option<u32>) -> Option<Readings> {
@@ -248,14 +250,14 @@ mod tests {
         let drifting = levels(60, 0.01, |at| 0.2 * at);
         let found = trend(&drifting);
         assert!(found.significant && (found.change - 0.2).abs() < 0.05, "{found:?}");
-        assert!(!steps(&drifting, &shift(&drifting).unwrap()));
+        assert!(!steps(&drifting, &shift(&drifting).unwrap(), &found));
     }
 
     #[test]
     fn a_step_is_found_where_it_is() {
         let stepped = levels(60, 0.02, |at| if at < 0.5 { 0.0 } else { 0.2 });
         let found = shift(&stepped).unwrap();
-        assert!(found.significant && steps(&stepped, &found));
+        assert!(found.significant && steps(&stepped, &found, &trend(&stepped)));
         assert!(found.after_block.abs_diff(29) <= 1 && (found.change - 0.22).abs() < 0.03, "{found:?}");
     }
 

@@ -47,9 +47,9 @@ impl Scenario {
     }
 
     fn drift(mut self) -> Self {
-        // 10 % over the longest run.
-        self.truth.drift_per_batch = 0.10 / 450.0;
-        self
+        // 10 % over the run, which must not end before.
+        self.truth.drift_per_batch = 0.10 / 400.0;
+        self.blocks(100)
     }
 
     fn ticks(mut self, quantised: Quantised) -> Self {
@@ -64,7 +64,7 @@ impl Scenario {
 
     fn step(mut self, baseline: f64, candidate: f64) -> Self {
         self.step = Some((baseline, candidate));
-        self
+        self.blocks(100)
     }
 
     fn read(mut self) -> Self {
