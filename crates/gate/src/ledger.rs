@@ -127,6 +127,9 @@ impl Ledger {
             opened => return opened,
         }
         fs::create_dir_all(&root).map_err(LedgerError::io(&root))?;
+        if let Some(parent) = root.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            sync_directory(parent).map_err(LedgerError::io(parent))?;
+        }
         let ledger = Self { root };
         ledger.replace(&ledger.root.join(ATTRIBUTES), b"* -text\n")?;
         // Last: what has no FORMAT is not yet a ledger.
@@ -249,7 +252,12 @@ impl Ledger {
         use std::io::Write;
         let directory = path.parent().unwrap_or(&self.root);
         let write = || {
-            let mut file = tempfile::Builder::new().prefix(object::TEMPORARY).tempfile_in(directory)?;
+            let mut builder = tempfile::Builder::new();
+            builder.prefix(object::TEMPORARY);
+            // Evidence is for everybody whom the directory's owner lets in, not for its writer alone.
+            #[cfg(unix)]
+            builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+            let mut file = builder.tempfile_in(directory)?;
             file.write_all(bytes)?;
             file.as_file().sync_all()?;
             file.persist(path).map_err(|error| error.error)?;

@@ -278,6 +278,21 @@ fn objects_are_kept_by_content() {
     assert_eq!(ledger.put_object(b"").and_then(|empty| ledger.object(&empty)).expect("kept"), b"");
 }
 
+/// Whoever may read the segments may read the rest.
+#[cfg(unix)]
+#[test]
+fn files_have_ordinary_permissions() {
+    use std::os::unix::fs::PermissionsExt;
+    let (_directory, ledger) = ledger();
+    let object = ledger.put_object(b"ptx").expect("kept");
+    let ordinary = ledger.root().join("ordinary");
+    fs::write(&ordinary, b"").expect("written");
+    let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode();
+    for path in [ledger.object_path(&object), ledger.root().join("FORMAT")] {
+        assert_eq!(mode(&path), mode(&ordinary));
+    }
+}
+
 #[test]
 fn places_that_are_no_ledger_are_named() {
     let directory = tempfile::tempdir().expect("a directory");
