@@ -79,7 +79,7 @@ tasks! {
         /// Only the rung of this id
         #[arg(long)]
         rung: Option<String>,
-        /// Write the book's table of errors, from all shapes, seeds and distributions
+        /// Write the book's table of errors, from all shapes, seeds and distributions; with --quick, its page from the table
         #[arg(long)]
         bless: bool,
     } => attention::run(quick, rung.as_deref(), bless),

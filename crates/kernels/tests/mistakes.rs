@@ -1,4 +1,5 @@
 //! Mistakes of a caller are refused with a reason, and mistakes of a kernel are told.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
 
 #[expect(dead_code, reason = "what other tests use")]
 mod study;

@@ -141,7 +141,7 @@ pub(super) fn page(csv: &str) -> Result<String, String> {
         text,
         "\n{} runs on the software GPU ({} variants, {} shapes, {} distributions, {SEEDS} seeds): {}. Errors are *counted*. \
          Outputs are the same on every machine; the exact attention takes `exp` from the platform, which may differ in \
-         its last bit, so figures are rounded to four digits, and as such the same.\n",
+         its last bit, so figures are rounded to four digits, which hides it but at the edge of a rounding.\n",
         rows.len(),
         variants.len(),
         shapes.len(),
