@@ -1,11 +1,13 @@
 //! `cargo xtask mutants`: what the checks see when correct kernels are made wrong.
 //!
-//! Correct kernels of the UI suite are taken, their synchronisation is removed or weakened, indices into tiles are shifted
-//! and zero-fills dropped, one change at a time; each mutant is checked, and its results are held against those of the
-//! kernel. A mutant that no check tells, and that no result tells, must be explained in `mutants/survivor.rs`.
+//! Correct kernels of the UI suite and of the attention ladder are taken, their synchronisation is removed or weakened,
+//! indices into tiles are shifted, zero-fills dropped, fragments rearranged, one change at a time; each mutant is checked,
+//! and its results are held against those of the kernel. A mutant that no check tells, and that no result tells, must be explained in `mutants/survivor.rs`.
 
+mod case;
 mod mutation;
 mod page;
+mod rung;
 mod subject;
 mod survivor;
 
@@ -150,34 +152,27 @@ fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T, &Path) -> R + Sync) -> 
 
 /// All mutants of one kernel.
 fn study(subject: &Subject, program: &Path, directory: &Path) -> Result<Vec<Tried>, String> {
-    let runner = Runner::new(subject, &root(), program)?;
+    let runner = subject.runner(&root(), program, directory)?;
     let text = runner.ptx()?;
     let (module, errors) = parse(&text);
     if !errors.is_empty() {
         return Err(format!("{}: its PTX has errors", subject.name));
     }
-    let file = directory.join("mutant.ptx");
-    let put =
-        |text: String| fs::write(&file, text).map_err(|error| format!("cannot write a mutant: {error}"));
-    put(print(&module))?;
-    let reference = runner.run(&file, directory)?;
+    let same = print(&module);
+    let reference = runner.run(&same)?;
     for schedules in [1, SCHEDULES] {
-        let sound = runner.check(&file, schedules)?;
+        let sound = runner.check(&same, schedules)?;
         if reference.code != Some(0) || sound.code != Some(0) || !sound.classes.is_empty() {
             return Err(format!("{} is not silent without a mutation: {:?}", subject.name, sound.classes));
         }
     }
-    let source = runner.file.rsplit('/').next().unwrap_or_default();
     let mut tried = Vec::new();
-    for mutation in mutations(&module, source) {
-        put(print(&mutation.apply(&module)))?;
-        let mut fate = fate(&runner, &file, directory, &reference)
+    let all = mutations(&module, &runner.sources());
+    for mutation in all.into_iter().filter(|mutation| subject.takes(mutation.family)) {
+        let mut fate = fate(&*runner, &print(&mutation.apply(&module)), &reference)
             .map_err(|error| format!("{}:{}: {}: {error}", subject.name, mutation.line, mutation.label))?;
-        if fate == Fate::Survived {
-            put(print(&mutation.probe(&module)))?;
-            if runner.run(&file, directory)? == reference {
-                fate = Fate::NotReached;
-            }
+        if fate == Fate::Survived && runner.run(&print(&mutation.probe(&module)))? == reference {
+            fate = Fate::NotReached;
         }
         let (family, line, label) = (mutation.family, mutation.line, mutation.label);
         tried.push(Tried { kernel: subject.name, family, line, label, fate });
@@ -185,8 +180,8 @@ fn study(subject: &Subject, program: &Path, directory: &Path) -> Result<Vec<Trie
     Ok(tried)
 }
 
-fn fate(runner: &Runner, file: &Path, directory: &Path, reference: &Ran) -> Result<Fate, String> {
-    let once = runner.check(file, 1)?;
+fn fate(runner: &dyn Runner, ptx: &str, reference: &Ran) -> Result<Fate, String> {
+    let once = runner.check(ptx, 1)?;
     match once.code {
         // A note is told to the user as well.
         Some(0 | 1) if !once.classes.is_empty() => return Ok(Fate::Check(once.classes)),
@@ -194,11 +189,11 @@ fn fate(runner: &Runner, file: &Path, directory: &Path, reference: &Ran) -> Resu
         Some(4) => return Ok(Fate::Limit),
         other => return Err(format!("the mutant is no kernel: exit code {other:?}")),
     }
-    let again = runner.check(file, SCHEDULES)?;
+    let again = runner.check(ptx, SCHEDULES)?;
     match again.code {
         Some(4) => return Ok(Fate::Limit),
         _ if !again.classes.is_empty() => return Ok(Fate::Schedules(again.classes)),
         _ => {}
     }
-    Ok(if runner.run(file, directory)? == *reference { Fate::Survived } else { Fate::Value })
+    Ok(if runner.run(ptx)? == *reference { Fate::Survived } else { Fate::Value })
 }

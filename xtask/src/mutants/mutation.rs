@@ -1,7 +1,7 @@
 //! Mutations of a PTX module: what is removed, weakened, shifted or dropped, and where.
 //!
 //! A place in the CUDA source may be several instructions, because loops are unrolled; one mutant changes all copies, as
-//! one change of the source would.
+//! one change of the source would. A function that is inlined has a place for each call of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,12 +16,25 @@ pub(crate) enum Family {
     Weaken,
     Mask,
     Shift,
+    Swizzle,
     ZeroFill,
+    Compare,
+    Fragment,
+    Factor,
 }
 
 impl Family {
-    pub(crate) const ALL: [Family; 5] =
-        [Family::Remove, Family::Weaken, Family::Mask, Family::Shift, Family::ZeroFill];
+    pub(crate) const ALL: [Family; 9] = [
+        Family::Remove,
+        Family::Weaken,
+        Family::Mask,
+        Family::Shift,
+        Family::Swizzle,
+        Family::ZeroFill,
+        Family::Compare,
+        Family::Fragment,
+        Family::Factor,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -29,7 +42,11 @@ impl Family {
             Family::Weaken => "synchronisation weakened",
             Family::Mask => "lanes taken from a mask",
             Family::Shift => "tile index shifted by one",
+            Family::Swizzle => "swizzle dropped on one side",
             Family::ZeroFill => "zero-fill dropped",
+            Family::Compare => "comparison off by one",
+            Family::Fragment => "fragment rearranged",
+            Family::Factor => "factor dropped",
         }
     }
 }
@@ -51,6 +68,12 @@ enum Change {
     OneGroupLess,
     /// The address in this operand is so many bytes further.
     Shift(usize, i64),
+    /// The result is the first operand.
+    First,
+    /// `a · b + c` as `a + c`.
+    Sum,
+    /// Two registers of this operand change places.
+    Exchange(usize, usize, usize),
     /// Stops the launch: tells whether the place is executed at all.
     Trap,
 }
@@ -59,7 +82,7 @@ enum Change {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mutation {
     pub(crate) family: Family,
-    /// The CUDA line.
+    /// The line of the kernel's own file.
     pub(crate) line: u32,
     /// What is changed, and how; with the line it names the mutant within its kernel.
     pub(crate) label: String,
@@ -144,14 +167,79 @@ fn edit(instruction: &mut Instruction<'_>, change: Change) -> bool {
                 address.offset += bytes;
             }
         }
+        Change::First => {
+            instruction.opcode = "mov";
+            let last = instruction.modifiers.len().saturating_sub(1);
+            instruction.modifiers.drain(..last);
+            instruction.operands.truncate(2);
+        }
+        Change::Sum => {
+            instruction.opcode = "add";
+            if instruction.operands.len() > 2 {
+                instruction.operands.remove(2);
+            }
+        }
+        Change::Exchange(at, one, other) => {
+            if let Some(Operand::Vector(registers)) = instruction.operands.get_mut(at)
+                && one.max(other) < registers.len()
+            {
+                registers.swap(one, other);
+            }
+        }
     }
     true
 }
 
-/// All mutations of a module, by line.
-pub(crate) fn mutations(module: &Module<'_>, source: &str) -> Vec<Mutation> {
+/// Where an instruction comes from: lines of the sources, innermost call first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Origin<'a> {
+    /// The line of the first source that led to it.
+    line: u32,
+    /// The lines within, and their files where they are others.
+    within: Vec<(Option<&'a str>, u32)>,
+}
+
+impl<'a> Origin<'a> {
+    /// Of the instruction at that place of the text, if it comes from the first of the sources.
+    fn of(place: u32, lines: &LineTable<'_>, sources: &[&'a str]) -> Option<Self> {
+        let location = lines.location(place)?;
+        let mut within = Vec::new();
+        for at in location.chain() {
+            let name = at.file.rsplit(['/', '\\']).next().unwrap_or(at.file);
+            // Line 0 is what the compiler made of several.
+            let source = sources.iter().position(|source| *source == name && at.line > 0);
+            if let Some(found) = source {
+                within.push(((found > 0).then(|| sources[found]), at.line));
+            }
+        }
+        let outermost = within.iter().rposition(|(file, _)| file.is_none())?;
+        let (_, line) = within[outermost];
+        within.truncate(outermost);
+        within.reverse();
+        Some(Self { line, within })
+    }
+
+    /// The calls within the line, from the outside to the inside.
+    fn path(&self) -> String {
+        if self.within.is_empty() {
+            return String::new();
+        }
+        let calls: Vec<String> = self
+            .within
+            .iter()
+            .map(|(file, line)| match file {
+                Some(file) => format!("{file}:{line}"),
+                None => format!("line {line}"),
+            })
+            .collect();
+        format!(" in {}", calls.join(", "))
+    }
+}
+
+/// All mutations of a module that come from the first of the sources, by line.
+pub(crate) fn mutations(module: &Module<'_>, sources: &[&str]) -> Vec<Mutation> {
     let lines = LineTable::new(module);
-    let mut found: BTreeMap<(u32, Family, String, Change, &str), BTreeSet<u32>> = BTreeMap::new();
+    let mut found: BTreeMap<(Origin<'_>, Family, String, Change, &str), BTreeSet<u32>> = BTreeMap::new();
     for body in module.functions().filter_map(|function| function.body.as_ref()) {
         let mut flat = Vec::new();
         flatten(body, &mut flat);
@@ -159,11 +247,7 @@ pub(crate) fn mutations(module: &Module<'_>, source: &str) -> Vec<Mutation> {
         for (i, step) in flat.iter().enumerate() {
             let Step::Instruction(instruction) = step else { continue };
             let place = instruction.span.start;
-            let Some(line) = lines.location(place).and_then(|location| {
-                location.chain().filter(|at| at.file.ends_with(source)).last().map(|at| at.line)
-            }) else {
-                continue;
-            };
+            let Some(origin) = Origin::of(place, &lines, sources) else { continue };
             let mut changes = changes(instruction, &known);
             if is_result_unused(instruction, &flat) {
                 changes.push((Family::Remove, String::new(), Change::Remove));
@@ -173,16 +257,22 @@ pub(crate) fn mutations(module: &Module<'_>, source: &str) -> Vec<Mutation> {
             }
             for (family, how, change) in changes {
                 let how = if how.is_empty() { "removed".to_owned() } else { how };
-                let label = format!("`{}` {how}", spelled(instruction, family));
+                let label = format!("`{}` {how}{}", spelled(instruction, family), origin.path());
                 let array = if family == Family::Shift { base(instruction) } else { "" };
-                found.entry((line, family, label, change, array)).or_default().insert(place);
+                found.entry((origin.clone(), family, label, change, array)).or_default().insert(place);
             }
         }
     }
     let mut names: BTreeMap<(u32, String), u32> = BTreeMap::new();
     let mut list: Vec<Mutation> = found
         .into_iter()
-        .map(|((line, family, label, change, _), places)| Mutation { family, line, label, change, places })
+        .map(|((origin, family, label, change, _), places)| Mutation {
+            family,
+            line: origin.line,
+            label,
+            change,
+            places,
+        })
         .collect();
     list.sort_by_key(|mutation| (mutation.line, mutation.family, mutation.places.first().copied()));
     // Two arrays of one line, by their order in the code.
@@ -196,13 +286,14 @@ pub(crate) fn mutations(module: &Module<'_>, source: &str) -> Vec<Mutation> {
     list
 }
 
-/// The register or variable an address starts from: two of them in one line are two arrays.
+/// The register or variable an address starts from: two of them in one line are two arrays. Not so for `ldmatrix`, which
+/// loads one operand, with a register for each address of an unrolled loop.
 fn base<'s>(instruction: &Instruction<'s>) -> &'s str {
     let bases = instruction.operands.iter().find_map(|operand| match operand {
         Operand::Address(address) => Some(address.base),
         _ => None,
     });
-    bases.flatten().unwrap_or_default()
+    bases.flatten().filter(|_| instruction.opcode != "ldmatrix").unwrap_or_default()
 }
 
 enum Step<'a, 's> {
@@ -311,6 +402,9 @@ fn changes(instruction: &Instruction<'_>, known: &Constants<'_>) -> Vec<Found> {
     masks(instruction, known, &mut found);
     shift(instruction, &mut found);
     zero_fill(instruction, known, &mut found);
+    compare(instruction, &mut found);
+    fragment(instruction, &mut found);
+    arithmetic(instruction, &mut found);
     found
 }
 
@@ -442,6 +536,68 @@ fn zero_fill(instruction: &Instruction<'_>, known: &Constants<'_>, found: &mut V
     }
 }
 
+/// Bounds, masks and loops that take one more or one less.
+fn compare(instruction: &Instruction<'_>, found: &mut Vec<Found>) {
+    let integers = ["u16", "s16", "u32", "s32", "u64", "s64"].into_iter().any(|name| instruction.has(name));
+    if instruction.opcode != "setp" || !integers {
+        return;
+    }
+    for (from, to) in [("lt", "le"), ("le", "lt"), ("gt", "ge"), ("ge", "gt")] {
+        if instruction.has(from) {
+            found.push((Family::Compare, format!("as `{to}`"), Change::Modifier(from, Some(to))));
+        }
+    }
+}
+
+/// Who holds what of a matrix: registers of an operand change places, or a matrix is not transposed.
+fn fragment(instruction: &Instruction<'_>, found: &mut Vec<Found>) {
+    let mut exchange = |at: usize, name: &str, one: usize, other: usize| {
+        if matches!(instruction.operands.get(at), Some(Operand::Vector(parts)) if parts.len() > one.max(other))
+        {
+            let how = format!("with registers {one} and {other} of {name} exchanged");
+            found.push((Family::Fragment, how, Change::Exchange(at, one, other)));
+        }
+    };
+    match instruction.opcode {
+        "ldmatrix" => {
+            exchange(0, "the result", 1, 2);
+            if instruction.has("trans") {
+                found.push((Family::Fragment, "not transposed".to_owned(), Change::Modifier("trans", None)));
+            }
+        }
+        "mma" => {
+            exchange(1, "A", 1, 2);
+            exchange(2, "B", 0, 1);
+        }
+        "prmt" => {
+            if let Some(selector) = number(instruction, 3) {
+                let exchanged = selector & 0xf00f | (selector & 0xf0) << 4 | selector >> 4 & 0xf0;
+                if exchanged != selector {
+                    let how = format!("with {exchanged:#06x} for {selector:#06x}");
+                    found.push((Family::Fragment, how, Change::Number(3, exchanged)));
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// An index that is not exchanged where it was, a product that is its first factor.
+fn arithmetic(instruction: &Instruction<'_>, found: &mut Vec<Found>) {
+    match instruction.opcode {
+        "xor" if instruction.has("b32") => {
+            found.push((Family::Swizzle, "dropped".to_owned(), Change::First));
+        }
+        "mul" if instruction.has("f32") => {
+            found.push((Family::Factor, "without its second factor".to_owned(), Change::First));
+        }
+        "fma" if instruction.has("f32") => {
+            found.push((Family::Factor, "without its second factor".to_owned(), Change::Sum));
+        }
+        _ => {}
+    }
+}
+
 /// Whether it is an arrival whose state nobody reads: it can go without leaving a register undefined.
 fn is_result_unused(instruction: &Instruction<'_>, steps: &[Step<'_, '_>]) -> bool {
     if instruction.opcode != "mbarrier" || !instruction.has("arrive") {
@@ -534,6 +690,31 @@ SPIN:
 .file 1 "k.cu"
 "#;
 
+    const MATRIX: &str = r#"
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 out)
+{
+    .reg .b32 %r<9>;
+    .reg .f32 %f<9>;
+    .reg .pred %p<3>;
+    .loc 1 9 5
+    ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%r1, %r2, %r3, %r4}, [%r5];
+    prmt.b32 %r6, %r1, %r2, 0x6420;
+    mul.rn.f32 %f1, %f2, %f3;
+    fma.rn.f32 %f1, %f2, %f3, %f4;
+    setp.lt.u32 %p1, %r1, %r2;
+    .loc 2 4 5, function_name $name, inlined_at 1 9 5
+    xor.b32 %r7, %r1, %r2;
+    .loc 2 4 5, function_name $name, inlined_at 1 12 5
+    xor.b32 %r8, %r1, %r2;
+    ret;
+}
+.file 1 "k.cu"
+.file 2 "tile.cuh"
+"#;
+
     fn labels(list: &[Mutation]) -> Vec<String> {
         list.iter().map(|mutation| format!("{} {}", mutation.line, mutation.label)).collect()
     }
@@ -542,7 +723,7 @@ SPIN:
     fn every_kind_of_place_is_found_and_copies_are_one() {
         let (module, errors) = parse(SOURCE);
         assert!(errors.is_empty(), "{errors:?}");
-        let list = mutations(&module, "k.cu");
+        let list = mutations(&module, &["k.cu"]);
         assert_eq!(
             labels(&list),
             [
@@ -565,5 +746,37 @@ SPIN:
         assert!(print(&list[5].apply(&module)).contains("cp.async.wait_group 2"));
         assert!(print(&list[7].apply(&module)).contains("4, 4;"));
         assert!(print(&list[3].probe(&module)).contains("trap;"));
+    }
+
+    #[test]
+    fn matrices_indices_and_bounds_are_changed_and_calls_are_told_apart() {
+        let (module, errors) = parse(MATRIX);
+        assert!(errors.is_empty(), "{errors:?}");
+        let list = mutations(&module, &["k.cu", "tile.cuh"]);
+        assert_eq!(
+            labels(&list),
+            [
+                "9 `ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16` 16 bytes further",
+                "9 `xor.b32` dropped in tile.cuh:4",
+                "9 `setp.lt.u32` as `le`",
+                "9 `ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16` not transposed",
+                "9 `ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16` with registers 1 and 2 of the result exchanged",
+                "9 `prmt.b32` with 0x6240 for 0x6420",
+                "9 `mul.rn.f32` without its second factor",
+                "9 `fma.rn.f32` without its second factor",
+                "12 `xor.b32` dropped in tile.cuh:4",
+            ]
+        );
+        let text = |label: &str| {
+            let mutation = list.iter().find(|mutation| mutation.label.contains(label)).unwrap();
+            print(&mutation.apply(&module))
+        };
+        assert!(text("`xor.b32`").contains("mov.b32"));
+        assert_eq!(text("`xor.b32`").matches("xor.b32").count(), 1, "the other call keeps it");
+        assert!(text("exchanged").contains("{%r1, %r3, %r2, %r4}"));
+        assert!(text("not transposed").contains("ldmatrix.sync.aligned.m8n8.x4.shared.b16"));
+        assert!(text("`fma").contains("add.rn.f32"));
+        assert!(text("`mul").contains("mov.f32"));
+        assert!(text("as `le`").contains("setp.le.u32"));
     }
 }

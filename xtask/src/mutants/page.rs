@@ -129,7 +129,7 @@ fn figures(tried: &[Tried]) -> String {
         text.push_str(&Count::of(tried.iter().filter(|mutant| mutant.family == family)).row(family.name()));
     }
     text.push_str(&all.row("all"));
-    text.push_str("\n## By kernel\n\n| kernel of `tests/pass` ");
+    text.push_str("\n## By kernel\n\n| kernel ");
     text.push_str(HEAD);
     for kernel in kernels(tried) {
         text.push_str(&Count::of(tried.iter().filter(|mutant| mutant.kernel == kernel)).row(kernel));

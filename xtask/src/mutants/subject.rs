@@ -1,22 +1,36 @@
-//! The kernels of the study: correct ones of the UI suite, with their committed PTX and their own launch.
+//! The kernels of the study, and how a mutant of one is run and checked.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::{Command, Output},
-};
+use std::path::Path;
 
-/// A kernel of `tests/pass`, and a smaller launch where its own takes long.
+use super::{case::Case, mutation::Family, rung::RungLaunch};
+
+/// A correct kernel.
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
-    launch: Option<&'static str>,
+    kind: Kind,
+}
+
+enum Kind {
+    /// Of `tests/pass`, with its committed PTX; a smaller launch where its own takes long.
+    Case(Option<&'static str>),
+    /// Of the attention ladder, by its id.
+    Rung(&'static str),
 }
 
 const fn of(name: &'static str) -> Subject {
-    Subject { name, launch: None }
+    Subject { name, kind: Kind::Case(None) }
+}
+
+const fn rung(name: &'static str, id: &'static str) -> Subject {
+    Subject { name, kind: Kind::Rung(id) }
 }
 
 pub(crate) const SUBJECTS: &[Subject] = &[
+    // They take longest, so they are begun with.
+    rung("attention/h2", "h2"),
+    rung("attention/h4", "h4"),
+    rung("attention/n3", "n3"),
+    rung("attention/n4", "n4"),
     of("async_copy/pipeline_two_stages"),
     of("async_copy/pipeline_three_stages_one_barrier"),
     of("async_copy/pipeline_four_stages_drained"),
@@ -31,10 +45,10 @@ pub(crate) const SUBJECTS: &[Subject] = &[
     Subject {
         name: "case_file/drain_wait_of_all",
         // One block of one head.
-        launch: Some(
+        kind: Kind::Case(Some(
             "kernel=attention grid=1 block=128 arg=q:in:f16[256x64]=randn(seed=0) \
              arg=k:in:f16[256x64]=randn(seed=1) arg=v:in:f16[256x64]=randn(seed=2) arg=o:out:f16[64x64]",
-        ),
+        )),
     },
     of("flags/last_block_reduction"),
     of("flags/lock_around_block_work"),
@@ -79,103 +93,62 @@ pub(crate) const SUBJECTS: &[Subject] = &[
     of("warp/volatile_reduction_with_syncwarp"),
 ];
 
-/// Warp instructions after which a mutant is taken to hang: far more than any of these kernels needs.
-const LIMIT: &str = "3000000";
-
-/// A kernel with all that its runs need.
-pub(crate) struct Runner {
-    program: PathBuf,
-    root: PathBuf,
-    /// The CUDA file, from the root.
-    pub(crate) file: String,
-    /// Flags that describe the launch.
-    launch: Vec<String>,
-    arrays: Vec<String>,
-}
-
 /// What a run left: its exit code, and the bytes of every array after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
-    arrays: Vec<Vec<u8>>,
+    pub(crate) arrays: Vec<Vec<u8>>,
 }
 
 /// What a check said.
+#[derive(Default)]
 pub(crate) struct Checked {
     pub(crate) code: Option<i32>,
     /// Classes of its findings, without double ones; notes are marked.
     pub(crate) classes: Vec<String>,
 }
 
-impl Runner {
-    pub(crate) fn new(subject: &Subject, root: &Path, program: &Path) -> Result<Self, String> {
-        let file = format!("tests/pass/{}.cu", subject.name);
-        let text =
-            fs::read_to_string(root.join(&file)).map_err(|error| format!("cannot read {file}: {error}"))?;
-        let line = subject.launch.or_else(|| text.lines().find_map(|line| line.strip_prefix("//@launch:")));
-        let words = line.ok_or_else(|| format!("{file} has no launch line"))?.split_whitespace();
-        let mut launch = Vec::new();
-        let mut arrays = Vec::new();
-        for word in words {
-            let (flag, value) = word.split_once('=').ok_or_else(|| format!("{file}: what is `{word}`?"))?;
-            launch.extend([format!("--{flag}"), value.to_owned()]);
-            let declaration = value.split('=').next().unwrap_or_default();
-            if let (true, Some((name, _))) =
-                (flag == "arg" && declaration.contains('['), value.split_once(':'))
-            {
-                arrays.push(name.to_owned());
-            }
+impl Checked {
+    pub(crate) fn add(&mut self, class: &str, is_note: bool) {
+        let class = if is_note { format!("{class} (note)") } else { class.to_owned() };
+        if !self.classes.contains(&class) {
+            self.classes.push(class);
         }
-        Ok(Self { program: program.to_owned(), root: root.to_owned(), file, launch, arrays })
     }
+}
 
-    /// The committed PTX.
-    pub(crate) fn ptx(&self) -> Result<String, String> {
-        let path = Path::new(&self.file).with_extension("ptx");
-        fs::read_to_string(self.root.join(&path))
-            .map_err(|error| format!("cannot read {}: {error}", path.display()))
-    }
+/// A kernel with all that its runs need.
+pub(crate) trait Runner {
+    /// The PTX of the kernel as it is.
+    fn ptx(&self) -> Result<String, String>;
 
-    fn call(&self, command: &str, ptx: &Path, more: &[String]) -> Result<Output, String> {
-        Command::new(&self.program)
-            .current_dir(&self.root)
-            .args([command, &self.file, "--threads", "1", "--max-instructions", LIMIT, "--ptx"])
-            .arg(ptx)
-            .args(&self.launch)
-            .args(more)
-            .output()
-            .map_err(|error| format!("cannot run {}: {error}", self.program.display()))
-    }
+    /// Names of the files a mutant is placed in: the kernel's own, then the headers that it is made of.
+    fn sources(&self) -> Vec<&str>;
 
     /// Runs a module, and takes the arrays that it leaves.
-    pub(crate) fn run(&self, ptx: &Path, directory: &Path) -> Result<Ran, String> {
-        let path = |name: &str| directory.join(format!("{name}.npy"));
-        let mut flags = Vec::new();
-        for name in &self.arrays {
-            // What an earlier mutant left must not stand for what this one did not write.
-            let _ = fs::remove_file(path(name));
-            flags.extend(["--out".to_owned(), format!("{name}={}", path(name).display())]);
-        }
-        let output = self.call("run", ptx, &flags)?;
-        let arrays = self.arrays.iter().map(|name| fs::read(path(name)).unwrap_or_default()).collect();
-        Ok(Ran { code: output.status.code(), arrays })
-    }
+    fn run(&self, ptx: &str) -> Result<Ran, String>;
 
     /// Checks a module under so many schedules.
-    pub(crate) fn check(&self, ptx: &Path, schedules: u32) -> Result<Checked, String> {
-        let flags = ["--format", "json", "--schedules", &schedules.to_string()].map(str::to_owned);
-        let output = self.call("check", ptx, &flags)?;
-        let document: serde_json::Value = serde_json::from_slice(&output.stdout)
-            .map_err(|error| format!("{}: no JSON from check: {error}", self.file))?;
-        let mut classes: Vec<String> = Vec::new();
-        for finding in document["findings"].as_array().into_iter().flatten() {
-            let class = finding["class"].as_str().unwrap_or("?");
-            let class =
-                if finding["severity"] == "note" { format!("{class} (note)") } else { class.to_owned() };
-            if !classes.contains(&class) {
-                classes.push(class);
-            }
-        }
-        Ok(Checked { code: output.status.code(), classes })
+    fn check(&self, ptx: &str, schedules: u32) -> Result<Checked, String>;
+}
+
+impl Subject {
+    /// Whether mutations of that family say something here. A comparison that is off by one shows where a bound is met
+    /// exactly: launches of the rungs are made so, a single launch is not, and its survivors would tell of it alone.
+    pub(crate) fn takes(&self, family: Family) -> bool {
+        family != Family::Compare || matches!(self.kind, Kind::Rung(_))
+    }
+
+    /// What runs it: the program with files of the directory, or the library of kernels.
+    pub(crate) fn runner(
+        &self,
+        root: &Path,
+        program: &Path,
+        directory: &Path,
+    ) -> Result<Box<dyn Runner>, String> {
+        Ok(match self.kind {
+            Kind::Case(launch) => Box::new(Case::new(self.name, launch, root, program, directory)?),
+            Kind::Rung(id) => Box::new(RungLaunch::new(id)?),
+        })
     }
 }

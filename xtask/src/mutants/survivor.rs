@@ -42,9 +42,100 @@ const ALONE: &str = "blocks are run in their order, each as far as it comes, so 
 const STATE: &str = "blocks are run in their order, so a block always finds the later state of those before it and never \
                      reads what this orders: schedules differ in the order of warps within a block, not in the order of blocks";
 
+const NO_BLOCK: &str = "the grid has no block without rows; the test is for sequences of different lengths";
+const NEVER_EQUAL: &str = "the loop begins at the number of the warp or thread and takes a multiple of all of them, so it never \
+                           meets this bound exactly";
+const SCALED_BY_ZERO: &str = "a row behind the last key reads the first key instead, in bounds, and is decoded with the scale 0: \
+                              either of the two makes it zero";
+const EMPTY_COPY: &str =
+    "a tile that begins at the last bound is copied with no bytes, into a stage that is not read any more";
+const NO_WEIGHT: &str = "the row behind the last key is decoded with its scale; its codes are the zeros of the copy, so its \
+                         values are finite, its score is masked and its weight is 0";
+const NO_LEFTOVER: &str = "the address is that of the copies of an unrolled loop for what is left over, and the threads share a \
+                           tile evenly: nothing is left";
+const OVER_K: &str = "thread 0 stores a chunk more, where the first chunk of K will be: K is stored behind a barrier, and nobody \
+                      reads it before";
+const SEES_NONE: &str =
+    "a query for which both sides are equal sees none of the keys by the other branch as well";
+const MASKED_TILE: &str = "a tile more, of which every key is masked: the factor is exactly 1 and the weights are 0, so it costs \
+                           time only";
+const SAME_ONES: &str = "both registers hold the same ones";
+
 const LEFT: &str = "`bra` does not wait: the loop is left";
 
 pub(crate) static SURVIVORS: &[Survivor] = &[
+    equivalent("attention/h2", 365, "`setp.ge.u32` as `gt`", NO_BLOCK),
+    equivalent("attention/h2", 369, "`setp.gt.u32` as `ge` in line 194", NEVER_EQUAL),
+    equivalent(
+        "attention/h2",
+        371,
+        "`cp.async.cg.shared.global 16` copies all bytes in line 154",
+        SCALED_BY_ZERO,
+    ),
+    equivalent(
+        "attention/h2",
+        371,
+        "`cp.async.cg.shared.global 16` copies all bytes in line 155",
+        SCALED_BY_ZERO,
+    ),
+    equivalent(
+        "attention/h2",
+        375,
+        "`cp.async.cg.shared.global 16` copies all bytes in line 154",
+        SCALED_BY_ZERO,
+    ),
+    equivalent(
+        "attention/h2",
+        375,
+        "`cp.async.cg.shared.global 16` copies all bytes in line 155",
+        SCALED_BY_ZERO,
+    ),
+    equivalent("attention/h2", 375, "`setp.le.u32` as `lt` in line 151", EMPTY_COPY),
+    equivalent("attention/h2", 378, "`setp.lt.u32` as `le` in line 170", NO_WEIGHT),
+    equivalent("attention/h4", 365, "`setp.ge.u32` as `gt`", NO_BLOCK),
+    equivalent("attention/h4", 369, "`setp.gt.u32` as `ge` in line 194", NEVER_EQUAL),
+    equivalent(
+        "attention/h4",
+        371,
+        "`cp.async.cg.shared.global 16` copies all bytes in line 154",
+        SCALED_BY_ZERO,
+    ),
+    equivalent(
+        "attention/h4",
+        371,
+        "`cp.async.cg.shared.global 16` copies all bytes in line 155",
+        SCALED_BY_ZERO,
+    ),
+    equivalent("attention/h4", 371, "`setp.lt.u32` as `le` in line 151", EMPTY_COPY),
+    equivalent(
+        "attention/h4",
+        375,
+        "`cp.async.cg.shared.global 16` copies all bytes in line 154",
+        SCALED_BY_ZERO,
+    ),
+    equivalent(
+        "attention/h4",
+        375,
+        "`cp.async.cg.shared.global 16` copies all bytes in line 155",
+        SCALED_BY_ZERO,
+    ),
+    equivalent("attention/h4", 375, "`setp.le.u32` as `lt` in line 151", EMPTY_COPY),
+    equivalent("attention/h4", 378, "`setp.lt.u32` as `le` in line 170", NO_WEIGHT),
+    equivalent("attention/n3", 63, "`setp.ge.u32` as `gt`", NO_BLOCK),
+    equivalent("attention/n3", 66, "`xor.b32` dropped in work.cuh:71, params.cuh:15", NO_LEFTOVER),
+    equivalent("attention/n3", 67, "`setp.gt.u32` as `ge` in line 21, tile.cuh:15", NEVER_EQUAL),
+    equivalent("attention/n3", 67, "`setp.lt.u32` as `le` in line 21, tile.cuh:15", OVER_K),
+    equivalent("attention/n3", 73, "`setp.le.u32` as `lt` in accumulator.cuh:22, work.cuh:59", SEES_NONE),
+    equivalent("attention/n3", 75, "`setp.le.u32` as `lt` in work.cuh:62, work.cuh:59", SEES_NONE),
+    equivalent("attention/n3", 75, "`setp.lt.u32` as `le`", MASKED_TILE),
+    equivalent("attention/n3", 77, "`setp.gt.u32` as `ge` in line 21, tile.cuh:15", NEVER_EQUAL),
+    equivalent("attention/n3", 78, "`setp.gt.u32` as `ge` in line 21, tile.cuh:15", NEVER_EQUAL),
+    equivalent("attention/n4", 165, "`setp.ge.u32` as `gt`", NO_BLOCK),
+    equivalent("attention/n4", 169, "`setp.gt.u32` as `ge` in line 43, tile.cuh:15", NEVER_EQUAL),
+    equivalent("attention/n4", 169, "`setp.lt.u32` as `le` in line 43, tile.cuh:15", OVER_K),
+    equivalent("attention/n4", 175, "`setp.le.u32` as `lt` in accumulator.cuh:22, work.cuh:59", SEES_NONE),
+    equivalent("attention/n4", 177, "`setp.le.u32` as `lt` in work.cuh:62, work.cuh:59", SEES_NONE),
+    equivalent("attention/n4", 179, "`setp.lt.u32` as `le`", MASKED_TILE),
     equivalent(
         "async_copy/zero_filled_tiles",
         15,
@@ -73,6 +164,12 @@ pub(crate) static SURVIVORS: &[Survivor] = &[
     ),
     missed("global_race/lock_acquire_release", 9, LEFT, ALONE),
     equivalent(
+        "kernels/layer_norm",
+        22,
+        "`bar.sync 0` removed in line 12",
+        "the slots have not been used before the first call",
+    ),
+    equivalent(
         "real_cases/cutlass_1326_pipeline_drained",
         28,
         "`bar.sync 0` removed",
@@ -83,6 +180,30 @@ pub(crate) static SURVIVORS: &[Survivor] = &[
     equivalent("shared_race/last_warp_with_syncwarp", 14, "`ld.volatile.shared.f32` not volatile", ORDERED),
     equivalent("shared_race/last_warp_with_syncwarp", 16, "`st.volatile.shared.f32` not volatile", ORDERED),
     equivalent("shared_race/last_warp_with_syncwarp", 21, "`ld.volatile.shared.f32` not volatile", ORDERED),
+    equivalent(
+        "tensor_core/k_tail_cleared",
+        25,
+        "`mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32` with registers 0 and 1 of B exchanged",
+        SAME_ONES,
+    ),
+    equivalent(
+        "tensor_core/ldmatrix_after_syncwarp",
+        25,
+        "`mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32` with registers 0 and 1 of B exchanged",
+        SAME_ONES,
+    ),
+    equivalent(
+        "tensor_core/rows_of_the_other_warp_after_barrier",
+        22,
+        "`xor.b32` dropped",
+        "each warp multiplies the rows it stored itself, and stores the sums in their places: the same sums by the other warp",
+    ),
+    equivalent(
+        "tensor_core/rows_of_the_other_warp_after_barrier",
+        25,
+        "`mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32` with registers 0 and 1 of B exchanged",
+        SAME_ONES,
+    ),
     equivalent("warp/volatile_reduction_with_syncwarp", 9, "`st.volatile.shared.u32` not volatile", ORDERED),
     equivalent("warp/volatile_reduction_with_syncwarp", 13, "`ld.volatile.shared.u32` not volatile", ORDERED),
     equivalent("warp/volatile_reduction_with_syncwarp", 13, "`st.volatile.shared.u32` not volatile", ORDERED),
