@@ -1,8 +1,11 @@
 //! The gate: takes a kernel candidate from source to verdict, and keeps the evidence from which every report is made.
 #![forbid(unsafe_code)]
 
+pub mod dtype;
+pub mod expr;
 pub mod hash;
 pub mod ledger;
 pub mod record;
 pub mod speed;
 pub mod steps;
+pub mod task;

@@ -1,0 +1,79 @@
+//! Task files: what is judged, by which reference, within which limits. The format is in the book's chapter on task files.
+//!
+//! Files are not trusted: every problem is returned with its place, nothing panics, and sizes have limits.
+
+mod candidate;
+mod check;
+mod hash;
+mod model;
+mod policy;
+mod problem;
+mod read;
+mod section;
+mod size;
+
+pub use hash::{Identity, Incompatible, Part};
+pub use model::{
+    Accumulate, Argument, AttentionOptions, Baseline, Budget, Candidate, Comparison, Data, Distribution,
+    Extent, FigureThreshold, FileCase, Gate, Grades, Input, Kernel, L2, Launch, NonFinite, Notes, Operator,
+    Output, Peer, Policy, Program, Reduction, Reference, Resource, Role, Scratch, Shape, Stage, Step, Target,
+    Task, TensorType, Threshold, Timing, Toggle, Tolerance, Values,
+};
+pub(crate) use problem::nearest;
+pub use problem::{At, Problem};
+pub use size::{Axes, Geometry, Size};
+
+use section::File;
+
+/// Bytes of the largest task file.
+pub const MAX_BYTES: usize = 1 << 20;
+/// Problems of one file that are returned; a file with more has its first ones mended first.
+pub const MAX_PROBLEMS: usize = 200;
+
+impl Task {
+    /// Reads a task, or says everything that is wrong with it, in the order of the file.
+    pub fn parse(text: &str) -> Result<Task, Vec<Problem>> {
+        if text.len() > MAX_BYTES {
+            let sentence = format!("a task file has at most {MAX_BYTES} bytes, this one {}", text.len());
+            return Err(vec![Problem::new(0..0, sentence)]);
+        }
+        let (table, errors) = toml::de::DeTable::parse_recoverable(text);
+        let mut file = File { text, problems: Vec::new() };
+        for error in errors {
+            let span = error.span().unwrap_or(0..0);
+            file.wrong(span, error.message().trim().replace('\n', "; "));
+        }
+        // Where the syntax is wrong, keys are missing because of it: only what was read is then worth a word.
+        let syntax = file.problems.len();
+        let task = read::task(&mut file, &table);
+        if syntax > 0 {
+            file.problems.truncate(syntax);
+        } else {
+            check::check(&mut file, &task);
+        }
+        if file.problems.is_empty() {
+            return Ok(task);
+        }
+        file.problems.sort_by_key(|problem| (problem.span.start, problem.span.end));
+        file.problems.dedup();
+        file.problems.truncate(MAX_PROBLEMS);
+        Err(file.problems)
+    }
+
+    /// The candidate of a name.
+    pub fn candidate(&self, name: &str) -> Option<&Candidate> {
+        self.candidates.iter().find(|candidate| candidate.name.value == name)
+    }
+
+    /// What a candidate's macros are set to, `NAME=VALUE`: every toggle, then its own.
+    pub fn macros(&self, candidate: &Candidate) -> Vec<String> {
+        let toggles = self.toggles.iter().map(|toggle| {
+            let value =
+                candidate.toggles.get(&toggle.name.value).map_or(&toggle.default, |value| &value.value);
+            format!("{}={value}", toggle.name.value)
+        });
+        toggles
+            .chain(candidate.defines.iter().map(|(name, value)| format!("{name}={}", value.value)))
+            .collect()
+    }
+}

@@ -1,0 +1,682 @@
+//! What a task file says, after it was read. Every type serialises to its canonical form, from which hashes are made.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use warpproof_kernels::inputs::Distribution as AttentionDistribution;
+
+use super::problem::At;
+use crate::dtype::Dtype;
+use crate::expr::Expr;
+
+/// A task: one operator, how it is judged, and who is judged.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Task {
+    /// Its name.
+    pub name: At<String>,
+    /// Its version, from 1. Results of different versions do not compare.
+    pub version: At<u32>,
+    /// What it is about.
+    pub description: String,
+    /// Sizes.
+    pub shapes: Vec<Shape>,
+    /// Inputs, outputs, and what inputs hold.
+    pub data: Data,
+    /// What the outputs should be.
+    pub reference: Reference,
+    /// How far outputs may be from it.
+    pub tolerance: Tolerance,
+    /// Limits of resources.
+    pub budgets: Vec<Budget>,
+    /// Macros that candidates may set.
+    pub toggles: Vec<Toggle>,
+    /// What is compiled for, and whose resources count.
+    pub target: Target,
+    /// What candidates are compared with.
+    pub baselines: Vec<Baseline>,
+    /// The stages in order.
+    pub gates: Vec<Gate>,
+    /// How speed is measured, and what is enough.
+    pub timing: Option<Timing>,
+    /// Who is judged.
+    pub candidates: Vec<Candidate>,
+}
+
+/// A named size.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Shape {
+    /// Its name.
+    pub name: At<String>,
+    /// The extent of each axis.
+    pub axes: BTreeMap<String, Extent>,
+    /// Whether candidates are not told of it: extents may then be ranges, drawn anew for each run.
+    pub hidden: bool,
+    /// Further sizes, each this one with an axis replaced.
+    pub tails: BTreeMap<String, Vec<u64>>,
+    /// Attention: whether queries see earlier keys only, where it differs from the task's.
+    pub causal: Option<bool>,
+}
+
+/// The extent of an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Extent {
+    /// As it is.
+    Fixed(u64),
+    /// Drawn for each run, both ends included.
+    Range(u64, u64),
+}
+
+/// Inputs, outputs, and what inputs hold.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Data {
+    /// Types that tensors of dtype `each` take one after another.
+    pub dtypes: Vec<Dtype>,
+    /// Seeds of the inputs.
+    pub seeds: Vec<u64>,
+    /// Seeds beyond those, drawn for each run and written down in its record.
+    pub secret_seeds: u32,
+    /// What values look like.
+    pub distributions: Vec<Distribution>,
+    /// What kernels read.
+    pub inputs: Vec<Input>,
+    /// What kernels write.
+    pub outputs: Vec<Output>,
+}
+
+/// The type of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum TensorType {
+    /// Each of the task's dtypes, one after another.
+    #[serde(rename = "each")]
+    Each,
+    /// Always this one.
+    #[serde(untagged)]
+    Fixed(Dtype),
+}
+
+impl TensorType {
+    /// The type where the task's is this.
+    pub fn with(self, each: Dtype) -> Dtype {
+        match self {
+            TensorType::Each => each,
+            TensorType::Fixed(dtype) => dtype,
+        }
+    }
+}
+
+/// A tensor that kernels read.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Input {
+    /// Its name.
+    pub name: At<String>,
+    /// Its type.
+    pub dtype: At<TensorType>,
+    /// Its extents over the axes.
+    pub dims: Vec<At<Expr>>,
+    /// Of integers: the least and the largest value.
+    pub range: Option<(At<Expr>, At<Expr>)>,
+}
+
+/// A tensor that kernels write.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Output {
+    /// Its name.
+    pub name: At<String>,
+    /// Its type.
+    pub dtype: At<TensorType>,
+    /// Its extents over the axes.
+    pub dims: Vec<At<Expr>>,
+    /// The input whose contents it begins with.
+    pub in_place: Option<At<String>>,
+}
+
+/// What values look like.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Distribution {
+    /// Its name.
+    pub name: At<String>,
+    /// What it is.
+    #[serde(flatten)]
+    pub values: Values,
+    /// The inputs it is for; the others are normal. Empty: all.
+    pub inputs: Vec<At<String>>,
+}
+
+/// Values of a distribution.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the fields are the parameters of the named distribution")]
+pub enum Values {
+    /// Normal.
+    Normal { mean: f64, std: f64 },
+    /// Even from `low` to `high`.
+    Uniform { low: f64, high: f64 },
+    /// Either sign, magnitudes log-uniform from 2^-octaves to 2^octaves.
+    Wide { octaves: u32 },
+    /// The same everywhere.
+    Constant { value: f64 },
+    /// `value` at one place of each row, else `background`.
+    OneHot { value: f64, background: f64 },
+    /// Normal, times this fraction of the largest number that the type holds.
+    Large { fraction: f64 },
+    /// A ramp over the place in memory that repeats after a prime number of elements: what is exchanged is seen.
+    Structured,
+    /// One of the attention family's own.
+    Attention {
+        #[serde(serialize_with = "displayed")]
+        family: AttentionDistribution,
+    },
+}
+
+fn displayed<S: serde::Serializer>(value: &AttentionDistribution, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+/// What the outputs should be.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "from", rename_all = "snake_case")]
+pub enum Reference {
+    /// An operator that is known here, computed in f64.
+    BuiltIn {
+        /// Which, and how.
+        operator: Operator,
+    },
+    /// Inputs and outputs in `.npy` or safetensors files.
+    Files {
+        /// One for each shape.
+        cases: Vec<FileCase>,
+    },
+    /// A Python file. It is not trusted: it runs as a child process of its own.
+    Python {
+        /// The file, relative to the task.
+        file: At<String>,
+        /// Its function.
+        function: String,
+        /// Seconds until it is ended.
+        timeout_seconds: u32,
+    },
+}
+
+/// Files that hold one shape's inputs and outputs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FileCase {
+    /// The shape.
+    pub shape: At<String>,
+    /// For each input, its file.
+    pub inputs: BTreeMap<String, At<String>>,
+    /// For each output, its file.
+    pub outputs: BTreeMap<String, At<String>>,
+}
+
+/// An operator that is known here. Names are those of the task's inputs and outputs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the fields are named after the operator's own operands")]
+pub enum Operator {
+    /// O = softmax(scale · Q Kᵀ) V, of the attention family.
+    Attention { causal: bool, softmax_scale: Option<f64> },
+    /// output = alpha · A B.
+    Gemm {
+        a: At<String>,
+        b: At<String>,
+        output: At<String>,
+        transpose_a: bool,
+        transpose_b: bool,
+        alpha: f64,
+    },
+    /// Over the last axis.
+    Softmax { input: At<String>, output: At<String> },
+    /// Over the last axis.
+    LayerNorm {
+        input: At<String>,
+        weight: Option<At<String>>,
+        bias: Option<At<String>>,
+        output: At<String>,
+        epsilon: f64,
+    },
+    /// Over one axis of the input, counted from 0.
+    Reduction { input: At<String>, output: At<String>, op: Reduction, axis: u32 },
+    /// Of inputs of equal extents.
+    Elementwise { expression: At<Expr>, output: At<String> },
+}
+
+/// What a reduction does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Reduction {
+    Sum,
+    Mean,
+    Max,
+}
+
+/// How far outputs may be from the reference.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Tolerance {
+    /// How limits are found.
+    pub policy: Policy,
+    /// Where they come from, as text.
+    pub derivation: String,
+    /// What outputs that are not finite count for.
+    pub non_finite: NonFinite,
+}
+
+/// How limits are found.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Policy {
+    /// From the formats and the length of the sums, by the built-in reference.
+    Derived {
+        /// How sums are kept.
+        accumulate: Accumulate,
+    },
+    /// As the task says.
+    Stated {
+        /// The most that an element may be off, of a reference of 0.
+        absolute: f64,
+        /// What is added for each unit of the reference's magnitude.
+        relative: f64,
+        /// The most that the root mean square may be.
+        rmse: f64,
+        /// The most that the mean error may be.
+        bias: f64,
+    },
+}
+
+/// How sums are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Accumulate {
+    /// In f32, in any order.
+    F32,
+    /// In f64, in any order.
+    F64,
+    /// In f16, in any order.
+    F16,
+    /// Tensor cores on f16 or bf16, which cut to 2^-24 of the largest term.
+    TensorF16,
+    /// Tensor cores on FP8, which cut to 2^-13 of the largest term.
+    TensorFp8,
+}
+
+/// What outputs that are not finite count for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NonFinite {
+    /// They fail.
+    Refuse,
+    /// They pass where the reference, in the output's type, is the same infinity or not a number either.
+    Match,
+}
+
+/// A limit and where it comes from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Threshold {
+    /// Which side is right.
+    pub comparison: Comparison,
+    /// The limit.
+    pub value: f64,
+    /// Where it comes from.
+    pub source: String,
+}
+
+impl Threshold {
+    /// Whether a figure is on the right side.
+    pub fn holds(&self, figure: f64) -> bool {
+        match self.comparison {
+            Comparison::AtMost => figure <= self.value,
+            Comparison::AtLeast => figure >= self.value,
+        }
+    }
+}
+
+/// Which side of a limit is right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Comparison {
+    #[serde(rename = "<=")]
+    AtMost,
+    #[serde(rename = ">=")]
+    AtLeast,
+}
+
+/// A limit of a resource.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Budget {
+    /// Which.
+    pub resource: At<Resource>,
+    /// The limit.
+    #[serde(flatten)]
+    pub threshold: Threshold,
+    /// The candidates it is for. Empty: all.
+    pub candidates: Vec<At<String>>,
+}
+
+/// What a kernel takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resource {
+    /// Registers of a thread.
+    Registers,
+    /// Static and dynamic shared memory of a block.
+    SharedBytes,
+    /// The stack frame of a thread.
+    StackBytes,
+    /// Spilled bytes, stored.
+    SpillStoreBytes,
+    /// Spilled bytes, loaded.
+    SpillLoadBytes,
+    /// Local memory of a thread.
+    LocalBytes,
+    /// Barriers of a block.
+    Barriers,
+    /// Constant memory.
+    ConstantBytes,
+    /// Resident warps of those possible, 0 to 1, on the target's devices.
+    Occupancy,
+    /// Resident blocks of a multiprocessor, on the target's devices.
+    BlocksPerMultiprocessor,
+}
+
+/// A macro that candidates may set.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Toggle {
+    /// The macro.
+    pub name: At<String>,
+    /// What it may be.
+    pub values: Vec<String>,
+    /// What it is where a candidate says nothing.
+    pub default: String,
+    /// What it does.
+    pub description: Option<String>,
+}
+
+/// What is compiled for, and whose resources count.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Target {
+    /// `sm_89`.
+    pub architectures: Vec<At<String>>,
+    /// `l4`: ids of the device table.
+    pub devices: Vec<At<String>>,
+}
+
+/// What candidates are compared with.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Baseline {
+    /// Who.
+    pub who: Peer,
+    /// For what.
+    pub role: Role,
+    /// The candidates that are compared with it. Empty: all others.
+    pub candidates: Vec<At<String>>,
+}
+
+/// Who candidates are compared with.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Peer {
+    /// A candidate of the task.
+    Candidate(At<String>),
+    /// A kernel from elsewhere, by the name of its driver.
+    External(At<String>),
+}
+
+/// What a baseline is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Latency reduction is measured against it.
+    Speed,
+    /// Outputs must be its bits.
+    Bitwise,
+    /// It is shown beside the results, and decides nothing.
+    Context,
+}
+
+/// A stage of the gate, in the order in which stages run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the names of the stages")]
+pub enum Stage {
+    Build,
+    Budget,
+    Correct,
+    Checks,
+    Counters,
+    Model,
+    Speed,
+    Profile,
+    External,
+}
+
+impl Stage {
+    /// Every stage in order, by name.
+    pub const ALL: [(&str, Stage); 9] = [
+        ("build", Stage::Build),
+        ("budget", Stage::Budget),
+        ("correct", Stage::Correct),
+        ("checks", Stage::Checks),
+        ("counters", Stage::Counters),
+        ("model", Stage::Model),
+        ("speed", Stage::Speed),
+        ("profile", Stage::Profile),
+        ("external", Stage::External),
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Stage::ALL.iter().find(|(_, stage)| *stage == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// A stage as the task wants it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Gate {
+    /// Which.
+    pub stage: At<Stage>,
+    /// Limits of its figures.
+    pub thresholds: Vec<FigureThreshold>,
+    /// `checks`: how many schedules.
+    pub schedules: Option<u32>,
+    /// Whether it may be skipped, for want of a GPU or of permission.
+    pub optional: bool,
+}
+
+/// A limit of a figure.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FigureThreshold {
+    /// The figure.
+    pub figure: At<String>,
+    /// The limit.
+    #[serde(flatten)]
+    pub threshold: Threshold,
+}
+
+/// How speed is measured, and what is enough.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Timing {
+    /// States of the second-level cache, each measured for itself.
+    pub l2: Vec<L2>,
+    /// Interleaved pairs of baseline and candidate.
+    pub pairs: u32,
+    /// Of the interval of the ratio.
+    pub confidence: f64,
+    /// The least latency reduction, (baseline − candidate) / baseline, that is an improvement.
+    pub reduction: Threshold,
+    /// Latency reductions that earn a grade.
+    pub grades: Option<Grades>,
+}
+
+/// What the second-level cache holds when a kernel begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum L2 {
+    Warm,
+    Cold,
+}
+
+/// Latency reductions that earn a grade.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the names of the grades")]
+pub struct Grades {
+    pub good: f64,
+    pub excellent: f64,
+    pub outstanding: f64,
+    /// Where they come from.
+    pub source: String,
+}
+
+/// A kernel that is judged.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Candidate {
+    /// Its name.
+    pub name: At<String>,
+    /// What it is made of.
+    pub program: Program,
+    /// What its macros are set to, where it is not the default.
+    pub toggles: BTreeMap<String, At<String>>,
+    /// Further macros.
+    pub defines: BTreeMap<String, At<String>>,
+    /// Further flags of the compiler.
+    pub flags: Vec<At<String>>,
+    /// The dtypes it takes; `None`: all.
+    pub dtypes: Option<Vec<Dtype>>,
+    /// The shapes it takes; `None`: all.
+    pub shapes: Option<Vec<At<String>>>,
+    /// The candidate it was made from.
+    pub parent: Option<At<String>>,
+    /// Notes for the ledger.
+    pub notes: Notes,
+}
+
+/// What was thought of a candidate before it was judged. Notes decide nothing, and are no part of its hash.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Notes {
+    /// Why it should be better.
+    pub hypothesis: Option<String>,
+    /// What is expected of it.
+    pub expected: Option<String>,
+    /// What it costs.
+    pub cost: Option<String>,
+}
+
+impl Serialize for Notes {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_unit()
+    }
+}
+
+/// What a candidate is made of.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Program {
+    /// CUDA C++, relative to the task.
+    Source {
+        /// The file.
+        file: At<String>,
+        /// How it is launched.
+        launch: Launch,
+    },
+    /// PTX, relative to the task.
+    Ptx {
+        /// The file.
+        file: At<String>,
+        /// How it is launched.
+        launch: Launch,
+    },
+    /// A rung of the attention ladder, which brings source and launch.
+    Rung {
+        /// Its id.
+        rung: At<String>,
+        /// What it is asked for.
+        options: AttentionOptions,
+    },
+}
+
+/// What a rung of the attention ladder is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct AttentionOptions {
+    /// Format of Q, K and V: `e4m3`, `e5m2` or `linear8`; `None`: the first that the rung reads.
+    pub format: Option<At<String>>,
+    /// Which elements share a scale: `tensor`, `head`, `block` or `row`; `None`: `head`.
+    pub scales: Option<At<String>>,
+    /// Order of the axes: `bhsd` or `bshd`; `None`: `bhsd`.
+    pub layout: Option<At<String>>,
+    /// Whether the log-sum-exp is written too.
+    pub lse: bool,
+    /// Blocks over which the keys of a row are spread; `None`: as many as fill the device.
+    pub splits: Option<u32>,
+}
+
+/// How a candidate is launched.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Launch {
+    /// Scratch memory, which all steps share.
+    pub scratch: Vec<Scratch>,
+    /// Kernels, one after the other.
+    pub steps: Vec<Step>,
+}
+
+/// Scratch memory.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Scratch {
+    /// Its name.
+    pub name: At<String>,
+    /// Its type.
+    pub dtype: At<TensorType>,
+    /// Its elements.
+    pub count: At<Expr>,
+}
+
+/// One launch of a kernel.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Step {
+    /// The kernel, as the source calls it: one for all dtypes, or one for each.
+    pub kernel: Kernel,
+    /// Blocks, up to three.
+    pub grid: Vec<At<Expr>>,
+    /// Threads, up to three.
+    pub block: Vec<At<Expr>>,
+    /// Dynamic shared memory.
+    pub shared_bytes: Option<At<Expr>>,
+    /// What it is given.
+    pub arguments: Vec<Argument>,
+}
+
+/// A kernel's name.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Kernel {
+    /// For all dtypes.
+    One(At<String>),
+    /// For each dtype.
+    ByDtype(BTreeMap<String, At<String>>),
+}
+
+impl Kernel {
+    /// Its name for a dtype.
+    pub fn named(&self, dtype: Dtype) -> Option<&str> {
+        match self {
+            Kernel::One(name) => Some(name),
+            Kernel::ByDtype(names) => names.get(dtype.name()).map(|name| name.as_str()),
+        }
+    }
+}
+
+/// What a kernel is given.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Argument {
+    /// The address of an input, an output or scratch memory.
+    Address(At<String>),
+    /// Values in a row: one for a scalar, several for a struct of equal members. Integers are sizes over the axes; others are
+    /// real expressions over them.
+    Value {
+        /// Their type.
+        dtype: At<Dtype>,
+        /// Their expressions.
+        values: Vec<At<Expr>>,
+    },
+}

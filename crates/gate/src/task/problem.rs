@@ -1,0 +1,169 @@
+//! What is wrong with a task file, and where.
+
+use std::fmt;
+use std::ops::{Deref, Range};
+
+use serde::{Serialize, Serializer};
+
+use crate::expr::ExprError;
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Bytes of the file.
+    pub span: Range<usize>,
+    /// What is wrong, in one sentence.
+    pub sentence: String,
+    /// What would be right.
+    pub help: Option<String>,
+}
+
+impl Problem {
+    /// A problem without help.
+    pub fn new(span: Range<usize>, sentence: impl Into<String>) -> Problem {
+        Problem { span, sentence: sentence.into(), help: None }
+    }
+
+    /// The same with help.
+    #[must_use]
+    pub fn help(self, help: impl Into<String>) -> Problem {
+        Problem { help: Some(help.into()), ..self }
+    }
+
+    /// Line and column of its beginning, from 1; columns count characters.
+    pub fn place(&self, text: &str) -> (usize, usize) {
+        let mut start = self.span.start.min(text.len());
+        while !text.is_char_boundary(start) {
+            start -= 1;
+        }
+        let before = text.get(..start).unwrap_or("");
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().map_or(0, |last| last.chars().count()) + 1;
+        (line, column)
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+/// A value and where the file says it. Equality and the written form are those of the value.
+#[derive(Clone, Debug, Default)]
+pub struct At<T> {
+    /// The value.
+    pub value: T,
+    /// Bytes of the file.
+    pub span: Range<usize>,
+}
+
+impl<T> At<T> {
+    /// A value and its place.
+    pub fn new(value: T, span: Range<usize>) -> At<T> {
+        At { value, span }
+    }
+
+    /// A value that the file does not say.
+    pub fn unsaid(value: T) -> At<T> {
+        At { value, span: 0..0 }
+    }
+}
+
+impl<T> Deref for At<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T: PartialEq> PartialEq for At<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
+}
+
+impl<T: Serialize> Serialize for At<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.value.serialize(serializer)
+    }
+}
+
+/// The one of some names that a misspelt one most likely means: at most a third of its letters differ.
+pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    if name.len() > 64 {
+        return None;
+    }
+    let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
+    let wanted = plain(name);
+    names
+        .filter(|known| known.len() <= 64)
+        .map(|known| (distance(&wanted, &plain(known)), known))
+        .filter(|(distance, known)| {
+            *distance <= (name.len().max(known.len()) / 3).max(1) && *distance < known.len()
+        })
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known)
+}
+
+/// Letters to insert, remove, change or exchange with the next, from one word to the other.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut before: Vec<usize> = Vec::new();
+    let mut above: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, y) in b.iter().enumerate() {
+            let mut least = (above[j] + usize::from(x != y)).min(above[j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y {
+                least = least.min(before[j - 1] + 1);
+            }
+            row.push(least);
+        }
+        before = std::mem::replace(&mut above, row);
+    }
+    above.last().copied().unwrap_or(0)
+}
+
+/// Moves a problem of an expression to where its text stands in the file.
+pub(crate) fn in_file(error: ExprError, text: &str, string: &Range<usize>) -> Problem {
+    let raw = text.get(string.clone()).unwrap_or("");
+    // Without escapes, the content stands between one quotation mark each.
+    let quoted = raw.starts_with(['"', '\'']) && !raw.starts_with("\"\"\"") && !raw.starts_with("'''");
+    let span = if quoted && !raw.contains('\\') {
+        let start = string.start + 1;
+        // The end of the text is the closing mark, which can be pointed at.
+        start + error.span.start..start + error.span.end.max(error.span.start + 1)
+    } else {
+        string.clone()
+    };
+    Problem { span, sentence: error.sentence, help: error.help }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_guessed() {
+        let names = || ["version", "derivation", "shape", "seeds", "s"].into_iter();
+        assert_eq!(nearest("verison", names()), Some("version"));
+        assert_eq!(nearest("shapes", names()), Some("shape"));
+        assert_eq!(nearest("Seeds", names()), Some("seeds"));
+        assert_eq!(nearest("blorp", names()), None);
+        assert_eq!(nearest("n", names()), None);
+        assert_eq!(nearest(&"x".repeat(1000), names()), None);
+    }
+
+    #[test]
+    fn places_count_characters() {
+        let text = "a = 1\nß = 2\nc";
+        assert_eq!(Problem::new(0..1, "").place(text), (1, 1));
+        assert_eq!(Problem::new(9..10, "").place(text), (2, 3));
+        assert_eq!(Problem::new(7..8, "").place(text), (2, 1));
+        assert_eq!(Problem::new(900..901, "").place(text), (3, 2));
+    }
+}

@@ -1,0 +1,135 @@
+//! Shapes with all extents known, and what launches and tensors come to on them.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use warpproof_sim::schedule::SplitMix;
+
+use super::model::{Candidate, Extent, Step, Task};
+use super::problem::{At, Problem};
+use crate::expr::{Expr, ExprError};
+
+/// Extents by axis.
+pub type Axes = BTreeMap<String, u64>;
+
+/// A shape with all extents known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// The shape's name; of a tail `mission:s=17`.
+    pub name: String,
+    /// Its extents.
+    pub axes: Axes,
+    /// Whether candidates are not told of it.
+    pub hidden: bool,
+    /// Attention: whether queries see earlier keys only, where the shape says.
+    pub causal: Option<bool>,
+}
+
+/// Blocks, threads and dynamic shared memory of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of a launch")]
+pub struct Geometry {
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub shared_bytes: u32,
+}
+
+impl Task {
+    /// Every shape with its tails. Extents of hidden shapes are drawn with the run's secret, the same for the same secret.
+    pub fn sizes(&self, secret: u64) -> Vec<Size> {
+        let mut sizes = Vec::new();
+        for shape in &self.shapes {
+            let seed = blake3::hash(shape.name.as_bytes());
+            let seed = seed.as_bytes().iter().take(8).fold(0u64, |seed, byte| seed << 8 | u64::from(*byte));
+            let mut random = SplitMix(secret ^ seed);
+            let draw = |(name, extent): (&String, &Extent)| {
+                let extent = match *extent {
+                    Extent::Fixed(extent) => extent,
+                    Extent::Range(low, high) => {
+                        let wide = u128::from(random.next()) * (u128::from(high - low) + 1);
+                        low + u64::try_from(wide >> 64).unwrap_or(0)
+                    }
+                };
+                (name.clone(), extent)
+            };
+            let axes: Axes = shape.axes.iter().map(draw).collect();
+            let size =
+                Size { name: shape.name.value.clone(), axes, hidden: shape.hidden, causal: shape.causal };
+            sizes.push(size.clone());
+            for (axis, extent) in
+                shape.tails.iter().flat_map(|(axis, all)| all.iter().map(move |one| (axis, *one)))
+            {
+                let mut tail = size.clone();
+                tail.name = format!("{}:{axis}={extent}", shape.name.value);
+                tail.axes.insert(axis.clone(), extent);
+                sizes.push(tail);
+            }
+        }
+        sizes
+    }
+
+    /// What a name is in a candidate's launch: an axis, or a macro that is an integer.
+    fn name_in_launch(&self, candidate: &Candidate, axes: &Axes, name: &str) -> Option<i64> {
+        if let Some(extent) = axes.get(name) {
+            return i64::try_from(*extent).ok();
+        }
+        let own =
+            candidate.toggles.get(name).or_else(|| candidate.defines.get(name)).map(|value| &value.value);
+        let default =
+            || self.toggles.iter().find(|toggle| toggle.name.value == name).map(|toggle| &toggle.default);
+        own.or_else(default)?.parse().ok()
+    }
+
+    /// The value of an expression of a candidate's launch.
+    pub fn size_of(&self, candidate: &Candidate, axes: &Axes, expr: &At<Expr>) -> Result<i64, Problem> {
+        expr.integer(&|name| self.name_in_launch(candidate, axes, name))
+            .map_err(|error| located(error, &expr.span))
+    }
+
+    /// Grid, block and shared memory of a step.
+    pub fn geometry(&self, candidate: &Candidate, step: &Step, axes: &Axes) -> Result<Geometry, Problem> {
+        let extents = |exprs: &[At<Expr>]| -> Result<[u32; 3], Problem> {
+            let mut extents = [1; 3];
+            for (extent, expr) in extents.iter_mut().zip(exprs) {
+                let value = self.size_of(candidate, axes, expr)?;
+                *extent = u32::try_from(value).ok().filter(|value| *value > 0).ok_or_else(|| {
+                    Problem::new(
+                        expr.span.clone(),
+                        format!("`{}` is {value}, which no launch takes", expr.value),
+                    )
+                })?;
+            }
+            Ok(extents)
+        };
+        let shared = step.shared_bytes.as_ref().map(|expr| {
+            let value = self.size_of(candidate, axes, expr)?;
+            u32::try_from(value)
+                .map_err(|_| Problem::new(expr.span.clone(), format!("`{}` is {value} bytes", expr.value)))
+        });
+        Ok(Geometry {
+            grid: extents(&step.grid)?,
+            block: extents(&step.block)?,
+            shared_bytes: shared.transpose()?.unwrap_or(0),
+        })
+    }
+}
+
+fn located(error: ExprError, span: &Range<usize>) -> Problem {
+    Problem { span: span.clone(), sentence: error.sentence, help: error.help }
+}
+
+/// Extents of a tensor; the product fits memory addresses.
+pub(crate) fn dims(exprs: &[At<Expr>], axes: &Axes) -> Result<Vec<usize>, Problem> {
+    let mut dims = Vec::with_capacity(exprs.len());
+    let mut elements = 1usize;
+    for expr in exprs {
+        let value_of = |name: &str| axes.get(name).and_then(|extent| i64::try_from(*extent).ok());
+        let value = expr.integer(&value_of).map_err(|error| located(error, &expr.span))?;
+        let wrong =
+            || Problem::new(expr.span.clone(), format!("`{}` is {value}, which is no extent", expr.value));
+        let extent = usize::try_from(value).map_err(|_| wrong())?;
+        elements = elements.checked_mul(extent).filter(|all| *all <= 1 << 40).ok_or_else(wrong)?;
+        dims.push(extent);
+    }
+    Ok(dims)
+}
