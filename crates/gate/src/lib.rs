@@ -4,8 +4,10 @@
 pub mod dtype;
 pub mod expr;
 pub mod hash;
+pub mod inputs;
 pub mod ledger;
 pub mod record;
+pub mod reference;
 pub mod speed;
 pub mod steps;
 pub mod task;

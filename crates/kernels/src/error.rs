@@ -30,10 +30,32 @@ pub struct Errors {
     pub worst: f64,
 }
 
+/// What an output that is not finite counts for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NonFinite {
+    /// It is outside every limit.
+    #[default]
+    Refuse,
+    /// It is right where the oracle is the same infinity, or not a number either.
+    Match,
+}
+
 impl Errors {
     /// Errors of an output, given as the bits of its f16 elements, in the layout of the oracle; `dim` elements make a row. A
     /// missing element counts as not finite.
     pub fn of(output: &[u16], oracle: &[f64], dim: usize, tolerance: &Tolerance) -> Errors {
+        let got = |at: usize| output.get(at).map(|bits| decode(*bits));
+        Errors::measure(got, oracle, dim, tolerance, NonFinite::Refuse)
+    }
+
+    /// Errors of an output of any type, given element by element.
+    pub fn measure(
+        output: impl Fn(usize) -> Option<f64>,
+        oracle: &[f64],
+        dim: usize,
+        tolerance: &Tolerance,
+        non_finite: NonFinite,
+    ) -> Errors {
         let count = (oracle.len() as f64).max(1.0);
         let mut errors = Errors::default();
         let (mut squares, mut spread, mut outside) = (0.0, 0.0, 0usize);
@@ -43,7 +65,15 @@ impl Errors {
             let (mut row_sum, mut row_squares) = (0.0, 0.0);
             for (d, exact) in exact.iter().enumerate() {
                 let at = row * dim + d;
-                let got = output.get(at).map_or(f64::NAN, |bits| decode(*bits));
+                let got = output(at).unwrap_or(f64::NAN);
+                let same = if exact.is_nan() {
+                    got.is_nan()
+                } else {
+                    exact.is_infinite() && got.total_cmp(exact).is_eq()
+                };
+                if non_finite == NonFinite::Match && same && output(at).is_some() {
+                    continue;
+                }
                 let error = if got.is_finite() { got - exact } else { f64::INFINITY };
                 let limit = tolerance.limits.get(at).map_or(0.0, |limit| f64::from(*limit));
                 // An oracle that is not a number passes nothing.
@@ -96,6 +126,25 @@ fn ratio(a: f64, b: f64) -> f64 {
 #[expect(clippy::float_cmp, reason = "values are exact")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn infinities_match_where_they_are_asked_to() {
+        let oracle = [f64::INFINITY, f64::NAN, 1.0];
+        let got = [f64::INFINITY, f64::NAN, 1.0];
+        let measure =
+            |policy| Errors::measure(|at| got.get(at).copied(), &oracle, 3, &tolerance(vec![0.0; 3]), policy);
+        assert_eq!(measure(NonFinite::Match).outside, 0.0);
+        assert!(measure(NonFinite::Refuse).outside > 0.5);
+        let other = [f64::NEG_INFINITY, 0.0, 1.0];
+        let errors = Errors::measure(
+            |at| other.get(at).copied(),
+            &oracle,
+            3,
+            &tolerance(vec![1e30; 3]),
+            NonFinite::Match,
+        );
+        assert!(errors.outside > 0.5);
+    }
 
     fn tolerance(limits: Vec<f32>) -> Tolerance {
         Tolerance { limits, rmse: 1.0, spread: 1.0, bias: 1.0, standard_error: 0.25, lse: vec![] }

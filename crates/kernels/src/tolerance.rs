@@ -287,19 +287,19 @@ impl RowModel {
 
 /// What is known of one row after its elements.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RowMoments {
+pub struct RowMoments {
     /// The mean variance of its elements.
-    pub(crate) variance: f64,
+    pub variance: f64,
     /// The mean variance of its elements less their mean.
-    pub(crate) spread: f64,
+    pub spread: f64,
     /// The variance of the mean of its elements.
-    pub(crate) mean_variance: f64,
+    pub mean_variance: f64,
     /// The mean of B.
-    pub(crate) systematic: f64,
+    pub systematic: f64,
     /// The mean of B².
-    pub(crate) systematic_squared: f64,
+    pub systematic_squared: f64,
     /// The mean of f16(o) − o.
-    pub(crate) rounding: f64,
+    pub rounding: f64,
 }
 
 /// How far an output may be from the exact one.
@@ -320,7 +320,8 @@ pub struct Tolerance {
 }
 
 impl Tolerance {
-    pub(crate) fn new(limits: Vec<f32>, lse: Vec<f32>, rows: &[RowMoments]) -> Tolerance {
+    /// Limits of elements and of the log-sum-exp as they are, the others from the rows.
+    pub fn new(limits: Vec<f32>, lse: Vec<f32>, rows: &[RowMoments]) -> Tolerance {
         let count = (rows.len() as f64).max(1.0);
         let mean = |of: fn(&RowMoments) -> f64| rows.iter().map(of).sum::<f64>() / count;
         let root = |of: fn(&RowMoments) -> f64| {

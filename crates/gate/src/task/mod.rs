@@ -22,6 +22,7 @@ pub use model::{
 pub(crate) use problem::nearest;
 pub use problem::{At, Problem};
 pub use size::{Axes, Geometry, Size};
+pub(crate) use size::{dims, values_of};
 
 use section::File;
 

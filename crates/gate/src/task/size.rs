@@ -133,3 +133,9 @@ pub(crate) fn dims(exprs: &[At<Expr>], axes: &Axes) -> Result<Vec<usize>, Proble
     }
     Ok(dims)
 }
+
+/// Values of expressions that may be negative.
+pub(crate) fn values_of(exprs: &[&At<Expr>], axes: &Axes) -> Result<Vec<i64>, Problem> {
+    let value_of = |name: &str| axes.get(name).and_then(|extent| i64::try_from(*extent).ok());
+    exprs.iter().map(|expr| expr.integer(&value_of).map_err(|error| located(error, &expr.span))).collect()
+}

@@ -1,0 +1,245 @@
+//! What outputs should be: built-in operators in f64, with how far a correct kernel may be from them.
+//!
+//! # Where the limits come from
+//!
+//! Each operator says for every element how its roundings add up: a variance V of what is random, a bound W that nothing
+//! exceeds, and a systematic part B. Inputs are taken as the kernel reads them, so nothing is due to their own format. Then
+//!
+//! - the output is stored in its type, which moves it by at most half a step w (variance w²/3);
+//! - an element may be off by min(6 √V, W) + B + w: six deviations, as in [`warpproof_kernels::tolerance`], where the chance
+//!   e^-18 is derived and from where the limits of the root mean square and of the bias are taken too;
+//! - errors within a row may share a cause (a row's sum, its mean), so a row counts once for both.
+//!
+//! A sum of n terms of magnitudes A = Σ|t| in a format with unit u makes n roundings, each of at most u times a partial sum, and
+//! a partial sum is at most A: V = n (uA)²/3, W = n u A. Every order of summation is covered, blocked ones are better. On tensor
+//! cores terms are cut instead of rounded; their V and B are those derived in the attention family for N = n/8 steps on f16
+//! (V = N · 13/12 · 2^-46 A², B = 2.75 · 2^-23 (N + 1)/2 A) and N = n/16 on FP8 (V = N · 6 · 2^-26 A², B = 9 · 2^-13 (N + 1)/2 A).
+
+pub mod attention;
+mod null;
+mod operators;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+
+use warpproof_kernels::error::{Errors, NonFinite as Policy};
+use warpproof_kernels::tolerance::{CONFIDENCE, Judgement, RowMoments, Tolerance};
+
+pub use null::Null;
+
+use crate::dtype::Dtype;
+use crate::task::{Accumulate, NonFinite, Operator};
+
+/// Elements of the largest tensor a reference computes.
+pub const MAX_ELEMENTS: usize = 1 << 28;
+/// Multiplications of the largest product.
+pub const MAX_PRODUCTS: usize = 1 << 36;
+
+/// A tensor's exact values, the last axis running fastest.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tensor {
+    /// Extents.
+    pub dims: Vec<usize>,
+    /// Values.
+    pub values: Vec<f64>,
+}
+
+impl Tensor {
+    /// A tensor, where values and extents agree.
+    pub fn new(dims: Vec<usize>, values: Vec<f64>) -> Result<Tensor, Unfit> {
+        let elements = dims.iter().try_fold(1usize, |all, extent| all.checked_mul(*extent));
+        if elements != Some(values.len()) || values.len() > MAX_ELEMENTS {
+            return Err(Unfit(format!("{} values do not fill {dims:?}", values.len())));
+        }
+        Ok(Tensor { dims, values })
+    }
+
+    /// The extent of the last axis.
+    fn row(&self) -> usize {
+        self.dims.last().copied().unwrap_or(1).max(1)
+    }
+}
+
+/// Inputs that an operator cannot take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfit(pub String);
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unfit {}
+
+/// A computation of a built-in operator.
+#[derive(Clone, Copy, Debug)]
+pub struct Problem<'a> {
+    /// The operator.
+    pub operator: &'a Operator,
+    /// Inputs by name, as the kernel reads them.
+    pub inputs: &'a BTreeMap<String, Tensor>,
+    /// Extents, for elementwise expressions that use them.
+    pub axes: &'a BTreeMap<String, u64>,
+    /// The type of the output.
+    pub output: Dtype,
+    /// How sums are kept.
+    pub accumulate: Accumulate,
+}
+
+/// What an output should be.
+#[derive(Clone, Debug)]
+pub struct Expected {
+    /// The exact output.
+    pub tensor: Tensor,
+    /// How far a kernel's may be from it.
+    pub tolerance: Tolerance,
+    /// The type of the output.
+    pub dtype: Dtype,
+}
+
+/// One element: its exact value, and how roundings on the way to it add up.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Element {
+    pub(crate) value: f64,
+    pub(crate) variance: f64,
+    pub(crate) worst: f64,
+    pub(crate) systematic: f64,
+}
+
+/// How a sum is rounded, per magnitude of its terms.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Summing {
+    pub(crate) variance: f64,
+    pub(crate) worst: f64,
+    pub(crate) systematic: f64,
+}
+
+impl Accumulate {
+    /// The type in which sums and what follows them are kept.
+    pub(crate) fn dtype(self) -> Dtype {
+        match self {
+            Accumulate::F64 => Dtype::F64,
+            Accumulate::F16 => Dtype::F16,
+            _ => Dtype::F32,
+        }
+    }
+
+    /// The sum of n terms.
+    pub(crate) fn sum(self, terms: usize) -> Summing {
+        let count = real(terms);
+        let u = self.dtype().unit().relative;
+        let (variance, systematic) = match self {
+            Accumulate::TensorF16 => {
+                let steps = (count / 8.0).ceil();
+                (steps * 13.0 / 12.0 * 2f64.powi(-46), 2.75 * 2f64.powi(-23) * (steps + 1.0) / 2.0)
+            }
+            Accumulate::TensorFp8 => {
+                let steps = (count / 16.0).ceil();
+                (steps * 6.0 * 2f64.powi(-26), 9.0 * 2f64.powi(-13) * (steps + 1.0) / 2.0)
+            }
+            _ => return Summing { variance: count * u * u / 3.0, worst: count * u, systematic: 0.0 },
+        };
+        // Blocks of tensor-core sums may be added in f32.
+        let variance = variance + count * u * u / 3.0;
+        Summing { variance, worst: f64::INFINITY, systematic }
+    }
+}
+
+/// A count as a number.
+#[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+pub(crate) fn real(count: usize) -> f64 {
+    count as f64
+}
+
+/// What a built-in operator gives for these inputs. Attention has functions of its own, in [`attention`].
+pub fn expected(problem: &Problem<'_>) -> Result<Expected, Unfit> {
+    let (dims, elements) = operators::evaluate(problem, None)?;
+    Ok(limits(dims, &elements, problem.output))
+}
+
+/// Values with a part of the reduction left out, as a kernel that skips a tile would give them.
+fn without(problem: &Problem<'_>, skip: fn(usize) -> Range<usize>) -> Result<Vec<f64>, Unfit> {
+    let (_, elements) = operators::evaluate(problem, Some(skip))?;
+    Ok(elements.iter().map(|element| element.value).collect())
+}
+
+/// Adds the rounding of the output, and finds the limits.
+pub(crate) fn limits(dims: Vec<usize>, elements: &[Element], dtype: Dtype) -> Expected {
+    let deviations = (2.0 * CONFIDENCE).sqrt();
+    let row = dims.last().copied().unwrap_or(1).max(1);
+    let mut limits = Vec::with_capacity(elements.len());
+    let mut rows = Vec::with_capacity(elements.len() / row + 1);
+    for elements in elements.chunks(row) {
+        let count = real(elements.len());
+        let mut moments = RowMoments::default();
+        let mut deviation = 0.0;
+        for element in elements {
+            let step = if element.value.is_finite() { dtype.half_step(element.value) } else { 0.0 };
+            let variance = element.variance + step * step / 3.0;
+            let limit = (deviations * element.variance.sqrt()).min(element.worst) + element.systematic + step;
+            limits.push(upward(limit));
+            let rounding = dtype.round(element.value) - element.value;
+            moments.variance += variance / count;
+            moments.systematic += element.systematic / count;
+            moments.systematic_squared += element.systematic * element.systematic / count;
+            moments.rounding += if rounding.is_finite() { rounding / count } else { 0.0 };
+            deviation += variance.sqrt() / count;
+        }
+        // Without knowledge of what a row's errors share, they share everything.
+        moments.spread = moments.variance;
+        moments.mean_variance = deviation * deviation;
+        rows.push(moments);
+    }
+    let tolerance = Tolerance::new(limits, Vec::new(), &rows);
+    let values = elements.iter().map(|element| element.value).collect();
+    Expected { tensor: Tensor { dims, values }, tolerance, dtype }
+}
+
+/// Limits that the task states.
+pub fn stated(tensor: Tensor, dtype: Dtype, absolute: f64, relative: f64, rmse: f64, bias: f64) -> Expected {
+    let limits = tensor.values.iter().map(|value| upward(absolute + relative * value.abs())).collect();
+    // What is random is unknown here: one sixth of the stated bias stands for its deviation.
+    let standard_error = bias / (2.0 * CONFIDENCE).sqrt();
+    let tolerance = Tolerance { limits, rmse, spread: rmse, bias, standard_error, lse: Vec::new() };
+    Expected { tensor, tolerance, dtype }
+}
+
+/// The next f32 that is not smaller; finite, so that no limit lets infinity pass.
+#[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "rounded upward by hand")]
+fn upward(limit: f64) -> f32 {
+    let near = limit as f32;
+    let up = if f64::from(near) < limit { near.next_up() } else { near };
+    // An unbounded element is one whose value any kernel may miss; NaN stays and passes nothing.
+    if up.is_nan() { up } else { up.min(f32::MAX) }
+}
+
+impl Expected {
+    /// The errors of an output, given as its bytes.
+    pub fn errors(&self, output: &[u8], non_finite: NonFinite) -> Errors {
+        let got = self.dtype.values(output);
+        let policy = match non_finite {
+            NonFinite::Refuse => Policy::Refuse,
+            NonFinite::Match => Policy::Match,
+        };
+        // What the type cannot hold is infinite in it.
+        let held = |value: &f64| {
+            let rounded = self.dtype.round(*value);
+            if policy == Policy::Match && rounded.is_infinite() { rounded } else { *value }
+        };
+        let oracle: Vec<f64> = self.tensor.values.iter().map(held).collect();
+        let row = self.tensor.row();
+        Errors::measure(|at| got.get(at).copied(), &oracle, row, &self.tolerance, policy)
+    }
+
+    /// Whether an output is right.
+    pub fn judge(&self, output: &[u8], non_finite: NonFinite) -> (Errors, Judgement) {
+        let errors = self.errors(output, non_finite);
+        let judgement = self.tolerance.judge(&errors);
+        (errors, judgement)
+    }
+}
+
+#[cfg(test)]
+mod tests;
