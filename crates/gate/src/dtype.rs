@@ -272,8 +272,8 @@ mod tests {
             for dtype in NAMES.map(|row| row.0) {
                 let code = code & (u64::MAX >> (64 - 8 * dtype.size()));
                 let value = dtype.decode(code);
-                // A 64-bit integer has more digits than f64.
-                if !value.is_nan() && !(dtype.size() == 8 && dtype.is_integer()) {
+                // A 64-bit integer has more digits than f64; conversions to 8 bits have no infinity.
+                if !value.is_nan() && (value.is_finite() || dtype.size() > 1) && !(dtype.size() == 8 && dtype.is_integer()) {
                     prop_assert_eq!(dtype.encode(value), code);
                 }
             }

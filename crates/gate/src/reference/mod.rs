@@ -8,7 +8,8 @@
 //! - the output is stored in its type, which moves it by at most half a step w (variance w²/3);
 //! - an element may be off by min(6 √V, W) + B + w: six deviations, as in [`warpproof_kernels::tolerance`], where the chance
 //!   e^-18 is derived and from where the limits of the root mean square and of the bias are taken too;
-//! - errors within a row may share a cause (a row's sum, its mean), so a row counts once for both.
+//! - errors within a row of softmax and layer norm share a cause (its sum, its mean), so a row counts once for both, and rows
+//!   that are the same count as one.
 //!
 //! A sum of n terms of magnitudes A = Σ|t| in a format with unit u makes n roundings, each of at most u times a partial sum, and
 //! a partial sum is at most A: V = n (uA)²/3, W = n u A. Every order of summation is covered, blocked ones are better. On tensor
@@ -97,6 +98,8 @@ pub struct Expected {
     pub tolerance: Tolerance,
     /// The type of the output.
     pub dtype: Dtype,
+    /// Elements whose errors may share a cause.
+    pub row: usize,
 }
 
 /// One element: its exact value, and how roundings on the way to it add up.
@@ -156,7 +159,10 @@ pub(crate) fn real(count: usize) -> f64 {
 /// What a built-in operator gives for these inputs. Attention has functions of its own, in [`attention`].
 pub fn expected(problem: &Problem<'_>) -> Result<Expected, Unfit> {
     let (dims, elements) = operators::evaluate(problem, None)?;
-    Ok(limits(dims, &elements, problem.output))
+    // Rows of these share a sum or a mean; elements of the others have sums of their own.
+    let shared = matches!(problem.operator, Operator::Softmax { .. } | Operator::LayerNorm { .. });
+    let row = if shared { dims.last().copied().unwrap_or(1).max(1) } else { 1 };
+    Ok(limits(dims, &elements, row, problem.output))
 }
 
 /// Values with a part of the reduction left out, as a kernel that skips a tile would give them.
@@ -166,12 +172,12 @@ fn without(problem: &Problem<'_>, skip: fn(usize) -> Range<usize>) -> Result<Vec
 }
 
 /// Adds the rounding of the output, and finds the limits.
-pub(crate) fn limits(dims: Vec<usize>, elements: &[Element], dtype: Dtype) -> Expected {
+pub(crate) fn limits(dims: Vec<usize>, elements: &[Element], row: usize, dtype: Dtype) -> Expected {
     let deviations = (2.0 * CONFIDENCE).sqrt();
-    let row = dims.last().copied().unwrap_or(1).max(1);
+    let repeats = repeats(elements, row);
     let mut limits = Vec::with_capacity(elements.len());
     let mut rows = Vec::with_capacity(elements.len() / row + 1);
-    for elements in elements.chunks(row) {
+    for (elements, repeats) in elements.chunks(row).zip(repeats) {
         let count = real(elements.len());
         let mut moments = RowMoments::default();
         let mut deviation = 0.0;
@@ -187,14 +193,37 @@ pub(crate) fn limits(dims: Vec<usize>, elements: &[Element], dtype: Dtype) -> Ex
             moments.rounding += if rounding.is_finite() { rounding / count } else { 0.0 };
             deviation += variance.sqrt() / count;
         }
+        moments.mean_variance = deviation * deviation * repeats;
+        // Rows that are the same err the same: their errors do not average out, but stay within six deviations.
+        moments.variance *= repeats.min(2.0 * CONFIDENCE);
         // Without knowledge of what a row's errors share, they share everything.
         moments.spread = moments.variance;
-        moments.mean_variance = deviation * deviation;
         rows.push(moments);
     }
     let tolerance = Tolerance::new(limits, Vec::new(), &rows);
     let values = elements.iter().map(|element| element.value).collect();
-    Expected { tensor: Tensor { dims, values }, tolerance, dtype }
+    Expected { tensor: Tensor { dims, values }, tolerance, dtype, row }
+}
+
+/// For each row, how many rows are the same.
+fn repeats(elements: &[Element], row: usize) -> Vec<f64> {
+    let key = |elements: &[Element]| match elements {
+        [one] => one.value.to_bits(),
+        many => {
+            let mut hasher = blake3::Hasher::new();
+            many.iter().for_each(|element| {
+                hasher.update(&element.value.to_bits().to_le_bytes());
+            });
+            hasher.finalize().as_bytes().iter().take(8).fold(0, |key, byte| key << 8 | u64::from(*byte))
+        }
+    };
+    let keys: Vec<u64> = elements.chunks(row).map(key).collect();
+    let mut sorted = keys.clone();
+    sorted.sort_unstable();
+    let count = |key: &u64| {
+        sorted.partition_point(|other| other <= key) - sorted.partition_point(|other| other < key)
+    };
+    keys.iter().map(|key| real(count(key))).collect()
 }
 
 /// Limits that the task states.
@@ -203,7 +232,8 @@ pub fn stated(tensor: Tensor, dtype: Dtype, absolute: f64, relative: f64, rmse: 
     // What is random is unknown here: one sixth of the stated bias stands for its deviation.
     let standard_error = bias / (2.0 * CONFIDENCE).sqrt();
     let tolerance = Tolerance { limits, rmse, spread: rmse, bias, standard_error, lse: Vec::new() };
-    Expected { tensor, tolerance, dtype }
+    let row = tensor.row();
+    Expected { tensor, tolerance, dtype, row }
 }
 
 /// The next f32 that is not smaller; finite, so that no limit lets infinity pass.
@@ -229,8 +259,7 @@ impl Expected {
             if policy == Policy::Match && rounded.is_infinite() { rounded } else { *value }
         };
         let oracle: Vec<f64> = self.tensor.values.iter().map(held).collect();
-        let row = self.tensor.row();
-        Errors::measure(|at| got.get(at).copied(), &oracle, row, &self.tolerance, policy)
+        Errors::measure(|at| got.get(at).copied(), &oracle, self.row, &self.tolerance, policy)
     }
 
     /// Whether an output is right.

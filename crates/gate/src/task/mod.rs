@@ -68,13 +68,15 @@ impl Task {
 
     /// What a candidate's macros are set to, `NAME=VALUE`: every toggle, then its own.
     pub fn macros(&self, candidate: &Candidate) -> Vec<String> {
-        let toggles = self.toggles.iter().map(|toggle| {
-            let value =
-                candidate.toggles.get(&toggle.name.value).map_or(&toggle.default, |value| &value.value);
-            format!("{}={value}", toggle.name.value)
+        let toggles = self.toggles.iter().filter_map(|toggle| {
+            let own = candidate.toggles.get(&toggle.name.value).map(|value| &value.value);
+            own.or(toggle.default.as_ref()).map(|value| format!("{}={value}", toggle.name.value))
         });
         toggles
             .chain(candidate.defines.iter().map(|(name, value)| format!("{name}={}", value.value)))
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -386,8 +386,8 @@ pub struct Toggle {
     pub name: At<String>,
     /// What it may be.
     pub values: Vec<String>,
-    /// What it is where a candidate says nothing.
-    pub default: String,
+    /// What it is where a candidate says nothing; `None`: what the candidate's rung sets it to.
+    pub default: Option<String>,
     /// What it does.
     pub description: Option<String>,
 }

@@ -110,15 +110,14 @@ pub(super) fn macro_value(
     }
 }
 
-pub(super) fn toggles(file: &mut File<'_>, root: &mut Section<'_, '_>) -> Vec<Toggle> {
+pub(super) fn toggles(file: &mut File<'_>, root: &mut Section<'_, '_>, attention: bool) -> Vec<Toggle> {
     let mut toggles = Vec::new();
     for mut section in root.sections(file, "toggle") {
-        for (key, help) in [
-            ("name", "the macro"),
-            ("values", "values = [0, 1]"),
-            ("default", "what it is where a candidate says nothing"),
-        ] {
+        for (key, help) in [("name", "the macro"), ("values", "values = [0, 1]")] {
             section.missing(file, key, help);
+        }
+        if !attention {
+            section.missing(file, "default", "what it is where a candidate says nothing");
         }
         let name = section.identifier(file, "name").unwrap_or_default();
         let mut values: Vec<String> = Vec::new();
@@ -144,7 +143,7 @@ pub(super) fn toggles(file: &mut File<'_>, root: &mut Section<'_, '_>) -> Vec<To
         }
         let description = section.prose(file, "description").map(|text| text.value);
         section.close(file);
-        toggles.push(Toggle { name, values, default: default.unwrap_or_default().value, description });
+        toggles.push(Toggle { name, values, default: default.map(|default| default.value), description });
     }
     toggles
 }

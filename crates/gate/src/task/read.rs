@@ -49,7 +49,7 @@ pub(super) fn task(file: &mut File<'_>, table: &Spanned<DeTable<'_>>) -> Task {
         reference,
         tolerance,
         budgets: policy::budgets(file, &mut root),
-        toggles: policy::toggles(file, &mut root),
+        toggles: policy::toggles(file, &mut root, attention),
         target: policy::target(file, &mut root),
         baselines: policy::baselines(file, &mut root),
         gates: policy::gates(file, &mut root),

@@ -75,8 +75,7 @@ impl Task {
         }
         let own =
             candidate.toggles.get(name).or_else(|| candidate.defines.get(name)).map(|value| &value.value);
-        let default =
-            || self.toggles.iter().find(|toggle| toggle.name.value == name).map(|toggle| &toggle.default);
+        let default = || self.toggles.iter().find(|toggle| toggle.name.value == name)?.default.as_ref();
         own.or_else(default)?.parse().ok()
     }
 
