@@ -15,6 +15,9 @@ struct SharedStorage {
     float sum[THREADS / 32];
 };
 
+// -inf, the maximum of nothing.
+__device__ float lowest() { return __int_as_float(0xff800000); }
+
 // A maximum and the sum of exponentials relative to it.
 struct Partial {
     float maximum;
@@ -24,7 +27,7 @@ struct Partial {
 __device__ Partial merge(Partial a, Partial b) {
     const float maximum = fmaxf(a.maximum, b.maximum);
     // Of two empty parts the maximum is -inf, and -inf - -inf is not a number.
-    if (maximum == -INFINITY) return {maximum, 0.0f};
+    if (maximum == lowest()) return {maximum, 0.0f};
     return {maximum, a.sum * expf(a.maximum - maximum) + b.sum * expf(b.maximum - maximum)};
 }
 
@@ -45,7 +48,7 @@ __device__ Partial block_merge(Partial part, SharedStorage& shared) {
         shared.sum[threadIdx.x / 32] = part.sum;
     }
     __syncthreads();
-    Partial all = {-INFINITY, 0.0f};
+    Partial all = {lowest(), 0.0f};
     for (int warp = 0; warp < THREADS / 32; ++warp) all = merge(all, {shared.maximum[warp], shared.sum[warp]});
     // What was read here may be overwritten by the next call.
     __syncthreads();
@@ -57,7 +60,7 @@ extern "C" __global__ void softmax_rows(const float* x, float* y, unsigned m) {
     const float* from = x + static_cast<size_t>(blockIdx.x) * m;
     float* to = y + static_cast<size_t>(blockIdx.x) * m;
 
-    Partial part = {-INFINITY, 0.0f};
+    Partial part = {lowest(), 0.0f};
 #if FUSED
     for (unsigned column = threadIdx.x; column < m; column += THREADS) part = merge(part, {from[column], 1.0f});
     const Partial all = block_merge(part, shared);

@@ -138,8 +138,8 @@ impl Dtype {
             Dtype::F32 => u64::from(cvt_f32_f64(value.to_bits(), Rounding::Rn, false)),
             Dtype::F16 => u64::from(cvt_f16_f64(value.to_bits(), Rounding::Rn)),
             Dtype::Bf16 => u64::from(cvt_bf16_f64(value.to_bits(), Rounding::Rn)),
-            Dtype::E4m3 => u64::from(cvt_fp8_f32(Fp8::E4m3, self.narrowed(value), false)),
-            Dtype::E5m2 => u64::from(cvt_fp8_f32(Fp8::E5m2, self.narrowed(value), false)),
+            Dtype::E4m3 => u64::from(cvt_fp8_f32(Fp8::E4m3, Self::narrowed(value), false)),
+            Dtype::E5m2 => u64::from(cvt_fp8_f32(Fp8::E5m2, Self::narrowed(value), false)),
             _ => {
                 let bytes = integer().to_le_bytes();
                 let mut code = [0; 8];
@@ -150,7 +150,7 @@ impl Dtype {
     }
 
     /// A value as f32 that rounds to 8 bits as the value itself does: rounded to odd, so that nothing is rounded twice.
-    fn narrowed(self, value: f64) -> u32 {
+    fn narrowed(value: f64) -> u32 {
         let toward = cvt_f32_f64(value.to_bits(), Rounding::Rz, false);
         let inexact = f64::from(f32::from_bits(toward)).to_bits() != value.to_bits() && value.is_finite();
         if inexact { toward | 1 } else { toward }

@@ -56,8 +56,7 @@ pub fn generate(
             let ends = crate::task::values_of(&[low, high], axes)?;
             (0..elements).map(|_| real_of(between(&mut random, ends[0], ends[1].max(ends[0])))).collect()
         } else {
-            let chosen =
-                distribution.inputs.is_empty() || distribution.inputs.iter().any(|name| *name == input.name);
+            let chosen = distribution.inputs.is_empty() || distribution.inputs.contains(&input.name);
             let values = if chosen { distribution.values } else { Values::Normal { mean: 0.0, std: 1.0 } };
             fill(values, dtype, elements, row, &mut random)
         };

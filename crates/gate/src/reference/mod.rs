@@ -211,9 +211,9 @@ fn repeats(elements: &[Element], row: usize) -> Vec<f64> {
         [one] => one.value.to_bits(),
         many => {
             let mut hasher = blake3::Hasher::new();
-            many.iter().for_each(|element| {
+            for element in many {
                 hasher.update(&element.value.to_bits().to_le_bytes());
-            });
+            }
             hasher.finalize().as_bytes().iter().take(8).fold(0, |key, byte| key << 8 | u64::from(*byte))
         }
     };

@@ -368,8 +368,12 @@ fn rung(file: &mut File<'_>, task: &Task, candidate: &Candidate, name: &At<Strin
     };
     for (toggle, value) in &candidate.toggles {
         if rung.toggles.iter().all(|known| known.name != toggle) {
-            let help =
-                format!("it has {}", rung.toggles.iter().map(|t| t.name).collect::<Vec<_>>().join(", "));
+            let names: Vec<&str> = rung.toggles.iter().map(|toggle| toggle.name).collect();
+            let help = if names.is_empty() {
+                "it has none".to_owned()
+            } else {
+                format!("it has {}", names.join(", "))
+            };
             file.wrong_with(value.span.clone(), format!("rung {} has no toggle `{toggle}`", rung.id), help);
         }
     }
@@ -419,7 +423,9 @@ fn launch(file: &mut File<'_>, task: &Task, candidate: &Candidate, launch: &Laun
                     used.insert(name.as_str());
                 }
                 Argument::Value { dtype, values } => {
-                    values.iter().for_each(|value| expression(file, value, &known, dtype.value.is_integer()));
+                    for value in values {
+                        expression(file, value, &known, dtype.value.is_integer());
+                    }
                 }
             }
         }

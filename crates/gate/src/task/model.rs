@@ -169,6 +169,7 @@ pub enum Values {
     },
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
 fn displayed<S: serde::Serializer>(value: &AttentionDistribution, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
 }

@@ -161,13 +161,11 @@ impl<'d, 't> Section<'d, 't> {
 
     pub(super) fn flag(&mut self, file: &mut File<'_>, key: &'static str) -> Option<bool> {
         let value = self.get(key)?;
-        match value.get_ref() {
-            DeValue::Boolean(flag) => Some(*flag),
-            _ => {
-                Self::mistyped(file, key, "true or false", value);
-                None
-            }
+        if let DeValue::Boolean(flag) = value.get_ref() {
+            return Some(*flag);
         }
+        Self::mistyped(file, key, "true or false", value);
+        None
     }
 
     pub(super) fn integer(&mut self, file: &mut File<'_>, key: &'static str) -> Option<At<i64>> {
@@ -299,9 +297,9 @@ impl<'d, 't> Section<'d, 't> {
             file.wrong(span, format!("`{key}` has {} elements; it takes one to {most}", values.len()));
             return None;
         }
-        let count = values.len();
-        let exprs: Vec<At<Expr>> = values.into_iter().filter_map(|value| expr_of(file, key, value)).collect();
-        (exprs.len() == count).then(|| At::new(exprs, span))
+        // Where one does not parse the others are checked all the same; the task is refused anyway.
+        let exprs = values.into_iter().filter_map(|value| expr_of(file, key, value)).collect();
+        Some(At::new(exprs, span))
     }
 
     pub(super) fn expr(&mut self, file: &mut File<'_>, key: &'static str) -> Option<At<Expr>> {

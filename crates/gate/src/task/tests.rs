@@ -10,14 +10,13 @@ fn parse(text: &str) -> Task {
 }
 
 fn listed(text: &str, problems: &[Problem]) -> String {
-    let mut lines = String::new();
-    for problem in problems {
+    let line = |problem: &Problem| {
         let (line, column) = problem.place(text);
         let excerpt = text.get(problem.span.clone()).unwrap_or("").lines().next().unwrap_or("");
-        lines += &format!("{line}:{column}: {} | {excerpt}\n", problem.sentence);
-        lines.extend(problem.help.iter().map(|help| format!("    help: {help}\n")));
-    }
-    lines
+        let help = problem.help.as_ref().map(|help| format!("    help: {help}\n")).unwrap_or_default();
+        format!("{line}:{column}: {} | {excerpt}\n{help}", problem.sentence)
+    };
+    problems.iter().map(line).collect()
 }
 
 fn problems(text: &str) -> String {
