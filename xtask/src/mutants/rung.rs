@@ -76,7 +76,7 @@ where
             Ok(Ran { code: Some(0), arrays: vec![output, lse] })
         }
         Err(RunError::Gpu(error)) => Ok(Ran { code: Some(exit_code(&error)?), arrays: Vec::new() }),
-        Err(RunError::Tensor(text)) => Err(text),
+        Err(error) => Err(error.to_string()),
     }
 }
 
