@@ -11,3 +11,4 @@ pub mod reference;
 pub mod speed;
 pub mod steps;
 pub mod task;
+pub mod view;

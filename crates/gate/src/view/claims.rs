@@ -1,0 +1,236 @@
+//! Prose held against the ledger: every number with a unit must be one that a record holds.
+//!
+//! A number resolves when a figure, or what a figure was held against, has its value within the precision that is written,
+//! in the same kind of unit. A percentage or a factor also resolves as the latency reduction or the ratio of two figures,
+//! when both stand in the same paragraph, resolve themselves, and are of one name, unit and kind. What is only predicted
+//! must be said to be.
+//!
+//! Code is passed over unless it is asked for, as are addresses and comments. A line with `<!-- claims: ignore REASON -->`
+//! is passed over; alone on its line the mark stands for the next one. It needs a reason.
+
+mod prose;
+mod written;
+
+use super::evidence::Evidence;
+use super::vocabulary as name;
+use crate::hash::Hash;
+use crate::record::{Body, FigureKind};
+use prose::Line;
+use std::collections::BTreeMap;
+use std::fmt;
+use written::{Dimension, Written};
+
+/// What is looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Whether numbers in code are claims too.
+    pub code: bool,
+}
+
+/// A claim that does not stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file.
+    pub file: String,
+    /// The line, from one.
+    pub line: usize,
+    /// The column in characters, from one.
+    pub column: usize,
+    /// What is written.
+    pub text: String,
+    /// What is wrong with it.
+    pub fault: Fault,
+}
+
+/// What is wrong with a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// No record holds it.
+    Unresolved {
+        /// The nearest figure of the same unit, as it would be written.
+        nearest: Option<String>,
+    },
+    /// It is a prediction, and the text does not say so.
+    Predicted(Hash),
+    /// A line is to be passed over, and no reason is given.
+    NoReason,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, line, column, text, fault } = self;
+        write!(f, "{}:{line}:{column}: ", super::escape::plain(file))?;
+        let text = super::escape::plain(text);
+        match fault {
+            Fault::Unresolved { nearest: None } => write!(f, "`{text}` is in no record"),
+            Fault::Unresolved { nearest: Some(nearest) } => {
+                write!(f, "`{text}` is in no record; the nearest is {}", super::escape::plain(nearest))
+            }
+            Fault::Predicted(hash) => write!(
+                f,
+                "`{text}` is predicted (record {}), and the paragraph does not say so",
+                hash.short()
+            ),
+            Fault::NoReason => f.write_str("the line is to be passed over, and no reason is given"),
+        }
+    }
+}
+
+/// A number of the ledger that prose may state.
+#[derive(Clone, Debug)]
+struct Known {
+    /// In the least unit of its dimension.
+    value: f64,
+    kind: Option<FigureKind>,
+    record: Hash,
+    /// Name, case and kind: two figures may be set against each other when these are equal.
+    like: usize,
+    shown: String,
+}
+
+/// The numbers of the ledger, ready to be asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Claims {
+    /// For each dimension by value.
+    known: BTreeMap<Dimension, Vec<Known>>,
+}
+
+impl Claims {
+    /// The numbers of these records.
+    pub fn new(evidence: &Evidence) -> Self {
+        let mut claims = Self::default();
+        let mut likes: BTreeMap<(String, Option<String>, Option<FigureKind>), usize> = BTreeMap::new();
+        for (record, body) in evidence.entries() {
+            let Body::Step(step) = body else { continue };
+            for figure in &step.figures {
+                let stated = [(figure.value.get(), Some(figure.kind))];
+                let held = figure.threshold.iter().map(|threshold| (threshold.value.get(), None));
+                for (value, kind) in stated.into_iter().chain(held) {
+                    let next = likes.len();
+                    let like = *likes.entry((figure.name.clone(), figure.at.clone(), kind)).or_insert(next);
+                    let shown = match &*figure.unit {
+                        "" => format!("{} of {}", super::number::shown(value), figure.name),
+                        unit => format!("{} {unit} of {}", super::number::shown(value), figure.name),
+                    };
+                    let known = |value| Known { value, kind, record, like, shown: shown.clone() };
+                    let reduction = figure.unit.is_empty()
+                        && [name::REDUCTION, name::REDUCTION_LOW, name::REDUCTION_HIGH]
+                            .contains(&&*figure.name);
+                    if reduction {
+                        // A reduction is written as the change of the latency, which has the other sign, or as a factor.
+                        claims.add(Dimension::Percent, known(-value * 100.0));
+                        if value < 1.0 {
+                            claims.add(Dimension::Factor, known(1.0 / (1.0 - value)));
+                        }
+                        continue;
+                    }
+                    for (dimension, factor) in written::dimensions(&figure.unit, &figure.name) {
+                        claims.add(dimension, known(value * factor));
+                    }
+                }
+            }
+        }
+        for list in claims.known.values_mut() {
+            list.sort_by(|a, b| a.value.total_cmp(&b.value));
+        }
+        claims
+    }
+
+    fn add(&mut self, dimension: Dimension, known: Known) {
+        self.known.entry(dimension).or_default().push(known);
+    }
+
+    /// The claims of a text that do not stand, in its order.
+    pub fn check(&self, file: &str, text: &str, options: Options) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let problem = |line: usize, column: usize, text: &str, fault| Problem {
+            file: file.to_owned(),
+            line,
+            column,
+            text: text.to_owned(),
+            fault,
+        };
+        let lines = prose::lines(text, options.code);
+        for paragraph in lines.split(|line| line.blank) {
+            for line in paragraph.iter().filter(|line| line.bare_mark) {
+                problems.push(problem(line.number, 1, "", Fault::NoReason));
+            }
+            let claims: Vec<(&Line, Written)> = paragraph
+                .iter()
+                .filter(|line| !line.ignored)
+                .flat_map(|line| written::find(&line.text).into_iter().map(move |written| (line, written)))
+                .collect();
+            let predicted = paragraph.iter().any(|line| {
+                let text = line.text.to_lowercase();
+                text.contains("predict") || text.contains("model")
+            });
+            // The figures that this paragraph states, which are what a ratio may be made of.
+            let stated: Vec<&Known> = claims.iter().flat_map(|(_, written)| self.matching(written)).collect();
+            for (line, written) in &claims {
+                let found: Vec<&Known> = self.matching(written).collect();
+                let fault = if found.is_empty() {
+                    let derived = derived(written, &stated);
+                    if derived { None } else { Some(Fault::Unresolved { nearest: self.nearest(written) }) }
+                } else if !predicted && found.iter().all(|known| known.kind == Some(FigureKind::Predicted)) {
+                    found.first().map(|known| Fault::Predicted(known.record))
+                } else {
+                    None
+                };
+                if let Some(fault) = fault {
+                    problems.push(problem(line.number, written.column, &written.text, fault));
+                }
+            }
+        }
+        problems.sort_by_key(|problem| (problem.line, problem.column));
+        problems
+    }
+
+    /// The numbers of the ledger that are this one within its precision.
+    fn matching(&self, written: &Written) -> impl Iterator<Item = &Known> {
+        let list = self.known.get(&written.dimension).map_or(&[][..], Vec::as_slice);
+        let near = |value: f64| {
+            let from = list.partition_point(|known| known.value < value - written.half);
+            let to = list.partition_point(|known| known.value <= value + written.half);
+            list.get(from..to).unwrap_or_default()
+        };
+        // A change without a sign may be meant either way.
+        let other =
+            (written.dimension == Dimension::Percent && !written.signed).then(|| near(-written.value));
+        near(written.value).iter().chain(other.into_iter().flatten()).take(MAX_MATCHES)
+    }
+
+    fn nearest(&self, written: &Written) -> Option<String> {
+        let list = self.known.get(&written.dimension)?;
+        let at = list.partition_point(|known| known.value < written.value);
+        let sides = [at.checked_sub(1), Some(at)].into_iter().flatten().filter_map(|i| list.get(i));
+        let far = |known: &Known| (known.value - written.value).abs();
+        sides.min_by(|a, b| far(a).total_cmp(&far(b))).map(|known| known.shown.clone())
+    }
+}
+
+/// How many numbers one claim is held to be; more do not make it truer.
+const MAX_MATCHES: usize = 64;
+/// How many figures of a paragraph are set against each other.
+const MAX_STATED: usize = 512;
+
+/// Whether a claim is the reduction or the ratio of two figures of its paragraph.
+fn derived(written: &Written, stated: &[&Known]) -> bool {
+    let stated = || stated.iter().take(MAX_STATED);
+    let close = |value: f64| (value - written.value).abs() <= written.half;
+    stated().any(|one| {
+        stated().any(|other| {
+            // Figures of one place are one number; only two of one name and kind, both above zero, make a ratio.
+            if one.like != other.like || one.kind.is_none() || one.value <= 0.0 || other.value <= 0.0 {
+                return false;
+            }
+            match written.dimension {
+                Dimension::Factor => one.value > other.value && close(one.value / other.value),
+                Dimension::Percent => {
+                    let change = (other.value - one.value) / one.value * 100.0;
+                    change != 0.0 && (close(change) || (!written.signed && change < 0.0 && close(-change)))
+                }
+                _ => false,
+            }
+        })
+    })
+}

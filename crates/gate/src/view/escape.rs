@@ -1,0 +1,124 @@
+//! Texts of records may come from anywhere: each form has its own way to keep them texts.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Whether a character steers a terminal or turns the direction of a text, so that what is read is not what is there.
+fn steers(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// On one line, with everything that steers shown as its code. Every form starts from this.
+pub(super) fn plain(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(steers) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => out.push(' '),
+            '\r' => {}
+            c if steers(c) => out.extend(c.escape_unicode()),
+            c => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Between tags and in attributes of HTML and XML. What XML cannot hold is replaced.
+pub(super) fn markup(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in plain(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// In a paragraph or a table of Markdown: no emphasis, no link, no mention, no HTML, no second cell. Of names of people and
+/// threads (`@name`, `#1`), which services make links of inside plain words, the sign is written as an entity.
+pub(super) fn markdown(text: &str) -> String {
+    let text = plain(text);
+    let mut out = String::with_capacity(text.len() + 8);
+    let mut before = None;
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        let inside = before.is_some_and(char::is_alphanumeric)
+            && rest.peek().copied().is_some_and(char::is_alphanumeric);
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '@' | '#' | ':' if c != ':' || rest.peek() == Some(&'/') => {
+                let _ = write!(out, "&#{};", u32::from(c));
+            }
+            '_' if inside => out.push('_'),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' => {
+                out.push('\\');
+                out.push(c);
+            }
+            '!' if rest.peek() == Some(&'[') => out.push_str("\\!"),
+            // A list, a heading or a rule begins only a line.
+            '-' | '+' | '=' if before.is_none() => {
+                out.push('\\');
+                out.push(c);
+            }
+            '.' | ')' if only_digits(&out) => {
+                out.push('\\');
+                out.push(c);
+            }
+            c => out.push(c),
+        }
+        before = Some(c);
+    }
+    out
+}
+
+fn only_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// A span of code in Markdown: fenced by more backticks than it holds.
+pub(super) fn code(text: &str) -> String {
+    let text = plain(text).replace('|', "\\|");
+    let fence = "`".repeat(longest_run(&text, '`') + 1);
+    let pad = if text.starts_with('`') || text.ends_with('`') || text.is_empty() { " " } else { "" };
+    format!("{fence}{pad}{text}{pad}{fence}")
+}
+
+/// The most of one character in a row.
+pub(super) fn longest_run(text: &str, wanted: char) -> usize {
+    let (mut longest, mut run) = (0, 0);
+    for c in text.chars() {
+        run = if c == wanted { run + 1 } else { 0 };
+        longest = longest.max(run);
+    }
+    longest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_stays_a_text() {
+        assert_eq!(
+            markup("<script>alert('x')&\"\0\u{202e}"),
+            "&lt;script&gt;alert(&#39;x&#39;)&amp;&quot;\\u{0}\\u{202e}"
+        );
+        assert_eq!(markdown("a|b\n# c"), "a\\|b &#35; c");
+        assert_eq!(markdown("![x](javascript:1) <img>"), "\\!\\[x\\](javascript:1) &lt;img&gt;");
+        assert_eq!(markdown("@team http://x snake_case _em_"), "&#64;team http&#58;//x snake_case \\_em\\_");
+        assert_eq!(markdown("- x"), "\\- x");
+        assert_eq!(markdown("1. x"), "1\\. x");
+        assert_eq!(code("a`b``c"), "```a`b``c```");
+        assert_eq!(plain("a\u{1b}[31mred\r\n"), "a\\u{1b}[31mred ");
+    }
+}

@@ -1,0 +1,446 @@
+//! The run at a glance: headline, checklist, decision, next step.
+
+use super::document::{Block, Document, Inline, Item, Phrase, Status, Table};
+use super::error::ViewError;
+use super::evidence::{Evidence, Found, Judged};
+use super::number::Source;
+use super::plot::{Bar, Bound, Plot};
+use super::vocabulary as name;
+use crate::hash::Hash;
+use crate::record::{Comparison, FigureKind, Outcome, Stage, Verdict};
+
+/// The run in three lines, its gates, and what was decided.
+pub fn summary(evidence: &Evidence, run: &str) -> Result<Document, ViewError> {
+    let all = judged(evidence, run)?;
+    let mut document = Document::new(title(evidence, run, "Gate")?);
+    open(&mut document, evidence, &all)?;
+    if let [one] = &*all {
+        document.blocks.push(Block::Heading("Gates".into()));
+        document.blocks.push(gates(one));
+        document.blocks.extend(speed(evidence, one)?);
+    } else if !all.is_empty() {
+        document.blocks.push(Block::Heading("Candidates".into()));
+        document.blocks.push(Block::Table(decisions(evidence, &all)?));
+        document.blocks.push(Block::Heading("Gates".into()));
+        document.blocks.push(Block::Table(matrix(&all)));
+        document.blocks.extend(bars(evidence, &all, "Latency of each candidate")?.map(Block::Plot));
+    }
+    document.blocks.push(Block::Heading("Next step".into()));
+    document.blocks.push(Block::Paragraph(next(evidence, &all)?));
+    document.seal(evidence)
+}
+
+/// The gates alone, candidate by candidate.
+pub fn checklist(evidence: &Evidence, run: &str) -> Result<Document, ViewError> {
+    let all = judged(evidence, run)?;
+    let mut document = Document::new(title(evidence, run, "Checklist")?);
+    open(&mut document, evidence, &all)?;
+    for one in &all {
+        document.blocks.push(Block::Heading(heading(one)));
+        document.blocks.push(gates(one));
+    }
+    document.seal(evidence)
+}
+
+/// What is to be done now, first for the run and then for each candidate.
+pub fn next_step(evidence: &Evidence, run: &str) -> Result<Document, ViewError> {
+    let all = judged(evidence, run)?;
+    let mut document = Document::new(title(evidence, run, "Next step")?);
+    document.headline.push(next(evidence, &all)?);
+    if all.len() > 1 {
+        let mut table = Table::new(&["candidate", "verdict", "next step"]);
+        for one in &all {
+            table.rows.push(vec![candidate(one), decision(one), advice(one)]);
+        }
+        document.blocks.push(Block::Table(table));
+    }
+    document.seal(evidence)
+}
+
+/// All candidates of a run.
+pub(super) fn judged<'a>(evidence: &'a Evidence, run: &str) -> Result<Vec<Judged<'a>>, ViewError> {
+    evidence.run(run)?;
+    evidence.candidates_of(run).into_iter().map(|candidate| evidence.judged(run, candidate)).collect()
+}
+
+pub(super) fn title(evidence: &Evidence, run: &str, what: &str) -> Result<Phrase, ViewError> {
+    let (hash, record) = evidence.run(run)?;
+    let version = evidence.number(Source::TaskVersion { record: hash })?;
+    let title = Phrase::new().words(what).words(": task ").name(&record.task, hash);
+    Ok(title.words(" version ").number(version).words(", run ").name(&record.run, hash))
+}
+
+/// The headline: three lines.
+pub(super) fn open(document: &mut Document, evidence: &Evidence, all: &[Judged]) -> Result<(), ViewError> {
+    let lines = &mut document.headline;
+    match all {
+        [] => lines.push("No candidate was judged in this run.".into()),
+        [one] => {
+            document.status = status(one);
+            lines.push(candidate(one).words(": ").then(effect(evidence, one)?));
+            lines.push(passed(evidence, one)?);
+            if let Some((hash, verdict)) = one.verdict {
+                lines.push(Phrase::new().words("Decision: ").quote(&verdict.reason, hash));
+            } else {
+                lines.push("Decision: none yet, the run is not finished.".into());
+            }
+        }
+        many => {
+            lines.push(tally(evidence, many)?);
+            lines.push(best(evidence, many)?);
+            lines.push(next(evidence, many)?);
+        }
+    }
+    Ok(())
+}
+
+fn tally(evidence: &Evidence, all: &[Judged]) -> Result<Phrase, ViewError> {
+    let records = all.iter().filter_map(record_of).collect();
+    let mut line = Phrase::new().number(evidence.number(Source::Count { records })?).words(" candidates: ");
+    let mut first = true;
+    for verdict in Verdict::ALL {
+        let records: Vec<_> = all
+            .iter()
+            .filter_map(|one| one.verdict)
+            .filter(|(_, record)| record.verdict == *verdict)
+            .map(|(hash, _)| hash)
+            .collect();
+        let Some(hash) = records.first().copied() else { continue };
+        line = line.words(if first { "" } else { ", " });
+        line = line.number(evidence.number(Source::Count { records })?).words(" ");
+        line = line.status(Status::Verdict(*verdict, hash));
+        first = false;
+    }
+    let open: Vec<_> = all.iter().filter(|one| one.verdict.is_none()).filter_map(record_of).collect();
+    if !open.is_empty() {
+        line = line.words(if first { "" } else { ", " });
+        line = line.number(evidence.number(Source::Count { records: open })?).words(" without a verdict");
+    }
+    Ok(line)
+}
+
+/// The record that stands for a candidate in a count.
+fn record_of(one: &Judged) -> Option<Hash> {
+    one.verdict.map(|(hash, _)| hash).or_else(|| one.steps.first().map(|(hash, _)| *hash))
+}
+
+fn green(one: &Judged) -> bool {
+    one.verdict.is_some_and(|(_, record)| !matches!(record.verdict, Verdict::Reject))
+}
+
+/// The lowest latency among those that are green; what was measured goes before what was predicted.
+fn best(evidence: &Evidence, all: &[Judged]) -> Result<Phrase, ViewError> {
+    let mut best: Option<(&Judged, Found)> = None;
+    for one in all.iter().filter(|one| green(one)) {
+        let Some(found) = one.latency(evidence)? else { continue };
+        let better = best.as_ref().is_none_or(|(_, than)| {
+            let measured = |found: &Found| found.figure.kind == FigureKind::Measured;
+            let like = found.figure.unit == than.figure.unit && found.figure.at == than.figure.at;
+            (measured(&found) && !measured(than))
+                || (measured(&found) == measured(than) && like && found.figure.value < than.figure.value)
+        });
+        if better {
+            best = Some((one, found));
+        }
+    }
+    match best {
+        None => Ok("No latency of a green candidate is known.".into()),
+        Some((one, _)) => Ok(Phrase::new()
+            .words("Best green: ")
+            .then(candidate(one))
+            .words(", ")
+            .then(effect(evidence, one)?)),
+    }
+}
+
+/// How a candidate is called in a line.
+pub(super) fn candidate(one: &Judged) -> Phrase {
+    match record_of(one) {
+        Some(hash) => Phrase::new().name(one.candidate, hash),
+        None => "a candidate".into(),
+    }
+}
+
+/// Its verdict as a status.
+pub(super) fn status(one: &Judged) -> Option<Status> {
+    one.verdict.map(|(hash, record)| match record.grade {
+        Some(grade) if record.verdict == Verdict::Merge => Status::Merge(grade, hash),
+        _ => Status::Verdict(record.verdict, hash),
+    })
+}
+
+pub(super) fn decision(one: &Judged) -> Phrase {
+    status(one).unwrap_or(Status::Absent).into()
+}
+
+pub(super) fn heading(one: &Judged) -> Phrase {
+    candidate(one).words(" ").then(decision(one))
+}
+
+/// What it does to the latency, in one phrase.
+pub(super) fn effect(evidence: &Evidence, one: &Judged) -> Result<Phrase, ViewError> {
+    let reduction = one.figure(evidence, Stage::Speed, name::REDUCTION)?;
+    let latency = one.latency(evidence)?;
+    let mut line = Phrase::new();
+    if let Some(found) = reduction {
+        line = line.number(evidence.number(found.source())?);
+        if let Some(latency) = latency {
+            line = line.words(", ").number(evidence.number(latency.source())?);
+        }
+    } else if let Some(latency) = latency {
+        line = line.number(evidence.number(latency.source())?);
+    } else {
+        return Ok("no latency is known".into());
+    }
+    let kind = latency.map_or(FigureKind::Measured, |found| found.figure.kind);
+    if let Some(device) = one.device(kind) {
+        line = line.words(if kind == FigureKind::Predicted { " for " } else { " on " });
+        line = line.name(device, one.run_hash);
+    }
+    Ok(line)
+}
+
+/// How many stages ended in which way.
+fn passed(evidence: &Evidence, one: &Judged) -> Result<Phrase, ViewError> {
+    let mut line = Phrase::new().words("Gates: ");
+    let mut first = true;
+    for outcome in Outcome::ALL {
+        let ends = Stage::ALL.iter().filter_map(|stage| one.stage(*stage));
+        let records: Vec<_> =
+            ends.filter(|(_, step)| step.outcome == *outcome).map(|(hash, _)| hash).collect();
+        if records.is_empty() {
+            continue;
+        }
+        line = line.words(if first { "" } else { ", " });
+        line = line.number(evidence.number(Source::Count { records })?);
+        line = line.words(match outcome {
+            Outcome::Pass => " passed",
+            Outcome::Fail => " failed",
+            Outcome::Inconclusive => " inconclusive",
+            Outcome::Skipped => " skipped",
+        });
+        first = false;
+    }
+    let failed = Stage::ALL.iter().filter_map(|stage| one.stage(*stage));
+    if let Some((hash, step)) = failed.into_iter().find(|(_, step)| step.outcome == Outcome::Fail) {
+        line = line.words("; ").words(step.stage.as_str()).words(": ").quote(&step.reason, hash);
+    }
+    Ok(line)
+}
+
+/// The stages that a reader expects a line for. The optional ones are left out when nothing was recorded.
+fn expected(stage: Stage) -> bool {
+    !matches!(stage, Stage::Profile | Stage::External)
+}
+
+/// One candidate's gates.
+pub(super) fn gates(one: &Judged) -> Block {
+    let mut items = Vec::new();
+    for stage in Stage::ALL {
+        let words = Phrase::new().words(stage.as_str());
+        match one.stage(*stage) {
+            Some((hash, step)) => {
+                let what =
+                    if step.reason.is_empty() { words } else { words.words(": ").quote(&step.reason, hash) };
+                items.push(Item { status: Status::Outcome(step.outcome, hash), what });
+            }
+            None if expected(*stage) => items.push(Item { status: Status::Absent, what: words }),
+            None => {}
+        }
+    }
+    Block::Checklist(items)
+}
+
+/// All candidates' gates: a row each, a column for each stage that any of them met.
+fn matrix(all: &[Judged]) -> Table {
+    let met = |stage: &Stage| expected(*stage) || all.iter().any(|one| one.stage(*stage).is_some());
+    let stages: Vec<Stage> = Stage::ALL.iter().copied().filter(met).collect();
+    let columns: Vec<&str> =
+        std::iter::once("candidate").chain(stages.iter().map(|stage| stage.as_str())).collect();
+    let mut table = Table::new(&columns);
+    for one in all {
+        let mut row = vec![candidate(one)];
+        row.extend(stages.iter().map(|stage| match one.stage(*stage) {
+            Some((hash, step)) => Phrase::from(Status::Outcome(step.outcome, hash)),
+            None => "not run".into(),
+        }));
+        table.rows.push(row);
+    }
+    table
+}
+
+/// A row for each candidate with what was decided and why.
+fn decisions(evidence: &Evidence, all: &[Judged]) -> Result<Table, ViewError> {
+    let mut table = Table::new(&["candidate", "verdict", "latency", "against its baseline", "reason"]);
+    for one in all {
+        let number = |found: Option<Found>| match found {
+            Some(found) => evidence.number(found.source()).map(Phrase::from),
+            None => Ok("–".into()),
+        };
+        let latency = number(one.latency(evidence)?)?;
+        let against = number(one.figure(evidence, Stage::Speed, name::REDUCTION)?)?;
+        let reason = match one.verdict {
+            Some((hash, record)) => Phrase::new().quote(&record.reason, hash),
+            None => "the run is not finished".into(),
+        };
+        table.rows.push(vec![candidate(one), decision(one), latency, against, reason]);
+    }
+    Ok(table)
+}
+
+/// What is known of one candidate's speed: latency, baseline, interval, floor, peers.
+pub(super) fn speed(evidence: &Evidence, one: &Judged) -> Result<Vec<Block>, ViewError> {
+    let mut table = Table::new(&["speed", "case", "value", "threshold"]);
+    let mut bounds = Vec::new();
+    let mut bars = Vec::new();
+    for stage in [Stage::Speed, Stage::Model, Stage::External] {
+        for found in one.figures(evidence, stage)? {
+            let figure = found.figure;
+            let number = evidence.number(found.source())?;
+            let threshold = match &figure.threshold {
+                Some(threshold) => Phrase::new().words(sign(threshold.op)).words(" ").number(
+                    evidence.number(Source::Threshold { record: found.record, figure: found.place })?,
+                ),
+                None => "–".into(),
+            };
+            let case = figure.at.as_ref().map_or("–".into(), |at| Phrase::new().quote(at, found.record));
+            let label = Phrase::new().name(&figure.name, found.record);
+            table.rows.push(vec![label, case, number.clone().into(), threshold]);
+            let text = if figure.name == name::PEER_LATENCY { figure.at.as_ref() } else { None };
+            let label = Inline::Name { text: text.unwrap_or(&figure.name).clone(), record: found.record };
+            let inline = Inline::Number(number);
+            match &*figure.name {
+                name::LATENCY | name::BASELINE_LATENCY => bars.push((Bar { label, number: inline }, figure)),
+                name::FLOOR | name::PEER_LATENCY => bounds.push((Bound { label, number: inline }, figure)),
+                _ => {}
+            }
+        }
+    }
+    let mut blocks = Vec::new();
+    if !table.rows.is_empty() {
+        blocks.push(Block::Heading("Speed".into()));
+        blocks.push(Block::Table(table));
+    }
+    if one.floor(evidence)?.is_none() {
+        blocks.push(Block::Paragraph("No roofline floor is known: the stage model gave none.".into()));
+    }
+    if let Some((_, first)) = bars.first() {
+        let (unit, at) = (first.unit.clone(), first.at.clone());
+        let bars: Vec<Bar> =
+            bars.into_iter().filter(|(_, f)| f.unit == unit && f.at == at).map(|(bar, _)| bar).collect();
+        let bounds = bounds.into_iter().filter(|(_, f)| f.unit == unit).map(|(bound, _)| bound).collect();
+        blocks.push(Block::Plot(Plot { title: "Latency and its bounds".into(), line: false, bars, bounds }));
+    }
+    Ok(blocks)
+}
+
+/// How a comparison is written for people.
+pub(super) fn sign(op: Comparison) -> &'static str {
+    match op {
+        Comparison::AtMost => "≤",
+        Comparison::AtLeast => "≥",
+        Comparison::Equal => "=",
+        Comparison::Less => "<",
+        Comparison::Greater => ">",
+    }
+}
+
+/// The latencies of many candidates, with the floor. Only numbers of the first one's unit and shape are drawn.
+pub(super) fn bars(evidence: &Evidence, all: &[Judged], title: &str) -> Result<Option<Plot>, ViewError> {
+    let mut bars = Vec::new();
+    let mut bounds: Vec<Bound> = Vec::new();
+    let mut like: Option<(&str, Option<&str>)> = None;
+    for one in all {
+        let Some(found) = one.latency(evidence)? else { continue };
+        let this = (&*found.figure.unit, found.figure.at.as_deref());
+        if *like.get_or_insert(this) != this {
+            continue;
+        }
+        let number = Inline::Number(evidence.number(found.source())?);
+        bars.push(Bar {
+            label: Inline::Name { text: one.candidate.to_owned(), record: candidate_record(one, &found) },
+            number,
+        });
+        let peers = one.figures(evidence, Stage::External)?.into_iter();
+        let peers = peers.filter(|found| found.figure.name == name::PEER_LATENCY);
+        for found in one.floor(evidence)?.into_iter().chain(peers) {
+            if found.figure.unit != this.0 {
+                continue;
+            }
+            let text = found.figure.at.as_ref().filter(|_| found.figure.name == name::PEER_LATENCY);
+            let label =
+                Inline::Name { text: text.unwrap_or(&found.figure.name).clone(), record: found.record };
+            let number = evidence.number(found.source())?;
+            // One line for each bound, not one for each candidate that knows of it.
+            let known = bounds.iter().any(|bound| {
+                name_of(&bound.label) == name_of(&label)
+                    && matches!(&bound.number, Inline::Number(other) if other.shown() == number.shown())
+            });
+            if !known && bounds.len() < 6 {
+                bounds.push(Bound { label, number: Inline::Number(number) });
+            }
+        }
+    }
+    let plot = Plot { title: title.into(), line: false, bars, bounds };
+    Ok(if plot.bars.is_empty() { None } else { Some(plot) })
+}
+
+fn name_of(label: &Inline) -> &str {
+    match label {
+        Inline::Name { text, .. } => text,
+        _ => "",
+    }
+}
+
+fn candidate_record(one: &Judged, found: &Found) -> Hash {
+    record_of(one).unwrap_or(found.record)
+}
+
+/// What to do about one candidate.
+pub(super) fn advice(one: &Judged) -> Phrase {
+    let worst = |outcome: Outcome| {
+        Stage::ALL.iter().filter_map(|stage| one.stage(*stage)).find(|(_, step)| step.outcome == outcome)
+    };
+    let because = |line: Phrase, outcome: Outcome| match worst(outcome) {
+        Some((hash, step)) => line.words(step.stage.as_str()).words(": ").quote(&step.reason, hash),
+        None => line.words("what the verdict names"),
+    };
+    match one.verdict.map(|(_, record)| record.verdict) {
+        None => "Continue the run with --resume: it was stopped before a verdict.".into(),
+        Some(Verdict::Merge) => "Merge it with the generated message.".into(),
+        Some(Verdict::Reject) => because("Mend the stage ".into(), Outcome::Fail),
+        Some(Verdict::Inconclusive) => {
+            because("Measure again, after mending the stage ".into(), Outcome::Inconclusive)
+        }
+        Some(Verdict::Provisional) => "Measure it on a device: every gate that needs none is green.".into(),
+        Some(Verdict::Defer) => {
+            "Keep it as a valid negative: note what it cost, and take the next hypothesis.".into()
+        }
+    }
+}
+
+/// What to do first: what can be merged, then what was stopped, then what is wrong, then what is open.
+fn next(evidence: &Evidence, all: &[Judged]) -> Result<Phrase, ViewError> {
+    let rank = |one: &Judged| match one.verdict.map(|(_, record)| record.verdict) {
+        Some(Verdict::Merge) => 0,
+        None => 1,
+        Some(Verdict::Reject) => 2,
+        Some(Verdict::Inconclusive) => 3,
+        Some(Verdict::Provisional) => 4,
+        Some(Verdict::Defer) => 5,
+    };
+    let Some(first) = all.iter().map(rank).min() else {
+        return Ok("Name candidates in the task file.".into());
+    };
+    let mut like = all.iter().filter(|one| rank(one) == first);
+    let Some(one) = like.next() else { return Ok(Phrase::new()) };
+    let mut line = Phrase::new().words("Next: ").then(candidate(one)).words(": ").then(advice(one));
+    let others: Vec<_> = like.filter_map(record_of).collect();
+    if !others.is_empty() {
+        line = line
+            .words(" (and ")
+            .number(evidence.number(Source::Count { records: others })?)
+            .words(" more like it)");
+    }
+    Ok(line)
+}
