@@ -107,7 +107,9 @@ impl Claims {
                 let held = figure.threshold.iter().map(|threshold| (threshold.value.get(), None));
                 for (value, kind) in stated.into_iter().chain(held) {
                     let next = likes.len();
-                    let like = *likes.entry((figure.name.clone(), figure.at.clone(), kind)).or_insert(next);
+                    let name =
+                        if figure.name == name::BASELINE_LATENCY { name::LATENCY } else { &figure.name };
+                    let like = *likes.entry((name.to_owned(), figure.at.clone(), kind)).or_insert(next);
                     let shown = match &*figure.unit {
                         "" => format!("{} of {}", super::number::shown(value), figure.name),
                         unit => format!("{} {unit} of {}", super::number::shown(value), figure.name),
@@ -215,10 +217,10 @@ const MAX_STATED: usize = 512;
 
 /// Whether a claim is the reduction or the ratio of two figures of its paragraph.
 fn derived(written: &Written, stated: &[&Known]) -> bool {
-    let stated = || stated.iter().take(MAX_STATED);
+    let stated = || stated.iter().take(MAX_STATED).enumerate();
     let close = |value: f64| (value - written.value).abs() <= written.half;
-    stated().any(|one| {
-        stated().any(|other| {
+    stated().any(|(i, one)| {
+        stated().any(|(j, other)| {
             // Figures of one place are one number; only two of one name and kind, both above zero, make a ratio.
             if one.like != other.like || one.kind.is_none() || one.value <= 0.0 || other.value <= 0.0 {
                 return false;
@@ -227,7 +229,11 @@ fn derived(written: &Written, stated: &[&Known]) -> bool {
                 Dimension::Factor => one.value > other.value && close(one.value / other.value),
                 Dimension::Percent => {
                     let change = (other.value - one.value) / one.value * 100.0;
-                    change != 0.0 && (close(change) || (!written.signed && change < 0.0 && close(-change)))
+                    // A rise is one from what is written first to what is written after it: read the other way round, every
+                    // reduction would be a larger gain.
+                    (change < 0.0 || i < j)
+                        && change != 0.0
+                        && (close(change) || (!written.signed && change < 0.0 && close(-change)))
                 }
                 _ => false,
             }

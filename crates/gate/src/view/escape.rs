@@ -70,7 +70,7 @@ pub(super) fn markdown(text: &str) -> String {
                 out.push('\\');
                 out.push(c);
             }
-            '.' | ')' if only_digits(&out) => {
+            '.' | ')' if only_digits(&out) && rest.peek().is_none_or(|c| *c == ' ') => {
                 out.push('\\');
                 out.push(c);
             }
@@ -85,12 +85,14 @@ fn only_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// A span of code in Markdown: fenced by more backticks than it holds.
+/// A name in Markdown: a span of code where it is as plain as names should be, else a text.
 pub(super) fn code(text: &str) -> String {
-    let text = plain(text).replace('|', "\\|");
-    let fence = "`".repeat(longest_run(&text, '`') + 1);
-    let pad = if text.starts_with('`') || text.ends_with('`') || text.is_empty() { " " } else { "" };
-    format!("{fence}{pad}{text}{pad}{fence}")
+    let plain = |c: char| c.is_alphanumeric() || " -_.,:=/+()".contains(c);
+    if text.chars().all(plain) && text.trim() == text && !text.is_empty() {
+        format!("`{text}`")
+    } else {
+        markdown(text)
+    }
 }
 
 /// The most of one character in a row.
@@ -118,7 +120,9 @@ mod tests {
         assert_eq!(markdown("@team http://x snake_case _em_"), "&#64;team http&#58;//x snake_case \\_em\\_");
         assert_eq!(markdown("- x"), "\\- x");
         assert_eq!(markdown("1. x"), "1\\. x");
-        assert_eq!(code("a`b``c"), "```a`b``c```");
+        assert_eq!(markdown("1.5 x"), "1.5 x");
+        assert_eq!(code("a`b"), "a\\`b");
+        assert_eq!(code("n2-mma"), "`n2-mma`");
         assert_eq!(plain("a\u{1b}[31mred\r\n"), "a\\u{1b}[31mred ");
     }
 }

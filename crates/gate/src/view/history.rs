@@ -87,16 +87,22 @@ fn lineages<'a>(evidence: &'a Evidence, rungs: &BTreeMap<&'a str, Judged<'a>>) -
     lineages
 }
 
-/// From the first rung to the best one that may be compared with it, in one line.
+/// From the first rung to the best one that may be compared with it, in one line. What was merged goes before what was
+/// not.
 fn course(evidence: &Evidence, members: &[Judged]) -> Result<Phrase, ViewError> {
     let Some(first) = members.first() else { return Ok(Phrase::new()) };
-    let rejected = |one: &Judged| one.verdict.is_some_and(|(_, record)| record.verdict == Verdict::Reject);
     let mut best: Option<(&Judged, super::Number)> = None;
-    for one in members.iter().skip(1).filter(|one| !rejected(one)) {
-        if let Ok(Some(number)) = against(evidence, first, one)?
-            && best.as_ref().is_none_or(|(_, than)| number.value > than.value)
-        {
-            best = Some((one, number));
+    for verdicts in [&[Verdict::Merge][..], &[Verdict::Defer, Verdict::Provisional]] {
+        if best.is_some() {
+            break;
+        }
+        let green = |one: &&Judged| one.verdict.is_some_and(|(_, record)| verdicts.contains(&record.verdict));
+        for one in members.iter().skip(1).filter(green) {
+            if let Ok(Some(number)) = against(evidence, first, one)?
+                && best.as_ref().is_none_or(|(_, than)| number.value > than.value)
+            {
+                best = Some((one, number));
+            }
         }
     }
     let line = summary::candidate(first);

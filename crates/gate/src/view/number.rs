@@ -175,7 +175,7 @@ impl Number {
     }
 }
 
-/// Four digits that count, whole numbers in full.
+/// Four digits that count, without zeros at the end; whole numbers in full.
 pub(super) fn shown(value: f64) -> String {
     let size = value.abs();
     let text = if size != 0.0 && !(1e-3..1e15).contains(&size) {
@@ -193,7 +193,10 @@ pub(super) fn shown(value: f64) -> String {
         };
         let text = format!("{size:.decimals$}");
         let (whole, rest) = text.split_once('.').unwrap_or((&text, ""));
-        format!("{}.{rest}", grouped(whole))
+        match rest.trim_end_matches('0') {
+            "" => grouped(whole),
+            rest => format!("{}.{rest}", grouped(whole)),
+        }
     };
     if value < 0.0 { format!("−{text}") } else { text }
 }
@@ -227,8 +230,8 @@ mod tests {
             (1234567.0, "1,234,567"),
             (4.8125, "4.812"),
             (26.014, "26.01"),
-            (656.04, "656.0"),
-            (0.0543, "0.05430"),
+            (656.04, "656"),
+            (0.0543, "0.0543"),
             (1.25e-5, "1.25e-5"),
             (12345.67, "12,345.7"),
             (2e18, "2.00e18"),

@@ -19,7 +19,7 @@ const TEXT_BAR: f64 = 40.0;
 
 /// The pattern of bars that are predicted, for the page to define once.
 pub(super) const HATCH: &str = concat!(
-    r#"<svg width="0" height="0" aria-hidden="true"><defs><pattern id="hatch" width="6" height="6" "#,
+    r#"<svg class="defs" width="0" height="0" aria-hidden="true"><defs><pattern id="hatch" width="6" height="6" "#,
     r#"patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="hatch-ground" width="6" height="6"/>"#,
     r#"<rect class="hatch-line" width="2.5" height="6"/></pattern></defs></svg>"#,
 );

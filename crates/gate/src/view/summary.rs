@@ -124,33 +124,32 @@ fn record_of(one: &Judged) -> Option<Hash> {
     one.verdict.map(|(hash, _)| hash).or_else(|| one.steps.first().map(|(hash, _)| *hash))
 }
 
-fn green(one: &Judged) -> bool {
-    one.verdict.is_some_and(|(_, record)| !matches!(record.verdict, Verdict::Reject))
-}
-
-/// The lowest latency among those that are green; what was measured goes before what was predicted.
+/// The lowest latency of those that may be merged; where none may, of the green ones whose latency stands.
 fn best(evidence: &Evidence, all: &[Judged]) -> Result<Phrase, ViewError> {
-    let mut best: Option<(&Judged, Found)> = None;
-    for one in all.iter().filter(|one| green(one)) {
-        let Some(found) = one.latency(evidence)? else { continue };
-        let better = best.as_ref().is_none_or(|(_, than)| {
-            let measured = |found: &Found| found.figure.kind == FigureKind::Measured;
-            let like = found.figure.unit == than.figure.unit && found.figure.at == than.figure.at;
-            (measured(&found) && !measured(than))
-                || (measured(&found) == measured(than) && like && found.figure.value < than.figure.value)
-        });
-        if better {
-            best = Some((one, found));
+    for (verdicts, words) in [
+        (&[Verdict::Merge][..], "Best: "),
+        (&[Verdict::Defer, Verdict::Provisional], "Nothing to merge; the lowest latency of what is green: "),
+    ] {
+        let mut best: Option<(&Judged, Found)> = None;
+        for one in all {
+            let green = one.verdict.is_some_and(|(_, record)| verdicts.contains(&record.verdict));
+            let Some(found) = one.latency(evidence)?.filter(|_| green) else { continue };
+            let better = best.as_ref().is_none_or(|(_, than)| {
+                let measured = |found: &Found| found.figure.kind == FigureKind::Measured;
+                let like = found.figure.unit == than.figure.unit && found.figure.at == than.figure.at;
+                (measured(&found) && !measured(than))
+                    || (measured(&found) == measured(than) && like && found.figure.value < than.figure.value)
+            });
+            if better {
+                best = Some((one, found));
+            }
+        }
+        if let Some((one, _)) = best {
+            let line = Phrase::new().words(words).then(candidate(one)).words(", ");
+            return Ok(line.then(effect(evidence, one)?));
         }
     }
-    match best {
-        None => Ok("No latency of a green candidate is known.".into()),
-        Some((one, _)) => Ok(Phrase::new()
-            .words("Best green: ")
-            .then(candidate(one))
-            .words(", ")
-            .then(effect(evidence, one)?)),
-    }
+    Ok("No latency of a green candidate is known.".into())
 }
 
 /// How a candidate is called in a line.
@@ -298,9 +297,7 @@ pub(super) fn speed(evidence: &Evidence, one: &Judged) -> Result<Vec<Block>, Vie
             let figure = found.figure;
             let number = evidence.number(found.source())?;
             let threshold = match &figure.threshold {
-                Some(threshold) => Phrase::new().words(sign(threshold.op)).words(" ").number(
-                    evidence.number(Source::Threshold { record: found.record, figure: found.place })?,
-                ),
+                Some(_) => threshold_of(evidence, &found)?,
                 None => "–".into(),
             };
             let case = figure.at.as_ref().map_or("–".into(), |at| Phrase::new().quote(at, found.record));
@@ -334,8 +331,20 @@ pub(super) fn speed(evidence: &Evidence, one: &Judged) -> Result<Vec<Block>, Vie
     Ok(blocks)
 }
 
+/// What a figure must keep. Of a latency reduction, which is written with a minus, more is better.
+pub(super) fn threshold_of(evidence: &Evidence, found: &Found) -> Result<Phrase, ViewError> {
+    let Some(threshold) = &found.figure.threshold else { return Ok("–".into()) };
+    let number = evidence.number(Source::Threshold { record: found.record, figure: found.place })?;
+    Ok(match threshold.op {
+        Comparison::AtLeast | Comparison::Greater if number.reduction => {
+            Phrase::from(number).words(" or better")
+        }
+        op => Phrase::new().words(sign(op)).words(" ").number(number),
+    })
+}
+
 /// How a comparison is written for people.
-pub(super) fn sign(op: Comparison) -> &'static str {
+fn sign(op: Comparison) -> &'static str {
     match op {
         Comparison::AtMost => "≤",
         Comparison::AtLeast => "≥",

@@ -2,7 +2,7 @@
 
 use super::document::{Block, Document, Phrase, Status, Table};
 use super::error::ViewError;
-use super::evidence::{Evidence, Judged};
+use super::evidence::{Evidence, Found, Judged};
 use super::number::Source;
 use super::summary;
 use crate::record::Stage;
@@ -62,10 +62,7 @@ fn stages(evidence: &Evidence, one: &Judged) -> Result<Table, ViewError> {
             }
             let (threshold, source) = match &figure.threshold {
                 Some(threshold) => (
-                    Phrase::new()
-                        .words(summary::sign(threshold.op))
-                        .words(" ")
-                        .number(evidence.number(Source::Threshold { record, figure: place })?)
+                    summary::threshold_of(evidence, &Found { record, place, figure })?
                         .words(" ")
                         .status(Status::Held(record, place, figure.holds().unwrap_or(false))),
                     Phrase::new().quote(&threshold.source, record),
