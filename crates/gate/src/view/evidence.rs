@@ -6,7 +6,7 @@ use super::vocabulary as name;
 use crate::hash::Hash;
 use crate::ledger::Record;
 use crate::record::{
-    Body, Figure, FigureKind, NoteRecord, Outcome, RunRecord, Stage, StepRecord, VerdictRecord,
+    Body, Figure, FigureKind, NoteRecord, Outcome, RunRecord, Stage, StepRecord, Verdict, VerdictRecord,
 };
 use std::collections::BTreeMap;
 
@@ -150,9 +150,12 @@ impl Evidence {
     /// of the candidate in this run.
     pub fn judged<'a>(&'a self, run: &str, candidate: &'a str) -> Result<Judged<'a>, ViewError> {
         let (run_hash, run_record) = self.run(run)?;
+        // The shorter of the two lists: a candidate may have many runs, a run many candidates.
+        let of_run = self.runs.get(run).map_or(&[][..], Vec::as_slice);
+        let of_candidate = self.candidates.get(candidate).map_or(&[][..], Vec::as_slice);
+        let places = if of_run.len() < of_candidate.len() { of_run } else { of_candidate };
         let mine = || {
-            self.at(self.candidates.get(candidate).map_or(&[], Vec::as_slice))
-                .filter(|(_, body)| body.run() == Some(run))
+            self.at(places).filter(|(_, body)| body.run() == Some(run) && body.candidate() == Some(candidate))
         };
         let verdict = mine()
             .filter_map(|(hash, body)| match body {
@@ -329,8 +332,12 @@ impl<'a> Judged<'a> {
         Ok(self.figures(evidence, stage)?.into_iter().find(|found| found.figure.name == name))
     }
 
-    /// Its latency: measured where it was measured, else predicted.
+    /// Its latency: measured where it was measured, else predicted. What was rejected has none: it is not known to compute
+    /// what it should.
     pub(super) fn latency(&self, evidence: &'a Evidence) -> Result<Option<Found<'a>>, ViewError> {
+        if self.verdict.is_some_and(|(_, record)| record.verdict == Verdict::Reject) {
+            return Ok(None);
+        }
         for (stage, kind) in [(Stage::Speed, FigureKind::Measured), (Stage::Model, FigureKind::Predicted)] {
             let found = self.figure(evidence, stage, name::LATENCY)?;
             if let Some(found) = found.filter(|found| found.figure.kind == kind) {

@@ -177,14 +177,15 @@ fn ladder(
     Ok(table)
 }
 
-/// Every latency of the lineage in the order in which it came to be known.
+/// Every latency of the lineage that stands, in the order in which it came to be known.
 fn over_time(evidence: &Evidence, lineage: &[&str], task: &str) -> Result<Option<Plot>, ViewError> {
     let members: BTreeSet<&str> = lineage.iter().copied().collect();
     let mut bars = Vec::new();
     let mut like = None;
     for (hash, body) in evidence.entries() {
         let Body::Verdict(verdict) = body else { continue };
-        if !members.contains(&*verdict.candidate) || verdict.verdict == Verdict::Reject {
+        let stands = !matches!(verdict.verdict, Verdict::Reject | Verdict::Inconclusive);
+        if !members.contains(&*verdict.candidate) || !stands {
             continue;
         }
         let one = evidence.judged(&verdict.run, &verdict.candidate)?;
