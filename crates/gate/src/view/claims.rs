@@ -15,6 +15,7 @@ use super::evidence::Evidence;
 use super::vocabulary as name;
 use crate::hash::Hash;
 use crate::record::{Body, FigureKind};
+use crate::speed::Reduction;
 use prose::Line;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -110,14 +111,13 @@ impl Claims {
                     let name =
                         if figure.name == name::BASELINE_LATENCY { name::LATENCY } else { &figure.name };
                     let like = *likes.entry((name.to_owned(), figure.at.clone(), kind)).or_insert(next);
+                    let reduction = super::number::is_reduction(figure);
                     let shown = match &*figure.unit {
+                        "" if reduction => format!("{} of {}", Reduction(value), figure.name),
                         "" => format!("{} of {}", super::number::shown(value), figure.name),
                         unit => format!("{} {unit} of {}", super::number::shown(value), figure.name),
                     };
                     let known = |value| Known { value, kind, record, like, shown: shown.clone() };
-                    let reduction = figure.unit.is_empty()
-                        && [name::REDUCTION, name::REDUCTION_LOW, name::REDUCTION_HIGH]
-                            .contains(&&*figure.name);
                     if reduction {
                         // A reduction is written as the change of the latency, which has the other sign, or as a factor.
                         claims.add(Dimension::Percent, known(-value * 100.0));

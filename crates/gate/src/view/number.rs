@@ -136,7 +136,7 @@ impl Source {
     }
 }
 
-fn is_reduction(figure: &Figure) -> bool {
+pub(super) fn is_reduction(figure: &Figure) -> bool {
     [name::REDUCTION, name::REDUCTION_LOW, name::REDUCTION_HIGH].contains(&&*figure.name)
         && figure.unit.is_empty()
 }

@@ -16,7 +16,7 @@ pub fn summary(evidence: &Evidence, run: &str) -> Result<Document, ViewError> {
     open(&mut document, evidence, &all)?;
     if let [one] = &*all {
         document.blocks.push(Block::Heading("Gates".into()));
-        document.blocks.push(gates(one));
+        document.blocks.push(gates(evidence, one)?);
         document.blocks.extend(speed(evidence, one)?);
     } else if !all.is_empty() {
         document.blocks.push(Block::Heading("Candidates".into()));
@@ -37,7 +37,7 @@ pub fn checklist(evidence: &Evidence, run: &str) -> Result<Document, ViewError> 
     open(&mut document, evidence, &all)?;
     for one in &all {
         document.blocks.push(Block::Heading(heading(one)));
-        document.blocks.push(gates(one));
+        document.blocks.push(gates(evidence, one)?);
     }
     document.seal(evidence)
 }
@@ -233,21 +233,40 @@ fn expected(stage: Stage) -> bool {
 }
 
 /// One candidate's gates.
-pub(super) fn gates(one: &Judged) -> Block {
+pub(super) fn gates(evidence: &Evidence, one: &Judged) -> Result<Block, ViewError> {
     let mut items = Vec::new();
     for stage in Stage::ALL {
         let words = Phrase::new().words(stage.as_str());
         match one.stage(*stage) {
             Some((hash, step)) => {
-                let what =
-                    if step.reason.is_empty() { words } else { words.words(": ").quote(&step.reason, hash) };
+                let what = if step.reason.is_empty() {
+                    words.then(tightest(evidence, one, *stage)?)
+                } else {
+                    words.words(": ").quote(&step.reason, hash)
+                };
                 items.push(Item { status: Status::Outcome(step.outcome, hash), what });
             }
             None if expected(*stage) => items.push(Item { status: Status::Absent, what: words }),
             None => {}
         }
     }
-    Block::Checklist(items)
+    Ok(Block::Checklist(items))
+}
+
+/// The figure of a stage that comes nearest to its threshold, where there is one: what would fail first.
+fn tightest(evidence: &Evidence, one: &Judged, stage: Stage) -> Result<Phrase, ViewError> {
+    let room = |found: &Found| {
+        let bound = found.figure.threshold.as_ref().map_or(0.0, |threshold| threshold.value.get());
+        let value = found.figure.value.get();
+        (bound - value).abs() / bound.abs().max(value.abs()).max(f64::MIN_POSITIVE)
+    };
+    let all = one.figures(evidence, stage)?;
+    // A limit of zero that is kept at zero says less than one that is nearly reached.
+    let held = all.iter().filter(|found| found.figure.threshold.is_some() && room(found) > 0.0);
+    let Some(found) = held.min_by(|a, b| room(a).total_cmp(&room(b))) else { return Ok(Phrase::new()) };
+    let line = Phrase::new().words(": ").name(&found.figure.name, found.record).words(" ");
+    let line = line.number(evidence.number(found.source())?).words(", threshold ");
+    Ok(line.then(threshold_of(evidence, found)?))
 }
 
 /// All candidates' gates: a row each, a column for each stage that any of them met.
