@@ -325,7 +325,9 @@ fn figures(evidence: &Evidence, one: &Judged, other: &Judged, green: bool) -> Re
             };
             let change = match (first, second) {
                 (Some(a), Some(b)) if a.figure.name == name::LATENCY => {
-                    if green {
+                    // Another kind than the headline's may be of another device.
+                    let device = one.device(a.figure.kind);
+                    if green && device.is_some() && device == other.device(b.figure.kind) {
                         evidence.number(reduction(a, b))?.into()
                     } else {
                         "not stated".into()

@@ -1,5 +1,7 @@
 //! Reports of a synthetic ledger, in every form.
 
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
 mod claims;
 mod forms;
 mod ladder;
