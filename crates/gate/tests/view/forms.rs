@@ -101,7 +101,7 @@ fn junit_and_sarif() {
     assert_eq!(sarif["runs"][0]["invocations"][0]["exitCode"], 1);
 }
 
-pub fn sarif_errors(sarif: &serde_json::Value) -> Vec<String> {
+pub(crate) fn sarif_errors(sarif: &serde_json::Value) -> Vec<String> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/sarif-2.1.0.schema.json");
     let text = std::fs::read_to_string(path).unwrap();
     // One pattern of the standard, for a language's name, has a bracket that a strict reader of patterns refuses.

@@ -6,19 +6,19 @@ use warpproof_gate::record::*;
 use warpproof_gate::view::Evidence;
 use warpproof_gate::view::vocabulary as name;
 
-pub const RUN: &str = "2026-01-05-full";
-pub const EARLIER: &str = "2026-01-04-first";
-pub const SHAPE: &str = "B=2 H=8 S=256 D=64";
+pub(crate) const RUN: &str = "2026-01-05-full";
+pub(crate) const EARLIER: &str = "2026-01-04-first";
+pub(crate) const SHAPE: &str = "B=2 H=8 S=256 D=64";
 
 /// Records with hashes that are always the same.
 #[derive(Default)]
-pub struct Book {
-    pub evidence: Evidence,
+pub(crate) struct Book {
+    pub(crate) evidence: Evidence,
     records: u32,
 }
 
 impl Book {
-    pub fn add(&mut self, body: Body) -> Hash {
+    pub(crate) fn add(&mut self, body: Body) -> Hash {
         body.check().unwrap();
         // By number, so that snapshots stay when records gain a field.
         self.records += 1;
@@ -27,7 +27,7 @@ impl Book {
         hash
     }
 
-    pub fn run(&mut self, run: &str, change: impl FnOnce(&mut RunRecord)) -> Hash {
+    pub(crate) fn run(&mut self, run: &str, change: impl FnOnce(&mut RunRecord)) -> Hash {
         let facts = [
             ("device", "NVIDIA L4"),
             ("model device", "NVIDIA L4"),
@@ -49,7 +49,7 @@ impl Book {
         self.add(Body::Run(record))
     }
 
-    pub fn step(
+    pub(crate) fn step(
         &mut self,
         run: &str,
         candidate: &str,
@@ -76,7 +76,7 @@ impl Book {
         }))
     }
 
-    pub fn verdict(
+    pub(crate) fn verdict(
         &mut self,
         run: &str,
         candidate: &str,
@@ -89,13 +89,13 @@ impl Book {
         self.add(Body::Verdict(VerdictRecord { run, candidate, verdict, grade, reason, steps }))
     }
 
-    pub fn note(&mut self, candidate: &str, topic: &str, text: &str) -> Hash {
+    pub(crate) fn note(&mut self, candidate: &str, topic: &str, text: &str) -> Hash {
         let (topic, text, candidate) = (topic.into(), text.into(), Some(candidate.into()));
         self.add(Body::Note(NoteRecord { topic, text, run: None, candidate, about: Vec::new() }))
     }
 
     /// Build, budget, correct, checks and counters, all green.
-    pub fn green(&mut self, run: &str, candidate: &str, registers: u64) -> Vec<Hash> {
+    pub(crate) fn green(&mut self, run: &str, candidate: &str, registers: u64) -> Vec<Hash> {
         let budget = vec![
             Figure::counted("registers", registers, "registers")
                 .unwrap()
@@ -135,7 +135,7 @@ impl Book {
         ]
     }
 
-    pub fn model(&mut self, run: &str, candidate: &str, latency: f64) -> Hash {
+    pub(crate) fn model(&mut self, run: &str, candidate: &str, latency: f64) -> Hash {
         let figures = vec![
             Figure::new(name::LATENCY, latency, "µs", FigureKind::Predicted).unwrap().at(SHAPE),
             Figure::new(name::FLOOR, 2.31, "µs", FigureKind::Predicted).unwrap().at(SHAPE),
@@ -143,7 +143,7 @@ impl Book {
         self.step(run, candidate, Stage::Model, Outcome::Pass, "bound by shared-memory bandwidth", figures)
     }
 
-    pub fn speed(
+    pub(crate) fn speed(
         &mut self,
         run: &str,
         candidate: &str,
@@ -167,7 +167,7 @@ impl Book {
         self.step(run, candidate, Stage::Speed, outcome, reason, figures)
     }
 
-    pub fn peer(&mut self, run: &str, candidate: &str) -> Hash {
+    pub(crate) fn peer(&mut self, run: &str, candidate: &str) -> Hash {
         let figures = vec![
             Figure::new(name::PEER_LATENCY, 26.0, "µs", FigureKind::Measured)
                 .unwrap()
@@ -178,7 +178,7 @@ impl Book {
 }
 
 /// The first run judges the baseline, the second the rest.
-pub fn ladder() -> Book {
+pub(crate) fn ladder() -> Book {
     let mut book = Book::default();
     book.run(EARLIER, |_| {});
     let mut steps = book.green(EARLIER, "n1-scalar", 64);

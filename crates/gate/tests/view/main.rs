@@ -1,6 +1,6 @@
 //! Reports of a synthetic ledger, in every form.
 
-#![allow(clippy::unwrap_used, reason = "tests may panic")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
 
 mod claims;
 mod forms;

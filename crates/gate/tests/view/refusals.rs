@@ -4,6 +4,8 @@ use warpproof_gate::record::*;
 use warpproof_gate::view::vocabulary as name;
 use warpproof_gate::view::*;
 
+type Change = fn(&mut RunRecord);
+
 fn compare(book: &Book, baseline: (&str, &str), candidate: (&str, &str)) -> Result<Document, ViewError> {
     let of = |(run, candidate): (&str, &str)| Subject { run: run.into(), candidate: candidate.into() };
     comparison(&book.evidence, &Baseline(of(baseline)), &Candidate(of(candidate)))
@@ -35,7 +37,7 @@ fn equals_compare() {
 
 #[test]
 fn what_differs_is_refused() {
-    let cases: [(fn(&mut RunRecord), Refusal); 5] = [
+    let cases: [(Change, Refusal); 5] = [
         (
             |run| {
                 run.host.insert("device".into(), "NVIDIA T4".into());
