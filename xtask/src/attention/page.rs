@@ -172,6 +172,8 @@ pub(super) fn page(csv: &str) -> Result<String, String> {
             shrinkage("n4-mma-fp8")
         );
     }
+    text += "\nThe cast of the weights to E4M3 adds a bias of its own to both columns. With weights that are equal, and so exact, \
+             the tests hold two levels below 4e-4 at 2048 keys, and find between 1 % and 4 % lost in one chain.\n";
     text += "\n## Relative L1 error\n\nThe worst of all distributions and seeds.\n\n| variant |";
     text.extend(shapes.iter().flat_map(|shape| [" ", shape, " |"]));
     text += "\n|---|";
