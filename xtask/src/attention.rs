@@ -32,7 +32,7 @@ use warpproof_kernels::{
 use warpproof_model::Device as Model;
 use warpproof_toolchain::{Options, Toolchain};
 
-use crate::root;
+use crate::{in_release, root};
 use cases::{Shaped, Variant, shapes, variants};
 use page::Line;
 
@@ -52,6 +52,15 @@ pub(crate) fn run(quick: bool, rung: Option<&str>, bless: bool) -> Result<(), St
     if bless && quick {
         return write_page(&Committed::read()?.csv);
     }
+    let mut task = vec!["attention"];
+    task.extend(quick.then_some("--quick"));
+    task.extend(bless.then_some("--bless"));
+    task.extend(rung.into_iter().flat_map(|rung| ["--rung", rung]));
+    // Hundreds of launches, many under eight schedules.
+    in_release(&task, || study(quick, rung, bless))
+}
+
+fn study(quick: bool, rung: Option<&str>, bless: bool) -> Result<(), String> {
     let toolchain = Toolchain::find(&Options::from_env().with_cuda(12)).map_err(|error| error.to_string())?;
     let variants: Vec<Variant> =
         variants().into_iter().filter(|variant| rung.is_none_or(|rung| variant.rung.id == rung)).collect();

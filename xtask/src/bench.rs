@@ -6,8 +6,9 @@ mod sim;
 use std::fs;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
+
+use crate::in_release;
 
 /// A batch is so long that the ticks by which the system counts time on a core do not matter.
 const BATCH: Duration = Duration::from_millis(500);
@@ -15,23 +16,14 @@ const BATCH: Duration = Duration::from_millis(500);
 /// The best batch counts: whatever else runs on the machine can only slow one down.
 const BATCHES: u32 = 6;
 
-/// Takes the figures of one benchmark. `cargo xtask` is an unoptimised build, whose speed says nothing: then the release
-/// build is made and measures.
+/// Takes the figures of one benchmark, in the release build: the speed of another says nothing.
 pub(crate) fn run(what: &str, json: bool) -> Result<(), String> {
-    if cfg!(not(debug_assertions)) {
-        return match what {
-            "parse" => parse(json),
-            "checks" => checks::run(json),
-            _ => sim::run(json),
-        };
-    }
-    let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .current_dir(crate::root())
-        .args(["run", "--quiet", "--locked", "--release", "--package", "xtask", "--", "bench", what])
-        .args(json.then_some("--json"))
-        .status()
-        .map_err(|error| format!("cannot run cargo: {error}"))?;
-    if status.success() { Ok(()) } else { Err("the benchmark failed".to_owned()) }
+    let task: Vec<&str> = ["bench", what].into_iter().chain(json.then_some("--json")).collect();
+    in_release(&task, || match what {
+        "parse" => parse(json),
+        "checks" => checks::run(json),
+        _ => sim::run(json),
+    })
 }
 
 /// Parses the corpus over and over on one core and prints the rate.

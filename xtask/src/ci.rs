@@ -9,7 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{bench, book, cores, corpus, findings, fuzz, instructions, mutants, readme, root, tidy, ui};
+use crate::{
+    attention, bench, book, cores, corpus, findings, fuzz, instructions, mutants, readme, root, tidy, ui,
+};
 
 /// How long each of the two fuzz targets runs: a minute in all.
 const FUZZ_SECONDS: u64 = 30;
@@ -60,9 +62,7 @@ const STEPS: &[Step] = &[
             &["run", "--quiet", "--locked", "--package", "warpproof-kernels", "--example", "attention"],
             &[],
         )?;
-        // Hundreds of launches, many under eight schedules: for a release build.
-        let study = ["run", "--quiet", "--locked", "--release", "--package", "xtask", "--"];
-        cargo(&[&study[..], &["attention", "--quick"]].concat(), &[])
+        attention::run(true, None, false).map(quiet)
     }),
     step("fuzz-parse", || fuzz::run("parse", FUZZ_SECONDS).map(quiet)),
     step("fuzz-roundtrip", || fuzz::run("roundtrip", FUZZ_SECONDS).map(quiet)),

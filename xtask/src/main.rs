@@ -7,7 +7,7 @@
 use std::{
     num::NonZeroUsize,
     path::{Path, PathBuf},
-    process::ExitCode,
+    process::{Command, ExitCode},
 };
 
 use clap::{Parser, Subcommand};
@@ -188,6 +188,20 @@ fn main() -> ExitCode {
 fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.parent().unwrap_or(manifest).to_path_buf()
+}
+
+/// Does a task in the release build, where `cargo xtask`, which is an unoptimised one, was asked for it.
+fn in_release(task: &[&str], work: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    if cfg!(not(debug_assertions)) {
+        return work();
+    }
+    let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .current_dir(root())
+        .args(["run", "--quiet", "--locked", "--release", "--package", "xtask", "--"])
+        .args(task)
+        .status()
+        .map_err(|error| format!("cannot run cargo: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("`xtask {}` failed", task.join(" "))) }
 }
 
 /// Cargo's target directory, as an absolute path.
