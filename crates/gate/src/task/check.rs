@@ -7,12 +7,13 @@ use warpproof_kernels::ladder::{self, LADDER};
 use warpproof_model::{Capability, Device};
 
 use super::model::{
-    Argument, Candidate, Launch, Operator, Peer, Policy, Program, Reference, Role, Stage, Task, TensorType,
+    Argument, Candidate, Launch, Operator, Peer, Policy, Program, Reference, Role, Task, TensorType,
 };
 use super::problem::{At, in_file};
 use super::section::{File, shown};
 use crate::dtype::Dtype;
 use crate::expr::Expr;
+use crate::record::Stage;
 
 pub(super) fn check(file: &mut File<'_>, task: &Task) {
     names(file, task);

@@ -5,7 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::model::{Candidate, Stage, Task};
+use super::model::{Candidate, Task};
+use crate::record::Stage;
 
 /// A part of a task file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -200,7 +201,7 @@ impl Task {
         };
         let gate = self.gates.iter().find(|gate| gate.stage.value == stage);
         let parts: Vec<String> = parts.iter().map(|part| self.part_hash(*part)).collect();
-        digest(stage.name(), &(parts, gate, self.candidate_hash(candidate)))
+        digest(stage.as_str(), &(parts, gate, self.candidate_hash(candidate)))
     }
 
     /// What a ledger keeps of it.

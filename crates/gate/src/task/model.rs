@@ -8,6 +8,7 @@ use warpproof_kernels::inputs::Distribution as AttentionDistribution;
 use super::problem::At;
 use crate::dtype::Dtype;
 use crate::expr::Expr;
+use crate::record::Stage;
 
 /// A task: one operator, how it is judged, and who is judged.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -433,42 +434,6 @@ pub enum Role {
     Bitwise,
     /// It is shown beside the results, and decides nothing.
     Context,
-}
-
-/// A stage of the gate, in the order in which stages run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names of the stages")]
-pub enum Stage {
-    Build,
-    Budget,
-    Correct,
-    Checks,
-    Counters,
-    Model,
-    Speed,
-    Profile,
-    External,
-}
-
-impl Stage {
-    /// Every stage in order, by name.
-    pub const ALL: [(&str, Stage); 9] = [
-        ("build", Stage::Build),
-        ("budget", Stage::Budget),
-        ("correct", Stage::Correct),
-        ("checks", Stage::Checks),
-        ("counters", Stage::Counters),
-        ("model", Stage::Model),
-        ("speed", Stage::Speed),
-        ("profile", Stage::Profile),
-        ("external", Stage::External),
-    ];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        Stage::ALL.iter().find(|(_, stage)| *stage == self).map_or("", |(name, _)| name)
-    }
 }
 
 /// A stage as the task wants it.

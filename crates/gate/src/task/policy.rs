@@ -3,11 +3,12 @@
 use toml::de::DeValue;
 
 use super::model::{
-    Baseline, Budget, Comparison, FigureThreshold, Gate, Grades, L2, Peer, Resource, Role, Stage, Target,
-    Threshold, Timing, Toggle,
+    Baseline, Budget, Comparison, FigureThreshold, Gate, Grades, L2, Peer, Resource, Role, Target, Threshold,
+    Timing, Toggle,
 };
 use super::problem::At;
 use super::section::{File, Section, choice_of, integer_of, text_of};
+use crate::record::Stage;
 
 const RESOURCES: [(&str, Resource); 10] = [
     ("registers", Resource::Registers),
@@ -194,7 +195,11 @@ pub(super) fn gates(file: &mut File<'_>, root: &mut Section<'_, '_>) -> Vec<Gate
     let mut gates: Vec<Gate> = Vec::new();
     for mut section in root.sections(file, "gate") {
         section.missing(file, "stage", "stage = \"build\"");
-        let stage = section.choice(file, "stage", &Stage::ALL);
+        let stage = section.choice(
+            file,
+            "stage",
+            &Stage::ALL.iter().map(|stage| (stage.as_str(), *stage)).collect::<Vec<_>>(),
+        );
         let thresholds =
             section.sections(file, "threshold").into_iter().map(|section| figure(file, section)).collect();
         let schedules = if stage.as_ref().is_some_and(|stage| stage.value == Stage::Checks) {
@@ -208,8 +213,8 @@ pub(super) fn gates(file: &mut File<'_>, root: &mut Section<'_, '_>) -> Vec<Gate
         if let Some(before) = gates.last()
             && before.stage.value >= stage.value
         {
-            let (name, before) = (stage.value.name(), before.stage.value.name());
-            let order: Vec<&str> = Stage::ALL.iter().map(|(name, _)| *name).collect();
+            let (name, before) = (stage.value.as_str(), before.stage.value.as_str());
+            let order: Vec<&str> = Stage::ALL.iter().map(|stage| stage.as_str()).collect();
             let sentence = if name == before {
                 format!("stage {name} stands twice")
             } else {

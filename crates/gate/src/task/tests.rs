@@ -1,5 +1,6 @@
 use super::*;
 use crate::dtype::Dtype;
+use crate::record::Stage;
 use proptest::prelude::*;
 
 const SOFTMAX: &str = include_str!("../../../../tasks/softmax.toml");
