@@ -9,6 +9,7 @@ use crate::format::Format;
 use crate::problem::{Granularity, Layout, Rows, Shape, ShapeError};
 use crate::tensor::{Quantised, each_row};
 use std::fmt;
+use warpproof_sim::schedule::SplitMix;
 
 /// What values look like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -145,7 +146,7 @@ fn values(tensor: Tensor, distribution: Distribution, seed: u64, rows: &Rows) ->
         let start = [index(tensor), wide(batch), wide(head), wide(row)]
             .into_iter()
             .fold(mix(seed), |state, number| mix(state.wrapping_add(number)));
-        let mut counter = Counter(start);
+        let mut counter = Counter(SplitMix(start));
         // Channels are those of the head in every sequence and row.
         let channels = outlier_channels(mix(mix(seed) ^ wide(head)), rows.dim);
         let row_factor = outlier_factor(mix(start));
@@ -189,25 +190,17 @@ fn outlier_factor(bits: u64) -> f32 {
     if choice.is_multiple_of(64) { 8.0 + f32::from(size) / 32.0 } else { 1.0 }
 }
 
-/// The finaliser of SplitMix64.
+/// SplitMix64's hash of a number.
 fn mix(state: u64) -> u64 {
-    let z = state.wrapping_add(GOLDEN);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    SplitMix(state).next()
 }
 
-/// 2^64 divided by the golden ratio, odd.
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-
 /// SplitMix64: hashes of a counter.
-struct Counter(u64);
+struct Counter(SplitMix);
 
 impl Counter {
     fn next(&mut self) -> u64 {
-        let bits = mix(self.0);
-        self.0 = self.0.wrapping_add(GOLDEN);
-        bits
+        self.0.next()
     }
 
     /// Mean 0, deviation 1. Twelve numbers below 2^16 add up to at most 12 · 65535, whose middle is 393210; the sum is an
@@ -248,7 +241,7 @@ mod tests {
     #[test]
     fn seeds_give_the_same_bits_forever() {
         // SplitMix64's published sequence for the seed 1234567.
-        let mut counter = Counter(1_234_567);
+        let mut counter = Counter(SplitMix(1_234_567));
         assert_eq!(counter.next(), 6_457_827_717_110_365_317);
         assert_eq!(counter.next(), 3_203_168_211_198_807_973);
         let inputs = generate(&Shape::equal(1, 1, 2, 64), Distribution::Normal, 7, Spec::default());

@@ -12,33 +12,29 @@
 
 use std::f64::consts::TAU;
 
+use warpproof_sim::schedule::SplitMix;
+
 /// A seeded generator.
 #[derive(Clone, Debug)]
 pub struct Random {
-    state: u64,
+    bits: SplitMix,
 }
-
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Random {
     /// The sequence of a seed.
     pub const fn new(seed: u64) -> Self {
-        Self { state: seed }
+        Self { bits: SplitMix(seed) }
     }
 
     /// A sequence of its own for each purpose, so that drawing more for one leaves the others as they are.
     pub fn for_purpose(seed: u64, purpose: u64) -> Self {
-        let mut outer = Self::new(seed ^ purpose.wrapping_mul(GOLDEN));
+        let mut outer = Self::new(seed ^ purpose.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         Self::new(outer.bits())
     }
 
     /// 64 random bits.
     pub fn bits(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(GOLDEN);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.bits.next()
     }
 
     /// Uniform in the open interval (0, 1): never 0, so that its logarithm is finite.

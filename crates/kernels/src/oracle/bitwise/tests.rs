@@ -17,6 +17,7 @@ use warpproof_sim::num::float::{add_f32, div_f32, fma_f32, mul_f32, rcp_f32, sub
 use warpproof_sim::num::fp8::{cvt_f16_fp8, cvt_f32_fp8, cvt_fp8_f32};
 use warpproof_sim::num::mma::rule::{Rule, dot};
 use warpproof_sim::num::mma::{Accumulator, Element};
+use warpproof_sim::schedule::SplitMix;
 use warpproof_sim::simd::{Level, Vectorized};
 
 const MINUS_INFINITY: u32 = 0xff80_0000;
@@ -42,11 +43,10 @@ impl Random {
     }
 
     fn next(&self) -> u64 {
-        self.0.set(self.0.get().wrapping_add(0x9e37_79b9_7f4a_7c15));
-        let x = self.0.get();
-        let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
+        let mut random = SplitMix(self.0.get());
+        let bits = random.next();
+        self.0.set(random.0);
+        bits
     }
 
     fn below(&self, end: usize) -> usize {
