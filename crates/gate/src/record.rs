@@ -45,6 +45,12 @@ pub struct RunRecord {
     pub started: Option<String>,
     /// The command line after the program's name.
     pub arguments: Vec<String>,
+    /// The candidates it is to judge; it is finished when each has a verdict.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub candidates: Vec<String>,
+    /// What secret seeds and hidden shapes are drawn from, in hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
     /// Facts about the machine: system, processor, device, driver.
     pub host: BTreeMap<String, String>,
     /// Files kept with it, by name.
@@ -63,11 +69,17 @@ pub struct StepRecord {
     pub candidate: String,
     /// The stage.
     pub stage: Stage,
+    /// The part of the stage that this is, such as one shape; nothing where it is the whole stage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
     /// How it ended.
     pub outcome: Outcome,
     /// Why it ended so, in one sentence. Only PASS may do without.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// What kept it from an answer, where that is neither the kernel nor the measurement.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub obstacle: Option<Obstacle>,
     /// Its numbers.
     #[serde(default)]
     pub figures: Vec<Figure>,
@@ -232,6 +244,18 @@ words! {
         Inconclusive = "INCONCLUSIVE",
         /// It was not done, for the reason given.
         Skipped = "SKIPPED",
+    }
+}
+
+words! {
+    /// What can keep a stage from an answer.
+    Obstacle {
+        /// A gap in Warpproof.
+        Unsupported = "unsupported",
+        /// A limit of time or memory.
+        Limit = "limit",
+        /// The task, or a file it names.
+        Input = "input",
     }
 }
 

@@ -5,6 +5,7 @@ mod build;
 mod check;
 mod doctor;
 pub(crate) mod flags;
+mod gate;
 mod launch;
 mod run;
 mod selftest;
@@ -34,4 +35,12 @@ macro_rules! commands {
     };
 }
 
-commands![build::Build, run::Run, check::Check, doctor::Doctor, selftest::Selftest, toolchain::Toolchain];
+commands![
+    build::Build,
+    run::Run,
+    check::Check,
+    gate::Gate,
+    doctor::Doctor,
+    selftest::Selftest,
+    toolchain::Toolchain
+];

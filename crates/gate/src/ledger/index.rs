@@ -2,8 +2,8 @@
 
 use super::{Ledger, LedgerError, MAX_AMBIGUOUS, MIN_PREFIX, Place, Record};
 use crate::hash::Hash;
-use crate::record::Body;
-use std::collections::BTreeMap;
+use crate::record::{Body, NoteRecord};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The names and places of all records. Bodies are not held; [`Ledger::read`] fetches one.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +12,7 @@ pub struct Index {
     steps: BTreeMap<Hash, Hash>,
     verdicts: BTreeMap<String, Vec<Hash>>,
     runs: BTreeMap<String, Vec<Hash>>,
+    notes: BTreeSet<Hash>,
 }
 
 impl Index {
@@ -34,6 +35,9 @@ impl Index {
             Body::Verdict(verdict) => {
                 self.verdicts.entry(verdict.candidate.clone()).or_default().push(hash);
             }
+            Body::Note(note) => {
+                self.notes.insert(said(note));
+            }
             _ => {}
         }
         if let Some(run) = record.body.run() {
@@ -55,6 +59,11 @@ impl Index {
     /// The records of a run, oldest first.
     pub fn run(&self, run: &str) -> &[Hash] {
         self.runs.get(run).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether these words were said about this candidate before.
+    pub fn has_note(&self, note: &NoteRecord) -> bool {
+        self.notes.contains(&said(note))
     }
 
     /// The runs, by name.
@@ -101,4 +110,10 @@ impl Index {
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
+}
+
+/// What a note says about whom.
+fn said(note: &NoteRecord) -> Hash {
+    let candidate = note.candidate.as_deref().unwrap_or_default();
+    Hash::of_pieces([candidate, &note.topic, &note.text].map(str::as_bytes))
 }

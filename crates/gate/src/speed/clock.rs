@@ -168,24 +168,31 @@ pub trait Clock {
     fn time(&mut self, side: Side, launches: u32) -> Result<Sample, ClockError>;
 }
 
-impl<C: Clock + ?Sized> Clock for &mut C {
-    fn origin(&self) -> Origin {
-        (**self).origin()
-    }
+/// A clock behind a pointer is the same clock.
+macro_rules! behind {
+    ($($pointer:ty),*) => {$(
+        impl<C: Clock + ?Sized> Clock for $pointer {
+            fn origin(&self) -> Origin {
+                (**self).origin()
+            }
 
-    fn resolution_hint_ps(&self) -> Option<u64> {
-        (**self).resolution_hint_ps()
-    }
+            fn resolution_hint_ps(&self) -> Option<u64> {
+                (**self).resolution_hint_ps()
+            }
 
-    fn launch_limit(&self) -> u32 {
-        (**self).launch_limit()
-    }
+            fn launch_limit(&self) -> u32 {
+                (**self).launch_limit()
+            }
 
-    fn refresh(&mut self, side: Side, batch: u64) -> Result<(), ClockError> {
-        (**self).refresh(side, batch)
-    }
+            fn refresh(&mut self, side: Side, batch: u64) -> Result<(), ClockError> {
+                (**self).refresh(side, batch)
+            }
 
-    fn time(&mut self, side: Side, launches: u32) -> Result<Sample, ClockError> {
-        (**self).time(side, launches)
-    }
+            fn time(&mut self, side: Side, launches: u32) -> Result<Sample, ClockError> {
+                (**self).time(side, launches)
+            }
+        }
+    )*};
 }
+
+behind!(&mut C, Box<C>);

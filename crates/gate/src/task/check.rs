@@ -292,6 +292,9 @@ fn references_to_candidates(file: &mut File<'_>, task: &Task) {
             file.wrong(name.span.clone(), format!("`{}` is compared with itself", name.value));
         }
     }
+    for name in task.gates.iter().flat_map(|gate| gate.shapes.iter().flatten()) {
+        known_shape(file, task, name);
+    }
     let speed = task.gates.iter().find(|gate| gate.stage.value == Stage::Speed);
     if let Some(gate) = speed {
         let span = || gate.stage.span.clone();

@@ -445,6 +445,8 @@ pub struct Gate {
     pub thresholds: Vec<FigureThreshold>,
     /// `checks`: how many schedules.
     pub schedules: Option<u32>,
+    /// `correct` and `checks`: the shapes they work on; `None`: all.
+    pub shapes: Option<Vec<At<String>>>,
     /// Whether it may be skipped, for want of a GPU or of permission.
     pub optional: bool,
 }

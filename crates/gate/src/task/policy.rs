@@ -207,6 +207,12 @@ pub(super) fn gates(file: &mut File<'_>, root: &mut Section<'_, '_>) -> Vec<Gate
         } else {
             None
         };
+        let parts = [Stage::Correct, Stage::Checks];
+        let shapes = if stage.as_ref().is_some_and(|stage| parts.contains(&stage.value)) {
+            section.texts(file, "shapes")
+        } else {
+            None
+        };
         let optional = section.flag(file, "optional").unwrap_or(false);
         section.close(file);
         let Some(stage) = stage else { continue };
@@ -222,7 +228,7 @@ pub(super) fn gates(file: &mut File<'_>, root: &mut Section<'_, '_>) -> Vec<Gate
             };
             file.wrong_with(stage.span.clone(), sentence, format!("the order is {}", order.join(", ")));
         }
-        gates.push(Gate { stage, thresholds, schedules, optional });
+        gates.push(Gate { stage, thresholds, schedules, shapes, optional });
     }
     gates
 }

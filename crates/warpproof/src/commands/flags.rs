@@ -26,6 +26,22 @@ impl ToolchainFlags {
     }
 }
 
+/// Where the evidence is.
+#[derive(Debug, Args)]
+pub(crate) struct LedgerFlags {
+    /// The ledger's directory [default: .warpproof/ledger]
+    ///
+    /// WARPPROOF_LEDGER says the same for every command.
+    #[arg(long, value_name = "DIR", env = "WARPPROOF_LEDGER", hide_env = true)]
+    ledger: Option<PathBuf>,
+}
+
+impl LedgerFlags {
+    pub(crate) fn directory(&self) -> PathBuf {
+        self.ledger.clone().unwrap_or_else(|| PathBuf::from(".warpproof/ledger"))
+    }
+}
+
 /// Missing parts, with the one command that mends it.
 pub(crate) fn missing(error: &NotFound) -> Report {
     let report = Report::error(Kind::Missing, error.reason.clone());

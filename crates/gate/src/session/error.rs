@@ -1,0 +1,45 @@
+//! Why there is no run.
+
+use std::fmt;
+
+use crate::ledger::LedgerError;
+use crate::task::Incompatible;
+
+/// Why there is no run.
+#[derive(Debug)]
+pub enum SessionError {
+    /// The ledger.
+    Ledger(LedgerError),
+    /// The task was changed and its version was not; the run that knew it otherwise.
+    Task(Incompatible, String),
+    /// There is no candidate of this name; those that there are.
+    NoCandidate(String, Vec<String>),
+    /// A run cannot be continued, because its task is another one now; the run.
+    Changed(String),
+    /// A file that the task names cannot be read.
+    File(String, std::io::Error),
+}
+
+impl fmt::Display for SessionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ledger(error) => error.fmt(f),
+            Self::Task(error, run) => write!(f, "{error} (run {run} was judged by the earlier one)"),
+            Self::NoCandidate(name, known) => {
+                write!(f, "there is no candidate `{name}`; there are {}", known.join(", "))
+            }
+            Self::Changed(run) => {
+                write!(f, "run {run} cannot be continued: the task file has changed since it began")
+            }
+            Self::File(file, error) => write!(f, "cannot read {file}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for SessionError {}
+
+impl From<LedgerError> for SessionError {
+    fn from(error: LedgerError) -> Self {
+        Self::Ledger(error)
+    }
+}

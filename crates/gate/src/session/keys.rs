@@ -1,0 +1,105 @@
+//! What a step depends on, as one hash. Equal keys mean equal work, on any machine.
+
+use warpproof_toolchain::Part as Assembler;
+
+use super::{Compiled, Session, SessionError};
+use crate::hash::Hash;
+use crate::record::Stage;
+use crate::stage::{Bench, Part};
+use crate::task::{Reference, Role};
+
+/// Raised when the same content may be judged differently.
+const RULES: &str = "warpproof gate 1";
+
+/// The keys of all steps.
+pub(super) struct Keys {
+    /// By the place of the candidate and by stage.
+    keys: Vec<Vec<(Stage, Hash)>>,
+}
+
+impl Keys {
+    pub(super) fn new(session: &Session<'_>, compiled: &[Compiled<'_>]) -> Result<Self, SessionError> {
+        let files = files(session)?;
+        let ptxas = session
+            .toolchain
+            .part(Assembler::Ptxas)
+            .map_or_else(String::new, |part| part.version.to_string());
+        let clock = session.clocks.map_or_else(|| "none".to_owned(), |clocks| clocks.device());
+        let identity = |name: &str| {
+            let one = compiled.iter().find(|one| one.candidate.name.value == name);
+            one.map(program).unwrap_or_default()
+        };
+        let mut keys = Vec::new();
+        for one in compiled {
+            let stages = session.task.gates.iter().map(|gate| gate.stage.value);
+            let of = |stage: Stage| {
+                let mut pieces =
+                    vec![RULES.to_owned(), session.task.stage_hash(stage, one.candidate), program(one)];
+                match stage {
+                    Stage::Budget => pieces.push(ptxas.clone()),
+                    Stage::Correct => {
+                        pieces.push(files.clone());
+                        let peer = session.baseline(one.candidate, Role::Bitwise);
+                        pieces.extend(peer.map(|peer| identity(&peer.name)));
+                    }
+                    Stage::Speed | Stage::Profile | Stage::External => {
+                        pieces.push(clock.clone());
+                        let peer = session.baseline(one.candidate, Role::Speed);
+                        pieces.extend(peer.map(|peer| identity(&peer.name)));
+                    }
+                    _ => {}
+                }
+                (stage, Hash::of_pieces(pieces.iter().map(String::as_bytes)))
+            };
+            keys.push(stages.map(of).collect());
+        }
+        Ok(Self { keys })
+    }
+
+    /// The key of a stage of the candidate at a place.
+    pub(super) fn of(&self, at: usize, stage: Stage) -> Hash {
+        let stages = self.keys.get(at).map_or(&[][..], Vec::as_slice);
+        let found = stages.iter().find(|(one, _)| *one == stage);
+        found.map_or_else(|| Hash::of(stage.as_str().as_bytes()), |(_, key)| *key)
+    }
+
+    /// The key of a part. What was drawn is in it: a part that was judged with another secret is another part.
+    pub(super) fn of_part(&self, at: usize, stage: Stage, part: &Part, bench: &Bench<'_>) -> Hash {
+        let drawn = part.size.hidden || (stage == Stage::Correct && bench.task.data.secret_seeds > 0);
+        let secret = if drawn { bench.secret.to_le_bytes().to_vec() } else { Vec::new() };
+        let key = self.of(at, stage).to_string();
+        Hash::of_pieces([key.as_bytes(), part.name.as_bytes(), &secret])
+    }
+}
+
+/// What a candidate is: its program, or why it has none.
+fn program(one: &Compiled<'_>) -> String {
+    match &one.built {
+        Ok(built) => format!("{} {:?} {:?}", built.identity, built.dead, built.same_as),
+        Err(ending) => format!("no program: {}", ending.reason),
+    }
+}
+
+/// The contents of files that the reference is made of.
+fn files(session: &Session<'_>) -> Result<String, SessionError> {
+    let mut names: Vec<&str> = match &session.task.reference {
+        Reference::BuiltIn { .. } => Vec::new(),
+        Reference::Files { cases } => cases
+            .iter()
+            .flat_map(|case| case.inputs.values().chain(case.outputs.values()))
+            .map(|file| file.as_str())
+            .collect(),
+        Reference::Python { file, .. } => vec![file.as_str()],
+    };
+    names.sort_unstable();
+    names.dedup();
+    let mut pieces = Vec::new();
+    for name in names {
+        // `weights.safetensors#q` is a tensor of a file.
+        let path = session.directory.join(name.split('#').next().unwrap_or(name));
+        let read = std::fs::File::open(&path).and_then(Hash::of_reader);
+        let hash = read.map_err(|error| SessionError::File(path.display().to_string(), error))?;
+        pieces.push(format!("{name} {hash}"));
+    }
+    Ok(pieces.join("\n"))
+}

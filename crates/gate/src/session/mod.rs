@@ -1,0 +1,576 @@
+//! A run of the gate: candidates through the stages, every step known by its content, everything written down.
+//!
+//! A step whose content was judged before is read from the ledger, not done again. What ends is in the ledger before the
+//! next begins, so that a run that is stopped, however, loses the parts under way and nothing else.
+//!
+//! **Secrets.** Hidden shapes and secret seeds are drawn for each run and stand in its record. A step's key does not hold
+//! them: whatever was judged was judged with secrets that its author did not know, and a changed candidate is another
+//! content, with other secrets.
+
+mod error;
+mod keys;
+mod known;
+mod store;
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Instant, SystemTime};
+
+use warpproof_model::Device;
+use warpproof_toolchain::{Part, Toolchain};
+
+pub use error::SessionError;
+
+use crate::hash::Hash;
+use crate::ledger::{Index, Ledger, utc};
+use crate::record::{
+    Body, Finite, NoteRecord, Outcome, RunRecord, Stage, StepRecord, Verdict, VerdictRecord,
+};
+use crate::stage::{Bench, Built, Clocks, Ending, Trouble, compile};
+use crate::steps::{self, Done, Rules, Step};
+use crate::task::{Candidate, Peer, Role, Task};
+use crate::verdict::{Decision, decide};
+use crate::view::vocabulary as topic;
+use keys::Keys;
+use store::Store;
+
+/// What a run is about.
+pub struct Session<'a> {
+    /// The task.
+    pub task: &'a Task,
+    /// Its text, which is kept.
+    pub text: &'a str,
+    /// Where its files are.
+    pub directory: &'a Path,
+    /// NVIDIA's compiler.
+    pub toolchain: &'a Toolchain,
+    /// Where everything is written.
+    pub ledger: &'a Ledger,
+    /// What times kernels, where there is something.
+    pub clocks: Option<&'a dyn Clocks>,
+    /// Set to stop.
+    pub stop: &'a AtomicBool,
+}
+
+/// How a run is done.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The candidates; empty: all.
+    pub candidates: Vec<String>,
+    /// Go on with the newest run of this task that is not finished.
+    pub resume: bool,
+    /// Do what was done before once more.
+    pub fresh: bool,
+    /// Steps at a time; 0: as many as there are cores.
+    pub jobs: usize,
+    /// What hidden shapes and secret seeds are drawn from; drawn itself where nothing is said.
+    pub secret: Option<u64>,
+    /// The command line, for the record.
+    pub arguments: Vec<String>,
+}
+
+/// What is told while a run goes on, from any thread.
+#[derive(Clone, Debug)]
+pub enum Event<'e> {
+    /// The plan is made: so many steps.
+    Planned {
+        /// The run's name.
+        run: &'e str,
+        /// Steps.
+        steps: usize,
+    },
+    /// A stage begins.
+    Begun {
+        /// The candidate.
+        candidate: &'e str,
+        /// The stage.
+        stage: Stage,
+    },
+    /// A part of a stage begins.
+    Part {
+        /// The candidate.
+        candidate: &'e str,
+        /// The stage.
+        stage: Stage,
+        /// The part.
+        part: &'e str,
+    },
+    /// A stage has ended.
+    Ended {
+        /// Its record.
+        step: &'e StepRecord,
+        /// Whether it was known before.
+        known: bool,
+    },
+    /// A candidate has its verdict.
+    Decided {
+        /// The candidate.
+        candidate: &'e str,
+        /// What was decided.
+        decision: &'e Decision,
+    },
+}
+
+/// One candidate at the end of a run.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// The candidate.
+    pub candidate: String,
+    /// The run that holds its verdict.
+    pub run: String,
+    /// What was decided; nothing where the run was stopped before.
+    pub decision: Option<Decision>,
+    /// Its steps.
+    pub steps: Vec<StepRecord>,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The run; of candidates that were all known, the one that judged them last.
+    pub run: String,
+    /// The candidates, in the task's order.
+    pub judged: Vec<Judged>,
+    /// Steps that were done.
+    pub done: usize,
+    /// Steps that were known.
+    pub known: usize,
+    /// Whether a stop was asked for before the end.
+    pub stopped: bool,
+    /// Whether nothing was written, because everything was known.
+    pub unchanged: bool,
+}
+
+impl Report {
+    /// The exit code of the run.
+    pub fn exit_code(&self) -> u8 {
+        let verdicts = self.judged.iter().map(|one| {
+            (one.decision.as_ref().map_or(Verdict::Inconclusive, |decision| decision.verdict), &*one.steps)
+        });
+        crate::verdict::exit_code(verdicts)
+    }
+}
+
+/// A candidate after compiling.
+struct Compiled<'a> {
+    candidate: &'a Candidate,
+    built: Result<Built, Ending>,
+}
+
+type Told<'t> = &'t (dyn Fn(Event<'_>) + Sync);
+
+impl Session<'_> {
+    /// Takes candidates through the stages.
+    pub fn run(&self, options: &Options, tell: Told<'_>) -> Result<Report, SessionError> {
+        let index = Index::new(self.ledger)?;
+        let earlier = known::runs(self.ledger, &index)?;
+        self.check_version(&earlier)?;
+        let chosen = self.chosen(&options.candidates)?;
+        let resumed = if options.resume { known::unfinished(self, &index, &earlier)? } else { None };
+        let chosen = match &resumed {
+            // A run that is continued is continued whole.
+            Some(run) => self.chosen(&run.candidates)?,
+            None => chosen,
+        };
+        let secret = match &resumed {
+            Some(run) => {
+                run.secret.as_deref().and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0)
+            }
+            None => options.secret.unwrap_or_else(draw),
+        };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let jobs = if options.jobs == 0 { cores } else { options.jobs };
+        let bench = Bench {
+            task: self.task,
+            directory: self.directory,
+            toolchain: self.toolchain,
+            secret,
+            threads: (cores / jobs).max(1),
+            clocks: self.clocks,
+            stop: self.stop,
+        };
+        let compiled = self.compile(&bench, &self.with_baselines(&chosen), jobs);
+        let keys = Keys::new(self, &compiled)?;
+        if !options.fresh
+            && resumed.is_none()
+            && let Some(report) = known::all(self, &index, &chosen, &keys)?
+        {
+            return Ok(report);
+        }
+        let store = Store::new(self.ledger, &index, options.fresh);
+        let run = match resumed {
+            Some(run) => run.run,
+            None => self.begin(&store, &chosen, secret, options)?,
+        };
+        self.conduct(
+            &Conduct { bench: &bench, compiled: &compiled, keys: &keys, store: &store, run: &run, jobs },
+            tell,
+        )
+    }
+
+    /// Results of one version of a task were judged alike.
+    fn check_version(&self, earlier: &[(Hash, RunRecord)]) -> Result<(), SessionError> {
+        let identity = self.task.identity();
+        let mut seen: Vec<Hash> = Vec::new();
+        for (_, run) in earlier.iter().filter(|(_, run)| run.task == identity.name) {
+            let Some(hash) = run.objects.get("identity").filter(|hash| !seen.contains(hash)) else {
+                continue;
+            };
+            seen.push(*hash);
+            let bytes = self.ledger.object(hash)?;
+            if let Ok(known) = serde_json::from_slice::<crate::task::Identity>(&bytes) {
+                identity.may_follow(&known).map_err(|error| SessionError::Task(error, run.run.clone()))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn chosen(&self, names: &[String]) -> Result<Vec<&Candidate>, SessionError> {
+        for name in names {
+            if self.task.candidate(name).is_none() {
+                let known = self.task.candidates.iter().map(|one| one.name.value.clone()).collect();
+                return Err(SessionError::NoCandidate(name.clone(), known));
+            }
+        }
+        let wanted = |one: &&Candidate| names.is_empty() || names.contains(&one.name.value);
+        Ok(self.task.candidates.iter().filter(wanted).collect())
+    }
+
+    /// The candidates with all that they are held against.
+    fn with_baselines(&self, chosen: &[&Candidate]) -> Vec<&Candidate> {
+        let mut needed: Vec<&str> = chosen.iter().map(|one| one.name.as_str()).collect();
+        for candidate in chosen {
+            for role in [Role::Speed, Role::Bitwise] {
+                needed.extend(self.baseline(candidate, role).map(|one| one.name.as_str()));
+            }
+        }
+        self.task.candidates.iter().filter(|one| needed.contains(&one.name.as_str())).collect()
+    }
+
+    /// What a candidate is held against in a role.
+    fn baseline(&self, candidate: &Candidate, role: Role) -> Option<&Candidate> {
+        self.task.baselines.iter().filter(|one| one.role == role).find_map(|one| match &one.who {
+            Peer::Candidate(name)
+                if *name != candidate.name
+                    && (one.candidates.is_empty() || one.candidates.contains(&candidate.name)) =>
+            {
+                self.task.candidate(name)
+            }
+            _ => None,
+        })
+    }
+
+    /// Compiles everything, and finds programs that are another's.
+    fn compile<'c>(&self, bench: &Bench<'_>, all: &[&'c Candidate], jobs: usize) -> Vec<Compiled<'c>> {
+        let plan = all
+            .iter()
+            .map(|candidate| Step {
+                key: (),
+                needs: Vec::new(),
+                work: Box::new(move || compile(bench, candidate)) as Box<dyn FnOnce() -> _ + Send>,
+            })
+            .collect();
+        let never = AtomicBool::new(false);
+        let rules = Rules {
+            threads: jobs,
+            green: &|_: &Result<Built, Ending>| true,
+            known: &|()| None,
+            stop: &never,
+        };
+        let done = steps::run(plan, &rules, |_| {});
+        let mut compiled: Vec<Compiled<'c>> = Vec::new();
+        for (candidate, done) in all.iter().zip(done) {
+            let (Done::Fresh(mut built) | Done::Known(mut built)) = done else { continue };
+            if let Ok(built) = &mut built {
+                let same = compiled
+                    .iter()
+                    .find(|other| other.built.as_ref().is_ok_and(|other| other.identity == built.identity));
+                built.same_as = same.map(|other| other.candidate.name.value.clone());
+            }
+            compiled.push(Compiled { candidate, built });
+        }
+        compiled
+    }
+
+    /// Writes down that a run begins, and what was thought of its candidates.
+    fn begin(
+        &self,
+        store: &Store<'_>,
+        chosen: &[&Candidate],
+        secret: u64,
+        options: &Options,
+    ) -> Result<String, SessionError> {
+        let started = utc(SystemTime::now());
+        let digits: String = format!("{:016x}", draw()).chars().take(8).collect();
+        let run = format!("{}-{digits}", started.replace([':', '-'], "").trim_end_matches('Z'));
+        let mut host: BTreeMap<String, String> = BTreeMap::new();
+        host.insert("system".into(), format!("{} {}", std::env::consts::OS, std::env::consts::ARCH));
+        for part in [Part::Nvrtc, Part::Ptxas] {
+            if let Some(found) = self.toolchain.part(part) {
+                host.insert(part.name().to_lowercase(), found.version.to_string());
+            }
+        }
+        if let Some(clocks) = self.clocks {
+            host.insert(topic::DEVICE.into(), clocks.device());
+        }
+        let device = self.task.target.devices.first().and_then(|id| Device::named(id));
+        host.extend(device.map(|device| (topic::MODEL_DEVICE.to_owned(), device.name.to_owned())));
+        let identity = serde_json::to_vec(&self.task.identity()).unwrap_or_default();
+        let objects = BTreeMap::from([
+            ("task".to_owned(), self.ledger.put_object(self.text.as_bytes())?),
+            ("identity".to_owned(), self.ledger.put_object(&identity)?),
+        ]);
+        let record = RunRecord {
+            run: run.clone(),
+            task: self.task.name.value.clone(),
+            task_version: u64::from(self.task.version.value),
+            task_hash: Hash::of(self.text.as_bytes()),
+            warpproof: env!("CARGO_PKG_VERSION").to_owned(),
+            started: Some(started),
+            arguments: options.arguments.clone(),
+            candidates: chosen.iter().map(|one| one.name.value.clone()).collect(),
+            secret: Some(format!("{secret:016x}")),
+            host,
+            objects,
+        };
+        store.append(&Body::Run(record))?;
+        for candidate in chosen {
+            let notes = &candidate.notes;
+            let parent = candidate.parent.as_ref().map(|parent| parent.value.clone());
+            let topics = [
+                (topic::HYPOTHESIS, notes.hypothesis.clone()),
+                (topic::EXPECTED_GAIN, notes.expected.clone()),
+                (topic::COST, notes.cost.clone()),
+                (topic::PARENT, parent),
+            ];
+            for (topic, text) in topics.into_iter().filter_map(|(topic, text)| Some((topic, text?))) {
+                let note = NoteRecord {
+                    topic: topic.to_owned(),
+                    text,
+                    run: None,
+                    candidate: Some(candidate.name.value.clone()),
+                    about: Vec::new(),
+                };
+                store.note(note)?;
+            }
+        }
+        Ok(run)
+    }
+}
+
+/// What is needed to do the steps.
+struct Conduct<'c, 'a> {
+    bench: &'c Bench<'a>,
+    compiled: &'c [Compiled<'a>],
+    keys: &'c Keys,
+    store: &'c Store<'c>,
+    run: &'c str,
+    jobs: usize,
+}
+
+/// A stage of a candidate in the plan.
+#[derive(Clone, Copy)]
+struct Slot<'a> {
+    /// The place of the candidate among the compiled ones.
+    at: usize,
+    candidate: &'a Candidate,
+    stage: Stage,
+}
+
+impl Session<'_> {
+    fn conduct(&self, conduct: &Conduct<'_, '_>, tell: Told<'_>) -> Result<Report, SessionError> {
+        let Conduct { compiled, keys, store, run, .. } = conduct;
+        let mut slots: Vec<Slot<'_>> = Vec::new();
+        for (at, one) in compiled.iter().enumerate() {
+            let stages = self.task.gates.iter().map(|gate| gate.stage.value);
+            slots.extend(stages.map(|stage| Slot { at, candidate: one.candidate, stage }));
+        }
+        tell(Event::Planned { run, steps: slots.len() });
+        let plan: Vec<Step<'_, Hash, Option<(Hash, StepRecord)>>> = slots
+            .iter()
+            .enumerate()
+            .map(|(place, slot)| {
+                let slot = *slot;
+                Step {
+                    key: keys.of(slot.at, slot.stage),
+                    needs: self.needs(&slots, place),
+                    work: Box::new(move || self.step(conduct, slot, tell)) as Box<dyn FnOnce() -> _ + Send>,
+                }
+            })
+            .collect();
+        let green = |done: &Option<(Hash, StepRecord)>| {
+            done.as_ref().is_some_and(|(_, step)| matches!(step.outcome, Outcome::Pass | Outcome::Skipped))
+        };
+        let known = |key: &Hash| store.step(key, run).map(Some);
+        let rules = Rules { threads: conduct.jobs, green: &green, known: &known, stop: self.stop };
+        let mut steps: Vec<Option<(Hash, StepRecord)>> = slots.iter().map(|_| None).collect();
+        let mut ended = vec![false; slots.len()];
+        let mut judged: Vec<Judged> = compiled
+            .iter()
+            .map(|one| Judged {
+                candidate: one.candidate.name.value.clone(),
+                run: (*run).to_owned(),
+                decision: None,
+                steps: Vec::new(),
+            })
+            .collect();
+        let (mut done, mut from_before) = (0, 0);
+        steps::run(plan, &rules, |event| {
+            let steps::Event::Ended(place, end) = event else { return };
+            let Some(slot) = slots.get(place) else { return };
+            let is_known = matches!(end, Done::Known(_));
+            if let Some(Some((hash, step))) = end.result() {
+                let step = if is_known {
+                    store.taken(hash, step, run, &slot.candidate.name)
+                } else {
+                    Some((*hash, step.clone()))
+                };
+                if let Some((hash, step)) = step {
+                    if is_known {
+                        from_before += 1
+                    } else {
+                        done += 1
+                    }
+                    tell(Event::Ended { step: &step, known: is_known });
+                    steps[place] = Some((hash, step));
+                }
+            }
+            ended[place] = !matches!(end, Done::Stopped);
+            let mine =
+                || slots.iter().enumerate().filter(|(_, other)| other.at == slot.at).map(|(place, _)| place);
+            // Whoever has no result and is not blocked was stopped.
+            let complete = mine().all(|place| ended[place]) && !self.stop.load(Ordering::Relaxed);
+            let finished = complete || mine().any(|place| decisive(&steps[place]));
+            if let Some(one) = judged.get_mut(slot.at).filter(|one| finished && one.decision.is_none()) {
+                let (hashes, records): (Vec<Hash>, Vec<StepRecord>) =
+                    mine().filter_map(|place| steps[place].clone()).unzip();
+                let decision = decide(self.task, &records.iter().collect::<Vec<_>>());
+                let record = VerdictRecord {
+                    run: (*run).to_owned(),
+                    candidate: one.candidate.clone(),
+                    verdict: decision.verdict,
+                    grade: decision.grade,
+                    reason: decision.reason.clone(),
+                    steps: hashes,
+                };
+                if !records.is_empty() && store.try_append(&Body::Verdict(record)).is_some() {
+                    tell(Event::Decided { candidate: &one.candidate, decision: &decision });
+                    one.decision = Some(decision);
+                    one.steps = records;
+                }
+            }
+        });
+        store.failure()?;
+        let stopped = self.stop.load(Ordering::Relaxed);
+        Ok(Report { run: (*run).to_owned(), judged, done, known: from_before, stopped, unchanged: false })
+    }
+
+    /// The stage before it, and for speed the baseline's own stages too: what is not green is never timed.
+    fn needs(&self, slots: &[Slot<'_>], place: usize) -> Vec<usize> {
+        let Some(slot) = slots.get(place) else { return Vec::new() };
+        let before =
+            place.checked_sub(1).filter(|before| slots.get(*before).is_some_and(|one| one.at == slot.at));
+        let mut needs: Vec<usize> = before.into_iter().collect();
+        if slot.stage == Stage::Speed
+            && self.clocks.is_some()
+            && let Some(baseline) = self.baseline(slot.candidate, Role::Speed)
+        {
+            let stages = slots.iter().enumerate().filter(|(other, one)| {
+                *other < place && one.candidate.name == baseline.name && one.stage < Stage::Speed
+            });
+            needs.extend(stages.map(|(place, _)| place));
+        }
+        needs
+    }
+
+    /// Does one stage of one candidate and writes it down.
+    fn step(&self, conduct: &Conduct<'_, '_>, slot: Slot<'_>, tell: Told<'_>) -> Option<(Hash, StepRecord)> {
+        let Conduct { bench, compiled, store, .. } = conduct;
+        let start = Instant::now();
+        let name = slot.candidate.name.value.as_str();
+        tell(Event::Begun { candidate: name, stage: slot.stage });
+        let one = compiled.get(slot.at)?;
+        let role = if slot.stage == Stage::Correct { Role::Bitwise } else { Role::Speed };
+        let baseline = self.baseline(slot.candidate, role).and_then(|peer| {
+            let peer = compiled.iter().find(|other| other.candidate.name == peer.name)?;
+            peer.built.as_ref().ok().map(|built| (peer.candidate, built))
+        });
+        let ending = match &one.built {
+            Err(ending) => Ok(ending.clone()),
+            Ok(built) => {
+                let parts = bench.parts(slot.candidate, slot.stage);
+                if parts.is_empty() {
+                    bench.stage(slot.stage, slot.candidate, built, baseline)
+                } else {
+                    self.parts(conduct, slot, (built, baseline), parts, tell)
+                }
+            }
+        };
+        let ending = match ending {
+            Ok(ending) => ending,
+            Err(Trouble::Ends(ending)) => *ending,
+            Err(Trouble::Stopped) => return None,
+        };
+        let key = conduct.keys.of(slot.at, slot.stage);
+        let about = (conduct.run, name, slot.stage, None);
+        store.write(about, key, ending, start.elapsed()).or_else(|| {
+            // A ledger that cannot be written ends the run: nothing may count that is not written down.
+            self.stop.store(true, Ordering::Relaxed);
+            None
+        })
+    }
+
+    /// Does the parts of a stage that are not known yet. The first part that is wrong ends the stage.
+    fn parts(
+        &self,
+        conduct: &Conduct<'_, '_>,
+        slot: Slot<'_>,
+        (built, baseline): (&Built, Option<(&Candidate, &Built)>),
+        parts: Vec<crate::stage::Part>,
+        tell: Told<'_>,
+    ) -> Result<Ending, Trouble> {
+        let Conduct { bench, store, .. } = conduct;
+        let name = slot.candidate.name.value.as_str();
+        let mut ends = Vec::new();
+        for part in parts {
+            let key = conduct.keys.of_part(slot.at, slot.stage, &part, bench);
+            let ending = match store.part(&key) {
+                Some(ending) => ending,
+                None => {
+                    tell(Event::Part { candidate: name, stage: slot.stage, part: &part.name });
+                    let start = Instant::now();
+                    let ending = bench.part(slot.stage, slot.candidate, built, baseline, &part)?;
+                    let about = (conduct.run, name, slot.stage, Some(part.name.as_str()));
+                    if store.write(about, key, ending.clone(), start.elapsed()).is_none() {
+                        self.stop.store(true, Ordering::Relaxed);
+                        return Err(Trouble::Stopped);
+                    }
+                    ending
+                }
+            };
+            let wrong = ending.outcome == Outcome::Fail;
+            ends.push((part.name, ending));
+            if wrong {
+                break;
+            }
+        }
+        Ok(bench.whole(slot.stage, ends))
+    }
+}
+
+/// Whether nothing that comes later can change the verdict.
+fn decisive(step: &Option<(Hash, StepRecord)>) -> bool {
+    step.as_ref().is_some_and(|(_, step)| matches!(step.outcome, Outcome::Fail | Outcome::Inconclusive))
+}
+
+/// How long something took, for a record.
+pub(crate) fn seconds(duration: std::time::Duration) -> Finite {
+    Finite::new(duration.as_secs_f64()).unwrap_or(Finite::ZERO)
+}
+
+/// A number that nobody knows beforehand.
+fn draw() -> u64 {
+    RandomState::new().hash_one(SystemTime::now())
+}

@@ -1,0 +1,125 @@
+//! What precision a kernel really works in: a candidate that computes in a narrower type than the task's types and sums call
+//! for is refused, however small its errors are on the inputs that were tried.
+//!
+//! Judged is what was executed, not what stands in the source. Conversions, loads and stores of a type are fine where the
+//! task has a tensor as narrow; arithmetic is fine where sums may be kept so. Tensor-core inputs may be as narrow as the
+//! task's `accumulate` says. A task with limits of its own (`stated`) has said what it accepts, and is not audited.
+
+use std::collections::BTreeSet;
+
+use crate::dtype::Dtype;
+use crate::task::{Accumulate, Policy, Task};
+
+/// Types of PTX that are narrower than f32, with the digits of their mantissa.
+const NARROW: [(&str, u32); 12] = [
+    ("f16", 11),
+    ("f16x2", 11),
+    ("tf32", 11),
+    ("bf16", 8),
+    ("bf16x2", 8),
+    ("e4m3", 4),
+    ("e4m3x2", 4),
+    ("e5m2", 3),
+    ("e5m2x2", 3),
+    ("e2m3", 4),
+    ("e3m2", 3),
+    ("e2m1", 2),
+];
+
+/// Instructions that round.
+const ARITHMETIC: [&str; 14] =
+    ["add", "sub", "mul", "fma", "mad", "ex2", "lg2", "tanh", "rcp", "rsqrt", "sqrt", "sin", "cos", "div"];
+
+fn digits(dtype: Dtype) -> u32 {
+    match dtype {
+        Dtype::F64 => 53,
+        Dtype::F16 => 11,
+        Dtype::Bf16 => 8,
+        Dtype::E4m3 => 4,
+        Dtype::E5m2 => 3,
+        _ => 24,
+    }
+}
+
+/// The first executed instruction that is narrower than it may be, and why.
+pub(super) fn downgrade(task: &Task, each: Dtype, executed: &[String]) -> Option<String> {
+    let Policy::Derived { accumulate } = task.tolerance.policy else { return None };
+    let inputs = task.data.inputs.iter().map(|input| input.dtype.with(each));
+    let outputs = task.data.outputs.iter().map(|output| output.dtype.with(each));
+    let tensors = inputs.chain(outputs).map(digits).min().unwrap_or(24);
+    let multiplied = match accumulate {
+        Accumulate::TensorF16 => tensors.min(8),
+        Accumulate::TensorFp8 => tensors.min(3),
+        _ => tensors,
+    };
+    let sums = digits(accumulate.dtype());
+    let distinct: BTreeSet<&str> = executed.iter().map(|text| opcode(text)).collect();
+    distinct.into_iter().find_map(|opcode| {
+        let why = too_narrow(opcode, tensors.min(sums), multiplied, sums)?;
+        Some(format!("`{opcode}` was executed, which {why}"))
+    })
+}
+
+/// `@%p1 fma.rn.f32 %f1, …` is `fma.rn.f32`.
+fn opcode(text: &str) -> &str {
+    let text = text.trim_start();
+    let text = match text.strip_prefix('@') {
+        Some(guarded) => guarded.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim_start()),
+        None => text,
+    };
+    text.split([' ', '\t', ';']).next().unwrap_or_default()
+}
+
+fn too_narrow(opcode: &str, held: u32, multiplied: u32, sums: u32) -> Option<String> {
+    let mut words = opcode.split('.');
+    let base = words.next().unwrap_or_default();
+    let types: Vec<(&str, u32)> =
+        words.filter_map(|word| NARROW.iter().find(|(name, _)| *name == word).copied()).collect();
+    let (narrowest, least) = types.iter().min_by_key(|(_, digits)| *digits).copied()?;
+    if matches!(base, "mma" | "wmma" | "wgmma") {
+        // `.d.a.b.c`: the two in the middle are multiplied.
+        let all: Vec<&str> = opcode.split('.').collect();
+        let of =
+            |name: &str| NARROW.iter().find(|(narrow, _)| *narrow == name).map_or(24, |(_, digits)| *digits);
+        let sum = all.last().map_or(24, |last| of(last));
+        if sum < sums {
+            return Some(format!("keeps sums with {sum} digits, and the task's have {sums}"));
+        }
+        return (least < multiplied)
+            .then(|| format!("multiplies {narrowest}, and the task's tensors have {multiplied} digits"));
+    }
+    if ARITHMETIC.contains(&base) && least < sums {
+        return Some(format!("computes in {narrowest}, and the task keeps sums with {sums} digits"));
+    }
+    (least < held.min(multiplied))
+        .then(|| format!("works in {narrowest}, and the task's narrowest type has {held} digits"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn narrow_work_is_told_and_wide_work_is_not() {
+        // held, multiplied, sums
+        let f32_task = (24, 24, 24);
+        let half_task = (11, 11, 24);
+        let tensor_task = (11, 8, 24);
+        let fp8_task = (4, 3, 24);
+        let told =
+            |opcode: &str, (held, multiplied, sums)| too_narrow(opcode, held, multiplied, sums).is_some();
+        assert!(told("cvt.rn.f16.f32", f32_task));
+        assert!(told("cvt.rna.tf32.f32", f32_task));
+        assert!(told("fma.rn.f16x2", half_task));
+        assert!(!told("cvt.f32.f16", half_task));
+        assert!(!told("cvt.rn.f16.f32", half_task));
+        assert!(!told("fma.rn.f32", f32_task));
+        assert!(told("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16", tensor_task));
+        assert!(!told("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", tensor_task));
+        assert!(told("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", f32_task));
+        assert!(told("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32", tensor_task));
+        assert!(!told("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32", fp8_task));
+        assert_eq!(opcode("@%p1 fma.rn.f32 %f1, %f2;"), "fma.rn.f32");
+        assert_eq!(opcode("ret;"), "ret");
+    }
+}

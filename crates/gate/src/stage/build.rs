@@ -1,0 +1,245 @@
+//! Compiling a candidate for every target, and whether it is a program of its own: a toggle that changes nothing and a
+//! program that another candidate is already are refused.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use warpproof_kernels::plan::Plan;
+use warpproof_model::Device;
+use warpproof_toolchain::{CompileError, CompileOptions, Source};
+
+use super::{Bench, Ending, identity};
+use crate::hash::Hash;
+use crate::record::{Figure, Obstacle};
+use crate::reference::attention;
+use crate::task::{Candidate, Launch, Program};
+use crate::view::vocabulary;
+
+/// A candidate that was compiled.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// What runs.
+    pub programs: Programs,
+    /// The hash of what runs and of how it is launched. Equal hashes are equal programs.
+    pub identity: Hash,
+    /// Toggles that change nothing: each with why that is so.
+    pub dead: Vec<String>,
+    /// Another candidate that is this very program.
+    pub same_as: Option<String>,
+    /// Warnings of the compiler.
+    pub warnings: Vec<String>,
+}
+
+/// The PTX of a candidate.
+#[derive(Clone, Debug)]
+pub enum Programs {
+    /// One module for each architecture, and how it is launched.
+    Launched {
+        /// By architecture, in the task's order.
+        modules: Vec<(String, Arc<str>)>,
+        /// How.
+        launch: Launch,
+    },
+    /// A plan with its module for each size.
+    Rung {
+        /// By the size's name.
+        plans: BTreeMap<String, (Plan, Arc<str>)>,
+    },
+}
+
+impl Built {
+    /// The module that is kept as evidence: the first.
+    pub fn ptx(&self) -> &str {
+        match &self.programs {
+            Programs::Launched { modules, .. } => modules.first().map_or("", |(_, ptx)| ptx),
+            Programs::Rung { plans } => plans.values().next().map_or("", |(_, ptx)| ptx),
+        }
+    }
+
+    /// Every module with its architecture, each once.
+    pub(super) fn modules(&self) -> Vec<(&str, &str)> {
+        let mut all: Vec<(&str, &str)> = match &self.programs {
+            Programs::Launched { modules, .. } => {
+                modules.iter().map(|(arch, ptx)| (arch.as_str(), &**ptx)).collect()
+            }
+            Programs::Rung { plans } => {
+                plans.values().map(|(plan, ptx)| (plan.arch.as_str(), &**ptx)).collect()
+            }
+        };
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+/// Compiles a candidate. What does not compile is an ending of the stage.
+pub fn compile(bench: &Bench<'_>, candidate: &Candidate) -> Result<Built, Ending> {
+    let (programs, warnings) = programs(bench, candidate)?;
+    let identity = identity_of(bench, candidate, &programs);
+    let mut dead = Vec::new();
+    for name in candidate.toggles.keys() {
+        let mut without = candidate.clone();
+        without.toggles.remove(name);
+        let (other, _) = self::programs(bench, &without)?;
+        if code(&other) == code(&programs) {
+            let value = candidate.toggles.get(name).map_or("", |value| value.value.as_str());
+            dead.push(format!("{name}={value} gives the same PTX as its default"));
+        }
+    }
+    for (name, value) in unset(bench, candidate) {
+        let mut with = candidate.clone();
+        with.toggles.insert(name.clone(), crate::task::At::new(value.clone(), 0..0));
+        let (other, _) = self::programs(bench, &with)?;
+        if code(&other) == code(&programs) {
+            dead.push(format!("{name}={value} gives the same PTX as its default"));
+        }
+    }
+    Ok(Built { programs, identity, dead, same_as: None, warnings })
+}
+
+/// Toggles that the task declares and no candidate sets, with every other value: the first candidate answers for them.
+fn unset(bench: &Bench<'_>, candidate: &Candidate) -> Vec<(String, String)> {
+    let own = |other: &&Candidate| !matches!(other.program, Program::Rung { .. });
+    let first = bench.task.candidates.iter().find(own);
+    if first.is_none_or(|first| first.name != candidate.name) {
+        return Vec::new();
+    }
+    let nobody = |name: &str| !bench.task.candidates.iter().any(|other| other.toggles.contains_key(name));
+    let toggles = bench.task.toggles.iter().filter(|toggle| nobody(&toggle.name));
+    let values = toggles.flat_map(|toggle| {
+        let others = toggle.values.iter().filter(|value| Some(*value) != toggle.default.as_ref());
+        others.map(|value| (toggle.name.value.clone(), value.clone()))
+    });
+    values.collect()
+}
+
+fn programs(bench: &Bench<'_>, candidate: &Candidate) -> Result<(Programs, Vec<String>), Ending> {
+    match &candidate.program {
+        Program::Source { file, launch } => {
+            let source = read(bench, file)?;
+            let mut modules = Vec::new();
+            let mut warnings = Vec::new();
+            for arch in &bench.task.target.architectures {
+                let options = CompileOptions {
+                    defines: bench.task.macros(candidate),
+                    extra: candidate.flags.iter().map(|flag| flag.value.clone()).collect(),
+                    ..CompileOptions::new(arch.as_str())
+                };
+                let compiled =
+                    bench.toolchain.compile(&source, &options).map_err(|error| refused(&error, arch))?;
+                warnings.extend(compiled.diagnostics.iter().map(|one| one.message.clone()));
+                modules.push((arch.value.clone(), Arc::from(compiled.ptx)));
+            }
+            warnings.sort_unstable();
+            warnings.dedup();
+            Ok((Programs::Launched { modules, launch: launch.clone() }, warnings))
+        }
+        Program::Ptx { file, launch } => {
+            let source = read(bench, file)?;
+            let (_, errors) = warpproof_ptx::parse(&source.text);
+            if let Some(error) = errors.first() {
+                return Err(Ending::fail(
+                    format!("{} does not read as PTX: {error}", file.value),
+                    Vec::new(),
+                ));
+            }
+            let text: Arc<str> = Arc::from(source.text);
+            let modules = bench.task.target.architectures.iter();
+            let modules = modules.map(|arch| (arch.value.clone(), text.clone())).collect();
+            Ok((Programs::Launched { modules, launch: launch.clone() }, Vec::new()))
+        }
+        Program::Rung { .. } => Ok((rung(bench, candidate)?, Vec::new())),
+    }
+}
+
+fn rung(bench: &Bench<'_>, candidate: &Candidate) -> Result<Programs, Ending> {
+    let input = |reason: String| Ending::inconclusive(reason, Some(Obstacle::Input));
+    let device = bench.task.target.devices.first().and_then(|id| Device::named(id));
+    let device = device.ok_or_else(|| input("the task names no device that is known".to_owned()))?;
+    let mut plans = BTreeMap::new();
+    for size in bench.sizes(candidate, None) {
+        let plan = attention::plan(bench.task, candidate, &size, device)
+            .map_err(|error| input(format!("{}: {error}", size.name)))?;
+        let ptx = plan.compile(bench.toolchain).map_err(|error| refused(&error, &plan.arch))?;
+        plans.insert(size.name, (plan, Arc::from(ptx)));
+    }
+    if plans.is_empty() {
+        return Err(input(format!("`{}` takes none of the task's shapes", candidate.name.value)));
+    }
+    Ok(Programs::Rung { plans })
+}
+
+/// Reads a file of the task; its name in line tables is the task's own, so that it is the same on every machine.
+fn read(bench: &Bench<'_>, file: &str) -> Result<Source, Ending> {
+    let path = bench.directory.join(file);
+    let source = Source::read(&path).map_err(|cause| {
+        Ending::inconclusive(format!("cannot read {}: {cause}", path.display()), Some(Obstacle::Input))
+    })?;
+    Ok(Source { name: file.to_owned(), ..source })
+}
+
+fn refused(error: &CompileError, arch: &str) -> Ending {
+    match error {
+        CompileError::Source { diagnostics, log } => {
+            let first = diagnostics.iter().find(|one| one.severity == warpproof_toolchain::Severity::Error);
+            let first = first.map_or("the source does not compile", |one| one.message.as_str());
+            Ending::fail(format!("{arch}: {first}"), Vec::new()).with_object("log", log.as_bytes())
+        }
+        CompileError::NotFound(error) => Ending::inconclusive(error.reason.clone(), Some(Obstacle::Input)),
+        CompileError::Options(text) | CompileError::Nvrtc(text) => {
+            Ending::inconclusive(text.clone(), Some(Obstacle::Input))
+        }
+    }
+}
+
+/// The code of all modules of sizes that anybody may know.
+fn code(programs: &Programs) -> Vec<Hash> {
+    match programs {
+        Programs::Launched { modules, .. } => modules.iter().map(|(_, ptx)| identity::of(ptx)).collect(),
+        Programs::Rung { plans } => plans.values().map(|(_, ptx)| identity::of(ptx)).collect(),
+    }
+}
+
+/// What runs and how; hidden sizes are left out, so that it does not depend on a run's secret.
+fn identity_of(bench: &Bench<'_>, candidate: &Candidate, programs: &Programs) -> Hash {
+    let mut pieces: Vec<Vec<u8>> = Vec::new();
+    match programs {
+        Programs::Launched { modules, launch } => {
+            for (arch, ptx) in modules {
+                pieces.push(arch.as_bytes().to_vec());
+                pieces.push(identity::of(ptx).to_string().into_bytes());
+            }
+            // Nothing in a launch fails to serialise.
+            pieces.push(serde_json::to_vec(launch).unwrap_or_default());
+        }
+        Programs::Rung { plans } => {
+            for size in bench.sizes(candidate, None).iter().filter(|size| !size.hidden) {
+                if let Some((plan, ptx)) = plans.get(&size.name) {
+                    pieces.push(identity::of(ptx).to_string().into_bytes());
+                    pieces.push(format!("{:?} {:?}", plan.steps, plan.request).into_bytes());
+                }
+            }
+        }
+    }
+    Hash::of_pieces(pieces.iter().map(Vec::as_slice))
+}
+
+/// The stage's own ending for a candidate that compiles.
+pub(super) fn ending(built: &Built) -> Ending {
+    let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+    let mut figures = Vec::new();
+    figures.extend(Figure::counted("modules", count(built.modules().len()), ""));
+    figures.extend(Figure::counted("PTX", count(built.ptx().len()), "B"));
+    figures.extend(Figure::counted("compiler warnings", count(built.warnings.len()), ""));
+    let ending = if let Some(dead) = built.dead.first() {
+        Ending::fail(format!("a toggle does nothing: {dead}"), figures)
+    } else if let Some(other) = &built.same_as {
+        let reason =
+            format!("this is the very program of `{other}`, launched alike: there is nothing to compare");
+        Ending::fail(reason, figures)
+    } else {
+        Ending::pass(figures)
+    };
+    let ending = ending.with_object(vocabulary::PTX, built.ptx());
+    if built.warnings.is_empty() { ending } else { ending.with_object("warnings", built.warnings.join("\n")) }
+}

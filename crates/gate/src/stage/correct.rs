@@ -1,0 +1,361 @@
+//! Outputs against the reference: every type, distribution and seed on every size.
+//!
+//! All cases of a size run one after another on one loaded module, fresh inputs at the same addresses, and the first case
+//! runs once more at the end: a kernel that keeps an answer for later gives it to the wrong question.
+
+use std::collections::BTreeMap;
+
+use warpproof_kernels::error::Errors;
+use warpproof_kernels::tolerance::{Judgement, Tolerance};
+
+use super::launch::Stand;
+use super::{Bench, Built, Case, Ending, Part, Programs, Trouble, audit, computed, limited, unfit};
+use crate::dtype::Dtype;
+use crate::inputs::{self, Input};
+use crate::record::{Comparison, Figure, Outcome};
+use crate::reference::{self, Expected, Null, Tensor};
+use crate::task::{Accumulate, Candidate, Operator, Policy, Program, Reference, Role};
+
+/// How a null kernel's figure begins.
+const REFUSES: &str = "cases that refuse ";
+
+/// The cases of one size.
+pub(super) fn part(
+    bench: &Bench<'_>,
+    candidate: &Candidate,
+    built: &Built,
+    baseline: Option<(&Candidate, &Built)>,
+    part: &Part,
+) -> Result<Ending, Trouble> {
+    let mut stands: Vec<(Dtype, Stand)> = Vec::new();
+    let mut peers: Vec<(Dtype, Stand)> = Vec::new();
+    let mut worst = Worst::default();
+    let mut nulls: BTreeMap<String, u64> = BTreeMap::new();
+    let mut tried: Vec<(Dtype, &str)> = Vec::new();
+    let mut firsts: Vec<(Dtype, Vec<Input>, Vec<(String, Vec<u8>)>, String)> = Vec::new();
+    for case in bench.cases(candidate) {
+        bench.check_stop()?;
+        let name = format!("{}, {}", part.name, case.name);
+        let inputs = inputs_of(bench, part, &case)?;
+        let at = standing(bench, candidate, built, part, case.dtype, &mut stands)?;
+        let Some((_, stand)) = stands.get_mut(at) else { return Err(unfit("a stand was lost")) };
+        stand.fill(&inputs);
+        let fresh = !firsts.iter().any(|first| first.0 == case.dtype);
+        let mut executed = Vec::new();
+        stand.run(&name, fresh.then_some(&mut executed))?;
+        if let Some(input) = stand.changed_input() {
+            return Err(
+                Ending::fail(format!("{name}: the kernel changed its input `{input}`"), Vec::new()).into()
+            );
+        }
+        if let Some(why) = audit::downgrade(bench.task, case.dtype, &executed) {
+            return Err(Ending::fail(
+                format!("{}: less precise than the task asks: {why}", part.name),
+                Vec::new(),
+            )
+            .into());
+        }
+        let got: Vec<(String, Vec<u8>)> =
+            stand.outputs().into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
+        let expected = expectations(bench, part, &case, &inputs)?;
+        for (output, bytes) in &got {
+            let Some(expected) = expected.get(output) else { continue };
+            let (errors, judgement) = expected.judge(bytes, bench.task.tolerance.non_finite);
+            worst.add(&name, &errors, &judgement, &expected.tolerance);
+        }
+        if let Some((peer, peer_built)) = baseline.filter(|_| bitwise(bench, candidate)) {
+            let at = standing(bench, peer, peer_built, part, case.dtype, &mut peers)?;
+            if let Some((_, stand)) = peers.get_mut(at) {
+                stand.fill(&inputs);
+                stand.run(&format!("{name}, baseline"), None)?;
+                for ((output, bytes), (_, other)) in got.iter().zip(stand.outputs()) {
+                    worst.compare_bits(output, bytes, &other, element(bench, output, case.dtype));
+                }
+            }
+        }
+        if !tried.contains(&(case.dtype, &case.distribution.name.value)) {
+            tried.push((case.dtype, &case.distribution.name.value));
+            try_nulls(bench, &case, part, &inputs, &expected, &mut nulls)?;
+        }
+        if fresh {
+            firsts.push((case.dtype, inputs, got, name));
+        }
+    }
+    // Once more, after all the others.
+    for (dtype, inputs, before, name) in &firsts {
+        let Some((_, stand)) = stands.iter_mut().find(|(own, _)| own == dtype) else { continue };
+        bench.check_stop()?;
+        stand.fill(inputs);
+        stand.run(name, None)?;
+        let same = stand.outputs().iter().zip(before).all(|((_, now), (_, then))| now == then);
+        if !same {
+            let reason = format!(
+                "{name}: run again after the other cases, the kernel gives other bits; it keeps something between launches"
+            );
+            return Err(Ending::fail(reason, Vec::new()).into());
+        }
+    }
+    Ok(worst.ending(&part.name, &nulls))
+}
+
+/// The place of the stand for a dtype, made where there is none.
+fn standing(
+    bench: &Bench<'_>,
+    candidate: &Candidate,
+    built: &Built,
+    part: &Part,
+    dtype: Dtype,
+    stands: &mut Vec<(Dtype, Stand)>,
+) -> Result<usize, Trouble> {
+    if let Some(at) = stands.iter().position(|(own, _)| *own == dtype) {
+        return Ok(at);
+    }
+    let Programs::Launched { modules, launch } = &built.programs else {
+        return Err(unfit("a rung is judged by its plan"));
+    };
+    let Some((_, ptx)) = modules.first() else { return Err(unfit("the task names no architecture")) };
+    stands.push((dtype, Stand::new(bench, candidate, (ptx, launch), &part.size, dtype)?));
+    Ok(stands.len() - 1)
+}
+
+/// The inputs of a case: made from its seed, or read from the files that the task names.
+pub(super) fn inputs_of(bench: &Bench<'_>, part: &Part, case: &Case<'_>) -> Result<Vec<Input>, Trouble> {
+    Ok(inputs::generate(bench.task, &part.size.axes, case.dtype, case.distribution, case.seed)?)
+}
+
+/// What each output should be.
+fn expectations(
+    bench: &Bench<'_>,
+    part: &Part,
+    case: &Case<'_>,
+    inputs: &[Input],
+) -> Result<BTreeMap<String, Expected>, Trouble> {
+    let unfit = |error: reference::Unfit| self::unfit(format!("{}: {error}", part.name));
+    let exact: Vec<(String, Dtype, Tensor)> = match &bench.task.reference {
+        Reference::BuiltIn { operator } => {
+            let tensors = inputs::tensors(inputs);
+            let problem = problem(bench, operator, part, case, &tensors);
+            if let Policy::Derived { .. } = bench.task.tolerance.policy {
+                let expected = reference::expected(&problem).map_err(unfit)?;
+                return Ok([(output_of(operator).to_owned(), expected)].into());
+            }
+            let expected = reference::expected(&problem).map_err(unfit)?;
+            vec![(output_of(operator).to_owned(), problem.output, expected.tensor)]
+        }
+        Reference::Files { .. } | Reference::Python { .. } => {
+            return Err(self::unfit("references from files are not there yet"));
+        }
+    };
+    let Policy::Stated { absolute, relative, rmse, bias } = bench.task.tolerance.policy else {
+        return Err(self::unfit("a reference from elsewhere needs stated limits"));
+    };
+    let stated = exact.into_iter().map(|(name, dtype, tensor)| {
+        (name, reference::stated(tensor, dtype, absolute, relative, rmse, bias))
+    });
+    Ok(stated.collect())
+}
+
+fn problem<'p>(
+    bench: &'p Bench<'_>,
+    operator: &'p Operator,
+    part: &'p Part,
+    case: &Case<'_>,
+    inputs: &'p BTreeMap<String, Tensor>,
+) -> reference::Problem<'p> {
+    let accumulate = match bench.task.tolerance.policy {
+        Policy::Derived { accumulate } => accumulate,
+        Policy::Stated { .. } => Accumulate::F64,
+    };
+    let output = output_of(operator);
+    reference::Problem {
+        operator,
+        inputs,
+        axes: &part.size.axes,
+        output: dtype_of(bench, output, case.dtype),
+        accumulate,
+    }
+}
+
+fn dtype_of(bench: &Bench<'_>, output: &str, each: Dtype) -> Dtype {
+    let output = bench.task.data.outputs.iter().find(|one| one.name.value == output);
+    output.map_or(each, |one| one.dtype.with(each))
+}
+
+fn element(bench: &Bench<'_>, output: &str, each: Dtype) -> usize {
+    dtype_of(bench, output, each).size()
+}
+
+/// The output of a built-in operator.
+fn output_of(operator: &Operator) -> &str {
+    match operator {
+        Operator::Attention { .. } => "o",
+        Operator::Gemm { output, .. }
+        | Operator::Softmax { output, .. }
+        | Operator::LayerNorm { output, .. }
+        | Operator::Reduction { output, .. }
+        | Operator::Elementwise { output, .. } => output,
+    }
+}
+
+/// Whether the task wants the candidate's outputs to be a baseline's bits.
+fn bitwise(bench: &Bench<'_>, candidate: &Candidate) -> bool {
+    !matches!(candidate.program, Program::Rung { .. })
+        && bench.task.baselines.iter().any(|baseline| {
+            baseline.role == Role::Bitwise
+                && (baseline.candidates.is_empty() || baseline.candidates.contains(&candidate.name))
+        })
+}
+
+/// Holds outputs that are wrong on purpose against the same limits.
+fn try_nulls(
+    bench: &Bench<'_>,
+    case: &Case<'_>,
+    part: &Part,
+    inputs: &[Input],
+    expected: &BTreeMap<String, Expected>,
+    nulls: &mut BTreeMap<String, u64>,
+) -> Result<(), Trouble> {
+    let non_finite = bench.task.tolerance.non_finite;
+    let tensors = inputs::tensors(inputs);
+    for (_, expected) in expected {
+        for null in Null::ALL {
+            let output = match &bench.task.reference {
+                Reference::BuiltIn { operator } => {
+                    let problem = problem(bench, operator, part, case, &tensors);
+                    null.output(&problem, expected).map_err(|error| unfit(error.to_string()))?
+                }
+                _ => match null.of_values(expected) {
+                    Some(output) => output,
+                    None => continue,
+                },
+            };
+            let refused = !expected.judge(&output, non_finite).1.passed;
+            *nulls.entry(null.to_string()).or_default() += u64::from(refused);
+        }
+    }
+    Ok(())
+}
+
+/// The worst of several cases, figure by figure.
+#[derive(Debug, Default)]
+pub(super) struct Worst {
+    cases: u64,
+    failed: u64,
+    first_failure: Option<String>,
+    /// Name, unit, value, case; the largest magnitude is kept.
+    largest: Vec<(&'static str, f64, String)>,
+    cosine: Option<(f64, String)>,
+    other_bits: Option<(u64, &'static str)>,
+}
+
+impl Worst {
+    /// Takes in the errors of one output.
+    pub(super) fn add(&mut self, case: &str, errors: &Errors, judgement: &Judgement, limits: &Tolerance) {
+        self.cases += 1;
+        if !judgement.passed {
+            self.failed += 1;
+            self.first_failure.get_or_insert_with(|| {
+                let reasons: Vec<String> = judgement.reasons.iter().map(ToString::to_string).collect();
+                format!("{case}: {}", reasons.join("; "))
+            });
+        }
+        let share = |value: f64, limit: f64| if limit > 0.0 { value.abs() / limit } else { value.abs() };
+        for (name, value) in [
+            ("worst element, of its limit", errors.worst),
+            ("rmse, of its limit", share(errors.rmse, limits.rmse)),
+            ("bias, of its limit", share(errors.bias, limits.bias)),
+            ("max error", errors.max),
+            ("mean error", errors.mean),
+            ("bias", errors.bias),
+            ("bias z", errors.z),
+            ("relative L1 error", errors.relative_l1),
+            ("rmse", errors.rmse),
+            ("elements outside", errors.outside),
+        ] {
+            match self.largest.iter_mut().find(|one| one.0 == name) {
+                // What is not a number is worse than any.
+                Some(one) if !(value.abs() <= one.1.abs()) && !one.1.is_nan() => {
+                    (one.1, one.2) = (value, case.to_owned());
+                }
+                Some(_) => {}
+                None => self.largest.push((name, value, case.to_owned())),
+            }
+        }
+        if self.cosine.as_ref().is_none_or(|(least, _)| errors.cosine < *least) {
+            self.cosine = Some((errors.cosine, case.to_owned()));
+        }
+    }
+
+    /// Counts elements whose bits differ from those of another program.
+    pub(super) fn count_other_bits(&mut self, count: usize, of: &'static str) {
+        let known = self.other_bits.map_or(0, |(count, _)| count);
+        self.other_bits = Some((known.saturating_add(u64::try_from(count).unwrap_or(u64::MAX)), of));
+    }
+
+    fn compare_bits(&mut self, _output: &str, ours: &[u8], theirs: &[u8], element: usize) {
+        let differing = ours.chunks(element).zip(theirs.chunks(element)).filter(|(a, b)| a != b).count();
+        self.count_other_bits(differing, "bits other than the baseline's");
+    }
+
+    pub(super) fn ending(self, at: &str, nulls: &BTreeMap<String, u64>) -> Ending {
+        let mut figures = Vec::new();
+        for (name, value, case) in &self.largest {
+            let source = "the task's tolerance";
+            if name.ends_with("of its limit") {
+                limited(&mut figures, (name, *value, ""), (Comparison::AtMost, 1.0, source), Some(case));
+            } else if *name == "elements outside" {
+                limited(&mut figures, (name, *value, ""), (Comparison::AtMost, 0.0, source), Some(case));
+            } else {
+                computed(&mut figures, name, *value, "", case);
+            }
+        }
+        if let Some((cosine, case)) = &self.cosine {
+            computed(&mut figures, "cosine", *cosine, "", case);
+        }
+        figures.extend(Figure::counted("cases", self.cases, "").map(|figure| figure.at(at)));
+        let mut reason = self.first_failure.map(|first| match self.failed {
+            1 => first,
+            more => format!("{first} ({more} of {} cases fail here)", self.cases),
+        });
+        if let Some((count, of)) = self.other_bits {
+            let figure = Figure::counted(of, count, "");
+            let source = "the same operations in the same order give the same bits";
+            figures.extend(
+                figure.and_then(|one| one.held_to(Comparison::AtMost, 0.0, source)).map(|one| one.at(at)),
+            );
+            if count > 0 {
+                reason.get_or_insert_with(|| format!("{at}: {count} elements have {of}"));
+            }
+        }
+        for (null, refused) in nulls {
+            figures.extend(Figure::counted(&format!("{REFUSES}{null}"), *refused, "").map(|one| one.at(at)));
+        }
+        match reason {
+            Some(reason) => Ending::fail(reason, figures),
+            None => Ending::pass(figures),
+        }
+    }
+}
+
+/// Sums the sizes up. An output that is wrong on purpose must be refused on one of them at least.
+pub(super) fn sum(parts: Vec<(String, Ending)>) -> Ending {
+    let mut all = super::sum(parts);
+    let mut refused: BTreeMap<String, f64> = BTreeMap::new();
+    all.figures.retain(|figure| {
+        let Some(null) = figure.name.strip_prefix(REFUSES) else { return true };
+        *refused.entry(null.to_owned()).or_default() += figure.value.get();
+        false
+    });
+    for (null, cases) in refused {
+        let source = "a task that lets it pass everywhere decides nothing";
+        let figure = (&*format!("{REFUSES}{null}"), cases, "");
+        let told = limited(&mut all.figures, figure, (Comparison::AtLeast, 1.0, source), None);
+        if !told && all.outcome == Outcome::Pass {
+            all.outcome = Outcome::Fail;
+            all.reason = format!(
+                "the task's limits let `{null}` pass in every case: they decide nothing; the task is to be mended, not the kernel"
+            );
+        }
+    }
+    all
+}

@@ -1,0 +1,369 @@
+//! The stages: each takes a candidate that was compiled and says PASS, FAIL, INCONCLUSIVE or SKIPPED, with its figures.
+//!
+//! A stage knows nothing of the ledger and of the other stages. What it is given is in [`Bench`]; what it gives is an
+//! [`Ending`]. Long stages work in parts, one for each size, so that a stopped run loses one part at most.
+
+mod audit;
+mod budget;
+mod build;
+mod checks;
+mod correct;
+mod identity;
+mod launch;
+mod rung;
+mod speed;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use warpproof_sim::stop::{Stop, StopKind};
+use warpproof_sim::{Device, schedule::SplitMix};
+use warpproof_toolchain::Toolchain;
+
+pub use build::{Built, Programs, compile};
+pub use speed::{Clocks, Side};
+
+use crate::dtype::Dtype;
+use crate::record::{Comparison, Figure, FigureKind, Obstacle, Outcome, Stage};
+use crate::task::{Candidate, Distribution, FigureThreshold, Problem, Size, Task};
+
+/// What all stages of a run share.
+pub struct Bench<'a> {
+    /// The task.
+    pub task: &'a Task,
+    /// Where the task's files are.
+    pub directory: &'a Path,
+    /// NVIDIA's compiler.
+    pub toolchain: &'a Toolchain,
+    /// What secret seeds and hidden shapes are drawn from.
+    pub secret: u64,
+    /// Threads of the host that a launch on the software GPU may use.
+    pub threads: usize,
+    /// What times kernels, where there is something.
+    pub clocks: Option<&'a dyn Clocks>,
+    /// Set to stop.
+    pub stop: &'a AtomicBool,
+}
+
+/// How a stage, or a part of it, ended.
+#[derive(Clone, Debug)]
+pub struct Ending {
+    /// How.
+    pub outcome: Outcome,
+    /// Why, in one sentence. Only PASS may do without.
+    pub reason: String,
+    /// What kept it from an answer.
+    pub obstacle: Option<Obstacle>,
+    /// Its numbers.
+    pub figures: Vec<Figure>,
+    /// What it leaves, by name.
+    pub objects: BTreeMap<String, Vec<u8>>,
+}
+
+impl Ending {
+    /// It is right.
+    pub fn pass(figures: Vec<Figure>) -> Ending {
+        Ending { outcome: Outcome::Pass, ..Ending::fail(String::new(), figures) }
+    }
+
+    /// The kernel is wrong.
+    pub fn fail(reason: impl Into<String>, figures: Vec<Figure>) -> Ending {
+        let reason = reason.into();
+        Ending { outcome: Outcome::Fail, reason, obstacle: None, figures, objects: BTreeMap::new() }
+    }
+
+    /// It was not done.
+    pub fn skipped(reason: impl Into<String>) -> Ending {
+        Ending { outcome: Outcome::Skipped, ..Ending::fail(reason, Vec::new()) }
+    }
+
+    /// It cannot be told.
+    pub fn inconclusive(reason: impl Into<String>, obstacle: Option<Obstacle>) -> Ending {
+        Ending { outcome: Outcome::Inconclusive, obstacle, ..Ending::fail(reason, Vec::new()) }
+    }
+
+    /// With something that is kept.
+    #[must_use]
+    pub fn with_object(mut self, name: &str, bytes: impl Into<Vec<u8>>) -> Ending {
+        self.objects.insert(name.to_owned(), bytes.into());
+        self
+    }
+
+    /// Holds figures against the task's limits for this stage. One that is not kept fails; one whose figure is not there
+    /// leaves the stage open.
+    fn held_to(mut self, limits: &[FigureThreshold]) -> Ending {
+        for limit in limits {
+            let op = match limit.threshold.comparison {
+                crate::task::Comparison::AtMost => Comparison::AtMost,
+                crate::task::Comparison::AtLeast => Comparison::AtLeast,
+            };
+            let (mut found, mut kept) = (false, true);
+            for figure in self.figures.iter_mut().filter(|figure| figure.name == limit.figure.value) {
+                found = true;
+                let held = figure.clone().held_to(op, limit.threshold.value, &limit.threshold.source);
+                if let Ok(held) = held {
+                    *figure = held;
+                }
+                kept &= figure.holds().unwrap_or(true);
+            }
+            let name = &limit.figure.value;
+            if !kept && self.outcome == Outcome::Pass {
+                self.outcome = Outcome::Fail;
+                self.reason = format!("{name} does not keep the task's limit");
+            } else if !found && self.outcome == Outcome::Pass {
+                self.outcome = Outcome::Inconclusive;
+                self.obstacle = Some(Obstacle::Input);
+                self.reason =
+                    format!("the task limits the figure `{name}`, and this stage gives none of that name");
+            }
+        }
+        self
+    }
+}
+
+/// Why a stage or a part of it cannot go on.
+#[derive(Clone, Debug)]
+pub enum Trouble {
+    /// It ends here.
+    Ends(Box<Ending>),
+    /// A stop was asked for: what was done so far is forgotten.
+    Stopped,
+}
+
+impl From<Ending> for Trouble {
+    fn from(ending: Ending) -> Trouble {
+        Trouble::Ends(Box::new(ending))
+    }
+}
+
+impl From<Problem> for Trouble {
+    fn from(problem: Problem) -> Trouble {
+        unfit(problem.sentence)
+    }
+}
+
+/// The task asks for what cannot be done.
+fn unfit(reason: impl Into<String>) -> Trouble {
+    Ending::inconclusive(reason, Some(Obstacle::Input)).into()
+}
+
+/// A launch that did not come to its end.
+fn stopped(stop: &Stop, case: &str) -> Ending {
+    let place = stop.place.as_ref().map(|place| format!(" at {}", place_of(place))).unwrap_or_default();
+    let reason = format!("{case}: {}{place}", stop.sentence);
+    match stop.kind {
+        StopKind::Unsupported | StopKind::Internal => Ending::inconclusive(
+            format!("{reason}; a gap in warpproof, not a bug in the kernel"),
+            Some(Obstacle::Unsupported),
+        ),
+        StopKind::Limit => Ending::inconclusive(reason, Some(Obstacle::Limit)),
+        StopKind::Launch => Ending::inconclusive(reason, Some(Obstacle::Input)),
+        _ => Ending::fail(reason, Vec::new()),
+    }
+}
+
+/// The CUDA line of a place, innermost call first, or its PTX line.
+fn place_of(place: &warpproof_sim::stop::Place) -> String {
+    // The line in the kernel's own file: a header of the toolkit is seldom to blame.
+    let own = place.source.iter().find(|line| !line.file.starts_with('/')).or(place.source.first());
+    own.map_or_else(|| format!("PTX line {}", place.ptx_line), |line| format!("{}:{}", line.file, line.line))
+}
+
+/// A part of a stage: one size of the task.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Its name: the size's.
+    pub name: String,
+    /// The size.
+    pub size: Size,
+}
+
+impl<'a> Bench<'a> {
+    /// Whether a stop was asked for.
+    fn check_stop(&self) -> Result<(), Trouble> {
+        if self.stop.load(Ordering::Relaxed) { Err(Trouble::Stopped) } else { Ok(()) }
+    }
+
+    /// The stage's limits in the task.
+    fn limits(&self, stage: Stage) -> &'a [FigureThreshold] {
+        let gate = self.task.gates.iter().find(|gate| gate.stage.value == stage);
+        gate.map_or(&[], |gate| &gate.thresholds)
+    }
+
+    /// The sizes a candidate takes in a stage; without a stage, in any.
+    pub fn sizes(&self, candidate: &Candidate, stage: Option<Stage>) -> Vec<Size> {
+        let gate = stage.and_then(|stage| self.task.gates.iter().find(|gate| gate.stage.value == stage));
+        let mut sizes = self.task.sizes(self.secret);
+        let named = |list: Option<&Vec<crate::task::At<String>>>, size: &Size| {
+            let shape = size.name.split(':').next().unwrap_or_default();
+            list.is_none_or(|list| list.iter().any(|name| name.value == shape))
+        };
+        sizes.retain(|size| {
+            named(candidate.shapes.as_ref(), size) && named(gate.and_then(|gate| gate.shapes.as_ref()), size)
+        });
+        sizes
+    }
+
+    /// The parts of a stage that has parts.
+    pub fn parts(&self, candidate: &Candidate, stage: Stage) -> Vec<Part> {
+        match stage {
+            Stage::Correct | Stage::Checks => {
+                let sizes = self.sizes(candidate, Some(stage)).into_iter();
+                sizes.map(|size| Part { name: size.name.clone(), size }).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Does one part of a stage.
+    pub fn part(
+        &self,
+        stage: Stage,
+        candidate: &Candidate,
+        built: &Built,
+        baseline: Option<(&Candidate, &Built)>,
+        part: &Part,
+    ) -> Result<Ending, Trouble> {
+        let done = match (stage, &built.programs) {
+            (Stage::Correct, Programs::Launched { .. }) => {
+                correct::part(self, candidate, built, baseline, part)
+            }
+            (Stage::Correct, Programs::Rung { .. }) => rung::correct(self, built, part),
+            (_, Programs::Launched { .. }) => checks::part(self, candidate, built, part),
+            (_, Programs::Rung { .. }) => rung::checks(self, built, part),
+        };
+        match done {
+            Err(Trouble::Ends(ending)) => Ok(*ending),
+            done => done,
+        }
+    }
+
+    /// Sums the parts of a stage up.
+    pub fn whole(&self, stage: Stage, parts: Vec<(String, Ending)>) -> Ending {
+        let summed = match stage {
+            Stage::Correct => correct::sum(parts),
+            _ => sum(parts),
+        };
+        summed.held_to(self.limits(stage))
+    }
+
+    /// Does a stage that has no parts.
+    pub fn stage(
+        &self,
+        stage: Stage,
+        candidate: &Candidate,
+        built: &Built,
+        baseline: Option<(&Candidate, &Built)>,
+    ) -> Result<Ending, Trouble> {
+        self.check_stop()?;
+        let done = match stage {
+            Stage::Build => Ok(build::ending(built)),
+            Stage::Budget => budget::judge(self, candidate, built),
+            Stage::Speed => speed::judge(self, candidate, built, baseline),
+            Stage::Profile | Stage::External => {
+                Ok(Ending::skipped("there is no GPU: peers and a device's own counters are measured on one"))
+            }
+            Stage::Counters | Stage::Model | Stage::Correct | Stage::Checks => {
+                Ok(Ending::skipped("nothing is there to do for this stage"))
+            }
+        };
+        match done {
+            Err(Trouble::Ends(ending)) => Ok(*ending),
+            done => done,
+        }
+        .map(|ending| ending.held_to(self.limits(stage)))
+    }
+
+    /// A software GPU for a launch.
+    fn device(&self) -> Device {
+        Device::new().with_threads(self.threads)
+    }
+
+    /// The task's seeds and its secret ones.
+    fn seeds(&self) -> Vec<(u64, bool)> {
+        let mut random = SplitMix(self.secret);
+        let secret = (0..self.task.data.secret_seeds).map(|_| (random.next(), true));
+        self.task.data.seeds.iter().map(|seed| (*seed, false)).chain(secret).collect()
+    }
+
+    /// Every type, distribution and seed of a size.
+    fn cases(&self, candidate: &Candidate) -> Vec<Case<'a>> {
+        let all: Vec<Dtype> = match (&candidate.dtypes, &self.task.data.dtypes) {
+            (Some(own), _) => own.clone(),
+            // A task whose tensors all have types of their own has no dtypes; any stands for none.
+            (None, none) if none.is_empty() => vec![Dtype::F32],
+            (None, all) => all.clone(),
+        };
+        let several = all.len() > 1;
+        let mut cases = Vec::new();
+        for dtype in all {
+            for distribution in &self.task.data.distributions {
+                for (seed, secret) in self.seeds() {
+                    let dtype_name = if several { format!(", {dtype}") } else { String::new() };
+                    let what = if secret { "secret seed" } else { "seed" };
+                    let name = format!("{}{dtype_name}, {what} {seed}", distribution.name.value);
+                    cases.push(Case { dtype, distribution, seed, name });
+                }
+            }
+        }
+        cases
+    }
+}
+
+/// One set of inputs.
+#[derive(Clone, Debug)]
+struct Case<'a> {
+    dtype: Dtype,
+    distribution: &'a Distribution,
+    seed: u64,
+    /// For people.
+    name: String,
+}
+
+/// Sums parts up: the first that is wrong decides, and all figures are kept.
+fn sum(parts: Vec<(String, Ending)>) -> Ending {
+    let mut all = Ending::pass(Vec::new());
+    // A wrong kernel is wrong, whatever else could not be told.
+    let rank = |outcome: Outcome| match outcome {
+        Outcome::Fail => 3,
+        Outcome::Inconclusive => 2,
+        Outcome::Skipped => 1,
+        Outcome::Pass => 0,
+    };
+    for (_, part) in parts {
+        if rank(part.outcome) > rank(all.outcome) {
+            all.outcome = part.outcome;
+            all.reason = part.reason;
+            all.obstacle = part.obstacle;
+        }
+        all.figures.extend(part.figures);
+        all.objects.extend(part.objects);
+    }
+    all
+}
+
+/// A number that is counted or computed exactly from what was counted; one that is not finite is left out.
+fn computed(figures: &mut Vec<Figure>, name: &str, value: f64, unit: &str, at: &str) {
+    figures.extend(Figure::new(name, value, unit, FigureKind::Counted).map(|figure| figure.at(at)));
+}
+
+/// As [`computed`], with a limit. Returns whether it is kept; what is not finite keeps none.
+fn limited(
+    figures: &mut Vec<Figure>,
+    figure: (&str, f64, &str),
+    (op, limit, source): (Comparison, f64, &str),
+    at: Option<&str>,
+) -> bool {
+    let (name, value, unit) = figure;
+    let made =
+        Figure::new(name, value, unit, FigureKind::Counted).and_then(|made| made.held_to(op, limit, source));
+    let Ok(made) = made else { return false };
+    let made = match at {
+        Some(at) => made.at(at),
+        None => made,
+    };
+    let held = made.holds().unwrap_or(false);
+    figures.push(made);
+    held
+}

@@ -1,0 +1,186 @@
+//! Measured speed against the baseline, through whatever clock the run has.
+
+use super::{Bench, Built, Ending, Trouble, unfit};
+use crate::record::{Comparison as Op, Figure, FigureKind, Outcome};
+use crate::speed::{
+    self, Budget, Clock, ClockError, Comparison, Judgement, Origin, Plan, Recorder, Reduction, SpeedError,
+    Spread, calibrate, measure,
+};
+use crate::task::{Candidate, L2, Size, Timing};
+use crate::view::vocabulary as name;
+
+/// Runs of the baseline against itself, from which this machine's rate of false alarms is taken.
+const CALIBRATION: u32 = 10;
+
+/// A program to be timed.
+pub type Side<'a> = (&'a Candidate, &'a Built);
+
+/// Makes clocks that time two programs on one device.
+pub trait Clocks: Sync {
+    /// The device, and what tells it from its like: results of others do not stand for it.
+    fn device(&self) -> String;
+
+    /// A clock for a baseline and a candidate on one size, with the second-level cache in a stated condition.
+    fn clock<'c>(
+        &'c self,
+        baseline: Side<'c>,
+        candidate: Side<'c>,
+        size: &Size,
+        l2: L2,
+    ) -> Result<Box<dyn Clock + 'c>, ClockError>;
+}
+
+pub(super) fn judge(
+    bench: &Bench<'_>,
+    candidate: &Candidate,
+    built: &Built,
+    baseline: Option<Side<'_>>,
+) -> Result<Ending, Trouble> {
+    let Some(clocks) = bench.clocks else {
+        return Ok(Ending::skipped("there is no GPU here, and speed is measured on one"));
+    };
+    let Some(timing) = &bench.task.timing else {
+        return Ok(Ending::skipped("the task has no [timing]: nothing says what would be enough"));
+    };
+    let Some(baseline) = baseline else {
+        return Ok(Ending::skipped("the task names no baseline for it: it is what others are held against"));
+    };
+    let plan = Plan {
+        confidence: timing.confidence,
+        budget: Budget::fixed(timing.pairs.div_ceil(2)),
+        ..Plan::default()
+    };
+    let sizes: Vec<Size> = bench
+        .sizes(candidate, None)
+        .into_iter()
+        .filter(|size| !size.hidden && !size.name.contains(':'))
+        .collect();
+    let mut ending = Ending::pass(Vec::new());
+    let mut decided: Vec<Judgement> = Vec::new();
+    for (index, size) in sizes.iter().enumerate() {
+        for l2 in &timing.l2 {
+            bench.check_stop()?;
+            let case = format!("{}, {} cache", size.name, state(*l2));
+            let clock = clocks.clock(baseline, (candidate, built), size, *l2);
+            let mut clock = Recorder::new(clock.map_err(|error| failed(&case, &error.into()))?);
+            let measured = measure(&mut clock, &plan).map_err(|error| failed(&case, &error))?;
+            let found = Comparison::of(&measured, &plan);
+            // The first shape decides; this machine is held against itself there.
+            let calibration = if index == 0 {
+                let twice = clocks.clock(baseline, baseline, size, *l2);
+                let mut twice = twice.map_err(|error| failed(&case, &error.into()))?;
+                Some(calibrate(&mut *twice, &plan, CALIBRATION).map_err(|error| failed(&case, &error))?)
+            } else {
+                None
+            };
+            let judged = found.judge(Reduction(timing.reduction.value), calibration.as_ref());
+            figures(&mut ending.figures, &found, &judged, timing, (&case, index == 0));
+            if let Some(calibration) = &calibration {
+                let kind = kind_of(&found.origin);
+                let alarms = f64::from(calibration.told_apart) / f64::from(calibration.runs.max(1));
+                ending
+                    .figures
+                    .extend(Figure::new("false alarms", alarms, "", kind).map(|figure| figure.at(&case)));
+            }
+            let trace = clock.into_trace().to_json().map_err(|error| unfit(error.to_string()))?;
+            ending = ending.with_object(&format!("trace {case}"), trace);
+            if index == 0 {
+                decided.push(judged);
+            }
+        }
+    }
+    let worst = |wanted: speed::Outcome| decided.iter().find(|one| one.outcome == wanted);
+    let (outcome, decides) = if let Some(one) = worst(speed::Outcome::NotImproved) {
+        (Outcome::Fail, Some(one))
+    } else if let Some(one) = worst(speed::Outcome::Inconclusive) {
+        (Outcome::Inconclusive, Some(one))
+    } else {
+        (Outcome::Pass, decided.first())
+    };
+    let Some(decides) = decides else { return Err(unfit("the task has no shape to be timed on")) };
+    ending.outcome = outcome;
+    ending.reason = decides.to_string();
+    Ok(ending)
+}
+
+fn state(l2: L2) -> &'static str {
+    match l2 {
+        L2::Warm => "warm",
+        L2::Cold => "cold",
+    }
+}
+
+/// What the times are; what a clock of known truth gives is no measurement.
+fn kind_of(origin: &Origin) -> FigureKind {
+    match origin {
+        Origin::Measured { .. } => FigureKind::Measured,
+        Origin::Predicted { .. } | Origin::Synthetic => FigureKind::Predicted,
+    }
+}
+
+fn figures(
+    all: &mut Vec<Figure>,
+    found: &Comparison,
+    judged: &Judgement,
+    timing: &Timing,
+    (case, decides): (&str, bool),
+) {
+    let kind = kind_of(&found.origin);
+    let mut add = |name: &str, value: f64, unit: &str| {
+        all.extend(Figure::new(name, value, unit, kind).map(|figure| figure.at(case)));
+    };
+    let of = |spread: &Spread| {
+        [
+            ("", spread.p50_ns),
+            (", p90", spread.p90_ns),
+            (", p99", spread.p99_ns),
+            (", least", spread.min_ns),
+            (", mean", spread.mean_ns),
+        ]
+    };
+    for (what, spread) in [(name::BASELINE_LATENCY, &found.baseline), (name::LATENCY, &found.candidate)] {
+        for (suffix, ns) in of(spread) {
+            add(&format!("{what}{suffix}"), ns / 1e3, "us");
+        }
+        add(&format!("{what}, variation"), spread.cv, "");
+    }
+    add("timer tick", to_us(found.resolution.tick_ps), "us");
+    add("launches in a batch", f64::from(found.launches), "");
+    if let Some(reduction) = judged.reduction {
+        add(name::REDUCTION_LOW, reduction.low, "");
+        add(name::REDUCTION_HIGH, reduction.high, "");
+        let figure = Figure::new(name::REDUCTION, reduction.estimate, "", kind).map(|figure| figure.at(case));
+        let source = timing.reduction.source.as_str();
+        all.extend(figure.and_then(|figure| {
+            if decides { figure.held_to(Op::AtLeast, timing.reduction.value, source) } else { Ok(figure) }
+        }));
+    }
+    let readings = [(", before", found.before), (", after", found.after)];
+    for (when, reading) in readings {
+        let mut add = |what: &str, value: Option<f64>, unit: &str| {
+            if let Some(value) = value {
+                let figure = Figure::new(&format!("{what}{when}"), value, unit, kind);
+                all.extend(figure.map(|figure| figure.at(case)));
+            }
+        };
+        add("SM clock", reading.sm_mhz.map(f64::from), "MHz");
+        add("memory clock", reading.memory_mhz.map(f64::from), "MHz");
+        add("temperature", reading.temperature_c.map(f64::from), "°C");
+        add("power", reading.power_mw.map(|mw| f64::from(mw) / 1e3), "W");
+    }
+}
+
+#[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "ticks are far below 2^53 ps")]
+fn to_us(ps: u64) -> f64 {
+    ps as f64 / 1e6
+}
+
+/// A wrong output of a timed launch is the kernel's; a device that is gone is nobody's.
+fn failed(case: &str, error: &SpeedError) -> Trouble {
+    let reason = format!("{case}: {error}");
+    match error {
+        SpeedError::Clock(ClockError::Output(_)) => Ending::fail(reason, Vec::new()).into(),
+        SpeedError::Clock(_) => Ending::inconclusive(reason, None).into(),
+        SpeedError::Plan(_) => unfit(reason),
+    }
+}

@@ -1,0 +1,94 @@
+//! From the ends of the stages to one verdict.
+
+use crate::record::{FigureKind, Grade, Obstacle, Outcome, Stage, StepRecord, Verdict};
+use crate::speed::Reduction;
+use crate::task::{Grades, Task};
+use crate::view::vocabulary as name;
+
+/// What was decided, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// How good, with MERGE.
+    pub grade: Option<Grade>,
+    /// Why, in one sentence.
+    pub reason: String,
+}
+
+/// The verdict that steps, in the order of their stages, add up to. The first stage that is not green decides; only speed
+/// that was measured on a device ends in MERGE or DEFER.
+pub fn decide(task: &Task, steps: &[&StepRecord]) -> Decision {
+    let plain = |verdict, reason: String| Decision { verdict, grade: None, reason };
+    for step in steps.iter().filter(|step| step.stage != Stage::Speed) {
+        let optional = task.gates.iter().any(|gate| gate.stage.value == step.stage && gate.optional);
+        match step.outcome {
+            Outcome::Fail => return plain(Verdict::Reject, format!("{}: {}", step.stage, step.reason)),
+            Outcome::Inconclusive => {
+                return plain(Verdict::Inconclusive, format!("{}: {}", step.stage, step.reason));
+            }
+            Outcome::Skipped if !optional && !needs_device(step.stage) => {
+                return plain(Verdict::Inconclusive, format!("{}: {}", step.stage, step.reason));
+            }
+            Outcome::Pass | Outcome::Skipped => {}
+        }
+    }
+    let Some(speed) = steps.iter().find(|step| step.stage == Stage::Speed) else {
+        return plain(Verdict::Provisional, "every gate is green; the task has no stage speed".to_owned());
+    };
+    let reduction = speed.figures.iter().find(|figure| figure.name == name::REDUCTION);
+    let measured = reduction.is_some_and(|figure| figure.kind == FigureKind::Measured);
+    match speed.outcome {
+        Outcome::Skipped => {
+            plain(Verdict::Provisional, format!("every gate that needs no GPU is green; {}", speed.reason))
+        }
+        _ if reduction.is_some() && !measured => plain(
+            Verdict::Provisional,
+            format!("every gate is green; the speed was not measured on a device: {}", speed.reason),
+        ),
+        Outcome::Inconclusive => plain(Verdict::Inconclusive, format!("speed: {}", speed.reason)),
+        Outcome::Fail if reduction.is_none() => plain(Verdict::Reject, format!("speed: {}", speed.reason)),
+        Outcome::Fail => plain(Verdict::Defer, speed.reason.clone()),
+        Outcome::Pass => {
+            let low = speed.figures.iter().find(|figure| figure.name == name::REDUCTION_LOW);
+            let low = low.map_or(0.0, |figure| figure.value.get());
+            let grades = task.timing.as_ref().and_then(|timing| timing.grades.as_ref());
+            // The task's threshold is the least that merges.
+            let grade = grades.and_then(|grades| grade(grades, low)).or(Some(Grade::Good));
+            let reason = speed.reason.clone();
+            Decision { verdict: Verdict::Merge, grade, reason }
+        }
+    }
+}
+
+/// The grade that the whole interval has earned.
+fn grade(grades: &Grades, low: f64) -> Option<Grade> {
+    [
+        (grades.outstanding, Grade::Outstanding),
+        (grades.excellent, Grade::Excellent),
+        (grades.good, Grade::Good),
+    ]
+    .into_iter()
+    .find(|(least, _)| Reduction(low) >= Reduction(*least))
+    .map(|(_, grade)| grade)
+}
+
+/// Stages that can only be done on a GPU.
+fn needs_device(stage: Stage) -> bool {
+    matches!(stage, Stage::Speed | Stage::Profile | Stage::External)
+}
+
+/// The exit code of a run: a rejected candidate first, then what Warpproof could not do, then what is open.
+pub fn exit_code<'a>(verdicts: impl Iterator<Item = (Verdict, &'a [StepRecord])>) -> u8 {
+    let code = |(verdict, steps): (Verdict, &[StepRecord])| {
+        let obstacle = steps.iter().find_map(|step| step.obstacle);
+        match (verdict, obstacle) {
+            (Verdict::Inconclusive, Some(Obstacle::Input)) => 2,
+            (Verdict::Inconclusive, Some(Obstacle::Unsupported)) => 3,
+            (Verdict::Inconclusive, Some(Obstacle::Limit)) => 4,
+            (verdict, _) => verdict.exit_code(),
+        }
+    };
+    let rank = |code: &u8| [0, 5, 4, 3, 2, 1].iter().position(|one| one == code).unwrap_or(6);
+    verdicts.map(code).max_by_key(rank).unwrap_or(0)
+}

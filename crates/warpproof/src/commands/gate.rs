@@ -1,0 +1,330 @@
+//! `warpproof gate`: candidates of a task through all stages, one verdict each, everything in the ledger.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use warpproof_gate::ledger::Ledger;
+use warpproof_gate::record::Outcome as Ended;
+use warpproof_gate::session::{Event, Judged, Options, Report as Run, Session, SessionError};
+use warpproof_gate::task::{MAX_BYTES, Task};
+use warpproof_toolchain::{Part, Toolchain};
+
+use super::flags::{LedgerFlags, ToolchainFlags, missing};
+use crate::report::{Kind, Outcome, Place, Report};
+use crate::terminal::Terminal;
+
+/// Take candidates of a task from source to verdict
+///
+/// Every candidate goes through the task's stages in order: build, budget, correct, checks, …, speed.
+/// The first stage that is not green ends it; a candidate that is not green is never timed. What
+/// happened is written to the ledger, from which `warpproof report` makes every report. Content that
+/// was judged before is read from there, not judged again.
+///
+/// Verdicts: MERGE (measured on a GPU, faster than the task asks) · DEFER (green, and not faster: a
+/// valid negative) · PROVISIONAL (green, and there is no GPU) · INCONCLUSIVE · REJECT.
+///
+/// Exit codes: 0 merged, deferred or provisional · 1 something was rejected · 2 wrong usage or a wrong
+/// task · 3 unsupported · 4 limit · 5 inconclusive, or stopped before a verdict.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Gate {
+    /// The task file
+    #[arg(value_name = "TASK.toml")]
+    task: PathBuf,
+    /// Candidates of the task [default: all]
+    #[arg(value_name = "CANDIDATE")]
+    candidates: Vec<String>,
+    /// All candidates, which is also what no name means
+    #[arg(long, conflicts_with = "candidates")]
+    all: bool,
+    /// Go on with the newest run of this task that was not finished
+    #[arg(long, conflicts_with_all = ["candidates", "fresh"])]
+    resume: bool,
+    /// Do again what the ledger knows already
+    #[arg(long)]
+    fresh: bool,
+    /// Stages that run at a time [default: as many as there are cores]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+    /// Draw hidden shapes and secret seeds from this number, as another run's record gives it
+    #[arg(long, value_name = "HEX", value_parser = hexadecimal)]
+    secret: Option<u64>,
+    /// Print the outcome as JSON, schema warpproof.gate/1
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    ledger: LedgerFlags,
+    #[command(flatten)]
+    toolchain: ToolchainFlags,
+}
+
+fn hexadecimal(text: &str) -> Result<u64, String> {
+    u64::from_str_radix(text.trim_start_matches("0x"), 16)
+        .map_err(|_| "this is no hexadecimal number of at most 16 digits".to_owned())
+}
+
+impl Gate {
+    pub(crate) fn run(&self, terminal: &mut Terminal) -> Outcome {
+        match self.judge(terminal) {
+            Ok(outcome) => outcome,
+            Err(reports) => {
+                let kind = reports.first().map_or(Kind::Usage, |report| report.kind);
+                if self.json {
+                    terminal.json(&json!({ "schema": "warpproof.gate/1", "errors": reports }));
+                }
+                for report in &reports {
+                    terminal.report(report);
+                }
+                Outcome::Stopped(kind)
+            }
+        }
+    }
+
+    fn judge(&self, terminal: &mut Terminal) -> Result<Outcome, Vec<Report>> {
+        let (task, text) = read_task(&self.task)?;
+        let toolchain = Toolchain::partial(&self.toolchain.options());
+        toolchain.require(&[Part::Nvrtc, Part::Ptxas]).map_err(|error| vec![missing(&error)])?;
+        let ledger = Ledger::create(self.ledger.directory()).map_err(|error| vec![of_ledger(&error)])?;
+        let stop = stop_on_interrupt();
+        let directory = self.task.parent().map_or(Path::new("."), |parent| {
+            if parent.as_os_str().is_empty() { Path::new(".") } else { parent }
+        });
+        let session = Session {
+            task: &task,
+            text: &text,
+            directory,
+            toolchain: &toolchain,
+            ledger: &ledger,
+            clocks: None,
+            stop: &stop,
+        };
+        let options = Options {
+            candidates: self.candidates.clone(),
+            resume: self.resume,
+            fresh: self.fresh,
+            jobs: self.jobs.map_or(0, usize::from),
+            secret: self.secret,
+            arguments: std::env::args().skip(1).collect(),
+        };
+        let progress = Progress::new(terminal);
+        let run = session.run(&options, &|event| progress.tell(&event));
+        progress.bar.finish_and_clear();
+        let run = run.map_err(|error| vec![of_session(&error)])?;
+        if self.json {
+            terminal.json(&document(&run, ledger.root()));
+        } else {
+            self.print(&run, &ledger, terminal);
+        }
+        Ok(match run.exit_code() {
+            0 => Outcome::Green,
+            1 => Outcome::Stopped(Kind::Kernel),
+            2 => Outcome::Stopped(Kind::Usage),
+            3 => Outcome::Stopped(Kind::Unsupported),
+            4 => Outcome::Stopped(Kind::Limit),
+            _ => Outcome::Stopped(Kind::Inconclusive),
+        })
+    }
+
+    fn print(&self, run: &Run, ledger: &Ledger, terminal: &mut Terminal) {
+        terminal.print(table(run));
+        let place = ledger.root().display();
+        let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        if run.unchanged {
+            terminal.say(format_args!(
+                "nothing was done: all {} were judged before and are read from {place}",
+                count(run.known, "step")
+            ));
+        } else {
+            let known = if run.known > 0 { format!(", {} known before", run.known) } else { String::new() };
+            terminal.say(format_args!("{} done{known}; run {} in {place}", count(run.done, "step"), run.run));
+            terminal.say("`warpproof report` shows the evidence");
+        }
+        if run.stopped {
+            terminal.say(format_args!(
+                "stopped; `warpproof gate {} --resume` goes on where this ended",
+                self.task.display()
+            ));
+        }
+    }
+}
+
+/// A line for each candidate: its verdict, its stages, and why.
+fn table(run: &Run) -> String {
+    let mut text = String::new();
+    let wide = |of: &dyn Fn(&Judged) -> usize| run.judged.iter().map(of).max().unwrap_or(0);
+    let name = wide(&|one| one.candidate.len());
+    let verdict = |one: &Judged| {
+        let decision = one.decision.as_ref();
+        let grade = decision.and_then(|decision| decision.grade).map(|grade| format!(" ({grade})"));
+        let verdict = decision.map_or("no verdict", |decision| decision.verdict.as_str());
+        format!("{verdict}{}", grade.unwrap_or_default())
+    };
+    let verdicts = wide(&|one| verdict(one).len());
+    for one in &run.judged {
+        let stages: Vec<String> =
+            one.steps.iter().map(|step| format!("{} {}", step.stage, sign(step.outcome))).collect();
+        let (candidate, word) = (&one.candidate, verdict(one));
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{candidate:name$}  {word:verdicts$}  {}", stages.join("  "));
+        if let Some(decision) = &one.decision {
+            let _ = writeln!(text, "{:name$}  {}", "", decision.reason);
+        }
+    }
+    text
+}
+
+fn sign(outcome: Ended) -> &'static str {
+    match outcome {
+        Ended::Pass => "✓",
+        Ended::Fail => "✗",
+        Ended::Inconclusive => "?",
+        Ended::Skipped => "–",
+    }
+}
+
+/// Reads a task file, and says everything that is wrong with it.
+pub(crate) fn read_task(path: &Path) -> Result<(Task, String), Vec<Report>> {
+    let unreadable = |cause: String| {
+        vec![
+            Report::error(Kind::Missing, format!("cannot read {}: {cause}", path.display()))
+                .help("`warpproof init KERNEL.cu` writes a task file for a kernel"),
+        ]
+    };
+    let size = fs::metadata(path).map_err(|cause| unreadable(cause.to_string()))?.len();
+    if size > u64::try_from(MAX_BYTES).unwrap_or(u64::MAX) {
+        return Err(unreadable(format!("it has {size} bytes, and a task file has at most {MAX_BYTES}")));
+    }
+    let text = fs::read_to_string(path).map_err(|cause| unreadable(cause.to_string()))?;
+    let file = path.display().to_string();
+    let task = Task::parse(&text).map_err(|problems| {
+        let reports = problems.into_iter().map(|problem| {
+            let before = text.get(..problem.span.start).unwrap_or(&text);
+            let line = u32::try_from(before.matches('\n').count() + 1).unwrap_or(u32::MAX);
+            let column = before.len() - before.rfind('\n').map_or(0, |end| end + 1) + 1;
+            let place = Place::new(file.as_str(), line).column(u32::try_from(column).ok());
+            let report = Report::error(Kind::Usage, problem.sentence).at(Some(place));
+            match problem.help {
+                Some(help) => report.help(help),
+                None => report,
+            }
+        });
+        reports.collect::<Vec<_>>()
+    })?;
+    Ok((task, text))
+}
+
+/// What is wrong with a ledger.
+pub(crate) fn of_ledger(error: &warpproof_gate::ledger::LedgerError) -> Report {
+    let kind = match error.exit_code() {
+        1 => Kind::Kernel,
+        3 => Kind::Unsupported,
+        4 => Kind::Limit,
+        _ => Kind::Missing,
+    };
+    Report::error(kind, error.to_string())
+}
+
+fn of_session(error: &SessionError) -> Report {
+    match error {
+        SessionError::Ledger(error) => of_ledger(error),
+        SessionError::Task(..) => Report::error(Kind::Usage, error.to_string())
+            .help("raise `version` in the task file: what is compared changes with it, and with it alone"),
+        SessionError::NoCandidate(..) => Report::error(Kind::Usage, error.to_string()),
+        SessionError::Changed(_) => {
+            Report::error(Kind::Usage, error.to_string()).help("run it without --resume")
+        }
+        SessionError::File(..) => Report::error(Kind::Missing, error.to_string()),
+    }
+}
+
+/// A flag that the first Ctrl-C sets; the second ends the process, which loses the step under way.
+fn stop_on_interrupt() -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = stop.clone();
+    // Without a handler Ctrl-C ends the process, which is safe too.
+    let _unhandled = ctrlc::set_handler(move || {
+        if flag.swap(true, Ordering::SeqCst) {
+            std::process::exit(130);
+        }
+    });
+    stop
+}
+
+/// What is going on, on a terminal.
+struct Progress {
+    bar: ProgressBar,
+    ended: AtomicUsize,
+}
+
+impl Progress {
+    fn new(terminal: &Terminal) -> Self {
+        let bar = if terminal.is_watched() { ProgressBar::new(0) } else { ProgressBar::hidden() };
+        if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} {wide_msg}") {
+            bar.set_style(style);
+        }
+        bar.set_message("compiling");
+        bar.enable_steady_tick(Duration::from_millis(250));
+        Self { bar, ended: AtomicUsize::new(0) }
+    }
+
+    fn tell(&self, event: &Event<'_>) {
+        match event {
+            Event::Planned { steps, .. } => self.bar.set_length(u64::try_from(*steps).unwrap_or(u64::MAX)),
+            Event::Begun { candidate, stage } => self.bar.set_message(format!("{candidate}: {stage}")),
+            Event::Part { candidate, stage, part } => {
+                self.bar.set_message(format!("{candidate}: {stage}, {part}"));
+            }
+            Event::Ended { step, .. } => {
+                let ended = self.ended.fetch_add(1, Ordering::Relaxed) + 1;
+                self.bar.set_position(u64::try_from(ended).unwrap_or(u64::MAX));
+                if step.outcome == Ended::Fail {
+                    self.bar.println(format!("{} {} FAIL: {}", step.candidate, step.stage, step.reason));
+                }
+            }
+            Event::Decided { candidate, decision } => {
+                self.bar.println(format!("{candidate}: {}", decision.verdict));
+            }
+        }
+    }
+}
+
+fn document(run: &Run, ledger: &Path) -> Value {
+    let candidates: Vec<Value> = run
+        .judged
+        .iter()
+        .map(|one| {
+            let stages: Vec<Value> = one
+                .steps
+                .iter()
+                .map(|step| {
+                    json!({ "stage": step.stage, "outcome": step.outcome, "reason": step.reason, "known": step.from.is_some() || run.unchanged })
+                })
+                .collect();
+            json!({
+                "candidate": one.candidate,
+                "run": one.run,
+                "verdict": one.decision.as_ref().map(|decision| decision.verdict),
+                "grade": one.decision.as_ref().and_then(|decision| decision.grade),
+                "reason": one.decision.as_ref().map(|decision| decision.reason.as_str()),
+                "stages": stages,
+            })
+        })
+        .collect();
+    json!({
+        "schema": "warpproof.gate/1",
+        "run": run.run,
+        "ledger": ledger.display().to_string(),
+        "steps_done": run.done,
+        "steps_known": run.known,
+        "unchanged": run.unchanged,
+        "stopped": run.stopped,
+        "candidates": candidates,
+    })
+}
