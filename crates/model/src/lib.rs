@@ -6,6 +6,7 @@
 
 mod device;
 mod occupancy;
+pub mod sass;
 
 pub use device::{CAPABILITIES, Capability, DEVICES, Device, Sourced};
 pub use occupancy::{Change, Limit, Next, Occupancy, Resource, Usage, grouped, occupancy};
