@@ -4,6 +4,8 @@
 
 use serde::Serialize;
 
+use crate::rates::{self, Rates};
+
 /// A figure and where it is from.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Sourced<T> {
@@ -13,7 +15,7 @@ pub struct Sourced<T> {
     pub source: &'static str,
 }
 
-const fn from<T>(source: &'static str, value: T) -> Sourced<T> {
+pub(crate) const fn from<T>(source: &'static str, value: T) -> Sourced<T> {
     Sourced { value, source }
 }
 
@@ -106,6 +108,8 @@ pub struct Device {
     pub memory_gb: Sourced<u32>,
     /// Second-level cache in KB.
     pub l2_kb: Sourced<u32>,
+    /// How fast a multiprocessor is.
+    pub rates: &'static Rates,
 }
 
 impl Device {
@@ -222,6 +226,7 @@ pub static DEVICES: [Device; 8] = [
             bandwidth_gb_s: from(SOURCE, 320),
             memory_gb: from(SOURCE, 16),
             l2_kb: from(SOURCE, 4 * KB),
+            rates: &rates::T4,
         }
     },
     {
@@ -236,6 +241,7 @@ pub static DEVICES: [Device; 8] = [
             bandwidth_gb_s: from(SOURCE, 1555),
             memory_gb: from(SOURCE, 40),
             l2_kb: from(SOURCE, 40 * KB),
+            rates: &rates::A100,
         }
     },
     {
@@ -249,6 +255,7 @@ pub static DEVICES: [Device; 8] = [
             bandwidth_gb_s: from(SOURCE, 936),
             memory_gb: from(SOURCE, 24),
             l2_kb: from(SOURCE, 6 * KB),
+            rates: &rates::RTX30,
         }
     },
     {
@@ -263,6 +270,7 @@ pub static DEVICES: [Device; 8] = [
             bandwidth_gb_s: from(SOURCE, 300),
             memory_gb: from(SOURCE, 24),
             l2_kb: from(SOURCE, 48 * KB),
+            rates: &rates::ADA_SERVER,
         }
     },
     {
@@ -276,6 +284,7 @@ pub static DEVICES: [Device; 8] = [
             bandwidth_gb_s: from(SOURCE, 1008),
             memory_gb: from(SOURCE, 24),
             l2_kb: from(SOURCE, 72 * KB),
+            rates: &rates::RTX40,
         }
     },
     {
@@ -289,6 +298,7 @@ pub static DEVICES: [Device; 8] = [
             bandwidth_gb_s: from(SOURCE, 864),
             memory_gb: from(SOURCE, 48),
             l2_kb: from(SOURCE, 96 * KB),
+            rates: &rates::ADA_SERVER,
         }
     },
     {
@@ -305,6 +315,7 @@ pub static DEVICES: [Device; 8] = [
             bandwidth_gb_s: from("NVIDIA H100 datasheet: 3.35 TB/s", 3350),
             memory_gb: from(SOURCE, 80),
             l2_kb: from(SOURCE, 50 * KB),
+            rates: &rates::H100,
         }
     },
     {
@@ -318,6 +329,7 @@ pub static DEVICES: [Device; 8] = [
             bandwidth_gb_s: from(SOURCE, 1792),
             memory_gb: from(SOURCE, 32),
             l2_kb: from(SOURCE, 96 * KB),
+            rates: &rates::RTX50,
         }
     },
 ];

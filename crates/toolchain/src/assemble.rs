@@ -1,6 +1,6 @@
 //! PTX to machine code through ptxas, and machine code to text.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::io;
@@ -158,15 +158,29 @@ impl Toolchain {
 
     /// Machine code as text: nvdisasm's, or else cuobjdump's.
     pub fn sass(&self, cubin: &[u8]) -> Result<String, AssembleError> {
-        let (found, flag) = match (&self.nvdisasm, &self.cuobjdump) {
-            (Some(nvdisasm), _) => (nvdisasm, "-c"),
-            (None, Some(cuobjdump)) => (cuobjdump, "-sass"),
+        self.disassembled(cubin, &["-c"])
+    }
+
+    /// Machine code as text with every instruction's encoding, and with the lines of the PTX it was made from if
+    /// ptxas was given `-lineinfo` and nvdisasm is there.
+    pub fn encoded_sass(&self, cubin: &[u8]) -> Result<String, AssembleError> {
+        self.disassembled(cubin, &["-c", "-hex", "-gp"])
+    }
+
+    /// `flags` are for nvdisasm; cuobjdump gives encodings always, and lines never.
+    fn disassembled(&self, cubin: &[u8], flags: &[&str]) -> Result<String, AssembleError> {
+        let (found, flags) = match (&self.nvdisasm, &self.cuobjdump) {
+            (Some(nvdisasm), _) => (nvdisasm, flags),
+            (None, Some(cuobjdump)) => (cuobjdump, ["-sass"].as_slice()),
             (None, None) => return Err(AssembleError::NotFound(self.not_found(vec![Part::Nvdisasm]))),
         };
         let key = self.cache.as_ref().map(|cache| {
             let mut key = KeyBuilder::new("sass");
             key.add(found.version.to_string().as_bytes()).add_program(&found.path);
-            (cache, key.add(flag.as_bytes()).add(cubin).finish())
+            for flag in flags {
+                key.add(flag.as_bytes());
+            }
+            (cache, key.add(cubin).finish())
         });
         if let Some((cache, key)) = &key
             && let Some([text]) = cache.get(key).as_deref()
@@ -177,7 +191,7 @@ impl Toolchain {
         let dir = tempfile::tempdir()?;
         let file = dir.path().join("module.cubin");
         fs::write(&file, cubin)?;
-        let text = disassemble(&found.path, flag, &file)?;
+        let text = disassemble(&found.path, flags, &file)?;
         if let Some((cache, key)) = key {
             cache.put(&key, &[text.as_bytes()]);
         }
@@ -193,9 +207,8 @@ fn assembled(cubin: Vec<u8>, log: String, version: Version, cached: bool) -> Ass
     Assembled { cubin, resources, log, diagnostics, version, cached }
 }
 
-fn disassemble(program: &Path, flag: &str, file: &Path) -> Result<String, AssembleError> {
-    let args: [OsString; 2] = [flag.into(), file.into()];
-    let args: Vec<&OsStr> = args.iter().map(OsString::as_os_str).collect();
+fn disassemble(program: &Path, flags: &[&str], file: &Path) -> Result<String, AssembleError> {
+    let args: Vec<&OsStr> = flags.iter().map(OsStr::new).chain([file.as_os_str()]).collect();
     let output = program::run(program, &args).map_err(AssembleError::Program)?;
     if !output.success {
         let cause = output.stderr.trim().to_owned();

@@ -37,6 +37,7 @@ fn compiles_assembles_and_disassembles() {
             assert_eq!(assembled.resources[0].kernel, "one");
             assert!(assembled.resources[0].registers > 0 && assembled.resources[0].constant_bytes() > 0);
             assert!(toolchain.sass(&assembled.cubin).unwrap().contains("EXIT"), "{arch}");
+            assert!(toolchain.encoded_sass(&assembled.cubin).unwrap().contains("/* 0x"), "{arch}");
         }
     }
 }

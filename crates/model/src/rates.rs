@@ -1,0 +1,362 @@
+//! How fast each part of a multiprocessor is, as data.
+//!
+//! Rates are per multiprocessor and clock cycle. Where makers publish nothing and nobody has measured, a figure is
+//! `None`, and what depends on it says so.
+
+use serde::Serialize;
+
+use crate::device::{Sourced, from};
+
+/// A unit that executes warp instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pipe {
+    /// 32-bit floating point: add, multiply, fused multiply-add.
+    Fma,
+    /// Integer multiply-add; it shares the multipliers of one half of the FMA pipe.
+    IntegerFma,
+    /// Packed 16-bit floating point.
+    Half,
+    /// Integer add, logic, shifts, comparison, minimum and maximum, conversions that pack.
+    Alu,
+    /// Reciprocal, square root, exponential, logarithm, sine; conversions to and from integers.
+    Special,
+    /// 64-bit floating point.
+    Double,
+    /// Matrix multiplication; its rate depends on the type, see [`TensorRate`].
+    Tensor,
+    /// Loads, stores, atomics, shuffles.
+    Memory,
+    /// The uniform datapath, one for each sub-core.
+    Uniform,
+    /// Branches, barriers, votes and what else takes an issue slot alone.
+    Control,
+}
+
+/// The operands and the accumulator of a matrix multiplication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TensorType {
+    /// f16 in, f16 accumulator.
+    F16ToF16,
+    /// f16 or bf16 in, f32 accumulator.
+    F16ToF32,
+    /// tf32 in, f32 accumulator.
+    Tf32,
+    /// e4m3 or e5m2 in, f16 accumulator.
+    F8ToF16,
+    /// e4m3 or e5m2 in, f32 accumulator.
+    F8ToF32,
+    /// 8-bit integers.
+    Int8,
+    /// f64.
+    F64,
+}
+
+/// How many multiply-adds of one type the tensor cores of a multiprocessor do in a cycle, dense.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct TensorRate {
+    /// The type.
+    pub kind: TensorType,
+    /// Multiply-adds per cycle.
+    pub fma: Sourced<f64>,
+}
+
+/// The rates of a multiprocessor, and the latencies it sees.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Rates {
+    /// Lanes of 32-bit multiply-add per cycle.
+    pub fma: Sourced<f64>,
+    /// Lanes of integer multiply-add per cycle.
+    pub integer_fma: Sourced<f64>,
+    /// Lanes of packed 16-bit multiply-add per cycle; each does two.
+    pub half: Sourced<f64>,
+    /// Lanes of integer add, logic and comparison per cycle.
+    pub alu: Sourced<f64>,
+    /// Lanes of special functions per cycle.
+    pub special: Sourced<f64>,
+    /// Lanes of 64-bit multiply-add per cycle.
+    pub double: Sourced<f64>,
+    /// Lanes of load and store units.
+    pub memory: Sourced<f64>,
+    /// Matrix multiplication.
+    pub tensor: &'static [TensorRate],
+    /// Bytes of shared memory per cycle; one conflict-free wavefront.
+    pub shared_bytes: Sourced<f64>,
+    /// Bytes of the first-level cache per cycle.
+    pub l1_bytes: Sourced<f64>,
+    /// Bytes of the second-level cache per cycle, for each multiprocessor when all read.
+    pub l2_bytes: Option<Sourced<f64>>,
+    /// Cycles from a load to its use, out of the first-level cache.
+    pub l1_latency: Sourced<u32>,
+    /// Out of the second-level cache.
+    pub l2_latency: Sourced<u32>,
+    /// Out of memory.
+    pub dram_latency: Sourced<u32>,
+    /// Microseconds from one kernel of a stream to the next, when the next is ready.
+    pub launch_us: Sourced<f64>,
+}
+
+impl Rates {
+    /// Lanes per cycle of a pipe; `None` for the tensor cores, whose rate depends on the type.
+    pub fn lanes(&self, pipe: Pipe) -> Option<f64> {
+        match pipe {
+            Pipe::Fma => Some(self.fma.value),
+            Pipe::IntegerFma => Some(self.integer_fma.value),
+            Pipe::Half => Some(self.half.value),
+            Pipe::Alu => Some(self.alu.value),
+            Pipe::Special => Some(self.special.value),
+            Pipe::Double => Some(self.double.value),
+            Pipe::Memory => Some(self.memory.value),
+            Pipe::Tensor => None,
+            Pipe::Uniform | Pipe::Control => Some(64.0),
+        }
+    }
+
+    /// Multiply-adds per cycle of a type, if the tensor cores have it.
+    pub fn tensor(&self, kind: TensorType) -> Option<f64> {
+        self.tensor.iter().find(|rate| rate.kind == kind).map(|rate| rate.fma.value)
+    }
+}
+
+const GUIDE: &str = "CUDA C++ Programming Guide 13, table of arithmetic throughput per compute capability";
+const UNITS: &str = "NVIDIA architecture whitepapers, picture of the multiprocessor: load and store units";
+const BANKS: &str = "CUDA C++ Programming Guide 13, shared memory: 32 banks of 32 bits per clock cycle";
+const L1_SPEC: &str = "NVIDIA whitepapers since Volta: 128 bytes per clock cycle; Luo et al. 2024 (arXiv 2402.13499) measure 121 on an RTX 4090";
+const LAUNCH: &str =
+    "published measurements of back-to-back empty kernels: 1.6 µs in a stream, 1 µs in a graph";
+const LUO: &str = "Luo et al. 2024, Benchmarking and Dissecting the Nvidia Hopper GPU Architecture (arXiv 2402.13499), latency table";
+const L40: &str = "published measurements of an L40: L1 36 cycles, L2 276 (222 to 339 by multiprocessor), DRAM 631, L2 about 16 bytes per clock cycle and multiprocessor";
+const HUERTA: &str = "Huerta et al. 2025, Analyzing Modern NVIDIA GPU Cores (MICRO 2025), RTX A6000";
+const JIA: &str =
+    "Jia et al. 2019, Dissecting the NVidia Turing T4 GPU via Microbenchmarking (arXiv 1903.07486)";
+
+/// What the pipes of one compute capability do.
+struct Pipes {
+    fma: f64,
+    half: f64,
+    double: f64,
+    memory: f64,
+}
+
+/// What differs between devices of one capability.
+struct Memory {
+    l2_bytes: Option<Sourced<f64>>,
+    l1: Sourced<u32>,
+    l2: Sourced<u32>,
+    dram: Sourced<u32>,
+}
+
+const fn rates(pipes: &Pipes, tensor: &'static [TensorRate], memory: &Memory) -> Rates {
+    Rates {
+        fma: from(GUIDE, pipes.fma),
+        integer_fma: from(GUIDE, 64.0),
+        half: from(GUIDE, pipes.half),
+        alu: from(GUIDE, 64.0),
+        special: from(GUIDE, 16.0),
+        double: from(GUIDE, pipes.double),
+        memory: from(UNITS, pipes.memory),
+        tensor,
+        shared_bytes: from(BANKS, 128.0),
+        l1_bytes: from(L1_SPEC, 128.0),
+        l2_bytes: memory.l2_bytes,
+        l1_latency: memory.l1,
+        l2_latency: memory.l2,
+        dram_latency: memory.dram,
+        launch_us: from(LAUNCH, 1.6),
+    }
+}
+
+const fn tensor(source: &'static str, kind: TensorType, fma: f64) -> TensorRate {
+    TensorRate { kind, fma: from(source, fma) }
+}
+
+/// Tesla T4.
+pub(crate) static T4: Rates = {
+    const PEAK: &str = "NVIDIA T4 datasheet: 65 TFLOPS of FP16, 130 TOPS of INT8, at 1590 MHz";
+    rates(
+        &Pipes { fma: 64.0, half: 64.0, double: 2.0, memory: 16.0 },
+        &[
+            tensor(PEAK, TensorType::F16ToF16, 512.0),
+            tensor(PEAK, TensorType::F16ToF32, 512.0),
+            tensor(PEAK, TensorType::Int8, 1024.0),
+        ],
+        &Memory { l2_bytes: None, l1: from(JIA, 32), l2: from(JIA, 188), dram: from(JIA, 434) },
+    )
+};
+
+/// A100.
+pub(crate) static A100: Rates = {
+    const PEAK: &str = "NVIDIA A100 Tensor Core GPU Architecture whitepaper: peak rates at 1410 MHz";
+    rates(
+        &Pipes { fma: 64.0, half: 128.0, double: 32.0, memory: 32.0 },
+        &[
+            tensor(PEAK, TensorType::F16ToF16, 1024.0),
+            tensor(PEAK, TensorType::F16ToF32, 1024.0),
+            tensor(PEAK, TensorType::Tf32, 512.0),
+            tensor(PEAK, TensorType::Int8, 2048.0),
+            tensor(PEAK, TensorType::F64, 64.0),
+        ],
+        &Memory {
+            l2_bytes: Some(from(
+                "NVIDIA A100 whitepaper: L2 reads 5120 bytes per clock cycle, over 108 multiprocessors",
+                5120.0 / 108.0,
+            )),
+            l1: from(HUERTA, 32),
+            l2: from(LUO, 261),
+            dram: from(LUO, 466),
+        },
+    )
+};
+
+/// GeForce RTX 3090 and 3070 Ti: half rate with an f32 accumulator.
+pub(crate) static RTX30: Rates = {
+    const PEAK: &str = "NVIDIA Ampere GA102 GPU Architecture whitepaper: peak rates at boost clock";
+    rates(
+        &Pipes { fma: 128.0, half: 64.0, double: 2.0, memory: 16.0 },
+        &[
+            tensor(PEAK, TensorType::F16ToF16, 512.0),
+            tensor(PEAK, TensorType::F16ToF32, 256.0),
+            tensor(PEAK, TensorType::Tf32, 128.0),
+            tensor(PEAK, TensorType::Int8, 1024.0),
+        ],
+        &Memory {
+            l2_bytes: None,
+            l1: from(HUERTA, 32),
+            l2: from("the A100's, for want of a figure of its own", 261),
+            dram: from("the A100's, for want of a figure of its own", 466),
+        },
+    )
+};
+
+const ADA_PIPES: Pipes = Pipes { fma: 128.0, half: 64.0, double: 2.0, memory: 16.0 };
+
+const ADA_MEMORY: Memory =
+    Memory { l2_bytes: Some(from(L40, 16.0)), l1: from(L40, 36), l2: from(L40, 276), dram: from(L40, 631) };
+
+/// L4 and L40S: full rate with an f32 accumulator.
+pub(crate) static ADA_SERVER: Rates = {
+    const PEAK: &str =
+        "NVIDIA L4 and L40S datasheets, halved to dense: 121 and 366 TFLOPS of FP16, twice that of FP8";
+    rates(
+        &ADA_PIPES,
+        &[
+            tensor(PEAK, TensorType::F16ToF16, 512.0),
+            tensor(PEAK, TensorType::F16ToF32, 512.0),
+            tensor(PEAK, TensorType::Tf32, 256.0),
+            tensor(PEAK, TensorType::F8ToF16, 1024.0),
+            tensor(PEAK, TensorType::F8ToF32, 1024.0),
+            tensor(PEAK, TensorType::Int8, 1024.0),
+        ],
+        &ADA_MEMORY,
+    )
+};
+
+/// GeForce RTX 4090: half rate with an f32 accumulator.
+pub(crate) static RTX40: Rates = {
+    const PEAK: &str = "NVIDIA Ada GPU Architecture whitepaper, GeForce RTX 4090: peak rates at 2520 MHz";
+    rates(
+        &ADA_PIPES,
+        &[
+            tensor(PEAK, TensorType::F16ToF16, 512.0),
+            tensor(PEAK, TensorType::F16ToF32, 256.0),
+            tensor(PEAK, TensorType::Tf32, 128.0),
+            tensor(PEAK, TensorType::F8ToF16, 1024.0),
+            tensor(PEAK, TensorType::F8ToF32, 512.0),
+            tensor(PEAK, TensorType::Int8, 1024.0),
+        ],
+        &ADA_MEMORY,
+    )
+};
+
+/// H100.
+pub(crate) static H100: Rates = {
+    const PEAK: &str = "NVIDIA H100 Tensor Core GPU Architecture whitepaper: peak rates, which need wgmma";
+    rates(
+        &Pipes { fma: 128.0, half: 128.0, double: 64.0, memory: 32.0 },
+        &[
+            tensor(PEAK, TensorType::F16ToF16, 2048.0),
+            tensor(PEAK, TensorType::F16ToF32, 2048.0),
+            tensor(PEAK, TensorType::Tf32, 1024.0),
+            tensor(PEAK, TensorType::F8ToF16, 4096.0),
+            tensor(PEAK, TensorType::F8ToF32, 4096.0),
+            tensor(PEAK, TensorType::Int8, 4096.0),
+            tensor(PEAK, TensorType::F64, 128.0),
+        ],
+        &Memory {
+            l2_bytes: Some(from(
+                "the A100's 5120 bytes per clock cycle, which the H100 is said to keep, over 132 multiprocessors",
+                5120.0 / 132.0,
+            )),
+            l1: from(HUERTA, 32),
+            l2: from(LUO, 263),
+            dram: from(LUO, 478),
+        },
+    )
+};
+
+/// GeForce RTX 5090.
+pub(crate) static RTX50: Rates = {
+    const PEAK: &str =
+        "NVIDIA RTX Blackwell GPU Architecture whitepaper, GeForce RTX 5090: peak rates at 2407 MHz";
+    const ADA: &str = "Ada's, for want of a figure of its own";
+    rates(
+        &Pipes { fma: 128.0, half: 64.0, double: 2.0, memory: 16.0 },
+        &[
+            tensor(PEAK, TensorType::F16ToF16, 512.0),
+            tensor(PEAK, TensorType::F16ToF32, 256.0),
+            tensor(PEAK, TensorType::Tf32, 128.0),
+            tensor(PEAK, TensorType::F8ToF16, 1024.0),
+            tensor(PEAK, TensorType::F8ToF32, 512.0),
+            tensor(PEAK, TensorType::Int8, 1024.0),
+        ],
+        &Memory { l2_bytes: None, l1: from(ADA, 36), l2: from(ADA, 276), dram: from(ADA, 631) },
+    )
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DEVICES, Device};
+
+    #[test]
+    fn peaks_are_those_of_the_datasheets() {
+        for (id, kind, tera) in [
+            ("t4", TensorType::F16ToF32, 65.0),
+            ("a100", TensorType::F16ToF32, 312.0),
+            ("a100", TensorType::F64, 19.5),
+            ("rtx3090", TensorType::F16ToF32, 71.0),
+            ("l4", TensorType::F16ToF32, 121.0),
+            ("l4", TensorType::F8ToF32, 242.0),
+            ("rtx4090", TensorType::F8ToF32, 330.3),
+            ("l40s", TensorType::F16ToF32, 366.0),
+            ("h100", TensorType::F16ToF32, 989.4),
+            ("rtx5090", TensorType::F8ToF16, 838.0),
+        ] {
+            let device = Device::named(id).unwrap();
+            let peak = device.rates.tensor(kind).unwrap()
+                * 2e-6
+                * f64::from(device.multiprocessors.value)
+                * f64::from(device.boost_mhz.value);
+            assert!((peak / tera - 1.0).abs() < 0.01, "{id} {kind:?}: {peak} against {tera}");
+        }
+    }
+
+    #[test]
+    fn every_rate_is_positive() {
+        for device in &DEVICES {
+            for pipe in [
+                Pipe::Fma,
+                Pipe::IntegerFma,
+                Pipe::Half,
+                Pipe::Alu,
+                Pipe::Special,
+                Pipe::Double,
+                Pipe::Memory,
+            ] {
+                assert!(device.rates.lanes(pipe).unwrap() > 0.0);
+            }
+            assert!(device.rates.tensor.iter().all(|rate| rate.fma.value > 0.0));
+        }
+    }
+}
