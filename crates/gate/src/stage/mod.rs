@@ -10,6 +10,7 @@ mod checks;
 mod correct;
 mod identity;
 mod launch;
+mod model;
 mod rung;
 mod speed;
 
@@ -260,11 +261,12 @@ impl<'a> Bench<'a> {
         let done = match stage {
             Stage::Build => Ok(build::ending(built)),
             Stage::Budget => budget::judge(self, candidate, built),
+            Stage::Model => model::judge(self, candidate, built),
             Stage::Speed => speed::judge(self, candidate, built, baseline),
             Stage::Profile | Stage::External => {
                 Ok(Ending::skipped("there is no GPU: peers and a device's own counters are measured on one"))
             }
-            Stage::Counters | Stage::Model | Stage::Correct | Stage::Checks => {
+            Stage::Counters | Stage::Correct | Stage::Checks => {
                 Ok(Ending::skipped("nothing is there to do for this stage"))
             }
         };

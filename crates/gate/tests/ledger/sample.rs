@@ -16,6 +16,8 @@ pub(crate) fn run(name: &str) -> Body {
         warpproof: "0.1.0".to_owned(),
         started: Some("2026-03-01T12:00:00Z".to_owned()),
         arguments: vec!["gate".to_owned(), "tasks/attention.toml".to_owned()],
+        candidates: Vec::new(),
+        secret: None,
         host: BTreeMap::from([("cpus".to_owned(), "2".to_owned())]),
         objects: BTreeMap::new(),
     })
@@ -34,6 +36,8 @@ pub(crate) fn step(run: &str, candidate: &str, stage: Stage) -> StepRecord {
         key: Hash::of_pieces([candidate.as_bytes(), stage.as_str().as_bytes()]),
         candidate: candidate.to_owned(),
         stage,
+        part: None,
+        obstacle: None,
         outcome: Outcome::Pass,
         reason: String::new(),
         figures,

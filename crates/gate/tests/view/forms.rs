@@ -187,6 +187,8 @@ fn a_ledger_on_disk_is_evidence() {
         warpproof: "0".into(),
         started: None,
         arguments: vec![],
+        candidates: Vec::new(),
+        secret: None,
         host: [].into(),
         objects: [].into(),
     };
@@ -196,6 +198,8 @@ fn a_ledger_on_disk_is_evidence() {
         key: Hash::of(b"k"),
         candidate: "k".into(),
         stage: Stage::Build,
+        part: None,
+        obstacle: None,
         outcome: Outcome::Pass,
         reason: String::new(),
         figures: vec![],

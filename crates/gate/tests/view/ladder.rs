@@ -42,6 +42,8 @@ impl Book {
             warpproof: "0.1.0".into(),
             started: Some("2026-01-05T10:00:00Z".into()),
             arguments: vec!["gate".into(), "tasks/attention.toml".into(), "--all".into()],
+            candidates: Vec::new(),
+            secret: None,
             host: facts.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
             objects: BTreeMap::new(),
         };
@@ -67,6 +69,8 @@ impl Book {
             key: Hash::of(format!("{candidate} {stage}").as_bytes()),
             candidate: candidate.into(),
             stage,
+            part: None,
+            obstacle: None,
             outcome,
             reason: reason.into(),
             figures,

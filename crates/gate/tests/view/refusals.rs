@@ -108,6 +108,8 @@ fn one_program_is_not_compared_with_itself() {
         key: Hash::of(b"toggle"),
         candidate: "n2-toggled".into(),
         stage: Stage::Build,
+        part: None,
+        obstacle: None,
         outcome: Outcome::Pass,
         reason: String::new(),
         figures: vec![],
