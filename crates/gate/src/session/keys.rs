@@ -24,7 +24,7 @@ impl Keys {
             .toolchain
             .part(Assembler::Ptxas)
             .map_or_else(String::new, |part| part.version.to_string());
-        let clock = session.clocks.map_or_else(|| "none".to_owned(), |clocks| clocks.device());
+        let clock = session.clocks.map_or_else(|| "none".to_owned(), crate::stage::Clocks::device);
         let identity = |name: &str| {
             let one = compiled.iter().find(|one| one.candidate.name.value == name);
             one.map(program).unwrap_or_default()

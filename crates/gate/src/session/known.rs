@@ -103,7 +103,7 @@ fn rests(
     }
     let stages = session.task.gates.iter().map(|gate| gate.stage.value);
     let all = stages.into_iter().all(|stage| steps.iter().any(|(_, step)| step.stage == stage));
-    let ended = steps.iter().any(|step| decisive(&Some(step.clone())));
+    let ended = steps.iter().any(|(_, step)| decisive(step));
     Ok((all || ended).then(|| steps.into_iter().map(|(_, step)| step).collect()))
 }
 

@@ -191,7 +191,7 @@ impl Session<'_> {
             clocks: self.clocks,
             stop: self.stop,
         };
-        let compiled = self.compile(&bench, &self.with_baselines(&chosen), jobs);
+        let compiled = compile_all(&bench, &self.with_baselines(&chosen), jobs);
         let keys = Keys::new(self, &compiled)?;
         if !options.fresh
             && resumed.is_none()
@@ -262,38 +262,6 @@ impl Session<'_> {
         })
     }
 
-    /// Compiles everything, and finds programs that are another's.
-    fn compile<'c>(&self, bench: &Bench<'_>, all: &[&'c Candidate], jobs: usize) -> Vec<Compiled<'c>> {
-        let plan = all
-            .iter()
-            .map(|candidate| Step {
-                key: (),
-                needs: Vec::new(),
-                work: Box::new(move || compile(bench, candidate)) as Box<dyn FnOnce() -> _ + Send>,
-            })
-            .collect();
-        let never = AtomicBool::new(false);
-        let rules = Rules {
-            threads: jobs,
-            green: &|_: &Result<Built, Ending>| true,
-            known: &|()| None,
-            stop: &never,
-        };
-        let done = steps::run(plan, &rules, |_| {});
-        let mut compiled: Vec<Compiled<'c>> = Vec::new();
-        for (candidate, done) in all.iter().zip(done) {
-            let (Done::Fresh(mut built) | Done::Known(mut built)) = done else { continue };
-            if let Ok(built) = &mut built {
-                let same = compiled
-                    .iter()
-                    .find(|other| other.built.as_ref().is_ok_and(|other| other.identity == built.identity));
-                built.same_as = same.map(|other| other.candidate.name.value.clone());
-            }
-            compiled.push(Compiled { candidate, built });
-        }
-        compiled
-    }
-
     /// Writes down that a run begins, and what was thought of its candidates.
     fn begin(
         &self,
@@ -360,6 +328,34 @@ impl Session<'_> {
     }
 }
 
+/// Compiles everything, and finds programs that are another's.
+fn compile_all<'c>(bench: &Bench<'_>, all: &[&'c Candidate], jobs: usize) -> Vec<Compiled<'c>> {
+    let plan = all
+        .iter()
+        .map(|candidate| Step {
+            key: (),
+            needs: Vec::new(),
+            work: Box::new(move || compile(bench, candidate)),
+        })
+        .collect();
+    let never = AtomicBool::new(false);
+    let rules =
+        Rules { threads: jobs, green: &|_: &Result<Built, Ending>| true, known: &|()| None, stop: &never };
+    let done = steps::run(plan, &rules, |_| {});
+    let mut compiled: Vec<Compiled<'c>> = Vec::new();
+    for (candidate, done) in all.iter().zip(done) {
+        let (Done::Fresh(mut built) | Done::Known(mut built)) = done else { continue };
+        if let Ok(built) = &mut built {
+            let same = compiled
+                .iter()
+                .find(|other| other.built.as_ref().is_ok_and(|other| other.identity == built.identity));
+            built.same_as = same.map(|other| other.candidate.name.value.clone());
+        }
+        compiled.push(Compiled { candidate, built });
+    }
+    compiled
+}
+
 /// What is needed to do the steps.
 struct Conduct<'c, 'a> {
     bench: &'c Bench<'a>,
@@ -396,7 +392,7 @@ impl Session<'_> {
                 Step {
                     key: keys.of(slot.at, slot.stage),
                     needs: self.needs(&slots, place),
-                    work: Box::new(move || self.step(conduct, slot, tell)) as Box<dyn FnOnce() -> _ + Send>,
+                    work: Box::new(move || self.step(conduct, slot, tell)),
                 }
             })
             .collect();
@@ -429,9 +425,9 @@ impl Session<'_> {
                 };
                 if let Some((hash, step)) = step {
                     if is_known {
-                        from_before += 1
+                        from_before += 1;
                     } else {
-                        done += 1
+                        done += 1;
                     }
                     tell(Event::Ended { step: &step, known: is_known });
                     steps[place] = Some((hash, step));
@@ -442,7 +438,8 @@ impl Session<'_> {
                 || slots.iter().enumerate().filter(|(_, other)| other.at == slot.at).map(|(place, _)| place);
             // Whoever has no result and is not blocked was stopped.
             let complete = mine().all(|place| ended[place]) && !self.stop.load(Ordering::Relaxed);
-            let finished = complete || mine().any(|place| decisive(&steps[place]));
+            let finished =
+                complete || mine().any(|place| steps[place].as_ref().is_some_and(|(_, step)| decisive(step)));
             if let Some(one) = judged.get_mut(slot.at).filter(|one| finished && one.decision.is_none()) {
                 let (hashes, records): (Vec<Hash>, Vec<StepRecord>) =
                     mine().filter_map(|place| steps[place].clone()).unzip();
@@ -536,19 +533,18 @@ impl Session<'_> {
         let mut ends = Vec::new();
         for part in parts {
             let key = conduct.keys.of_part(slot.at, slot.stage, &part, bench);
-            let ending = match store.part(&key) {
-                Some(ending) => ending,
-                None => {
-                    tell(Event::Part { candidate: name, stage: slot.stage, part: &part.name });
-                    let start = Instant::now();
-                    let ending = bench.part(slot.stage, slot.candidate, built, baseline, &part)?;
-                    let about = (conduct.run, name, slot.stage, Some(part.name.as_str()));
-                    if store.write(about, key, ending.clone(), start.elapsed()).is_none() {
-                        self.stop.store(true, Ordering::Relaxed);
-                        return Err(Trouble::Stopped);
-                    }
-                    ending
+            let ending = if let Some(ending) = store.part(&key) {
+                ending
+            } else {
+                tell(Event::Part { candidate: name, stage: slot.stage, part: &part.name });
+                let start = Instant::now();
+                let ending = bench.part(slot.stage, slot.candidate, built, baseline, &part)?;
+                let about = (conduct.run, name, slot.stage, Some(part.name.as_str()));
+                if store.write(about, key, ending.clone(), start.elapsed()).is_none() {
+                    self.stop.store(true, Ordering::Relaxed);
+                    return Err(Trouble::Stopped);
                 }
+                ending
             };
             let wrong = ending.outcome == Outcome::Fail;
             ends.push((part.name, ending));
@@ -561,8 +557,8 @@ impl Session<'_> {
 }
 
 /// Whether nothing that comes later can change the verdict.
-fn decisive(step: &Option<(Hash, StepRecord)>) -> bool {
-    step.as_ref().is_some_and(|(_, step)| matches!(step.outcome, Outcome::Fail | Outcome::Inconclusive))
+fn decisive(step: &StepRecord) -> bool {
+    matches!(step.outcome, Outcome::Fail | Outcome::Inconclusive)
 }
 
 /// How long something took, for a record.

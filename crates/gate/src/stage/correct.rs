@@ -16,6 +16,9 @@ use crate::record::{Comparison, Figure, Outcome};
 use crate::reference::{self, Expected, Null, Tensor};
 use crate::task::{Accumulate, Candidate, Operator, Policy, Program, Reference, Role};
 
+/// The first case of a dtype: its inputs, the outputs it gave, and its name.
+type First = (Dtype, Vec<Input>, Vec<(String, Vec<u8>)>, String);
+
 /// How a null kernel's figure begins.
 const REFUSES: &str = "cases that refuse ";
 
@@ -32,7 +35,7 @@ pub(super) fn part(
     let mut worst = Worst::default();
     let mut nulls: BTreeMap<String, u64> = BTreeMap::new();
     let mut tried: Vec<(Dtype, &str)> = Vec::new();
-    let mut firsts: Vec<(Dtype, Vec<Input>, Vec<(String, Vec<u8>)>, String)> = Vec::new();
+    let mut firsts: Vec<First> = Vec::new();
     for case in bench.cases(candidate) {
         bench.check_stop()?;
         let name = format!("{}, {}", part.name, case.name);
@@ -217,7 +220,7 @@ fn try_nulls(
 ) -> Result<(), Trouble> {
     let non_finite = bench.task.tolerance.non_finite;
     let tensors = inputs::tensors(inputs);
-    for (_, expected) in expected {
+    for expected in expected.values() {
         for null in Null::ALL {
             let output = match &bench.task.reference {
                 Reference::BuiltIn { operator } => {
@@ -274,7 +277,7 @@ impl Worst {
         ] {
             match self.largest.iter_mut().find(|one| one.0 == name) {
                 // What is not a number is worse than any.
-                Some(one) if !(value.abs() <= one.1.abs()) && !one.1.is_nan() => {
+                Some(one) if (value.is_nan() || value.abs() > one.1.abs()) && !one.1.is_nan() => {
                     (one.1, one.2) = (value, case.to_owned());
                 }
                 Some(_) => {}

@@ -146,7 +146,7 @@ impl Stand {
                         let bound = bound.iter().find(|bound| bound.name == name.value);
                         let bound =
                             bound.ok_or_else(|| unfit(format!("there is no tensor `{}`", name.value)))?;
-                        one.arg(&bound.buffer)
+                        one.arg(bound.buffer)
                     }
                     Argument::Value { dtype, values } => {
                         one.arg(value_bytes(bench, candidate, size, dtype.value, values)?)
@@ -233,7 +233,7 @@ impl Stand {
                 break;
             }
             // What one launch leaves is for the next to read.
-            filled.iter_mut().for_each(|filled| *filled = true);
+            filled.fill(true);
         }
         all
     }
