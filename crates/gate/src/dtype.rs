@@ -1,5 +1,7 @@
 //! Types of elements: their codes in memory, their values, and how far a format rounds.
 
+mod code;
+
 use std::fmt;
 
 use serde::{Serialize, Serializer};
@@ -8,6 +10,8 @@ use warpproof_sim::num::convert::{
     cvt_bf16_f64, cvt_f16_f64, cvt_f32_bf16, cvt_f32_f16, cvt_f32_f64, cvt_f64_s64,
 };
 use warpproof_sim::num::fp8::{Fp8, cvt_f32_fp8, cvt_fp8_f32};
+
+pub use code::integer;
 
 use crate::expr::real::Unit;
 
@@ -42,20 +46,20 @@ struct Float {
 }
 
 const NAMES: [(Dtype, &str, usize); 14] = [
-    (Dtype::F64, "f64", 8),
-    (Dtype::F32, "f32", 4),
+    (Dtype::U8, "u8", 1),
+    (Dtype::U16, "u16", 2),
+    (Dtype::U32, "u32", 4),
+    (Dtype::U64, "u64", 8),
+    (Dtype::I8, "i8", 1),
+    (Dtype::I16, "i16", 2),
+    (Dtype::I32, "i32", 4),
+    (Dtype::I64, "i64", 8),
     (Dtype::F16, "f16", 2),
     (Dtype::Bf16, "bf16", 2),
+    (Dtype::F32, "f32", 4),
+    (Dtype::F64, "f64", 8),
     (Dtype::E4m3, "e4m3", 1),
     (Dtype::E5m2, "e5m2", 1),
-    (Dtype::I8, "i8", 1),
-    (Dtype::U8, "u8", 1),
-    (Dtype::I16, "i16", 2),
-    (Dtype::U16, "u16", 2),
-    (Dtype::I32, "i32", 4),
-    (Dtype::U32, "u32", 4),
-    (Dtype::I64, "i64", 8),
-    (Dtype::U64, "u64", 8),
 ];
 
 impl Dtype {
@@ -156,7 +160,8 @@ impl Dtype {
         if inexact { toward | 1 } else { toward }
     }
 
-    fn integer_range(self) -> (i128, i128) {
+    /// The least and the largest integer of an integer type.
+    pub fn integer_range(self) -> (i128, i128) {
         let bits = u32::try_from(8 * self.size()).unwrap_or(64);
         match self {
             Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => (0, (1 << bits) - 1),
@@ -167,16 +172,11 @@ impl Dtype {
     /// The value of a code. A 64-bit integer beyond 2^53 is rounded.
     pub fn decode(self, code: u64) -> f64 {
         let low = |bits: u32| code & (u64::MAX >> (64 - bits));
-        let half = || u16::try_from(low(16)).unwrap_or(0);
-        let byte = || u8::try_from(low(8)).unwrap_or(0);
-        let single = |bits: u32| f64::from(f32::from_bits(bits));
         match self {
             Dtype::F64 => f64::from_bits(code),
-            Dtype::F32 => single(u32::try_from(low(32)).unwrap_or(0)),
-            Dtype::F16 => single(cvt_f32_f16(half())),
-            Dtype::Bf16 => single(cvt_f32_bf16(half())),
-            Dtype::E4m3 => single(cvt_f32_fp8(Fp8::E4m3, byte())),
-            Dtype::E5m2 => single(cvt_f32_fp8(Fp8::E5m2, byte())),
+            Dtype::F32 | Dtype::F16 | Dtype::Bf16 | Dtype::E4m3 | Dtype::E5m2 => {
+                f64::from(self.decode_single(code))
+            }
             Dtype::U64 => f64::from_bits(warpproof_sim::num::convert::cvt_f64_u64(code, Rounding::Rn)),
             Dtype::U8 | Dtype::U16 | Dtype::U32 => {
                 let bits = u32::try_from(8 * self.size()).unwrap_or(64);
@@ -189,6 +189,20 @@ impl Dtype {
         }
     }
 
+    /// The value of a code in f32, for the formats whose values f32 holds exactly.
+    fn decode_single(self, code: u64) -> f32 {
+        let low = |bits: u32| code & (u64::MAX >> (64 - bits));
+        let half = || u16::try_from(low(16)).unwrap_or(0);
+        let byte = || u8::try_from(low(8)).unwrap_or(0);
+        f32::from_bits(match self {
+            Dtype::F16 => cvt_f32_f16(half()),
+            Dtype::Bf16 => cvt_f32_bf16(half()),
+            Dtype::E4m3 => cvt_f32_fp8(Fp8::E4m3, byte()),
+            Dtype::E5m2 => cvt_f32_fp8(Fp8::E5m2, byte()),
+            _ => u32::try_from(low(32)).unwrap_or(0),
+        })
+    }
+
     /// The value after it was stored.
     pub fn round(self, value: f64) -> f64 {
         self.decode(self.encode(value))
@@ -196,15 +210,14 @@ impl Dtype {
 
     /// The values in an array's bytes; what is left of an incomplete element is not looked at.
     pub fn values(self, bytes: &[u8]) -> Vec<f64> {
-        let code = |bytes: &[u8]| bytes.iter().rev().fold(0, |code, byte| code << 8 | u64::from(*byte));
-        bytes.chunks_exact(self.size()).map(|element| self.decode(code(element))).collect()
+        self.codes(bytes).map(|code| self.decode(code)).collect()
     }
 
     /// The bytes of an array of values.
     pub fn bytes(self, values: &[f64]) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(values.len().saturating_mul(self.size()));
         for value in values {
-            bytes.extend(self.encode(*value).to_le_bytes().into_iter().take(self.size()));
+            self.push(self.encode(*value), &mut bytes);
         }
         bytes
     }

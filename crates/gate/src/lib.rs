@@ -13,5 +13,6 @@ pub mod speed;
 pub mod stage;
 pub mod steps;
 pub mod task;
+pub mod tensor_file;
 pub mod verdict;
 pub mod view;

@@ -17,8 +17,10 @@
 //! (V = N · 13/12 · 2^-46 A², B = 2.75 · 2^-23 (N + 1)/2 A) and N = n/16 on FP8 (V = N · 6 · 2^-26 A², B = 9 · 2^-13 (N + 1)/2 A).
 
 pub mod attention;
+pub mod files;
 mod null;
 mod operators;
+pub mod python;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,13 +1,10 @@
 //! A launch as the command line and the kernel's file describe it, ready to be run: what `run` and `check` share.
 
 mod arguments;
-mod element;
 mod fill;
 mod header;
-mod npy;
 mod parameters;
 mod spec;
-pub(crate) mod tensor;
 
 pub(crate) use arguments::Array;
 pub(crate) use header::{LaunchLine, setting};

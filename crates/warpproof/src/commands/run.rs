@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
+use warpproof_gate::tensor_file::{self, FileTensor};
 use warpproof_sim::schedule::{Order, Schedule};
 use warpproof_sim::{Device, Stop, StopKind};
 
-use super::launch::{ArgumentValue, Array, LaunchFlags, Spec, stop_report, tensor};
+use super::launch::{ArgumentValue, Array, LaunchFlags, Spec, stop_report};
 use crate::report::{Kind, Outcome, Report, first_error};
 use crate::source;
 use crate::terminal::Terminal;
@@ -175,7 +176,7 @@ impl Run {
         }
         for (name, path) in self.outputs()? {
             known("--out", name)?;
-            tensor::check_name(&path)
+            tensor_file::check_name(&path)
                 .map_err(|cause| Box::new(Report::error(Kind::Usage, format!("--out {name}: {cause}"))))?;
         }
         Ok(())
@@ -200,11 +201,11 @@ impl Run {
         for (name, path) in self.outputs()? {
             if let Some(array) = finished.arrays.iter().find(|array| array.name == name) {
                 let bytes = array.content(device).to_vec();
-                let tensor = tensor::Tensor { element: array.element, shape: array.shape.clone(), bytes };
+                let tensor = FileTensor { dtype: array.element, dims: array.shape.clone(), bytes };
                 tensors.push((path, name.to_owned(), tensor));
             }
         }
-        tensor::write(&tensors).map_err(|cause| Box::new(Report::error(Kind::Missing, cause)))
+        tensor_file::write(&tensors).map_err(|cause| Box::new(Report::error(Kind::Missing, cause)))
     }
 }
 

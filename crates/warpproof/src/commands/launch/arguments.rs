@@ -1,13 +1,13 @@
 //! Arguments of a launch, laid out in device memory.
 
+use warpproof_gate::dtype::Dtype;
+use warpproof_gate::tensor_file;
 use warpproof_sim::check::BufferRole;
 use warpproof_sim::memory::HeapError;
 use warpproof_sim::{Device, Launch};
 
-use super::element::Element;
 use super::fill;
 use super::spec::{ArgumentValue, Fill, Spec};
-use super::tensor;
 use crate::report::{Kind, Report};
 
 /// Bytes written to device memory at a time while an array is filled.
@@ -17,7 +17,7 @@ const CHUNK: usize = 1 << 20;
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
     pub(crate) name: String,
-    pub(crate) element: Element,
+    pub(crate) element: Dtype,
     pub(crate) shape: Vec<usize>,
     pub(crate) address: u64,
     pub(crate) bytes: usize,
@@ -103,9 +103,9 @@ fn allocate(
             Some((vec![codes.len()], bytes))
         }
         Fill::File { path, tensor } => {
-            let tensor = tensor::read(path, tensor.as_deref(), element, limit)
+            let tensor = tensor_file::read(path, tensor.as_deref(), element, limit)
                 .map_err(|cause| about(Kind::Missing, cause))?;
-            Some((tensor.shape, tensor.bytes))
+            Some((tensor.dims, tensor.bytes))
         }
         _ => None,
     };

@@ -1,11 +1,11 @@
 //! What arrays start with. The same on every machine: the generator is SplitMix64 started with the seed, and numbers are
 //! made of its output with integer arithmetic and the four operations that IEEE 754 defines to the bit.
 
+use warpproof_gate::dtype::Dtype;
 use warpproof_sim::num::Rounding;
 use warpproof_sim::num::convert::cvt_f64_u64;
 use warpproof_sim::schedule::SplitMix;
 
-use super::element::Element;
 use super::spec::Fill;
 
 const TWO_TO_32: f64 = 4_294_967_296.0;
@@ -45,7 +45,7 @@ fn between(random: &mut SplitMix, low: i128, high: i128) -> i128 {
 
 /// The codes of an array, one after another and without end; `None` for what a list or a file holds, and for what is
 /// zero anyway.
-pub(crate) fn codes(fill: &Fill, element: Element) -> Option<Box<dyn FnMut() -> u64>> {
+pub(crate) fn codes(fill: &Fill, element: Dtype) -> Option<Box<dyn FnMut() -> u64>> {
     Some(match *fill {
         Fill::Nothing | Fill::Constant(0) | Fill::List(_) | Fill::File { .. } => return None,
         Fill::Constant(code) => Box::new(move || code),
@@ -59,11 +59,11 @@ pub(crate) fn codes(fill: &Fill, element: Element) -> Option<Box<dyn FnMut() -> 
         }
         Fill::Normal { seed, mean, std } => {
             let mut random = SplitMix(seed);
-            Box::new(move || element.of_real(normal(&mut random) * std + mean))
+            Box::new(move || element.encode(normal(&mut random) * std + mean))
         }
         Fill::Uniform { seed, low, high } => {
             let mut random = SplitMix(seed);
-            Box::new(move || element.of_real(low + (high - low) * unit(&mut random)))
+            Box::new(move || element.encode(low + (high - low) * unit(&mut random)))
         }
         Fill::Integers { seed, low, high } => {
             let mut random = SplitMix(seed);
@@ -81,22 +81,22 @@ pub(crate) fn codes(fill: &Fill, element: Element) -> Option<Box<dyn FnMut() -> 
 mod tests {
     use super::*;
 
-    fn take(fill: &Fill, element: Element, count: usize) -> Vec<u64> {
+    fn take(fill: &Fill, element: Dtype, count: usize) -> Vec<u64> {
         let mut next = codes(fill, element).unwrap();
         (0..count).map(|_| next()).collect()
     }
 
     fn reals(fill: &Fill, count: usize) -> Vec<f64> {
-        take(fill, Element::F64, count).into_iter().map(f64::from_bits).collect()
+        take(fill, Dtype::F64, count).into_iter().map(f64::from_bits).collect()
     }
 
     #[test]
     fn random_numbers_are_the_same_everywhere() {
         // Written down once; a change of any of them changes every recorded outcome.
-        let normal = take(&Fill::Normal { seed: 0, mean: 0.0, std: 1.0 }, Element::F32, 3);
-        let uniform = take(&Fill::Uniform { seed: 0, low: -1.0, high: 1.0 }, Element::F32, 3);
-        let integers = take(&Fill::Integers { seed: 0, low: -99, high: 99 }, Element::I32, 3);
-        let bits = take(&Fill::Bits { seed: 0 }, Element::U64, 2);
+        let normal = take(&Fill::Normal { seed: 0, mean: 0.0, std: 1.0 }, Dtype::F32, 3);
+        let uniform = take(&Fill::Uniform { seed: 0, low: -1.0, high: 1.0 }, Dtype::F32, 3);
+        let integers = take(&Fill::Integers { seed: 0, low: -99, high: 99 }, Dtype::I32, 3);
+        let bits = take(&Fill::Bits { seed: 0 }, Dtype::U64, 2);
         insta::assert_snapshot!(format!("{normal:x?}\n{uniform:x?}\n{integers:x?}\n{bits:x?}"));
     }
 
@@ -117,15 +117,15 @@ mod tests {
     fn ends_are_kept() {
         let fill = Fill::Integers { seed: 5, low: -2, high: 2 };
         let mut seen: Vec<i128> =
-            take(&fill, Element::I64, 1000).into_iter().map(|code| i128::from(code.cast_signed())).collect();
+            take(&fill, Dtype::I64, 1000).into_iter().map(|code| i128::from(code.cast_signed())).collect();
         seen.sort_unstable();
         seen.dedup();
         assert_eq!(seen, [-2, -1, 0, 1, 2]);
         let values = reals(&Fill::Uniform { seed: 5, low: 2.0, high: 3.0 }, 1000);
         assert!(values.iter().all(|x| (2.0..3.0).contains(x)));
         let all = Fill::Integers { seed: 5, low: i128::from(i64::MIN), high: i128::from(i64::MAX) };
-        assert_eq!(take(&all, Element::I64, 3).len(), 3);
-        assert_eq!(take(&Fill::Iota { start: 254, step: 1 }, Element::U8, 4), [254, 255, 0, 1]);
-        assert!(take(&Fill::Bits { seed: 3 }, Element::U8, 100).iter().all(|code| *code < 256));
+        assert_eq!(take(&all, Dtype::I64, 3).len(), 3);
+        assert_eq!(take(&Fill::Iota { start: 254, step: 1 }, Dtype::U8, 4), [254, 255, 0, 1]);
+        assert!(take(&Fill::Bits { seed: 3 }, Dtype::U8, 100).iter().all(|code| *code < 256));
     }
 }

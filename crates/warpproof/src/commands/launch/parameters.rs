@@ -1,9 +1,9 @@
 //! The kernel's parameters: how they read in messages, and whether arguments fit them.
 
+use warpproof_gate::dtype::Dtype;
 use warpproof_sim::Kernel;
 use warpproof_sim::program::Parameter;
 
-use super::element::Element;
 use super::spec::{ArgumentValue, Spec};
 use crate::report::{Kind, Report};
 use crate::symbol;
@@ -79,8 +79,8 @@ fn fits(spec: &Spec, parameter: &Parameter, takes: &str) -> Result<(), String> {
             }
             // Only a declared floating-point type tells what the bits mean; integers of both signs are `.u32`.
             let real = match parameter.ty.as_str() {
-                "f32" => Some(Element::F32),
-                "f64" => Some(Element::F64),
+                "f32" => Some(Dtype::F32),
+                "f64" => Some(Dtype::F64),
                 _ => None,
             };
             let clashes = match real {

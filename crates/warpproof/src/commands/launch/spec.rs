@@ -4,9 +4,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use warpproof_gate::dtype::{Dtype, integer};
 use warpproof_sim::check::Role;
-
-use super::element::{Element, integer};
 
 /// An argument as the user described it.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,7 +13,7 @@ pub(crate) struct Spec {
     /// Its name in messages and for `--out` and `--print`.
     pub(crate) name: String,
     /// The type of the scalar, or of an array's elements.
-    pub(crate) element: Element,
+    pub(crate) element: Dtype,
     /// What the kernel does with it: as stated; else an array with a fill is read and written, and one without is an
     /// output.
     pub(crate) role: Role,
@@ -145,8 +144,8 @@ impl Spec {
             Some((type_name, extent)) => (type_name.trim(), Some(extent)),
             None => (what, None),
         };
-        let element = Element::named(type_name).ok_or_else(|| {
-            about(wrong(format!("`{type_name}` is no type"), format!("types: {}", Element::all())))
+        let element = dtype_of(type_name).ok_or_else(|| {
+            about(wrong(format!("`{type_name}` is no type"), format!("types: {}", Dtype::names().join(" "))))
         })?;
         let shape = match extent {
             None => None,
@@ -201,6 +200,12 @@ impl Spec {
     }
 }
 
+/// The type a user named; PTX calls signed integers `s32`.
+fn dtype_of(name: &str) -> Option<Dtype> {
+    let signed = name.strip_prefix('s').map(|bits| format!("i{bits}"));
+    Dtype::named(signed.as_deref().unwrap_or(name))
+}
+
 fn parse_role(text: &str) -> Result<Role, SpecError> {
     match text {
         "in" => Ok(Role::In),
@@ -237,7 +242,7 @@ fn parse_shape(text: &str) -> Result<Option<Vec<usize>>, SpecError> {
 }
 
 /// `[1, 2, 3]`, if it is one.
-fn list(element: Element, text: &str) -> Option<Result<Vec<u64>, SpecError>> {
+fn list(element: Dtype, text: &str) -> Option<Result<Vec<u64>, SpecError>> {
     let inner = text.strip_prefix('[')?;
     let Some(inner) = inner.strip_suffix(']') else {
         return Some(Err(wrong("the list has no closing bracket", FILLS)));
@@ -249,7 +254,7 @@ fn list(element: Element, text: &str) -> Option<Result<Vec<u64>, SpecError>> {
     Some(codes.collect::<Result<_, _>>().map_err(|sentence| wrong(sentence, FILLS)))
 }
 
-fn parse_fill(element: Element, text: &str) -> Result<Fill, SpecError> {
+fn parse_fill(element: Dtype, text: &str) -> Result<Fill, SpecError> {
     if let Some(codes) = list(element, text) {
         return codes.map(Fill::List);
     }
@@ -314,13 +319,16 @@ fn parse_fill(element: Element, text: &str) -> Result<Fill, SpecError> {
     }
 }
 
-fn integers(element: Element, seed: u64, low: i128, high: i128) -> Result<Fill, SpecError> {
+fn integers(element: Dtype, seed: u64, low: i128, high: i128) -> Result<Fill, SpecError> {
     if low > high {
         return Err(wrong(format!("randint from {low} to {high}"), "give the smaller number first"));
     }
     // A real type rounds what it does not hold exactly; the ends themselves are those of 64-bit integers.
-    let (least, most) =
-        if element.is_integer() { element.range() } else { (i128::from(i64::MIN), i128::from(i64::MAX)) };
+    let (least, most) = if element.is_integer() {
+        element.integer_range()
+    } else {
+        (i128::from(i64::MIN), i128::from(i64::MAX))
+    };
     if low < least || high > most {
         let sentence = format!("randint({low},{high}) does not fit {} ({least} to {most})", element.name());
         return Err(wrong(sentence, "both ends are included"));
@@ -397,7 +405,7 @@ mod tests {
     #[test]
     fn every_form_is_read() {
         let spec = Spec::parse("n:u32=1024").unwrap();
-        assert_eq!((spec.name.as_str(), spec.element), ("n", Element::U32));
+        assert_eq!((spec.name.as_str(), spec.element), ("n", Dtype::U32));
         assert_eq!(spec.value, ArgumentValue::ByValue(vec![1024]));
         assert_eq!(
             Spec::parse("p:f32=[1, 2]").unwrap().value,

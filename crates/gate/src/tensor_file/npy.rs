@@ -3,8 +3,8 @@
 //! NumPy has no bf16 and no fp8: their codes are written as `<u2` and `|u1`, and read from those or from raw `V2` and
 //! `V1`. Elements of the other byte order and arrays by column are turned round when read.
 
-use super::element::Element;
-use super::tensor::{Stored, Tensor};
+use super::{FileTensor, Stored};
+use crate::dtype::Dtype;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// Headers say three things; nobody needs more.
@@ -18,7 +18,7 @@ struct Header {
 }
 
 /// Reads a whole file: what its elements are, its extents, and its bytes by row in little-endian order.
-pub(crate) fn read(file: &[u8]) -> Result<(Stored, Vec<usize>, Vec<u8>), String> {
+pub fn read(file: &[u8]) -> Result<(Stored, Vec<usize>, Vec<u8>), String> {
     let rest = file.strip_prefix(MAGIC).ok_or("it does not begin with the magic")?;
     let (version, rest) = rest.split_first_chunk::<2>().ok_or("it ends in its version")?;
     let (length, rest) = match version[0] {
@@ -39,7 +39,7 @@ pub(crate) fn read(file: &[u8]) -> Result<(Stored, Vec<usize>, Vec<u8>), String>
     let header = std::str::from_utf8(header).map_err(|_| "its header is not text")?;
     let header = parse_header(header)?;
     let size = match header.stored {
-        Stored::As(element) => element.size(),
+        Stored::As(dtype) => dtype.size(),
         Stored::Raw(size) => size,
     };
     let count = header.shape.iter().try_fold(1usize, |n, extent| n.checked_mul(*extent));
@@ -84,18 +84,18 @@ fn parse_header(text: &str) -> Result<Header, String> {
         Some(b'<' | b'>' | b'|' | b'=') => descr.split_at(1),
         _ => ("|", descr),
     };
-    let element = match kind {
-        "u1" | "b1" => Stored::As(Element::U8),
-        "i1" => Stored::As(Element::I8),
-        "u2" => Stored::As(Element::U16),
-        "i2" => Stored::As(Element::I16),
-        "u4" => Stored::As(Element::U32),
-        "i4" => Stored::As(Element::I32),
-        "u8" => Stored::As(Element::U64),
-        "i8" => Stored::As(Element::I64),
-        "f2" => Stored::As(Element::F16),
-        "f4" => Stored::As(Element::F32),
-        "f8" => Stored::As(Element::F64),
+    let stored = match kind {
+        "u1" | "b1" => Stored::As(Dtype::U8),
+        "i1" => Stored::As(Dtype::I8),
+        "u2" => Stored::As(Dtype::U16),
+        "i2" => Stored::As(Dtype::I16),
+        "u4" => Stored::As(Dtype::U32),
+        "i4" => Stored::As(Dtype::I32),
+        "u8" => Stored::As(Dtype::U64),
+        "i8" => Stored::As(Dtype::I64),
+        "f2" => Stored::As(Dtype::F16),
+        "f4" => Stored::As(Dtype::F32),
+        "f8" => Stored::As(Dtype::F64),
         "V1" => Stored::Raw(1),
         "V2" => Stored::Raw(2),
         other => return Err(format!("elements of type `{other}` are in no array")),
@@ -114,7 +114,7 @@ fn parse_header(text: &str) -> Result<Header, String> {
     if shape.len() > 64 {
         return Err(format!("{} extents", shape.len()));
     }
-    Ok(Header { stored: element, swapped: order == ">", by_column, shape })
+    Ok(Header { stored, swapped: order == ">", by_column, shape })
 }
 
 /// What follows a key of the dictionary.
@@ -134,21 +134,21 @@ fn quoted(text: &str) -> Option<&str> {
 }
 
 /// The file of a tensor.
-pub(crate) fn write(tensor: &Tensor) -> Vec<u8> {
-    let descr = match tensor.element {
-        Element::U8 | Element::E4m3 | Element::E5m2 => "|u1",
-        Element::I8 => "|i1",
-        Element::U16 | Element::Bf16 => "<u2",
-        Element::I16 => "<i2",
-        Element::U32 => "<u4",
-        Element::I32 => "<i4",
-        Element::U64 => "<u8",
-        Element::I64 => "<i8",
-        Element::F16 => "<f2",
-        Element::F32 => "<f4",
-        Element::F64 => "<f8",
+pub fn write(tensor: &FileTensor) -> Vec<u8> {
+    let descr = match tensor.dtype {
+        Dtype::U8 | Dtype::E4m3 | Dtype::E5m2 => "|u1",
+        Dtype::I8 => "|i1",
+        Dtype::U16 | Dtype::Bf16 => "<u2",
+        Dtype::I16 => "<i2",
+        Dtype::U32 => "<u4",
+        Dtype::I32 => "<i4",
+        Dtype::U64 => "<u8",
+        Dtype::I64 => "<i8",
+        Dtype::F16 => "<f2",
+        Dtype::F32 => "<f4",
+        Dtype::F64 => "<f8",
     };
-    let extents = match tensor.shape.as_slice() {
+    let extents = match tensor.dims.as_slice() {
         // A tuple of one, to Python.
         [only] => format!("{only},"),
         all => all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
@@ -186,26 +186,26 @@ mod tests {
         let header = "{'descr': '>u2', 'fortran_order': True, 'shape': (2, 3), }\n";
         let data = [0, 1, 0, 4, 0, 2, 0, 5, 0, 3, 0, 6];
         let (stored, shape, bytes) = read(&file(header, &data)).unwrap();
-        assert_eq!((stored, shape), (Stored::As(Element::U16), vec![2, 3]));
+        assert_eq!((stored, shape), (Stored::As(Dtype::U16), vec![2, 3]));
         assert_eq!(bytes, [1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0]);
     }
 
     #[test]
     fn a_written_file_is_what_numpy_writes() {
-        let one = write(&Tensor { element: Element::F32, shape: vec![2], bytes: vec![0; 8] });
+        let one = write(&FileTensor { dtype: Dtype::F32, dims: vec![2], bytes: vec![0; 8] });
         assert_eq!(one.len() % 64, 8);
         let text = String::from_utf8_lossy(&one);
         assert!(text.contains("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }"), "{text}");
-        let none = write(&Tensor { element: Element::E4m3, shape: vec![], bytes: vec![7] });
+        let none = write(&FileTensor { dtype: Dtype::E4m3, dims: vec![], bytes: vec![7] });
         assert!(String::from_utf8_lossy(&none).contains("'|u1', 'fortran_order': False, 'shape': (), }"));
-        let two = write(&Tensor { element: Element::Bf16, shape: vec![1, 2], bytes: vec![0; 4] });
+        let two = write(&FileTensor { dtype: Dtype::Bf16, dims: vec![1, 2], bytes: vec![0; 4] });
         assert!(String::from_utf8_lossy(&two).contains("'<u2', 'fortran_order': False, 'shape': (1, 2), }"));
-        assert_eq!(read(&two).unwrap().0, Stored::As(Element::U16));
+        assert_eq!(read(&two).unwrap().0, Stored::As(Dtype::U16));
     }
 
     #[test]
     fn a_broken_file_is_a_message() {
-        let good = write(&Tensor { element: Element::F32, shape: vec![2, 2], bytes: vec![0; 16] });
+        let good = write(&FileTensor { dtype: Dtype::F32, dims: vec![2, 2], bytes: vec![0; 16] });
         for end in 0..good.len() {
             assert!(read(&good[..end]).is_err(), "{end}");
         }

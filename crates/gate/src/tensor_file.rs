@@ -7,41 +7,45 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use safetensors::SafeTensors;
-use safetensors::tensor::{Dtype, TensorView};
+use safetensors::tensor::{Dtype as Safe, TensorView};
 
-use super::element::Element;
-use super::npy;
+use crate::dtype::Dtype;
 
-/// A tensor: elements by row, the last index fastest.
+pub mod npy;
+
+/// A tensor as a file holds it: elements by row, the last index fastest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Tensor {
-    pub(crate) element: Element,
-    pub(crate) shape: Vec<usize>,
-    pub(crate) bytes: Vec<u8>,
+pub struct FileTensor {
+    /// The type of its elements.
+    pub dtype: Dtype,
+    /// Extents.
+    pub dims: Vec<usize>,
+    /// Codes, in little-endian order.
+    pub bytes: Vec<u8>,
 }
 
 /// What a file says its elements are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stored {
+pub enum Stored {
     /// This type.
-    As(Element),
+    As(Dtype),
     /// Bytes without a type; so many per element.
     Raw(usize),
 }
 
 impl Stored {
-    /// Whether an array of `element` may be filled with it. Formats that know no bf16 and fp8 hold their codes as unsigned
+    /// Whether an array of `dtype` may be filled with it. Formats that know no bf16 and fp8 hold their codes as unsigned
     /// integers or as raw bytes.
-    fn holds(self, element: Element) -> bool {
-        let codes_of_other = matches!(element, Element::Bf16 | Element::E4m3 | Element::E5m2);
+    fn holds(self, dtype: Dtype) -> bool {
+        let codes_of_other = matches!(dtype, Dtype::Bf16 | Dtype::E4m3 | Dtype::E5m2);
         match self {
-            Self::As(stored) if stored == element => true,
-            Self::As(Element::U8 | Element::U16) | Self::Raw(_) => {
+            Self::As(stored) if stored == dtype => true,
+            Self::As(Dtype::U8 | Dtype::U16) | Self::Raw(_) => {
                 let size = match self {
                     Self::As(stored) => stored.size(),
                     Self::Raw(size) => size,
                 };
-                codes_of_other && size == element.size()
+                codes_of_other && size == dtype.size()
             }
             Self::As(_) => false,
         }
@@ -49,7 +53,7 @@ impl Stored {
 
     fn name(self) -> String {
         match self {
-            Self::As(element) => element.name().to_owned(),
+            Self::As(dtype) => dtype.name().to_owned(),
             Self::Raw(size) => format!("raw elements of {size} bytes"),
         }
     }
@@ -70,12 +74,22 @@ fn format(path: &Path) -> Result<Format, String> {
 }
 
 /// Whether a tensor can be written to a file of this name.
-pub(crate) fn check_name(path: &Path) -> Result<(), String> {
+pub fn check_name(path: &Path) -> Result<(), String> {
     format(path).map(|_| ())
 }
 
-/// Reads a tensor of the type that is wanted.
-pub(crate) fn read(path: &Path, tensor: Option<&str>, wanted: Element, limit: u64) -> Result<Tensor, String> {
+/// Reads a tensor of the type that is wanted, of at most so many bytes.
+pub fn read(path: &Path, tensor: Option<&str>, wanted: Dtype, limit: u64) -> Result<FileTensor, String> {
+    read_any(path, tensor, &[wanted], limit)
+}
+
+/// Reads a tensor of the first of some types that the file holds.
+pub fn read_any(
+    path: &Path,
+    tensor: Option<&str>,
+    wanted: &[Dtype],
+    limit: u64,
+) -> Result<FileTensor, String> {
     let format = format(path)?;
     let shown = path.display();
     let file = File::open(path).map_err(|cause| format!("cannot read {shown}: {cause}"))?;
@@ -86,9 +100,9 @@ pub(crate) fn read(path: &Path, tensor: Option<&str>, wanted: Element, limit: u6
         .read_to_end(&mut content)
         .map_err(|cause| format!("cannot read {shown}: {cause}"))?;
     if u64::try_from(content.len()).unwrap_or(u64::MAX) > most {
-        return Err(format!("{shown} is larger than device memory ({limit} bytes)"));
+        return Err(format!("{shown} is larger than {limit} bytes, which is the limit"));
     }
-    let (stored, shape, bytes) = match format {
+    let (stored, dims, bytes) = match format {
         Format::Npy => npy::read(&content).map_err(|cause| format!("{shown} is no .npy file: {cause}"))?,
         Format::Safetensors => {
             let file = SafeTensors::deserialize(&content)
@@ -100,10 +114,15 @@ pub(crate) fn read(path: &Path, tensor: Option<&str>, wanted: Element, limit: u6
             (stored, view.shape().to_vec(), view.data().to_vec())
         }
     };
-    if !stored.holds(wanted) {
-        return Err(format!("{shown} holds {}, not {}", stored.name(), wanted.name()));
-    }
-    Ok(Tensor { element: wanted, shape, bytes })
+    let Some(dtype) = wanted.iter().copied().find(|dtype| stored.holds(*dtype)) else {
+        let names: Vec<&str> = wanted.iter().map(|dtype| dtype.name()).collect();
+        let names = match names.split_last() {
+            Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+            _ => names.concat(),
+        };
+        return Err(format!("{shown} holds {}, not {names}", stored.name()));
+    };
+    Ok(FileTensor { dtype, dims, bytes })
 }
 
 fn choose<'a>(file: &SafeTensors<'a>, tensor: Option<&str>) -> Result<TensorView<'a>, String> {
@@ -122,48 +141,48 @@ fn choose<'a>(file: &SafeTensors<'a>, tensor: Option<&str>) -> Result<TensorView
     file.tensor(name).map_err(|_| format!("has no tensor `{name}` ({})", list()))
 }
 
-fn stored(dtype: Dtype) -> Option<Stored> {
+fn stored(dtype: Safe) -> Option<Stored> {
     Some(Stored::As(match dtype {
-        Dtype::BOOL | Dtype::U8 => Element::U8,
-        Dtype::I8 => Element::I8,
-        Dtype::U16 => Element::U16,
-        Dtype::I16 => Element::I16,
-        Dtype::U32 => Element::U32,
-        Dtype::I32 => Element::I32,
-        Dtype::U64 => Element::U64,
-        Dtype::I64 => Element::I64,
-        Dtype::F16 => Element::F16,
-        Dtype::BF16 => Element::Bf16,
-        Dtype::F32 => Element::F32,
-        Dtype::F64 => Element::F64,
-        Dtype::F8_E4M3 => Element::E4m3,
-        Dtype::F8_E5M2 => Element::E5m2,
+        Safe::BOOL | Safe::U8 => Dtype::U8,
+        Safe::I8 => Dtype::I8,
+        Safe::U16 => Dtype::U16,
+        Safe::I16 => Dtype::I16,
+        Safe::U32 => Dtype::U32,
+        Safe::I32 => Dtype::I32,
+        Safe::U64 => Dtype::U64,
+        Safe::I64 => Dtype::I64,
+        Safe::F16 => Dtype::F16,
+        Safe::BF16 => Dtype::Bf16,
+        Safe::F32 => Dtype::F32,
+        Safe::F64 => Dtype::F64,
+        Safe::F8_E4M3 => Dtype::E4m3,
+        Safe::F8_E5M2 => Dtype::E5m2,
         _ => return None,
     }))
 }
 
-fn dtype(element: Element) -> Dtype {
-    match element {
-        Element::U8 => Dtype::U8,
-        Element::I8 => Dtype::I8,
-        Element::U16 => Dtype::U16,
-        Element::I16 => Dtype::I16,
-        Element::U32 => Dtype::U32,
-        Element::I32 => Dtype::I32,
-        Element::U64 => Dtype::U64,
-        Element::I64 => Dtype::I64,
-        Element::F16 => Dtype::F16,
-        Element::Bf16 => Dtype::BF16,
-        Element::F32 => Dtype::F32,
-        Element::F64 => Dtype::F64,
-        Element::E4m3 => Dtype::F8_E4M3,
-        Element::E5m2 => Dtype::F8_E5M2,
+fn safe(dtype: Dtype) -> Safe {
+    match dtype {
+        Dtype::U8 => Safe::U8,
+        Dtype::I8 => Safe::I8,
+        Dtype::U16 => Safe::U16,
+        Dtype::I16 => Safe::I16,
+        Dtype::U32 => Safe::U32,
+        Dtype::I32 => Safe::I32,
+        Dtype::U64 => Safe::U64,
+        Dtype::I64 => Safe::I64,
+        Dtype::F16 => Safe::F16,
+        Dtype::Bf16 => Safe::BF16,
+        Dtype::F32 => Safe::F32,
+        Dtype::F64 => Safe::F64,
+        Dtype::E4m3 => Safe::F8_E4M3,
+        Dtype::E5m2 => Safe::F8_E5M2,
     }
 }
 
 /// Writes tensors, each to its file; a safetensors file gets all that name it.
-pub(crate) fn write(tensors: &[(PathBuf, String, Tensor)]) -> Result<(), String> {
-    let mut together: BTreeMap<&Path, Vec<(&str, &Tensor)>> = BTreeMap::new();
+pub fn write(tensors: &[(PathBuf, String, FileTensor)]) -> Result<(), String> {
+    let mut together: BTreeMap<&Path, Vec<(&str, &FileTensor)>> = BTreeMap::new();
     for (path, name, tensor) in tensors {
         match format(path)? {
             Format::Npy => store(path, &npy::write(tensor))?,
@@ -173,7 +192,7 @@ pub(crate) fn write(tensors: &[(PathBuf, String, Tensor)]) -> Result<(), String>
     for (path, tensors) in together {
         let mut views = BTreeMap::new();
         for (name, tensor) in tensors {
-            let view = TensorView::new(dtype(tensor.element), tensor.shape.clone(), &tensor.bytes)
+            let view = TensorView::new(safe(tensor.dtype), tensor.dims.clone(), &tensor.bytes)
                 .map_err(|cause| format!("cannot write `{name}` to {}: {cause}", path.display()))?;
             views.insert(name, view);
         }
@@ -194,43 +213,35 @@ mod tests {
 
     #[test]
     fn codes_of_types_a_format_lacks_are_read_from_integers() {
-        assert!(Stored::As(Element::U16).holds(Element::Bf16));
-        assert!(Stored::Raw(1).holds(Element::E4m3));
-        assert!(Stored::As(Element::E4m3).holds(Element::E4m3));
-        assert!(!Stored::As(Element::U16).holds(Element::E4m3));
-        assert!(!Stored::As(Element::U8).holds(Element::I8));
-        assert!(!Stored::As(Element::F64).holds(Element::F32));
-        assert!(!Stored::Raw(4).holds(Element::F32));
+        assert!(Stored::As(Dtype::U16).holds(Dtype::Bf16));
+        assert!(Stored::Raw(1).holds(Dtype::E4m3));
+        assert!(Stored::As(Dtype::E4m3).holds(Dtype::E4m3));
+        assert!(!Stored::As(Dtype::U16).holds(Dtype::E4m3));
+        assert!(!Stored::As(Dtype::U8).holds(Dtype::I8));
+        assert!(!Stored::As(Dtype::F64).holds(Dtype::F32));
+        assert!(!Stored::Raw(4).holds(Dtype::F32));
     }
 
     #[test]
     fn what_is_written_is_read() {
         let dir = tempfile::tempdir().unwrap();
-        let all = [
-            Element::U8,
-            Element::I16,
-            Element::Bf16,
-            Element::F16,
-            Element::F64,
-            Element::E4m3,
-            Element::E5m2,
-        ];
-        for element in all {
-            let bytes: Vec<u8> = (0..6 * element.size()).map(|i| u8::try_from(i).unwrap()).collect();
-            let tensor = Tensor { element, shape: vec![2, 3], bytes };
+        let all = [Dtype::U8, Dtype::I16, Dtype::Bf16, Dtype::F16, Dtype::F64, Dtype::E4m3, Dtype::E5m2];
+        for dtype in all {
+            let bytes: Vec<u8> = (0..6 * dtype.size()).map(|i| u8::try_from(i).unwrap()).collect();
+            let tensor = FileTensor { dtype, dims: vec![2, 3], bytes };
             let (npy, safe) = (dir.path().join("x.npy"), dir.path().join("x.safetensors"));
-            let other = Tensor { element: Element::U8, shape: vec![], bytes: vec![9] };
+            let other = FileTensor { dtype: Dtype::U8, dims: vec![], bytes: vec![9] };
             write(&[
                 (npy.clone(), "x".into(), tensor.clone()),
                 (safe.clone(), "x".into(), tensor.clone()),
                 (safe.clone(), "y".into(), other.clone()),
             ])
             .unwrap();
-            assert_eq!(read(&npy, None, element, 1000), Ok(tensor.clone()));
-            assert_eq!(read(&safe, Some("x"), element, 1000), Ok(tensor));
-            assert_eq!(read(&safe, Some("y"), Element::U8, 1000), Ok(other));
-            assert!(read(&safe, None, element, 1000).unwrap_err().contains("holds 2 tensors"));
-            assert!(read(&safe, Some("z"), element, 1000).unwrap_err().contains("it holds x, y"));
+            assert_eq!(read(&npy, None, dtype, 1000), Ok(tensor.clone()));
+            assert_eq!(read(&safe, Some("x"), dtype, 1000), Ok(tensor));
+            assert_eq!(read(&safe, Some("y"), Dtype::U8, 1000), Ok(other));
+            assert!(read(&safe, None, dtype, 1000).unwrap_err().contains("holds 2 tensors"));
+            assert!(read(&safe, Some("z"), dtype, 1000).unwrap_err().contains("it holds x, y"));
         }
     }
 }
