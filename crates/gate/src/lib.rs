@@ -4,6 +4,7 @@
 pub mod dtype;
 pub mod expr;
 pub mod hash;
+pub mod init;
 pub mod inputs;
 pub mod ledger;
 pub mod record;

@@ -6,6 +6,7 @@ mod check;
 mod doctor;
 pub(crate) mod flags;
 mod gate;
+mod init;
 mod launch;
 mod run;
 mod selftest;
@@ -39,8 +40,9 @@ commands![
     build::Build,
     run::Run,
     check::Check,
+    init::Init,
     gate::Gate,
     doctor::Doctor,
     selftest::Selftest,
-    toolchain::Toolchain
+    toolchain::Toolchain,
 ];

@@ -385,11 +385,12 @@ impl Build {
 }
 
 /// Only a module with `.loc` has lines to keep, and ptxas warns if told to keep them of another.
-fn has_line_table(ptx: &str) -> bool {
+pub(super) fn has_line_table(ptx: &str) -> bool {
     ptx.lines().any(|line| line.trim_start().starts_with(".loc"))
 }
 
-fn assemble_failed(error: AssembleError, ptx: &str, name: &str, source: &Source) -> Vec<Report> {
+/// Why there is no machine code.
+pub(super) fn assemble_failed(error: AssembleError, ptx: &str, name: &str, source: &Source) -> Vec<Report> {
     match error {
         AssembleError::NotFound(error) => vec![missing(&error)],
         AssembleError::TooOld { needed, .. } => {

@@ -7,7 +7,7 @@ mod parameters;
 mod spec;
 
 pub(crate) use arguments::Array;
-pub(crate) use header::{LaunchLine, setting};
+pub(crate) use header::{LaunchLine, launches, options, setting};
 pub(crate) use spec::{ArgumentValue, Spec};
 
 use std::fs;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use warpproof_sim::check::BufferRole;
-use warpproof_sim::{Device, Kernel, Launch, Limits, Module, Stop, StopKind};
+use warpproof_sim::{Device, Kernel, Launch, Limits, Stop, StopKind};
 use warpproof_toolchain::{CompileOptions, Source};
 
 use super::flags::{ToolchainFlags, architecture};
@@ -142,7 +142,7 @@ impl LaunchFlags {
         let options = CompileOptions {
             defines: self.defines.clone(),
             include_dirs: self.include_dirs.clone(),
-            extra: header::options(&source.text),
+            extra: options(&source.text),
             ..CompileOptions::new(&self.arch)
         };
         source::to_ptx(&self.kernel_file, source, &options, &self.toolchain)
@@ -166,7 +166,7 @@ impl LaunchFlags {
 
     /// The file's launch lines, or those that name the kernel that is asked for.
     fn launch_lines(&self, source: &Source) -> Result<Vec<LaunchLine>, Box<Report>> {
-        let mut lines = header::launches(&source.text).map_err(|(line, cause)| {
+        let mut lines = launches(&source.text).map_err(|(line, cause)| {
             let place = Place::new(source.name.as_str(), line);
             Box::new(Report::error(Kind::Usage, format!("launch line: {cause}")).at(Some(place)))
         })?;
@@ -224,7 +224,7 @@ impl LaunchFlags {
         let stopped = |stop: Box<Stop>| vec![stop_report(&stop, ptx, source)];
         let refused = |report: Box<Report>| vec![*report];
         let module = device.load(&ptx.text).map_err(stopped)?;
-        let symbol = choose(&module, plan.kernel.as_deref()).map_err(refused)?;
+        let symbol = choose(module.kernels(), plan.kernel.as_deref()).map_err(refused)?;
         let kernel = module.kernel(&symbol).map_err(stopped)?;
         let block = plan.block.or(kernel.program().bounds.required).ok_or_else(|| {
             let report = Report::error(Kind::Usage, "nothing says how many threads a block has");
@@ -255,8 +255,7 @@ fn how_to_launch(kernel: &Kernel) -> String {
 }
 
 /// The symbol of the kernel that is asked for, or of the only one.
-fn choose(module: &Module, asked: Option<&str>) -> Result<String, Box<Report>> {
-    let kernels = module.kernels();
+pub(crate) fn choose(kernels: &[String], asked: Option<&str>) -> Result<String, Box<Report>> {
     let list = || {
         let names: Vec<String> = kernels.iter().map(|kernel| symbol::name(kernel)).collect();
         format!("kernels: {}", names.join(", "))

@@ -1,0 +1,249 @@
+//! A task file as text, section by section.
+
+use std::fmt::Write;
+
+use super::Seen;
+use super::draft::Target;
+use super::operator::Kind;
+use super::sizes::Axis;
+use crate::dtype::Dtype;
+
+/// What stands in the file.
+pub(super) struct Parts<'a> {
+    pub(super) seen: &'a Seen,
+    pub(super) target: &'a Target<'a>,
+    pub(super) kind: Kind,
+    pub(super) because: &'a str,
+    pub(super) axes: &'a [Axis],
+    /// The keys of each input.
+    pub(super) inputs: &'a [String],
+    pub(super) outputs: &'a [String],
+    pub(super) scratch: &'a [String],
+    /// The type of the output.
+    pub(super) dtype: Dtype,
+    /// Each with a remark.
+    pub(super) arguments: &'a [(String, Option<String>)],
+    pub(super) grid: &'a [String],
+    /// Bytes of dynamic shared memory, and why.
+    pub(super) shared: Option<(u32, &'a str)>,
+    pub(super) reference: &'a [String],
+    pub(super) questions: &'a [String],
+}
+
+/// A name that task files take: letters, digits, `_`, `-` and `.`.
+fn name(text: &str) -> String {
+    let good = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.') { c } else { '-' };
+    let name: String = text.chars().map(good).take(64).collect();
+    let name = name.trim_matches(['-', '.']).to_owned();
+    if name.is_empty() { "kernel".into() } else { name }
+}
+
+/// A text in quotes.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c.is_control() => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out + "\""
+}
+
+/// The file.
+pub(super) fn task(parts: &Parts<'_>) -> String {
+    let mut text = String::new();
+    head(parts, &mut text);
+    data(parts, &mut text);
+    limits(parts, &mut text);
+    stages(parts, &mut text);
+    candidate(parts, &mut text);
+    text
+}
+
+// Writing to a string cannot fail.
+fn head(parts: &Parts<'_>, text: &mut String) {
+    let kernel = &parts.seen.name;
+    let _ = write!(
+        text,
+        "# Judges `{kernel}`. Written by `warpproof init`; lines with `guessed` are worth a look, and what is wrong there is yours\n\
+         # to change. The book's chapter on task files has every key.\n"
+    );
+    for question in parts.questions {
+        let _ = writeln!(text, "# question: {question}");
+    }
+    let _ = write!(
+        text,
+        "name = {}\nversion = 1\ndescription = {}\noperator = \"{}\" # guessed: because {}\n\n",
+        quoted(&name(parts.target.stem)),
+        quoted(&format!("The kernel {kernel} of {}.", parts.target.file)),
+        parts.kind.name(),
+        parts.because.replace('\n', " "),
+    );
+}
+
+fn data(parts: &Parts<'_>, text: &mut String) {
+    let distributions: &[&str] = match parts.kind {
+        Kind::Softmax => &[
+            "\"normal\"",
+            "\"wide\"",
+            "\"structured\"",
+            "{ kind = \"constant\", value = 3.0 }",
+            "{ kind = \"one_hot\", value = 20.0, background = -20.0 }",
+        ],
+        Kind::Custom => &["\"normal\"", "\"structured\""],
+        _ => &["\"normal\"", "\"wide\"", "\"structured\"", "{ kind = \"constant\", value = 3.0 }"],
+    };
+    let _ = write!(
+        text,
+        "dtypes = [\"{}\"]\nseeds = [1, 2]\n# Drawn for each run, so that nothing can be made for the seeds above.\nsecret_seeds = 1\n\
+         distributions = [\n    {},\n]\n\n",
+        parts.dtype,
+        distributions.join(",\n    "),
+    );
+    let extents = |extent: &dyn Fn(&Axis) -> String| {
+        parts
+            .axes
+            .iter()
+            .map(|axis| format!("{} = {}", axis.name, extent(axis)))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let main = extents(&|axis| axis.main.to_string());
+    let _ = write!(
+        text,
+        "[[shape]]\nname = \"main\"\naxes = {{ {main} }} # guessed: small enough for the software GPU\n"
+    );
+    let tails: Vec<String> = parts
+        .axes
+        .iter()
+        .filter(|axis| !axis.tails.is_empty())
+        .map(|axis| format!("{} = {:?}", axis.name, axis.tails))
+        .collect();
+    if !tails.is_empty() {
+        let _ = write!(
+            text,
+            "# Each a size of its own: one, and one more and one less than a warp and a block.\ntails = {{ {} }}\n",
+            tails.join(", ")
+        );
+    }
+    let hidden = extents(&|axis| format!("[{}, {}]", axis.hidden.0, axis.hidden.1));
+    let _ = write!(
+        text,
+        "\n# Drawn anew for each run: a kernel that was made for the sizes above is found here.\n\
+         [[shape]]\nname = \"surprise\"\naxes = {{ {hidden} }}\nhidden = true\n\n"
+    );
+    for input in parts.inputs {
+        let _ = write!(text, "[[input]]\n{input}\n");
+    }
+    for output in parts.outputs {
+        let _ = write!(text, "[[output]]\n{output}\n");
+    }
+    let _ = write!(text, "[reference]\n{}\n\n", parts.reference.join("\n"));
+}
+
+fn limits(parts: &Parts<'_>, text: &mut String) {
+    if parts.kind == Kind::Custom {
+        let unit = if parts.dtype.is_integer() { 0.0 } else { parts.dtype.unit().relative };
+        let _ = write!(
+            text,
+            "[tolerance]\npolicy = \"stated\" # question: how many roundings does the kernel make?\n\
+             absolute = {:e}\nrelative = {:e}\nrmse = {:e}\nbias = {:e}\nnon_finite = \"refuse\"\n\
+             derivation = \"A first guess, not a derivation: 64 roundings of {} for an element of magnitude 1, 16 for the root \
+             mean square, 4 of one sign. State your own before you trust a verdict.\"\n\n",
+            64.0 * unit,
+            64.0 * unit,
+            16.0 * unit,
+            4.0 * unit,
+            parts.dtype,
+        );
+    } else {
+        let (accumulate, why) = match (parts.seen.geometry.tensor_cores, parts.dtype) {
+            (Some(true), _) => ("tensor_fp8", "its PTX uses tensor cores on FP8"),
+            (Some(false), _) => ("tensor_f16", "its PTX uses tensor cores"),
+            (None, Dtype::F64) => ("f64", "its output is f64"),
+            (None, _) => ("f32", "kernels seldom add in less"),
+        };
+        let _ = write!(
+            text,
+            "[tolerance]\npolicy = \"derived\"\naccumulate = \"{accumulate}\" # guessed: because {why}\nnon_finite = \"refuse\"\n\
+             derivation = \"Inputs are exact. Limits follow from the length of the sums, the format they are kept in, and the \
+             output's format; the book derives them.\"\n\n"
+        );
+    }
+    let resources = &parts.seen.resources;
+    let shared = resources.static_shared.saturating_add(parts.shared.map_or(0, |(bytes, _)| bytes));
+    for (resource, value) in [
+        ("stack_bytes", resources.stack),
+        ("spill_store_bytes", resources.spill_stores),
+        ("spill_load_bytes", resources.spill_loads),
+        ("shared_bytes", shared),
+    ] {
+        let note = if value > 0 && resource != "shared_bytes" { " # more than 0: worth a look" } else { "" };
+        let _ = write!(
+            text,
+            "[[budget]]\nresource = \"{resource}\"\nat_most = {value}{note}\nsource = \"what ptxas reported for {} when this file \
+             was written\"\n\n",
+            parts.target.architecture
+        );
+    }
+}
+
+fn stages(parts: &Parts<'_>, text: &mut String) {
+    let arch = parts.target.architecture;
+    let device = warpproof_model::Device::of_arch(arch).map_or("l4", |device| device.id);
+    let _ = write!(text, "[target]\narchitectures = [\"{arch}\"]\ndevices = [\"{device}\"]\n\n");
+    for gate in ["build", "budget", "correct"] {
+        let _ = write!(text, "[[gate]]\nstage = \"{gate}\"\n\n");
+    }
+    text.push_str(
+        "[[gate]]\nstage = \"checks\"\nschedules = 4\n\n# Needs a GPU; without one it is skipped.\n[[gate]]\nstage = \"speed\"\noptional = true\n\n\
+         [timing]\nl2 = [\"warm\", \"cold\"]\npairs = 100\nconfidence = 0.95\n\
+         reduction = { at_least = 0.05, source = \"below 5 % a change is seldom worth its review\" } # guessed: because nothing says\n\n",
+    );
+    let _ = write!(
+        text,
+        "# What further candidates are compared with.\n[[baseline]]\ncandidate = {}\nrole = \"speed\"\n\n",
+        quoted(&name(&parts.seen.name))
+    );
+}
+
+fn candidate(parts: &Parts<'_>, text: &mut String) {
+    let key = if parts.target.is_ptx { "ptx" } else { "source" };
+    let _ = write!(
+        text,
+        "[[candidate]]\nname = {}\n{key} = {}\n\n",
+        quoted(&name(&parts.seen.name)),
+        quoted(parts.target.file)
+    );
+    for scratch in parts.scratch {
+        let _ = write!(text, "[[candidate.scratch]]\n{scratch}\n");
+    }
+    let list = |all: Vec<String>| match all.as_slice() {
+        [one] => one.clone(),
+        all => format!("[{}]", all.join(", ")),
+    };
+    let grid = list(parts.grid.iter().map(|extent| quoted(extent)).collect());
+    let block = list(parts.seen.block.extents.iter().map(ToString::to_string).collect());
+    let why = parts
+        .seen
+        .block
+        .because
+        .as_ref()
+        .map_or_else(String::new, |why| format!(" # guessed: because {why}"));
+    let _ = write!(
+        text,
+        "[[candidate.launch]]\nkernel = {}\ngrid = {grid} # guessed: because of how it uses blockIdx\nblock = {block}{why}\n",
+        quoted(&parts.seen.name)
+    );
+    if let Some((bytes, why)) = parts.shared {
+        let _ = writeln!(text, "shared_bytes = {bytes} # guessed: because {why}");
+    }
+    text.push_str("arguments = [\n");
+    for (argument, remark) in parts.arguments {
+        let remark = remark.as_ref().map_or_else(String::new, |remark| format!(" # {remark}"));
+        let _ = writeln!(text, "    {argument},{remark}");
+    }
+    text.push_str("]\n");
+}
