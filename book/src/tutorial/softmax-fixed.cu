@@ -10,7 +10,7 @@ __global__ void softmax(const float* x, float* y, int n, int m) {
     float* out = y + row * m;
 
     // The largest element, so that no exponential overflows.
-    float largest = -INFINITY;
+    float largest = -3.402823466e38f;
     for (int column = lane; column < m; column += THREADS) largest = fmaxf(largest, in[column]);
     partial[lane] = largest;
     __syncthreads();

@@ -60,6 +60,7 @@ struct Plan<'a> {
     /// What each scalar is given, by the name of its parameter.
     scalars: Vec<(String, String, Option<String>)>,
     grid: Vec<String>,
+    grid_because: String,
     reference: Vec<String>,
     guesses: Vec<String>,
     questions: Vec<String>,
@@ -78,7 +79,7 @@ pub fn draft(seen: &Seen, target: &Target<'_>) -> Result<Draft, String> {
     let mut guess = guess(&seen.name, target.stem);
     if let Some(kind) = target.operator {
         guess.kind = kind;
-        "--operator says so".clone_into(&mut guess.because);
+        "the user said so".clone_into(&mut guess.because);
     }
     let mut plan = Plan {
         seen,
@@ -88,6 +89,7 @@ pub fn draft(seen: &Seen, target: &Target<'_>) -> Result<Draft, String> {
         scratch: Vec::new(),
         scalars: Vec::new(),
         grid: Vec::new(),
+        grid_because: String::new(),
         reference: Vec::new(),
         guesses: Vec::new(),
         questions: Vec::new(),
@@ -115,8 +117,9 @@ pub fn draft(seen: &Seen, target: &Target<'_>) -> Result<Draft, String> {
 
 impl Plan<'_> {
     fn integers(&self) -> Vec<&Parameter> {
-        let integer =
-            |parameter: &&Parameter| matches!(parameter.what, What::Scalar(dtype) if dtype.is_integer());
+        let integer = |parameter: &&Parameter| {
+            matches!(parameter.what, What::Scalar(dtype) if dtype.is_integer()) && !is_factor(parameter)
+        };
         self.seen.parameters.iter().filter(integer).collect()
     }
 
@@ -180,7 +183,11 @@ impl Plan<'_> {
 
     /// Why the kernel cannot be what its name says.
     fn unfit(&self, guess: &Guess) -> Option<String> {
-        let (inputs, outputs) = (self.inputs.len(), self.outputs.len());
+        let before = self.outputs.iter().filter(|output| output.before.is_some()).count();
+        // Softmax and the like may work in place; what changes extents cannot.
+        let in_place = matches!(guess.kind, Kind::Softmax | Kind::LayerNorm | Kind::Elementwise);
+        let inputs = self.inputs.len() - if in_place { 0 } else { before };
+        let outputs = self.outputs.len();
         let wanted = match guess.kind {
             Kind::Softmax | Kind::Reduction | Kind::LayerNorm => 1,
             Kind::Gemm => 2,
@@ -247,7 +254,7 @@ impl Plan<'_> {
         let names: Vec<String> = self.integers().iter().map(|parameter| parameter.name.clone()).collect();
         let known = |list: &[&str]| names.iter().position(|name| list.contains(&squeezed(name).as_str()));
         let (mut rows, mut columns) = (known(&ROWS), known(&COLUMNS));
-        let by_name = columns.is_some();
+        let by_name = (rows.is_some(), columns.is_some());
         if columns.is_none() {
             // A kernel learns the number of rows from its grid, but must be told the length of a row.
             let free: Vec<usize> = (0..names.len()).filter(|at| Some(*at) != rows).collect();
@@ -259,9 +266,9 @@ impl Plan<'_> {
         for (at, name) in names.iter().enumerate() {
             let why = |what: &str| format!("{name} seems to be the number of {what}");
             if Some(at) == rows {
-                self.give(name, "n", (squeezed(name) != "n").then(|| why("rows")));
+                self.give(name, "n", (!by_name.0 && squeezed(name) != "n").then(|| why("rows")));
             } else if Some(at) == columns {
-                let sure = by_name || squeezed(name) == "m";
+                let sure = by_name.1 || squeezed(name) == "m";
                 self.give(name, "m", (!sure).then(|| why("columns")));
             } else if name.to_lowercase().contains("stride") {
                 self.give(name, "m", Some("rows lie one after another".into()));
@@ -301,7 +308,7 @@ impl Plan<'_> {
             Share::Thread => "a thread seems to take a row".to_owned(),
             Share::Tile(tile) => format!("a block seems to take {tile} rows"),
         };
-        self.guesses.push(format!("grid = {}, because {what}", self.grid.concat()));
+        self.grid_because = what;
     }
 
     fn set_dims(&mut self, input: &[&str], output: &[&str]) {
@@ -391,6 +398,10 @@ impl Plan<'_> {
                     self.outputs[0].name
                 ));
             }
+            self.grid_because = match share {
+                Share::Whole => "one block can do all, and there is one result".to_owned(),
+                _ => "of how it uses blockIdx".to_owned(),
+            };
             self.guesses.push("all elements become one, because the kernel is told one extent".into());
         } else {
             self.rows_and_columns();
@@ -416,7 +427,7 @@ impl Plan<'_> {
             let lower = name.to_lowercase();
             match lower.as_str() {
                 _ if square => {
-                    self.give(name, "n", (lower != "n").then(|| "there is one extent for all".into()))
+                    self.give(name, "n", (lower != "n").then(|| "there is one extent for all".into()));
                 }
                 "m" | "n" | "k" => self.give(name, &lower, None),
                 "lda" | "ldb" | "ldc" => {
@@ -434,7 +445,8 @@ impl Plan<'_> {
                 },
             }
         }
-        let around = [32];
+        let tile = self.seen.block.extents.first().copied().map_or(32, u64::from);
+        let around = if tile < 64 { [tile, 32] } else { [16, 32] };
         if square {
             self.axes.push(Axis::new("n", 96, &around, self.lanes()));
         } else {
@@ -476,8 +488,7 @@ impl Plan<'_> {
         } else {
             vec![blocks(x, side(0), n), blocks(y, side(1), m)]
         };
-        let why = "x seems to run over columns and y over rows";
-        self.guesses.push(format!("grid = [{}], because {why}", self.grid.join(", ")));
+        "x seems to run over columns and y over rows".clone_into(&mut self.grid_because);
     }
 
     /// One element for each thread or so, and kernels of which nothing is known: every integer is an extent.
@@ -506,8 +517,10 @@ impl Plan<'_> {
             dims.push(axis);
         }
         if dims.is_empty() {
-            let mut axis = Axis::new("n", 8 * threads * lanes, &[], threads * lanes);
-            axis.tails = vec![threads * lanes];
+            let blocks = if self.seen.geometry.shares[0] == Share::Whole { 1 } else { 8 };
+            let step = threads * lanes;
+            let mut axis = Axis::new("n", blocks * step, &[], step);
+            axis.tails = if blocks > 1 { vec![step] } else { Vec::new() };
             self.axes.push(axis);
             dims.push("n".into());
             self.guesses.push(format!(
@@ -520,15 +533,14 @@ impl Plan<'_> {
         self.set_dims(&all, &all);
         let [x, y] = self.seen.geometry.shares;
         let per = |share: Share, threads: u32| match share {
+            Share::Tile(tile) => u64::from(tile.max(1)),
             // Each thread of a vector type takes several.
-            Share::Thread => u64::from(threads) * lanes,
-            Share::Tile(tile) => u64::from(tile),
             _ => u64::from(threads) * lanes,
         };
         let side = |at: usize| self.seen.block.extents.get(at).copied().unwrap_or(1);
         self.grid = match (x, y, dims.as_slice()) {
             (Share::Whole, Share::Whole, _) => vec!["1".into()],
-            (x, Share::Whole, [rows, _, ..]) if x == Share::Block => vec![rows.clone()],
+            (Share::Block, Share::Whole, [rows, _, ..]) => vec![rows.clone()],
             (x, Share::Whole, _) => vec![format!("ceil_div({total}, {})", per(x, self.threads()))],
             (x, y, [rows, columns, ..]) => vec![
                 format!("ceil_div({columns}, {})", per(x, side(0))),
@@ -536,7 +548,7 @@ impl Plan<'_> {
             ],
             (x, _, _) => vec![format!("ceil_div({total}, {})", per(x, self.threads()))],
         };
-        self.guesses.push(format!("grid = [{}], because of how it uses blockIdx", self.grid.join(", ")));
+        "of how it uses blockIdx".clone_into(&mut self.grid_because);
         if guess.kind == Kind::Custom {
             let question = format!(
                 "what does `{}` compute? Say it in {}_reference.py, and what each array's extents are",
@@ -571,17 +583,22 @@ impl Plan<'_> {
 
     /// Values of real scalars, by their names.
     fn reals(&mut self, guess: &Guess) {
-        let real =
-            |parameter: &&Parameter| matches!(parameter.what, What::Scalar(dtype) if !dtype.is_integer());
+        let real = |parameter: &&Parameter| {
+            matches!(parameter.what, What::Scalar(dtype) if !dtype.is_integer()) || is_factor(parameter)
+        };
         let names: Vec<String> = self.seen.parameters.iter().filter(real).map(|p| p.name.clone()).collect();
         for name in names {
             let lower = name.to_lowercase();
+            let whole = self.seen.parameters.iter().any(|parameter| {
+                parameter.name == name && matches!(parameter.what, What::Scalar(dtype) if dtype.is_integer())
+            });
             match guess.kind {
+                _ if whole => self.ask(&name, "1", format!("what is `{name}`? 1 stands there for now")),
                 Kind::LayerNorm if lower.starts_with("eps") => {
                     self.give(&name, "1e-5", Some("that is the usual one".into()));
                 }
                 Kind::Gemm if lower == "alpha" => {
-                    self.give(&name, "1.0", Some("the product is taken as it is".into()))
+                    self.give(&name, "1.0", Some("the product is taken as it is".into()));
                 }
                 Kind::Gemm if lower == "beta" => {
                     self.give(&name, "0.0", Some("the reference adds nothing to the product".into()));
@@ -610,6 +627,7 @@ impl Plan<'_> {
             self.guesses.push(format!("shared_bytes = {bytes}, because {why}"));
             shared = Some((bytes, why));
         }
+        self.guesses.push(format!("grid = [{}], because {}", self.grid.join(", "), self.grid_because));
         if let Some(why) = &self.seen.block.because {
             self.guesses.push(format!("block = {:?}, because {why}", self.seen.block.extents));
         }
@@ -625,6 +643,7 @@ impl Plan<'_> {
             dtype: self.main_type(),
             arguments: &self.arguments(),
             grid: &self.grid,
+            grid_because: &self.grid_because,
             shared: shared.as_ref().map(|(bytes, why)| (*bytes, why.as_str())),
             reference: &self.reference,
             questions: &self.questions,
@@ -680,6 +699,12 @@ impl Plan<'_> {
     }
 }
 
+/// An integer that is a number to compute with, not an extent.
+fn is_factor(parameter: &Parameter) -> bool {
+    matches!(parameter.what, What::Scalar(dtype) if dtype.is_integer())
+        && matches!(parameter.name.to_lowercase().as_str(), "a" | "alpha" | "beta" | "scale" | "factor")
+}
+
 impl Array {
     fn remark(&self) -> String {
         self.remark.as_ref().map_or_else(String::new, |remark| format!(" # {remark}"))
@@ -701,10 +726,8 @@ impl Array {
         } else if let Some(range) = &self.range {
             let _ = writeln!(text, "range = {range}");
         } else if dtype.is_integer() && !output {
-            let _ = writeln!(
-                text,
-                "range = [0, 100] # guessed: small numbers, because the kernel does not say what it takes"
-            );
+            let extent = self.dims.first().map_or("1", String::as_str);
+            let _ = writeln!(text, "range = [0, \"{extent} - 1\"] # guessed: because they may be indices");
         }
         text
     }

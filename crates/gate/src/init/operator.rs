@@ -84,15 +84,15 @@ fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut lower = false;
     for c in name.chars() {
-        if !c.is_alphanumeric() {
-            words.push(String::new());
-        } else {
+        if c.is_alphanumeric() {
             if c.is_uppercase() && lower {
                 words.push(String::new());
             }
             if let Some(word) = words.last_mut() {
                 word.extend(c.to_lowercase());
             }
+        } else {
+            words.push(String::new());
         }
         lower = c.is_lowercase();
     }

@@ -36,9 +36,8 @@ impl Axis {
 pub(super) fn blocks(share: Share, threads: u32, extent: &str) -> String {
     match share {
         Share::Whole => "1".into(),
-        Share::Block => extent.to_owned(),
+        Share::Block | Share::Tile(1) => extent.to_owned(),
         Share::Thread => format!("ceil_div({extent}, {threads})"),
-        Share::Tile(1) => extent.to_owned(),
         Share::Tile(tile) => format!("ceil_div({extent}, {})", tile.max(1)),
     }
 }

@@ -1,1 +1,173 @@
+use proptest::prelude::*;
+
 use super::*;
+use crate::dtype::Dtype;
+use crate::task::Task;
+
+const SCALE: &str = "
+.version 8.4
+.target sm_89
+.address_size 64
+.extern .shared .align 16 .b8 room[];
+.visible .entry scale(.param .u64 scale_param_0, .param .u64 scale_param_1, .param .u32 scale_param_2, .param .f32 scale_param_3)
+.maxntid 256, 1, 1
+{
+    .reg .pred %p<2>; .reg .f32 %f<4>; .reg .b32 %r<6>; .reg .b64 %rd<8>;
+    ld.param.u64 %rd1, [scale_param_0];
+    ld.param.u64 %rd2, [scale_param_1];
+    ld.param.u32 %r2, [scale_param_2];
+    ld.param.f32 %f1, [scale_param_3];
+    mov.u32 %r3, %ctaid.x;
+    mov.u32 %r4, %ntid.x;
+    mov.u32 %r5, %tid.x;
+    mad.lo.s32 %r1, %r3, %r4, %r5;
+    setp.ge.s32 %p1, %r1, %r2;
+    @%p1 bra END;
+    cvta.to.global.u64 %rd3, %rd1;
+    mul.wide.s32 %rd4, %r1, 4;
+    add.s64 %rd5, %rd3, %rd4;
+    ld.global.f32 %f2, [%rd5];
+    mul.f32 %f3, %f1, %f2;
+    cvta.to.global.u64 %rd6, %rd2;
+    add.s64 %rd7, %rd6, %rd4;
+    st.global.f32 [%rd7], %f3;
+END:
+    ret;
+}
+";
+
+#[test]
+fn the_ptx_tells_what_is_read_and_written() {
+    let (traffic, geometry) = look(SCALE, "scale").unwrap();
+    let access = |at: usize| (traffic[at].access.read, traffic[at].access.written, traffic[at].ty.as_deref());
+    assert_eq!(access(0), (true, false, Some("f32")));
+    assert_eq!(access(1), (false, true, Some("f32")));
+    assert_eq!((access(2), traffic[2].bytes, traffic[3].declared.as_str()), ((false, false, None), 4, "f32"));
+    assert_eq!((geometry.shares, geometry.bound), ([Share::Thread, Share::Whole], Some([256, 1, 1])));
+    assert!(geometry.dynamic_shared && !geometry.two_dimensional && !geometry.strides);
+    assert_eq!(look(SCALE, "other"), None);
+    // Without a source, names are ours and types are those of the accesses.
+    let all = Parameter::all(&traffic, None, None);
+    let names: Vec<&str> = all.iter().map(|parameter| parameter.name.as_str()).collect();
+    assert_eq!(names, ["in1", "out2", "n2", "value3"]);
+    assert_eq!((&all[2].what, &all[3].what), (&What::Scalar(Dtype::U32), &What::Scalar(Dtype::F32)));
+}
+
+#[test]
+fn the_source_tells_names_and_types() {
+    let text = "// __global__ void k(int wrong)\n#define THREADS 96 /* of a block */\n\
+        template <typename T> __global__ void __launch_bounds__(96, 2)\n\
+        k(const T* __restrict__ in, T out[], unsigned int n = 4, Pair<int, int> pair)\n{ f(in); }\n\
+        template __global__ void k<float>(const float*, float*, unsigned, Pair<int, int>);\n";
+    let all = declared(text, "ns::k<float>").unwrap();
+    let shown: Vec<String> = all.iter().map(|one| format!("{}|{}", one.ty, one.name)).collect();
+    assert_eq!(shown, ["const T* __restrict__|in", "T*|out", "unsigned int|n", "Pair<int, int>|pair"]);
+    assert_eq!(declared(text, "other"), None);
+    assert_eq!(source::block_constant(text), Some(("THREADS", 96)));
+    assert_eq!(source::block_constant("constexpr int kThreads = 64; // THREADS 3"), Some(("kThreads", 64)));
+    assert_eq!(source::block_constant("int MY_THREADS = 64; THREADS == 3"), None);
+}
+
+#[test]
+fn block_sizes_come_from_the_surest_source() {
+    let flat = Geometry::default();
+    let square = Geometry { two_dimensional: true, ..Geometry::default() };
+    let extents =
+        |stated, bound, geometry: &Geometry, text: &str| block(stated, bound, geometry, text).extents;
+    assert_eq!(extents(Some([8, 4, 1]), Some([64, 1, 1]), &flat, "#define THREADS 96"), [8, 4]);
+    assert_eq!(extents(None, Some([64, 1, 1]), &flat, "#define THREADS 96"), [64]);
+    assert_eq!(extents(None, Some([256, 1, 1]), &square, ""), [16, 16]);
+    assert_eq!(extents(None, Some([128, 1, 1]), &square, ""), [32, 4]);
+    assert_eq!(extents(None, None, &flat, "#define THREADS 96"), [96]);
+    assert_eq!(extents(None, None, &square, "#define TILE 32"), [32, 32]);
+    assert_eq!(extents(None, None, &flat, ""), [128]);
+    assert_eq!(extents(None, None, &square, ""), [16, 16]);
+}
+
+fn target(operator: Option<Kind>) -> Target<'static> {
+    Target { file: "k.cu", stem: "k", is_ptx: false, operator, architecture: "sm_89" }
+}
+
+fn array(name: &str, dtype: Dtype, access: Access, lanes: u32) -> Parameter {
+    Parameter { name: name.into(), what: What::Array { dtype, lanes, access, because: None } }
+}
+
+#[test]
+fn what_cannot_be_known_is_said() {
+    let seen = |name: &str, parameters: Vec<Parameter>| Seen {
+        name: name.into(),
+        parameters,
+        block: Block { extents: vec![128], because: None },
+        geometry: Geometry::default(),
+        resources: Resources::default(),
+        dynamic_shared: None,
+    };
+    let read = Access { read: true, ..Access::default() };
+    let write = Access { written: true, ..Access::default() };
+    let x = || array("x", Dtype::F32, read, 1);
+    let y = || array("y", Dtype::F32, write, 1);
+    let other = Parameter { name: "p".into(), what: What::Other("Params".into()) };
+    let error = draft(&seen("k", vec![other]), &target(None)).unwrap_err();
+    assert!(error.contains("parameter `p` is a `Params`"), "{error}");
+    let error = draft(&seen("k", vec![x()]), &target(None)).unwrap_err();
+    assert!(error.contains("writes to none of its parameters"), "{error}");
+    let error = draft(&seen("k", vec![x(), y()]), &target(Some(Kind::Gemm))).unwrap_err();
+    assert!(error.contains("`k` cannot be a gemm: it reads 1 arrays"), "{error}");
+    // A name alone does not make a product.
+    let custom = draft(&seen("gemm", vec![x(), y()]), &target(None)).unwrap();
+    assert_eq!(custom.operator, Kind::Custom);
+    assert!(custom.python.is_some() && custom.questions.len() >= 2);
+}
+
+proptest! {
+    #[test]
+    fn no_source_is_too_odd(text in "(__global__|void|k|[(){}<>,*= /a-zé0-9_\\n]){0,80}") {
+        let _ = declared(&text, "k");
+        let _ = source::block_constant(&text);
+        let _ = look(&text, "k");
+    }
+
+    /// Whatever a kernel takes, what is written parses.
+    #[test]
+    fn every_draft_is_a_task(
+        kinds in proptest::collection::vec((0..5usize, 0..14usize, 1..5u32), 1..8),
+        name in "(softmax|layer_norm|gemm|reduce_mean|saxpy|copy|mystery)",
+        operator in proptest::option::of(0..6usize),
+        shares in (0..4usize, 0..4usize),
+        flags in proptest::collection::vec(any::<bool>(), 4),
+        threads in 1..1025u32,
+    ) {
+        let dtypes: Vec<Dtype> = Dtype::names().iter().filter_map(|name| Dtype::named(name)).collect();
+        let parameters = kinds.iter().enumerate().map(|(at, (kind, dtype, lanes))| {
+            let access = |read, written, atomic| Access { read, written, atomic };
+            match kind {
+                0 => Parameter { name: format!("s{at}"), what: What::Scalar(dtypes[*dtype]) },
+                1 => array(&format!("a{at}"), dtypes[*dtype], access(true, false, false), *lanes),
+                2 => array(&format!("b{at}"), dtypes[*dtype], access(false, true, false), *lanes),
+                3 => array(&format!("c{at}"), dtypes[*dtype], access(true, true, *lanes == 1), 1),
+                _ => array(&format!("d{at}"), Dtype::F32, access(true, false, false), 1),
+            }
+        }).collect();
+        let share = |at: usize| [Share::Whole, Share::Block, Share::Thread, Share::Tile(8)][at];
+        let seen = Seen {
+            name,
+            parameters,
+            block: Block { extents: vec![threads], because: flags[0].then(|| "it \"seems\" so".to_owned()) },
+            geometry: Geometry {
+                shares: [share(shares.0), share(shares.1)],
+                strides: flags[1],
+                two_dimensional: flags[2],
+                dynamic_shared: flags[3],
+                tensor_cores: None,
+                bound: None,
+            },
+            resources: Resources::default(),
+            dynamic_shared: None,
+        };
+        let operator = operator.and_then(|at| Kind::named(Kind::names()[at]));
+        if let Ok(draft) = draft(&seen, &target(operator)) {
+            let parsed = Task::parse(&draft.text);
+            prop_assert!(parsed.is_ok(), "{:?}\n{}", parsed.err(), draft.text);
+        }
+    }
+}

@@ -24,6 +24,7 @@ pub(super) struct Parts<'a> {
     /// Each with a remark.
     pub(super) arguments: &'a [(String, Option<String>)],
     pub(super) grid: &'a [String],
+    pub(super) grid_because: &'a str,
     /// Bytes of dynamic shared memory, and why.
     pub(super) shared: Option<(u32, &'a str)>,
     pub(super) reference: &'a [String],
@@ -34,7 +35,8 @@ pub(super) struct Parts<'a> {
 fn name(text: &str) -> String {
     let good = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.') { c } else { '-' };
     let name: String = text.chars().map(good).take(64).collect();
-    let name = name.trim_matches(['-', '.']).to_owned();
+    let name = name.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-");
+    let name = name.trim_matches('.').to_owned();
     if name.is_empty() { "kernel".into() } else { name }
 }
 
@@ -75,11 +77,14 @@ fn head(parts: &Parts<'_>, text: &mut String) {
     }
     let _ = write!(
         text,
-        "name = {}\nversion = 1\ndescription = {}\noperator = \"{}\" # guessed: because {}\n\n",
+        "name = {}\nversion = 1\ndescription = {}\noperator = \"{}\"{}\n\n",
         quoted(&name(parts.target.stem)),
         quoted(&format!("The kernel {kernel} of {}.", parts.target.file)),
         parts.kind.name(),
-        parts.because.replace('\n', " "),
+        match parts.target.operator {
+            Some(_) => String::new(),
+            None => format!(" # guessed: because {}", parts.because.replace('\n', " ")),
+        },
     );
 }
 
@@ -113,7 +118,7 @@ fn data(parts: &Parts<'_>, text: &mut String) {
     let main = extents(&|axis| axis.main.to_string());
     let _ = write!(
         text,
-        "[[shape]]\nname = \"main\"\naxes = {{ {main} }} # guessed: small enough for the software GPU\n"
+        "[[shape]]\nname = \"main\"\naxes = {{ {main} }} # guessed: because the software GPU is quick with it\n"
     );
     let tails: Vec<String> = parts
         .axes
@@ -234,8 +239,9 @@ fn candidate(parts: &Parts<'_>, text: &mut String) {
         .map_or_else(String::new, |why| format!(" # guessed: because {why}"));
     let _ = write!(
         text,
-        "[[candidate.launch]]\nkernel = {}\ngrid = {grid} # guessed: because of how it uses blockIdx\nblock = {block}{why}\n",
-        quoted(&parts.seen.name)
+        "[[candidate.launch]]\nkernel = {}\ngrid = {grid} # guessed: because {}\nblock = {block}{why}\n",
+        quoted(&parts.seen.name),
+        parts.grid_because
     );
     if let Some((bytes, why)) = parts.shared {
         let _ = writeln!(text, "shared_bytes = {bytes} # guessed: because {why}");

@@ -105,7 +105,7 @@ impl Init {
                 format!("{} in `{}`", problem.sentence, draft.text.lines().nth(line - 1).unwrap_or(""))
             });
             return Err(vec![Report::error(
-                Kind::Bug,
+                Kind::Unsupported,
                 format!("the task that would be written is not valid: {first}"),
             )]);
         }
