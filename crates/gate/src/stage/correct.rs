@@ -13,8 +13,10 @@ use super::{Bench, Built, Case, Ending, Part, Programs, Trouble, audit, computed
 use crate::dtype::Dtype;
 use crate::inputs::{self, Input};
 use crate::record::{Comparison, Figure, Outcome};
+use crate::reference::files::Loaded;
+use crate::reference::python::Python;
 use crate::reference::{self, Expected, Null, Tensor};
-use crate::task::{Accumulate, Candidate, Operator, Policy, Program, Reference, Role};
+use crate::task::{Accumulate, Candidate, Operator, Policy, Program, Reference, Role, dims};
 
 /// The first case of a dtype: its inputs, the outputs it gave, and its name.
 type First = (Dtype, Vec<Input>, Vec<(String, Vec<u8>)>, String);
@@ -123,7 +125,19 @@ fn standing(
 
 /// The inputs of a case: made from its seed, or read from the files that the task names.
 pub(super) fn inputs_of(bench: &Bench<'_>, part: &Part, case: &Case<'_>) -> Result<Vec<Input>, Trouble> {
+    if let Some(loaded) = files_of(bench, part, case)? {
+        return Ok(loaded.inputs);
+    }
     Ok(inputs::generate(bench.task, &part.size.axes, case.dtype, case.distribution, case.seed)?)
+}
+
+/// What the files of a size hold, where the reference is files.
+fn files_of(bench: &Bench<'_>, part: &Part, case: &Case<'_>) -> Result<Option<Loaded>, Trouble> {
+    let Reference::Files { cases } = &bench.task.reference else { return Ok(None) };
+    let files = cases.iter().find(|files| files.shape.value == part.name);
+    let files = files.ok_or_else(|| unfit(format!("no files hold shape {}", part.name)))?;
+    let loaded = reference::files::load(bench.task, files, &part.size, case.dtype, bench.directory);
+    loaded.map(Some).map_err(|error| unfit(error.to_string()))
 }
 
 /// What each output should be.
@@ -145,8 +159,25 @@ fn expectations(
             let expected = reference::expected(&problem).map_err(unfit)?;
             vec![(output_of(operator).to_owned(), problem.output, expected.tensor)]
         }
-        Reference::Files { .. } | Reference::Python { .. } => {
-            return Err(self::unfit("references from files are not there yet"));
+        Reference::Files { .. } => {
+            let outputs = files_of(bench, part, case)?.map(|loaded| loaded.outputs).unwrap_or_default();
+            outputs
+                .into_iter()
+                .map(|(name, tensor)| (name.clone(), dtype_of(bench, &name, case.dtype), tensor))
+                .collect()
+        }
+        Reference::Python { .. } => {
+            let mut outputs = Vec::new();
+            for output in &bench.task.data.outputs {
+                outputs.push((output.name.value.clone(), dims(&output.dims, &part.size.axes)?));
+            }
+            let python = Python::of(&bench.task.reference, bench.directory);
+            let python = python.ok_or_else(|| self::unfit("the reference is not in Python"))?;
+            let found = python.run(inputs, &outputs, &part.size.axes).map_err(unfit)?;
+            found
+                .into_iter()
+                .map(|(name, tensor)| (name.clone(), dtype_of(bench, &name, case.dtype), tensor))
+                .collect()
         }
     };
     let Policy::Stated { absolute, relative, rmse, bias } = bench.task.tolerance.policy else {

@@ -27,7 +27,7 @@ pub use speed::{Clocks, Side};
 
 use crate::dtype::Dtype;
 use crate::record::{Comparison, Figure, FigureKind, Obstacle, Outcome, Stage};
-use crate::task::{Candidate, Distribution, FigureThreshold, Problem, Size, Task};
+use crate::task::{Candidate, Distribution, FigureThreshold, Problem, Reference, Size, Task};
 
 /// What all stages of a run share.
 pub struct Bench<'a> {
@@ -298,6 +298,8 @@ impl<'a> Bench<'a> {
             (None, all) => all.clone(),
         };
         let several = all.len() > 1;
+        // Files hold one set of inputs for a shape.
+        let files = matches!(self.task.reference, Reference::Files { .. });
         let mut cases = Vec::new();
         for dtype in all {
             for distribution in &self.task.data.distributions {
@@ -305,7 +307,14 @@ impl<'a> Bench<'a> {
                     let dtype_name = if several { format!(", {dtype}") } else { String::new() };
                     let what = if secret { "secret seed" } else { "seed" };
                     let name = format!("{}{dtype_name}, {what} {seed}", distribution.name.value);
+                    let name = if files { format!("from files{dtype_name}") } else { name };
                     cases.push(Case { dtype, distribution, seed, name });
+                    if files {
+                        break;
+                    }
+                }
+                if files {
+                    break;
                 }
             }
         }
