@@ -38,7 +38,7 @@ pub use object::MAX_OBJECT;
 pub use scan::Records;
 pub use segment::Place;
 pub use verify::{Report, Tally};
-pub use view::{Filter, Reference, Shown, log, show};
+pub use view::{Filter, Reference, Shown, log, newest_run, runs_of, show};
 pub use writer::Writer;
 
 use crate::hash::Hash;
@@ -208,6 +208,11 @@ impl Ledger {
             (None, _) => Err(LedgerError::NoSuchRecord(prefix.to_owned())),
             _ => Err(LedgerError::Ambiguous(prefix.to_owned(), found.into_keys().collect())),
         }
+    }
+
+    /// Those of these records that there are, in the order of their names.
+    pub fn fetch(&self, wanted: &BTreeSet<Hash>) -> Result<Vec<Record>, LedgerError> {
+        self.places(wanted)?.values().map(|place| self.read(place)).collect()
     }
 
     /// Where these records are; those that are nowhere are left out.

@@ -14,6 +14,7 @@
 
 mod attempts;
 pub mod claims;
+mod collect;
 mod comparison;
 mod document;
 mod error;

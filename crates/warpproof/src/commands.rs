@@ -3,14 +3,22 @@
 
 mod build;
 mod check;
+mod claims;
 mod doctor;
+mod evidence;
+mod export;
 pub(crate) mod flags;
 mod gate;
 mod init;
 mod launch;
+mod log;
+mod note;
+mod report;
 mod run;
 mod selftest;
+mod show;
 mod toolchain;
+mod verify;
 
 use crate::report::Outcome;
 use crate::terminal::Terminal;
@@ -42,6 +50,13 @@ commands![
     check::Check,
     init::Init,
     gate::Gate,
+    report::Report,
+    log::Log,
+    show::Show,
+    verify::Verify,
+    export::Export,
+    note::Note,
+    claims::Claims,
     doctor::Doctor,
     selftest::Selftest,
     toolchain::Toolchain,

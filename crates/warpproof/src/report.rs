@@ -21,6 +21,8 @@ pub enum Kind {
     Unsupported,
     /// A limit was reached.
     Limit,
+    /// A ledger is not what was written, or a text says what it does not hold.
+    Evidence,
     /// There is no verdict.
     Inconclusive,
     /// A bug of warpproof.
@@ -31,7 +33,7 @@ impl Kind {
     /// The documented exit code.
     pub fn exit_code(self) -> u8 {
         match self {
-            Self::Kernel => 1,
+            Self::Kernel | Self::Evidence => 1,
             Self::Usage | Self::Missing => 2,
             Self::Unsupported => 3,
             Self::Limit => 4,

@@ -42,6 +42,11 @@ impl Terminal {
         self.print(format_args!("{value:#}\n"));
     }
 
+    /// Standard output for bytes that are data: nothing is stripped.
+    pub(crate) fn data() -> Data {
+        Data { out: io::stdout(), gone: false }
+    }
+
     /// Prints a report to standard error.
     pub fn report(&mut self, report: &Report) {
         let _ = writeln!(self.err, "{}\n", report.text());
@@ -65,5 +70,42 @@ impl Terminal {
     /// Whether a person watches standard error.
     pub fn is_watched(&self) -> bool {
         io::stderr().is_terminal()
+    }
+}
+
+/// Standard output for data. A reader that went away takes everything; any other error is one.
+#[derive(Debug)]
+pub(crate) struct Data {
+    out: io::Stdout,
+    gone: bool,
+}
+
+impl Data {
+    fn unless_gone<T>(&mut self, result: io::Result<T>, otherwise: T) -> io::Result<T> {
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.gone = true;
+                Ok(otherwise)
+            }
+            result => result,
+        }
+    }
+}
+
+impl Write for Data {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.gone {
+            return Ok(bytes.len());
+        }
+        let written = self.out.write(bytes);
+        self.unless_gone(written, bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.gone {
+            return Ok(());
+        }
+        let flushed = self.out.flush();
+        self.unless_gone(flushed, ())
     }
 }

@@ -2,7 +2,8 @@
 
 use super::{Ledger, LedgerError, Parents, Record};
 use crate::hash::Hash;
-use std::collections::VecDeque;
+use crate::record::{Body, RunRecord};
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 
 /// Which records are wanted. What is not set does not restrict.
@@ -10,6 +11,8 @@ use std::fmt;
 pub struct Filter {
     /// Those of one run.
     pub run: Option<String>,
+    /// Those of any of these runs; [`runs_of`] gives the runs of a task.
+    pub runs: Option<BTreeSet<String>>,
     /// Those about one candidate.
     pub candidate: Option<String>,
     /// Those of one kind.
@@ -25,7 +28,9 @@ impl Filter {
         let is = |wanted: &Option<String>, found: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
         };
-        is(&self.run, body.run())
+        let of = |runs: &BTreeSet<String>| body.run().is_some_and(|run| runs.contains(run));
+        self.runs.as_ref().is_none_or(of)
+            && is(&self.run, body.run())
             && is(&self.candidate, body.candidate())
             && is(&self.kind, Some(body.kind()))
     }
@@ -64,6 +69,30 @@ pub fn log(ledger: &Ledger, filter: &Filter) -> Result<Vec<Record>, LedgerError>
         }
     }
     Ok(newest.into())
+}
+
+/// The runs of a task, by name.
+pub fn runs_of(ledger: &Ledger, task: &str) -> Result<BTreeSet<String>, LedgerError> {
+    let mut runs = BTreeSet::new();
+    for record in ledger.records()? {
+        if let Body::Run(run) = record?.body
+            && run.task == task
+        {
+            runs.insert(run.run);
+        }
+    }
+    Ok(runs)
+}
+
+/// The newest run; nothing in a ledger without one.
+pub fn newest_run(ledger: &Ledger) -> Result<Option<RunRecord>, LedgerError> {
+    let mut newest = None;
+    for record in ledger.records()? {
+        if let Body::Run(run) = record?.body {
+            newest = Some(run);
+        }
+    }
+    Ok(newest)
 }
 
 /// One record with what it names. Its text is for people.

@@ -57,23 +57,27 @@ pub enum Fault {
     NoReason,
 }
 
+impl Problem {
+    /// What is wrong, without the place.
+    pub fn sentence(&self) -> String {
+        let text = super::escape::plain(&self.text);
+        match &self.fault {
+            Fault::Unresolved { nearest: None } => format!("`{text}` is in no record"),
+            Fault::Unresolved { nearest: Some(nearest) } => {
+                format!("`{text}` is in no record; the nearest is {}", super::escape::plain(nearest))
+            }
+            Fault::Predicted(hash) => {
+                format!("`{text}` is predicted (record {}), and the paragraph does not say so", hash.short())
+            }
+            Fault::NoReason => "the line is to be passed over, and no reason is given".to_owned(),
+        }
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { file, line, column, text, fault } = self;
-        write!(f, "{}:{line}:{column}: ", super::escape::plain(file))?;
-        let text = super::escape::plain(text);
-        match fault {
-            Fault::Unresolved { nearest: None } => write!(f, "`{text}` is in no record"),
-            Fault::Unresolved { nearest: Some(nearest) } => {
-                write!(f, "`{text}` is in no record; the nearest is {}", super::escape::plain(nearest))
-            }
-            Fault::Predicted(hash) => write!(
-                f,
-                "`{text}` is predicted (record {}), and the paragraph does not say so",
-                hash.short()
-            ),
-            Fault::NoReason => f.write_str("the line is to be passed over, and no reason is given"),
-        }
+        let Self { file, line, column, .. } = self;
+        write!(f, "{}:{line}:{column}: {}", super::escape::plain(file), self.sentence())
     }
 }
 

@@ -20,6 +20,37 @@ pub struct Subject {
     pub candidate: String,
 }
 
+impl Subject {
+    /// Reads `RUN:CANDIDATE`, a run that has one candidate, or a candidate, which stands for its newest verdict. Names may
+    /// hold colons: what the ledger has decides where a run ends.
+    pub fn resolve(evidence: &Evidence, text: &str) -> Result<Self, ViewError> {
+        let of = |run: &str, candidate: &str| Self { run: run.to_owned(), candidate: candidate.to_owned() };
+        let mut nearest = None;
+        for (colon, _) in text.match_indices(':') {
+            let (run, candidate) = (&text[..colon], &text[colon + 1..]);
+            if evidence.run(run).is_err() {
+                continue;
+            }
+            match evidence.judged(run, candidate) {
+                Ok(_) => return Ok(of(run, candidate)),
+                Err(error) => nearest = Some(error),
+            }
+        }
+        if evidence.run(text).is_ok() {
+            return match &*evidence.candidates_of(text) {
+                [one] => Ok(of(text, one)),
+                many => {
+                    Err(ViewError::Several(text.to_owned(), many.iter().map(ToString::to_string).collect()))
+                }
+            };
+        }
+        match evidence.newest(text) {
+            Ok(judged) => Ok(of(&judged.run.run, text)),
+            Err(error) => Err(nearest.unwrap_or(error)),
+        }
+    }
+}
+
 /// What is compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Baseline(pub Subject);

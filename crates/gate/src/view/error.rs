@@ -12,6 +12,8 @@ pub enum ViewError {
     NoRun(String),
     /// No record of this candidate, in this run where one is named.
     NoCandidate(String, Option<String>),
+    /// A run is meant to stand for its one candidate, and has these.
+    Several(String, Vec<String>),
     /// A record that is named is not in the evidence.
     NoRecord(Hash),
     /// A record is there and does not hold what is asked of it.
@@ -36,6 +38,12 @@ impl fmt::Display for ViewError {
             Self::NoCandidate(candidate, Some(run)) => {
                 let (run, candidate) = (run.escape_debug(), candidate.escape_debug());
                 write!(f, "run `{run}` holds nothing about `{candidate}`")
+            }
+            Self::Several(run, candidates) => {
+                let names: Vec<String> =
+                    candidates.iter().map(|name| format!("`{}`", name.escape_debug())).collect();
+                let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+                write!(f, "run `{}` is meant to have one candidate and has {names}", run.escape_debug())
             }
             Self::NoRecord(hash) => write!(f, "record {} is named and not in the ledger", hash.short()),
             Self::NotThere(hash, what) => write!(f, "record {} holds no {what}", hash.short()),

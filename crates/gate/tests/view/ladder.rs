@@ -1,7 +1,8 @@
-//! A ledger that nobody wrote: five candidates, one for each verdict, of one attention task.
+//! A ledger that nobody measured: candidates of one attention task, each verdict at least once. Its figures are made up.
 
 use std::collections::BTreeMap;
 use warpproof_gate::hash::Hash;
+use warpproof_gate::ledger::{Ledger, Writer};
 use warpproof_gate::record::*;
 use warpproof_gate::view::Evidence;
 use warpproof_gate::view::vocabulary as name;
@@ -15,11 +16,23 @@ pub(crate) const SHAPE: &str = "B=2 H=8 S=256 D=64";
 pub(crate) struct Book {
     pub(crate) evidence: Evidence,
     records: u32,
+    /// Where the records are kept as well, where they are.
+    ledger: Option<(Ledger, Writer)>,
 }
 
 impl Book {
+    /// Records that are written to a ledger, with the names it gives them.
+    pub(crate) fn on(ledger: &Ledger) -> Self {
+        Self { ledger: Some((ledger.clone(), ledger.writer())), ..Self::default() }
+    }
+
     pub(crate) fn add(&mut self, body: Body) -> Hash {
         body.check().unwrap();
+        if let Some((_, writer)) = &mut self.ledger {
+            let hash = writer.append(&body).unwrap();
+            self.evidence.add(hash, body);
+            return hash;
+        }
         // By number, so that snapshots stay when records gain a field.
         self.records += 1;
         let hash = Hash::of(format!("{} {}", self.records, body.kind()).as_bytes());
@@ -62,7 +75,11 @@ impl Book {
     ) -> Hash {
         let mut objects = BTreeMap::new();
         if stage == Stage::Build {
-            objects.insert(name::PTX.to_owned(), Hash::of(candidate.as_bytes()));
+            let ptx = format!("// PTX of {candidate}\n");
+            if let Some((ledger, _)) = &self.ledger {
+                ledger.put_object(ptx.as_bytes()).unwrap();
+            }
+            objects.insert(name::PTX.to_owned(), Hash::of(ptx.as_bytes()));
         }
         self.add(Body::Step(StepRecord {
             run: run.into(),
@@ -183,7 +200,10 @@ impl Book {
 
 /// The first run judges the baseline, the second the rest.
 pub(crate) fn ladder() -> Book {
-    let mut book = Book::default();
+    climb(Book::default())
+}
+
+pub(crate) fn climb(mut book: Book) -> Book {
     book.run(EARLIER, |_| {});
     let mut steps = book.green(EARLIER, "n1-scalar", 64);
     steps.push(book.model(EARLIER, "n1-scalar", 38.2));
@@ -291,5 +311,59 @@ pub(crate) fn ladder() -> Book {
         vec![],
     ));
     book.verdict(RUN, "n6-fp8", Verdict::Provisional, None, "green, with no device to measure on", steps);
+    book
+}
+
+/// Three more in the same run: one that merges, and two that fail at other stages.
+pub(crate) fn climb_on(mut book: Book) -> Book {
+    for (candidate, parent, change, hypothesis) in [
+        ("n7-pipeline", "n2-mma", "copies run ahead by one tile", "loads and products overlap"),
+        ("n8-stack", "n7-pipeline", "tile size chosen at run time", "one kernel serves all shapes"),
+        ("n9-round", "n7-pipeline", "weights truncated, not rounded", "an instruction less for each weight"),
+    ] {
+        book.note(candidate, name::PARENT, parent);
+        book.note(candidate, name::CHANGE, change);
+        book.note(candidate, name::HYPOTHESIS, hypothesis);
+    }
+    let mut steps = book.green(RUN, "n7-pipeline", 124);
+    steps.push(book.model(RUN, "n7-pipeline", 7.6));
+    steps.push(book.speed(RUN, "n7-pipeline", 10.24, 8.19, Outcome::Pass, ""));
+    steps.push(book.peer(RUN, "n7-pipeline"));
+    let why = "the whole interval is above the threshold";
+    book.verdict(RUN, "n7-pipeline", Verdict::Merge, Some(Grade::Excellent), why, steps);
+
+    let mut steps = book.green(RUN, "n8-stack", 168);
+    steps.truncate(1);
+    let why = "stack frame of 128 bytes: a local array is indexed dynamically";
+    let figures = vec![
+        Figure::counted("registers", 168, "registers")
+            .unwrap()
+            .held_to(Comparison::AtMost, 168.0, "3 blocks on one SM")
+            .unwrap(),
+        Figure::counted("stack frame", 128, "bytes")
+            .unwrap()
+            .held_to(Comparison::AtMost, 0.0, "task file, budgets")
+            .unwrap(),
+    ];
+    steps.push(book.step(RUN, "n8-stack", Stage::Budget, Outcome::Fail, why, figures));
+    book.verdict(RUN, "n8-stack", Verdict::Reject, None, "budget: a stack frame", steps);
+
+    let mut steps = book.green(RUN, "n9-round", 124);
+    steps.truncate(2);
+    let why = "bias: outputs are too small on average, z above its threshold";
+    let figures = vec![
+        Figure::new("max error", 0.0144, "", FigureKind::Counted)
+            .unwrap()
+            .held_to(Comparison::AtMost, 0.0312, "derived from e4m3 and the row length")
+            .unwrap()
+            .at("S=256 normal seed 1"),
+        Figure::new("bias z", 27.5, "", FigureKind::Counted)
+            .unwrap()
+            .held_to(Comparison::AtMost, 4.0, "task file, policy")
+            .unwrap()
+            .at("S=256 normal seed 1"),
+    ];
+    steps.push(book.step(RUN, "n9-round", Stage::Correct, Outcome::Fail, why, figures));
+    book.verdict(RUN, "n9-round", Verdict::Reject, None, "correct: a signed bias", steps);
     book
 }

@@ -1,11 +1,16 @@
 //! Flags that several commands share.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use warpproof_gate::ledger::{Ledger, LedgerError};
 use warpproof_toolchain::{NotFound, Options};
 
-use crate::report::{Kind, Report};
+use super::evidence::of_ledger;
+use crate::report::{Kind, Outcome, Report};
+use crate::terminal::Terminal;
 
 /// Which compiler to use.
 #[derive(Debug, Args)]
@@ -26,20 +31,76 @@ impl ToolchainFlags {
     }
 }
 
-/// Where the evidence is.
+/// Where the evidence is kept.
 #[derive(Debug, Args)]
 pub(crate) struct LedgerFlags {
-    /// The ledger's directory [default: .warpproof/ledger]
-    ///
-    /// WARPPROOF_LEDGER says the same for every command.
-    #[arg(long, value_name = "DIR", env = "WARPPROOF_LEDGER", hide_env = true)]
-    ledger: Option<PathBuf>,
+    /// The directory of the ledger
+    #[arg(long, value_name = "DIR", default_value = ".warpproof/ledger")]
+    ledger: PathBuf,
 }
 
 impl LedgerFlags {
-    pub(crate) fn directory(&self) -> PathBuf {
-        self.ledger.clone().unwrap_or_else(|| PathBuf::from(".warpproof/ledger"))
+    /// A ledger that is there.
+    pub(crate) fn open(&self) -> Result<Ledger, Box<Report>> {
+        Ledger::open(&self.ledger).map_err(|error| Box::new(of_ledger(&error)))
     }
+
+    /// The ledger, made where there is none, and whether it was made.
+    pub(crate) fn create(&self) -> Result<(Ledger, bool), Box<Report>> {
+        let absent = matches!(Ledger::open(&self.ledger), Err(LedgerError::Absent(_)));
+        let ledger = Ledger::create(&self.ledger).map_err(|error| Box::new(of_ledger(&error)))?;
+        Ok((ledger, absent))
+    }
+}
+
+/// Where a result goes.
+#[derive(Debug, Args)]
+pub(crate) struct OutputFlags {
+    /// Write to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl OutputFlags {
+    /// The file, where one is named.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.output.as_deref()
+    }
+
+    /// Hands the place to write to `work`, and says what went wrong with it.
+    pub(crate) fn write<T>(
+        &self,
+        work: impl FnOnce(&mut dyn Write) -> Result<T, Box<Report>>,
+    ) -> Result<T, Box<Report>> {
+        let refused = |error: &io::Error| {
+            let name = self.file().map_or("standard output".to_owned(), |file| file.display().to_string());
+            Box::new(Report::error(Kind::Missing, format!("cannot write {name}: {error}")))
+        };
+        let mut out: Box<dyn Write> = match self.file() {
+            Some(file) => Box::new(BufWriter::new(File::create(file).map_err(|error| refused(&error))?)),
+            None => Box::new(BufWriter::new(Terminal::data())),
+        };
+        let value = work(&mut out)?;
+        out.flush().map_err(|error| refused(&error))?;
+        Ok(value)
+    }
+
+    /// Writes these bytes.
+    pub(crate) fn put(&self, bytes: &[u8]) -> Result<(), Box<Report>> {
+        self.write(|out| {
+            out.write_all(bytes).map_err(|error| {
+                Box::new(Report::error(Kind::Missing, format!("cannot write the result: {error}")))
+            })
+        })
+    }
+}
+
+/// How a command that either does its work or reports once ends.
+pub(crate) fn ended(result: Result<Outcome, Box<Report>>, terminal: &mut Terminal) -> Outcome {
+    result.unwrap_or_else(|report| {
+        terminal.report(&report);
+        Outcome::Stopped(report.kind)
+    })
 }
 
 /// Missing parts, with the one command that mends it.

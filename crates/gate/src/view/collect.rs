@@ -1,0 +1,67 @@
+//! The records that a view needs, taken from a ledger.
+
+use super::evidence::Evidence;
+use crate::hash::Hash;
+use crate::ledger::{Ledger, LedgerError, Record};
+use crate::record::Body;
+use std::collections::BTreeSet;
+
+/// How often a record may be taken from one that was itself taken from another. Views go no further either.
+const MAX_ROUNDS: usize = 64;
+
+impl Evidence {
+    /// All records of a ledger. Views over all runs need them.
+    pub fn read(ledger: &Ledger) -> Result<Self, LedgerError> {
+        let mut evidence = Self::default();
+        for record in ledger.records()? {
+            let record = record?;
+            evidence.add(record.hash, record.body);
+        }
+        Ok(evidence)
+    }
+
+    /// The records of one run, of one candidate where one is named, with what they rest on and all notes. What else the
+    /// ledger holds is read and not kept.
+    pub fn read_run(ledger: &Ledger, run: &str, candidate: Option<&str>) -> Result<Self, LedgerError> {
+        let mut kept: Vec<Record> = Vec::new();
+        for record in ledger.records()? {
+            let record = record?;
+            let wanted = match &record.body {
+                Body::Run(this) => this.run == run,
+                Body::Step(_) | Body::Verdict(_) => {
+                    record.body.run() == Some(run)
+                        && candidate.is_none_or(|wanted| record.body.candidate() == Some(wanted))
+                }
+                Body::Note(_) => true,
+                Body::Raw(_) => false,
+            };
+            if wanted {
+                kept.push(record);
+            }
+        }
+        let mut there: BTreeSet<Hash> = kept.iter().map(|record| record.hash).collect();
+        let mut open: Vec<Hash> = kept.iter().flat_map(rests_on).collect();
+        let mut older: Vec<Record> = Vec::new();
+        for _ in 0..MAX_ROUNDS {
+            let missing: BTreeSet<Hash> = open.iter().filter(|hash| !there.contains(hash)).copied().collect();
+            if missing.is_empty() {
+                break;
+            }
+            let found = ledger.fetch(&missing)?;
+            // Also those that are nowhere, which are not looked for twice.
+            there.extend(missing);
+            open = found.iter().flat_map(rests_on).collect();
+            older.extend(found);
+        }
+        // What a record rests on comes before it.
+        Ok(older.iter().rev().chain(&kept).collect())
+    }
+}
+
+/// The steps that a record takes its figures from. What a note is about is for readers, not for views.
+fn rests_on(record: &Record) -> Vec<Hash> {
+    match &record.body {
+        Body::Note(_) => Vec::new(),
+        body => body.references().into_iter().map(|(_, hash)| hash).collect(),
+    }
+}

@@ -1,0 +1,79 @@
+//! `warpproof show`: one record in full, or an object of it.
+
+use clap::Args;
+use serde_json::{Value, json};
+use warpproof_gate::ledger::{self, Shown};
+
+use super::evidence::of_ledger;
+use super::flags::{LedgerFlags, OutputFlags, ended};
+use super::log::as_json;
+use crate::report::{Kind, Outcome, Report};
+use crate::terminal::Terminal;
+
+/// Show one record of a ledger in full, with the records and objects it names
+///
+/// REF is the record's name, or as many of its first digits as no other record shares. An object
+/// that it names, as samples, PTX or a log, is written as it is with --object.
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// The record's name or its first digits, four or more
+    #[arg(value_name = "REF")]
+    reference: String,
+    #[command(flatten)]
+    ledger: LedgerFlags,
+    /// Write the bytes of this object of the record
+    #[arg(long, value_name = "NAME")]
+    object: Option<String>,
+    #[command(flatten)]
+    output: OutputFlags,
+    /// Print JSON, schema warpproof.record/1
+    #[arg(long, conflicts_with = "object")]
+    json: bool,
+}
+
+impl Show {
+    pub(crate) fn run(&self, terminal: &mut Terminal) -> Outcome {
+        let shown = self.show();
+        ended(shown, terminal)
+    }
+
+    fn show(&self) -> Result<Outcome, Box<Report>> {
+        let ledger = self.ledger.open()?;
+        let wrong = |error| Box::new(of_ledger(&error));
+        if let Some(name) = &self.object {
+            let record = ledger.find(&self.reference).map_err(wrong)?;
+            let objects = record.body.objects();
+            let Some((_, hash)) = objects.iter().find(|(known, _)| known == name) else {
+                return Err(Box::new(no_object(name, &record.hash.short(), &objects)));
+            };
+            let bytes = ledger.object(hash).map_err(wrong)?;
+            self.output.put(&bytes)?;
+            return Ok(Outcome::Green);
+        }
+        let shown = ledger::show(&ledger, &self.reference).map_err(wrong)?;
+        let text = if self.json { format!("{:#}\n", document(&shown)) } else { shown.to_string() };
+        self.output.put(text.as_bytes())?;
+        Ok(Outcome::Green)
+    }
+}
+
+fn no_object<T>(name: &str, record: &str, objects: &[(&str, T)]) -> Report {
+    let sentence = format!("record {record} names no object `{}`", name.escape_debug());
+    let names: Vec<String> = objects.iter().map(|(name, _)| format!("`{}`", name.escape_debug())).collect();
+    Report::error(Kind::Usage, sentence).help(match &*names {
+        [] => "it names none; the steps of a candidate name what they left".to_owned(),
+        names => format!("it names {}", names.join(", ")),
+    })
+}
+
+fn document(shown: &Shown) -> Value {
+    let references: Vec<Value> = shown
+        .references
+        .iter()
+        .map(|one| json!({ "role": one.role, "hash": one.hash, "what": one.what }))
+        .collect();
+    let mut document = as_json(&shown.record);
+    document["schema"] = "warpproof.record/1".into();
+    document["references"] = references.into();
+    document
+}

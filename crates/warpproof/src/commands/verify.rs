@@ -1,0 +1,84 @@
+//! `warpproof verify`: whether a ledger is what was written.
+
+use clap::Args;
+use serde_json::{Value, json};
+use warpproof_gate::ledger::{Problem, Report as Verified};
+
+use super::evidence::of_ledger;
+use super::flags::{LedgerFlags, ended};
+use crate::report::{Kind, Outcome, Report};
+use crate::terminal::Terminal;
+
+/// Say whether a ledger is what was written, and everything that is wrong with it
+///
+/// Every line has the hash it ends with, follows the line before it, and names only records and
+/// objects that are there; every object has the bytes it is named by. Lines that were cut off
+/// before they were acknowledged are noted, not wrong.
+///
+/// Exit codes: 0 sound · 1 something is wrong · 2 no ledger there · 3 written by a later warpproof.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Verify {
+    #[command(flatten)]
+    ledger: LedgerFlags,
+    /// Print JSON, schema warpproof.verify/1
+    #[arg(long)]
+    json: bool,
+}
+
+impl Verify {
+    pub(crate) fn run(&self, terminal: &mut Terminal) -> Outcome {
+        let verified = self.verify(terminal);
+        ended(verified, terminal)
+    }
+
+    fn verify(&self, terminal: &mut Terminal) -> Result<Outcome, Box<Report>> {
+        let ledger = self.ledger.open()?;
+        let progress = terminal.progress();
+        progress.set_message("reading the ledger");
+        let verified = ledger.verify().map_err(|error| Box::new(of_ledger(&error)))?;
+        progress.finish_and_clear();
+        if self.json {
+            terminal.json(&document(&verified));
+        } else {
+            terminal.print(format_args!("{verified}\n"));
+        }
+        let kind = match verified.exit_code() {
+            0 => return Ok(Outcome::Green),
+            3 => Kind::Unsupported,
+            _ => Kind::Evidence,
+        };
+        if !self.json {
+            let help = match kind {
+                Kind::Unsupported => "a later warpproof wrote it: use that one",
+                _ => {
+                    "take the files that are named from a commit that holds the ledger; nothing mends a record"
+                }
+            };
+            let sentence = format!("{} is not what was written", ledger.root().display());
+            let sentence = match kind {
+                Kind::Unsupported => format!("{} cannot be read by this warpproof", ledger.root().display()),
+                _ => sentence,
+            };
+            terminal.report(&Report::error(kind, sentence).help(help));
+        }
+        Ok(Outcome::Stopped(kind))
+    }
+}
+
+fn document(verified: &Verified) -> Value {
+    let problem = |problem: &Problem| json!({ "file": problem.file, "line": problem.line, "fault": problem.fault.to_string() });
+    let tally = verified.tally;
+    json!({
+        "schema": "warpproof.verify/1",
+        "sound": verified.is_sound(),
+        "problems": verified.problems.iter().map(problem).collect::<Vec<_>>(),
+        "more_problems": verified.more_problems,
+        "notices": verified.notices,
+        "more_notices": verified.more_notices,
+        "segments": tally.segments,
+        "records": tally.records,
+        "objects": tally.objects,
+        "bytes": tally.bytes,
+    })
+}
