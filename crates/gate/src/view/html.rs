@@ -3,12 +3,15 @@
 use super::document::{Block, Document, Inline, Phrase, Status, Tone};
 use super::escape;
 use super::plot::HATCH;
+use super::text::width;
 use crate::hash::Hash;
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("report.css");
 /// How many records the title of a number names.
 const MAX_NAMED: usize = 4;
+/// Numbers of a table that have no more characters stay on one line.
+const MAX_UNBROKEN: usize = 14;
 
 impl Document {
     /// The report as one page that needs nothing else.
@@ -21,7 +24,7 @@ impl Document {
              dark\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n",
             escape::markup(&title)
         );
-        let tone = self.status.map_or("quiet", |status| tone(status.tone()));
+        let tone = self.gravest().map_or("quiet", tone);
         let _ = writeln!(out, "<header class=\"{tone}\">\n<h1>{}</h1>", self.phrase(&self.title));
         for (i, line) in self.headline.iter().enumerate() {
             let status = self.status.filter(|_| i == 0).map(|status| self.status_pill(status));
@@ -45,6 +48,22 @@ impl Document {
         out
     }
 
+    /// The tone of the whole: that of the one decision, or of the gravest one that the first line names.
+    fn gravest(&self) -> Option<Tone> {
+        let named = self.headline.first().into_iter().flat_map(|line| &line.0);
+        let named = named.filter_map(|inline| match inline {
+            Inline::Status(status) => Some(*status),
+            _ => None,
+        });
+        let grave = |tone: &Tone| match tone {
+            Tone::Quiet => 0,
+            Tone::Good => 1,
+            Tone::Unsure => 2,
+            Tone::Bad => 3,
+        };
+        self.status.into_iter().chain(named).map(Status::tone).max_by_key(grave)
+    }
+
     fn block(&self, block: &Block, out: &mut String) {
         let _ = match block {
             Block::Heading(words) => writeln!(out, "<h2>{}</h2>", self.phrase(words)),
@@ -59,8 +78,16 @@ impl Document {
                 for row in &table.rows {
                     out.push_str("<tr>");
                     for cell in row {
-                        let numeric = matches!(cell.0.as_slice(), [Inline::Number(_)]);
-                        let class = if numeric { " class=\"num\"" } else { "" };
+                        let class = match cell.0.as_slice() {
+                            [Inline::Number(number)] if width(&number.shown()) <= MAX_UNBROKEN => {
+                                " class=\"num\""
+                            }
+                            // Nothing is there: it must not catch the eye among what is.
+                            [Inline::Words(words)] if words == "–" || words.starts_with("not ") => {
+                                " class=\"none\""
+                            }
+                            _ => "",
+                        };
                         let _ = write!(out, "<td{class}>{}</td>", self.phrase(cell));
                     }
                     out.push_str("</tr>\n");

@@ -274,11 +274,14 @@ impl Plot {
             .collect();
         let scale = self.scale(5);
         let ticks = scale.ticks.iter().map(|tick| width(&scale.label(*tick))).max().unwrap_or(1);
-        let (left, right, top, tall) = (real(ticks) * CHARACTER + 16.0, 40.0, 30.0, 190.0);
+        let (left, right, top, tall) = (real(ticks) * CHARACTER + 16.0, 10.0, 30.0, 190.0);
         let length = WIDTH - left - right;
         let bottom = top + tall;
-        let apart = length / real(points.len().max(2) - 1).max(1.0);
-        let at = |i: usize| if points.len() == 1 { left + length / 2.0 } else { left + apart * real(i) };
+        // The first and the last stand away from the edge, that their names have room.
+        let inset = 52.0;
+        let apart = (length - 2.0 * inset) / real(points.len().max(2) - 1).max(1.0);
+        let at =
+            |i: usize| if points.len() == 1 { left + length / 2.0 } else { left + inset + apart * real(i) };
         let height = |value: f64| bottom - scale.place(value, tall);
         let mut out = self.open(bottom + 34.0, "Line:");
         for tick in &scale.ticks {
@@ -299,19 +302,25 @@ impl Plot {
             left - 6.0,
             escape::markup(self.unit())
         );
-        let course: Vec<String> = points
-            .iter()
-            .enumerate()
-            .map(|(i, (_, number))| format!("{:.1},{:.1}", at(i), height(number.value)))
-            .collect();
-        let _ = writeln!(out, "<polyline class=\"course\" points=\"{}\"/>", course.join(" "));
+        // What leads to or from a prediction is dashed: it is no course that was measured.
+        for (i, pair) in points.windows(2).enumerate() {
+            let [(_, from), (_, to)] = pair else { continue };
+            let predicted = [from, to].iter().any(|number| number.kind == Some(FigureKind::Predicted));
+            let class = if predicted { "course predicted" } else { "course" };
+            let (from, to) = (height(from.value), height(to.value));
+            let _ = writeln!(
+                out,
+                "<line class=\"{class}\" x1=\"{:.1}\" y1=\"{from:.1}\" x2=\"{:.1}\" y2=\"{to:.1}\"/>",
+                at(i),
+                at(i + 1)
+            );
+        }
         // Every so many names, that the longest has room.
         let longest = points.iter().map(|(label, _)| width(&short(label, 14))).max().unwrap_or(1);
         let every = (1..=points.len().max(1))
             .find(|every| apart * real(*every) >= real(longest) * CHARACTER + 8.0)
             .unwrap_or(1);
-        let widest =
-            points.iter().map(|(_, number)| width(&super::number::shown(number.value))).max().unwrap_or(1);
+        let widest = points.iter().map(|(_, number)| width(&bare_text(number))).max().unwrap_or(1);
         let values = (1..=points.len().max(1))
             .find(|every| apart * real(*every) >= real(widest) * CHARACTER + 8.0)
             .unwrap_or(1);
@@ -330,7 +339,7 @@ impl Plot {
                     out,
                     "<text class=\"value\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
                     y - 10.0,
-                    super::number::shown(number.value)
+                    bare_text(number)
                 );
             }
             if i.is_multiple_of(every) {
@@ -372,6 +381,15 @@ impl Plot {
 /// The number beside a bar; what was not measured is stamped.
 fn value_text(number: &Number) -> String {
     let shown = escape::plain(&number.shown()).into_owned();
+    match number.kind {
+        Some(FigureKind::Predicted) => format!("{shown} predicted"),
+        _ => shown,
+    }
+}
+
+/// The number at a point, whose unit stands at the axis; what was not measured is stamped.
+fn bare_text(number: &Number) -> String {
+    let shown = super::number::shown(number.value);
     match number.kind {
         Some(FigureKind::Predicted) => format!("{shown} predicted"),
         _ => shown,

@@ -26,7 +26,10 @@ pub fn summary(evidence: &Evidence, run: &str) -> Result<Document, ViewError> {
         document.blocks.extend(bars(evidence, &all, "Latency of each candidate")?.map(Block::Plot));
     }
     document.blocks.push(Block::Heading("Next step".into()));
-    document.blocks.push(Block::Paragraph(next(evidence, &all)?));
+    document.blocks.push(match &*all {
+        [] | [_] => Block::Paragraph(next(evidence, &all)?),
+        many => Block::Table(steps(many)),
+    });
     document.seal(evidence)
 }
 
@@ -48,13 +51,18 @@ pub fn next_step(evidence: &Evidence, run: &str) -> Result<Document, ViewError> 
     let mut document = Document::new(title(evidence, run, "Next step")?);
     document.headline.push(next(evidence, &all)?);
     if all.len() > 1 {
-        let mut table = Table::new(&["candidate", "verdict", "next step"]);
-        for one in &all {
-            table.rows.push(vec![candidate(one), decision(one), advice(one)]);
-        }
-        document.blocks.push(Block::Table(table));
+        document.blocks.push(Block::Table(steps(&all)));
     }
     document.seal(evidence)
+}
+
+/// What is to be done about each.
+fn steps(all: &[Judged]) -> Table {
+    let mut table = Table::new(&["candidate", "verdict", "next step"]);
+    for one in all {
+        table.rows.push(vec![candidate(one), decision(one), advice(one)]);
+    }
+    table
 }
 
 /// All candidates of a run.
@@ -270,7 +278,7 @@ fn tightest(evidence: &Evidence, one: &Judged, stage: Stage) -> Result<Phrase, V
 }
 
 /// All candidates' gates: a row each, a column for each stage that any of them met.
-fn matrix(all: &[Judged]) -> Table {
+pub(super) fn matrix(all: &[Judged]) -> Table {
     let met = |stage: &Stage| expected(*stage) || all.iter().any(|one| one.stage(*stage).is_some());
     let stages: Vec<Stage> = Stage::ALL.iter().copied().filter(met).collect();
     let columns: Vec<&str> =

@@ -12,6 +12,10 @@ pub fn validation(evidence: &Evidence, run: &str) -> Result<Document, ViewError>
     let all = summary::judged(evidence, run)?;
     let mut document = Document::new(summary::title(evidence, run, "Validation report")?);
     summary::open(&mut document, evidence, &all)?;
+    if all.len() > 1 {
+        document.blocks.push(Block::Heading("Gates".into()));
+        document.blocks.push(Block::Table(summary::matrix(&all)));
+    }
     for one in &all {
         document.blocks.push(Block::Heading(summary::heading(one)));
         if let Some((hash, verdict)) = one.verdict {

@@ -75,7 +75,7 @@ impl Book {
     ) -> Hash {
         let mut objects = BTreeMap::new();
         if stage == Stage::Build {
-            let ptx = format!("// PTX of {candidate}\n");
+            let ptx = ptx(candidate);
             if let Some((ledger, _)) = &self.ledger {
                 ledger.put_object(ptx.as_bytes()).unwrap();
             }
@@ -117,6 +117,11 @@ impl Book {
 
     /// Build, budget, correct, checks and counters, all green.
     pub(crate) fn green(&mut self, run: &str, candidate: &str, registers: u64) -> Vec<Hash> {
+        self.begun(run, candidate, registers, 5)
+    }
+
+    /// The first so many of these.
+    pub(crate) fn begun(&mut self, run: &str, candidate: &str, registers: u64, stages: usize) -> Vec<Hash> {
         let budget = vec![
             Figure::counted("registers", registers, "registers")
                 .unwrap()
@@ -140,20 +145,18 @@ impl Book {
                 .unwrap()
                 .at("S=256 normal seed 1"),
         ];
-        vec![
-            self.step(run, candidate, Stage::Build, Outcome::Pass, "", vec![]),
-            self.step(run, candidate, Stage::Budget, Outcome::Pass, "", budget),
-            self.step(run, candidate, Stage::Correct, Outcome::Pass, "", correct),
-            self.step(run, candidate, Stage::Checks, Outcome::Pass, "no finding under 3 schedules", vec![]),
-            self.step(
-                run,
-                candidate,
-                Stage::Counters,
-                Outcome::Pass,
-                "",
-                vec![Figure::counted("instructions", 1234567, "instructions").unwrap()],
-            ),
-        ]
+        let counters = vec![Figure::counted("instructions", 1234567, "instructions").unwrap()];
+        let steps = [
+            (Stage::Build, "", vec![]),
+            (Stage::Budget, "", budget),
+            (Stage::Correct, "", correct),
+            (Stage::Checks, "no finding under 3 schedules", vec![]),
+            (Stage::Counters, "", counters),
+        ];
+        let steps = steps.into_iter().take(stages);
+        steps
+            .map(|(stage, reason, figures)| self.step(run, candidate, stage, Outcome::Pass, reason, figures))
+            .collect()
     }
 
     pub(crate) fn model(&mut self, run: &str, candidate: &str, latency: f64) -> Hash {
@@ -196,6 +199,11 @@ impl Book {
         ];
         self.step(run, candidate, Stage::External, Outcome::Pass, "same inputs, same process", figures)
     }
+}
+
+/// What stands for a candidate's program.
+pub(crate) fn ptx(candidate: &str) -> String {
+    format!("// PTX of {candidate}\n")
 }
 
 /// The first run judges the baseline, the second the rest.
@@ -282,8 +290,7 @@ pub(crate) fn climb(mut book: Book) -> Book {
         steps,
     );
 
-    let mut steps = book.green(RUN, "n5-split", 128);
-    steps.truncate(3);
+    let mut steps = book.begun(RUN, "n5-split", 128, 3);
     let why = "race on shared memory: n5.cu:88 and n5.cu:93, threads 3 and 35";
     steps.push(book.step(
         RUN,
@@ -332,8 +339,7 @@ pub(crate) fn climb_on(mut book: Book) -> Book {
     let why = "the whole interval is above the threshold";
     book.verdict(RUN, "n7-pipeline", Verdict::Merge, Some(Grade::Excellent), why, steps);
 
-    let mut steps = book.green(RUN, "n8-stack", 168);
-    steps.truncate(1);
+    let mut steps = book.begun(RUN, "n8-stack", 168, 1);
     let why = "stack frame of 128 bytes: a local array is indexed dynamically";
     let figures = vec![
         Figure::counted("registers", 168, "registers")
@@ -348,8 +354,7 @@ pub(crate) fn climb_on(mut book: Book) -> Book {
     steps.push(book.step(RUN, "n8-stack", Stage::Budget, Outcome::Fail, why, figures));
     book.verdict(RUN, "n8-stack", Verdict::Reject, None, "budget: a stack frame", steps);
 
-    let mut steps = book.green(RUN, "n9-round", 124);
-    steps.truncate(2);
+    let mut steps = book.begun(RUN, "n9-round", 124, 2);
     let why = "bias: outputs are too small on average, z above its threshold";
     let figures = vec![
         Figure::new("max error", 0.0144, "", FigureKind::Counted)

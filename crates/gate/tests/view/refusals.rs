@@ -1,4 +1,4 @@
-use crate::ladder::{Book, EARLIER, RUN, ladder};
+use crate::ladder::{Book, EARLIER, RUN, ladder, ptx};
 use warpproof_gate::hash::Hash;
 use warpproof_gate::record::*;
 use warpproof_gate::view::vocabulary as name;
@@ -102,7 +102,7 @@ fn one_program_is_not_compared_with_itself() {
     // The dead toggle: two names, one PTX.
     let mut book = ladder();
     book.run("other", |_| {});
-    let ptx = Hash::of(b"n2-mma");
+    let ptx = Hash::of(ptx("n2-mma").as_bytes());
     let build = book.add(Body::Step(StepRecord {
         run: "other".into(),
         key: Hash::of(b"toggle"),

@@ -207,7 +207,13 @@ impl Report {
             None => newest_run(ledger).map_err(broken)?.ok_or_else(|| Box::new(no_run(ledger)))?.run,
         };
         let evidence = Evidence::read_run(ledger, &run, self.candidate.as_deref()).map_err(broken)?;
-        self.of_run(&evidence, &run).map_err(|error| Box::new(of_view(&error)))
+        self.of_run(&evidence, &run).map_err(|error| match (&error, self.view) {
+            (ViewError::Several(..), View::MergeMessage) => {
+                let help = "a message is for one: name it with --candidate";
+                Box::new(of_view(&error).help(help))
+            }
+            _ => Box::new(of_view(&error)),
+        })
     }
 
     fn of_all(&self, evidence: &Evidence) -> Result<Document, Box<Message>> {
