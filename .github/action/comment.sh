@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Comments on the pull request, or changes the comment of an earlier run. That one is known by its first line: the last
+# comment of this token may be another workflow's. A token that may not comment, as that of a fork, fails nothing.
+set -euo pipefail
+
+mark='<!-- warpproof gate -->'
+body=${RUNNER_TEMP:?}/warpproof-comment.md
+warpproof report pr-comment --ledger "${LEDGER:?}" -o "$body"
+
+comment() {
+    local earlier
+    earlier=$(gh api "repos/${GH_REPO:?}/issues/${PULL_REQUEST:?}/comments" --paginate \
+        --jq ".[] | select(.body | startswith(\"$mark\")) | .id") || return
+    if [ -n "$earlier" ]; then
+        gh api --method PATCH "repos/$GH_REPO/issues/comments/${earlier%%$'\n'*}" -F "body=@$body" > /dev/null
+    else
+        gh pr comment "$PULL_REQUEST" --repo "$GH_REPO" --body-file "$body"
+    fi
+}
+
+if ! comment; then
+    echo '::warning::the pull request could not be commented on; the job needs the permission `pull-requests: write`'
+fi
