@@ -5,6 +5,7 @@
 //! | block | meaning |
 //! |---|---|
 //! | `cuda NAME`, `ptx NAME` | written to the file NAME |
+//! | `ledger NAME` | `book/samples/NAME` is copied to where commands look for a ledger |
 //! | `diff NAME` | changes that file: lines that begin with `-` go, lines that begin with `+` come |
 //! | `console` | `$ ` begins a command; what follows it is what the command prints, standard output and errors together |
 //! | any other | shown only |
@@ -28,6 +29,9 @@ use crate::{root, target};
 /// Where the pages are, and those of the classes.
 const PAGES: &str = "book/src";
 const CLASSES: &str = "book/src/checks";
+/// Ledgers that pages show, and where commands look for one.
+const SAMPLES: &str = "book/samples";
+const LEDGER: &str = ".warpproof/ledger";
 
 #[derive(Debug, PartialEq, Eq)]
 struct Block {
@@ -41,6 +45,7 @@ struct Block {
 enum Kind {
     File(String),
     Change(String),
+    Ledger(String),
     Console,
     Shown,
 }
@@ -157,11 +162,12 @@ fn kind(info: &str) -> Result<Kind, String> {
     let words: Vec<&str> = info.split_whitespace().collect();
     Ok(match words.as_slice() {
         ["console"] => Kind::Console,
-        ["cuda" | "ptx" | "diff", name] if name.contains(['/', '\\']) => {
+        ["cuda" | "ptx" | "diff" | "ledger", name] if name.contains(['/', '\\']) => {
             return Err(format!("`{name}` is to be the name of a file, without a directory"));
         }
         ["cuda" | "ptx", name] => Kind::File((*name).to_owned()),
         ["diff", name] => Kind::Change((*name).to_owned()),
+        ["ledger", name] => Kind::Ledger((*name).to_owned()),
         _ => Kind::Shown,
     })
 }
@@ -179,6 +185,8 @@ fn play(text: &str, blocks: &[Block], programs: &Path) -> Result<String, String>
             Kind::Shown => {}
             Kind::File(name) => fs::write(place.join(name), &block.text)
                 .map_err(|error| at(format!("cannot write {name}: {error}")))?,
+            Kind::Ledger(name) => copy(&root().join(SAMPLES).join(name), &place.join(LEDGER))
+                .map_err(|error| at(format!("cannot copy the ledger {name}: {error}")))?,
             Kind::Change(name) => {
                 let old = fs::read_to_string(place.join(name))
                     .map_err(|error| at(format!("cannot change {name}: {error}")))?;
@@ -210,6 +218,17 @@ fn play(text: &str, blocks: &[Block], programs: &Path) -> Result<String, String>
         lines.splice(block.line..end, output.trim_end().lines().map(|line| line.trim_end().to_owned()));
     }
     Ok(lines.join("\n") + "\n")
+}
+
+/// Copies a directory with all that is in it.
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let path = entry?.path();
+        let target = to.join(path.file_name().unwrap_or_default());
+        if path.is_dir() { copy(&path, &target)? } else { fs::copy(&path, &target).map(|_| ())? }
+    }
+    Ok(())
 }
 
 /// What a command prints, and its exit code.
@@ -290,6 +309,7 @@ mod tests {
         assert_eq!(kinds, expected);
         assert!(blocks("```console\n").unwrap_err().contains("never closed"));
         assert!(blocks("```cuda ../a.cu\n```\n").unwrap_err().contains("without a directory"));
+        assert!(blocks("```ledger ../a\n```\n").unwrap_err().contains("without a directory"));
     }
 
     #[test]
@@ -302,6 +322,15 @@ mod tests {
     fn commands_share_a_block_and_files_a_page() {
         let page = played("```console\n$ echo 1 > a\n$ cat a\n$ pwd\n```\n").unwrap();
         assert!(page.starts_with("```console\n$ echo 1 > a\n$ cat a\n1\n$ pwd\n/"), "{page}");
+    }
+
+    #[test]
+    fn a_page_may_begin_with_a_ledger() {
+        let page = played(
+            "```ledger ladder\nNine candidates.\n```\n```console\n$ cat .warpproof/ledger/FORMAT\n```\n",
+        );
+        assert!(page.unwrap().ends_with("$ cat .warpproof/ledger/FORMAT\nwarpproof ledger 1\n```\n"));
+        assert!(played("```ledger none\n```\n").unwrap_err().starts_with("1: cannot copy the ledger none"));
     }
 
     #[test]

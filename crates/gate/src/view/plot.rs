@@ -338,7 +338,7 @@ impl Plot {
                 let _ = write!(
                     out,
                     "<text class=\"value\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-                    y - 10.0,
+                    y - 12.0,
                     bare_text(number)
                 );
             }

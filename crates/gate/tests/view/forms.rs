@@ -1,4 +1,4 @@
-use crate::ladder::{Book, EARLIER, RUN, ladder};
+use crate::ladder::{Book, EARLIER, RUN, climb_on, ladder};
 use warpproof_gate::hash::Hash;
 use warpproof_gate::record::*;
 use warpproof_gate::view::*;
@@ -45,6 +45,7 @@ fn markdown() {
 fn html() {
     let evidence = ladder().evidence;
     insta::assert_snapshot!("summary_html", summary(&evidence, RUN).unwrap().html());
+    insta::assert_snapshot!("eight_html", summary(&climb_on(ladder()).evidence, RUN).unwrap().html());
     insta::assert_snapshot!("history_html", history(&evidence, "attention").unwrap().html());
     insta::assert_snapshot!("validation_html", validation(&of_one().evidence, "solo").unwrap().html());
 }
@@ -56,6 +57,7 @@ fn pages_load_nothing() {
     let (baseline, candidate) = roles();
     let pages = [
         ("summary", summary(&evidence, RUN)),
+        ("eight", summary(&climb_on(ladder()).evidence, RUN)),
         ("one", summary(&of_one().evidence, "solo")),
         ("validation", validation(&evidence, RUN)),
         ("comparison", comparison(&evidence, &baseline, &candidate)),

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
 
 mod claims;
+mod collect;
 mod forms;
 mod ladder;
 mod refusals;
