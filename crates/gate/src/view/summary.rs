@@ -85,9 +85,17 @@ pub(super) fn open(document: &mut Document, evidence: &Evidence, all: &[Judged])
         [] => lines.push("No candidate was judged in this run.".into()),
         [one] => {
             document.status = status(one);
-            lines.push(candidate(one).words(": ").then(effect(evidence, one)?));
+            // Of what was rejected no latency stands: the reason is the news, and the mend comes last.
+            let rejected = one.verdict.filter(|(_, record)| record.verdict == Verdict::Reject);
+            let news = match rejected {
+                Some((hash, record)) => Phrase::new().quote(&record.reason, hash),
+                None => effect(evidence, one)?,
+            };
+            lines.push(candidate(one).words(": ").then(news));
             lines.push(passed(evidence, one)?);
-            if let Some((hash, verdict)) = one.verdict {
+            if rejected.is_some() {
+                lines.push(next(evidence, all)?);
+            } else if let Some((hash, verdict)) = one.verdict {
                 lines.push(Phrase::new().words("Decision: ").quote(&verdict.reason, hash));
             } else {
                 lines.push("Decision: none yet, the run is not finished.".into());
