@@ -4,7 +4,7 @@ use super::error::ViewError;
 use super::number::{Number, Source};
 use super::vocabulary as name;
 use crate::hash::Hash;
-use crate::ledger::{Ledger, LedgerError, Record};
+use crate::ledger::Record;
 use crate::record::{
     Body, Figure, FigureKind, NoteRecord, Outcome, RunRecord, Stage, StepRecord, Verdict, VerdictRecord,
 };
@@ -87,27 +87,6 @@ impl Evidence {
             Body::Run(_) | Body::Raw(_) => {}
         }
         self.entries.push((hash, body));
-    }
-
-    /// The records of some runs, with those that their steps were taken from, and all notes.
-    pub fn of_runs(ledger: &Ledger, runs: &[&str]) -> Result<Self, LedgerError> {
-        let mut taken = std::collections::BTreeSet::new();
-        let mut evidence = Self::default();
-        // What a step was taken from stands before it, and which that is is known after it only.
-        for pass in [false, true] {
-            for record in ledger.records()? {
-                let record = record?;
-                let mine = record.body.run().is_some_and(|run| runs.contains(&run));
-                if let (Body::Step(step), true) = (&record.body, mine) {
-                    taken.extend(step.from);
-                }
-                let note = matches!(record.body, Body::Note(_));
-                if pass && (mine || note || taken.contains(&record.hash)) {
-                    evidence.add(record.hash, record.body);
-                }
-            }
-        }
-        Ok(evidence)
     }
 
     /// What a record says.

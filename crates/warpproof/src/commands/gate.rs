@@ -16,6 +16,7 @@ use warpproof_gate::session::{Event, Judged, Options, Report as Run, Session, Se
 use warpproof_gate::task::{MAX_BYTES, Task};
 use warpproof_toolchain::{Part, Toolchain};
 
+use super::evidence::of_ledger;
 use super::flags::{LedgerFlags, ToolchainFlags, missing};
 use crate::report::{Kind, Outcome, Place, Report};
 use crate::terminal::Terminal;
@@ -91,7 +92,7 @@ impl Gate {
         let (task, text) = read_task(&self.task)?;
         let toolchain = Toolchain::partial(&self.toolchain.options());
         toolchain.require(&[Part::Nvrtc, Part::Ptxas]).map_err(|error| vec![missing(&error)])?;
-        let ledger = Ledger::create(self.ledger.directory()).map_err(|error| vec![of_ledger(&error)])?;
+        let (ledger, _) = self.ledger.create().map_err(|report| vec![*report])?;
         let stop = stop_on_interrupt();
         let directory = self.task.parent().map_or(Path::new("."), |parent| {
             if parent.as_os_str().is_empty() { Path::new(".") } else { parent }
@@ -218,17 +219,6 @@ pub(crate) fn read_task(path: &Path) -> Result<(Task, String), Vec<Report>> {
         reports.collect::<Vec<_>>()
     })?;
     Ok((task, text))
-}
-
-/// What is wrong with a ledger.
-pub(crate) fn of_ledger(error: &warpproof_gate::ledger::LedgerError) -> Report {
-    let kind = match error.exit_code() {
-        1 => Kind::Kernel,
-        3 => Kind::Unsupported,
-        4 => Kind::Limit,
-        _ => Kind::Missing,
-    };
-    Report::error(kind, error.to_string())
 }
 
 fn of_session(error: &SessionError) -> Report {
