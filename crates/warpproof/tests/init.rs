@@ -1,0 +1,108 @@
+//! `init` as a user starts it: what it writes for kernels of each operator, and what it says where it cannot.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says why it is skipped"
+)]
+
+mod bench;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use bench::{Bench, Run, kernels};
+use warpproof_gate::task::{Reference, Task};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Copies a kernel and starts `warpproof init` with it.
+fn init(bench: &Bench, from: &Path, args: &[&str]) -> Run {
+    let name = from.file_name().unwrap().to_str().unwrap();
+    fs::copy(from, bench.dir.path().join(name)).unwrap();
+    bench.run(["init", name].iter().chain(args))
+}
+
+/// What was written for a kernel: the task as it is read, and its text.
+fn written(bench: &Bench, from: &Path, args: &[&str]) -> (Task, String, String) {
+    let run = init(bench, from, args).exits(0);
+    let path = bench.dir.path().join(from.with_extension("toml").file_name().unwrap());
+    let text = fs::read_to_string(path).unwrap();
+    let task = Task::parse(&text).unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
+    (task, text, run.out)
+}
+
+#[test]
+fn help() {
+    insta::assert_snapshot!(Bench::bare().run(["init", "--help"]).exits(0).out);
+}
+
+/// The file of each kernel in full: guesses, questions and all.
+#[test]
+fn every_operator_gets_its_task() {
+    let Some(bench) = Bench::new() else { return };
+    let own = kernels().join("init");
+    let corpus = root().join("corpus/cuda");
+    let mut softmax = String::new();
+    for (snapshot, from, args) in [
+        ("softmax_rows", root().join("tasks/softmax/rows.cu"), &[][..]),
+        ("sgemm", own.join("sgemm.cu"), &[]),
+        ("layer_norm", corpus.join("layer_norm.cu"), &["--kernel", "layer_norm"]),
+        ("reduction", corpus.join("reduction.cu"), &["--kernel", "reduce_sum"]),
+        ("saxpy", own.join("saxpy.cu"), &[]),
+        ("template", own.join("template.cu"), &[]),
+        ("ptx", own.join("saxpy_only.ptx"), &[]),
+        ("mystery", own.join("mystery.cu"), &[]),
+    ] {
+        let (_, text, said) = written(&bench, &from, args);
+        insta::assert_snapshot!(snapshot, text);
+        if snapshot == "softmax_rows" {
+            softmax = said;
+        }
+    }
+    insta::assert_snapshot!("what_it_says", softmax);
+    // What nobody can guess is asked for in a file of its own.
+    let python = fs::read_to_string(bench.dir.path().join("mystery_reference.py")).unwrap();
+    assert!(python.contains("def reference(a, index, count):"), "{python}");
+}
+
+/// The tutorial begins here.
+#[test]
+fn the_tutorials_kernels_are_softmax_over_rows_and_columns() {
+    let Some(bench) = Bench::new() else { return };
+    for name in ["softmax.cu", "softmax-fixed.cu"] {
+        let (task, text, _) = written(&bench, &root().join("book/src/tutorial").join(name), &[]);
+        let axes: Vec<&String> = task.shapes[0].axes.keys().collect();
+        assert_eq!(axes, ["m", "n"], "{text}");
+        assert!(
+            matches!(&task.reference, Reference::BuiltIn { .. }) && text.contains("operator = \"softmax\"")
+        );
+        assert!(text.contains("grid = \"n\""), "{text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_written_is_said() {
+    let Some(bench) = Bench::new() else { return };
+    let own = kernels().join("init");
+    let refused = init(&bench, &own.join("struct.cu"), &[]).exits(2);
+    assert!(refused.err.contains("parameter `p` is a `Params`"), "{}", refused.err);
+    assert!(!bench.dir.path().join("struct.toml").exists());
+    // A file that is there is kept, unless it may go.
+    fs::write(bench.dir.path().join("saxpy.toml"), "mine").unwrap();
+    let kept = init(&bench, &own.join("saxpy.cu"), &[]).exits(2);
+    assert!(kept.err.contains("saxpy.toml is there already") && kept.err.contains("--force"), "{}", kept.err);
+    assert_eq!(fs::read_to_string(bench.dir.path().join("saxpy.toml")).unwrap(), "mine");
+    written(&bench, &own.join("saxpy.cu"), &["--force"]);
+    // Elsewhere, the kernel is named from there; the user's word on the operator stands.
+    fs::create_dir(bench.dir.path().join("tasks")).unwrap();
+    init(&bench, &own.join("saxpy.cu"), &["-o", "tasks/a.toml", "--operator", "custom"]).exits(0);
+    let text = fs::read_to_string(bench.dir.path().join("tasks/a.toml")).unwrap();
+    assert!(text.contains("source = \"../saxpy.cu\"") && text.contains("operator = \"custom\"\n"), "{text}");
+    assert!(bench.dir.path().join("tasks/saxpy_reference.py").exists());
+    let wrong = init(&bench, &own.join("saxpy.cu"), &["--operator", "sofmax"]).exits(2);
+    assert!(wrong.err.contains("there are softmax, layer_norm, gemm"), "{}", wrong.err);
+    let many = init(&bench, &root().join("corpus/cuda/templates.cu"), &[]).exits(2);
+    assert!(many.err.contains("say which with --kernel"), "{}", many.err);
+}
