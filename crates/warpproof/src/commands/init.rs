@@ -35,7 +35,7 @@ pub(crate) struct Init {
     /// The kernel [default: the only one]
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
-    /// What it computes [default: guessed from its name]
+    /// What it computes: softmax, layer_norm, gemm, reduction, elementwise or custom [default: guessed from its name]
     #[arg(long, value_name = "OPERATOR", value_parser = operator)]
     operator: Option<Operator>,
     /// Define a macro
