@@ -11,7 +11,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use bench::{Bench, Run, kernels};
-use warpproof_gate::task::{Reference, Task};
+use warpproof_gate::inputs::{generate, tensors};
+use warpproof_gate::reference::{Problem, expected};
+use warpproof_gate::task::{Policy, Reference, Task};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -31,6 +33,27 @@ fn written(bench: &Bench, from: &Path, args: &[&str]) -> (Task, String, String) 
     let text = fs::read_to_string(path).unwrap();
     let task = Task::parse(&text).unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
     (task, text, run.out)
+}
+
+/// A task whose reference is built in: it gives an output of the task's extents for every size.
+fn computes(task: &Task) {
+    let Reference::BuiltIn { operator } = &task.reference else { return };
+    let Policy::Derived { accumulate } = task.tolerance.policy else { panic!("limits are derived") };
+    let dtype = task.data.dtypes[0];
+    for size in task.sizes(1) {
+        let inputs = generate(task, &size.axes, dtype, &task.data.distributions[0], 1).unwrap();
+        let problem =
+            Problem { operator, inputs: &tensors(&inputs), axes: &size.axes, output: dtype, accumulate };
+        let found =
+            expected(&problem).unwrap_or_else(|unfit| panic!("{} {}: {unfit}", task.name.value, size.name));
+        let extent = |name: &str| size.axes.get(name).and_then(|extent| i64::try_from(*extent).ok());
+        let dims: Vec<usize> = task.data.outputs[0]
+            .dims
+            .iter()
+            .map(|dim| usize::try_from(dim.integer(&extent).unwrap()).unwrap())
+            .collect();
+        assert_eq!(found.tensor.dims, dims, "{} {}", task.name.value, size.name);
+    }
 }
 
 #[test]
@@ -55,7 +78,8 @@ fn every_operator_gets_its_task() {
         ("ptx", own.join("saxpy_only.ptx"), &[]),
         ("mystery", own.join("mystery.cu"), &[]),
     ] {
-        let (_, text, said) = written(&bench, &from, args);
+        let (task, text, said) = written(&bench, &from, args);
+        computes(&task);
         insta::assert_snapshot!(snapshot, text);
         if snapshot == "softmax_rows" {
             softmax = said;
