@@ -10,6 +10,8 @@
 //! | `console` | `$ ` begins a command; what follows it is what the command prints, standard output and errors together |
 //! | any other | shown only |
 //!
+//! Names of runs of the gate, which are new each time, are all replaced by one.
+//!
 //! So the reports in the book are what `warpproof` prints, to the letter, and every mend is shown to mend: once a page has
 //! changed a file, its commands must succeed. A page that is named after a class of findings must show a report of that
 //! class, and every class has a page, because reports link to it.
@@ -247,7 +249,29 @@ fn execute(command: &str, place: &Path, programs: &Path) -> Result<(String, Opti
         .map_err(|error| format!("cannot start bash: {error}"))?;
     // Where the page is run is no business of its reader.
     let text = String::from_utf8_lossy(&output.stdout).replace(&format!("{}/", place.display()), "");
-    Ok((text, output.status.code()))
+    Ok((steady(&text), output.status.code()))
+}
+
+/// A run of the gate as the book names it: its own name says when it was begun, and is another each time.
+const RUN: &str = "20260301T120000-1a2b3c4d";
+
+/// A text in which every run of the gate is [`RUN`].
+fn steady(text: &str) -> String {
+    let is_run = |word: &[u8]| {
+        word.iter().enumerate().all(|(at, letter)| match at {
+            8 => *letter == b'T',
+            15 => *letter == b'-',
+            16.. => letter.is_ascii_hexdigit(),
+            _ => letter.is_ascii_digit(),
+        })
+    };
+    let mut steady = text.as_bytes().to_vec();
+    for at in 0..steady.len().saturating_sub(RUN.len() - 1) {
+        if let Some(word) = steady.get_mut(at..at + RUN.len()).filter(|word| is_run(word)) {
+            word.copy_from_slice(RUN.as_bytes());
+        }
+    }
+    String::from_utf8_lossy(&steady).into_owned()
 }
 
 /// A text after a change: the lines that a change keeps and takes away must be there once, together.
@@ -316,6 +340,13 @@ mod tests {
     fn what_a_command_prints_replaces_what_was_shown() {
         let page = played("```ptx a.txt\none\n```\nand\n```console\n$ cat a.txt\nold\nolder\n```\nend\n");
         assert_eq!(page.unwrap(), "```ptx a.txt\none\n```\nand\n```console\n$ cat a.txt\none\n```\nend\n");
+    }
+
+    #[test]
+    fn runs_of_the_gate_have_one_name() {
+        assert_eq!(steady("1 step; run 20261115T102433-6771726b in ß\n"), format!("1 step; run {RUN} in ß\n"));
+        assert_eq!(steady("20261115T10243-6771726b"), "20261115T10243-6771726b");
+        assert_eq!(steady(""), "");
     }
 
     #[test]

@@ -91,21 +91,6 @@ fn every_operator_gets_its_task() {
     assert!(python.contains("def reference(a, index, count):"), "{python}");
 }
 
-/// The tutorial begins here.
-#[test]
-fn the_tutorials_kernels_are_softmax_over_rows_and_columns() {
-    let Some(bench) = Bench::new() else { return };
-    for name in ["softmax.cu", "softmax-fixed.cu"] {
-        let (task, text, _) = written(&bench, &root().join("book/src/tutorial").join(name), &[]);
-        let axes: Vec<&String> = task.shapes[0].axes.keys().collect();
-        assert_eq!(axes, ["m", "n"], "{text}");
-        assert!(
-            matches!(&task.reference, Reference::BuiltIn { .. }) && text.contains("operator = \"softmax\"")
-        );
-        assert!(text.contains("grid = \"n\""), "{text}");
-    }
-}
-
 #[test]
 fn what_cannot_be_written_is_said() {
     let Some(bench) = Bench::new() else { return };
