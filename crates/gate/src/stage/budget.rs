@@ -9,6 +9,8 @@ use crate::task::{Candidate, Resource};
 
 /// A kernel as it is launched on one size.
 struct Kernel {
+    /// As the source calls it.
+    name: String,
     resources: Resources,
     block: u32,
     dynamic: u32,
@@ -32,7 +34,7 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate, built: &Built) -> 
         })?;
         for kernel in kernels(bench, candidate, built, ptx, &assembled.resources)? {
             for (resource, value) in counted(&kernel) {
-                worst(&mut taken, (resource, value, unit(resource), kernel.resources.kernel.clone()));
+                worst(&mut taken, (resource, value, unit(resource), kernel.name.clone()));
             }
             for id in &bench.task.target.devices {
                 let Some(device) = Device::named(id).filter(|device| device.capability.runs(arch)) else {
@@ -46,10 +48,10 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate, built: &Built) -> 
                 };
                 let found = occupancy(device.capability, &usage, kernel.block);
                 if found.blocks_per_sm == 0 {
-                    let name = &kernel.resources.kernel;
+                    let name = &kernel.name;
                     misfit.get_or_insert_with(|| format!("no block of `{name}` fits on {}", device.name));
                 }
-                let at = format!("{} on {}", kernel.resources.kernel, device.id);
+                let at = format!("{} on {}", kernel.name, device.id);
                 worst(&mut taken, (Resource::Occupancy, found.percent / 100.0, "", at.clone()));
                 let blocks = f64::from(found.blocks_per_sm);
                 worst(&mut taken, (Resource::BlocksPerMultiprocessor, blocks, "", at.clone()));
@@ -137,12 +139,12 @@ fn kernels(
     all: &[Resources],
 ) -> Result<Vec<Kernel>, Trouble> {
     let mut found: Vec<Kernel> = Vec::new();
-    let mut add = |resources: &Resources, block: u32, dynamic: u32| {
+    let mut add = |name: &str, resources: &Resources, block: u32, dynamic: u32| {
         if !found
             .iter()
             .any(|one| one.resources == *resources && one.block == block && one.dynamic == dynamic)
         {
-            found.push(Kernel { resources: resources.clone(), block, dynamic });
+            found.push(Kernel { name: name.to_owned(), resources: resources.clone(), block, dynamic });
         }
     };
     match &built.programs {
@@ -152,7 +154,8 @@ fn kernels(
                     let geometry = bench.task.geometry(candidate, step, &size.axes)?;
                     let block = geometry.block.iter().product();
                     for kernel in all.iter().filter(|one| super::launch::names(step, &one.kernel)) {
-                        add(kernel, block, geometry.shared_bytes);
+                        let name = super::launch::name_of(step, &kernel.kernel);
+                        add(name, kernel, block, geometry.shared_bytes);
                     }
                 }
             }
@@ -161,7 +164,7 @@ fn kernels(
             for (plan, _) in plans.values().filter(|(_, own)| **own == *ptx) {
                 for step in &plan.steps {
                     for kernel in all.iter().filter(|one| one.kernel == step.kernel) {
-                        add(kernel, step.geometry.block, step.geometry.shared);
+                        add(step.kernel, kernel, step.geometry.block, step.geometry.shared);
                     }
                 }
             }

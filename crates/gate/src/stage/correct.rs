@@ -66,6 +66,11 @@ pub(super) fn part(
         for (output, bytes) in &got {
             let Some(expected) = expected.get(output) else { continue };
             let (errors, judgement) = expected.judge(bytes, bench.task.tolerance.non_finite);
+            let unwritten = unwritten(bytes, element(bench, output, case.dtype));
+            if unwritten > 0 && !judgement.passed {
+                let all = expected.tensor.values.len();
+                worst.blame(format!("{name}: {unwritten} of {all} elements of `{output}` were never written"));
+            }
             worst.add(&name, &errors, &judgement, &expected.tolerance);
         }
         if let Some((peer, peer_built)) = baseline.filter(|_| bitwise(bench, candidate)) {
@@ -231,6 +236,11 @@ fn output_of(operator: &Operator) -> &str {
     }
 }
 
+/// Elements that are what outputs are filled with before a launch.
+fn unwritten(bytes: &[u8], element: usize) -> usize {
+    bytes.chunks(element).filter(|element| element.iter().all(|byte| *byte == super::launch::POISON)).count()
+}
+
 /// Whether the task wants the candidate's outputs to be a baseline's bits.
 fn bitwise(bench: &Bench<'_>, candidate: &Candidate) -> bool {
     !matches!(candidate.program, Program::Rung { .. })
@@ -318,6 +328,11 @@ impl Worst {
         if self.cosine.as_ref().is_none_or(|(least, _)| errors.cosine < *least) {
             self.cosine = Some((errors.cosine, case.to_owned()));
         }
+    }
+
+    /// Says why the case that is added next fails, where more is known than its errors.
+    fn blame(&mut self, reason: String) {
+        self.first_failure.get_or_insert(reason);
     }
 
     /// Counts elements whose bits differ from those of another program.

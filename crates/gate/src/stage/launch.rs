@@ -12,7 +12,7 @@ use crate::inputs::Input;
 use crate::task::{Argument, Candidate, Launch, Size, Step, dims};
 
 /// What fills outputs and scratch memory before a launch: not a number in every floating-point type.
-const POISON: u8 = 0xff;
+pub(super) const POISON: u8 = 0xff;
 
 /// Whether a symbol of a module is the kernel that the source calls so: `extern "C"`, or mangled.
 pub(super) fn is(name: &str, symbol: &str) -> bool {
@@ -29,6 +29,16 @@ pub(super) fn names(step: &Step, symbol: &str) -> bool {
     match &step.kernel {
         crate::task::Kernel::One(name) => is(name, symbol),
         crate::task::Kernel::ByDtype(names) => names.values().any(|name| is(name, symbol)),
+    }
+}
+
+/// What the source calls a symbol that a step launches.
+pub(super) fn name_of<'s>(step: &'s Step, symbol: &'s str) -> &'s str {
+    match &step.kernel {
+        crate::task::Kernel::One(name) => name,
+        crate::task::Kernel::ByDtype(names) => {
+            names.values().find(|name| is(name, symbol)).map_or(symbol, |name| name.as_str())
+        }
     }
 }
 

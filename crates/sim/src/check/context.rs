@@ -90,7 +90,12 @@ impl Context {
         let texts = [a, b].map(|pc| self.program.instruction(at(pc)));
         let kinds = texts.map(|text| text.split('.').next().unwrap_or(""));
         let (plain, one_each) = (kinds.iter().all(|kind| matches!(*kind, "ld" | "st")), kinds[0] != kinds[1]);
-        plain && one_each && address(texts[0]).is_some_and(|here| Some(here) == address(texts[1]))
+        // Who writes first and reads later waits for the others' value; that is no change of it.
+        let reads_first = if kinds[0] == "ld" { a < b } else { b < a };
+        plain
+            && one_each
+            && reads_first
+            && address(texts[0]).is_some_and(|here| Some(here) == address(texts[1]))
     }
 
     /// The line of an instruction, in a few words.

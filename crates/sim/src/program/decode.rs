@@ -611,8 +611,13 @@ impl<'s, 'd> Decoder<'s, 'd> {
 
     fn source_of(&mut self, span: ptx::Span) -> Option<u32> {
         let location = self.lines.location(span.start)?;
+        // Line 0 is code that the compiler moved or made: it belongs to none.
+        let lines = location.chain().take(64).filter(|location| location.line > 0);
         let chain: Vec<(String, u32, u32)> =
-            location.chain().take(64).map(|l| (l.file.to_owned(), l.line, l.column)).collect();
+            lines.map(|line| (line.file.to_owned(), line.line, line.column)).collect();
+        if chain.is_empty() {
+            return None;
+        }
         if let Some(id) = self.source_ids.get(&chain) {
             return Some(*id);
         }
