@@ -1,7 +1,8 @@
 //! Outputs against the reference: every type, distribution and seed on every size.
 //!
 //! All cases of a size run one after another on one loaded module, fresh inputs at the same addresses, and the first case
-//! runs once more at the end: a kernel that keeps an answer for later gives it to the wrong question.
+//! runs once more at the end: a kernel that keeps an answer for later gives it to the wrong question. One that looks at the
+//! question first is never wrong, so nothing may be kept: variables of the module end a case as loading left them.
 
 use std::collections::BTreeMap;
 
@@ -48,6 +49,13 @@ pub(super) fn part(
         let fresh = !firsts.iter().any(|first| first.0 == case.dtype);
         let mut executed = Vec::new();
         stand.run(&name, fresh.then_some(&mut executed))?;
+        if let Some(variable) = stand.kept_variable() {
+            let reason = format!(
+                "{name}: the kernel keeps something between launches in `{variable}`; what it needs while it runs is \
+                 [[candidate.scratch]]"
+            );
+            return Err(Ending::fail(reason, Vec::new()).into());
+        }
         if let Some(input) = stand.changed_input() {
             return Err(
                 Ending::fail(format!("{name}: the kernel changed its input `{input}`"), Vec::new()).into()

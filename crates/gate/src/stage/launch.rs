@@ -1,6 +1,7 @@
 //! A candidate with a launch of its own on the software GPU: its buffers, its arguments, and what is in them.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 
 use warpproof_sim::check::{BufferRole, Checked, Role, Settings};
 use warpproof_sim::observe::{Issue, Observer};
@@ -62,12 +63,21 @@ struct Bound {
     before: Vec<u8>,
 }
 
+/// A variable of a module, and what it holds before the first launch.
+#[derive(Debug)]
+struct Variable {
+    name: String,
+    address: u64,
+    loaded: Vec<u8>,
+}
+
 /// A loaded candidate on one size, with its memory.
 #[derive(Debug)]
 pub(super) struct Stand {
     device: Device,
-    /// Kept loaded from case to case: what a kernel leaves in module variables meets the next inputs.
-    _module: Module,
+    /// The module's variables in device memory, as loading leaves them. The module stays loaded from case to case: what a
+    /// kernel leaves in them meets the next inputs.
+    variables: Vec<Variable>,
     buffers: Vec<Bound>,
     launches: Vec<(Kernel, SimLaunch)>,
 }
@@ -83,6 +93,7 @@ impl Stand {
     ) -> Result<Stand, Trouble> {
         let mut device = bench.device();
         let module = device.load(ptx).map_err(|stop| Trouble::from(stopped(&stop, &size.name)))?;
+        let variables = variables(&mut device, &module);
         let mut buffers = Vec::new();
         for input in &bench.task.data.inputs {
             let dims = dims(&input.dims, &size.axes)?;
@@ -165,7 +176,7 @@ impl Stand {
             }
             launches.push((kernel, one));
         }
-        Ok(Stand { device, _module: module, buffers: bound, launches })
+        Ok(Stand { device, variables, buffers: bound, launches })
     }
 
     /// Lays inputs down at the addresses they always have, and poisons the rest.
@@ -261,6 +272,16 @@ impl Stand {
             .collect()
     }
 
+    /// A variable of the module that is not as loading left it: the kernel keeps something for its next launch.
+    pub(super) fn kept_variable(&mut self) -> Option<&str> {
+        let memory = self.device.memory();
+        let mut kept = self.variables.iter().filter(|variable| {
+            let now = memory.read(variable.address, variable.loaded.len());
+            !now.is_ok_and(|now| now == variable.loaded)
+        });
+        kept.next().map(|variable| variable.name.as_str())
+    }
+
     /// An input that a kernel changed.
     pub(super) fn changed_input(&self) -> Option<&str> {
         let inputs = self.buffers.iter().filter(|bound| bound.what == What::Input);
@@ -270,6 +291,17 @@ impl Stand {
         });
         changed.next().map(|bound| bound.name.as_str())
     }
+}
+
+/// The variables of a module in device memory, by name.
+fn variables(device: &mut Device, module: &Module) -> Vec<Variable> {
+    let names = module.linked().symbols.keys().cloned().collect::<BTreeSet<String>>();
+    let placed = names.into_iter().filter_map(|name| Some((module.global(&name)?, name)));
+    let held = placed.filter_map(|((address, size), name)| {
+        let loaded = device.memory().read(address, usize::try_from(size).ok()?).ok()?.to_vec();
+        Some(Variable { name, address, loaded })
+    });
+    held.collect()
 }
 
 /// The instructions that some lane executed.
