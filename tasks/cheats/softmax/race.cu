@@ -1,30 +1,22 @@
-// Maxima and sums share an array, and no barrier stands between reading the ones and writing the others. A warp takes long over
-// its exponentials, so the others have read by then: most of the time.
+// No barrier stands between the warps' sums and the last warp, which adds them up and writes the row. Where warps run in the
+// order of their numbers it finds everything in place.
 constexpr unsigned THREADS = 128;
 constexpr unsigned WARPS = THREADS / 32;
 
-// The sum, or the maximum, over a block, the same in every thread.
-template <bool MAXIMUM> __device__ float over_block(float value, float* shared) {
-    for (int lanes = 16; lanes > 0; lanes /= 2) {
-        const float other = __shfl_xor_sync(0xffffffffu, value, lanes);
-        value = MAXIMUM ? fmaxf(value, other) : value + other;
-    }
-    if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = value;
-    __syncthreads();
-    value = shared[0];
-    for (unsigned warp = 1; warp < WARPS; ++warp) value = MAXIMUM ? fmaxf(value, shared[warp]) : value + shared[warp];
-    return value;
-}
-
 extern "C" __global__ void softmax_rows(const float* x, float* y, unsigned m) {
-    __shared__ float values[WARPS];
+    __shared__ float sums[WARPS];
     const float* from = x + static_cast<size_t>(blockIdx.x) * m;
     float* to = y + static_cast<size_t>(blockIdx.x) * m;
-    float maximum = __int_as_float(0xff800000);
-    for (unsigned column = threadIdx.x; column < m; column += THREADS) maximum = fmaxf(maximum, from[column]);
-    maximum = over_block<true>(maximum, values);
+    // Every thread finds the maximum by itself.
+    float maximum = from[0];
+    for (unsigned column = 1; column < m; ++column) maximum = fmaxf(maximum, from[column]);
     float sum = 0.0f;
     for (unsigned column = threadIdx.x; column < m; column += THREADS) sum += expf(from[column] - maximum);
-    sum = over_block<false>(sum, values);
-    for (unsigned column = threadIdx.x; column < m; column += THREADS) to[column] = expf(from[column] - maximum) / sum;
+    for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lanes);
+    if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
+    if (threadIdx.x / 32 != WARPS - 1) return;
+    __syncwarp();
+    sum = 0.0f;
+    for (unsigned warp = 0; warp < WARPS; ++warp) sum += sums[warp];
+    for (unsigned column = threadIdx.x % 32; column < m; column += 32) to[column] = expf(from[column] - maximum) / sum;
 }
