@@ -20,6 +20,7 @@ mod corpus;
 mod findings;
 mod fuzz;
 mod instructions;
+mod kills;
 mod mutants;
 mod readme;
 mod tidy;
@@ -61,6 +62,9 @@ tasks! {
         #[arg(long)]
         jobs: Option<NonZeroUsize>,
     } => corpus::run(filter.as_deref(), jobs.map_or_else(cores, NonZeroUsize::get)),
+
+    /// Kills runs of the gate at 300 moments: nothing is lost, and resuming gives the same verdicts
+    Kills {} => kills::run(),
 
     /// Runs a fuzz target
     Fuzz {

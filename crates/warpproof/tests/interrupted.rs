@@ -1,0 +1,225 @@
+//! Runs of the gate that are killed or interrupted: the ledger stays sound, nothing that was written is lost, and whoever
+//! resumes comes to the verdicts of a run that nobody disturbed.
+//!
+//! `WARPPROOF_TEST_KILLS` says at how many moments; `cargo xtask kills` sets it to 300.
+#![cfg(unix)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, says what it did, and why it is skipped"
+)]
+
+mod bench;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bench::{Bench, Run};
+use serde_json::Value;
+use warpproof_gate::hash::Hash;
+use warpproof_gate::ledger::{Index, Ledger};
+use warpproof_gate::record::Body;
+
+const VARIABLE: &str = "WARPPROOF_TEST_KILLS";
+/// Moments where nobody asks for more.
+const KILLS: usize = 40;
+/// How often the processes of one ledger are killed before they may finish.
+const WAVES: usize = 2;
+/// What each process judges beside the honest kernel, which all of them judge at once.
+const PROCESSES: [&str; 4] = ["race", "keyed-to-shape", "keyed-to-seed", "memo"];
+
+fn tasks() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks")
+}
+
+/// A task for each process, with two candidates of the cheats.
+fn write_tasks(bench: &Bench) {
+    let sources = bench.dir.path().join("softmax");
+    fs::create_dir(&sources).unwrap();
+    for entry in fs::read_dir(tasks().join("cheats/softmax")).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), sources.join(entry.file_name())).unwrap();
+    }
+    let text = fs::read_to_string(tasks().join("cheats/softmax.toml")).unwrap();
+    let mark = "[[candidate]]\n";
+    let mut pieces = text.split(mark);
+    let head = pieces.next().unwrap();
+    let candidates: Vec<&str> = pieces.collect();
+    let of = |name: &str| {
+        let line = format!("name = \"{name}\"\n");
+        candidates.iter().find(|piece| piece.starts_with(&line)).unwrap()
+    };
+    for name in PROCESSES {
+        let head = head.replace("\"cheats-softmax\"", &format!("\"softmax-{name}\""));
+        let task = [&head, mark, of("honest"), mark, of(name)].concat();
+        fs::write(bench.dir.path().join(format!("{name}.toml")), task).unwrap();
+    }
+}
+
+fn gate(bench: &Bench, name: &str, ledger: &str) -> Command {
+    let mut command = bench.command();
+    command.args(["gate", &format!("{name}.toml"), "--ledger", ledger, "--json", "--jobs", "1", "--resume"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// What a run says of each candidate: its verdict, and how its stages ended.
+fn verdicts(run: &Value) -> Vec<String> {
+    let all = run["candidates"].as_array().unwrap().iter().map(|one| {
+        let stages = one["stages"].as_array().unwrap().iter();
+        let stages: Vec<String> =
+            stages.map(|stage| format!("{} {}", stage["stage"], stage["outcome"])).collect();
+        format!("{} {} {}", one["candidate"], one["verdict"], stages.join(", "))
+    });
+    all.collect()
+}
+
+/// All processes at once, to their ends.
+fn finish(bench: &Bench, ledger: &str) -> Vec<Value> {
+    let running = PROCESSES.map(|name| gate(bench, name, ledger).spawn().unwrap());
+    running.map(|child| Run::of(&child.wait_with_output().unwrap()).exits(1).json()).to_vec()
+}
+
+/// The records that are there to be read, which is what was acknowledged.
+fn written(path: &Path) -> BTreeSet<Hash> {
+    let Ok(ledger) = Ledger::open(path) else { return BTreeSet::new() };
+    ledger.records().unwrap().map(|record| record.unwrap().hash).collect()
+}
+
+/// That the ledger is sound and holds all of these.
+fn check(path: &Path, known: &BTreeSet<Hash>, kills: usize) {
+    let Ok(ledger) = Ledger::open(path) else {
+        assert!(known.is_empty(), "after kill {kills} the ledger is gone");
+        return;
+    };
+    let report = ledger.verify().unwrap();
+    assert!(report.is_sound(), "after kill {kills}: {report}");
+    let index = Index::new(&ledger).unwrap();
+    let lost: Vec<&Hash> = known.iter().filter(|hash| index.place(hash).is_none()).collect();
+    assert!(lost.is_empty(), "after kill {kills}: {lost:?}");
+}
+
+/// That every run in the ledger came to a verdict on each of its candidates.
+fn all_are_decided(path: &Path) -> usize {
+    let ledger = Ledger::open(path).unwrap();
+    let mut open = BTreeSet::new();
+    let mut runs = 0;
+    for record in ledger.records().unwrap() {
+        match record.unwrap().body {
+            Body::Run(run) => {
+                runs += 1;
+                open.extend(run.candidates.iter().map(|candidate| (run.run.clone(), candidate.clone())));
+            }
+            Body::Verdict(verdict) => {
+                open.remove(&(verdict.run, verdict.candidate));
+            }
+            _ => {}
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+    runs
+}
+
+/// Kills a process, unless it has ended. Says whether it was killed.
+fn kill(child: &mut Child) -> bool {
+    let alive = child.try_wait().unwrap().is_none();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    alive
+}
+
+#[test]
+fn nothing_is_lost_by_kill_and_resuming_gives_the_same_verdicts() {
+    let Some(bench) = Bench::new() else { return };
+    let wanted = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok()).unwrap_or(KILLS);
+    write_tasks(&bench);
+    // Once to fill the compiler's cache, once for the time that it takes.
+    let undisturbed: Vec<_> = finish(&bench, "first").iter().map(verdicts).collect();
+    let began = Instant::now();
+    assert_eq!(finish(&bench, "second").iter().map(verdicts).collect::<Vec<_>>(), undisturbed);
+    let whole = began.elapsed();
+    assert!(undisturbed.iter().flatten().any(|one| one.contains("PROVISIONAL")), "{undisturbed:?}");
+
+    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    let (mut kills, mut late, mut ledgers, mut records, mut runs, mut cut) = (0, 0, 0, 0, 0, 0);
+    while kills < wanted {
+        let name = format!("ledger-{ledgers}");
+        let path = bench.dir.path().join(&name);
+        let mut known = BTreeSet::new();
+        for _ in 0..WAVES {
+            let began = Instant::now();
+            let mut running: Vec<(Duration, Child)> = PROCESSES
+                .iter()
+                .map(|process| {
+                    random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                    let share = u32::try_from(random >> 48).unwrap();
+                    (whole * share / 65536, gate(&bench, process, &name).spawn().unwrap())
+                })
+                .collect();
+            running.sort_by_key(|(moment, _)| *moment);
+            for (moment, child) in &mut running {
+                thread::sleep(moment.saturating_sub(began.elapsed()));
+                known.extend(written(&path));
+                if kill(child) { kills += 1 } else { late += 1 }
+                // The others go on writing while this is looked at.
+                check(&path, &known, kills);
+            }
+        }
+        if let Ok(ledger) = Ledger::open(&path) {
+            cut += ledger.verify().unwrap().notices.len();
+        }
+        let resumed = finish(&bench, &name);
+        assert_eq!(resumed.iter().map(verdicts).collect::<Vec<_>>(), undisturbed, "after kill {kills}");
+        check(&path, &known, kills);
+        runs += all_are_decided(&path);
+        records += written(&path).len();
+        assert!(finish(&bench, &name).iter().all(|again| again["unchanged"] == true), "something is left to do");
+        ledgers += 1;
+    }
+    println!(
+        "{kills} kills ({late} came after the end), {ledgers} ledgers, {runs} runs, {records} records, \
+         {cut} cut off; an undisturbed run takes {:.2} s",
+        whole.as_secs_f64()
+    );
+}
+
+#[test]
+fn an_interrupt_ends_the_step_under_way_and_resuming_completes() {
+    let Some(bench) = Bench::new() else { return };
+    let task = fs::canonicalize(tasks().join("softmax.toml")).unwrap();
+    let args = ["gate", task.to_str().unwrap(), "--ledger", "ledger", "--jobs", "1"];
+    let path = bench.dir.path().join("ledger");
+    let child = bench.command().args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let parts = || {
+        let Ok(ledger) = Ledger::open(&path) else { return Vec::new() };
+        let records = ledger.records().unwrap().map(|record| record.unwrap().body);
+        let steps = records.filter_map(|body| if let Body::Step(step) = body { Some(step) } else { None });
+        steps.filter(|step| step.from.is_none()).collect::<Vec<_>>()
+    };
+    let began = Instant::now();
+    while !parts().iter().any(|step| step.part.is_some()) {
+        assert!(began.elapsed() < Duration::from_secs(100), "no part is written");
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let stopped = Run::of(&child.wait_with_output().unwrap()).exits(5);
+    assert!(stopped.err.contains("--resume` goes on where this ended"), "{}", stopped.err);
+    let before = parts();
+    let run = before[0].run.clone();
+
+    let resumed = bench.run(args.iter().chain(&["--resume", "--json"])).exits(0).json();
+    assert_eq!(resumed["run"], run.as_str());
+    let verdicts: Vec<&Value> =
+        resumed["candidates"].as_array().unwrap().iter().map(|one| &one["verdict"]).collect();
+    assert_eq!(verdicts, ["PROVISIONAL", "PROVISIONAL"]);
+    // What was done is not done again.
+    let after = parts();
+    let keys: BTreeSet<Hash> = after.iter().map(|step| step.key).collect();
+    assert_eq!(keys.len(), after.len());
+    assert!(before.len() < after.len());
+}

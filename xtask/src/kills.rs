@@ -1,0 +1,20 @@
+//! `cargo xtask kills`: runs of the gate are killed at many moments, and what is left is looked at.
+
+use std::process::Command;
+
+use crate::root;
+
+/// Moments that are asked for.
+const MOMENTS: &str = "300";
+
+pub(crate) fn run() -> Result<(), String> {
+    let test = "nothing_is_lost_by_kill_and_resuming_gives_the_same_verdicts";
+    let status = Command::new("cargo")
+        .args(["test", "--quiet", "-p", "warpproof", "--test", "interrupted", "--", "--exact", test, "--nocapture"])
+        .env("WARPPROOF_TEST_KILLS", MOMENTS)
+        .env("WARPPROOF_REQUIRE_TOOLCHAIN", "1")
+        .current_dir(root())
+        .status()
+        .map_err(|error| format!("cargo: {error}"))?;
+    if status.success() { Ok(()) } else { Err("the ledger or a verdict did not survive a kill".to_owned()) }
+}
