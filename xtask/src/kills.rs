@@ -10,7 +10,18 @@ const MOMENTS: &str = "300";
 pub(crate) fn run() -> Result<(), String> {
     let test = "nothing_is_lost_by_kill_and_resuming_gives_the_same_verdicts";
     let status = Command::new("cargo")
-        .args(["test", "--quiet", "-p", "warpproof", "--test", "interrupted", "--", "--exact", test, "--nocapture"])
+        .args([
+            "test",
+            "--quiet",
+            "-p",
+            "warpproof",
+            "--test",
+            "interrupted",
+            "--",
+            "--exact",
+            test,
+            "--nocapture",
+        ])
         .env("WARPPROOF_TEST_KILLS", MOMENTS)
         .env("WARPPROOF_REQUIRE_TOOLCHAIN", "1")
         .current_dir(root())

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tempfile::TempDir;
+use warpproof_gate::hash::Hash;
 use warpproof_gate::ledger::Ledger;
 use warpproof_gate::record::{Body, Figure, FigureKind, Grade, Outcome, Stage, StepRecord, Verdict};
 use warpproof_gate::session::{Event, Judged, Options, Report, Session};
@@ -397,25 +398,29 @@ fn reports_show_floor_and_peer_or_say_that_there_is_none() {
     assert!(full.contains("No peer was measured beside it"), "{full}");
 
     // As the stages model and external write them.
-    let mut evidence = evidence;
     let speed = step(&report, "after", Stage::Speed);
     let case = speed.figures.iter().find(|figure| figure.name == name::LATENCY).unwrap().at.clone().unwrap();
     let floor = Figure::new(name::FLOOR, 26.5, "us", FigureKind::Predicted).unwrap().at(&case);
     let peer = Figure::new(name::PEER_LATENCY, 47.25, "us", FigureKind::Measured).unwrap().at("torch");
-    let mut writer = desk.ledger.writer();
-    for (stage, figure) in [(Stage::Model, floor), (Stage::External, peer)] {
-        for candidate in ["before", "after"] {
-            let one = StepRecord {
-                candidate: candidate.to_owned(),
-                stage,
-                outcome: Outcome::Pass,
-                reason: String::new(),
-                figures: vec![figure.clone()],
-                ..speed.clone()
-            };
-            let body = Body::Step(one);
-            evidence.add(writer.append(&body).unwrap(), body);
+    let mut evidence = Evidence::default();
+    for record in desk.ledger.records().unwrap().map(Result::unwrap) {
+        let mut body = record.body;
+        if let Body::Verdict(verdict) = &mut body {
+            for (stage, figure) in [(Stage::Model, &floor), (Stage::External, &peer)] {
+                let hash = Hash::of(format!("{} {stage}", verdict.candidate).as_bytes());
+                let one = StepRecord {
+                    candidate: verdict.candidate.clone(),
+                    stage,
+                    outcome: Outcome::Pass,
+                    reason: String::new(),
+                    figures: vec![figure.clone()],
+                    ..speed.clone()
+                };
+                evidence.add(hash, Body::Step(one));
+                verdict.steps.push(hash);
+            }
         }
+        evidence.add(record.hash, body);
     }
     let full = view::validation(&evidence, run).unwrap().text();
     assert!(full.contains("26.5") && full.contains("47.25"), "{full}");
@@ -438,28 +443,36 @@ fn refused(evidence: &Evidence, baseline: (&str, &str), candidate: (&str, &str))
 fn swapped_roles_other_devices_shapes_and_versions_do_not_compare() {
     let Some(desk) = Desk::new() else { return };
     let here = Known::measured(a_fifth());
-    let there = Known { origin: Origin::Measured { device: "T4 number 2".into() }, ..Known::measured(a_fifth()) };
-    let first = desk.run(SCALED_ADD, Some(&here)).run;
-    let second = desk.run(SCALED_ADD, Some(&there)).run;
-    let text = SCALED_ADD.replace("version = 1", "version = 2").replace("m = 128", "m = 64");
+    let there =
+        Known { origin: Origin::Measured { device: "T4 number 2".into() }, ..Known::measured(a_fifth()) };
+    // A third candidate, so that two are timed against the baseline.
+    desk.write("twice.cu", &kernel("fmaf(x[threadIdx.x] * 4.0f, 0.5f, 1.0f)"));
+    let (_, after) = SCALED_ADD.split_once("name = \"after\"").unwrap();
+    let twice = after.replace("after.cu", "twice.cu");
+    let text = format!("{SCALED_ADD}\n[[candidate]]\nname = \"twice\"{twice}");
+    let first = desk.run(&text, Some(&here)).run;
+    let second = desk.run(&text, Some(&there)).run;
+    let text = text.replace("version = 1", "version = 2").replace("m = 128", "m = 64");
     let third = desk.run(&text, Some(&here)).run;
-    let split = text
-        .replace("version = 2", "version = 3")
-        .replace("name = \"after\"", "name = \"after\"\nshapes = [\"other\"]");
-    let fourth = desk.run(&split, Some(&here)).run;
+    // The two have no shape in common.
+    let text = text.replace("version = 2", "version = 3");
+    let text = text.replace("name = \"after\"", "name = \"after\"\nshapes = [\"other\"]");
+    let text = text.replace("name = \"twice\"", "name = \"twice\"\nshapes = [\"main\"]");
+    let fourth = desk.run(&text, Some(&here)).run;
     let evidence = desk.evidence(&[&first, &second, &third, &fourth]);
     let (first, second, third, fourth) = (&*first, &*second, &*third, &*fourth);
 
     let swapped = Refusal::SwappedRoles { baseline: "after".into(), candidate: "before".into() };
     assert_eq!(refused(&evidence, (first, "after"), (first, "before")), swapped);
     let devices = Refusal::Device(Some("L4 number 1".into()), Some("T4 number 2".into()));
-    assert_eq!(refused(&evidence, (first, "after"), (second, "after")), devices);
-    assert_eq!(refused(&evidence, (first, "before"), (third, "after")), Refusal::TaskVersion(1, 2));
+    assert_eq!(refused(&evidence, (first, "twice"), (second, "after")), devices);
+    assert_eq!(refused(&evidence, (first, "twice"), (third, "after")), Refusal::TaskVersion(1, 2));
     let of = |run: &str| Subject { run: run.into(), candidate: "after".into() };
-    let before = Subject { run: first.into(), candidate: "before".into() };
-    let fine = view::comparison(&evidence, &view::Baseline(before), &view::Candidate(of(first)));
+    let twice = Subject { run: first.into(), candidate: "twice".into() };
+    let fine = view::comparison(&evidence, &view::Baseline(twice), &view::Candidate(of(first)));
     assert!(fine.is_ok(), "{fine:?}");
-    assert_eq!(refused(&evidence, (third, "after"), (fourth, "after")), Refusal::TaskVersion(2, 3));
+    let shapes = refused(&evidence, (fourth, "twice"), (fourth, "after"));
+    assert!(matches!(shapes, Refusal::Shape(..)), "{shapes}");
 }
 
 // ---- 11: a run that was interrupted.

@@ -113,7 +113,9 @@ fn copy(from: &Path, to: &Path) {
 fn a_tolerance_tuned_after_a_failure_is_another_task() {
     let Some(bench) = Bench::new() else { return };
     copy(&cheats(), &bench.dir.path().join("cheats"));
-    let gate = |candidate: &str| bench.run(["gate", "cheats/softmax.toml", candidate, "--ledger", "ledger", "--json"]);
+    let gate = |candidate: &str| {
+        bench.run(["gate", "cheats/softmax.toml", candidate, "--ledger", "ledger", "--json"])
+    };
     let verdict = |run: &Value, name: &str| {
         let all = run["candidates"].as_array().unwrap();
         all.iter().find(|one| one["candidate"] == name).unwrap()["verdict"].clone()
