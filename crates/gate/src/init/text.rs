@@ -203,7 +203,7 @@ fn stages(parts: &Parts<'_>, text: &mut String) {
         let _ = write!(text, "[[gate]]\nstage = \"{gate}\"\n\n");
     }
     text.push_str(
-        "[[gate]]\nstage = \"checks\"\nschedules = 4\n\n# Needs a GPU; without one it is skipped.\n[[gate]]\nstage = \"speed\"\noptional = true\n\n\
+        "[[gate]]\nstage = \"checks\"\nschedules = 4\n\n# What the device could do at best.\n[[gate]]\nstage = \"model\"\n\n# Needs a GPU; without one it is skipped.\n[[gate]]\nstage = \"speed\"\noptional = true\n\n\
          [timing]\nl2 = [\"warm\", \"cold\"]\npairs = 100\nconfidence = 0.95\n\
          reduction = { at_least = 0.05, source = \"below 5 % a change is seldom worth its review\" } # guessed: because nothing says\n\n",
     );
