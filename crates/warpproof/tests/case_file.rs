@@ -127,8 +127,8 @@ impl Desk {
         session.run(options, &|event| tell(&event, &stop)).unwrap()
     }
 
-    fn evidence(&self, runs: &[&str]) -> Evidence {
-        Evidence::of_runs(&self.ledger, runs).unwrap()
+    fn evidence(&self) -> Evidence {
+        Evidence::read(&self.ledger).unwrap()
     }
 }
 
@@ -357,7 +357,7 @@ fn no_gain_is_a_negative_that_says_what_it_excludes() {
     assert_eq!(report.exit_code(), 0);
     let high = figure(step(&report, "after", Stage::Speed), name::REDUCTION_HIGH);
     assert!((0.0..0.05).contains(&high), "{high}");
-    let text = view::negatives(&desk.evidence(&[&report.run])).unwrap().text();
+    let text = view::negatives(&desk.evidence()).unwrap().text();
     assert!(text.contains("an addition is cheaper"), "{text}");
     assert!(text.contains(&format!("{:.1}", high * 100.0)), "{high}: {text}");
 }
@@ -392,7 +392,7 @@ fn reports_show_floor_and_peer_or_say_that_there_is_none() {
     let Some(desk) = Desk::new() else { return };
     let report = desk.run(SCALED_ADD, Some(&Known::measured(a_fifth())));
     let run = report.run.as_str();
-    let evidence = desk.evidence(&[run]);
+    let evidence = desk.evidence();
     let full = view::validation(&evidence, run).unwrap().text();
     assert!(full.contains("No roofline floor is known"), "{full}");
     assert!(full.contains("No peer was measured beside it"), "{full}");
@@ -459,7 +459,7 @@ fn swapped_roles_other_devices_shapes_and_versions_do_not_compare() {
     let text = text.replace("name = \"after\"", "name = \"after\"\nshapes = [\"other\"]");
     let text = text.replace("name = \"twice\"", "name = \"twice\"\nshapes = [\"main\"]");
     let fourth = desk.run(&text, Some(&here)).run;
-    let evidence = desk.evidence(&[&first, &second, &third, &fourth]);
+    let evidence = desk.evidence();
     let (first, second, third, fourth) = (&*first, &*second, &*third, &*fourth);
 
     let swapped = Refusal::SwappedRoles { baseline: "after".into(), candidate: "before".into() };
@@ -510,6 +510,6 @@ fn an_interrupted_run_goes_on_where_it_stopped() {
     assert_eq!(keys.len(), after.len(), "something was done twice");
     // What was written before is as it was.
     assert!(before.iter().all(|step| after.contains(step)));
-    let report = view::validation(&desk.evidence(&[&resumed.run]), &resumed.run).unwrap().text();
+    let report = view::validation(&desk.evidence(), &resumed.run).unwrap().text();
     assert!(report.contains("PROVISIONAL"), "{report}");
 }

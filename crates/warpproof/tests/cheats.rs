@@ -151,7 +151,7 @@ fn compare_is_refused(bench: &Bench, before: &str, after: &str) {
     use warpproof_gate::ledger::Ledger;
     use warpproof_gate::view::{Baseline, Candidate, Evidence, Refusal, Subject, ViewError, comparison};
     let ledger = Ledger::open(bench.dir.path().join("ledger")).unwrap();
-    let evidence = Evidence::of_runs(&ledger, &[before, after]).unwrap();
+    let evidence = Evidence::read(&ledger).unwrap();
     let of = |run: &str| Subject { run: run.into(), candidate: "tile-skipped".into() };
     match comparison(&evidence, &Baseline(of(before)), &Candidate(of(after))) {
         Err(ViewError::Refused(refusal)) => assert_eq!(refusal, Refusal::TaskVersion(1, 2)),
