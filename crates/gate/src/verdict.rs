@@ -34,7 +34,13 @@ pub fn decide(task: &Task, steps: &[&StepRecord]) -> Decision {
         }
     }
     let Some(speed) = steps.iter().find(|step| step.stage == Stage::Speed) else {
-        return plain(Verdict::Provisional, "every gate is green; the task has no stage speed".to_owned());
+        let wanted = task.gates.iter().any(|gate| gate.stage.value == Stage::Speed);
+        let why = if wanted {
+            "it was not timed, because its baseline is not green"
+        } else {
+            "the task has no stage speed"
+        };
+        return plain(Verdict::Provisional, format!("every gate is green; {why}"));
     };
     let reduction = speed.figures.iter().find(|figure| figure.name == name::REDUCTION);
     let measured = reduction.is_some_and(|figure| figure.kind == FigureKind::Measured);

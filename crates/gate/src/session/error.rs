@@ -14,6 +14,8 @@ pub enum SessionError {
     Task(Incompatible, String),
     /// There is no candidate of this name; those that there are.
     NoCandidate(String, Vec<String>),
+    /// The task has no candidate.
+    NoCandidates,
     /// A run cannot be continued, because its task is another one now; the run.
     Changed(String),
     /// A file that the task names cannot be read.
@@ -28,6 +30,7 @@ impl fmt::Display for SessionError {
             Self::NoCandidate(name, known) => {
                 write!(f, "there is no candidate `{name}`; there are {}", known.join(", "))
             }
+            Self::NoCandidates => f.write_str("the task has no candidate: there is nothing to judge"),
             Self::Changed(run) => {
                 write!(f, "run {run} cannot be continued: the task file has changed since it began")
             }

@@ -8,8 +8,8 @@ use crate::record::Stage;
 use crate::stage::{Bench, Part};
 use crate::task::{Reference, Role};
 
-/// Raised when the same content may be judged differently.
-const RULES: &str = "warpproof gate 1";
+/// Another one where the same content may be judged differently: with each release, and raised between.
+const RULES: &str = concat!("warpproof gate 1, ", env!("CARGO_PKG_VERSION"));
 
 /// The keys of all steps.
 pub(super) struct Keys {

@@ -192,6 +192,8 @@ impl Session<'_> {
             stop: self.stop,
         };
         let compiled = compile_all(&bench, &self.with_baselines(&chosen), jobs);
+        // Without a clock a baseline is needed as a program only.
+        let judged = if self.clocks.is_some() { self.with_baselines(&chosen) } else { chosen.clone() };
         let keys = Keys::new(self, &compiled)?;
         if !options.fresh
             && resumed.is_none()
@@ -205,7 +207,15 @@ impl Session<'_> {
             None => self.begin(&store, &chosen, secret, options)?,
         };
         self.conduct(
-            &Conduct { bench: &bench, compiled: &compiled, keys: &keys, store: &store, run: &run, jobs },
+            &Conduct {
+                bench: &bench,
+                compiled: &compiled,
+                keys: &keys,
+                store: &store,
+                judged: &judged,
+                run: &run,
+                jobs,
+            },
             tell,
         )
     }
@@ -228,6 +238,9 @@ impl Session<'_> {
     }
 
     fn chosen(&self, names: &[String]) -> Result<Vec<&Candidate>, SessionError> {
+        if self.task.candidates.is_empty() {
+            return Err(SessionError::NoCandidates);
+        }
         for name in names {
             if self.task.candidate(name).is_none() {
                 let known = self.task.candidates.iter().map(|one| one.name.value.clone()).collect();
@@ -362,6 +375,8 @@ struct Conduct<'c, 'a> {
     compiled: &'c [Compiled<'a>],
     keys: &'c Keys,
     store: &'c Store<'c>,
+    /// Whoever goes through the stages.
+    judged: &'c [&'c Candidate],
     run: &'c str,
     jobs: usize,
 }
@@ -379,7 +394,8 @@ impl Session<'_> {
     fn conduct(&self, conduct: &Conduct<'_, '_>, tell: Told<'_>) -> Result<Report, SessionError> {
         let Conduct { compiled, keys, store, run, .. } = conduct;
         let mut slots: Vec<Slot<'_>> = Vec::new();
-        for (at, one) in compiled.iter().enumerate() {
+        let wanted = |one: &Candidate| conduct.judged.iter().any(|other| other.name == one.name);
+        for (at, one) in compiled.iter().enumerate().filter(|(_, one)| wanted(one.candidate)) {
             let stages = self.task.gates.iter().map(|gate| gate.stage.value);
             slots.extend(stages.map(|stage| Slot { at, candidate: one.candidate, stage }));
         }
@@ -461,6 +477,7 @@ impl Session<'_> {
         });
         store.failure()?;
         let stopped = self.stop.load(Ordering::Relaxed);
+        judged.retain(|one| conduct.judged.iter().any(|other| other.name.value == one.candidate));
         Ok(Report { run: (*run).to_owned(), judged, done, known: from_before, stopped, unchanged: false })
     }
 

@@ -152,7 +152,7 @@ fn kernels(
             for size in bench.sizes(candidate, None) {
                 for step in &launch.steps {
                     let geometry = bench.task.geometry(candidate, step, &size.axes)?;
-                    let block = geometry.block.iter().product();
+                    let block = geometry.block.iter().fold(1u32, |all, extent| all.saturating_mul(*extent));
                     for kernel in all.iter().filter(|one| super::launch::names(step, &one.kernel)) {
                         let name = super::launch::name_of(step, &kernel.kernel);
                         add(name, kernel, block, geometry.shared_bytes);
@@ -214,12 +214,12 @@ fn unit(resource: Resource) -> &'static str {
     }
 }
 
-/// "f on l4: occupancy 16.7 %, 2 blocks; shared memory limits it; …".
+/// "f on l4: occupancy 16.7 %, 2 blocks of 128 threads, set by shared memory; one block more: …".
 fn explained(at: &str, found: &Occupancy) -> String {
     let limiters: Vec<String> = found.limiters.iter().map(ToString::to_string).collect();
     let limits = if limiters.is_empty() { "nothing".to_owned() } else { limiters.join(" and ") };
     format!(
-        "{at}: occupancy {:.1} %, {} blocks of {} threads; {limits} sets it; {}",
+        "{at}: occupancy {:.1} %, {} blocks of {} threads, set by {limits}; one block more: {}",
         found.percent, found.blocks_per_sm, found.block, found.next
     )
 }

@@ -77,7 +77,8 @@ pub(super) fn part(
             let unwritten = unwritten(bytes, element(bench, output, case.dtype));
             if unwritten > 0 && !judgement.passed {
                 let all = expected.tensor.values.len();
-                worst.blame(format!("{name}: {unwritten} of {all} elements of `{output}` were never written"));
+                worst
+                    .blame(format!("{name}: {unwritten} of {all} elements of `{output}` were never written"));
             }
             worst.add(&name, &errors, &judgement, &expected.tolerance);
         }

@@ -29,6 +29,11 @@ use crate::dtype::Dtype;
 use crate::record::{Comparison, Figure, FigureKind, Obstacle, Outcome, Stage};
 use crate::task::{Candidate, Distribution, FigureThreshold, Problem, Reference, Size, Task};
 
+/// Bytes of device memory for one size of a task.
+const MEMORY: u64 = 4 << 30;
+/// Warp instructions of one launch.
+const INSTRUCTIONS: u64 = 20_000_000_000;
+
 /// What all stages of a run share.
 pub struct Bench<'a> {
     /// The task.
@@ -277,9 +282,11 @@ impl<'a> Bench<'a> {
         .map(|ending| ending.held_to(self.limits(stage)))
     }
 
-    /// A software GPU for a launch.
+    /// A software GPU for a launch, with limits that a kernel which never ends meets in minutes.
     fn device(&self) -> Device {
-        Device::new().with_threads(self.threads)
+        let mut device = Device::new().with_threads(self.threads).with_memory(MEMORY);
+        device.limits.instructions = INSTRUCTIONS;
+        device
     }
 
     /// The task's seeds and its secret ones.

@@ -226,6 +226,9 @@ fn of_session(error: &SessionError) -> Report {
         SessionError::Ledger(error) => of_ledger(error),
         SessionError::Task(..) => Report::error(Kind::Usage, error.to_string())
             .help("raise `version` in the task file: what is compared changes with it, and with it alone"),
+        SessionError::NoCandidates => {
+            Report::error(Kind::Usage, error.to_string()).help("add a [[candidate]]")
+        }
         SessionError::NoCandidate(..) => Report::error(Kind::Usage, error.to_string()),
         SessionError::Changed(_) => {
             Report::error(Kind::Usage, error.to_string()).help("run it without --resume")

@@ -1,0 +1,187 @@
+//! `warpproof gate` on the attention ladder and on references from files and Python, as a user runs it.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says why it is skipped"
+)]
+
+mod bench;
+
+use std::fs;
+use std::path::Path;
+
+use bench::Bench;
+use serde_json::Value;
+
+/// The ladder's own task with the shapes that take long left out.
+fn small_attention() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks/attention.toml");
+    let text = fs::read_to_string(path).unwrap();
+    let mut kept = Vec::new();
+    for section in text.split("\n\n") {
+        let long = ["mission", "historical", "long"]
+            .iter()
+            .any(|name| section.contains("[[shape]]") && section.contains(&format!("name = \"{name}\"")));
+        if !long {
+            kept.push(section.to_owned());
+        }
+    }
+    let text = kept.join("\n\n");
+    let text = text.replace("\"mission\", \"historical\", \"small\"", "\"small\"").replace(", \"long\"", "");
+    text.replace("\"mission\", ", "").replace("[1, 17, 31, 257, 1000]", "[1, 17]")
+}
+
+fn verdicts(run: &Value) -> Vec<(String, String)> {
+    let all = run["candidates"].as_array().unwrap().iter();
+    all.map(|one| {
+        (one["candidate"].as_str().unwrap().to_owned(), one["verdict"].as_str().unwrap().to_owned())
+    })
+    .collect()
+}
+
+#[test]
+fn the_ladder_is_judged_once_and_then_known() {
+    let Some(bench) = Bench::new() else { return };
+    fs::write(bench.dir.path().join("attention.toml"), small_attention()).unwrap();
+    let gate = ["gate", "attention.toml", "--all", "--json"];
+    let first = bench.run(gate).exits(0).json();
+    let judged = verdicts(&first);
+    assert_eq!(judged.len(), 11);
+    assert!(judged.iter().all(|(_, verdict)| verdict == "PROVISIONAL"), "{judged:?}");
+    assert!(first["steps_done"].as_u64().unwrap() > 0);
+
+    let again = bench.run(gate).exits(0).json();
+    assert_eq!(verdicts(&again), judged);
+    assert_eq!((again["steps_done"].as_u64(), again["unchanged"].as_bool()), (Some(0), Some(true)));
+    let said = bench.run(["gate", "attention.toml"]).exits(0);
+    assert!(said.err.contains("nothing was done: all "), "{}", said.err);
+
+    // The reports of the ladder are made from its ledger.
+    let history = bench.run(["report", "history"]).exits(0);
+    let summary = bench.run(["report", "summary", "--format", "markdown"]).exits(0);
+    for (candidate, _) in &judged {
+        assert!(history.out.contains(candidate), "{}", history.out);
+        assert!(summary.out.contains(candidate), "{}", summary.out);
+    }
+    assert!(bench.run(["report", "validation"]).exits(0).out.contains("roofline floor"));
+}
+
+const TASK: &str = r#"
+name = "doubled"
+version = 1
+description = "y = 2 x"
+operator = "custom"
+dtypes = ["f32"]
+seeds = [1, 2]
+distributions = ["normal", "structured"]
+
+[[shape]]
+name = "main"
+axes = { n = 6 }
+
+[[input]]
+name = "x"
+dtype = "each"
+dims = ["n"]
+
+[[output]]
+name = "y"
+dtype = "each"
+dims = ["n"]
+
+[reference]
+REFERENCE
+
+[tolerance]
+policy = "stated"
+absolute = 0.0
+relative = 1e-6
+rmse = 1e-6
+bias = 1e-6
+non_finite = "refuse"
+derivation = "doubling is exact"
+
+[target]
+architectures = ["sm_89"]
+devices = ["l4"]
+
+[[gate]]
+stage = "build"
+
+[[gate]]
+stage = "correct"
+
+[[candidate]]
+name = "doubled"
+source = "doubled.cu"
+
+[[candidate.launch]]
+kernel = "doubled"
+grid = 1
+block = 32
+arguments = ["x", "y", { value = "n", dtype = "i32" }]
+"#;
+
+fn kernel(factor: &str) -> String {
+    format!(
+        "extern \"C\" __global__ void doubled(const float* x, float* y, int n) {{\n    \
+         if (threadIdx.x < n) y[threadIdx.x] = {factor} * x[threadIdx.x];\n}}\n"
+    )
+}
+
+#[test]
+fn a_reference_in_python_decides() {
+    let Some(bench) = Bench::new() else { return };
+    let at = |name: &str| bench.dir.path().join(name);
+    let reference = "python = \"reference.py\"\nfunction = \"reference\"";
+    fs::write(at("task.toml"), TASK.replace("REFERENCE", reference)).unwrap();
+    let python = "def reference(x, n):\n    return [2 * x[i] for i in range(n)]\n";
+    fs::write(at("reference.py"), python).unwrap();
+    fs::write(at("doubled.cu"), kernel("2.0f")).unwrap();
+    let run = bench.run(["gate", "task.toml", "--json"]).exits(0).json();
+    assert_eq!(verdicts(&run)[0].1, "PROVISIONAL", "{run:#}");
+    fs::write(at("doubled.cu"), kernel("2.01f")).unwrap();
+    let run = bench.run(["gate", "task.toml", "--json"]).exits(1).json();
+    assert!(run["candidates"][0]["reason"].as_str().unwrap().starts_with("correct: main, "), "{run:#}");
+    // What a reference says is part of what was judged.
+    fs::write(at("reference.py"), python.replace('2', "2.01")).unwrap();
+    let run = bench.run(["gate", "task.toml", "--json"]).exits(0).json();
+    assert_eq!(run["unchanged"], false);
+    // A reference that fails is the task's fault.
+    fs::write(at("reference.py"), "def reference(x, n):\n    return x.nothing\n").unwrap();
+    bench.run(["gate", "task.toml", "--json"]).exits(2);
+}
+
+/// A `.npy` file of f32.
+fn npy(values: &[f32]) -> Vec<u8> {
+    let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({},), }}", values.len());
+    while (10 + header.len() + 1) % 64 != 0 {
+        header.push(' ');
+    }
+    header.push('\n');
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend(u16::try_from(header.len()).unwrap().to_le_bytes());
+    bytes.extend(header.as_bytes());
+    bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    bytes
+}
+
+#[test]
+fn a_reference_in_files_decides() {
+    let Some(bench) = Bench::new() else { return };
+    let at = |name: &str| bench.dir.path().join(name);
+    let reference =
+        "[[reference.case]]\nshape = \"main\"\ninputs = { x = \"x.npy\" }\noutputs = { y = \"y.npy\" }";
+    fs::write(at("task.toml"), TASK.replace("REFERENCE", reference)).unwrap();
+    let x = [1.0, -2.0, 3.5, 0.0, 100.0, -0.25];
+    fs::write(at("x.npy"), npy(&x)).unwrap();
+    fs::write(at("y.npy"), npy(&x.map(|value| 2.0 * value))).unwrap();
+    fs::write(at("doubled.cu"), kernel("2.0f")).unwrap();
+    let run = bench.run(["gate", "task.toml", "--json"]).exits(0).json();
+    assert_eq!(verdicts(&run)[0].1, "PROVISIONAL", "{run:#}");
+    fs::write(at("y.npy"), npy(&x)).unwrap();
+    bench.run(["gate", "task.toml", "--json"]).exits(1);
+    fs::write(at("y.npy"), npy(&x[1..])).unwrap();
+    let run = bench.run(["gate", "task.toml", "--json"]).exits(2).json();
+    assert!(run["candidates"][0]["reason"].as_str().unwrap().contains("y.npy"), "{run:#}");
+}
