@@ -267,7 +267,7 @@ fn with_tolerance(text: &str, tolerance: &str) -> String {
     text.replacen("\n[[candidate]]", &format!("{tolerance}\n[[candidate]]"), 1)
 }
 
-/// Passes where `Tolerance::judge` does not hold the signed bias.
+/// Seen to fail with the limit of the signed bias set to infinity: off-centre is PROVISIONAL then.
 #[test]
 fn a_bias_inside_a_widened_tolerance_is_refused() {
     let Some(desk) = Desk::new() else { return };
@@ -282,7 +282,7 @@ fn a_bias_inside_a_widened_tolerance_is_refused() {
     assert!(!step.reason.contains("rmse"), "{}", step.reason);
 }
 
-/// Passes where the reference takes the kernel's word for what the bytes mean.
+/// The reference has its own idea of what the bytes mean; a limit derived from it leaves no room for another.
 #[test]
 fn a_reference_on_dequantised_inputs_tells_the_decoder() {
     let Some(desk) = Desk::new() else { return };
@@ -295,7 +295,7 @@ fn a_reference_on_dequantised_inputs_tells_the_decoder() {
 
 // ---- 5 and 9 are candidates of tasks/cheats: `dead-toggle`, `identical`, `stack-frame`.
 
-/// Passes where the budget looks at spills alone, and where `compile` does not compare programs.
+/// Seen to fail with a budget that looks at spills alone, and with a stage build that forgets what `compile` found.
 #[test]
 fn a_stack_frame_without_spills_and_programs_that_are_no_others_are_refused() {
     let Some(desk) = Desk::new() else { return };
@@ -318,7 +318,7 @@ fn a_stack_frame_without_spills_and_programs_that_are_no_others_are_refused() {
 
 // ---- 6: one tick of the event timer.
 
-/// Merges where the width of the tick is no part of the interval.
+/// Seen to fail, with MERGE, without the tick's part of the interval and without `within_one_tick`.
 #[test]
 fn one_tick_of_the_timer_is_no_gain() {
     let Some(desk) = Desk::new() else { return };
@@ -362,7 +362,7 @@ fn no_gain_is_a_negative_that_says_what_it_excludes() {
     assert!(text.contains(&format!("{:.1}", high * 100.0)), "{high}: {text}");
 }
 
-/// Merges where `failed` takes a wrong output for a lost device.
+/// Seen to fail where `failed` takes a wrong output for a lost device.
 #[test]
 fn a_wrong_output_of_a_timed_launch_rejects() {
     let Some(desk) = Desk::new() else { return };
@@ -373,7 +373,7 @@ fn a_wrong_output_of_a_timed_launch_rejects() {
     assert_eq!(report.exit_code(), 1);
 }
 
-/// Merges where `decide` does not ask what kind of figure the reduction is.
+/// Seen to fail, with MERGE, where `decide` does not ask what kind of figure the reduction is.
 #[test]
 fn what_was_not_measured_never_merges() {
     for origin in [Origin::Synthetic, Origin::Predicted { device: "L4".into() }] {
@@ -386,7 +386,7 @@ fn what_was_not_measured_never_merges() {
 
 // ---- 7: the floor and the peer.
 
-/// Silent where views do not ask for the floor.
+/// Seen to fail with a view that does not ask for the floor.
 #[test]
 fn reports_show_floor_and_peer_or_say_that_there_is_none() {
     let Some(desk) = Desk::new() else { return };
@@ -438,7 +438,7 @@ fn refused(evidence: &Evidence, baseline: (&str, &str), candidate: (&str, &str))
     }
 }
 
-/// Each compares where its refusal is taken out of `view::comparison`.
+/// Seen to fail with `roles` left out of `view::comparison`; the other refusals have tests of their own beside the views.
 #[test]
 fn swapped_roles_other_devices_shapes_and_versions_do_not_compare() {
     let Some(desk) = Desk::new() else { return };
@@ -477,7 +477,7 @@ fn swapped_roles_other_devices_shapes_and_versions_do_not_compare() {
 
 // ---- 11: a run that was interrupted.
 
-/// Does all steps again where `Store::part` and `Store::step` know nothing.
+/// Seen to fail where `Store::part` knows nothing: a part is done twice then.
 #[test]
 fn an_interrupted_run_goes_on_where_it_stopped() {
     let Some(desk) = Desk::new() else { return };
