@@ -5,7 +5,6 @@
 #![cfg(unix)]
 #![expect(
     clippy::unwrap_used,
-    clippy::print_stdout,
     clippy::print_stderr,
     reason = "a test fails by panicking, says what it did, and why it is skipped"
 )]
@@ -169,9 +168,9 @@ fn nothing_is_lost_by_kill_and_resuming_gives_the_same_verdicts() {
                 thread::sleep(moment.saturating_sub(began.elapsed()));
                 known.extend(written(&path));
                 if kill(child) {
-                    kills += 1
+                    kills += 1;
                 } else {
-                    late += 1
+                    late += 1;
                 }
                 // The others go on writing while this is looked at.
                 check(&path, &known, kills);
