@@ -128,7 +128,7 @@ fn programs(bench: &Bench<'_>, candidate: &Candidate) -> Result<(Programs, Vec<S
                 let compiled =
                     bench.toolchain.compile(&source, &options).map_err(|error| refused(&error, arch))?;
                 warnings.extend(compiled.diagnostics.iter().map(|one| one.message.clone()));
-                modules.push((arch.value.clone(), Arc::from(compiled.ptx)));
+                modules.push((arch.value.clone(), Arc::from(relative(&compiled.ptx, file))));
             }
             warnings.sort_unstable();
             warnings.dedup();
@@ -150,6 +150,13 @@ fn programs(bench: &Bench<'_>, candidate: &Candidate) -> Result<(Programs, Vec<S
         }
         Program::Rung { .. } => Ok((rung(bench, candidate)?, Vec::new())),
     }
+}
+
+/// The module with its own file named as the task names it: the compiler puts the working directory before it, and evidence
+/// names no directory of a machine.
+fn relative(ptx: &str, file: &str) -> String {
+    let Ok(here) = std::env::current_dir() else { return ptx.to_owned() };
+    ptx.replace(&format!("\"{}\"", here.join(file).display()), &format!("\"{file}\""))
 }
 
 fn rung(bench: &Bench<'_>, candidate: &Candidate) -> Result<Programs, Ending> {

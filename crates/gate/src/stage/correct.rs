@@ -48,7 +48,7 @@ pub(super) fn part(
         stand.fill(&inputs);
         let fresh = !firsts.iter().any(|first| first.0 == case.dtype);
         let mut executed = Vec::new();
-        stand.run(&name, fresh.then_some(&mut executed))?;
+        stand.run(&name, Some(&mut executed))?;
         if let Some(variable) = stand.kept_variable() {
             let reason = format!(
                 "{name}: the kernel keeps something between launches in `{variable}`; what it needs while it runs is \
