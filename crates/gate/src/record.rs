@@ -48,6 +48,9 @@ pub struct RunRecord {
     /// The candidates it is to judge; it is finished when each has a verdict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<String>,
+    /// What each of them was compiled to when the run began, by its content.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub programs: BTreeMap<String, Hash>,
     /// What secret seeds and hidden shapes are drawn from, in hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,

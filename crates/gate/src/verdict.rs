@@ -27,20 +27,25 @@ pub fn decide(task: &Task, steps: &[&StepRecord]) -> Decision {
             Outcome::Inconclusive => {
                 return plain(Verdict::Inconclusive, format!("{}: {}", step.stage, step.reason));
             }
-            Outcome::Skipped if !optional && !needs_device(step.stage) => {
+            Outcome::Skipped if !optional && !may_be_skipped(step.stage) => {
                 return plain(Verdict::Inconclusive, format!("{}: {}", step.stage, step.reason));
             }
             Outcome::Pass | Outcome::Skipped => {}
         }
     }
+    let lacks = |stage: Stage| !steps.iter().any(|step| step.stage == stage);
+    let before_speed = task.gates.iter().map(|gate| gate.stage.value).filter(|stage| *stage < Stage::Speed);
+    if let Some(stage) = before_speed.into_iter().find(|stage| lacks(*stage)) {
+        return plain(Verdict::Inconclusive, format!("{stage} has no result"));
+    }
     let Some(speed) = steps.iter().find(|step| step.stage == Stage::Speed) else {
         let wanted = task.gates.iter().any(|gate| gate.stage.value == Stage::Speed);
-        let why = if wanted {
-            "it was not timed, because its baseline is not green"
+        return if wanted {
+            let reason = "every gate is green; it was not timed, because its baseline is not";
+            plain(Verdict::Inconclusive, reason.to_owned())
         } else {
-            "the task has no stage speed"
+            plain(Verdict::Provisional, "every gate is green; the task has no stage speed".to_owned())
         };
-        return plain(Verdict::Provisional, format!("every gate is green; {why}"));
     };
     let reduction = speed.figures.iter().find(|figure| figure.name == name::REDUCTION);
     let measured = reduction.is_some_and(|figure| figure.kind == FigureKind::Measured);
@@ -55,9 +60,18 @@ pub fn decide(task: &Task, steps: &[&StepRecord]) -> Decision {
         Outcome::Inconclusive => plain(Verdict::Inconclusive, format!("speed: {}", speed.reason)),
         Outcome::Fail if reduction.is_none() => plain(Verdict::Reject, format!("speed: {}", speed.reason)),
         Outcome::Fail => plain(Verdict::Defer, speed.reason.clone()),
+        Outcome::Pass if !measured => {
+            plain(Verdict::Inconclusive, "speed: no latency reduction was measured".to_owned())
+        }
         Outcome::Pass => {
-            let low = speed.figures.iter().find(|figure| figure.name == name::REDUCTION_LOW);
-            let low = low.map_or(0.0, |figure| figure.value.get());
+            // The least of the cases that decide: those whose reduction has a threshold.
+            let decides = |case: &Option<String>| {
+                speed.figures.iter().any(|figure| {
+                    figure.name == name::REDUCTION && figure.threshold.is_some() && figure.at == *case
+                })
+            };
+            let lows = speed.figures.iter().filter(|one| one.name == name::REDUCTION_LOW && decides(&one.at));
+            let low = lows.map(|figure| figure.value.get()).reduce(f64::min).unwrap_or(0.0);
             let grades = task.timing.as_ref().and_then(|timing| timing.grades.as_ref());
             // The task's threshold is the least that merges.
             let grade = grades.and_then(|grades| grade(grades, low)).or(Some(Grade::Good));
@@ -79,9 +93,9 @@ fn grade(grades: &Grades, low: f64) -> Option<Grade> {
     .map(|(_, grade)| grade)
 }
 
-/// Stages that can only be done on a GPU.
-fn needs_device(stage: Stage) -> bool {
-    matches!(stage, Stage::Speed | Stage::Profile | Stage::External)
+/// Stages that can only be done on a GPU, and one that decides nothing.
+fn may_be_skipped(stage: Stage) -> bool {
+    matches!(stage, Stage::Model | Stage::Speed | Stage::Profile | Stage::External)
 }
 
 /// The exit code of a run: a rejected candidate first, then what Warpproof could not do, then what is open.

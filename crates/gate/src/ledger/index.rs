@@ -2,14 +2,15 @@
 
 use super::{Ledger, LedgerError, MAX_AMBIGUOUS, MIN_PREFIX, Place, Record};
 use crate::hash::Hash;
-use crate::record::{Body, NoteRecord};
+use crate::record::{Body, NoteRecord, Outcome};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The names and places of all records. Bodies are not held; [`Ledger::read`] fetches one.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
     records: BTreeMap<Hash, Place>,
-    steps: BTreeMap<Hash, Hash>,
+    /// For each key its newest step; one that failed stays, whatever comes after it.
+    steps: BTreeMap<Hash, (Hash, bool)>,
     verdicts: BTreeMap<String, Vec<Hash>>,
     runs: BTreeMap<String, Vec<Hash>>,
     notes: BTreeSet<Hash>,
@@ -30,7 +31,11 @@ impl Index {
         let hash = record.hash;
         match &record.body {
             Body::Step(step) => {
-                self.steps.insert(step.key, hash);
+                let failed = step.outcome == Outcome::Fail;
+                let known = self.steps.entry(step.key).or_insert((hash, failed));
+                if failed || !known.1 {
+                    *known = (hash, failed);
+                }
             }
             Body::Verdict(verdict) => {
                 self.verdicts.entry(verdict.candidate.clone()).or_default().push(hash);
@@ -46,9 +51,9 @@ impl Index {
         self.records.insert(hash, record.place.clone());
     }
 
-    /// The newest step of this key.
+    /// The newest step of this key; of steps with different secrets, one that failed.
     pub fn step(&self, key: &Hash) -> Option<Hash> {
-        self.steps.get(key).copied()
+        self.steps.get(key).map(|(hash, _)| *hash)
     }
 
     /// The verdicts about a candidate, oldest first.

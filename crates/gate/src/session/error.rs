@@ -16,8 +16,10 @@ pub enum SessionError {
     NoCandidate(String, Vec<String>),
     /// The task has no candidate.
     NoCandidates,
-    /// A run cannot be continued, because its task is another one now; the run.
-    Changed(String),
+    /// A run cannot be continued, because something is another now; the run, and what.
+    Changed(String, String),
+    /// A run's record does not say what it was drawn from.
+    NoSecret(String),
     /// A file that the task names cannot be read.
     File(String, std::io::Error),
 }
@@ -31,9 +33,10 @@ impl fmt::Display for SessionError {
                 write!(f, "there is no candidate `{name}`; there are {}", known.join(", "))
             }
             Self::NoCandidates => f.write_str("the task has no candidate: there is nothing to judge"),
-            Self::Changed(run) => {
-                write!(f, "run {run} cannot be continued: the task file has changed since it began")
+            Self::Changed(run, what) => {
+                write!(f, "run {run} cannot be continued: {what} has changed since it began")
             }
+            Self::NoSecret(run) => write!(f, "run {run} cannot be continued: its record holds no secret"),
             Self::File(file, error) => write!(f, "cannot read {file}: {error}"),
         }
     }

@@ -11,6 +11,9 @@ use crate::task::{Reference, Role};
 /// Another one where the same content may be judged differently: with each release, and raised between.
 const RULES: &str = concat!("warpproof gate 1, ", env!("CARGO_PKG_VERSION"));
 
+/// Bytes of the largest file of a reference.
+const MAX_FILE: u64 = 8 << 28;
+
 /// The keys of all steps.
 pub(super) struct Keys {
     /// By the place of the candidate and by stage.
@@ -18,8 +21,13 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    pub(super) fn new(session: &Session<'_>, compiled: &[Compiled<'_>]) -> Result<Self, SessionError> {
-        let files = files(session)?;
+    /// The keys of what was compiled. What is judged with a secret that somebody gave is known to nobody else.
+    pub(super) fn new(
+        session: &Session<'_>,
+        compiled: &[Compiled<'_>],
+        files: &str,
+        given: Option<u64>,
+    ) -> Self {
         let ptxas = session
             .toolchain
             .part(Assembler::Ptxas)
@@ -35,10 +43,13 @@ impl Keys {
             let of = |stage: Stage| {
                 let mut pieces =
                     vec![RULES.to_owned(), session.task.stage_hash(stage, one.candidate), program(one)];
+                if !matches!(stage, Stage::Build | Stage::Budget) {
+                    pieces.push(files.to_owned());
+                    pieces.extend(given.map(|secret| format!("secret {secret:x}")));
+                }
                 match stage {
                     Stage::Budget => pieces.push(ptxas.clone()),
                     Stage::Correct => {
-                        pieces.push(files.clone());
                         let peer = session.baseline(one.candidate, Role::Bitwise);
                         pieces.extend(peer.map(|peer| identity(&peer.name)));
                     }
@@ -53,7 +64,7 @@ impl Keys {
             };
             keys.push(stages.map(of).collect());
         }
-        Ok(Self { keys })
+        Self { keys }
     }
 
     /// The key of a stage of the candidate at a place.
@@ -73,15 +84,15 @@ impl Keys {
 }
 
 /// What a candidate is: its program, or why it has none.
-fn program(one: &Compiled<'_>) -> String {
+pub(super) fn program(one: &Compiled<'_>) -> String {
     match &one.built {
         Ok(built) => format!("{} {:?} {:?}", built.identity, built.dead, built.same_as),
-        Err(ending) => format!("no program: {}", ending.reason),
+        Err(ending) => format!("no program: {} {:?}", ending.reason, ending.objects),
     }
 }
 
-/// The contents of files that the reference is made of.
-fn files(session: &Session<'_>) -> Result<String, SessionError> {
+/// The contents of files that the reference is made of, as one text of hashes.
+pub(super) fn files(session: &Session<'_>) -> Result<String, SessionError> {
     let mut names: Vec<&str> = match &session.task.reference {
         Reference::BuiltIn { .. } => Vec::new(),
         Reference::Files { cases } => cases
@@ -97,8 +108,13 @@ fn files(session: &Session<'_>) -> Result<String, SessionError> {
     for name in names {
         // `weights.safetensors#q` is a tensor of a file.
         let path = session.directory.join(name.split('#').next().unwrap_or(name));
-        let read = std::fs::File::open(&path).and_then(Hash::of_reader);
-        let hash = read.map_err(|error| SessionError::File(path.display().to_string(), error))?;
+        let unreadable = |error| SessionError::File(path.display().to_string(), error);
+        let found = std::fs::metadata(&path).map_err(unreadable)?;
+        if !found.is_file() || found.len() > MAX_FILE {
+            let cause = format!("it is no file of at most {MAX_FILE} bytes");
+            return Err(unreadable(std::io::Error::other(cause)));
+        }
+        let hash = std::fs::File::open(&path).and_then(Hash::of_reader).map_err(unreadable)?;
         pieces.push(format!("{name} {hash}"));
     }
     Ok(pieces.join("\n"))

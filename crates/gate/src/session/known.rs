@@ -1,9 +1,9 @@
 //! What the ledger holds of earlier runs.
 
-use super::{Judged, Report, Session, SessionError, decisive};
+use super::{Compiled, Judged, Report, Session, SessionError, decisive};
 use crate::hash::Hash;
 use crate::ledger::{Index, Ledger};
-use crate::record::{Body, Outcome, RunRecord, Stage, StepRecord, VerdictRecord};
+use crate::record::{Body, Obstacle, Outcome, RunRecord, Stage, StepRecord, Verdict, VerdictRecord};
 use crate::task::Candidate;
 use crate::verdict::Decision;
 
@@ -30,6 +30,7 @@ pub(super) fn unfinished(
     index: &Index,
     earlier: &[(Hash, RunRecord)],
 ) -> Result<Option<RunRecord>, SessionError> {
+    let mut newer = false;
     for (_, run) in earlier.iter().rev().filter(|(_, run)| run.task == session.task.name.value) {
         let mut open: Vec<&String> = run.candidates.iter().collect();
         for hash in index.run(&run.run) {
@@ -37,13 +38,15 @@ pub(super) fn unfinished(
                 open.retain(|candidate| **candidate != verdict.candidate);
             }
         }
-        if open.is_empty() {
-            continue;
+        let same = run.task_hash == Hash::of(session.text.as_bytes());
+        match (open.is_empty(), same) {
+            (false, true) => return Ok(Some(run.clone())),
+            // What was left for another text of the task is over once that text was judged.
+            (false, false) if !newer => {
+                return Err(SessionError::Changed(run.run.clone(), "the task file".to_owned()));
+            }
+            _ => newer = true,
         }
-        if run.task_hash != Hash::of(session.text.as_bytes()) {
-            return Err(SessionError::Changed(run.run.clone()));
-        }
-        return Ok(Some(run.clone()));
     }
     Ok(None)
 }
@@ -52,10 +55,11 @@ pub(super) fn unfinished(
 pub(super) fn all(
     session: &Session<'_>,
     index: &Index,
+    earlier: &[(Hash, RunRecord)],
     chosen: &[&Candidate],
     keys: &Keys,
 ) -> Result<Option<Report>, SessionError> {
-    let everybody = session.with_baselines(chosen);
+    let everybody = session.in_order();
     let mut judged = Vec::new();
     let mut known = 0;
     for candidate in chosen {
@@ -81,8 +85,10 @@ pub(super) fn all(
             steps,
         });
     }
-    let newest = judged.iter().map(|one| one.run.clone()).max();
-    Ok(newest.map(|run| Report { run, judged, done: 0, known, stopped: false, unchanged: true }))
+    // Reports are of the newest run: where that is another one, this one is written down.
+    let newest = earlier.last().map(|(_, run)| run.run.clone());
+    let all = newest.filter(|newest| judged.iter().all(|one| one.run == *newest));
+    Ok(all.map(|run| Report { run, judged, done: 0, known, stopped: false, resumed: false, unchanged: true }))
 }
 
 /// The steps of a verdict, where they are those that would be done now.
@@ -96,7 +102,13 @@ fn rests(
     let mut steps = Vec::new();
     for hash in &verdict.steps {
         let Body::Step(step) = index.get(session.ledger, hash)?.body else { return Ok(None) };
-        if step.key != keys.of(at, step.stage) || !lasting(&step) {
+        // One that failed with another secret is not undone by one that passed.
+        let newest = index.step(&step.key).map(|hash| index.get(session.ledger, &hash)).transpose()?;
+        let failed = newest.is_some_and(
+            |record| matches!(&record.body, Body::Step(other) if other.outcome == Outcome::Fail),
+        );
+        if step.key != keys.of(at, step.stage) || !lasting(&step) || (failed && step.outcome != Outcome::Fail)
+        {
             return Ok(None);
         }
         steps.push((*hash, step));
@@ -107,7 +119,44 @@ fn rests(
     Ok((all || ended).then(|| steps.into_iter().map(|(_, step)| step).collect()))
 }
 
-/// Whether a step need not be done again: what a measurement left open is measured again.
+/// Whether a step need not be done again: what a measurement left open is measured again, and what this machine or a file
+/// kept from an answer is tried again.
 pub(super) fn lasting(step: &StepRecord) -> bool {
-    !(step.stage == Stage::Speed && step.outcome == Outcome::Inconclusive)
+    step.outcome != Outcome::Inconclusive
+        || (step.stage != Stage::Speed && step.obstacle == Some(Obstacle::Unsupported))
+}
+
+/// Whether a run came to a verdict that binds: all but INCONCLUSIVE.
+pub(super) fn decided(ledger: &Ledger, index: &Index, run: &str) -> Result<bool, SessionError> {
+    for hash in index.run(run) {
+        if let Body::Verdict(verdict) = index.get(ledger, hash)?.body
+            && verdict.verdict != Verdict::Inconclusive
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The secret of a run in which a chosen candidate failed as it is now.
+pub(super) fn failing_secret(
+    session: &Session<'_>,
+    index: &Index,
+    earlier: &[(Hash, RunRecord)],
+    compiled: &[Compiled<'_>],
+    chosen: &[&Candidate],
+    keys: &Keys,
+) -> Result<Option<u64>, SessionError> {
+    for (at, one) in compiled.iter().enumerate() {
+        if !chosen.iter().any(|other| other.name == one.candidate.name) {
+            continue;
+        }
+        let Some(hash) = index.step(&keys.of(at, Stage::Correct)) else { continue };
+        let Body::Step(step) = index.get(session.ledger, &hash)?.body else { continue };
+        let run = earlier.iter().find(|(_, run)| run.run == step.run).map(|(_, run)| run);
+        if let Some(run) = run.filter(|_| step.outcome == Outcome::Fail) {
+            return super::secret_of(run).map(Some);
+        }
+    }
+    Ok(None)
 }

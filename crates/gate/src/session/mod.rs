@@ -139,6 +139,8 @@ pub struct Report {
     pub known: usize,
     /// Whether a stop was asked for before the end.
     pub stopped: bool,
+    /// Whether an earlier run was continued.
+    pub resumed: bool,
     /// Whether nothing was written, because everything was known.
     pub unchanged: bool,
 }
@@ -166,7 +168,8 @@ impl Session<'_> {
     pub fn run(&self, options: &Options, tell: Told<'_>) -> Result<Report, SessionError> {
         let index = Index::new(self.ledger)?;
         let earlier = known::runs(self.ledger, &index)?;
-        self.check_version(&earlier)?;
+        let files = keys::files(self)?;
+        self.check_version(&index, &earlier, &files)?;
         let chosen = self.chosen(&options.candidates)?;
         let resumed = if options.resume { known::unfinished(self, &index, &earlier)? } else { None };
         let chosen = match &resumed {
@@ -174,37 +177,56 @@ impl Session<'_> {
             Some(run) => self.chosen(&run.candidates)?,
             None => chosen,
         };
-        let secret = match &resumed {
-            Some(run) => {
-                run.secret.as_deref().and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0)
-            }
-            None => options.secret.unwrap_or_else(draw),
-        };
+        let given = options.secret.filter(|_| resumed.is_none());
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let jobs = if options.jobs == 0 { cores } else { options.jobs };
-        let bench = Bench {
+        let mut bench = Bench {
             task: self.task,
             directory: self.directory,
             toolchain: self.toolchain,
-            secret,
+            secret: 0,
             threads: (cores / jobs).max(1),
             clocks: self.clocks,
             stop: self.stop,
         };
-        let compiled = compile_all(&bench, &self.with_baselines(&chosen), jobs);
+        bench.secret = match (&resumed, given) {
+            (Some(run), _) => secret_of(run)?,
+            (None, Some(secret)) => secret,
+            (None, None) => draw(),
+        };
+        // All of them, so that a program that is another's is known whoever is asked for.
+        let compiled = compile_all(&bench, &self.in_order(), jobs);
         // Without a clock a baseline is needed as a program only.
         let judged = if self.clocks.is_some() { self.with_baselines(&chosen) } else { chosen.clone() };
-        let keys = Keys::new(self, &compiled)?;
+        let keys = Keys::new(self, &compiled, &files, given);
+        let programs = programs(&compiled, &chosen);
+        if let Some(run) = &resumed {
+            // Whoever changes a candidate now may know the secret it is judged by.
+            let changed =
+                programs.iter().find(|(name, hash)| run.programs.get(*name).is_some_and(|own| own != *hash));
+            if let Some((name, _)) = changed {
+                return Err(SessionError::Changed(run.run.clone(), format!("candidate `{name}`")));
+            }
+        }
         if !options.fresh
             && resumed.is_none()
-            && let Some(report) = known::all(self, &index, &chosen, &keys)?
+            && let Some(report) = known::all(self, &index, &earlier, &chosen, &keys)?
         {
             return Ok(report);
         }
+        if options.fresh && given.is_none() {
+            // What failed once is tried again with what it failed on.
+            if let Some(secret) = known::failing_secret(self, &index, &earlier, &compiled, &chosen, &keys)? {
+                bench.secret = secret;
+            }
+        }
+        // Plans of hidden shapes are made for a secret.
+        let compiled = if options.fresh { compile_all(&bench, &self.in_order(), jobs) } else { compiled };
         let store = Store::new(self.ledger, &index, options.fresh);
+        let resumes = resumed.is_some();
         let run = match resumed {
             Some(run) => run.run,
-            None => self.begin(&store, &chosen, secret, options)?,
+            None => self.begin(&store, &chosen, (bench.secret, programs), options)?,
         };
         self.conduct(
             &Conduct {
@@ -214,6 +236,7 @@ impl Session<'_> {
                 store: &store,
                 judged: &judged,
                 run: &run,
+                resumes,
                 jobs,
             },
             tell,
@@ -221,13 +244,22 @@ impl Session<'_> {
     }
 
     /// Results of one version of a task were judged alike.
-    fn check_version(&self, earlier: &[(Hash, RunRecord)]) -> Result<(), SessionError> {
-        let identity = self.task.identity();
+    fn check_version(
+        &self,
+        index: &Index,
+        earlier: &[(Hash, RunRecord)],
+        files: &str,
+    ) -> Result<(), SessionError> {
+        let identity = self.task.identity_with(files);
         let mut seen: Vec<Hash> = Vec::new();
         for (_, run) in earlier.iter().filter(|(_, run)| run.task == identity.name) {
             let Some(hash) = run.objects.get("identity").filter(|hash| !seen.contains(hash)) else {
                 continue;
             };
+            // A run that decided nothing binds nobody: a reference may have been written since.
+            if !known::decided(self.ledger, index, &run.run)? {
+                continue;
+            }
             seen.push(*hash);
             let bytes = self.ledger.object(hash)?;
             if let Ok(known) = serde_json::from_slice::<crate::task::Identity>(&bytes) {
@@ -251,15 +283,35 @@ impl Session<'_> {
         Ok(self.task.candidates.iter().filter(wanted).collect())
     }
 
-    /// The candidates with all that they are held against.
+    /// The candidates with all that they are held against, and so on, in [`in_order`](Self::in_order).
     fn with_baselines(&self, chosen: &[&Candidate]) -> Vec<&Candidate> {
-        let mut needed: Vec<&str> = chosen.iter().map(|one| one.name.as_str()).collect();
-        for candidate in chosen {
+        let mut needed: Vec<&Candidate> = chosen.to_vec();
+        let mut next = 0;
+        while let Some(candidate) = needed.get(next).copied() {
+            next += 1;
             for role in [Role::Speed, Role::Bitwise] {
-                needed.extend(self.baseline(candidate, role).map(|one| one.name.as_str()));
+                let baseline = self.baseline(candidate, role);
+                needed.extend(baseline.filter(|one| !needed.iter().any(|other| other.name == one.name)));
             }
         }
-        self.task.candidates.iter().filter(|one| needed.contains(&one.name.as_str())).collect()
+        self.in_order().into_iter().filter(|one| needed.iter().any(|other| other.name == one.name)).collect()
+    }
+
+    /// All candidates, each after what it is held against, else as the task has them.
+    fn in_order(&self) -> Vec<&Candidate> {
+        let mut order: Vec<&Candidate> = Vec::new();
+        // As often as there are candidates: whoever then waits waits in a circle.
+        for last in (0..self.task.candidates.len()).map(|round| round + 1 == self.task.candidates.len()) {
+            for candidate in &self.task.candidates {
+                let there = |one: &Candidate| order.iter().any(|other| other.name == one.name);
+                let roles = [Role::Speed, Role::Bitwise];
+                let ready = roles.iter().all(|role| self.baseline(candidate, *role).is_none_or(there));
+                if !there(candidate) && (ready || last) {
+                    order.push(candidate);
+                }
+            }
+        }
+        order
     }
 
     /// What a candidate is held against in a role.
@@ -280,7 +332,7 @@ impl Session<'_> {
         &self,
         store: &Store<'_>,
         chosen: &[&Candidate],
-        secret: u64,
+        (secret, programs): (u64, BTreeMap<String, Hash>),
         options: &Options,
     ) -> Result<String, SessionError> {
         let started = utc(SystemTime::now());
@@ -298,7 +350,8 @@ impl Session<'_> {
         }
         let device = self.task.target.devices.first().and_then(|id| Device::named(id));
         host.extend(device.map(|device| (topic::MODEL_DEVICE.to_owned(), device.name.to_owned())));
-        let identity = serde_json::to_vec(&self.task.identity()).unwrap_or_default();
+        let files = keys::files(self)?;
+        let identity = serde_json::to_vec(&self.task.identity_with(&files)).unwrap_or_default();
         let objects = BTreeMap::from([
             ("task".to_owned(), self.ledger.put_object(self.text.as_bytes())?),
             ("identity".to_owned(), self.ledger.put_object(&identity)?),
@@ -312,6 +365,7 @@ impl Session<'_> {
             started: Some(started),
             arguments: options.arguments.clone(),
             candidates: chosen.iter().map(|one| one.name.value.clone()).collect(),
+            programs,
             secret: Some(format!("{secret:016x}")),
             host,
             objects,
@@ -378,6 +432,7 @@ struct Conduct<'c, 'a> {
     /// Whoever goes through the stages.
     judged: &'c [&'c Candidate],
     run: &'c str,
+    resumes: bool,
     jobs: usize,
 }
 
@@ -439,6 +494,9 @@ impl Session<'_> {
                 } else {
                     Some((*hash, step.clone()))
                 };
+                if step.is_none() {
+                    self.stop.store(true, Ordering::Relaxed);
+                }
                 if let Some((hash, step)) = step {
                     if is_known {
                         from_before += 1;
@@ -478,7 +536,18 @@ impl Session<'_> {
         store.failure()?;
         let stopped = self.stop.load(Ordering::Relaxed);
         judged.retain(|one| conduct.judged.iter().any(|other| other.name.value == one.candidate));
-        Ok(Report { run: (*run).to_owned(), judged, done, known: from_before, stopped, unchanged: false })
+        let place =
+            |one: &Judged| self.task.candidates.iter().position(|other| other.name.value == one.candidate);
+        judged.sort_by_key(place);
+        Ok(Report {
+            run: (*run).to_owned(),
+            judged,
+            done,
+            known: from_before,
+            stopped,
+            resumed: conduct.resumes,
+            unchanged: false,
+        })
     }
 
     /// The stage before it, and for speed the baseline's own stages too: what is not green is never timed.
@@ -581,6 +650,18 @@ fn decisive(step: &StepRecord) -> bool {
 /// How long something took, for a record.
 pub(crate) fn seconds(duration: std::time::Duration) -> Finite {
     Finite::new(duration.as_secs_f64()).unwrap_or(Finite::ZERO)
+}
+
+/// What each candidate was compiled to.
+fn programs(compiled: &[Compiled<'_>], chosen: &[&Candidate]) -> BTreeMap<String, Hash> {
+    let mine = compiled.iter().filter(|one| chosen.iter().any(|other| other.name == one.candidate.name));
+    mine.map(|one| (one.candidate.name.value.clone(), Hash::of(keys::program(one).as_bytes()))).collect()
+}
+
+/// What a run's hidden shapes and secret seeds were drawn from.
+fn secret_of(run: &RunRecord) -> Result<u64, SessionError> {
+    let secret = run.secret.as_deref().and_then(|text| u64::from_str_radix(text, 16).ok());
+    secret.ok_or_else(|| SessionError::NoSecret(run.run.clone()))
 }
 
 /// A number that nobody knows beforehand.

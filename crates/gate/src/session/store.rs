@@ -72,6 +72,9 @@ impl<'l> Store<'l> {
     pub(super) fn part(&self, key: &Hash) -> Option<Ending> {
         let hash = self.index.step(key).filter(|_| !self.fresh)?;
         let Body::Step(step) = self.index.get(self.ledger, &hash).ok()?.body else { return None };
+        if !lasting(&step) {
+            return None;
+        }
         let mut objects = BTreeMap::new();
         for (name, hash) in &step.objects {
             objects.insert(name.clone(), self.ledger.object(hash).ok()?);

@@ -27,8 +27,13 @@ const NARROW: [(&str, u32); 12] = [
 ];
 
 /// Instructions that round.
-const ARITHMETIC: [&str; 14] =
-    ["add", "sub", "mul", "fma", "mad", "ex2", "lg2", "tanh", "rcp", "rsqrt", "sqrt", "sin", "cos", "div"];
+const ARITHMETIC: [&str; 16] = [
+    "add", "sub", "mul", "fma", "mad", "ex2", "lg2", "tanh", "rcp", "rsqrt", "sqrt", "sin", "cos", "div",
+    "atom", "red",
+];
+
+/// Integers that tensor cores multiply.
+const INTEGERS: [&str; 4] = ["s8", "u8", "s4", "u4"];
 
 fn digits(dtype: Dtype) -> u32 {
     match dtype {
@@ -53,9 +58,11 @@ pub(super) fn downgrade(task: &Task, each: Dtype, executed: &[String]) -> Option
         _ => tensors,
     };
     let sums = digits(accumulate.dtype());
+    let floats = task.data.inputs.iter().all(|input| !input.dtype.with(each).is_integer());
     let distinct: BTreeSet<&str> = executed.iter().map(|text| opcode(text)).collect();
     distinct.into_iter().find_map(|opcode| {
-        let why = too_narrow(opcode, tensors.min(sums), multiplied, sums)?;
+        let why = if floats { quantised(opcode) } else { None };
+        let why = why.or_else(|| too_narrow(opcode, tensors.min(sums), multiplied, sums))?;
         Some(format!("`{opcode}` was executed, which {why}"))
     })
 }
@@ -70,12 +77,31 @@ fn opcode(text: &str) -> &str {
     text.split([' ', '\t', ';']).next().unwrap_or_default()
 }
 
+/// Products of small integers where the task has none.
+fn quantised(opcode: &str) -> Option<String> {
+    let mut words = opcode.split('.');
+    let base = words.next().unwrap_or_default();
+    let small = words.find(|word| INTEGERS.contains(word));
+    match base {
+        "dp4a" | "dp2a" => Some("multiplies integers of 8 bits, and the task has no integers".to_owned()),
+        "mma" | "wmma" => {
+            small.map(|small| format!("multiplies integers of type {small}, and the task has no integers"))
+        }
+        _ => None,
+    }
+}
+
 fn too_narrow(opcode: &str, held: u32, multiplied: u32, sums: u32) -> Option<String> {
     let mut words = opcode.split('.');
     let base = words.next().unwrap_or_default();
     let types: Vec<(&str, u32)> =
         words.filter_map(|word| NARROW.iter().find(|(name, _)| *name == word).copied()).collect();
     let (narrowest, least) = types.iter().min_by_key(|(_, digits)| *digits).copied()?;
+    // Loads and stores of fragments move what they find.
+    if base == "wmma" && !opcode.contains(".mma.") {
+        return (least < held.min(multiplied))
+            .then(|| format!("moves {narrowest}, which the task has no tensor of"));
+    }
     if matches!(base, "mma" | "wmma" | "wgmma") {
         // `.d.a.b.c`: the two in the middle are multiplied.
         let all: Vec<&str> = opcode.split('.').collect();
@@ -85,7 +111,8 @@ fn too_narrow(opcode: &str, held: u32, multiplied: u32, sums: u32) -> Option<Str
         if sum < sums {
             return Some(format!("keeps sums with {sum} digits, and the task's have {sums}"));
         }
-        return (least < multiplied)
+        // `wmma.mma` names the types of the sums alone.
+        return (base != "wmma" && least < multiplied)
             .then(|| format!("multiplies {narrowest}, and the task's tensors have {multiplied} digits"));
     }
     if ARITHMETIC.contains(&base) && least < sums {
@@ -119,6 +146,14 @@ mod tests {
         assert!(told("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", f32_task));
         assert!(told("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32", tensor_task));
         assert!(!told("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32", fp8_task));
+        assert!(told("red.global.add.noftz.f16x2", half_task));
+        assert!(!told("atom.global.add.f32", f32_task));
+        assert!(!told("wmma.load.a.sync.aligned.row.m16n16k16.global.f16", tensor_task));
+        assert!(!told("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32", tensor_task));
+        assert!(told("wmma.mma.sync.aligned.row.col.m16n16k16.f16.f16", tensor_task));
+        assert!(quantised("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32").is_some());
+        assert!(quantised("dp4a.s32.s32").is_some());
+        assert!(quantised("fma.rn.f32").is_none());
         assert_eq!(opcode("@%p1 fma.rn.f32 %f1, %f2;"), "fma.rn.f32");
         assert_eq!(opcode("ret;"), "ret");
     }

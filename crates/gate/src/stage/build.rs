@@ -15,6 +15,9 @@ use crate::reference::attention;
 use crate::task::{Candidate, Launch, Program};
 use crate::view::vocabulary;
 
+/// Bytes of the largest source.
+const MAX_SOURCE: u64 = 64 << 20;
+
 /// A candidate that was compiled.
 #[derive(Clone, Debug)]
 pub struct Built {
@@ -47,7 +50,38 @@ pub enum Programs {
     },
 }
 
+/// A module with the way it is launched.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Module<'b> {
+    /// The architecture.
+    pub(super) arch: &'b str,
+    pub(super) ptx: &'b str,
+    pub(super) launch: &'b Launch,
+}
+
 impl Built {
+    /// The modules of a launched candidate that differ in what they run: for each architecture one, or one for several.
+    pub(super) fn distinct(&self) -> Vec<Module<'_>> {
+        let Programs::Launched { modules, launch } = &self.programs else { return Vec::new() };
+        let mut seen = Vec::new();
+        let mut distinct = Vec::new();
+        for (arch, ptx) in modules {
+            let code = identity::of_code(ptx);
+            if !seen.contains(&code) {
+                seen.push(code);
+                distinct.push(Module { arch, ptx, launch });
+            }
+        }
+        distinct
+    }
+
+    /// The module for an architecture.
+    pub(super) fn module(&self, arch: &str) -> Option<Module<'_>> {
+        let Programs::Launched { modules, launch } = &self.programs else { return None };
+        let (arch, ptx) = modules.iter().find(|(own, _)| own == arch)?;
+        Some(Module { arch, ptx, launch })
+    }
+
     /// The module that is kept as evidence: the first.
     pub fn ptx(&self) -> &str {
         match &self.programs {
@@ -80,7 +114,15 @@ pub fn compile(bench: &Bench<'_>, candidate: &Candidate) -> Result<Built, Ending
     for name in candidate.toggles.keys() {
         let mut without = candidate.clone();
         without.toggles.remove(name);
-        let (other, _) = self::programs(bench, &without)?;
+        let default = bench.task.toggles.iter().find(|toggle| toggle.name.value == *name);
+        let default = default.and_then(|toggle| toggle.default.as_ref());
+        // Who writes the default down sets nothing.
+        if default.is_some_and(|default| candidate.toggles.get(name).is_some_and(|own| own.value == *default))
+        {
+            continue;
+        }
+        // One without which it does not compile does something.
+        let Ok((other, _)) = self::programs(bench, &without) else { continue };
         if code(&other) == code(&programs) {
             let value = candidate.toggles.get(name).map_or("", |value| value.value.as_str());
             dead.push(format!("{name}={value} gives the same PTX as its default"));
@@ -89,9 +131,11 @@ pub fn compile(bench: &Bench<'_>, candidate: &Candidate) -> Result<Built, Ending
     for (name, value) in unset(bench, candidate) {
         let mut with = candidate.clone();
         with.toggles.insert(name.clone(), crate::task::At::new(value.clone(), 0..0));
-        let (other, _) = self::programs(bench, &with)?;
+        let Ok((other, _)) = self::programs(bench, &with) else { continue };
         if code(&other) == code(&programs) {
-            dead.push(format!("{name}={value} gives the same PTX as its default"));
+            dead.push(format!(
+                "{name}={value} gives the same PTX as its default (the task declares {name}, and no candidate sets it)"
+            ));
         }
     }
     Ok(Built { programs, identity, dead, same_as: None, warnings })
@@ -179,9 +223,14 @@ fn rung(bench: &Bench<'_>, candidate: &Candidate) -> Result<Programs, Ending> {
 /// Reads a file of the task; its name in line tables is the task's own, so that it is the same on every machine.
 fn read(bench: &Bench<'_>, file: &str) -> Result<Source, Ending> {
     let path = bench.directory.join(file);
-    let source = Source::read(&path).map_err(|cause| {
+    let unreadable = |cause: String| {
         Ending::inconclusive(format!("cannot read {}: {cause}", path.display()), Some(Obstacle::Input))
-    })?;
+    };
+    let found = std::fs::metadata(&path).map_err(|cause| unreadable(cause.to_string()))?;
+    if !found.is_file() || found.len() > MAX_SOURCE {
+        return Err(unreadable(format!("it is no file of at most {MAX_SOURCE} bytes")));
+    }
+    let source = Source::read(&path).map_err(|cause| unreadable(cause.to_string()))?;
     Ok(Source { name: file.to_owned(), ..source })
 }
 
@@ -189,8 +238,11 @@ fn refused(error: &CompileError, arch: &str) -> Ending {
     match error {
         CompileError::Source { diagnostics, log } => {
             let first = diagnostics.iter().find(|one| one.severity == warpproof_toolchain::Severity::Error);
+            let at =
+                first.and_then(|one| one.place.as_ref()).map(|at| format!(" at {}:{}", at.file, at.line));
             let first = first.map_or("the source does not compile", |one| one.message.as_str());
-            Ending::fail(format!("{arch}: {first}"), Vec::new()).with_object("log", log.as_bytes())
+            let reason = format!("{arch}: {first}{}", at.unwrap_or_default());
+            Ending::fail(reason, Vec::new()).with_object("log", log.as_bytes())
         }
         CompileError::NotFound(error) => Ending::inconclusive(error.reason.clone(), Some(Obstacle::Input)),
         CompileError::Options(text) | CompileError::Nvrtc(text) => {

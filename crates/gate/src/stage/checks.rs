@@ -6,8 +6,9 @@ use std::fmt::Write;
 use warpproof_sim::check::{Class, Finding, Severity};
 use warpproof_sim::stop::Stop;
 
-use super::launch::Stand;
-use super::{Bench, Built, Ending, Part, Programs, Trouble, place_of, stopped, unfit};
+use super::build::Module;
+use super::launch::{POISON, Stand};
+use super::{Bench, Ending, Part, Trouble, place_of, stopped, unfit};
 use crate::record::{Comparison, Figure, Stage};
 use crate::task::Candidate;
 
@@ -23,16 +24,17 @@ pub(super) fn schedules(bench: &Bench<'_>) -> u32 {
 pub(super) fn part(
     bench: &Bench<'_>,
     candidate: &Candidate,
-    built: &Built,
+    module: Module<'_>,
     part: &Part,
+    schedules: u32,
 ) -> Result<Ending, Trouble> {
-    let Programs::Launched { modules, launch } = &built.programs else {
-        return Err(unfit("a rung is checked by its plan"));
-    };
-    let Some((_, ptx)) = modules.first() else { return Err(unfit("the task names no architecture")) };
+    let cases = bench.cases(candidate);
+    if cases.is_empty() {
+        return Err(unfit("the candidate takes none of the task's types: nothing was checked"));
+    }
     let mut told = Told::default();
     let mut known = Vec::new();
-    for case in bench.cases(candidate) {
+    for case in cases {
         // What is checked does not depend on values but on what is done with them: one set for each dtype.
         if known.contains(&case.dtype) {
             continue;
@@ -40,16 +42,16 @@ pub(super) fn part(
         known.push(case.dtype);
         bench.check_stop()?;
         let inputs = super::correct::inputs_of(bench, part, &case)?;
-        let mut stand = Stand::new(bench, candidate, (ptx, launch), &part.size, case.dtype)?;
-        stand.fill(&inputs);
-        for checked in stand.check(schedules(bench)) {
+        let mut stand = Stand::new(bench, candidate, module, &part.size, case.dtype)?;
+        stand.fill(&inputs, POISON);
+        for checked in stand.check(schedules) {
             told.add(checked.findings, checked.outcome.instructions, checked.dropped);
             if let Some(stop) = checked.outcome.stop {
                 told.stop(&stop, &part.name);
             }
         }
     }
-    Ok(told.ending(&part.name, schedules(bench)))
+    Ok(told.ending(&part.name, schedules))
 }
 
 /// What checks told of one size.

@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use warpproof_kernels::error::Errors;
 use warpproof_kernels::tolerance::{Judgement, Tolerance};
 
-use super::launch::Stand;
-use super::{Bench, Built, Case, Ending, Part, Programs, Trouble, audit, computed, limited, unfit};
+use super::build::Module;
+use super::launch::{OTHER_POISON, POISON, Stand};
+use super::{Bench, Built, Case, Ending, Part, Trouble, audit, computed, limited, unfit};
 use crate::dtype::Dtype;
 use crate::inputs::{self, Input};
 use crate::record::{Comparison, Figure, Outcome};
@@ -29,23 +30,37 @@ const REFUSES: &str = "cases that refuse ";
 pub(super) fn part(
     bench: &Bench<'_>,
     candidate: &Candidate,
-    built: &Built,
+    module: Module<'_>,
     baseline: Option<(&Candidate, &Built)>,
     part: &Part,
 ) -> Result<Ending, Trouble> {
+    let cases = bench.cases(candidate);
+    if cases.is_empty() {
+        return Err(unfit("the candidate takes none of the task's types: nothing was judged"));
+    }
+    let peer = match (bitwise(bench, candidate), baseline) {
+        (false, _) => None,
+        (true, Some((peer, built))) => {
+            let module = built
+                .module(module.arch)
+                .ok_or_else(|| unfit("its bitwise baseline is no kernel of the task's"))?;
+            Some((peer, module))
+        }
+        (true, None) => return Err(unfit("its bitwise baseline has no program to compare with")),
+    };
     let mut stands: Vec<(Dtype, Stand)> = Vec::new();
     let mut peers: Vec<(Dtype, Stand)> = Vec::new();
     let mut worst = Worst::default();
     let mut nulls: BTreeMap<String, u64> = BTreeMap::new();
     let mut tried: Vec<(Dtype, &str)> = Vec::new();
     let mut firsts: Vec<First> = Vec::new();
-    for case in bench.cases(candidate) {
+    for case in cases {
         bench.check_stop()?;
         let name = format!("{}, {}", part.name, case.name);
         let inputs = inputs_of(bench, part, &case)?;
-        let at = standing(bench, candidate, built, part, case.dtype, &mut stands)?;
+        let at = standing(bench, candidate, module, part, case.dtype, &mut stands)?;
         let Some((_, stand)) = stands.get_mut(at) else { return Err(unfit("a stand was lost")) };
-        stand.fill(&inputs);
+        stand.fill(&inputs, POISON);
         let fresh = !firsts.iter().any(|first| first.0 == case.dtype);
         let mut executed = Vec::new();
         stand.run(&name, Some(&mut executed))?;
@@ -72,7 +87,9 @@ pub(super) fn part(
             stand.outputs().into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
         let expected = expectations(bench, part, &case, &inputs)?;
         for (output, bytes) in &got {
-            let Some(expected) = expected.get(output) else { continue };
+            let Some(expected) = expected.get(output) else {
+                return Err(unfit(format!("the reference says nothing about the output `{output}`")));
+            };
             let (errors, judgement) = expected.judge(bytes, bench.task.tolerance.non_finite);
             let unwritten = unwritten(bytes, element(bench, output, case.dtype));
             if unwritten > 0 && !judgement.passed {
@@ -82,11 +99,14 @@ pub(super) fn part(
             }
             worst.add(&name, &errors, &judgement, &expected.tolerance);
         }
-        if let Some((peer, peer_built)) = baseline.filter(|_| bitwise(bench, candidate)) {
-            let at = standing(bench, peer, peer_built, part, case.dtype, &mut peers)?;
+        if let Some((peer, module)) = peer {
+            let at = standing(bench, peer, module, part, case.dtype, &mut peers)?;
             if let Some((_, stand)) = peers.get_mut(at) {
-                stand.fill(&inputs);
-                stand.run(&format!("{name}, baseline"), None)?;
+                stand.fill(&inputs, POISON);
+                // That a baseline stops is not the candidate's fault.
+                stand
+                    .run(&name, None)
+                    .map_err(|end| unfit(format!("its bitwise baseline stops: {}", end.reason)))?;
                 for ((output, bytes), (_, other)) in got.iter().zip(stand.outputs()) {
                     worst.compare_bits(output, bytes, &other, element(bench, output, case.dtype));
                 }
@@ -104,12 +124,14 @@ pub(super) fn part(
     for (dtype, inputs, before, name) in &firsts {
         let Some((_, stand)) = stands.iter_mut().find(|(own, _)| own == dtype) else { continue };
         bench.check_stop()?;
-        stand.fill(inputs);
+        // Another filling: what nobody writes is then another too.
+        stand.fill(inputs, OTHER_POISON);
         stand.run(name, None)?;
         let same = stand.outputs().iter().zip(before).all(|((_, now), (_, then))| now == then);
         if !same {
             let reason = format!(
-                "{name}: run again after the other cases, the kernel gives other bits; it keeps something between launches"
+                "{name}: run again on memory that was filled otherwise, the kernel gives other bits; it leaves outputs \
+                 unwritten, reads what nobody wrote, or keeps something between launches"
             );
             return Err(Ending::fail(reason, Vec::new()).into());
         }
@@ -121,7 +143,7 @@ pub(super) fn part(
 fn standing(
     bench: &Bench<'_>,
     candidate: &Candidate,
-    built: &Built,
+    module: Module<'_>,
     part: &Part,
     dtype: Dtype,
     stands: &mut Vec<(Dtype, Stand)>,
@@ -129,11 +151,7 @@ fn standing(
     if let Some(at) = stands.iter().position(|(own, _)| *own == dtype) {
         return Ok(at);
     }
-    let Programs::Launched { modules, launch } = &built.programs else {
-        return Err(unfit("a rung is judged by its plan"));
-    };
-    let Some((_, ptx)) = modules.first() else { return Err(unfit("the task names no architecture")) };
-    stands.push((dtype, Stand::new(bench, candidate, (ptx, launch), &part.size, dtype)?));
+    stands.push((dtype, Stand::new(bench, candidate, module, &part.size, dtype)?));
     Ok(stands.len() - 1)
 }
 
@@ -247,7 +265,7 @@ fn output_of(operator: &Operator) -> &str {
 
 /// Elements that are what outputs are filled with before a launch.
 fn unwritten(bytes: &[u8], element: usize) -> usize {
-    bytes.chunks(element).filter(|element| element.iter().all(|byte| *byte == super::launch::POISON)).count()
+    bytes.chunks(element).filter(|element| element.iter().all(|byte| *byte == POISON)).count()
 }
 
 /// Whether the task wants the candidate's outputs to be a baseline's bits.
@@ -282,6 +300,10 @@ fn try_nulls(
                     None => continue,
                 },
             };
+            // On some inputs it is the answer: the mean of one element is that element.
+            if output == expected.dtype.bytes(&expected.tensor.values) {
+                continue;
+            }
             let refused = !expected.judge(&output, non_finite).1.passed;
             *nulls.entry(null.to_string()).or_default() += u64::from(refused);
         }
@@ -320,7 +342,8 @@ impl Worst {
             ("max error", errors.max),
             ("mean error", errors.mean),
             ("bias", errors.bias),
-            ("bias z", errors.z),
+            ("bias magnitude", errors.bias.abs()),
+            ("bias z", errors.z.abs()),
             ("relative L1 error", errors.relative_l1),
             ("rmse", errors.rmse),
             ("elements outside", errors.outside),

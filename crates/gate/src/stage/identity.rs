@@ -6,7 +6,19 @@ use crate::hash::Hash;
 
 /// The hash of a module without what does not run.
 pub(super) fn of(ptx: &str) -> Hash {
+    hash(ptx, false)
+}
+
+/// As [`of`], without what it is compiled for.
+pub(super) fn of_code(ptx: &str) -> Hash {
+    hash(ptx, true)
+}
+
+fn hash(ptx: &str, any_target: bool) -> Hash {
     let (mut module, _) = warpproof_ptx::parse(ptx);
+    if any_target {
+        module.directives.retain(|directive| !matches!(directive, Directive::Target(_)));
+    }
     module.directives.retain(|directive| {
         !matches!(
             directive,

@@ -5,15 +5,18 @@ use std::collections::BTreeSet;
 
 use warpproof_sim::check::{BufferRole, Checked, Role, Settings};
 use warpproof_sim::observe::{Issue, Observer};
-use warpproof_sim::{Buffer, Device, Kernel, Launch as SimLaunch, Module};
+use warpproof_sim::{Buffer, Device, Kernel, Launch as SimLaunch, Module as Loaded};
 
+use super::build::Module;
 use super::{Bench, Ending, Trouble, stopped, unfit};
 use crate::dtype::Dtype;
 use crate::inputs::Input;
-use crate::task::{Argument, Candidate, Launch, Size, Step, dims};
+use crate::task::{Argument, Candidate, Size, Step, dims};
 
 /// What fills outputs and scratch memory before a launch: not a number in every floating-point type.
 pub(super) const POISON: u8 = 0xff;
+/// Something else: a small number in every type.
+pub(super) const OTHER_POISON: u8 = 0x2b;
 
 /// Whether a symbol of a module is the kernel that the source calls so: `extern "C"`, or mangled.
 pub(super) fn is(name: &str, symbol: &str) -> bool {
@@ -87,7 +90,7 @@ impl Stand {
     pub(super) fn new(
         bench: &Bench<'_>,
         candidate: &Candidate,
-        (ptx, launch): (&str, &Launch),
+        Module { ptx, launch, .. }: Module<'_>,
         size: &Size,
         dtype: Dtype,
     ) -> Result<Stand, Trouble> {
@@ -180,7 +183,7 @@ impl Stand {
     }
 
     /// Lays inputs down at the addresses they always have, and poisons the rest.
-    pub(super) fn fill(&mut self, inputs: &[Input]) {
+    pub(super) fn fill(&mut self, inputs: &[Input], poison: u8) {
         let bytes_of = |name: &str| inputs.iter().find(|input| input.name == name).map(Input::bytes);
         for bound in &mut self.buffers {
             let given = match bound.what {
@@ -188,7 +191,7 @@ impl Stand {
                 What::Output => bound.begins_as.as_deref().and_then(bytes_of),
                 What::Scratch => None,
             };
-            bound.before = given.unwrap_or_else(|| vec![POISON; bound.buffer.len()]);
+            bound.before = given.unwrap_or_else(|| vec![poison; bound.buffer.len()]);
             self.device.write(&bound.buffer, &bound.before);
         }
     }
@@ -294,7 +297,7 @@ impl Stand {
 }
 
 /// The variables of a module in device memory, by name.
-fn variables(device: &mut Device, module: &Module) -> Vec<Variable> {
+fn variables(device: &mut Device, module: &Loaded) -> Vec<Variable> {
     let names = module.linked().symbols.keys().cloned().collect::<BTreeSet<String>>();
     let placed = names.into_iter().filter_map(|name| Some((module.global(&name)?, name)));
     let held = placed.filter_map(|((address, size), name)| {
@@ -330,7 +333,17 @@ fn value_bytes(
     let mut bytes = Vec::new();
     for value in values {
         let value = if dtype.is_integer() {
+            let expr = value;
             let value = bench.task.size_of(candidate, &size.axes, value)?;
+            let bits = u32::try_from(8 * dtype.size()).unwrap_or(64);
+            // Signed or not, whatever the type's bits can hold.
+            let fits = bits >= 64 || (-(1i64 << (bits - 1))..1i64 << bits).contains(&value);
+            if !fits {
+                return Err(unfit(format!(
+                    "`{}` is {value} for {}, which no {dtype} holds",
+                    expr.value, size.name
+                )));
+            }
             bytes.extend(value.to_le_bytes().iter().take(dtype.size()));
             continue;
         } else {

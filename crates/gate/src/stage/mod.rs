@@ -232,17 +232,58 @@ impl<'a> Bench<'a> {
         part: &Part,
     ) -> Result<Ending, Trouble> {
         let done = match (stage, &built.programs) {
-            (Stage::Correct, Programs::Launched { .. }) => {
-                correct::part(self, candidate, built, baseline, part)
-            }
+            (_, Programs::Launched { .. }) => self.modules(stage, candidate, built, baseline, part),
             (Stage::Correct, Programs::Rung { .. }) => rung::correct(self, built, part),
-            (_, Programs::Launched { .. }) => checks::part(self, candidate, built, part),
             (_, Programs::Rung { .. }) => rung::checks(self, built, part),
         };
         match done {
             Err(Trouble::Ends(ending)) => Ok(*ending),
             done => done,
         }
+    }
+
+    /// A part of a launched candidate, on each of its modules.
+    fn modules(
+        &self,
+        stage: Stage,
+        candidate: &Candidate,
+        built: &Built,
+        baseline: Option<(&Candidate, &Built)>,
+        part: &Part,
+    ) -> Result<Ending, Trouble> {
+        let modules = built.distinct();
+        let several = modules.len() > 1;
+        let mut ends = Vec::new();
+        for module in modules {
+            let done = if stage == Stage::Correct {
+                correct::part(self, candidate, module, baseline, part)
+            } else {
+                checks::part(self, candidate, module, part, checks::schedules(self))
+            };
+            let mut ending = match done {
+                Ok(ending) => ending,
+                Err(Trouble::Ends(ending)) => *ending,
+                Err(Trouble::Stopped) => return Err(Trouble::Stopped),
+            };
+            if stage == Stage::Correct && ending.outcome == Outcome::Fail {
+                // Wrong values say little of why they are wrong; a check may say more.
+                if let Ok(checked) = checks::part(self, candidate, module, part, 1)
+                    && checked.outcome == Outcome::Fail
+                {
+                    ending.reason =
+                        format!("{}; the checks find why it may be: {}", ending.reason, checked.reason);
+                    ending.objects.extend(checked.objects);
+                }
+            }
+            if several && !ending.reason.is_empty() {
+                ending.reason = format!("{}: {}", module.arch, ending.reason);
+            }
+            ends.push((module.arch.to_owned(), ending));
+        }
+        if ends.is_empty() {
+            return Err(unfit("the task names no architecture"));
+        }
+        Ok(sum(ends))
     }
 
     /// Sums the parts of a stage up.

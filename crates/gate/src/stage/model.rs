@@ -25,7 +25,9 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate, built: &Built) -> 
                     let at = format!("{} on {}", size.name, device.id);
                     words.push(format!("{at}: {:.3} us, set by {}", share.us, share.resource));
                     let figure = Figure::new(name::FLOOR, share.us, "us", FigureKind::Predicted);
-                    figures.extend(figure.map(|figure| figure.at(&size.name)));
+                    // One device needs no name beside the shape.
+                    let case = if bench.task.target.devices.len() > 1 { &at } else { &size.name };
+                    figures.extend(figure.map(|figure| figure.at(case)));
                 }
                 Err(why) => words.push(format!("{}: {why}", size.name)),
             }

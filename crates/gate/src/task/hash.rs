@@ -153,7 +153,15 @@ impl Task {
     pub fn part_hash(&self, part: Part) -> String {
         let name = part.to_string();
         match part {
-            Part::Shapes => digest(&name, &self.shapes),
+            // Which shapes a stage works on, and whether it may be left out, says what was judged as much as the shapes.
+            Part::Shapes => {
+                let gates: Vec<_> = self
+                    .gates
+                    .iter()
+                    .map(|gate| (gate.stage.value.as_str(), &gate.shapes, gate.optional))
+                    .collect();
+                digest(&name, &(&self.shapes, gates))
+            }
             Part::Data => digest(&name, &self.data),
             Part::Reference => digest(&name, &self.reference),
             Part::Tolerance => digest(&name, &self.tolerance),
@@ -212,6 +220,14 @@ impl Task {
             hash: self.hash(),
             parts: Part::ALL.into_iter().map(|part| (part, self.part_hash(part))).collect(),
         }
+    }
+
+    /// As [`identity`](Self::identity), with the contents of the files that the reference is made of.
+    pub fn identity_with(&self, files: &str) -> Identity {
+        let mut identity = self.identity();
+        let reference = digest("reference and files", &(self.part_hash(Part::Reference), files));
+        identity.parts.insert(Part::Reference, reference);
+        identity
     }
 
     /// Whether results of both compare.

@@ -17,6 +17,7 @@ pub(crate) fn run(name: &str) -> Body {
         started: Some("2026-03-01T12:00:00Z".to_owned()),
         arguments: vec!["gate".to_owned(), "tasks/attention.toml".to_owned()],
         candidates: Vec::new(),
+        programs: BTreeMap::new(),
         secret: None,
         host: BTreeMap::from([("cpus".to_owned(), "2".to_owned())]),
         objects: BTreeMap::new(),

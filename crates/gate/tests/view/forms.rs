@@ -190,6 +190,7 @@ fn a_ledger_on_disk_is_evidence() {
         started: None,
         arguments: vec![],
         candidates: Vec::new(),
+        programs: BTreeMap::new(),
         secret: None,
         host: [].into(),
         objects: [].into(),

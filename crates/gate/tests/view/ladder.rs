@@ -56,6 +56,7 @@ impl Book {
             started: Some("2026-01-05T10:00:00Z".into()),
             arguments: vec!["gate".into(), "tasks/attention.toml".into(), "--all".into()],
             candidates: Vec::new(),
+            programs: BTreeMap::new(),
             secret: None,
             host: facts.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
             objects: BTreeMap::new(),

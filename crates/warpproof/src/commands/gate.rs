@@ -55,7 +55,9 @@ pub(crate) struct Gate {
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
     /// Draw hidden shapes and secret seeds from this number, as another run's record gives it
-    #[arg(long, value_name = "HEX", value_parser = hexadecimal)]
+    ///
+    /// What is judged so is known to runs with the same number only.
+    #[arg(long, value_name = "HEX", value_parser = hexadecimal, conflicts_with = "resume")]
     secret: Option<u64>,
     /// Print the outcome as JSON, schema warpproof.gate/1
     #[arg(long)]
@@ -137,7 +139,10 @@ impl Gate {
         terminal.print(table(run));
         let place = ledger.root().display();
         let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-        if run.unchanged {
+        if self.resume && !run.resumed {
+            terminal.say("there was nothing to resume: no run of this task is unfinished");
+        }
+        if run.done == 0 && !run.stopped {
             terminal.say(format_args!(
                 "nothing was done: all {} were judged before and are read from {place}",
                 count(run.known, "step")
@@ -230,7 +235,7 @@ fn of_session(error: &SessionError) -> Report {
             Report::error(Kind::Usage, error.to_string()).help("add a [[candidate]]")
         }
         SessionError::NoCandidate(..) => Report::error(Kind::Usage, error.to_string()),
-        SessionError::Changed(_) => {
+        SessionError::Changed(..) | SessionError::NoSecret(_) => {
             Report::error(Kind::Usage, error.to_string()).help("run it without --resume")
         }
         SessionError::File(..) => Report::error(Kind::Missing, error.to_string()),
