@@ -190,7 +190,7 @@ fn a_ledger_on_disk_is_evidence() {
         started: None,
         arguments: vec![],
         candidates: Vec::new(),
-        programs: BTreeMap::new(),
+        programs: std::collections::BTreeMap::new(),
         secret: None,
         host: [].into(),
         objects: [].into(),
