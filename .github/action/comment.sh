@@ -5,7 +5,7 @@ set -euo pipefail
 
 mark='<!-- warpproof gate -->'
 body=${RUNNER_TEMP:?}/warpproof-comment.md
-warpproof report pr-comment --ledger "${LEDGER:?}" -o "$body"
+warpproof report pr-comment --run "${RUN:?}" --ledger "${LEDGER:?}" -o "$body"
 
 comment() {
     local earlier

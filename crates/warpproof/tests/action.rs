@@ -72,7 +72,7 @@ impl Runner {
         }
         let warpproof = format!(
             r#"case "$1" in
-              gate) mkdir -p .warpproof/ledger; [ {gate} = 2 ] || echo 'warpproof ledger 1' > .warpproof/ledger/FORMAT; exit {gate} ;;
+              gate) [ {gate} = 2 ] || printf '{{\n  "schema": "warpproof.gate/1",\n  "run": "r1",\n}}\n'; exit {gate} ;;
               report) while [ $# -gt 0 ]; do [ "$1" = -o ] && {{ echo "report" > "$2"; exit; }}; shift; done; echo '# Gate' ;;
             esac"#
         );
@@ -192,7 +192,7 @@ fn a_green_gate_is_reported_and_commented_on() {
     ends(&runner.step("verdict"), 0);
     let calls = runner.calls();
     assert!(calls.contains("warpproof toolchain install\n"), "{calls}");
-    assert!(calls.contains("warpproof gate tasks/x.toml --all --ledger .warpproof/ledger\n"), "{calls}");
+    assert!(calls.contains("warpproof gate tasks/x.toml --all --ledger .warpproof/ledger --json\n"), "{calls}");
     assert!(calls.contains("gh pr comment 7 --repo owner/name --body-file"), "{calls}");
     assert_eq!(fs::read_to_string(runner.dir.path().join("summary")).unwrap(), "# Gate\n");
     for file in ["summary.html", "validation.html", "history.html", "junit.xml", "gate.sarif"] {
@@ -225,7 +225,7 @@ fn a_gate_that_did_not_start_leaves_nothing_to_report() {
     let mut runner = Runner::new(2, "");
     ends(&runner.step("gate"), 0);
     let said = ends(&runner.step("report"), 0);
-    assert!(said.contains("no ledger at .warpproof/ledger"), "{said}");
+    assert!(said.contains("there is no run to report"), "{said}");
     assert!(!runner.context.contains_key("steps.report.outputs.made"));
     ends(&runner.step("verdict"), 2);
 }
