@@ -21,6 +21,7 @@ mod findings;
 mod fuzz;
 mod instructions;
 mod kills;
+mod latencies;
 mod mutants;
 mod readme;
 mod tidy;
@@ -146,6 +147,13 @@ tasks! {
         #[arg(long)]
         bless: bool,
     } => instructions::run(bless),
+
+    /// Reads latencies and issue intervals from the stall counts of ptxas, and compares the model's table with them
+    Latencies {
+        /// Write the table instead of comparing
+        #[arg(long)]
+        bless: bool,
+    } => latencies::run(bless),
 }
 
 #[derive(Subcommand)]

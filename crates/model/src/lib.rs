@@ -9,6 +9,7 @@ mod device;
 mod occupancy;
 mod rates;
 pub mod sass;
+pub mod schedule;
 
 pub use device::{CAPABILITIES, Capability, DEVICES, Device, Sourced};
 pub use occupancy::{Change, Limit, Next, Occupancy, Resource, Usage, grouped, occupancy};

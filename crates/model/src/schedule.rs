@@ -1,0 +1,282 @@
+//! The time of a kernel from the schedule ptxas gave it.
+//!
+//! A multiprocessor is four sub-cores, each issuing at most one instruction per cycle: of the warp it issued from last
+//! while that one is ready, else of the youngest that is. Fixed latencies are the stall counts in the encodings;
+//! variable ones are the six dependence counters, released after the latencies of `unit.rs`. Units are busy for their issue
+//! interval; memory instructions go through a queue of five per sub-core, an address unit, and a load/store unit that
+//! all sub-cores share; bytes go through the second-level cache and the memory at their rates.
+//!
+//! It assumes: instructions are always fetched in time, registers are always read in time, a guarded instruction runs
+//! as if its guard held, all blocks of a round start together, and a barrier costs nothing but the wait. Every cycle
+//! count is *predicted*. The same input gives the same output.
+
+mod core;
+mod path;
+mod unit;
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::bound::Waves;
+use crate::device::Device;
+use crate::sass::{Flow, Function, Instruction, Uncertain};
+
+pub use path::{Path, Ratios};
+pub use unit::{Kind, Timing, timing};
+
+/// Where loads of an instruction find their data, and how much they move, on average over its executions.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Access {
+    /// Wavefronts of shared memory, or of the first-level cache; at least the conflict-free number.
+    pub wavefronts: f64,
+    /// Sectors of 32 bytes asked of the first-level cache.
+    pub sectors: f64,
+    /// The share of sectors the first-level cache holds.
+    pub l1_hit: f64,
+    /// The share of the others that the second-level cache holds.
+    pub l2_hit: f64,
+}
+
+impl Access {
+    /// An access without conflicts, coalesced, out of the first-level cache.
+    pub fn ideal(instruction: &Instruction) -> Self {
+        let words = f64::from(unit::words(instruction));
+        Self { wavefronts: words, sectors: words * 4.0, l1_hit: 1.0, l2_hit: 1.0 }
+    }
+
+    /// The same out of the second-level cache.
+    #[must_use]
+    pub fn from_l2(self) -> Self {
+        Self { l1_hit: 0.0, l2_hit: 1.0, ..self }
+    }
+
+    /// The same out of memory.
+    #[must_use]
+    pub fn from_dram(self) -> Self {
+        Self { l1_hit: 0.0, l2_hit: 0.0, ..self }
+    }
+}
+
+/// What runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Code<'a> {
+    /// The machine code.
+    pub function: &'a Function,
+    /// Its blocks.
+    pub flow: &'a Flow,
+    /// For each instruction, how it reaches memory; for those beyond the end, [`Access::ideal`].
+    pub accesses: &'a [Access],
+}
+
+/// Who runs it, on one multiprocessor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Residency {
+    /// Blocks at a time.
+    pub blocks: u32,
+    /// Warps of a block.
+    pub warps: u32,
+    /// Multiprocessors that run the same, and share the memory.
+    pub multiprocessors: u32,
+}
+
+/// How much is simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Limits {
+    /// Warp instructions, at most.
+    pub instructions: u64,
+    /// Events of the timeline that are kept.
+    pub timeline: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { instructions: 50_000_000, timeline: 0 }
+    }
+}
+
+/// Why a warp did not issue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reason {
+    /// The stall count: a result of fixed latency is not there yet.
+    FixedLatency,
+    /// A load from global or local memory, or an atomic.
+    Global,
+    /// Shared memory, shuffles.
+    Shared,
+    /// A special function, a constant, another variable latency.
+    Variable,
+    /// A group of asynchronous copies.
+    AsyncCopy,
+    /// Other warps of the block.
+    Barrier,
+    /// The pipe takes no instruction yet.
+    PipeBusy,
+    /// The memory queue is full.
+    MemoryQueue,
+    /// Another warp was chosen.
+    NotSelected,
+}
+
+/// All reasons, in the order of [`Stalls`].
+pub const REASONS: [Reason; 9] = [
+    Reason::FixedLatency,
+    Reason::Global,
+    Reason::Shared,
+    Reason::Variable,
+    Reason::AsyncCopy,
+    Reason::Barrier,
+    Reason::PipeBusy,
+    Reason::MemoryQueue,
+    Reason::NotSelected,
+];
+
+/// Predicted warp cycles lost, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Stalls(pub [u64; 9]);
+
+impl Stalls {
+    /// The cycles lost to one reason.
+    pub fn of(&self, reason: Reason) -> u64 {
+        REASONS.iter().position(|r| *r == reason).and_then(|at| self.0.get(at)).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn add(&mut self, reason: Reason, cycles: u64) {
+        if let Some(slot) = REASONS.iter().position(|r| *r == reason).and_then(|at| self.0.get_mut(at)) {
+            *slot += cycles;
+        }
+    }
+
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+}
+
+/// One instruction that was issued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Event {
+    /// The cycle.
+    pub cycle: u64,
+    /// The warp, counted over the blocks of the multiprocessor.
+    pub warp: u32,
+    /// The instruction, as an index of the function.
+    pub instruction: usize,
+}
+
+/// What one instruction cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Cost {
+    /// How often it was issued.
+    pub issued: u64,
+    /// What its warps waited for before it.
+    pub stalls: Stalls,
+}
+
+/// A predicted run of one multiprocessor.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Schedule {
+    /// Cycles until the last warp ended.
+    pub cycles: u64,
+    /// Warp instructions issued.
+    pub issued: u64,
+    /// What warps waited for, all together.
+    pub stalls: Stalls,
+    /// The same, for each instruction of the function.
+    pub costs: Vec<Cost>,
+    /// The first events, as many as were asked for.
+    pub timeline: Vec<Event>,
+}
+
+/// Why there is no schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScheduleError {
+    /// More instructions than are simulated.
+    TooLong {
+        /// The most that are.
+        limit: u64,
+    },
+    /// The way of a warp is not certain; only bounds are left.
+    Uncertain(Uncertain),
+    /// Warps wait for a barrier that can never be complete.
+    Deadlock {
+        /// The instruction they wait at.
+        instruction: usize,
+    },
+    /// Nothing to run.
+    Empty,
+}
+
+impl fmt::Display for ScheduleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong { limit } => {
+                write!(f, "the kernel issues more than {limit} instructions on a multiprocessor")
+            }
+            Self::Uncertain(reason) => write!(f, "the way of a warp is not certain: {reason}"),
+            Self::Deadlock { instruction } => {
+                write!(f, "warps wait forever at the barrier of machine instruction {instruction}")
+            }
+            Self::Empty => f.write_str("there is no warp to run"),
+        }
+    }
+}
+
+impl std::error::Error for ScheduleError {}
+
+impl From<Uncertain> for ScheduleError {
+    fn from(reason: Uncertain) -> Self {
+        Self::Uncertain(reason)
+    }
+}
+
+/// Simulates one multiprocessor until all resident warps have ended.
+pub fn simulate(
+    device: &Device,
+    code: &Code<'_>,
+    residency: Residency,
+    path: &mut dyn Path,
+    limits: Limits,
+) -> Result<Schedule, ScheduleError> {
+    core::Core::new(device, code, residency, limits)?.run(path)
+}
+
+/// A predicted launch: full rounds of blocks, and what is left for the last.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Launch {
+    /// Predicted cycles of the kernel, without launching.
+    pub cycles: u64,
+    /// One round of the fullest multiprocessor.
+    pub round: Schedule,
+    /// The last round, if it has fewer blocks.
+    pub last: Option<Schedule>,
+}
+
+/// Simulates a launch in rounds: every multiprocessor is as full as occupancy allows, but in the last.
+pub fn launch(
+    device: &Device,
+    code: &Code<'_>,
+    waves: &Waves,
+    warps: u32,
+    path: &mut dyn FnMut(Residency) -> Box<dyn Path>,
+    limits: Limits,
+) -> Result<Launch, ScheduleError> {
+    let sms = device.multiprocessors.value.max(1);
+    let per_sm = u32::try_from(waves.at_once / u64::from(sms)).unwrap_or(u32::MAX).max(1);
+    let full = waves.rounds.saturating_sub(1);
+    let rest = waves.most_per_sm.saturating_sub(full * u64::from(per_sm));
+    let rest = u32::try_from(rest).unwrap_or(per_sm).clamp(1, per_sm);
+    let active = u32::try_from(waves.blocks.min(u64::from(sms))).unwrap_or(sms);
+    let mut one = |blocks: u32, multiprocessors: u32| {
+        let residency = Residency { blocks, warps, multiprocessors };
+        simulate(device, code, residency, path(residency).as_mut(), limits)
+    };
+    if full == 0 || rest == per_sm {
+        let round = one(rest, active)?;
+        return Ok(Launch { cycles: round.cycles.saturating_mul(waves.rounds), round, last: None });
+    }
+    let (round, last) = (one(per_sm, sms)?, one(rest, sms)?);
+    let cycles = round.cycles.saturating_mul(full).saturating_add(last.cycles);
+    Ok(Launch { cycles, round, last: Some(last) })
+}

@@ -1,0 +1,163 @@
+//! `cargo xtask latencies`: what ptxas knows of latencies, read from the stall counts of its own output.
+//!
+//! Small kernels are assembled for each architecture. Where one machine instruction needs the result of another, the
+//! stall counts between the two are the latency ptxas believes in; where a dependence counter stands between them, it
+//! believes in none. Independent instructions of one kind in a row give the interval at which it issues them. Nothing
+//! is executed.
+
+mod kernels;
+
+use std::{collections::BTreeMap, fmt::Write as _, fs};
+
+use warpproof_model::sass::{Function, Instruction, Register, parse};
+use warpproof_toolchain::{Options, Toolchain};
+
+use crate::root;
+use kernels::{Kernel, What};
+
+/// The architectures that are asked.
+const ARCHITECTURES: &[&str] = &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"];
+
+/// Where the figures are.
+const TABLE: &str = "crates/model/data/latencies.csv";
+
+/// One figure.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Row {
+    arch: &'static str,
+    name: &'static str,
+    what: &'static str,
+    opcodes: String,
+    /// `None`: a dependence counter decides.
+    cycles: Option<u32>,
+}
+
+/// Compares the table with what ptxas says, or writes it.
+pub(crate) fn run(bless: bool) -> Result<(), String> {
+    let toolchain = Toolchain::find(&Options::from_env().with_cuda(12)).map_err(|error| error.to_string())?;
+    let mut rows = Vec::new();
+    let mut missing = Vec::new();
+    let mut version = String::new();
+    for arch in ARCHITECTURES {
+        for kernel in kernels::all() {
+            if !kernel.fits(arch) {
+                continue;
+            }
+            let ptx = kernel.ptx(arch);
+            let assembled = toolchain
+                .ptxas(&ptx, arch, &[])
+                .map_err(|error| format!("{} for {arch}: {error}\n{ptx}", kernel.name))?;
+            version = assembled.version.to_string();
+            let text = toolchain.encoded_sass(&assembled.cubin).map_err(|error| error.to_string())?;
+            let functions = parse(&text).map_err(|error| format!("{} for {arch}: {error}", kernel.name))?;
+            let function = functions.first().ok_or("ptxas made no function")?;
+            match figure(function, kernel) {
+                Some((opcodes, cycles)) => {
+                    rows.push(Row { arch, name: kernel.name, what: kernel.what.label(), opcodes, cycles });
+                }
+                None => missing.push(format!("{arch} {} {}", kernel.name, kernel.what.label())),
+            }
+        }
+    }
+    let current = table(&rows, &missing, &version);
+    let path = root().join(TABLE);
+    if bless {
+        let folder = path.parent().ok_or("the table has no folder")?;
+        fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+        return fs::write(&path, current).map_err(|error| format!("cannot write {TABLE}: {error}"));
+    }
+    let kept = fs::read_to_string(&path).map_err(|error| format!("cannot read {TABLE}: {error}"))?;
+    if kept != current {
+        return Err(format!(
+            "{TABLE} is not what ptxas {version} says; `cargo xtask latencies --bless` writes it"
+        ));
+    }
+    println!("latencies: {} figures of {} architectures", rows.len(), ARCHITECTURES.len());
+    Ok(())
+}
+
+fn table(rows: &[Row], missing: &[String], version: &str) -> String {
+    let mut text = format!(
+        "# Written by `cargo xtask latencies --bless` from the stall counts of ptxas {version}.\n\
+         # latency: cycles from an instruction to the one that needs its result; issue: between independent ones.\n\
+         # counter: ptxas leaves the wait to a dependence counter and believes in no figure.\n\
+         # ptxas writes other instructions for: {}.\n\
+         arch,name,what,opcodes,cycles\n",
+        missing.join(", ")
+    );
+    for row in rows {
+        let cycles = row.cycles.map_or_else(|| "counter".to_owned(), |cycles| cycles.to_string());
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{},{},{},{},{cycles}", row.arch, row.name, row.what, row.opcodes);
+    }
+    text
+}
+
+/// The instructions that were found, and the most common distance between them.
+fn figure(function: &Function, kernel: &Kernel) -> Option<(String, Option<u32>)> {
+    let mut found: BTreeMap<(String, Option<u32>), u32> = BTreeMap::new();
+    let code = &function.instructions;
+    for (at, producer) in code.iter().enumerate() {
+        if !kernel.produces(producer) {
+            continue;
+        }
+        let pair = match kernel.what {
+            What::Latency => consumer(code, at, kernel),
+            What::Issue => next_of_its_kind(code, at, kernel),
+        };
+        if let Some((to, cycles)) = pair {
+            let opcodes = if to.opcode == producer.opcode {
+                producer.opcode.clone()
+            } else {
+                format!("{} > {}{}", producer.opcode, if to.is_guarded() { "@P " } else { "" }, to.opcode)
+            };
+            *found.entry((opcodes, cycles)).or_default() += 1;
+        }
+    }
+    match kernel.what {
+        // The most common; of equally common ones the shortest.
+        What::Latency => found.into_iter().rev().max_by_key(|(_, count)| *count).map(|(key, _)| key),
+        What::Issue => found.into_keys().min_by_key(|(_, cycles)| *cycles),
+    }
+}
+
+/// The first instruction that reads what the one at `at` writes, if it is of the kind that is asked for.
+fn consumer<'a>(
+    code: &'a [Instruction],
+    at: usize,
+    kernel: &Kernel,
+) -> Option<(&'a Instruction, Option<u32>)> {
+    let producer = code.get(at)?;
+    let mut cycles = u32::from(producer.control.stall);
+    for next in code.get(at + 1..)? {
+        let reads = |register: &Register| next.registers.reads.contains(register);
+        if producer.registers.writes.iter().any(reads) {
+            let waits =
+                producer.control.write_barrier.is_some_and(|b| next.control.waits_for().any(|w| w == b));
+            return kernel.consumes(next).then_some((next, (!waits).then_some(cycles)));
+        }
+        if producer.registers.writes.iter().all(|register| next.registers.writes.contains(register)) {
+            return None;
+        }
+        cycles += u32::from(next.control.stall);
+    }
+    None
+}
+
+/// The next instruction of the same opcode that does not need this one's result.
+fn next_of_its_kind<'a>(
+    code: &'a [Instruction],
+    at: usize,
+    kernel: &Kernel,
+) -> Option<(&'a Instruction, Option<u32>)> {
+    let this = code.get(at)?;
+    let mut cycles = u32::from(this.control.stall);
+    for next in code.get(at + 1..)? {
+        if next.opcode == this.opcode && kernel.produces(next) {
+            let needs = this.registers.writes.iter().any(|register| next.registers.reads.contains(register));
+            return (!needs).then_some((next, Some(cycles)));
+        }
+        cycles += u32::from(next.control.stall);
+    }
+    None
+}
