@@ -22,6 +22,7 @@ mod fuzz;
 mod instructions;
 mod kills;
 mod latencies;
+mod model;
 mod mutants;
 mod readme;
 mod tidy;
@@ -154,6 +155,13 @@ tasks! {
         #[arg(long)]
         bless: bool,
     } => latencies::run(bless),
+
+    /// Predicts kernels whose time others have published, and compares the book's page with the predictions
+    Model {
+        /// Write the page instead of comparing
+        #[arg(long)]
+        bless: bool,
+    } => model::run(bless),
 }
 
 #[derive(Subcommand)]

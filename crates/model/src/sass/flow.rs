@@ -72,6 +72,9 @@ pub struct Flow {
     pub loops: Vec<Loop>,
 }
 
+/// What is known of blocks, and of the successors of each.
+pub(super) type Partial = (Vec<Option<u64>>, Vec<Vec<Option<u64>>>);
+
 /// How often blocks run and edges are taken, by all warps together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Frequencies {
@@ -137,6 +140,24 @@ impl Flow {
     /// Works out every count from those that are known and the number of warps that enter. A count that does not
     /// follow, or contradicts another, is uncertain.
     pub fn solve(&self, entries: u64, known: &[Option<u64>]) -> Result<Frequencies, Uncertain> {
+        let (counts, edges) = self.follow(entries, known)?;
+        let mut solved = Frequencies::default();
+        for (id, (count, out)) in counts.iter().zip(&edges).enumerate() {
+            let out: Option<Vec<u64>> = out.iter().copied().collect();
+            let (Some(count), Some(out)) = (count, out) else {
+                return Err(Uncertain(format!(
+                    "how often the block at machine instruction {} runs does not follow from what was counted",
+                    self.blocks[id].first
+                )));
+            };
+            solved.blocks.push(*count);
+            solved.edges.push(out);
+        }
+        Ok(solved)
+    }
+
+    /// The counts of blocks and edges that follow from those that are known.
+    pub(super) fn follow(&self, entries: u64, known: &[Option<u64>]) -> Result<Partial, Uncertain> {
         let mut counts: Vec<Option<u64>> = (0..self.blocks.len())
             .map(|id| if self.reachable[id] { known.get(id).copied().flatten() } else { Some(0) })
             .collect();
@@ -144,10 +165,16 @@ impl Flow {
             .blocks
             .iter()
             .enumerate()
-            .map(|(id, b)| vec![(!self.reachable[id]).then_some(0); b.successors.len()])
+            .map(|(id, block)| vec![(!self.reachable[id]).then_some(0); block.successors.len()])
             .collect();
         let mut into: Vec<Vec<(BlockId, usize)>> = vec![Vec::new(); self.blocks.len()];
         for (from, block) in self.blocks.iter().enumerate() {
+            if self.reachable[from] && block.ends == End::Unknown {
+                let first = block.first;
+                return Err(Uncertain(format!(
+                    "the block at machine instruction {first} ends in a computed jump"
+                )));
+            }
             for (slot, to) in block.successors.iter().enumerate() {
                 if let Some(to) = to {
                     into[*to].push((from, slot));
@@ -158,48 +185,27 @@ impl Flow {
         while changed {
             changed = false;
             for id in (0..self.blocks.len()).filter(|id| self.reachable[*id]) {
-                if self.blocks[id].ends == End::Unknown {
-                    return Err(Uncertain(format!(
-                        "the block at instruction {} ends in a computed jump",
-                        self.blocks[id].first
-                    )));
-                }
-                let base = if id == 0 { entries } else { 0 };
-                let places = &into[id];
-                changed |=
-                    balance(&mut counts[id], base, places, &mut edges).map_err(|()| self.unbalanced(id))?;
-                if self.blocks[id].ends == End::Call {
-                    for slot in 0..edges[id].len() {
-                        changed |= balance(&mut counts[id], 0, &[(id, slot)], &mut edges)
-                            .map_err(|()| self.unbalanced(id))?;
-                    }
+                let slots = 0..self.blocks[id].successors.len();
+                let out: Vec<Vec<(BlockId, usize)>> = if self.blocks[id].ends == End::Call {
+                    slots.map(|slot| vec![(id, slot)]).collect()
                 } else {
-                    let places: Vec<(BlockId, usize)> = (0..edges[id].len()).map(|slot| (id, slot)).collect();
-                    if !places.is_empty() {
-                        changed |= balance(&mut counts[id], 0, &places, &mut edges)
-                            .map_err(|()| self.unbalanced(id))?;
-                    }
+                    vec![slots.map(|slot| (id, slot)).collect()]
+                };
+                let base = if id == 0 { entries } else { 0 };
+                let equations =
+                    std::iter::once((base, &into[id])).chain(out.iter().map(|places| (0, places)));
+                for (base, places) in equations {
+                    changed |= balance(&mut counts[id], base, places, &mut edges)
+                        .map_err(|()| self.unbalanced(id))?;
                 }
             }
         }
-        let mut solved = Frequencies::default();
-        for (id, (count, out)) in counts.iter().zip(&edges).enumerate() {
-            let out: Option<Vec<u64>> = out.iter().copied().collect();
-            let (Some(count), Some(out)) = (count, out) else {
-                return Err(Uncertain(format!(
-                    "how often the block at instruction {} runs does not follow from what was counted",
-                    self.blocks[id].first
-                )));
-            };
-            solved.blocks.push(*count);
-            solved.edges.push(out);
-        }
-        Ok(solved)
+        Ok((counts, edges))
     }
 
     fn unbalanced(&self, id: BlockId) -> Uncertain {
         Uncertain(format!(
-            "what enters and leaves the block at instruction {} does not add up; its warps may diverge",
+            "what enters and leaves the block at machine instruction {} does not add up; its warps may diverge",
             self.blocks[id].first
         ))
     }

@@ -1,0 +1,164 @@
+//! `cargo xtask model`: the schedule model on kernels whose time others have published.
+//!
+//! The kernels of `crates/model/microkernels` are assembled, predicted by the schedule model, and compared with the
+//! figures of `model/published.rs`. A loop is predicted for some turns and for twice as many; the difference is what a turn costs, so
+//! that loading arguments and filling pipes does not count.
+
+mod published;
+
+use std::{fmt::Write as _, fs};
+
+use warpproof_model::{
+    Device,
+    sass::{Flow, Function, parse},
+    schedule::{Access, Code, Limits, Ratios, Residency, simulate},
+};
+use warpproof_toolchain::{Options, Toolchain};
+
+use crate::root;
+use published::{Figure, Place, ROWS, Role, Unit};
+
+/// The page; what stands between the two marks is written here, the rest by hand.
+const PAGE: &str = "book/src/model/validation.md";
+const BEGIN: &str = "<!-- validation: written by `cargo xtask model --bless` -->";
+const END: &str = "<!-- end of validation -->";
+
+const KERNELS: &str = "crates/model/microkernels";
+
+/// Turns of the shorter run; in the longer, twice as many.
+const TURNS: u32 = 64;
+
+/// Compares the page with what is predicted, or writes it.
+pub(crate) fn run(bless: bool) -> Result<(), String> {
+    let toolchain = Toolchain::find(&Options::from_env().with_cuda(12)).map_err(|error| error.to_string())?;
+    let mut predicted = Vec::new();
+    for figure in ROWS {
+        predicted.push(predict(&toolchain, figure).map_err(|error| format!("{}: {error}", figure.kernel))?);
+    }
+    let text = table(&predicted);
+    let path = root().join(PAGE);
+    let page = fs::read_to_string(&path).map_err(|error| format!("cannot read {PAGE}: {error}"))?;
+    let current = replaced(&page, &text)?;
+    if bless {
+        fs::write(&path, &current).map_err(|error| format!("cannot write {PAGE}: {error}"))?;
+    } else if current != page {
+        return Err(format!("{PAGE} is not what the model predicts; `cargo xtask model --bless` writes it"));
+    }
+    println!("model: {}", summary(&predicted));
+    Ok(())
+}
+
+fn predict(toolchain: &Toolchain, figure: &Figure) -> Result<f64, String> {
+    let device = Device::named(figure.device).ok_or("no such device")?;
+    let file = format!("{KERNELS}/{}.ptx", figure.kernel);
+    let ptx =
+        fs::read_to_string(root().join(&file)).map_err(|error| format!("cannot read {file}: {error}"))?;
+    let arch = device.capability.arch();
+    let assembled = toolchain.ptxas(&ptx, &arch, &[]).map_err(|error| error.to_string())?;
+    let text = toolchain.encoded_sass(&assembled.cubin).map_err(|error| error.to_string())?;
+    let functions = parse(&text).map_err(|error| error.to_string())?;
+    let function = functions.first().ok_or("ptxas made no function")?;
+    let flow = Flow::new(function);
+    let [turn] = flow.loops.as_slice() else {
+        return Err(format!("{} loops instead of one", flow.loops.len()));
+    };
+    let accesses = accesses(function, figure);
+    let code = Code { function, flow: &flow, accesses: &accesses };
+    let residency = Residency {
+        blocks: figure.blocks,
+        warps: figure.warps,
+        multiprocessors: if figure.everywhere { device.multiprocessors.value } else { 1 },
+    };
+    let warps = figure.blocks * figure.warps;
+    let cycles = |turns: u32| -> Result<u64, String> {
+        let mut known = vec![None; flow.blocks.len()];
+        if let Some(count) = known.get_mut(turn.header) {
+            *count = Some(u64::from(turns) * u64::from(warps));
+        }
+        let frequencies = flow.solve(u64::from(warps), &known).map_err(|error| error.to_string())?;
+        let mut path = Ratios::new(&flow, &frequencies, warps);
+        let schedule = simulate(device, &code, residency, &mut path, Limits::default());
+        schedule.map(|schedule| schedule.cycles).map_err(|error| error.to_string())
+    };
+    let (short, long) = (cycles(TURNS)?, cycles(2 * TURNS)?);
+    let spent = u32::try_from(long.saturating_sub(short)).map_err(|_| "the kernel is too long")?;
+    let one_turn = f64::from(spent) / f64::from(TURNS);
+    let operations = f64::from(figure.operations);
+    let all_warps = operations * f64::from(warps);
+    let mhz = f64::from(device.boost_mhz.value);
+    let sms = f64::from(device.multiprocessors.value);
+    Ok(match figure.unit {
+        Unit::Cycles => one_turn / operations,
+        Unit::PerClock(amount) => all_warps * amount / one_turn,
+        Unit::Tera(amount) => all_warps * amount / one_turn * sms * mhz * 1e-6,
+        Unit::Gigabytes(amount) => all_warps * amount / one_turn * sms * mhz * 1e-3,
+    })
+}
+
+fn accesses(function: &Function, figure: &Figure) -> Vec<Access> {
+    let access = |instruction| {
+        let ideal = Access::ideal(instruction);
+        // A chase of pointers is one lane's: one sector. Every other access is coalesced.
+        let ideal = if figure.warps == 1 { Access { sectors: 1.0, ..ideal } } else { ideal };
+        match figure.place {
+            Place::Near => ideal,
+            Place::Conflicts(ways) => Access { wavefronts: ideal.wavefronts * ways, ..ideal },
+            Place::L2 => ideal.from_l2(),
+            Place::Dram => ideal.from_dram(),
+        }
+    };
+    function.instructions.iter().map(access).collect()
+}
+
+/// The error of a prediction, in per cent of what was published.
+fn error(figure: &Figure, predicted: f64) -> f64 {
+    (predicted / figure.published - 1.0) * 100.0
+}
+
+/// The mean of the absolute errors of a role, and how many there are.
+fn mean(predicted: &[f64], role: Role) -> (f64, usize) {
+    let errors: Vec<f64> = ROWS
+        .iter()
+        .zip(predicted)
+        .filter(|(figure, _)| figure.role == role)
+        .map(|(figure, predicted)| error(figure, *predicted).abs())
+        .collect();
+    let count = u32::try_from(errors.len()).unwrap_or(u32::MAX).max(1);
+    (errors.iter().sum::<f64>() / f64::from(count), errors.len())
+}
+
+fn summary(predicted: &[f64]) -> String {
+    let ((tests, count), (anchors, held)) = (mean(predicted, Role::Test), mean(predicted, Role::Anchor));
+    format!("mean error {tests:.1} % over {count} tests, {anchors:.1} % over {held} anchors")
+}
+
+fn table(predicted: &[f64]) -> String {
+    let mut text = String::new();
+    for (role, title) in [(Role::Test, "Tests"), (Role::Anchor, "Anchors")] {
+        let (average, count) = mean(predicted, role);
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "\n### {title}: mean error {average:.1} % over {count} kernels\n");
+        let _ = writeln!(text, "| kernel | device | what | published | predicted | error | source |");
+        let _ = writeln!(text, "|---|---|---|---:|---:|---:|---|");
+        for (figure, predicted) in ROWS.iter().zip(predicted).filter(|(figure, _)| figure.role == role) {
+            let device = Device::named(figure.device).map_or(figure.device, |device| device.name);
+            let _ = writeln!(
+                text,
+                "| `{}` | {device} | {} | {} | {predicted:.1} | {:+.1} % | {} |",
+                figure.kernel,
+                figure.what,
+                figure.published,
+                error(figure, *predicted),
+                figure.source,
+            );
+        }
+    }
+    text
+}
+
+fn replaced(page: &str, text: &str) -> Result<String, String> {
+    let missing = || format!("{PAGE} has no marks");
+    let (before, rest) = page.split_once(BEGIN).ok_or_else(missing)?;
+    let (_, after) = rest.split_once(END).ok_or_else(missing)?;
+    Ok(format!("{before}{BEGIN}\n{text}\n{END}{after}"))
+}

@@ -1,0 +1,232 @@
+//! What others have published.
+//!
+//! An anchor is a figure the model was given as a constant, or follows from one alone; it shows that the model does with it
+//! what it should. A test is a figure the model was not given.
+
+/// Whether the model knew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Anchor,
+    Test,
+}
+
+/// Where loads find their data.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    /// In shared memory without conflicts, or in the first-level cache.
+    Near,
+    /// In shared memory, so many lanes at a time at one bank.
+    Conflicts(f64),
+    L2,
+    Dram,
+}
+
+/// In what a figure is given; the amount is what one warp instruction does.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Unit {
+    /// Cycles per instruction.
+    Cycles,
+    /// Per multiprocessor and cycle.
+    PerClock(f64),
+    /// 10^12 per second, by the device at its boost clock.
+    Tera(f64),
+    /// Gigabytes per second, by the device.
+    Gigabytes(f64),
+}
+
+/// A kernel, and its published figure.
+#[derive(Debug)]
+pub(super) struct Figure {
+    pub(super) kernel: &'static str,
+    pub(super) device: &'static str,
+    pub(super) what: &'static str,
+    /// Instructions of the measured kind in a turn of the loop.
+    pub(super) operations: u32,
+    pub(super) warps: u32,
+    pub(super) blocks: u32,
+    /// Whether all multiprocessors run, and share the memory.
+    pub(super) everywhere: bool,
+    pub(super) place: Place,
+    pub(super) unit: Unit,
+    pub(super) published: f64,
+    pub(super) role: Role,
+    pub(super) source: &'static str,
+}
+
+const ABDELKHALIK: &str = "Abdelkhalik et al. 2022, arXiv 2208.11174";
+const LUO: &str = "Luo et al. 2024, arXiv 2402.13499";
+const SUN: &str = "Sun et al. 2022, arXiv 2206.02874";
+const SUN_30: &str = "Sun et al. 2022, arXiv 2206.02874, RTX 3070 Ti, the same multiprocessor";
+const ACCEL_30: &str = "Accel-Sim, configuration of the RTX 3070, the same multiprocessor";
+const ACCEL_80: &str = "Accel-Sim, configuration of the A100";
+const ACCEL_90: &str = "Accel-Sim, configuration of the H100";
+const CLPEAK: &str = "clpeak, report 106: RTX 4090 at a 248 W limit";
+const GUIDE: &str = "CUDA C++ Programming Guide 13: a conflict of k ways takes k times as long";
+const THROUGHPUT: &str = "CUDA C++ Programming Guide 13, arithmetic throughput";
+const ADA: &str = "NVIDIA Ada GPU Architecture whitepaper";
+const L40: &str = "published measurements of an L40";
+
+/// One warp on one multiprocessor: latency.
+const fn chain(
+    kernel: &'static str,
+    device: &'static str,
+    what: &'static str,
+    operations: u32,
+    place: Place,
+    published: f64,
+    source: &'static str,
+) -> Figure {
+    Figure {
+        kernel,
+        device,
+        what,
+        operations,
+        warps: 1,
+        blocks: 1,
+        everywhere: false,
+        place,
+        unit: Unit::Cycles,
+        published,
+        role: Role::Test,
+        source,
+    }
+}
+
+/// A full multiprocessor: throughput.
+const fn rate(
+    kernel: &'static str,
+    device: &'static str,
+    what: &'static str,
+    operations: u32,
+    place: Place,
+    unit: Unit,
+    published: f64,
+    source: &'static str,
+) -> Figure {
+    Figure {
+        kernel,
+        device,
+        what,
+        operations,
+        warps: 8,
+        blocks: 4,
+        everywhere: true,
+        place,
+        unit,
+        published,
+        role: Role::Test,
+        source,
+    }
+}
+
+const fn anchor(figure: Figure) -> Figure {
+    Figure { role: Role::Anchor, ..figure }
+}
+
+/// Every figure.
+pub(super) const ROWS: &[Figure] = &[
+    chain("ffma_chain", "a100", "cycles", 32, Place::Near, 4.0, ABDELKHALIK),
+    chain("lop3_chain", "rtx3090", "cycles", 32, Place::Near, 4.0, ACCEL_30),
+    chain("dfma_chain", "a100", "cycles", 32, Place::Near, 6.0, ACCEL_80),
+    chain("hmma_chain", "a100", "cycles", 16, Place::Near, 24.7, SUN),
+    chain("hmma_k8_chain", "a100", "cycles", 16, Place::Near, 17.7, SUN),
+    chain("hmma_chain", "rtx3090", "cycles", 16, Place::Near, 33.0, SUN_30),
+    chain("lds_chain", "a100", "cycles", 32, Place::Near, 23.0, ABDELKHALIK),
+    chain("lds_chain", "a100", "cycles", 32, Place::Near, 29.0, LUO),
+    chain("lds_chain", "rtx4090", "cycles", 32, Place::Near, 30.1, LUO),
+    chain("ldg_chain", "a100", "cycles, L1", 32, Place::Near, 33.0, ABDELKHALIK),
+    chain("ldg_chain", "a100", "cycles, L1", 32, Place::Near, 37.9, LUO),
+    chain("ldg_chain", "rtx4090", "cycles, L1", 32, Place::Near, 43.4, LUO),
+    chain("ldg_chain", "rtx4090", "cycles, L2", 32, Place::L2, 273.0, LUO),
+    chain("ldg_chain", "rtx4090", "cycles, DRAM", 32, Place::Dram, 541.5, LUO),
+    rate("ffma_rate", "rtx4090", "TFLOP/s", 64, Place::Near, Unit::Tera(64.0), 77.0, CLPEAK),
+    rate("imad_rate", "rtx4090", "TOP/s", 64, Place::Near, Unit::Tera(64.0), 40.8, CLPEAK),
+    rate("dfma_rate", "rtx4090", "TFLOP/s", 16, Place::Near, Unit::Tera(64.0), 1.36, CLPEAK),
+    rate("ldg_wide_rate", "a100", "bytes per cycle, L1", 8, Place::Near, Unit::PerClock(512.0), 106.8, LUO),
+    rate("ldg_wide_rate", "h100", "bytes per cycle, L1", 8, Place::Near, Unit::PerClock(512.0), 124.1, LUO),
+    rate("ldg_wide_rate", "rtx4090", "bytes per cycle, L2", 8, Place::L2, Unit::PerClock(512.0), 13.3, LUO),
+    rate("ldg_wide_rate", "rtx4090", "GB/s, DRAM", 8, Place::Dram, Unit::Gigabytes(512.0), 929.8, LUO),
+    rate("ldg_wide_rate", "rtx4090", "GB/s, DRAM", 8, Place::Dram, Unit::Gigabytes(512.0), 921.3, CLPEAK),
+    rate("ldg_wide_rate", "a100", "GB/s, DRAM", 8, Place::Dram, Unit::Gigabytes(512.0), 1407.2, LUO),
+    anchor(chain("mufu_chain", "rtx3090", "cycles", 32, Place::Near, 20.0, ACCEL_30)),
+    anchor(chain("mufu_chain", "a100", "cycles", 32, Place::Near, 23.0, ACCEL_80)),
+    anchor(chain("dfma_chain", "h100", "cycles", 32, Place::Near, 8.0, ACCEL_90)),
+    anchor(chain("ldg_chain", "a100", "cycles, L2", 32, Place::L2, 261.5, LUO)),
+    anchor(chain("ldg_chain", "a100", "cycles, DRAM", 32, Place::Dram, 466.3, LUO)),
+    anchor(
+        rate(
+            "hmma_rate",
+            "rtx3090",
+            "FMA per cycle",
+            16,
+            Place::Near,
+            Unit::PerClock(2048.0),
+            256.0,
+            ACCEL_30,
+        ),
+        rate("lds_rate", "a100", "bytes per cycle", 8, Place::Near, Unit::PerClock(128.0), 128.0, LUO),
+        rate(
+            "lds_wide_rate",
+            "rtx4090",
+            "bytes per cycle",
+            8,
+            Place::Near,
+            Unit::PerClock(512.0),
+            127.9,
+            LUO,
+        ),
+        rate("ldg_rate", "rtx4090", "bytes per cycle, L1", 8, Place::Near, Unit::PerClock(128.0), 63.7, LUO),
+        rate(
+            "ldg_wide_rate",
+            "rtx4090",
+            "bytes per cycle, L1",
+            8,
+            Place::Near,
+            Unit::PerClock(512.0),
+            121.2,
+            LUO,
+        ),
+    ),
+    anchor(rate("mufu_rate", "l4", "per cycle", 32, Place::Near, Unit::PerClock(32.0), 16.0, THROUGHPUT)),
+    anchor(rate("qmma_rate", "rtx4090", "TFLOP/s", 16, Place::Near, Unit::Tera(8192.0), 330.3, ADA)),
+    anchor(rate(
+        "lds_rate",
+        "l4",
+        "bytes per cycle, 4 ways",
+        8,
+        Place::Conflicts(4.0),
+        Unit::PerClock(128.0),
+        32.0,
+        GUIDE,
+    )),
+    anchor(rate(
+        "lds_rate",
+        "l4",
+        "bytes per cycle, 8 ways",
+        8,
+        Place::Conflicts(8.0),
+        Unit::PerClock(128.0),
+        16.0,
+        GUIDE,
+    )),
+    anchor(rate(
+        "lds_rate",
+        "l4",
+        "bytes per cycle, 32 ways",
+        8,
+        Place::Conflicts(32.0),
+        Unit::PerClock(128.0),
+        4.0,
+        GUIDE,
+    )),
+    anchor(rate(
+        "ldg_wide_rate",
+        "l4",
+        "bytes per cycle, L2",
+        8,
+        Place::L2,
+        Unit::PerClock(512.0),
+        16.0,
+        L40,
+    )),
+];
