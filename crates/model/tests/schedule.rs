@@ -1,0 +1,282 @@
+//! The schedule model, instruction by instruction.
+
+use warpproof_model::{
+    Device,
+    bound::Waves,
+    sass::{Flow, Function, parse},
+    schedule::{
+        Access, Code, Limits, Path, Ratios, Reason, Residency, Schedule, ScheduleError, launch, simulate,
+    },
+};
+
+/// Control bits as a disassembly shows them.
+#[derive(Clone, Copy)]
+struct Bits {
+    stall: u64,
+    write: u64,
+    read: u64,
+    wait: u64,
+}
+
+const PLAIN: Bits = Bits { stall: 1, write: 7, read: 7, wait: 0 };
+
+/// A function of instructions; a text that ends in a colon is a label.
+fn function(lines: &[(&str, Bits)]) -> Function {
+    let mut text = ".section .text.k,\"ax\"\n".to_owned();
+    let mut offset = 0;
+    for (code, bits) in lines {
+        if code.ends_with(':') {
+            text += &format!("{code}\n");
+            continue;
+        }
+        // Bit 109 set: no yield.
+        let high = bits.wait << 52 | bits.read << 49 | bits.write << 46 | 1 << 45 | bits.stall << 41;
+        text += &format!("/*{offset:04x}*/ {code} ; /* 0x0000000000000000 */\n/* {high:#018x} */\n");
+        offset += 16;
+    }
+    parse(&text).unwrap().remove(0)
+}
+
+struct Straight;
+
+impl Path for Straight {
+    fn next(&mut self, _: u32, _: usize) -> usize {
+        0
+    }
+}
+
+fn run(
+    device: &str,
+    function: &Function,
+    accesses: &[Access],
+    blocks: u32,
+    warps: u32,
+) -> Result<Schedule, ScheduleError> {
+    let flow = Flow::new(function);
+    let code = Code { function, flow: &flow, accesses };
+    let residency = Residency { blocks, warps, multiprocessors: 1 };
+    let limits = Limits { timeline: 1000, ..Limits::default() };
+    simulate(Device::named(device).unwrap(), &code, residency, &mut Straight, limits)
+}
+
+fn stall(stall: u64) -> Bits {
+    Bits { stall, ..PLAIN }
+}
+
+fn issue_cycles(schedule: &Schedule, warp: u32) -> Vec<u64> {
+    schedule.timeline.iter().filter(|event| event.warp == warp).map(|event| event.cycle).collect()
+}
+
+#[test]
+fn stall_counts_are_waited_for() {
+    let code = function(&[
+        ("FADD R0, R0, R1", stall(4)),
+        ("FADD R0, R0, R1", stall(4)),
+        ("FADD R0, R0, R1", stall(4)),
+        ("EXIT", stall(5)),
+    ]);
+    let schedule = run("l4", &code, &[], 1, 1).unwrap();
+    assert_eq!(issue_cycles(&schedule, 0), [0, 4, 8, 12]);
+    assert_eq!(schedule.cycles, 13);
+    assert_eq!(schedule.stalls.of(Reason::FixedLatency), 9);
+    assert_eq!(schedule.stalls.total(), 9);
+    assert_eq!(schedule.issued, 4);
+}
+
+#[test]
+fn four_sub_cores_issue_at_once_and_the_fifth_warp_waits() {
+    let code = function(&[("FADD R0, R0, R1", stall(4)), ("FADD R0, R0, R1", stall(4)), ("EXIT", PLAIN)]);
+    let schedule = run("l4", &code, &[], 1, 5).unwrap();
+    for warp in 1..4 {
+        assert_eq!(issue_cycles(&schedule, warp), [0, 4, 8]);
+    }
+    // Warps 0 and 4 share a sub-core; the younger goes first, and one cycle apart they never meet again.
+    assert_eq!(issue_cycles(&schedule, 4), [0, 4, 8]);
+    assert_eq!(issue_cycles(&schedule, 0), [1, 5, 9]);
+}
+
+#[test]
+fn the_same_warp_goes_on_while_it_can() {
+    let code = function(&[("IADD3 R0, R1, R2, RZ", PLAIN), ("FADD R3, R4, R5", PLAIN), ("EXIT", PLAIN)]);
+    let schedule = run("l4", &code, &[], 1, 5).unwrap();
+    // Warp 4 issues three in a row before warp 0 gets a turn.
+    assert_eq!(issue_cycles(&schedule, 4), [0, 1, 2]);
+    assert_eq!(issue_cycles(&schedule, 0), [3, 4, 5]);
+}
+
+#[test]
+fn pipes_take_an_instruction_at_their_interval() {
+    let repeat = |text: &'static str| {
+        let mut lines = vec![(text, PLAIN); 4];
+        lines.push(("EXIT", PLAIN));
+        function(&lines)
+    };
+    for (device, text, interval) in [
+        ("l4", "FFMA R0, R1, R2, R3", 1),
+        ("a100", "FFMA R0, R1, R2, R3", 2),
+        ("l4", "IMAD R0, R1, R2, R3", 2),
+        ("l4", "LOP3.LUT R0, R1, R2, R3, 0x1e, !PT", 2),
+        ("l4", "MUFU.EX2 R0, R1", 8),
+        ("l4", "HMMA.16816.F32 R0, R4, R8, R0", 16),
+        ("a100", "HMMA.16816.F32 R0, R4, R8, R0", 8),
+        ("rtx4090", "HMMA.16816.F32 R0, R4, R8, R0", 32),
+        ("l4", "QMMA.16832.F32.E4M3.E4M3 R0, R4, R8, R0", 16),
+        ("l4", "DFMA R0, R2, R4, R6", 64),
+    ] {
+        let schedule = run(device, &repeat(text), &[], 1, 1).unwrap();
+        let cycles = issue_cycles(&schedule, 0);
+        let gaps: Vec<u64> = cycles.windows(2).take(3).map(|pair| pair[1] - pair[0]).collect();
+        assert_eq!(gaps, [interval; 3], "{text} on {device}");
+    }
+}
+
+#[test]
+fn counters_hold_back_what_waits_for_them() {
+    let load = Bits { write: 2, stall: 2, ..PLAIN };
+    let wait = Bits { wait: 1 << 2, ..PLAIN };
+    for (text, latency) in [
+        ("LDS R0, [R1]", 24),
+        ("LDS.128 R0, [R1]", 26),
+        ("LDSM.16.M88.4 R0, [R1]", 29),
+        ("MUFU.EX2 R0, R1", 20),
+        ("LDG.E R0, [R2.64]", 36),
+        ("LDG.E.128 R0, [R2.64]", 42),
+    ] {
+        let code = function(&[(text, load), ("FADD R4, R0, R0", wait), ("EXIT", PLAIN)]);
+        let schedule = run("l4", &code, &[], 1, 1).unwrap();
+        assert_eq!(issue_cycles(&schedule, 0)[1], latency, "{text}");
+    }
+}
+
+#[test]
+fn the_memory_queue_holds_five() {
+    // Huerta et al. 2025, RTX A6000: five issue in a row, the sixth 11 cycles after the first, then one in four cycles;
+    // with four sub-cores, one in eight.
+    let mut lines = vec![("LDS R0, [R1]", PLAIN); 9];
+    lines.push(("EXIT", PLAIN));
+    let code = function(&lines);
+    let one = run("rtx3090", &code, &[], 1, 1).unwrap();
+    assert_eq!(issue_cycles(&one, 0)[..9], [0, 1, 2, 3, 4, 11, 15, 19, 23]);
+    let four = run("rtx3090", &code, &[], 1, 4).unwrap();
+    assert_eq!(issue_cycles(&four, 0)[..9], [0, 1, 2, 3, 4, 11, 19, 27, 35]);
+    assert!(four.stalls.of(Reason::MemoryQueue) > 0);
+}
+
+#[test]
+fn conflicts_cost_a_cycle_for_each_wavefront() {
+    let load = Bits { write: 0, stall: 2, ..PLAIN };
+    let wait = Bits { wait: 1, ..PLAIN };
+    let code = function(&[("LDS R0, [R1]", load), ("FADD R4, R0, R0", wait), ("EXIT", PLAIN)]);
+    let access = Access::ideal(&code.instructions[0]);
+    for ways in [1_u64, 2, 8, 32] {
+        let wavefronts = f64::from(u32::try_from(ways).unwrap());
+        let schedule = run("l4", &code, &[Access { wavefronts, ..access }], 1, 1).unwrap();
+        assert_eq!(issue_cycles(&schedule, 0)[1], 24 + ways - 1);
+    }
+}
+
+#[test]
+fn levels_of_memory_have_their_latencies() {
+    let load = Bits { write: 0, stall: 2, ..PLAIN };
+    let wait = Bits { wait: 1, ..PLAIN };
+    let code = function(&[("LDG.E R0, [R2.64]", load), ("FADD R4, R0, R0", wait), ("EXIT", PLAIN)]);
+    let one_sector = Access { sectors: 1.0, ..Access::ideal(&code.instructions[0]) };
+    for (access, latency) in [(one_sector, 36), (one_sector.from_l2(), 278), (one_sector.from_dram(), 633)] {
+        let schedule = run("l4", &code, &[access], 1, 1).unwrap();
+        let issued = issue_cycles(&schedule, 0)[1];
+        assert!(issued.abs_diff(latency) <= 1, "{issued} instead of {latency}");
+    }
+}
+
+#[test]
+fn a_barrier_waits_for_every_warp_of_its_block() {
+    let code = function(&[
+        ("MUFU.EX2 R0, R1", stall(15)),
+        ("BAR.SYNC.DEFER_BLOCKING 0x0", PLAIN),
+        ("FADD R0, R0, R1", PLAIN),
+        ("EXIT", PLAIN),
+    ]);
+    let schedule = run("l4", &code, &[], 2, 5).unwrap();
+    let after = |warp: u32| issue_cycles(&schedule, warp)[2];
+    let arrived = |warp: u32| issue_cycles(&schedule, warp)[1];
+    for block in 0..2 {
+        let warps = block * 5..block * 5 + 5;
+        let last = warps.clone().map(arrived).max().unwrap();
+        assert!(warps.clone().all(|warp| after(warp) > last));
+    }
+    assert!(schedule.stalls.of(Reason::Barrier) > 0);
+}
+
+#[test]
+fn warps_that_end_are_not_waited_for_and_arrivals_do_not_wait() {
+    let code = function(&[("BAR.SYNC 0x0, 0x60", PLAIN), ("EXIT", PLAIN)]);
+    // Three warps are asked for and one comes.
+    assert_eq!(run("l4", &code, &[], 1, 1), Err(ScheduleError::Deadlock { instruction: 1 }));
+    let code = function(&[("BAR.ARV 0x1, 0x60", PLAIN), ("EXIT", PLAIN)]);
+    assert!(run("l4", &code, &[], 1, 1).is_ok());
+}
+
+#[test]
+fn groups_of_copies_complete_in_order() {
+    let code = function(&[
+        ("LDGSTS.E.128 [R1], [R2.64]", PLAIN),
+        ("LDGDEPBAR", PLAIN),
+        ("LDGSTS.E.128 [R1], [R2.64]", PLAIN),
+        ("LDGDEPBAR", PLAIN),
+        ("DEPBAR.LE SB0, 0x1", PLAIN),
+        ("NOP", PLAIN),
+        ("DEPBAR.LE SB0, 0x0", PLAIN),
+        ("EXIT", PLAIN),
+    ]);
+    let l2 = Access::ideal(&code.instructions[0]).from_l2();
+    let near = Access { sectors: 1.0, ..l2 };
+    let schedule = run("l4", &code, &[near, near, l2], 1, 1).unwrap();
+    let cycles = issue_cycles(&schedule, 0);
+    assert!(cycles[4] > 270 && cycles[6] > cycles[4] + 10, "{cycles:?}");
+    assert!(schedule.stalls.of(Reason::AsyncCopy) > 270);
+}
+
+#[test]
+fn limits_and_nothing_to_run() {
+    let code = function(&[("L1:", PLAIN), ("FADD R0, R0, R1", PLAIN), ("BRA `(L1)", PLAIN), ("EXIT", PLAIN)]);
+    let flow = Flow::new(&code);
+    let input = Code { function: &code, flow: &flow, accesses: &[] };
+    let device = Device::named("l4").unwrap();
+    let residency = Residency { blocks: 1, warps: 1, multiprocessors: 1 };
+    let limits = Limits { instructions: 1000, timeline: 0 };
+    let result = simulate(device, &input, residency, &mut Straight, limits);
+    assert_eq!(result, Err(ScheduleError::TooLong { limit: 1000 }));
+    for residency in [Residency { blocks: 0, ..residency }, Residency { warps: 1000, ..residency }] {
+        assert_eq!(simulate(device, &input, residency, &mut Straight, limits), Err(ScheduleError::Empty));
+    }
+}
+
+#[test]
+fn a_launch_is_its_rounds() {
+    let code = function(&[
+        ("L1:", PLAIN),
+        ("HMMA.16816.F32 R0, R4, R8, R0", PLAIN),
+        ("@P0 BRA `(L1)", PLAIN),
+        ("EXIT", PLAIN),
+    ]);
+    let flow = Flow::new(&code);
+    let input = Code { function: &code, flow: &flow, accesses: &[] };
+    let device = Device::named("l4").unwrap();
+    let rounds = |waves: Waves| {
+        let mut path = |residency: Residency| -> Box<dyn Path> {
+            let warps = residency.blocks * residency.warps;
+            let frequencies = flow.solve(u64::from(warps), &[Some(u64::from(warps) * 10), None]).unwrap();
+            Box::new(Ratios::new(&flow, &frequencies, warps))
+        };
+        launch(device, &input, &waves, 4, &mut path, Limits::default()).unwrap()
+    };
+    let waves = Waves { blocks: 58, at_once: 116, rounds: 1, most_per_sm: 1, stretch: 1.0 };
+    let one = rounds(waves);
+    // Ten products, one in 16 cycles.
+    assert!(one.cycles.abs_diff(160) < 20, "{}", one.cycles);
+    let two = rounds(Waves { blocks: 58 * 3, rounds: 2, most_per_sm: 3, ..waves });
+    assert_eq!(two.round.issued, 2 * one.round.issued);
+    assert!(two.cycles.abs_diff(480) < 40, "{}", two.cycles);
+    assert!(two.last.is_some());
+    assert_eq!(rounds(waves), one);
+}
