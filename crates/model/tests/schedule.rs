@@ -1,4 +1,7 @@
 //! The schedule model, instruction by instruction.
+#![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
+
+use std::fmt::Write as _;
 
 use warpproof_model::{
     Device,
@@ -26,12 +29,12 @@ fn function(lines: &[(&str, Bits)]) -> Function {
     let mut offset = 0;
     for (code, bits) in lines {
         if code.ends_with(':') {
-            text += &format!("{code}\n");
+            writeln!(text, "{code}").unwrap();
             continue;
         }
         // Bit 109 set: no yield.
         let high = bits.wait << 52 | bits.read << 49 | bits.write << 46 | 1 << 45 | bits.stall << 41;
-        text += &format!("/*{offset:04x}*/ {code} ; /* 0x0000000000000000 */\n/* {high:#018x} */\n");
+        writeln!(text, "/*{offset:04x}*/ {code} ; /* 0x0000000000000000 */\n/* {high:#018x} */").unwrap();
         offset += 16;
     }
     parse(&text).unwrap().remove(0)

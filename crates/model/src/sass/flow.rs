@@ -222,12 +222,11 @@ fn balance(
     let mut unknown = None;
     let mut unknowns = 0_usize;
     for (block, slot) in places {
-        match edges[*block][*slot] {
-            Some(edge) => sum = sum.saturating_add(edge),
-            None => {
-                unknown = Some((*block, *slot));
-                unknowns += 1;
-            }
+        if let Some(edge) = edges[*block][*slot] {
+            sum = sum.saturating_add(edge);
+        } else {
+            unknown = Some((*block, *slot));
+            unknowns += 1;
         }
     }
     match (*count, unknown) {
@@ -434,6 +433,7 @@ fn reverse_postorder(blocks: &[Block]) -> Vec<BlockId> {
 mod tests {
     use super::*;
     use crate::sass::parse;
+    use std::fmt::Write as _;
 
     /// A function of instructions that need no control bits; `L1:` is a label.
     pub(crate) fn function(lines: &[&str]) -> Function {
@@ -441,11 +441,13 @@ mod tests {
         let mut offset = 0;
         for line in lines {
             if line.ends_with(':') {
-                text += &format!("{line}\n");
+                writeln!(text, "{line}").unwrap();
             } else {
-                text += &format!(
-                    "/*{offset:04x}*/ {line} ; /* 0x0000000000000000 */\n/* 0x000fe20000000000 */\n"
-                );
+                writeln!(
+                    text,
+                    "/*{offset:04x}*/ {line} ; /* 0x0000000000000000 */\n/* 0x000fe20000000000 */"
+                )
+                .unwrap();
                 offset += 16;
             }
         }

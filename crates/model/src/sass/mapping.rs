@@ -131,7 +131,7 @@ fn single_blocks(
         for (line, count) in lines.iter().filter(|(_, count)| *count == least) {
             let runs = executions.get(line).copied().unwrap_or(0);
             let share = if unrolled { least } else { 1 };
-            if runs % share != 0 {
+            if !runs.is_multiple_of(share) {
                 return Err(Uncertain(format!(
                     "PTX line {line} ran {runs} times and has {count} copies in the block at machine instruction {first}"
                 )));
@@ -167,7 +167,7 @@ fn one_unknown(
         let (Some((block, share)), None) = (open.next(), open.next()) else { continue };
         let spent: u64 = blocks.iter().map(|(block, n)| count(block).unwrap_or(0).saturating_mul(*n)).sum();
         let runs = executions.get(line).copied().unwrap_or(0);
-        let left = runs.checked_sub(spent).filter(|left| left % share == 0);
+        let left = runs.checked_sub(spent).filter(|left| left.is_multiple_of(*share));
         let left = left.ok_or_else(|| copies_do_not_fit(*line, runs))?;
         if let Some(slot) = known.get_mut(*block) {
             slot.get_or_insert(left / share);
@@ -203,7 +203,7 @@ fn left_over(
         let header = parent.and_then(|p| flow.loops.get(p)).map_or(0, |l| l.header);
         let Some(entries) = counts.get(header).copied().flatten().filter(|n| *n > 0) else { continue };
         let runs = executions.get(line).copied().unwrap_or(0);
-        if runs % entries != 0 {
+        if !runs.is_multiple_of(entries) {
             continue;
         }
         let turns = runs / entries;
@@ -235,7 +235,7 @@ fn adds_up(copies: &Copies, executions: &BTreeMap<u32, u64>, found: &Frequencies
             .fold(0, u64::saturating_add);
         let runs = executions.get(line).copied().unwrap_or(0);
         // One PTX instruction may be several machine instructions, each as often.
-        if sum != runs && (runs == 0 || sum % runs != 0) {
+        if sum != runs && (runs == 0 || !sum.is_multiple_of(runs)) {
             return Err(copies_do_not_fit(*line, runs));
         }
     }
@@ -246,6 +246,7 @@ fn adds_up(copies: &Copies, executions: &BTreeMap<u32, u64>, found: &Frequencies
 mod tests {
     use super::*;
     use crate::sass::parse;
+    use std::fmt::Write as _;
 
     /// Machine code of lines `(PTX line, text)`; a text that ends in a colon is a label.
     fn function(lines: &[(u32, &str)]) -> (Function, Flow) {
@@ -253,10 +254,10 @@ mod tests {
         let mut offset = 0;
         for (line, code) in lines {
             if code.ends_with(':') {
-                text += &format!("{code}\n");
+                writeln!(text, "{code}").unwrap();
             } else {
-                text += &format!("//## File \".nv_debug_ptx_txt\", line {line}\n");
-                text += &format!("/*{offset:04x}*/ {code} ; /* 0x0 */\n/* 0x000fe20000000000 */\n");
+                writeln!(text, "//## File \".nv_debug_ptx_txt\", line {line}").unwrap();
+                writeln!(text, "/*{offset:04x}*/ {code} ; /* 0x0 */\n/* 0x000fe20000000000 */").unwrap();
                 offset += 16;
             }
         }

@@ -202,12 +202,17 @@ fn mma(base: &str, opcode: &str) -> Widths {
     let small = opcode.split('.').nth(2) == Some("F16") || opcode.contains(&format!("{shape}.F16"));
     let (a, b, c) = match (base, shape) {
         ("DMMA", "884" | "8x8x4") => (2, 2, 4),
-        ("HMMA", "1684") => (2, 1, 4),
-        ("HMMA", "1688") if opcode.contains("TF32") => (4, 2, 4),
-        ("HMMA", "1688") | ("IMMA" | "QMMA", "16816") => (2, 1, 4),
+        ("HMMA", "1684") | ("IMMA" | "QMMA", "16816") => (2, 1, 4),
+        ("HMMA", "1688") => {
+            if opcode.contains("TF32") {
+                (4, 2, 4)
+            } else {
+                (2, 1, 4)
+            }
+        }
         ("IMMA" | "BMMA", "8816" | "8832" | "88128") => (1, 1, 2),
         ("HMMA", "884") => (2, 2, 8),
-        // m16n8k16 of 16 bits, m16n8k32 of 8, m16n8k64 of 4.
+        // m16n8k16 of 16 bits, m16n8k32 of 8, m16n8k64 of 4, m16n8k8 of 32.
         _ => (4, 2, 4),
     };
     let c = if small { c / 2 } else { c };

@@ -76,6 +76,7 @@ impl Path for Ratios {
 mod tests {
     use super::*;
     use crate::sass::parse;
+    use std::fmt::Write as _;
 
     #[test]
     fn loops_turn_as_often_as_counted_and_branches_alternate() {
@@ -84,9 +85,9 @@ mod tests {
         let mut offset = 0;
         for line in lines {
             if line.ends_with(':') {
-                text += &format!("{line}\n");
+                writeln!(text, "{line}").unwrap();
             } else {
-                text += &format!("/*{offset:04x}*/ {line} ; /* 0x0 */\n/* 0x000fe20000000000 */\n");
+                writeln!(text, "/*{offset:04x}*/ {line} ; /* 0x0 */\n/* 0x000fe20000000000 */").unwrap();
                 offset += 16;
             }
         }

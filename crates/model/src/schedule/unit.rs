@@ -99,10 +99,9 @@ pub(crate) fn tensor(instruction: &Instruction) -> (TensorType, u64) {
         "884" => 256,
         "1684" => 512,
         "1688" | "8816" => 1024,
-        "8832" => 2048,
         "16832" => 4096,
         "16864" => 8192,
-        "16816" => 2048,
+        // m16n8k16, m8n8k32.
         _ => 2048,
     };
     let short = parts.next() == Some("F16");
