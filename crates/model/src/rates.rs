@@ -126,7 +126,7 @@ const L1_SPEC: &str = "NVIDIA whitepapers since Volta: 128 bytes per clock cycle
 const LAUNCH: &str =
     "published measurements of back-to-back empty kernels: 1.6 µs in a stream, 1 µs in a graph";
 const LUO: &str = "Luo et al. 2024, Benchmarking and Dissecting the Nvidia Hopper GPU Architecture (arXiv 2402.13499), latency table";
-const L40: &str = "published measurements of an L40: L1 36 cycles, L2 276 (222 to 339 by multiprocessor), DRAM 631, L2 about 16 bytes per clock cycle and multiprocessor";
+const L40: &str = "published measurements of an L40 (L2 by multiprocessor: arXiv 2606.22588, 222 to 339): L1 36 cycles, L2 276, DRAM 631, L2 about 16 bytes per clock cycle and multiprocessor";
 const HUERTA: &str = "Huerta et al. 2025, Analyzing Modern NVIDIA GPU Cores (MICRO 2025), RTX A6000";
 const JIA: &str =
     "Jia et al. 2019, Dissecting the NVidia Turing T4 GPU via Microbenchmarking (arXiv 1903.07486)";

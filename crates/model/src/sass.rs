@@ -11,6 +11,7 @@ mod control;
 mod flow;
 pub mod mapping;
 mod operand;
+mod system;
 mod text;
 
 pub use control::Control;
