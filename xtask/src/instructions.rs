@@ -162,6 +162,7 @@ fn pipe(unit: Unit) -> &'static str {
         Unit::Xu => "XU",
         Unit::Lsu => "LSU",
         Unit::Tensor => "tensor",
+        Unit::Adu => "ADU",
         Unit::Control => "control",
         Unit::None => "–",
     }

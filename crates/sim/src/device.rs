@@ -354,6 +354,11 @@ impl Launch {
         program.dynamic_shared.unwrap_or(program.static_shared).saturating_add(self.shared)
     }
 
+    /// Bytes of dynamic shared memory of a block.
+    pub(crate) fn dynamic_shared(&self) -> u32 {
+        self.shared
+    }
+
     /// Blocks in the grid.
     #[must_use]
     pub fn grid(mut self, extent: impl Extent) -> Self {

@@ -43,6 +43,7 @@
 #![expect(clippy::unnecessary_wraps, reason = "binders of the instruction table share one signature")]
 
 pub mod check;
+pub mod count;
 pub mod device_functions;
 pub mod isa;
 pub mod machine;

@@ -43,6 +43,8 @@ pub struct Arrival {
     pub expected: Option<u32>,
     /// Whether the threads wait for the others, or go on at once.
     pub waits: bool,
+    /// Instructions that the warp has executed so far, this one included.
+    pub clock: u64,
 }
 
 /// Lanes of a warp that exchange values or vote.
@@ -145,12 +147,57 @@ pub struct Moved {
     pub bytes: u32,
 }
 
+/// How closely a listener follows what a block executes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// Each instruction before it is executed ([`Observer::issue`], [`Observer::pass`]), with the registers, and what stores
+    /// change.
+    Instructions,
+    /// Stretches of instructions after they were executed ([`Observer::stretch`], [`Observer::guarded`]): enough to count,
+    /// and much cheaper.
+    Stretches,
+}
+
+/// Instructions that the same lanes executed one after another. One that waited is told when it was executed.
+#[derive(Clone, Debug)]
+pub struct Stretch {
+    /// The warp's number in the block.
+    pub warp: u32,
+    /// The instructions, by their index in the code. Those with a guard are told by [`Observer::guarded`] as well.
+    pub code: Range<u32>,
+    /// The lanes.
+    pub lanes: u32,
+}
+
+/// An instruction with a guard that was executed or passed over.
+#[derive(Clone, Copy, Debug)]
+pub struct Guarded {
+    /// The warp's number in the block.
+    pub warp: u32,
+    /// The instruction.
+    pub pc: u32,
+    /// The lanes that executed it; none if it was passed over.
+    pub exec: u32,
+    /// The lanes that stood at it.
+    pub here: u32,
+}
+
 /// A listener to one block's run. Blocks may run in parallel, so each gets a listener of its own.
 pub trait Observer: Any + Send {
+    /// How closely it follows; the same for as long as it listens.
+    fn detail(&self) -> Detail {
+        Detail::Instructions
+    }
     /// Before an instruction is executed.
     fn issue(&mut self, _issue: &Issue<'_>) {}
     /// When an instruction is passed over because its guard is false in all lanes.
     fn pass(&mut self, _issue: &Issue<'_>) {}
+    /// After a stretch of instructions, to a listener of [`Detail::Stretches`].
+    fn stretch(&mut self, _stretch: &Stretch) {}
+    /// After an instruction with a guard, to a listener of [`Detail::Stretches`].
+    fn guarded(&mut self, _guarded: &Guarded) {}
+    /// When lanes take different ways at a branch through a table.
+    fn diverge(&mut self, _warp: u32, _pc: u32) {}
     /// After a memory access was found possible and was made.
     fn access(&mut self, _access: &Access<'_>) {}
     /// When threads arrive at a barrier.

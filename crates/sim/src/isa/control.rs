@@ -89,6 +89,7 @@ fn brx(_: &Spec<'_>) -> Result<Bound, Refusal> {
         if taken == w.exec {
             return w.branch(taken, target);
         }
+        w.diverged();
         // The lanes that go elsewhere come back to this instruction.
         let mut others = w.state.fragment.clone();
         others.mask = w.exec & !taken;

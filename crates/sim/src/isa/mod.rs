@@ -75,10 +75,30 @@ pub enum Unit {
     Lsu,
     /// Matrix multiply.
     Tensor,
-    /// Branches, barriers, votes, fences.
+    /// Barriers of the block.
+    Adu,
+    /// Branches, calls, votes, meetings of a warp's lanes.
     Control,
     /// Takes no pipe of its own.
     None,
+}
+
+impl Unit {
+    /// Its name in counters.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Alu => "alu",
+            Unit::Fma => "fma",
+            Unit::Half => "half",
+            Unit::Fp64 => "fp64",
+            Unit::Xu => "xu",
+            Unit::Lsu => "lsu",
+            Unit::Tensor => "tensor",
+            Unit::Adu => "adu",
+            Unit::Control => "control",
+            Unit::None => "none",
+        }
+    }
 }
 
 /// A routine over the warp: reads and writes registers of the lanes in `warp.exec`.

@@ -13,24 +13,24 @@ use super::{Bound, Op, Refusal, Slot, Spec, Unit};
 use crate::bind_plain;
 use crate::machine::{Flow, Reduction, Row, Type, Warp, Width, at, lanes_of};
 
-/// An entry of this family: all run on the control pipe.
+/// An entry of this family.
 macro_rules! op {
-    ($form:expr, $section:literal, $since:expr, $bind:expr) => {
-        Op { form: $form, manual: $section, unit: Unit::Control, since: $since, bind: bind_plain!($bind) }
+    ($unit:ident, $form:expr, $section:literal, $since:expr, $bind:expr) => {
+        Op { form: $form, manual: $section, unit: Unit::$unit, since: $since, bind: bind_plain!($bind) }
     };
 }
 
-/// The section of `bar` and `barrier`.
+/// The section of `bar` and `barrier`, which the unit for diverging addresses handles too.
 macro_rules! barrier_op {
     ($form:expr, $since:expr, $bind:expr) => {
-        op!($form, "parallel-synchronization-and-communication-instructions-bar", $since, $bind)
+        op!(Adu, $form, "parallel-synchronization-and-communication-instructions-bar", $since, $bind)
     };
 }
 
-/// The section of `membar` and `fence`.
+/// The section of `membar` and `fence`, which wait for memory in its own pipe.
 macro_rules! fence_op {
     ($form:expr, $since:expr) => {
-        op!($form, "parallel-synchronization-and-communication-instructions-membar", $since, fence)
+        op!(Lsu, $form, "parallel-synchronization-and-communication-instructions-membar", $since, fence)
     };
 }
 
@@ -44,18 +44,21 @@ pub(super) const OPS: &[Op] = &[
     barrier_op!("barrier{.cta}.red.popc{.aligned}.u32 d, a{, b}, {!}c", (6, 0, 30), count),
     barrier_op!("barrier{.cta}.red.op{.aligned}.pred p, a{, b}, {!}c; .op = .and .or", (6, 0, 30), test),
     op!(
+        Control,
         "bar.warp.sync membermask",
         "parallel-synchronization-and-communication-instructions-bar-warp-sync",
         (6, 0, 30),
         warp_sync
     ),
     op!(
+        Adu,
         "barrier.cluster.arrive{.sem}{.aligned}; .sem = .release .relaxed",
         "parallel-synchronization-and-communication-instructions-barrier-cluster",
         (7, 8, 90),
         cluster_arrive
     ),
     op!(
+        Adu,
         "barrier.cluster.wait{.acquire}{.aligned}",
         "parallel-synchronization-and-communication-instructions-barrier-cluster",
         (7, 8, 90),
@@ -74,12 +77,14 @@ pub(super) const OPS: &[Op] = &[
     fence_op!("fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster", (8, 6, 90)),
     fence_op!("fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster", (8, 6, 90)),
     op!(
+        Control,
         "griddepcontrol.action; .action = .launch_dependents .wait",
         "parallel-synchronization-and-communication-instructions-griddepcontrol",
         (7, 8, 90),
         nothing
     ),
     op!(
+        Control,
         "setmaxnreg.action.sync.aligned.u32 imm-reg-count; .action = .inc .dec",
         "miscellaneous-instructions-setmaxnreg",
         (8, 0, 90),

@@ -125,7 +125,7 @@ impl Warp<'_, '_> {
     pub fn get_shared_words<I: Isa, const WORDS: usize>(&mut self, arg: AddressArg, rows: &[u32]) -> bool {
         let Some(mut index) = self.shared_offsets::<WORDS>(arg) else { return false };
         if self.watch.is_some() {
-            self.announce_shared(&index, 4 * WORDS as u32);
+            self.announce_shared(AccessKind::Read, &index, 4 * WORDS as u32);
         }
         for at in &mut index.0 {
             *at >>= 2;
@@ -141,18 +141,21 @@ impl Warp<'_, '_> {
     }
 
     #[inline(never)]
-    fn announce_shared(&mut self, offsets: &Row<u32>, bytes: u32) {
+    fn announce_shared(&mut self, kind: AccessKind, offsets: &Row<u32>, bytes: u32) {
         let addresses = Row(offsets.0.map(u64::from));
-        self.announce(Space::Shared, AccessKind::Read, &addresses, bytes, self.exec);
+        self.announce(Space::Shared, kind, &addresses, bytes, self.exec);
     }
 
-    /// As [`get_shared_words`](Self::get_shared_words), writing, and only if nobody listens.
+    /// As [`get_shared_words`](Self::get_shared_words), writing, and only if nobody wants to know what stores change.
     #[inline(always)]
     pub fn put_shared_words<I: Isa, const WORDS: usize>(&mut self, arg: AddressArg, rows: &[u32]) -> bool {
         if self.heard {
             return false;
         }
         let Some(offsets) = self.shared_offsets::<WORDS>(arg) else { return false };
+        if self.watch.is_some() {
+            self.announce_shared(AccessKind::Write, &offsets, 4 * WORDS as u32);
+        }
         for (i, row) in (0u32..).zip(rows) {
             let values = &self.state.regs.w32[at(*row)];
             if self.exec == u32::MAX {
@@ -303,7 +306,9 @@ impl Warp<'_, '_> {
         words: &[Row<u32>; WORDS],
     ) -> Result<(), Flow> {
         if !self.heard {
-            return self.write_rows(space, addresses, lanes, bytes, words);
+            self.write_rows(space, addresses, lanes, bytes, words)?;
+            self.announce(space, AccessKind::Write, addresses, bytes, lanes);
+            return Ok(());
         }
         let unchanged = self.unchanged(space, addresses, lanes, bytes, words);
         self.write_rows(space, addresses, lanes, bytes, words)?;

@@ -4,7 +4,7 @@ use super::footprint::{self, Allowance};
 use super::warp::Turn;
 use super::{Grid, Row, Wait, Warp, WarpState, at};
 use crate::memory::{Global, SharedMemory};
-use crate::observe::{Arrival, Observer};
+use crate::observe::{Arrival, Detail, Observer};
 use crate::program::SpecialKind;
 use crate::stop::{Blame, Stop, StopKind};
 
@@ -210,7 +210,7 @@ impl Warp<'_, '_> {
         };
         if let Some(watch) = self.watch.as_deref_mut() {
             let (warp, lanes, exited, pc) = (self.state.id, self.exec, self.state.exited, self.pc);
-            watch.arrive(&Arrival { warp, lanes, exited, pc, id, expected, waits });
+            watch.arrive(&Arrival { warp, lanes, exited, pc, id, expected, waits, clock: self.state.clock });
         }
         if !done {
             return Ok(None);
@@ -401,6 +401,7 @@ impl BlockRun {
         allowance: &Allowance,
     ) -> Progress {
         let start = self.instructions;
+        let heard = watch.as_deref().is_some_and(|watch| watch.detail() == Detail::Instructions);
         loop {
             let (mut moved, mut expired) = (false, false);
             for &i in &self.order {
@@ -418,7 +419,7 @@ impl BlockRun {
                         cta: &mut self.cta,
                         grid,
                         global: &mut *global,
-                        heard: watch.is_some(),
+                        heard,
                         watch: watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w }),
                         stop: None,
                     };

@@ -7,6 +7,7 @@
 
 use super::{LANES, Row, Wait, Warp, Width, at, lanes_of};
 use crate::isa::{self, Args};
+use crate::observe::Detail;
 use crate::program::Inst;
 
 /// What fragments wait at. Copies that are equal are the same instruction to the manual.
@@ -86,6 +87,13 @@ impl<'a> Warp<'a, '_> {
             self.run_with(inst, range.start, &sources);
             self.state.meeting = None;
             self.state.clock += 1;
+            if self.watch.as_deref().is_some_and(|watch| watch.detail() == Detail::Stretches) {
+                let lanes = mask & ready;
+                self.told_stretch(pc, pc + 1, lanes);
+                if inst.guard.is_some() {
+                    self.told_guarded(pc, lanes, lanes);
+                }
+            }
             let fragment = &mut self.state.parked[i];
             let mut through = fragment.clone();
             fragment.mask &= !ready;

@@ -3,7 +3,7 @@
 use super::{Cta, Fragment, Grid, Pending, PendingCopy, Registers, Row, Wait};
 use crate::isa::Args;
 use crate::memory::{Global, LocalMemory};
-use crate::observe::{Exchange, Holder, Mbarrier, MbarrierAction, Moved, Observer};
+use crate::observe::{Detail, Exchange, Guarded, Holder, Mbarrier, MbarrierAction, Moved, Observer, Stretch};
 use crate::program::Inst;
 use crate::stop::{Blame, Stop, StopKind};
 
@@ -77,7 +77,7 @@ pub struct Warp<'a, 'm> {
     pub global: &'a mut Global<'m>,
     /// Who listens.
     pub watch: Option<&'a mut (dyn Observer + 'static)>,
-    /// Whether anyone wants to know what accesses do: someone listens, or looks for loops that never end.
+    /// Whether anyone wants to know what stores change: someone listens to that, or looks for loops that never end.
     pub heard: bool,
     /// Why the launch is over.
     pub stop: Option<Box<Stop>>,
@@ -119,10 +119,15 @@ pub(super) enum Choice {
 impl Warp<'_, '_> {
     /// Runs at most `quantum` instructions.
     pub fn run(&mut self, quantum: u64) -> Turn {
-        if self.watch.is_some() { self.run_loop::<true>(quantum) } else { self.run_loop::<false>(quantum) }
+        match self.watch.as_deref().map(Observer::detail) {
+            None => self.run_loop::<false, false>(quantum),
+            Some(Detail::Instructions) => self.run_loop::<true, false>(quantum),
+            Some(Detail::Stretches) => self.run_loop::<false, true>(quantum),
+        }
     }
 
-    fn run_loop<const WATCHED: bool>(&mut self, quantum: u64) -> Turn {
+    /// Runs, telling who listens of each instruction (`WATCHED`), of stretches (`COUNTED`), or of neither.
+    fn run_loop<const WATCHED: bool, const COUNTED: bool>(&mut self, quantum: u64) -> Turn {
         let code: &[Inst] = &self.grid.program.code;
         let end = self.state.clock.saturating_add(quantum);
         loop {
@@ -141,6 +146,8 @@ impl Warp<'_, '_> {
             let slice = end.min(gives_way);
             let mut pc = self.state.fragment.pc;
             let mut clock = self.state.clock;
+            // Where the stretch of instructions began that is not told yet, and its lanes.
+            let (mut from, mut lanes) = (pc, self.state.fragment.mask);
             self.state.choice = loop {
                 let Some(inst) = code.get(super::at(pc)) else {
                     self.state.clock = clock;
@@ -158,6 +165,7 @@ impl Warp<'_, '_> {
                     }
                 };
                 self.pc = pc;
+                let exec = self.exec;
                 let flow = if self.exec == 0 {
                     if WATCHED {
                         self.observe(pc);
@@ -171,12 +179,24 @@ impl Warp<'_, '_> {
                     self.state.clock = clock;
                     (inst.run)(self, &inst.args)
                 };
+                if COUNTED && inst.guard.is_some() && flow != Flow::Wait {
+                    self.told_guarded(pc, exec, lanes);
+                }
                 match flow {
                     Flow::Next => {
                         pc += 1;
                     }
-                    Flow::Jump => pc = self.state.fragment.pc,
+                    Flow::Jump => {
+                        if COUNTED {
+                            self.told_stretch(from, pc + 1, lanes);
+                        }
+                        pc = self.state.fragment.pc;
+                        (from, lanes) = (pc, self.state.fragment.mask);
+                    }
                     Flow::Wait => {
+                        if COUNTED {
+                            self.told_stretch(from, pc, lanes);
+                        }
                         clock -= 1;
                         self.state.fragment.pc = pc;
                         if self.exec != self.state.fragment.mask {
@@ -191,11 +211,22 @@ impl Warp<'_, '_> {
                         }
                         break Choice::ByPlace;
                     }
-                    Flow::Split => break Choice::ByPlace,
+                    Flow::Split => {
+                        if COUNTED {
+                            self.told_stretch(from, pc + 1, lanes);
+                        }
+                        break Choice::ByPlace;
+                    }
                     Flow::Stop => {
+                        if COUNTED {
+                            self.told_stretch(from, pc + 1, lanes);
+                        }
                         self.state.clock = clock;
                         return Turn::Stopped;
                     }
+                }
+                if COUNTED && (clock >= slice || pc >= meet) {
+                    self.told_stretch(from, pc, lanes);
                 }
                 if clock >= slice {
                     self.state.fragment.pc = pc;
@@ -239,6 +270,29 @@ impl Warp<'_, '_> {
             } else {
                 watch.issue(&issue);
             }
+        }
+    }
+
+    /// Tells a listener to stretches what was executed.
+    #[inline(never)]
+    pub(super) fn told_stretch(&mut self, start: u32, end: u32, lanes: u32) {
+        if let Some(watch) = self.watch.as_deref_mut().filter(|_| start < end) {
+            watch.stretch(&Stretch { warp: self.state.id, code: start..end, lanes });
+        }
+    }
+
+    /// Tells a listener to stretches of an instruction with a guard.
+    #[inline(never)]
+    pub(super) fn told_guarded(&mut self, pc: u32, exec: u32, here: u32) {
+        if let Some(watch) = self.watch.as_deref_mut() {
+            watch.guarded(&Guarded { warp: self.state.id, pc, exec, here });
+        }
+    }
+
+    /// Tells who listens that lanes take different ways at a branch through a table.
+    pub fn diverged(&mut self) {
+        if let Some(watch) = self.watch.as_deref_mut() {
+            watch.diverge(self.state.id, self.pc);
         }
     }
 

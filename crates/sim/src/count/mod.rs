@@ -1,0 +1,184 @@
+//! The counters: exact numbers of what a launch did, by instruction and by line. Execution knows none of them.
+//!
+//! [`Device::count`](crate::Device::count) runs a launch with a listener for each block and adds up what they counted, in
+//! block order; so the counters do not depend on the number of host threads. All numbers are *counted* on PTX as it was
+//! executed. A GPU executes SASS, which ptxas makes of it: loads of kernel parameters become operands, address arithmetic is
+//! merged, a division becomes many instructions. What the program asks of memory, of the tensor cores and of barriers
+//! survives that translation; counts of other instructions are near but not equal. [`names`] says for each Nsight Compute
+//! metric which counter it is and how exact that is.
+//!
+//! | counter | meaning | Nsight Compute |
+//! |---|---|---|
+//! | `executions` | warp instructions | `smsp__inst_executed` |
+//! | `lanes`, `lanes_on` | threads at them, threads whose guard held | `smsp__thread_inst_executed`, `…_pred_on` |
+//! | `passed` | warp instructions in which no guard held | – |
+//! | `pipe.*` | warp instructions by pipe of the instruction table | `smsp__inst_executed_pipe_*` |
+//! | `branch.*` | all lanes branched, none did, they parted | `smsp__sass_branch_targets…` |
+//! | `tensor.*` | matrix products of warps | `sm__inst_executed_pipe_tensor_op_*` |
+//! | `*.requests` | requests of warps to a space | `l1tex__t_requests_…` |
+//! | `*.bytes` | bytes that lanes asked for | – |
+//! | `*.sectors`, `*.lines` | distinct 32-byte sectors and 128-byte lines in each request | `l1tex__t_sectors_…` |
+//! | `shared.*.wavefronts` | passes through the banks | `l1tex__data_pipe_lsu_wavefronts_mem_shared…` |
+//! | `shared.*.conflicts` | passes beyond those needed | `l1tex__data_bank_conflicts_pipe_lsu_mem_shared…` |
+//! | `*.depth`, `*.max_depth` | lanes at the most wanted address of an atomic request | – |
+//! | `*.first_sectors`, [`Compulsory`] | sectors touched for the first time: an estimate of misses | `lts__t_sectors…`, `dram__sectors…` |
+//! | `barrier.*` | arrivals, phases, and the work by which warps differ | – |
+//!
+//! The pipes of the table are those of an Ada multiprocessor: half precision runs on the FMA pipe there, and what has no
+//! lanes of its own on the uniform pipe, which PTX does not show.
+
+mod counters;
+pub mod names;
+mod pattern;
+mod reuse;
+mod site;
+mod tally;
+
+pub use counters::{
+    Barriers, Branches, Change, Compulsory, Counters, Flow, Instruction, Issued, LineKey, MemoryOp, Totals,
+    Traffic, diff,
+};
+
+use crate::machine::{Outcome, at};
+use crate::observe::Observer;
+use crate::program::Program;
+use crate::{Device, Launch};
+use site::Sites;
+use std::any::Any;
+use std::sync::{Arc, Mutex};
+use tally::{Pool, Sums, Tally};
+
+/// How a launch is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CountSettings {
+    /// Bytes that may be used to remember which sectors of memory were touched.
+    pub memory: u64,
+}
+
+impl Default for CountSettings {
+    fn default() -> Self {
+        CountSettings { memory: 1 << 30 }
+    }
+}
+
+/// What a counted launch did.
+#[derive(Debug)]
+pub struct Counted {
+    /// What it did.
+    pub outcome: Outcome,
+    /// How often it did what; up to the stop if there was one.
+    pub counters: Counters,
+}
+
+/// Blocks that may be under way at once, with counters of their own: in waves, and where they take turns.
+const IN_A_WAVE: u64 = 64;
+const IN_TURNS: u64 = 4096;
+
+impl Device {
+    /// Runs a launch and counts.
+    pub fn count(&mut self, launch: &Launch, settings: &CountSettings) -> Counted {
+        let program = launch.program();
+        let sites = Arc::new(Sites::of(&program));
+        let pool: Pool = Arc::new(Mutex::new(Vec::new()));
+        // Half for the launch, half for the blocks that run at once.
+        let all = settings.memory / 2;
+        let each = all / if program.communicates { IN_TURNS } else { IN_A_WAVE };
+        let instructions = program.code.len();
+        let mut sums = Sums::new(instructions, sites.guards, all);
+        let mut compulsory = Compulsory::default();
+        let mut blocks = 0u64;
+        let listen = |_| -> Option<Box<dyn Observer>> {
+            let spare = pool.lock().ok().and_then(|mut pool| pool.pop());
+            let own = spare.unwrap_or_else(|| Box::new(Sums::new(instructions, sites.guards, each)));
+            Some(Box::new(Tally::new(sites.clone(), own)))
+        };
+        let mut collect = |listener: Box<dyn Observer>| {
+            let listener: Box<dyn Any> = listener;
+            if let Ok(tally) = listener.downcast::<Tally>() {
+                let mut own = tally.sums;
+                blocks += 1;
+                compulsory.block_loaded += own.touched.loaded;
+                compulsory.block_stored += own.touched.stored;
+                sums.merge(&own);
+                own.clear();
+                if let Ok(mut pool) = pool.lock() {
+                    pool.push(own);
+                }
+            }
+        };
+        let outcome = self.run_observed(launch, &listen, &mut collect);
+        compulsory.grid_loaded = sums.touched.loaded;
+        compulsory.grid_stored = sums.touched.stored;
+        compulsory.grid_touched = sums.touched.either;
+        compulsory.incomplete = sums.touched.incomplete;
+        let instructions = instructions_of(&program, &sites, &sums);
+        let mut totals = Totals::default();
+        for instruction in &instructions {
+            totals.add(instruction);
+        }
+        let counters = Counters {
+            kernel: program.name.clone(),
+            grid: launch.blocks(),
+            block: launch.threads(),
+            static_shared: program.static_shared,
+            dynamic_shared: launch.dynamic_shared(),
+            blocks,
+            instructions,
+            totals,
+            compulsory,
+        };
+        Counted { outcome, counters }
+    }
+}
+
+/// The counts of every instruction, with its place.
+fn instructions_of(program: &Program, sites: &Sites, sums: &Sums) -> Vec<Instruction> {
+    let line_ends: Vec<usize> =
+        program.text().bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(i, _)| i).collect();
+    let (mut executions, mut lanes) = (0i64, 0i64);
+    let mut instructions = Vec::with_capacity(program.code.len());
+    for (pc, (edge, meta)) in (0u32..).zip(sums.edges.iter().zip(&program.metas)) {
+        executions += edge.executions;
+        lanes += edge.lanes;
+        let site = sites.get(pc);
+        let guard = site.guard.and_then(|slot| sums.guards.get(at(slot)));
+        let issued = if let Some(count) = guard {
+            Issued {
+                executions: count.executions,
+                lanes: count.lanes,
+                lanes_on: count.lanes_on,
+                passed: count.passed,
+            }
+        } else {
+            let lanes = u64::try_from(lanes).unwrap_or(0);
+            let executions = u64::try_from(executions).unwrap_or(0);
+            Issued { executions, lanes, lanes_on: lanes, passed: 0 }
+        };
+        let parted = sums.tables.get(&pc).copied().unwrap_or(0);
+        let [taken, not_taken, divergent] = tally::branch(site.flow, issued.executions, guard, parted);
+        let opcode = program.opcode(at(pc));
+        let function = meta.function.and_then(|i| program.callees.get(at(i))).map(|callee| &callee.name);
+        let barriers = sums.barriers.get(&pc).copied().unwrap_or_default();
+        let line = line_ends.partition_point(|end| *end < at(meta.span.0)) + 1;
+        instructions.push(Instruction {
+            pc,
+            function: function.unwrap_or(&program.name).clone(),
+            ptx_line: u32::try_from(line).unwrap_or(u32::MAX),
+            source: program.source(pc).to_vec(),
+            opcode: opcode.to_owned(),
+            pipe: site.pipe,
+            tensor: site::tensor(opcode),
+            flow: site.flow,
+            issued,
+            branches: Branches { taken, not_taken, divergent },
+            memory: std::collections::BTreeMap::new(),
+            barriers,
+        });
+    }
+    for requests in &sums.requests {
+        if let Some(instruction) = instructions.get_mut(at(requests.pc)) {
+            instruction.memory.insert((requests.space, sites.get(requests.pc).op), requests.traffic);
+        }
+    }
+    instructions
+}

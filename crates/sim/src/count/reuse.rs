@@ -1,0 +1,168 @@
+//! Which sectors of device memory were touched at least once: what no cache can save.
+//!
+//! Memory is remembered in pages of 64 KiB with a bit for each sector, once for loads and once for stores. That is 1/128 of
+//! what a kernel touches; there is a limit beyond which nothing more is remembered, and it is said that there was.
+
+use crate::machine::at;
+use std::collections::HashMap;
+
+/// Lines of a page.
+const PAGE_LINES: u64 = 512;
+/// Words of a page's bits: four sectors to a line.
+const PAGE_WORDS: usize = 32;
+/// Bytes that remembering a page takes, its place in the index included.
+const PAGE_BYTES: u64 = 2 * 8 * 32 + 64;
+/// Pages that are found without the index.
+const RECENT: usize = 64;
+
+/// What a request does to the sectors it touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Touch {
+    Load,
+    Store,
+    Both,
+}
+
+struct Page {
+    number: u64,
+    loaded: [u64; PAGE_WORDS],
+    stored: [u64; PAGE_WORDS],
+}
+
+/// The sectors that were touched.
+pub(crate) struct Touched {
+    pages: Vec<Page>,
+    index: HashMap<u64, u32>,
+    recent: [(u64, u32); RECENT],
+    limit: usize,
+    /// Distinct sectors loaded, stored, and either.
+    pub loaded: u64,
+    pub stored: u64,
+    pub either: u64,
+    /// Whether something was not remembered.
+    pub incomplete: bool,
+}
+
+impl Touched {
+    /// Nothing touched yet, and so many bytes to remember it with.
+    pub(crate) fn new(memory: u64) -> Touched {
+        Touched {
+            pages: Vec::new(),
+            index: HashMap::new(),
+            recent: [(u64::MAX, 0); RECENT],
+            limit: usize::try_from(memory / PAGE_BYTES).unwrap_or(usize::MAX).min(at(u32::MAX)),
+            loaded: 0,
+            stored: 0,
+            either: 0,
+            incomplete: false,
+        }
+    }
+
+    #[inline]
+    fn page(&mut self, number: u64) -> Option<&mut Page> {
+        let slot = usize::try_from(number % 64).unwrap_or(0) % RECENT;
+        if self.recent[slot].0 == number {
+            return self.pages.get_mut(at(self.recent[slot].1));
+        }
+        let place = match self.index.get(&number) {
+            Some(place) => *place,
+            None if self.pages.len() < self.limit => {
+                let place = u32::try_from(self.pages.len()).ok()?;
+                self.pages.push(Page { number, loaded: [0; PAGE_WORDS], stored: [0; PAGE_WORDS] });
+                self.index.insert(number, place);
+                place
+            }
+            None => {
+                self.incomplete = true;
+                return None;
+            }
+        };
+        self.recent[slot] = (number, place);
+        self.pages.get_mut(at(place))
+    }
+
+    /// Touches sectors of a line, and gives how many of them had not been loaded (or, for a store, stored) before.
+    #[inline]
+    pub(crate) fn touch(&mut self, line: u64, sectors: u32, touch: Touch) -> u64 {
+        let Some(page) = self.page(line / PAGE_LINES) else { return 0 };
+        let bit = line % PAGE_LINES * 4;
+        let word = usize::try_from(bit / 64).unwrap_or(0) % PAGE_WORDS;
+        let bits = u64::from(sectors & 0xf) << (bit % 64);
+        let either = bits & !(page.loaded[word] | page.stored[word]);
+        let (mut loaded, mut stored) = (0, 0);
+        if touch != Touch::Store {
+            loaded = u64::from((bits & !page.loaded[word]).count_ones());
+            page.loaded[word] |= bits;
+        }
+        if touch != Touch::Load {
+            stored = u64::from((bits & !page.stored[word]).count_ones());
+            page.stored[word] |= bits;
+        }
+        self.loaded += loaded;
+        self.stored += stored;
+        self.either += u64::from(either.count_ones());
+        if touch == Touch::Store { stored } else { loaded }
+    }
+
+    /// Adds what another has touched.
+    pub(crate) fn merge(&mut self, other: &Touched) {
+        self.incomplete |= other.incomplete;
+        for theirs in &other.pages {
+            let Some(mine) = self.page(theirs.number) else { continue };
+            let (mut loaded, mut stored, mut either) = (0, 0, 0);
+            for word in 0..PAGE_WORDS {
+                let both = (theirs.loaded[word], theirs.stored[word]);
+                either +=
+                    u64::from(((both.0 | both.1) & !(mine.loaded[word] | mine.stored[word])).count_ones());
+                loaded += u64::from((both.0 & !mine.loaded[word]).count_ones());
+                stored += u64::from((both.1 & !mine.stored[word]).count_ones());
+                mine.loaded[word] |= both.0;
+                mine.stored[word] |= both.1;
+            }
+            self.loaded += loaded;
+            self.stored += stored;
+            self.either += either;
+        }
+    }
+
+    /// Forgets all, and keeps the room for it.
+    pub(crate) fn clear(&mut self) {
+        self.pages.clear();
+        self.index.clear();
+        self.recent = [(u64::MAX, 0); RECENT];
+        (self.loaded, self.stored, self.either, self.incomplete) = (0, 0, 0, false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sector_is_new_once() {
+        let mut touched = Touched::new(1 << 20);
+        assert_eq!(touched.touch(5, 0b0011, Touch::Load), 2);
+        assert_eq!(touched.touch(5, 0b0110, Touch::Load), 1);
+        assert_eq!(touched.touch(5, 0b1111, Touch::Store), 4);
+        // Another page that shares the shortcut's place.
+        assert_eq!(touched.touch(5 + 64 * PAGE_LINES, 0b1000, Touch::Both), 1);
+        assert_eq!(touched.touch(5, 0b0001, Touch::Load), 0);
+        assert_eq!((touched.loaded, touched.stored, touched.either), (4, 5, 5));
+        let mut other = Touched::new(1 << 20);
+        other.touch(5, 0b1000, Touch::Load);
+        touched.merge(&other);
+        assert_eq!((touched.loaded, touched.stored, touched.either), (5, 5, 5));
+        touched.clear();
+        assert_eq!(touched.touch(5, 0b0011, Touch::Load), 2);
+    }
+
+    #[test]
+    fn a_full_memory_says_so() {
+        let mut touched = Touched::new(PAGE_BYTES);
+        assert_eq!(touched.touch(0, 1, Touch::Load), 1);
+        assert!(!touched.incomplete);
+        assert_eq!(touched.touch(PAGE_LINES, 1, Touch::Load), 0);
+        assert!(touched.incomplete);
+        assert_eq!(touched.touch(1, 1, Touch::Load), 1);
+    }
+}

@@ -1,0 +1,287 @@
+//! The counter of one block: a listener that adds up. What instructions cost is two additions for a whole stretch of them,
+//! at its ends; sums over the code are taken when the launch is over.
+
+use super::counters::{Barriers, Flow, MemoryOp, Traffic};
+use super::pattern::{self, Lines};
+use super::reuse::{Touch, Touched};
+use super::site::Sites;
+use crate::machine::{Access, AccessKind, at};
+use crate::memory::Space;
+use crate::observe::{Arrival, Detail, Guarded, Observer, Stretch};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// How counts change from one instruction to the next.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Edge {
+    pub executions: i64,
+    pub lanes: i64,
+}
+
+/// Counts of an instruction with a guard.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct GuardCount {
+    pub executions: u64,
+    /// Lanes that stood at it.
+    pub lanes: u64,
+    /// Lanes whose guard held.
+    pub lanes_on: u64,
+    /// Executions in which no guard held.
+    pub passed: u64,
+    /// Executions in which some guards held and some did not.
+    pub mixed: u64,
+}
+
+/// The requests of one instruction to one space.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Requests {
+    pub pc: u32,
+    pub space: Space,
+    pub traffic: Traffic,
+    /// The instruction's requests to another space.
+    next: u32,
+}
+
+/// The end of a list of requests.
+const END: u32 = u32::MAX;
+
+/// A phase of a barrier that is not complete: the warps that have come, and the instructions of each since its barrier
+/// before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Phase {
+    warps: u32,
+    work: [u64; 32],
+    /// The instruction by which the last of them came.
+    last: u32,
+}
+
+/// A block's barriers, and the cluster's.
+const BARRIERS: usize = 17;
+
+/// What a block, or all blocks so far, added up.
+pub(crate) struct Sums {
+    /// One more than there are instructions.
+    pub edges: Vec<Edge>,
+    pub guards: Vec<GuardCount>,
+    /// The first of each instruction's [`Requests`].
+    first: Vec<u32>,
+    pub requests: Vec<Requests>,
+    pub barriers: BTreeMap<u32, Barriers>,
+    /// Branches through a table whose lanes went different ways.
+    pub tables: BTreeMap<u32, u64>,
+    pub touched: Touched,
+}
+
+impl Sums {
+    /// Nothing yet, of a program with so many instructions, and so many bytes to remember touched memory with.
+    pub(crate) fn new(instructions: usize, guards: usize, memory: u64) -> Sums {
+        Sums {
+            edges: vec![Edge::default(); instructions + 1],
+            guards: vec![GuardCount::default(); guards],
+            first: vec![END; instructions],
+            requests: Vec::new(),
+            barriers: BTreeMap::new(),
+            tables: BTreeMap::new(),
+            touched: Touched::new(memory),
+        }
+    }
+
+    /// The requests of an instruction to a space.
+    #[inline]
+    fn traffic(&mut self, pc: u32, space: Space) -> Option<&mut Traffic> {
+        let mut place = *self.first.get(at(pc))?;
+        while let Some(requests) = self.requests.get(at(place)) {
+            if requests.space == space {
+                break;
+            }
+            place = requests.next;
+        }
+        if place == END {
+            let next = self.first[at(pc)];
+            place = u32::try_from(self.requests.len()).unwrap_or(END);
+            self.first[at(pc)] = place;
+            self.requests.push(Requests { pc, space, traffic: Traffic::default(), next });
+        }
+        self.requests.get_mut(at(place)).map(|requests| &mut requests.traffic)
+    }
+
+    /// Adds what a block added up.
+    pub(crate) fn merge(&mut self, block: &Sums) {
+        for (mine, theirs) in self.edges.iter_mut().zip(&block.edges) {
+            mine.executions += theirs.executions;
+            mine.lanes += theirs.lanes;
+        }
+        for (mine, theirs) in self.guards.iter_mut().zip(&block.guards) {
+            mine.executions += theirs.executions;
+            mine.lanes += theirs.lanes;
+            mine.lanes_on += theirs.lanes_on;
+            mine.passed += theirs.passed;
+            mine.mixed += theirs.mixed;
+        }
+        for requests in &block.requests {
+            if let Some(mine) = self.traffic(requests.pc, requests.space) {
+                mine.add(&requests.traffic);
+            }
+        }
+        for (pc, theirs) in &block.barriers {
+            self.barriers.entry(*pc).or_default().add(theirs);
+        }
+        for (pc, count) in &block.tables {
+            *self.tables.entry(*pc).or_default() += count;
+        }
+        self.touched.merge(&block.touched);
+    }
+
+    /// Back to nothing, keeping the room.
+    pub(crate) fn clear(&mut self) {
+        self.edges.fill(Edge::default());
+        self.guards.fill(GuardCount::default());
+        self.first.fill(END);
+        self.requests.clear();
+        self.barriers.clear();
+        self.tables.clear();
+        self.touched.clear();
+    }
+}
+
+/// Sums of blocks that are over, for the next blocks to use: a grid of short blocks would spend much of its time on
+/// allocating them.
+pub(crate) type Pool = Arc<Mutex<Vec<Box<Sums>>>>;
+
+/// The listener of one block.
+pub(crate) struct Tally {
+    sites: Arc<Sites>,
+    pub sums: Box<Sums>,
+    lines: Lines,
+    phases: [Phase; BARRIERS],
+    /// The count of each warp's instructions when it came to its last barrier.
+    clocks: [u64; 32],
+}
+
+impl Tally {
+    pub(crate) fn new(sites: Arc<Sites>, sums: Box<Sums>) -> Tally {
+        Tally { sites, sums, lines: Lines::default(), phases: [Phase::default(); BARRIERS], clocks: [0; 32] }
+    }
+}
+
+impl Observer for Tally {
+    fn detail(&self) -> Detail {
+        Detail::Stretches
+    }
+
+    #[inline]
+    fn stretch(&mut self, stretch: &Stretch) {
+        let lanes = i64::from(stretch.lanes.count_ones());
+        if let Some(edge) = self.sums.edges.get_mut(at(stretch.code.start)) {
+            edge.executions += 1;
+            edge.lanes += lanes;
+        }
+        if let Some(edge) = self.sums.edges.get_mut(at(stretch.code.end)) {
+            edge.executions -= 1;
+            edge.lanes -= lanes;
+        }
+    }
+
+    #[inline]
+    fn guarded(&mut self, guarded: &Guarded) {
+        let Some(slot) = self.sites.get(guarded.pc).guard else { return };
+        let Some(count) = self.sums.guards.get_mut(at(slot)) else { return };
+        count.executions += 1;
+        count.lanes += u64::from(guarded.here.count_ones());
+        count.lanes_on += u64::from(guarded.exec.count_ones());
+        count.passed += u64::from(guarded.exec == 0);
+        count.mixed += u64::from(guarded.exec != 0 && guarded.exec != guarded.here);
+    }
+
+    fn diverge(&mut self, _warp: u32, pc: u32) {
+        *self.sums.tables.entry(pc).or_default() += 1;
+    }
+
+    fn access(&mut self, access: &Access<'_>) {
+        let Access { pc, space, kind, addresses, bytes, lanes, .. } = *access;
+        if lanes == 0 {
+            return;
+        }
+        let op = self.sites.get(pc).op;
+        let count = u64::from(lanes.count_ones());
+        let mut request =
+            Traffic { requests: 1, lanes: count, bytes: count * u64::from(bytes), ..Traffic::default() };
+        match space {
+            Space::Shared => {
+                let matrix = matches!(op, MemoryOp::LoadMatrix | MemoryOp::StoreMatrix);
+                let wavefronts = pattern::shared(&mut self.lines, addresses, bytes, lanes, matrix);
+                request.wavefronts = wavefronts.actual;
+                request.ideal_wavefronts = wavefronts.ideal;
+            }
+            Space::Global | Space::Generic => {
+                self.lines.global(addresses, bytes, lanes);
+                request.lines = self.lines.lines();
+                request.sectors = self.lines.sectors();
+                let touch = match kind {
+                    AccessKind::Read => Touch::Load,
+                    AccessKind::Write => Touch::Store,
+                    AccessKind::Atomic => Touch::Both,
+                };
+                for (line, sectors) in self.lines.iter() {
+                    request.first_sectors += self.sums.touched.touch(line, sectors, touch);
+                }
+            }
+            Space::Local => {
+                self.lines.local(addresses, bytes, lanes);
+                request.lines = self.lines.lines();
+                request.sectors = self.lines.sectors();
+            }
+            Space::Const | Space::Param => request.wavefronts = pattern::constants(addresses, lanes),
+        }
+        if kind == AccessKind::Atomic {
+            let contention = pattern::contention(addresses, lanes);
+            request.addresses = contention.addresses;
+            request.depth = contention.most;
+            request.max_depth = contention.most;
+        }
+        if let Some(traffic) = self.sums.traffic(pc, space) {
+            traffic.add(&request);
+        }
+    }
+
+    fn arrive(&mut self, arrival: &Arrival) {
+        self.sums.barriers.entry(arrival.pc).or_default().arrivals += 1;
+        let clock = &mut self.clocks[at(arrival.warp & 31)];
+        let work = arrival.clock.saturating_sub(*clock);
+        *clock = arrival.clock;
+        let Some(phase) = self.phases.get_mut(at(arrival.id)) else { return };
+        phase.warps |= 1 << (arrival.warp & 31);
+        // Lanes of one warp may come apart: the warp has done all its work when the last of them come.
+        phase.work[at(arrival.warp & 31)] += work;
+        phase.last = arrival.pc;
+    }
+
+    fn barrier(&mut self, _block: u32, id: u32) {
+        let Some(phase) = self.phases.get_mut(at(id)).map(std::mem::take) else { return };
+        let warps = u64::from(phase.warps.count_ones());
+        let work: u64 = phase.work.iter().sum();
+        let longest = phase.work.iter().copied().max().unwrap_or(0);
+        let count = self.sums.barriers.entry(phase.last).or_default();
+        count.phases += 1;
+        count.warps += warps;
+        count.work += work;
+        count.longest += longest;
+        count.idle += longest * warps - work;
+    }
+}
+
+/// How often a branch went which way.
+pub(crate) fn branch(flow: Flow, executions: u64, guard: Option<&GuardCount>, mixed_table: u64) -> [u64; 3] {
+    match (flow, guard) {
+        (Flow::Branch, Some(guard)) => {
+            [guard.executions - guard.passed - guard.mixed, guard.passed, guard.mixed]
+        }
+        (Flow::Branch, None) => [executions, 0, 0],
+        (Flow::Table, Some(guard)) => {
+            let mixed = guard.mixed.max(mixed_table.min(guard.executions - guard.passed));
+            [guard.executions - guard.passed - mixed, guard.passed, mixed]
+        }
+        (Flow::Table, None) => [executions - mixed_table.min(executions), 0, mixed_table.min(executions)],
+        _ => [0, 0, 0],
+    }
+}
