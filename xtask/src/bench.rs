@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: speeds that the project promises.
 
 mod checks;
+mod counters;
 mod sim;
 
 use std::fs;
@@ -22,6 +23,7 @@ pub(crate) fn run(what: &str, json: bool) -> Result<(), String> {
     in_release(&task, || match what {
         "parse" => parse(json),
         "checks" => checks::run(json),
+        "counters" => counters::run(json),
         _ => sim::run(json),
     })
 }

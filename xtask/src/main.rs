@@ -98,6 +98,7 @@ tasks! {
         Bench::Parse { json } => bench::run("parse", json),
         Bench::Sim { json } => bench::run("sim", json),
         Bench::Checks { json } => bench::run("checks", json),
+        Bench::Counters { json } => bench::run("counters", json),
     },
 
     /// Runs the README's commands word for word and compares what they print
@@ -180,6 +181,12 @@ enum Bench {
     },
     /// What checking costs: checked to unchecked time, and bytes of shadow
     Checks {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// What counting costs: counted to uncounted time
+    Counters {
         /// Print one JSON object
         #[arg(long)]
         json: bool,

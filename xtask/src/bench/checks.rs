@@ -13,8 +13,8 @@ use warpproof_toolchain::{CompileOptions, Options, Source, Toolchain};
 const TIMES: u32 = 5;
 
 /// A kernel with its launch.
-struct Subject {
-    name: &'static str,
+pub(super) struct Subject {
+    pub(super) name: &'static str,
     file: &'static str,
     kernel: &'static str,
     grid: (u32, u32),
@@ -24,7 +24,7 @@ struct Subject {
     scalars: &'static [u32],
 }
 
-const SUBJECTS: &[Subject] = &[
+pub(super) const SUBJECTS: &[Subject] = &[
     Subject {
         name: "sgemm",
         file: "corpus/cuda/sgemm_tiled.cu",
@@ -60,7 +60,10 @@ const SUBJECTS: &[Subject] = &[
 ];
 
 /// A device with a launch on it, and what the checks are told of its buffers.
-fn prepare(subject: &Subject, toolchain: &Toolchain) -> Result<(Device, Launch, Settings), String> {
+pub(super) fn prepare(
+    subject: &Subject,
+    toolchain: &Toolchain,
+) -> Result<(Device, Launch, Settings), String> {
     let path = crate::root().join(subject.file);
     let source = Source::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let compiled =

@@ -13,24 +13,24 @@ use warpproof_toolchain::{CompileOptions, Options, Source, Toolchain};
 const TIMES: u32 = 5;
 
 /// A converged mix of arithmetic: what an unrolled loop body looks like.
-const ALU: &str = "
+pub(super) const ALU: &str = "
     fma.rn.f32 %f0, %f1, %f2, %f0;   fma.rn.f32 %f3, %f1, %f2, %f3;   add.s32 %r4, %r5, %r4;
     mad.lo.s32 %r6, %r7, %r8, %r6;   xor.b32 %r9, %r10, %r9;          mul.rn.f32 %f11, %f12, %f13;
     max.f32 %f14, %f15, %f14;        shl.b32 %r16, %r17, 3;           setp.lt.u32 %p1, %r4, %r5;
     selp.b32 %r18, %r6, %r9, %p1;    fma.rn.f32 %f18, %f19, %f20, %f18; and.b32 %r11, %r16, 255;";
 
 /// Loads and stores of shared memory with arithmetic between, as in a tiled matrix product.
-const SHARED: &str = "
+pub(super) const SHARED: &str = "
     ld.shared.f32 %f0, [%r20];       fma.rn.f32 %f3, %f0, %f2, %f3;   st.shared.f32 [%r20+128], %f3;
     fma.rn.f32 %f18, %f19, %f20, %f18;";
 
 /// Two chains of the FP8 matrix product.
-const MMA: &str = "
+pub(super) const MMA: &str = "
     mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%f0, %f1, %f2, %f3}, {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%f0, %f1, %f2, %f3};
     mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%f4, %f5, %f6, %f7}, {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%f4, %f5, %f6, %f7};";
 
 /// A kernel that runs `body` so many times, `copies` times over in a loop.
-fn looped(body: &str, copies: usize) -> String {
+pub(super) fn looped(body: &str, copies: usize) -> String {
     format!(
         ".version 8.7\n.target sm_89\n.address_size 64\n.visible .entry k(.param .u32 n, .param .u64 out) {{
         .reg .f32 %f<24>; .reg .b32 %r<24>, %i, %n; .reg .pred %p<3>; .reg .b64 %o, %t;

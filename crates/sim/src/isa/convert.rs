@@ -3,6 +3,10 @@
 //! The one instruction whose registers may be wider than its types: the low bits of a source count, and a result is
 //! extended to its register by the sign of its type. Registers of the types' own size, which is what compilers emit, have
 //! vectorised routines; the others go through [`widened`](registers::widened).
+//!
+//! Pipes are those of the SASS that ptxas makes for Ada: `F2FP` (packs to 16 and 8 bits) and `I2FP` (32-bit integers to f32)
+//! run on the ALU, `HADD2` makes f32 of f16, and the rest (`F2F`, `F2I`, `I2F`, `FRND`) is the conversion unit's. A form with
+//! several has that of its usual spelling: `.rm` and `.rp` to f16 are `F2F`, and narrower or wider integers to f32 `I2F`.
 #![expect(clippy::inline_always, reason = "only code inlined into a routine is compiled for its vector unit")]
 
 mod packed;
@@ -83,7 +87,7 @@ pub(super) const OPS: &[Op] = &[
     Op {
         form: "cvt.frnd{.ftz}{.sat}.f32.atype d, a; .frnd = .rn .rz .rm .rp; .atype = .u8 .u16 .u32 .u64 .s8 .s16 .s32 .s64",
         manual: "data-movement-and-conversion-instructions-cvt",
-        unit: Unit::Xu,
+        unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(f32_from_integer),
     },
@@ -133,7 +137,7 @@ pub(super) const OPS: &[Op] = &[
     Op {
         form: "cvt{.ftz}{.sat}.f32.f16 d, a",
         manual: "data-movement-and-conversion-instructions-cvt",
-        unit: Unit::Xu,
+        unit: Unit::Half,
         since: (1, 0, 10),
         bind: bind!(f32_from_f16),
     },
@@ -213,7 +217,7 @@ pub(super) const OPS: &[Op] = &[
     Op {
         form: "cvt.frnd{.ftz}{.sat}.f16.f32 d, a; .frnd = .rn .rz .rm .rp",
         manual: "data-movement-and-conversion-instructions-cvt",
-        unit: Unit::Xu,
+        unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(f16_from_f32),
     },
@@ -248,35 +252,35 @@ pub(super) const OPS: &[Op] = &[
     Op {
         form: "cvt.frnd2.bf16.f32 d, a; .frnd2 = .rn .rz",
         manual: "data-movement-and-conversion-instructions-cvt",
-        unit: Unit::Xu,
+        unit: Unit::Alu,
         since: (7, 0, 80),
         bind: bind!(narrow_limited),
     },
     Op {
         form: "cvt.frnd2.relu.f16.f32 d, a; .frnd2 = .rn .rz",
         manual: "data-movement-and-conversion-instructions-cvt",
-        unit: Unit::Xu,
+        unit: Unit::Alu,
         since: (7, 0, 80),
         bind: bind!(narrow_limited),
     },
     Op {
         form: "cvt.frnd2{.relu}.satfinite.f16.f32 d, a; .frnd2 = .rn .rz",
         manual: "data-movement-and-conversion-instructions-cvt",
-        unit: Unit::Xu,
+        unit: Unit::Alu,
         since: (8, 1, 70),
         bind: bind!(narrow_limited),
     },
     Op {
         form: "cvt.frnd2.relu.bf16.f32 d, a; .frnd2 = .rn .rz",
         manual: "data-movement-and-conversion-instructions-cvt",
-        unit: Unit::Xu,
+        unit: Unit::Alu,
         since: (7, 0, 80),
         bind: bind!(narrow_limited),
     },
     Op {
         form: "cvt.frnd2{.relu}.satfinite.bf16.f32 d, a; .frnd2 = .rn .rz",
         manual: "data-movement-and-conversion-instructions-cvt",
-        unit: Unit::Xu,
+        unit: Unit::Alu,
         since: (8, 1, 80),
         bind: bind!(narrow_limited),
     },
@@ -284,35 +288,35 @@ pub(super) const OPS: &[Op] = &[
     Op {
         form: "cvt.frnd2{.relu}.dtype.f32 d, a, b; .frnd2 = .rn .rz; .dtype = .f16x2 .bf16x2",
         manual: "data-movement-and-conversion-instructions-cvt",
-        unit: Unit::Xu,
+        unit: Unit::Alu,
         since: (7, 0, 80),
         bind: bind!(pack_halves),
     },
     Op {
         form: "cvt.frnd2{.relu}.satfinite.dtype.f32 d, a, b; .frnd2 = .rn .rz; .dtype = .f16x2 .bf16x2",
         manual: "data-movement-and-conversion-instructions-cvt",
-        unit: Unit::Xu,
+        unit: Unit::Alu,
         since: (8, 1, 80),
         bind: bind!(pack_halves),
     },
     Op {
         form: "cvt.rn.satfinite{.relu}.f8x2type.f32 d, a, b; .f8x2type = .e4m3x2 .e5m2x2",
         manual: "data-movement-and-conversion-instructions-cvt",
-        unit: Unit::Xu,
+        unit: Unit::Alu,
         since: (8, 1, 89),
         bind: bind!(pack_fp8),
     },
     Op {
         form: "cvt.rn.satfinite{.relu}.f8x2type.f16x2 d, a; .f8x2type = .e4m3x2 .e5m2x2",
         manual: "data-movement-and-conversion-instructions-cvt",
-        unit: Unit::Xu,
+        unit: Unit::Alu,
         since: (8, 1, 89),
         bind: bind!(fp8_from_halves),
     },
     Op {
         form: "cvt.rn{.relu}.f16x2.f8x2type d, a; .f8x2type = .e4m3x2 .e5m2x2",
         manual: "data-movement-and-conversion-instructions-cvt",
-        unit: Unit::Xu,
+        unit: Unit::Alu,
         since: (8, 1, 89),
         bind: bind!(halves_from_fp8),
     },
