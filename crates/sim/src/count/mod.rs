@@ -156,7 +156,7 @@ fn instructions_of(program: &Program, sites: &Sites, sums: &Sums) -> Vec<Instruc
         };
         let parted = sums.tables.get(&pc).copied().unwrap_or(0);
         let [taken, not_taken, divergent] = tally::branch(site.flow, issued.executions, guard, parted);
-        let opcode = program.opcode(at(pc));
+        let opcode = site::opcode(program, at(pc));
         let function = meta.function.and_then(|i| program.callees.get(at(i))).map(|callee| &callee.name);
         let barriers = sums.barriers.get(&pc).copied().unwrap_or_default();
         let line = line_ends.partition_point(|end| *end < at(meta.span.0)) + 1;

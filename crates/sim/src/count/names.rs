@@ -159,8 +159,8 @@ fn fp16_types() -> &'static [&'static str] {
     &["f16", "f16x2", "bf16", "bf16x2"]
 }
 
-/// Sectors that must come from the second level, if the first forgets nothing while a block runs: first loads, and copies
-/// and loads that ask past the first level are among them only once.
+/// Sectors that must come from the second level if the first forgets nothing while a block runs. Loads that go past the first
+/// level (`.cg`, `.volatile`, atomics) would come from there each time; they are in it once.
 fn l2_reads(c: &Counters) -> u64 {
     c.compulsory.block_loaded
 }

@@ -35,10 +35,9 @@ impl Sites {
         for (pc, inst) in program.code.iter().enumerate() {
             let guard = inst.guard.is_some().then_some(guards);
             guards += u32::from(guard.is_some());
-            let opcode = program.opcode(pc);
+            let opcode = opcode(program, pc);
             let entry = program.metas.get(pc).and_then(|meta| meta.entry);
-            // Calls and returns are the only ones that the table does not hold.
-            let pipe = entry.and_then(|i| isa::table().get(i)).map_or(Unit::Control, |entry| entry.op.unit);
+            let pipe = entry.and_then(|i| isa::table().get(i)).map_or(Unit::None, |entry| entry.op.unit);
             sites.push(Site { guard, op: op(opcode), flow: flow(opcode), pipe });
         }
         Sites { sites, guards: at(guards) }
@@ -49,6 +48,13 @@ impl Sites {
     pub(crate) fn get(&self, pc: u32) -> Site {
         self.sites.get(at(pc)).copied().unwrap_or(NOTHING)
     }
+}
+
+/// The opcode of an instruction with its modifiers. What the table does not hold is no instruction of the text, but what the
+/// machine does to hand over parameters that are registers, at the beginning of a function or at its `ret`.
+pub(crate) fn opcode(program: &Program, pc: usize) -> &str {
+    let held = program.metas.get(pc).is_some_and(|meta| meta.entry.is_some());
+    if held { program.opcode(pc) } else { "(parameter)" }
 }
 
 fn op(opcode: &str) -> MemoryOp {

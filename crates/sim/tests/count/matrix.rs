@@ -28,7 +28,7 @@ fn one_matrix_in_conflicts_of_degree_1_to_8() {
 #[test]
 fn two_matrices_in_conflicts_of_degree_2_to_16() {
     for total in 2..=16u64 {
-        let degree = |matrix: u64| (total + matrix) / 2;
+        let degree = |matrix: u64| if matrix == 0 { total / 2 } else { total - total / 2 };
         let counters = Case::new(X2, 32, |t| t / 8 * 2048 + row(t % 8, degree(t / 8 % 2))).count();
         assert_eq!(passes(&traffic(&counters, 1, Shared, LoadMatrix)), (1, total, total - 2), "{total}");
     }
@@ -79,7 +79,9 @@ fn an_fp8_tile_of_64_byte_rows() {
     // Two rows make up the 128 bytes of all banks. Chunk c of rows r and r + 2 is in the same four banks: of the eight rows
     // of a matrix four meet there. So each matrix takes 4 passes plainly, 16 in all, of which 12 are conflicts.
     // Exchanged by (row >> 1) & 3, rows r, r + 2, r + 4, r + 6 have different chunks: no conflict, 4 passes.
-    for (place, expected) in [(plain as fn(u64, u64) -> u64, (16, 12)), (swizzled, (4, 0))] {
+    type Place = fn(u64, u64) -> u64;
+    let tiles: [(Place, (u64, u64)); 2] = [(plain, (16, 12)), (swizzled, (4, 0))];
+    for (place, expected) in tiles {
         for first_row in [0, 8, 48] {
             for chunk in 0..4 {
                 // Four matrices of eight rows below each other, all of one chunk.
