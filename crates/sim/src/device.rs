@@ -217,6 +217,11 @@ impl Device {
         &mut self.heap
     }
 
+    /// The vector instructions it uses.
+    pub(crate) fn level(&self) -> Level {
+        self.level
+    }
+
     /// Runs a launch to its end or to a stop.
     pub fn run(&mut self, launch: &Launch) -> Outcome {
         self.run_observed(launch, &|_| None, &mut |_| {})

@@ -1,6 +1,7 @@
 //! Who listens to a run: checks and counters. Execution knows none of them, and a run without a listener pays for none.
 
-use crate::machine::{Access, Registers, Row, Width};
+use crate::machine::{Access, AccessKind, Registers, Row, Width};
+use crate::memory::Space;
 use crate::program::Program;
 use std::any::Any;
 use std::ops::Range;
@@ -182,6 +183,25 @@ pub struct Guarded {
     pub here: u32,
 }
 
+/// An access of a warp to shared memory, with addresses of 32 bits: by far the most frequent.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedAccess<'a> {
+    /// The block's linear index.
+    pub block: u32,
+    /// The warp's number in the block.
+    pub warp: u32,
+    /// The instruction.
+    pub pc: u32,
+    /// What it does.
+    pub kind: AccessKind,
+    /// The address of each lane.
+    pub offsets: &'a Row<u32>,
+    /// Bytes per lane.
+    pub bytes: u32,
+    /// The lanes.
+    pub lanes: u32,
+}
+
 /// A listener to one block's run. Blocks may run in parallel, so each gets a listener of its own.
 pub trait Observer: Any + Send {
     /// How closely it follows; the same for as long as it listens.
@@ -200,6 +220,26 @@ pub trait Observer: Any + Send {
     fn diverge(&mut self, _warp: u32, _pc: u32) {}
     /// After a memory access was found possible and was made.
     fn access(&mut self, _access: &Access<'_>) {}
+    /// As [`access`](Self::access), which it is told by unless the listener has a shorter way.
+    fn shared(&mut self, shared: &SharedAccess<'_>) {
+        let SharedAccess { block, warp, pc, kind, offsets, bytes, lanes } = *shared;
+        let addresses = &Row(offsets.0.map(u64::from));
+        let space = Space::Shared;
+        let (unchanged, words, deferred) = (0, &[][..], false);
+        self.access(&Access {
+            block,
+            warp,
+            pc,
+            space,
+            kind,
+            addresses,
+            bytes,
+            lanes,
+            unchanged,
+            words,
+            deferred,
+        });
+    }
     /// When threads arrive at a barrier.
     fn arrive(&mut self, _arrival: &Arrival) {}
     /// When all threads of a barrier have arrived.

@@ -2,14 +2,12 @@
 //!
 //! Ratios of times on this machine are *measured*.
 
-use std::time::Instant;
-
 use serde_json::{Map, json};
 use warpproof_sim::count::CountSettings;
 use warpproof_sim::{Buffer, Device, Launch};
 use warpproof_toolchain::{Options, Toolchain};
 
-use super::{checks, sim};
+use super::{Clock, checks, sim};
 
 /// How often both are taken; the best of each counts, because other work on the machine can only slow it down.
 const TIMES: u32 = 7;
@@ -43,12 +41,12 @@ fn mix(body: &str, copies: usize, rounds: u32) -> Result<(Device, Launch), Strin
 fn ratio(device: &mut Device, launch: &Launch) -> Result<f64, String> {
     let (mut plain, mut counted) = (f64::INFINITY, f64::INFINITY);
     for _ in 0..TIMES {
-        let start = Instant::now();
+        let clock = Clock::start();
         launch.run(device).map_err(|stop| stop.to_string())?;
-        plain = plain.min(start.elapsed().as_secs_f64());
-        let start = Instant::now();
+        plain = plain.min(clock.elapsed().as_secs_f64());
+        let clock = Clock::start();
         let outcome = device.count(launch, &CountSettings::default()).outcome;
-        counted = counted.min(start.elapsed().as_secs_f64());
+        counted = counted.min(clock.elapsed().as_secs_f64());
         if let Some(stop) = outcome.stop {
             return Err(stop.to_string());
         }

@@ -137,6 +137,27 @@ impl Traffic {
         self.max_depth = self.max_depth.max(other.max_depth);
     }
 
+    /// So many requests like this one.
+    #[must_use]
+    pub fn times(&self, requests: u64) -> Traffic {
+        if requests == 0 {
+            return Traffic::default();
+        }
+        Traffic {
+            requests: self.requests * requests,
+            lanes: self.lanes * requests,
+            bytes: self.bytes * requests,
+            sectors: self.sectors * requests,
+            lines: self.lines * requests,
+            wavefronts: self.wavefronts * requests,
+            ideal_wavefronts: self.ideal_wavefronts * requests,
+            first_sectors: self.first_sectors * requests,
+            addresses: self.addresses * requests,
+            depth: self.depth * requests,
+            max_depth: self.max_depth,
+        }
+    }
+
     /// Bank conflicts: passes through the banks beyond those that are needed.
     pub fn conflicts(&self) -> u64 {
         self.wavefronts.saturating_sub(self.ideal_wavefronts)

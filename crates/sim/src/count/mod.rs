@@ -28,6 +28,7 @@
 //! lanes of its own on the uniform pipe, which PTX does not show.
 
 mod counters;
+mod memo;
 pub mod names;
 mod pattern;
 mod reuse;
@@ -87,10 +88,11 @@ impl Device {
         let mut sums = Sums::new(instructions, sites.guards, all);
         let mut compulsory = Compulsory::default();
         let mut blocks = 0u64;
+        let level = self.level();
         let listen = |_| -> Option<Box<dyn Observer>> {
             let spare = pool.lock().ok().and_then(|mut pool| pool.pop());
             let own = spare.unwrap_or_else(|| Box::new(Sums::new(instructions, sites.guards, each)));
-            Some(Box::new(Tally::new(sites.clone(), own)))
+            Some(Box::new(Tally::new(sites.clone(), level, own)))
         };
         let mut collect = |listener: Box<dyn Observer>| {
             let listener: Box<dyn Any> = listener;
@@ -99,6 +101,7 @@ impl Device {
                 blocks += 1;
                 compulsory.block_loaded += own.touched.loaded;
                 compulsory.block_stored += own.touched.stored;
+                own.settle();
                 sums.merge(&own);
                 own.clear();
                 if let Ok(mut pool) = pool.lock() {

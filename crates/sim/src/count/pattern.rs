@@ -25,29 +25,34 @@ pub(crate) const SECTOR: u64 = 32;
 /// lines for each lane. Kept from request to request: to make room for as many takes longer than to look at most requests.
 pub(crate) struct Lines {
     count: usize,
+    highest: u64,
     entries: [(u64, u32); 4 * LANES],
 }
 
 impl Default for Lines {
     fn default() -> Lines {
-        Lines { count: 0, entries: [(0, 0); 4 * LANES] }
+        Lines { count: 0, highest: 0, entries: [(0, 0); 4 * LANES] }
     }
 }
 
 impl Lines {
-    fn clear(&mut self) {
-        self.count = 0;
+    /// Forgets all.
+    pub(crate) fn clear(&mut self) {
+        (self.count, self.highest) = (0, 0);
     }
 
-    /// Adds parts of a line; lanes that follow each other are mostly in the same one.
+    /// Adds parts of a line. Lanes that follow each other are mostly in the same one, or in one above all before.
     #[inline]
     fn add(&mut self, line: u64, parts: u32) {
-        for (known, mask) in self.entries[..self.count].iter_mut().rev() {
-            if *known == line {
-                *mask |= parts;
-                return;
+        if self.count == 0 || line <= self.highest {
+            for (known, mask) in self.entries[..self.count].iter_mut().rev() {
+                if *known == line {
+                    *mask |= parts;
+                    return;
+                }
             }
         }
+        self.highest = self.highest.max(line);
         if let Some(entry) = self.entries.get_mut(self.count) {
             *entry = (line, parts);
             self.count += 1;

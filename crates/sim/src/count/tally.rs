@@ -2,12 +2,14 @@
 //! at its ends; sums over the code are taken when the launch is over.
 
 use super::counters::{Barriers, Flow, MemoryOp, Traffic};
-use super::pattern::{self, Lines};
+use super::memo::{self, Address, Key, Memos, Same};
+use super::pattern::{self, LINE, Lines};
 use super::reuse::{Touch, Touched};
 use super::site::Sites;
-use crate::machine::{Access, AccessKind, at};
+use crate::machine::{Access, AccessKind, Row, at};
 use crate::memory::Space;
-use crate::observe::{Arrival, Detail, Guarded, Observer, Stretch};
+use crate::observe::{Arrival, Detail, Guarded, Observer, SharedAccess, Stretch};
+use crate::simd::Level;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -33,11 +35,14 @@ pub(crate) struct GuardCount {
 }
 
 /// The requests of one instruction to one space.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct Requests {
     pub pc: u32,
     pub space: Space,
+    /// What is added up.
     pub traffic: Traffic,
+    /// What is not: requests to shared memory by 32-bit addresses, and all others.
+    narrow: Memos<u32>,
+    wide: Memos<u64>,
     /// The instruction's requests to another space.
     next: u32,
 }
@@ -88,7 +93,14 @@ impl Sums {
 
     /// The requests of an instruction to a space.
     #[inline]
-    fn traffic(&mut self, pc: u32, space: Space) -> Option<&mut Traffic> {
+    fn requests(&mut self, pc: u32, space: Space) -> Option<&mut Requests> {
+        let place = self.place(pc, space)?;
+        self.requests.get_mut(place)
+    }
+
+    /// Where the requests of an instruction to a space are.
+    #[inline]
+    fn place(&mut self, pc: u32, space: Space) -> Option<usize> {
         let mut place = *self.first.get(at(pc))?;
         while let Some(requests) = self.requests.get(at(place)) {
             if requests.space == space {
@@ -100,12 +112,21 @@ impl Sums {
             let next = self.first[at(pc)];
             place = u32::try_from(self.requests.len()).unwrap_or(END);
             self.first[at(pc)] = place;
-            self.requests.push(Requests { pc, space, traffic: Traffic::default(), next });
+            let (narrow, wide) = (Memos::default(), Memos::default());
+            self.requests.push(Requests { pc, space, traffic: Traffic::default(), narrow, wide, next });
         }
-        self.requests.get_mut(at(place)).map(|requests| &mut requests.traffic)
+        Some(at(place))
     }
 
-    /// Adds what a block added up.
+    /// Adds up what is only remembered so far.
+    pub(crate) fn settle(&mut self) {
+        for requests in &mut self.requests {
+            requests.traffic.add(&requests.narrow.settle());
+            requests.traffic.add(&requests.wide.settle());
+        }
+    }
+
+    /// Adds what a block added up, and has settled.
     pub(crate) fn merge(&mut self, block: &Sums) {
         for (mine, theirs) in self.edges.iter_mut().zip(&block.edges) {
             mine.executions += theirs.executions;
@@ -119,8 +140,8 @@ impl Sums {
             mine.mixed += theirs.mixed;
         }
         for requests in &block.requests {
-            if let Some(mine) = self.traffic(requests.pc, requests.space) {
-                mine.add(&requests.traffic);
+            if let Some(mine) = self.requests(requests.pc, requests.space) {
+                mine.traffic.add(&requests.traffic);
             }
         }
         for (pc, theirs) in &block.barriers {
@@ -151,6 +172,8 @@ pub(crate) type Pool = Arc<Mutex<Vec<Box<Sums>>>>;
 /// The listener of one block.
 pub(crate) struct Tally {
     sites: Arc<Sites>,
+    narrow: Same<u32>,
+    wide: Same<u64>,
     pub sums: Box<Sums>,
     lines: Lines,
     phases: [Phase; BARRIERS],
@@ -159,8 +182,16 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn new(sites: Arc<Sites>, sums: Box<Sums>) -> Tally {
-        Tally { sites, sums, lines: Lines::default(), phases: [Phase::default(); BARRIERS], clocks: [0; 32] }
+    pub(crate) fn new(sites: Arc<Sites>, level: Level, sums: Box<Sums>) -> Tally {
+        Tally {
+            sites,
+            narrow: u32::same(level),
+            wide: u64::same(level),
+            sums,
+            lines: Lines::default(),
+            phases: [Phase::default(); BARRIERS],
+            clocks: [0; 32],
+        }
     }
 }
 
@@ -197,50 +228,61 @@ impl Observer for Tally {
         *self.sums.tables.entry(pc).or_default() += 1;
     }
 
-    fn access(&mut self, access: &Access<'_>) {
-        let Access { pc, space, kind, addresses, bytes, lanes, .. } = *access;
+    fn shared(&mut self, access: &SharedAccess<'_>) {
+        let SharedAccess { pc, kind, offsets, bytes, lanes, .. } = *access;
         if lanes == 0 {
             return;
         }
-        let op = self.sites.get(pc).op;
-        let count = u64::from(lanes.count_ones());
-        let mut request =
-            Traffic { requests: 1, lanes: count, bytes: count * u64::from(bytes), ..Traffic::default() };
-        match space {
-            Space::Shared => {
-                let matrix = matches!(op, MemoryOp::LoadMatrix | MemoryOp::StoreMatrix);
-                let wavefronts = pattern::shared(&mut self.lines, addresses, bytes, lanes, matrix);
-                request.wavefronts = wavefronts.actual;
-                request.ideal_wavefronts = wavefronts.ideal;
+        let first = memo::first(offsets, lanes);
+        let key = Key { lanes, bytes, kind, phase: first % 4 };
+        let Some(requests) = self.sums.requests(pc, Space::Shared) else { return };
+        if requests.narrow.again(self.narrow, key, first, offsets) {
+            return;
+        }
+        let addresses = Row(offsets.0.map(u64::from));
+        let mut cost = asked(bytes, lanes);
+        let matrix = matches!(self.sites.get(pc).op, MemoryOp::LoadMatrix | MemoryOp::StoreMatrix);
+        let wavefronts = pattern::shared(&mut self.lines, &addresses, bytes, lanes, matrix);
+        cost.wavefronts = wavefronts.actual;
+        cost.ideal_wavefronts = wavefronts.ideal;
+        contend(&mut cost, kind, &addresses, lanes);
+        let forgotten = requests.narrow.put(key, first, offsets, cost, Vec::new());
+        requests.traffic.add(&forgotten);
+    }
+
+    fn access(&mut self, access: &Access<'_>) {
+        let Access { block, warp, pc, space, kind, addresses, bytes, lanes, .. } = *access;
+        if lanes == 0 {
+            return;
+        }
+        if space == Space::Shared {
+            let offsets = Row(addresses.0.map(|address| u32::try_from(address).unwrap_or(u32::MAX)));
+            self.shared(&SharedAccess { block, warp, pc, kind, offsets: &offsets, bytes, lanes });
+            return;
+        }
+        let first = memo::first(addresses, lanes);
+        let phase = match space {
+            Space::Global | Space::Generic => first % LINE,
+            _ => first % 4,
+        };
+        let key = Key { lanes, bytes, kind, phase: u32::try_from(phase).unwrap_or(0) };
+        let Some(place) = self.sums.place(pc, space) else { return };
+        let Sums { requests, touched, .. } = &mut *self.sums;
+        if let Some(requests) = requests.get_mut(place) {
+            let fresh = !requests.wide.again(self.wide, key, first, addresses);
+            if fresh {
+                let (cost, lines) = cost_of(&mut self.lines, access);
+                let forgotten = requests.wide.put(key, first, addresses, cost, lines);
+                requests.traffic.add(&forgotten);
             }
-            Space::Global | Space::Generic => {
-                self.lines.global(addresses, bytes, lanes);
-                request.lines = self.lines.lines();
-                request.sectors = self.lines.sectors();
+            if matches!(space, Space::Global | Space::Generic) {
                 let touch = match kind {
                     AccessKind::Read => Touch::Load,
                     AccessKind::Write => Touch::Store,
                     AccessKind::Atomic => Touch::Both,
                 };
-                for (line, sectors) in self.lines.iter() {
-                    request.first_sectors += self.sums.touched.touch(line, sectors, touch);
-                }
+                requests.traffic.first_sectors += requests.wide.touch(touched, first, touch, fresh);
             }
-            Space::Local => {
-                self.lines.local(addresses, bytes, lanes);
-                request.lines = self.lines.lines();
-                request.sectors = self.lines.sectors();
-            }
-            Space::Const | Space::Param => request.wavefronts = pattern::constants(addresses, lanes),
-        }
-        if kind == AccessKind::Atomic {
-            let contention = pattern::contention(addresses, lanes);
-            request.addresses = contention.addresses;
-            request.depth = contention.most;
-            request.max_depth = contention.most;
-        }
-        if let Some(traffic) = self.sums.traffic(pc, space) {
-            traffic.add(&request);
         }
     }
 
@@ -268,6 +310,46 @@ impl Observer for Tally {
         count.longest += longest;
         count.idle += longest * warps - work;
     }
+}
+
+/// What lanes ask for.
+fn asked(bytes: u32, lanes: u32) -> Traffic {
+    let count = u64::from(lanes.count_ones());
+    Traffic { requests: 1, lanes: count, bytes: count * u64::from(bytes), ..Traffic::default() }
+}
+
+/// How the lanes of an atomic request meet.
+fn contend(cost: &mut Traffic, kind: AccessKind, addresses: &Row<u64>, lanes: u32) {
+    if kind == AccessKind::Atomic {
+        let contention = pattern::contention(addresses, lanes);
+        cost.addresses = contention.addresses;
+        cost.depth = contention.most;
+        cost.max_depth = contention.most;
+    }
+}
+
+/// What a request to anything but shared memory costs, and the lines of global memory it touches, counted from that of the
+/// first lane.
+fn cost_of(lines: &mut Lines, access: &Access<'_>) -> (Traffic, Vec<(u64, u32)>) {
+    let Access { space, kind, addresses, bytes, lanes, .. } = *access;
+    let mut cost = asked(bytes, lanes);
+    let mut touched = Vec::new();
+    match space {
+        Space::Global | Space::Generic => {
+            lines.global(addresses, bytes, lanes);
+            let first = memo::first(addresses, lanes) / LINE;
+            touched = lines.iter().map(|(line, sectors)| (line.wrapping_sub(first), sectors)).collect();
+        }
+        Space::Local => lines.local(addresses, bytes, lanes),
+        Space::Const | Space::Param | Space::Shared => {
+            cost.wavefronts = pattern::constants(addresses, lanes);
+            lines.clear();
+        }
+    }
+    cost.lines = lines.lines();
+    cost.sectors = lines.sectors();
+    contend(&mut cost, kind, addresses, lanes);
+    (cost, touched)
 }
 
 /// How often a branch went which way.

@@ -12,6 +12,7 @@ use super::{Flow, LANES, Row, Warp, at};
 use crate::isa::AddressArg;
 use crate::isa::map::merge;
 use crate::memory::{Fault, FaultKind, MAX_SHARED, Space};
+use crate::observe::SharedAccess;
 use crate::simd::Isa;
 
 /// What an access does.
@@ -142,8 +143,10 @@ impl Warp<'_, '_> {
 
     #[inline(never)]
     fn announce_shared(&mut self, kind: AccessKind, offsets: &Row<u32>, bytes: u32) {
-        let addresses = Row(offsets.0.map(u64::from));
-        self.announce(Space::Shared, kind, &addresses, bytes, self.exec);
+        if let Some(watch) = self.watch.as_deref_mut() {
+            let (block, warp, pc, lanes) = (self.cta.linear, self.state.id, self.pc, self.exec);
+            watch.shared(&SharedAccess { block, warp, pc, kind, offsets, bytes, lanes });
+        }
     }
 
     /// As [`get_shared_words`](Self::get_shared_words), writing, and only if nobody wants to know what stores change.

@@ -1,0 +1,194 @@
+//! Requests that look like one that the instruction made before, only somewhere else. What a request costs follows from how
+//! the addresses of its lanes lie to each other, and from where the first lies in a line; most instructions make the same
+//! request again and again, so it is enough to compare and to count.
+
+use super::counters::Traffic;
+use super::reuse::{Touch, Touched};
+use crate::machine::{AccessKind, LANES, Row, at};
+use crate::simd::{Isa, Level, Portable, V3, V4};
+
+/// Requests that are remembered of an instruction: a swizzle in a loop goes through a few.
+const WAYS: usize = 4;
+
+/// What requests have in common, beside how their lanes lie to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    pub lanes: u32,
+    pub bytes: u32,
+    pub kind: AccessKind,
+    /// Where the first lane's address lies in a word or line, as far as that matters.
+    pub phase: u32,
+}
+
+/// Whether the lanes of a mask have the distances from the first that another request's had: the row, its first address, the
+/// distances, the mask.
+pub(super) type Same<T> = fn(&Row<T>, T, &Row<T>, &Row<T>) -> bool;
+
+/// Addresses of one width.
+pub(super) trait Address: Copy + Default + 'static {
+    /// Every bit.
+    const ALL: Self;
+    /// The distance from another.
+    fn distance(self, first: Self) -> Self;
+    /// The comparison for a level of vector instructions that this machine has.
+    fn same(level: Level) -> Same<Self>;
+}
+
+macro_rules! address {
+    ($type:ty, $same:ident) => {
+        fn $same<I: Isa>(row: &Row<$type>, first: $type, distances: &Row<$type>, mask: &Row<$type>) -> bool {
+            I::vectorize(
+                #[inline(always)]
+                || {
+                    let mut differences = 0;
+                    for lane in 0..LANES {
+                        let distance = row.0[lane].wrapping_sub(first);
+                        differences |= (distance ^ distances.0[lane]) & mask.0[lane];
+                    }
+                    differences == 0
+                },
+            )
+        }
+
+        impl Address for $type {
+            const ALL: Self = <$type>::MAX;
+
+            fn distance(self, first: Self) -> Self {
+                self.wrapping_sub(first)
+            }
+
+            fn same(level: Level) -> Same<Self> {
+                match level.or_below() {
+                    Level::Portable => $same::<Portable>,
+                    Level::V3 => $same::<V3>,
+                    Level::V4 => $same::<V4>,
+                }
+            }
+        }
+    };
+}
+
+address!(u32, same_narrow);
+address!(u64, same_wide);
+
+/// A request that was made, and how often since its costs were added up.
+#[derive(Clone, Debug)]
+pub(super) struct Memo<T> {
+    key: Key,
+    distances: Row<T>,
+    mask: Row<T>,
+    hits: u64,
+    cost: Traffic,
+    /// Lines of global memory, counted from that of the first address, with their sectors.
+    lines: Vec<(u64, u32)>,
+    /// Where it was made last.
+    last: T,
+}
+
+/// The requests of one instruction to one space that are remembered.
+#[derive(Clone, Debug)]
+pub(super) struct Memos<T> {
+    ways: Vec<Memo<T>>,
+    /// The one that was made last, and the one that is forgotten next.
+    recent: usize,
+    oldest: usize,
+}
+
+impl<T> Default for Memos<T> {
+    fn default() -> Self {
+        Memos { ways: Vec::new(), recent: 0, oldest: 0 }
+    }
+}
+
+impl<T: Address> Memos<T> {
+    /// Whether a request like this one was made before; then it is counted.
+    #[inline]
+    pub(super) fn again(&mut self, same: Same<T>, key: Key, first: T, row: &Row<T>) -> bool {
+        let like = |memo: &Memo<T>| memo.key == key && same(row, first, &memo.distances, &memo.mask);
+        if let Some(memo) = self.ways.get_mut(self.recent)
+            && like(memo)
+        {
+            memo.hits += 1;
+            return true;
+        }
+        match self.ways.iter_mut().enumerate().find(|(_, memo)| like(memo)) {
+            Some((way, memo)) => {
+                memo.hits += 1;
+                self.recent = way;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Remembers a request that was not made before, and counts it. Gives the costs of one that is forgotten for it.
+    pub(super) fn put(
+        &mut self,
+        key: Key,
+        first: T,
+        row: &Row<T>,
+        cost: Traffic,
+        lines: Vec<(u64, u32)>,
+    ) -> Traffic {
+        let mut memo = Memo {
+            key,
+            distances: Row([T::default(); LANES]),
+            mask: Row([T::default(); LANES]),
+            hits: 1,
+            cost,
+            lines,
+            last: first,
+        };
+        for lane in crate::machine::lanes_of(key.lanes) {
+            memo.distances.0[lane] = row.0[lane].distance(first);
+            memo.mask.0[lane] = T::ALL;
+        }
+        if self.ways.len() < WAYS {
+            self.recent = self.ways.len();
+            self.ways.push(memo);
+            return Traffic::default();
+        }
+        self.recent = self.oldest;
+        self.oldest = (self.oldest + 1) % WAYS;
+        std::mem::replace(&mut self.ways[self.recent], memo).settled()
+    }
+
+    /// The costs that are not added up yet; nothing is remembered after.
+    pub(super) fn settle(&mut self) -> Traffic {
+        let mut sum = Traffic::default();
+        for memo in self.ways.drain(..) {
+            sum.add(&memo.settled());
+        }
+        sum
+    }
+}
+
+impl Memos<u64> {
+    /// Touches the lines of the request that was made last, at its place of now; gives how many sectors are new. `fresh` if
+    /// it was not made before.
+    #[inline]
+    pub(super) fn touch(&mut self, touched: &mut Touched, first: u64, touch: Touch, fresh: bool) -> u64 {
+        let Some(memo) = self.ways.get_mut(self.recent) else { return 0 };
+        if memo.last == first && !fresh {
+            return 0;
+        }
+        memo.last = first;
+        let line = first / super::pattern::LINE;
+        memo.lines
+            .iter()
+            .map(|(distance, sectors)| touched.touch(line.wrapping_add(*distance), *sectors, touch))
+            .sum()
+    }
+}
+
+impl<T> Memo<T> {
+    fn settled(&self) -> Traffic {
+        self.cost.times(self.hits)
+    }
+}
+
+/// The first lane that takes part.
+#[inline]
+pub(super) fn first<T: Copy>(row: &Row<T>, lanes: u32) -> T {
+    row.0[at(lanes.trailing_zeros() & 31)]
+}
