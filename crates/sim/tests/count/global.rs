@@ -219,3 +219,22 @@ fn parameters_and_constants() {
     let constant = traffic(&counted.counters, 5, Const, Load);
     assert_eq!((constant.requests, constant.wavefronts, constant.lanes), (1, 8, 32));
 }
+
+#[test]
+fn a_stream_and_the_same_stream_again() {
+    // Two warps read 16 lines of their own, 4 KiB apart, and then the same again: 64 sectors each time, new only once.
+    let body = "mov.u32 %r5, 0;\nAGAIN:\nmov.u64 %d1, %g;\nmov.u32 %r1, 0;\nLOOP:\nld.global.u32 %r2, [%d1];\nadd.u64 %d1, %d1, 128;\nadd.u32 %r1, %r1, 1;\n\
+        setp.lt.u32 %p1, %r1, 16;\n@%p1 bra LOOP;\nadd.u32 %r5, %r5, 1;\nsetp.lt.u32 %p1, %r5, 2;\n@%p1 bra AGAIN;";
+    let counters = Case::new(body, 64, |t| 4 * (t % 32) + 4096 * (t / 32)).count();
+    let load = traffic(&counters, 6, Global, Load);
+    assert_eq!((sectors(&load), load.first_sectors), ((64, 256, 64), 128));
+}
+
+#[test]
+fn a_window_that_moves_by_a_word() {
+    // 128 bytes from byte 4 i, for i from 0 to 31: four sectors of one or two lines where 4 i is a multiple of 32, which are four
+    // of the 32 places, and five sectors elsewhere. Only place 0 is in one line. Bytes 0 to 251 are touched: eight sectors.
+    let body = "mov.u64 %d1, %g;\nmov.u32 %r1, 0;\nLOOP:\nld.global.u32 %r2, [%d1];\nadd.u64 %d1, %d1, 4;\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p1, %r1, 32;\n@%p1 bra LOOP;";
+    let load = traffic(&Case::new(body, 32, |t| 4 * t).count(), 4, Global, Load);
+    assert_eq!((sectors(&load), load.first_sectors), ((32, 4 * 4 + 28 * 5, 1 + 31 * 2), 8));
+}

@@ -135,3 +135,22 @@ fn mbarriers_are_atomics_of_their_own_kind() {
     assert_eq!((arrive.requests, arrive.lanes, arrive.depth, arrive.max_depth), (2, 64, 64, 32));
     assert_eq!(traffic(&counters, 2, Shared, Mbarrier).lanes, 1);
 }
+
+#[test]
+fn a_stride_that_changes_in_a_loop() {
+    // Round k reads words k t: with 32 banks, gcd(32, k) lanes want each bank that is used. For k = 1 to 10 that is 1, 2, 1, 4,
+    // 1, 2, 1, 8, 1, 2: together 23 passes, of which 13 are conflicts. All of it twice, by two warps.
+    let body = "mov.u32 %r5, 0;\nAGAIN:\nmov.u32 %r1, 0;\nLOOP:\nadd.u32 %r1, %r1, 1;\nmul.lo.u32 %r2, %r1, %lane;\nmad.lo.u32 %r2, %r2, 4, %base;\n\
+        ld.shared.u32 %r3, [%r2];\nsetp.lt.u32 %p1, %r1, 10;\n@%p1 bra LOOP;\nadd.u32 %r5, %r5, 1;\nsetp.lt.u32 %p1, %r5, 2;\n@%p1 bra AGAIN;";
+    let load = traffic(&Case::new(body, 64, |_| 0).count(), 8, Shared, Load);
+    assert_eq!(passes(&load), (40, 4 * 23, 4 * 13));
+    assert_eq!((load.ideal_wavefronts, load.bytes), (40, 40 * 128));
+}
+
+#[test]
+fn a_row_that_moves_keeps_its_conflicts() {
+    // Words two apart, from 40 places a word apart: two passes at each.
+    let body = "mov.u32 %r1, 0;\nLOOP:\nadd.u32 %s, %s, 4;\nst.shared.u32 [%s], %t;\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p1, %r1, 40;\n@%p1 bra LOOP;";
+    let store = traffic(&Case::new(body, 32, |t| 8 * t).count(), 4, Shared, Store);
+    assert_eq!(passes(&store), (40, 80, 40));
+}
