@@ -10,7 +10,8 @@ use std::{
 };
 
 use crate::{
-    attention, bench, book, cores, corpus, findings, fuzz, instructions, mutants, readme, root, tidy, ui,
+    attention, bench, book, cores, corpus, findings, fuzz, instructions, latencies, model, mutants, readme,
+    root, tidy, ui,
 };
 
 /// How long each of the two fuzz targets runs: a minute in all.
@@ -57,6 +58,8 @@ const STEPS: &[Step] = &[
     step("readme", || readme::run(false).map(quiet)),
     step("book", || book::run(false).map(quiet)),
     step("findings", || findings::run(false).map(quiet)),
+    step("latencies", || latencies::run(false).map(quiet)),
+    step("model", || model::run(false).map(quiet)),
     step("attention", || {
         cargo(
             &["run", "--quiet", "--locked", "--package", "warpproof-kernels", "--example", "attention"],

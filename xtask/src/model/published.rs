@@ -35,7 +35,7 @@ pub(super) enum Unit {
 }
 
 /// A kernel, and its published figure.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Figure {
     pub(super) kernel: &'static str,
     pub(super) device: &'static str,
@@ -73,7 +73,6 @@ const fn chain(
     device: &'static str,
     what: &'static str,
     operations: u32,
-    place: Place,
     published: f64,
     source: &'static str,
 ) -> Figure {
@@ -85,7 +84,7 @@ const fn chain(
         warps: 1,
         blocks: 1,
         everywhere: false,
-        place,
+        place: Place::Near,
         unit: Unit::Cycles,
         published,
         role: Role::Test,
@@ -99,7 +98,6 @@ const fn rate(
     device: &'static str,
     what: &'static str,
     operations: u32,
-    place: Place,
     unit: Unit,
     published: f64,
     source: &'static str,
@@ -112,7 +110,7 @@ const fn rate(
         warps: 8,
         blocks: 4,
         everywhere: true,
-        place,
+        place: Place::Near,
         unit,
         published,
         role: Role::Test,
@@ -120,87 +118,65 @@ const fn rate(
     }
 }
 
-const fn anchor(figure: Figure) -> Figure {
-    Figure { role: Role::Anchor, ..figure }
+impl Figure {
+    const fn at(self, place: Place) -> Self {
+        Self { place, ..self }
+    }
+
+    const fn anchor(self) -> Self {
+        Self { role: Role::Anchor, ..self }
+    }
 }
 
 /// Every figure.
 pub(super) const ROWS: &[Figure] = &[
-    chain("ffma_chain", "a100", "cycles", 32, Place::Near, 4.0, ABDELKHALIK),
-    chain("lop3_chain", "rtx3090", "cycles", 32, Place::Near, 4.0, ACCEL_30),
-    chain("dfma_chain", "a100", "cycles", 32, Place::Near, 6.0, ACCEL_80),
-    chain("hmma_chain", "a100", "cycles", 16, Place::Near, 24.7, SUN),
-    chain("hmma_k8_chain", "a100", "cycles", 16, Place::Near, 17.7, SUN),
-    chain("hmma_chain", "rtx3090", "cycles", 16, Place::Near, 33.0, SUN_30),
-    chain("lds_chain", "a100", "cycles", 32, Place::Near, 23.0, ABDELKHALIK),
-    chain("lds_chain", "a100", "cycles", 32, Place::Near, 29.0, LUO),
-    chain("lds_chain", "rtx4090", "cycles", 32, Place::Near, 30.1, LUO),
-    chain("ldg_chain", "a100", "cycles, L1", 32, Place::Near, 33.0, ABDELKHALIK),
-    chain("ldg_chain", "a100", "cycles, L1", 32, Place::Near, 37.9, LUO),
-    chain("ldg_chain", "rtx4090", "cycles, L1", 32, Place::Near, 43.4, LUO),
-    chain("ldg_chain", "rtx4090", "cycles, L2", 32, Place::L2, 273.0, LUO),
-    chain("ldg_chain", "rtx4090", "cycles, DRAM", 32, Place::Dram, 541.5, LUO),
-    rate("ffma_rate", "rtx4090", "TFLOP/s", 64, Place::Near, Unit::Tera(64.0), 77.0, CLPEAK),
-    rate("imad_rate", "rtx4090", "TOP/s", 64, Place::Near, Unit::Tera(64.0), 40.8, CLPEAK),
-    rate("dfma_rate", "rtx4090", "TFLOP/s", 16, Place::Near, Unit::Tera(64.0), 1.36, CLPEAK),
-    rate("lds_rate", "a100", "B/clk", 8, Place::Near, Unit::PerClock(128.0), 128.0, LUO),
-    rate("lds_wide_rate", "rtx4090", "B/clk", 8, Place::Near, Unit::PerClock(512.0), 127.9, LUO),
-    rate("ldg_rate", "rtx4090", "B/clk, L1", 8, Place::Near, Unit::PerClock(128.0), 63.7, LUO),
-    rate("ldg_wide_rate", "rtx4090", "B/clk, L1", 8, Place::Near, Unit::PerClock(512.0), 121.2, LUO),
-    rate("ldg_wide_rate", "a100", "B/clk, L1", 8, Place::Near, Unit::PerClock(512.0), 106.8, LUO),
-    rate("ldg_wide_rate", "h100", "B/clk, L1", 8, Place::Near, Unit::PerClock(512.0), 124.1, LUO),
-    rate("ldg_wide_rate", "rtx4090", "B/clk, L2", 8, Place::L2, Unit::PerClock(512.0), 13.3, LUO),
-    rate("ldg_wide_rate", "rtx4090", "GB/s, DRAM", 8, Place::Dram, Unit::Gigabytes(512.0), 929.8, LUO),
-    rate("ldg_wide_rate", "rtx4090", "GB/s, DRAM", 8, Place::Dram, Unit::Gigabytes(512.0), 921.3, CLPEAK),
-    rate("ldg_wide_rate", "a100", "GB/s, DRAM", 8, Place::Dram, Unit::Gigabytes(512.0), 1407.2, LUO),
-    anchor(chain("mufu_chain", "rtx3090", "cycles", 32, Place::Near, 20.0, ACCEL_30)),
-    anchor(chain("mufu_chain", "a100", "cycles", 32, Place::Near, 23.0, ACCEL_80)),
-    anchor(chain("dfma_chain", "h100", "cycles", 32, Place::Near, 8.0, ACCEL_90)),
-    anchor(chain("ldg_chain", "a100", "cycles, L2", 32, Place::L2, 261.5, LUO)),
-    anchor(chain("ldg_chain", "a100", "cycles, DRAM", 32, Place::Dram, 466.3, LUO)),
-    anchor(chain("qmma_chain", "l4", "cycles", 16, Place::Near, 24.0, PTXAS)),
-    anchor(rate("mufu_rate", "l4", "per clk", 32, Place::Near, Unit::PerClock(32.0), 16.0, THROUGHPUT)),
-    anchor(rate("hmma_rate", "rtx3090", "FMA/clk", 16, Place::Near, Unit::PerClock(2048.0), 256.0, ACCEL_30)),
-    anchor(rate("qmma_rate", "rtx4090", "TFLOP/s", 16, Place::Near, Unit::Tera(8192.0), 330.3, ADA)),
-    anchor(rate(
-        "lds_rate",
-        "l4",
-        "B/clk, 2 ways",
-        8,
-        Place::Conflicts(2.0),
-        Unit::PerClock(128.0),
-        64.0,
-        GUIDE,
-    )),
-    anchor(rate(
-        "lds_rate",
-        "l4",
-        "B/clk, 4 ways",
-        8,
-        Place::Conflicts(4.0),
-        Unit::PerClock(128.0),
-        32.0,
-        GUIDE,
-    )),
-    anchor(rate(
-        "lds_rate",
-        "l4",
-        "B/clk, 8 ways",
-        8,
-        Place::Conflicts(8.0),
-        Unit::PerClock(128.0),
-        16.0,
-        GUIDE,
-    )),
-    anchor(rate(
-        "lds_rate",
-        "l4",
-        "B/clk, 32 ways",
-        8,
-        Place::Conflicts(32.0),
-        Unit::PerClock(128.0),
-        4.0,
-        GUIDE,
-    )),
-    anchor(rate("ldg_wide_rate", "l4", "B/clk, L2", 8, Place::L2, Unit::PerClock(512.0), 16.0, L40)),
+    chain("ffma_chain", "a100", "cycles", 32, 4.0, ABDELKHALIK),
+    chain("lop3_chain", "rtx3090", "cycles", 32, 4.0, ACCEL_30),
+    chain("dfma_chain", "a100", "cycles", 32, 6.0, ACCEL_80),
+    chain("hmma_chain", "a100", "cycles", 16, 24.7, SUN),
+    chain("hmma_k8_chain", "a100", "cycles", 16, 17.7, SUN),
+    chain("hmma_chain", "rtx3090", "cycles", 16, 33.0, SUN_30),
+    chain("lds_chain", "a100", "cycles", 32, 23.0, ABDELKHALIK),
+    chain("lds_chain", "a100", "cycles", 32, 29.0, LUO),
+    chain("lds_chain", "rtx4090", "cycles", 32, 30.1, LUO),
+    chain("ldg_chain", "a100", "cycles, L1", 32, 33.0, ABDELKHALIK),
+    chain("ldg_chain", "a100", "cycles, L1", 32, 37.9, LUO),
+    chain("ldg_chain", "rtx4090", "cycles, L1", 32, 43.4, LUO),
+    chain("ldg_chain", "rtx4090", "cycles, L2", 32, 273.0, LUO).at(Place::L2),
+    chain("ldg_chain", "rtx4090", "cycles, DRAM", 32, 541.5, LUO).at(Place::Dram),
+    rate("ffma_rate", "rtx4090", "TFLOP/s", 64, Unit::Tera(64.0), 77.0, CLPEAK),
+    rate("imad_rate", "rtx4090", "TOP/s", 64, Unit::Tera(64.0), 40.8, CLPEAK),
+    rate("dfma_rate", "rtx4090", "TFLOP/s", 16, Unit::Tera(64.0), 1.36, CLPEAK),
+    rate("lds_rate", "a100", "B/clk", 8, Unit::PerClock(128.0), 128.0, LUO),
+    rate("lds_wide_rate", "rtx4090", "B/clk", 8, Unit::PerClock(512.0), 127.9, LUO),
+    rate("ldg_rate", "rtx4090", "B/clk, L1", 8, Unit::PerClock(128.0), 63.7, LUO),
+    rate("ldg_wide_rate", "rtx4090", "B/clk, L1", 8, Unit::PerClock(512.0), 121.2, LUO),
+    rate("ldg_wide_rate", "a100", "B/clk, L1", 8, Unit::PerClock(512.0), 106.8, LUO),
+    rate("ldg_wide_rate", "h100", "B/clk, L1", 8, Unit::PerClock(512.0), 124.1, LUO),
+    rate("ldg_wide_rate", "rtx4090", "B/clk, L2", 8, Unit::PerClock(512.0), 13.3, LUO).at(Place::L2),
+    rate("ldg_wide_rate", "rtx4090", "GB/s, DRAM", 8, Unit::Gigabytes(512.0), 929.8, LUO).at(Place::Dram),
+    rate("ldg_wide_rate", "rtx4090", "GB/s, DRAM", 8, Unit::Gigabytes(512.0), 921.3, CLPEAK).at(Place::Dram),
+    rate("ldg_wide_rate", "a100", "GB/s, DRAM", 8, Unit::Gigabytes(512.0), 1407.2, LUO).at(Place::Dram),
+    chain("mufu_chain", "rtx3090", "cycles", 32, 20.0, ACCEL_30).anchor(),
+    chain("mufu_chain", "a100", "cycles", 32, 23.0, ACCEL_80).anchor(),
+    chain("dfma_chain", "h100", "cycles", 32, 8.0, ACCEL_90).anchor(),
+    chain("ldg_chain", "a100", "cycles, L2", 32, 261.5, LUO).at(Place::L2).anchor(),
+    chain("ldg_chain", "a100", "cycles, DRAM", 32, 466.3, LUO).at(Place::Dram).anchor(),
+    chain("qmma_chain", "l4", "cycles", 16, 24.0, PTXAS).anchor(),
+    rate("mufu_rate", "l4", "per clk", 32, Unit::PerClock(32.0), 16.0, THROUGHPUT).anchor(),
+    rate("hmma_rate", "rtx3090", "FMA/clk", 16, Unit::PerClock(2048.0), 256.0, ACCEL_30).anchor(),
+    rate("qmma_rate", "rtx4090", "TFLOP/s", 16, Unit::Tera(8192.0), 330.3, ADA).anchor(),
+    rate("lds_rate", "l4", "B/clk, 2 ways", 8, Unit::PerClock(128.0), 64.0, GUIDE)
+        .at(Place::Conflicts(2.0))
+        .anchor(),
+    rate("lds_rate", "l4", "B/clk, 4 ways", 8, Unit::PerClock(128.0), 32.0, GUIDE)
+        .at(Place::Conflicts(4.0))
+        .anchor(),
+    rate("lds_rate", "l4", "B/clk, 8 ways", 8, Unit::PerClock(128.0), 16.0, GUIDE)
+        .at(Place::Conflicts(8.0))
+        .anchor(),
+    rate("lds_rate", "l4", "B/clk, 32 ways", 8, Unit::PerClock(128.0), 4.0, GUIDE)
+        .at(Place::Conflicts(32.0))
+        .anchor(),
+    rate("ldg_wide_rate", "l4", "B/clk, L2", 8, Unit::PerClock(512.0), 16.0, L40).at(Place::L2).anchor(),
 ];
