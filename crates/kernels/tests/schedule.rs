@@ -169,7 +169,6 @@ fn cycles(toolchain: &Toolchain, rung: &str, format: Format) -> Result<u64, Stri
 }
 
 /// NVIDIA's compiler; without it this test says so and does nothing.
-#[expect(clippy::print_stderr, reason = "a test says why it is skipped")]
 #[test]
 fn every_rung_is_mapped_and_predicted() {
     let Ok(toolchain) = Toolchain::find(&Options::from_env().with_cuda(12)) else {
