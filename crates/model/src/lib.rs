@@ -1,7 +1,9 @@
 //! What a kernel costs on a named device.
 //!
-//! [`DEVICES`] and [`CAPABILITIES`] are data, each figure with its source. [`occupancy`] says how many blocks share
-//! a multiprocessor, what limits them, and what it takes to fit one more. Nothing here touches a file or a GPU.
+//! [`DEVICES`] and [`CAPABILITIES`] are data, each figure with its source; [`Rates`] are what a multiprocessor does in a cycle.
+//! [`occupancy`] says how many blocks share a multiprocessor, what limits them, and what it takes to fit one more.
+//! [`bound`] is the least time a launch can take by each resource; [`sass`] reads machine code and gives its blocks the counts of a
+//! PTX run; [`schedule`] predicts cycles from both. Nothing here touches a file or a GPU, and every time is *predicted*.
 #![forbid(unsafe_code)]
 
 pub mod bound;
