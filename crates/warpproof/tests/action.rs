@@ -192,7 +192,10 @@ fn a_green_gate_is_reported_and_commented_on() {
     ends(&runner.step("verdict"), 0);
     let calls = runner.calls();
     assert!(calls.contains("warpproof toolchain install\n"), "{calls}");
-    assert!(calls.contains("warpproof gate tasks/x.toml --all --ledger .warpproof/ledger --json\n"), "{calls}");
+    assert!(
+        calls.contains("warpproof gate tasks/x.toml --all --ledger .warpproof/ledger --json\n"),
+        "{calls}"
+    );
     assert!(calls.contains("gh pr comment 7 --repo owner/name --body-file"), "{calls}");
     assert_eq!(fs::read_to_string(runner.dir.path().join("summary")).unwrap(), "# Gate\n");
     for file in ["summary.html", "validation.html", "history.html", "junit.xml", "gate.sarif"] {
