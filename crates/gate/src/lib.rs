@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod dtype;
+pub mod explain;
 pub mod expr;
 pub mod hash;
 pub mod init;
