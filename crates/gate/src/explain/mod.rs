@@ -210,7 +210,7 @@ pub struct LineCounts {
     pub bytes: u64,
 }
 
-/// Predicted cost of a line in one round of the fullest multiprocessor, cold.
+/// Predicted cost of a line in one round of the fullest multiprocessor, with a warm cache.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LineCost {
     /// Warp instructions of machine code issued.
@@ -297,6 +297,11 @@ impl Change {
     /// Microseconds won; less than nothing is lost.
     pub fn gain(&self) -> f64 {
         self.before - self.after
+    }
+
+    /// Whether it can be seen in hundredths of a microsecond.
+    pub fn is_seen(&self) -> bool {
+        self.gain().abs() >= 0.005
     }
 }
 

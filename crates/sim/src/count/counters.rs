@@ -217,6 +217,29 @@ impl Barriers {
     }
 }
 
+/// The addresses of the request of an instruction that takes the most beyond its need.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// The space: shared or global memory.
+    pub space: Space,
+    /// Bytes of each lane.
+    pub bytes: u32,
+    /// Lanes that asked, and for each its distance in bytes from the first of them.
+    pub lanes: Vec<(u32, i64)>,
+    /// Passes through the banks of shared memory, or sectors of global memory.
+    pub taken: u64,
+    /// As many as are needed.
+    pub ideal: u64,
+}
+
+impl Sample {
+    /// Whether it takes more beyond its need than another.
+    pub(crate) fn is_worse(taken: u64, ideal: u64, than: Option<&Sample>) -> bool {
+        let product = |a: u64, b: u64| u128::from(a) * u128::from(b);
+        taken > ideal && than.is_none_or(|than| product(taken, than.ideal) > product(than.taken, ideal))
+    }
+}
+
 /// One instruction of the kernel, executed or not.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instruction {
@@ -244,6 +267,8 @@ pub struct Instruction {
     pub memory: BTreeMap<(Space, MemoryOp), Traffic>,
     /// If it is a barrier.
     pub barriers: Barriers,
+    /// For shared and global memory each, the request that took the most beyond its need; none where none did.
+    pub worst: Vec<Sample>,
 }
 
 /// Counts of several instructions: of a line, or of the launch.

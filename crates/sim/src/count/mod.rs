@@ -36,9 +36,10 @@ mod site;
 mod tally;
 
 pub use counters::{
-    Barriers, Branches, Change, Compulsory, Counters, Flow, Instruction, Issued, LineKey, MemoryOp, Totals,
-    Traffic, diff,
+    Barriers, Branches, Change, Compulsory, Counters, Flow, Instruction, Issued, LineKey, MemoryOp, Sample,
+    Totals, Traffic, diff,
 };
+pub use site::multiply_adds;
 
 use crate::machine::{Outcome, at};
 use crate::observe::Observer;
@@ -176,10 +177,12 @@ fn instructions_of(program: &Program, sites: &Sites, sums: &Sums) -> Vec<Instruc
             branches: Branches { taken, not_taken, divergent },
             memory: std::collections::BTreeMap::new(),
             barriers,
+            worst: Vec::new(),
         });
     }
     for requests in &sums.requests {
         if let Some(instruction) = instructions.get_mut(at(requests.pc)) {
+            instruction.worst.extend(requests.worst.as_deref().cloned());
             instruction.memory.insert((requests.space, sites.get(requests.pc).op), requests.traffic);
         }
     }

@@ -106,8 +106,8 @@ pub(crate) fn tensor(opcode: &str) -> Option<String> {
     Some(words.filter(says).collect::<Vec<_>>().join("."))
 }
 
-/// Multiply-adds of one execution by a warp, from the shape in [`tensor`]'s words.
-pub(crate) fn multiply_adds(shape: &str) -> u64 {
+/// Multiply-adds of one execution by a warp, from a shape as [`Totals::tensor`](super::Totals::tensor) names it.
+pub fn multiply_adds(shape: &str) -> u64 {
     let extent = |name: char, text: &str| -> Option<(u64, usize)> {
         let start = text.find(name)? + 1;
         let digits: String = text[start..].chars().take_while(char::is_ascii_digit).collect();

@@ -1,9 +1,9 @@
 //! The counter of one block: a listener that adds up. What instructions cost is two additions for a whole stretch of them,
 //! at its ends; sums over the code are taken when the launch is over.
 
-use super::counters::{Barriers, Flow, MemoryOp, Traffic};
+use super::counters::{Barriers, Flow, MemoryOp, Sample, Traffic};
 use super::memo::{self, Address, Key, Memos, Same};
-use super::pattern::{self, LINE, Lines};
+use super::pattern::{self, LINE, Lines, SECTOR};
 use super::reuse::{Touch, Touched};
 use super::site::Sites;
 use crate::machine::{Access, AccessKind, Row, at};
@@ -43,8 +43,26 @@ pub(crate) struct Requests {
     /// What is not: requests to shared memory by 32-bit addresses, and all others.
     narrow: Memos<u32>,
     wide: Memos<u64>,
+    /// The request that took the most beyond its need.
+    pub worst: Option<Box<Sample>>,
     /// The instruction's requests to another space.
     next: u32,
+}
+
+impl Requests {
+    /// Remembers a request if none before took more beyond its need.
+    fn keep(&mut self, addresses: &Row<u64>, bytes: u32, lanes: u32, taken: u64, ideal: u64) {
+        if !Sample::is_worse(taken, ideal, self.worst.as_deref()) {
+            return;
+        }
+        let first = memo::first(addresses, lanes);
+        let lanes = (0u32..)
+            .zip(addresses.0)
+            .filter(|(lane, _)| lanes >> lane & 1 == 1)
+            .map(|(lane, address)| (lane, address.wrapping_sub(first).cast_signed()))
+            .collect();
+        self.worst = Some(Box::new(Sample { space: self.space, bytes, lanes, taken, ideal }));
+    }
 }
 
 /// The end of a list of requests.
@@ -113,7 +131,8 @@ impl Sums {
             place = u32::try_from(self.requests.len()).unwrap_or(END);
             self.first[at(pc)] = place;
             let (narrow, wide) = (Memos::default(), Memos::default());
-            self.requests.push(Requests { pc, space, traffic: Traffic::default(), narrow, wide, next });
+            let traffic = Traffic::default();
+            self.requests.push(Requests { pc, space, traffic, narrow, wide, worst: None, next });
         }
         Some(at(place))
     }
@@ -142,6 +161,11 @@ impl Sums {
         for requests in &block.requests {
             if let Some(mine) = self.requests(requests.pc, requests.space) {
                 mine.traffic.add(&requests.traffic);
+                if let Some(sample) = &requests.worst
+                    && Sample::is_worse(sample.taken, sample.ideal, mine.worst.as_deref())
+                {
+                    mine.worst = Some(sample.clone());
+                }
             }
         }
         for (pc, theirs) in &block.barriers {
@@ -246,6 +270,7 @@ impl Observer for Tally {
         cost.wavefronts = wavefronts.actual;
         cost.ideal_wavefronts = wavefronts.ideal;
         contend(&mut cost, kind, &addresses, lanes);
+        requests.keep(&addresses, bytes, lanes, wavefronts.actual, wavefronts.ideal);
         let forgotten = requests.narrow.put(key, first, offsets, cost, Vec::new());
         requests.traffic.add(&forgotten);
     }
@@ -272,6 +297,10 @@ impl Observer for Tally {
             let fresh = !requests.wide.again(self.wide, key, first, addresses);
             if fresh {
                 let (cost, lines) = cost_of(&mut self.lines, access);
+                if matches!(space, Space::Global | Space::Generic) {
+                    let ideal = cost.bytes.div_ceil(SECTOR).max(1);
+                    requests.keep(addresses, bytes, lanes, cost.sectors, ideal);
+                }
                 let forgotten = requests.wide.put(key, first, addresses, cost, lines);
                 requests.traffic.add(&forgotten);
             }

@@ -1,0 +1,204 @@
+//! The machine code of a launch: how often its blocks ran, how its accesses reach memory, and its time by the schedule.
+#![expect(
+    clippy::as_conversions,
+    clippy::cast_precision_loss,
+    reason = "counts become averages; what is lost beyond 2^53 is far below the model's own error"
+)]
+
+use std::collections::BTreeMap;
+
+use warpproof_model::bound::Waves;
+use warpproof_model::sass::mapping::{self, Mapped};
+use warpproof_model::sass::{Flow, Function, Uncertain};
+use warpproof_model::schedule::{Access, Code, Kind, Launch, Limits, Ratios, ScheduleError, launch, timing};
+use warpproof_model::{Device, Pipe};
+use warpproof_sim::count::{Counters, Instruction, MemoryOp};
+use warpproof_sim::memory::Space;
+
+/// What the second-level cache holds when the kernel starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cache {
+    /// Nothing of what it reads.
+    Cold,
+    /// All of what it reads, as far as that fits.
+    Warm,
+}
+
+/// What is changed about the accesses of a kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ideal {
+    /// No two lanes meet in a bank.
+    pub banks: bool,
+    /// The bytes of a request lie side by side.
+    pub sectors: bool,
+}
+
+/// Machine code whose blocks have counts.
+#[derive(Debug)]
+pub(super) struct Machine<'a> {
+    device: &'static Device,
+    counters: &'a Counters,
+    pub function: Function,
+    flow: Flow,
+    pub mapped: Mapped,
+}
+
+/// The first events of one multiprocessor, and the code they are about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timeline {
+    /// The device.
+    pub device: &'static Device,
+    /// The machine code.
+    pub function: Function,
+    /// What was issued when, in order of cycles.
+    pub events: Vec<warpproof_model::schedule::Event>,
+    /// Whether more was issued than is held here.
+    pub cut: bool,
+    /// Where each line of the PTX came from.
+    pub sources: BTreeMap<u32, super::Place>,
+}
+
+/// Lines of the PTX that hold one instruction, with that instruction.
+pub(super) fn single_lines(counters: &Counters) -> BTreeMap<u32, &Instruction> {
+    let mut lines: BTreeMap<u32, Option<&Instruction>> = BTreeMap::new();
+    // What the machine does for calls is no instruction of the text.
+    for instruction in counters.instructions.iter().filter(|i| i.opcode != "(parameter)") {
+        lines.entry(instruction.ptx_line).and_modify(|known| *known = None).or_insert(Some(instruction));
+    }
+    lines.into_iter().filter_map(|(line, instruction)| Some((line, instruction?))).collect()
+}
+
+impl<'a> Machine<'a> {
+    /// Gives the blocks of machine code the counts of a run.
+    pub(super) fn new(
+        device: &'static Device,
+        counters: &'a Counters,
+        function: Function,
+    ) -> Result<Machine<'a>, Uncertain> {
+        let flow = Flow::new(&function);
+        let executions =
+            single_lines(counters).into_iter().map(|(line, one)| (line, one.issued.executions)).collect();
+        let mapped = mapping::map(&function, &flow, &executions, counters.warps())?;
+        Ok(Machine { device, counters, function, flow, mapped })
+    }
+
+    /// How often a machine instruction was executed by warps.
+    pub(super) fn executions(&self, index: usize) -> u64 {
+        self.mapped.frequencies.blocks.get(self.flow.block_of(index)).copied().unwrap_or(0)
+    }
+
+    /// Warp instructions by pipe, in the order of pipes.
+    pub(super) fn instructions(&self) -> Vec<(Pipe, u64)> {
+        let mut pipes: BTreeMap<Pipe, u64> = BTreeMap::new();
+        for (index, instruction) in self.function.instructions.iter().enumerate() {
+            let count = pipes.entry(timing(self.device, instruction).pipe).or_default();
+            *count = count.saturating_add(self.executions(index));
+        }
+        pipes.into_iter().filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// How each machine instruction reaches memory, on average over its executions.
+    fn accesses(&self, cache: Cache, ideal: Ideal) -> Vec<Access> {
+        // A line may have become several machine instructions, or several copies; together they move what it moved.
+        let mut shared_out: BTreeMap<u32, u64> = BTreeMap::new();
+        for (index, instruction) in self.function.instructions.iter().enumerate() {
+            let kind = timing(self.device, instruction).kind;
+            let moves = matches!(kind, Kind::Shared | Kind::Load | Kind::Store | Kind::AsyncCopy);
+            if let Some(line) = instruction.ptx_line.filter(|_| moves) {
+                let count = shared_out.entry(line).or_default();
+                *count = count.saturating_add(self.executions(index));
+            }
+        }
+        let singles = single_lines(self.counters);
+        let second = SecondLevel::of(self.device, self.counters, cache);
+        let access = |(line, executions): (u32, u64)| {
+            let one = singles.get(&line)?;
+            (executions > 0).then(|| (line, of_line(one, executions, second, ideal)))
+        };
+        let lines: BTreeMap<u32, Access> = shared_out.into_iter().filter_map(access).collect();
+        mapping::accesses(&self.function, &lines)
+    }
+
+    /// The predicted launch.
+    pub(super) fn schedule(
+        &self,
+        waves: &Waves,
+        cache: Cache,
+        ideal: Ideal,
+        timeline: usize,
+    ) -> Result<Launch, ScheduleError> {
+        let accesses = self.accesses(cache, ideal);
+        let code = Code { function: &self.function, flow: &self.flow, accesses: &accesses };
+        let warps = u32::try_from(self.counters.block_threads().div_ceil(32)).unwrap_or(u32::MAX);
+        let frequencies = &self.mapped.frequencies;
+        launch(
+            self.device,
+            &code,
+            waves,
+            warps,
+            &mut |residency| {
+                let warps = residency.blocks.saturating_mul(residency.warps);
+                Box::new(Ratios::new(&self.flow, frequencies, warps))
+            },
+            Limits { timeline, ..Limits::default() },
+        )
+    }
+}
+
+/// The shares of sectors that the second-level cache holds.
+#[derive(Clone, Copy, Debug)]
+struct SecondLevel {
+    loads: f64,
+    stores: f64,
+}
+
+impl SecondLevel {
+    fn of(device: &Device, counters: &Counters, cache: Cache) -> SecondLevel {
+        let compulsory = &counters.compulsory;
+        let room = u64::from(device.l2_kb.value) * 1024;
+        let touched = compulsory.grid_touched.saturating_mul(32);
+        let fits = if touched <= room { 1.0 } else { room as f64 / touched as f64 };
+        let first: f64 = match cache {
+            Cache::Warm => 1.0,
+            Cache::Cold if compulsory.block_loaded == 0 => 1.0,
+            // Each sector misses once for the grid, and hits when another block asks again.
+            Cache::Cold => 1.0 - compulsory.grid_loaded as f64 / compulsory.block_loaded as f64,
+        };
+        SecondLevel { loads: first.min(fits), stores: fits }
+    }
+}
+
+/// How the machine instructions of a line reach memory, if they are executed so often together.
+fn of_line(one: &Instruction, executions: u64, second: SecondLevel, ideal: Ideal) -> Access {
+    let mut access = Access { wavefronts: 0.0, sectors: 0.0, l1_hit: 1.0, l2_hit: second.loads };
+    let all = executions as f64;
+    for ((space, op), traffic) in &one.memory {
+        match space {
+            Space::Shared => {
+                let passes = if ideal.banks { traffic.ideal_wavefronts } else { traffic.wavefronts };
+                access.wavefronts = access.wavefronts.max(passes as f64 / all);
+            }
+            Space::Global | Space::Generic | Space::Local => {
+                let (mut sectors, mut lines) = (traffic.sectors, traffic.lines);
+                if ideal.sectors && *space != Space::Local {
+                    sectors = sectors.min(super::memory::ideal_sectors(traffic));
+                    lines = lines.min(sectors.div_ceil(4).max(traffic.requests));
+                }
+                access.wavefronts = access.wavefronts.max(lines as f64 / all);
+                access.sectors += sectors as f64 / all;
+                let bypasses =
+                    one.opcode.contains(".cg") || matches!(op, MemoryOp::Atomic | MemoryOp::Reduction);
+                access.l1_hit = match (*space, traffic.sectors) {
+                    (Space::Local, _) | (_, 0) => 1.0,
+                    _ if bypasses => 0.0,
+                    (_, sectors) => 1.0 - (traffic.first_sectors as f64 / sectors as f64).min(1.0),
+                };
+                if matches!(op, MemoryOp::Store | MemoryOp::Reduction) {
+                    access.l2_hit = second.stores;
+                }
+            }
+            Space::Const | Space::Param => {}
+        }
+    }
+    access
+}

@@ -1,0 +1,195 @@
+//! Requests that take more of the memory than their bytes need, and the patterns of addresses that make them so.
+#![expect(
+    clippy::as_conversions,
+    clippy::cast_precision_loss,
+    reason = "counts become averages; they are far below 2^53"
+)]
+
+use std::cmp::Reverse;
+
+use warpproof_sim::count::{Counters, Instruction, Sample, Traffic};
+use warpproof_sim::memory::Space;
+
+use super::{Conflict, Pattern, Place, Uncoalesced};
+
+/// Sectors of requests if the bytes of each lay side by side.
+pub(super) fn ideal_sectors(traffic: &Traffic) -> u64 {
+    traffic.bytes.div_ceil(32).max(traffic.requests)
+}
+
+/// The place that an instruction belongs to.
+pub(super) fn place(instruction: &Instruction) -> Place {
+    let line = instruction.line();
+    Place { file: line.file, line: line.line }
+}
+
+/// The text of a place, where there is one.
+pub(super) type Texts<'a> = &'a dyn Fn(&Place) -> Option<String>;
+
+/// Instructions with bank conflicts, the most passes lost first.
+pub(super) fn conflicts(counters: &Counters, text: Texts<'_>) -> Vec<Conflict> {
+    let mut found = Vec::new();
+    for instruction in &counters.instructions {
+        let traffic = summed(instruction, |space| space == Space::Shared);
+        if traffic.conflicts() == 0 {
+            continue;
+        }
+        let place = place(instruction);
+        found.push(Conflict {
+            text: text(&place),
+            place,
+            ptx_line: instruction.ptx_line,
+            opcode: instruction.opcode.clone(),
+            requests: traffic.requests,
+            wavefronts: traffic.wavefronts,
+            ideal: traffic.ideal_wavefronts,
+            degree: traffic.wavefronts as f64 / traffic.ideal_wavefronts.max(1) as f64,
+            pattern: worst(instruction, Space::Shared),
+        });
+    }
+    found.sort_by_key(|one| (Reverse(one.wavefronts - one.ideal), one.ptx_line));
+    found
+}
+
+/// Instructions that touch more sectors of global memory than their bytes fill, the most first.
+pub(super) fn uncoalesced(counters: &Counters, text: Texts<'_>) -> Vec<Uncoalesced> {
+    let mut found = Vec::new();
+    for instruction in &counters.instructions {
+        let traffic = summed(instruction, |space| matches!(space, Space::Global | Space::Generic));
+        let ideal = ideal_sectors(&traffic);
+        if traffic.sectors <= ideal {
+            continue;
+        }
+        let place = place(instruction);
+        let requests = traffic.requests.max(1) as f64;
+        found.push(Uncoalesced {
+            text: text(&place),
+            place,
+            ptx_line: instruction.ptx_line,
+            opcode: instruction.opcode.clone(),
+            requests: traffic.requests,
+            sectors: traffic.sectors,
+            ideal,
+            per_request: traffic.sectors as f64 / requests,
+            ideal_per_request: ideal as f64 / requests,
+            pattern: worst(instruction, Space::Global).or_else(|| worst(instruction, Space::Generic)),
+        });
+    }
+    found.sort_by_key(|one| (Reverse(one.sectors - one.ideal), one.ptx_line));
+    found
+}
+
+fn summed(instruction: &Instruction, wanted: impl Fn(Space) -> bool) -> Traffic {
+    let mut sum = Traffic::default();
+    for ((_, _), traffic) in instruction.memory.iter().filter(|((space, _), _)| wanted(*space)) {
+        sum.add(traffic);
+    }
+    sum
+}
+
+fn worst(instruction: &Instruction, space: Space) -> Option<Pattern> {
+    instruction.worst.iter().find(|sample| sample.space == space).map(pattern)
+}
+
+/// A request in words.
+fn pattern(sample: &Sample) -> Pattern {
+    let stride = stride(&sample.lanes);
+    let way = match stride {
+        Some(0) => "all lanes at one address".to_owned(),
+        Some(stride) => format!("lanes {stride} bytes apart"),
+        None => rows(&sample.lanes).unwrap_or_else(|| "lanes at no one distance".to_owned()),
+    };
+    let bytes = if sample.bytes == 1 { "1 byte".to_owned() } else { format!("{} bytes", sample.bytes) };
+    let takes = if sample.space == Space::Shared {
+        format!("{} passes through the banks instead of {}", sample.taken, sample.ideal)
+    } else {
+        format!("{} sectors instead of {}", sample.taken, sample.ideal)
+    };
+    Pattern {
+        bytes: sample.bytes,
+        lanes: sample.lanes.clone(),
+        stride,
+        taken: sample.taken,
+        ideal: sample.ideal,
+        says: format!("{bytes} a lane, {way}: {takes}"),
+    }
+}
+
+/// Bytes from each lane to the next, if all are as far apart.
+fn stride(lanes: &[(u32, i64)]) -> Option<i64> {
+    let mut found = None;
+    for pair in lanes.windows(2) {
+        let (lanes_apart, bytes_apart) = (i64::from(pair[1].0) - i64::from(pair[0].0), pair[1].1 - pair[0].1);
+        if lanes_apart == 0 || bytes_apart % lanes_apart != 0 {
+            return None;
+        }
+        let each = bytes_apart / lanes_apart;
+        if *found.get_or_insert(each) != each {
+            return None;
+        }
+    }
+    found
+}
+
+/// Groups of lanes side by side that are as far apart as each other: a tile with rows.
+fn rows(lanes: &[(u32, i64)]) -> Option<String> {
+    if lanes.len() != 32 {
+        return None;
+    }
+    for width in [16usize, 8, 4, 2] {
+        let groups: Vec<&[(u32, i64)]> = lanes.chunks(width).collect();
+        let inside = stride(groups[0]);
+        let firsts: Vec<(u32, i64)> = (0u32..).zip(groups.iter().map(|group| group[0].1)).collect();
+        let (Some(inside), Some(between)) = (inside, stride(&firsts)) else { continue };
+        if groups.iter().all(|group| stride(group) == Some(inside)) {
+            let inside =
+                if inside == 0 { "at one address".to_owned() } else { format!("{inside} bytes apart") };
+            return Some(format!("groups of {width} lanes {inside}, the groups {between} bytes apart"));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lanes(f: impl Fn(i64) -> i64) -> Vec<(u32, i64)> {
+        (0..32).map(|lane| (lane, f(i64::from(lane)))).collect()
+    }
+
+    fn says(lanes: Vec<(u32, i64)>) -> String {
+        pattern(&Sample { space: Space::Shared, bytes: 4, lanes, taken: 8, ideal: 1 }).says
+    }
+
+    #[test]
+    fn patterns_are_told_in_words() {
+        let tail = ": 8 passes through the banks instead of 1";
+        assert_eq!(says(lanes(|lane| lane * 128)), format!("4 bytes a lane, lanes 128 bytes apart{tail}"));
+        assert_eq!(says(lanes(|_| 0)), format!("4 bytes a lane, all lanes at one address{tail}"));
+        assert_eq!(
+            says(lanes(|lane| lane / 4 * 256 + lane % 4 * 4)),
+            format!("4 bytes a lane, groups of 4 lanes 4 bytes apart, the groups 256 bytes apart{tail}")
+        );
+        assert_eq!(
+            says(lanes(|lane| lane / 8 * 512)),
+            format!("4 bytes a lane, groups of 8 lanes at one address, the groups 512 bytes apart{tail}")
+        );
+        assert_eq!(
+            says(lanes(|lane| lane * lane)),
+            format!("4 bytes a lane, lanes at no one distance{tail}")
+        );
+        // Lanes that are off leave gaps, but the distance stays.
+        assert_eq!(stride(&[(0, 0), (2, 16), (5, 40)]), Some(8));
+        assert_eq!(stride(&[(3, 0)]), None);
+    }
+
+    #[test]
+    fn bytes_side_by_side_are_the_ideal() {
+        let traffic = Traffic { requests: 2, bytes: 256, sectors: 64, ..Traffic::default() };
+        assert_eq!(ideal_sectors(&traffic), 8);
+        // A broadcast still takes a sector for each request.
+        let traffic = Traffic { requests: 3, bytes: 12, ..Traffic::default() };
+        assert_eq!(ideal_sectors(&traffic), 3);
+    }
+}

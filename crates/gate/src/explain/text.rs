@@ -1,0 +1,274 @@
+//! An explanation as a table for a terminal.
+
+use std::fmt::Write as _;
+
+use warpproof_model::grouped;
+use warpproof_model::schedule::Reason;
+
+use super::{Explanation, Line, Origin, Place, Run, Scheduled, Stall};
+
+/// Lines, conflicts and uncoalesced accesses that are shown, unless all are asked for.
+const SHOWN: usize = 8;
+
+/// What a reason is called.
+pub fn reason(reason: Reason) -> &'static str {
+    match reason {
+        Reason::FixedLatency => "a result of fixed latency",
+        Reason::Global => "global memory",
+        Reason::Shared => "shared memory",
+        Reason::Variable => "a result of variable latency",
+        Reason::AsyncCopy => "asynchronous copies",
+        Reason::Barrier => "the barrier",
+        Reason::PipeBusy => "a busy pipe",
+        Reason::MemoryQueue => "the memory queue",
+        Reason::NotSelected => "its turn",
+    }
+}
+
+/// The explanation; `all` lines, or the first of each list.
+pub fn text(explanation: &Explanation, all: bool) -> String {
+    let most = if all { usize::MAX } else { SHOWN };
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = head(&mut out, explanation);
+    let _ = times(&mut out, explanation);
+    let _ = lines(&mut out, explanation, most);
+    let _ = accesses(&mut out, explanation, most);
+    let _ = purchases(&mut out, explanation);
+    for remark in &explanation.remarks {
+        let _ = writeln!(out, "\nnote: {remark}");
+    }
+    out
+}
+
+fn extents(extents: [u32; 3]) -> String {
+    match extents {
+        [x, 1, 1] => x.to_string(),
+        [x, y, 1] => format!("{x} x {y}"),
+        [x, y, z] => format!("{x} x {y} x {z}"),
+    }
+}
+
+fn head(out: &mut String, explanation: &Explanation) -> std::fmt::Result {
+    let subject = &explanation.subject;
+    writeln!(
+        out,
+        "{} on an {} ({}, ptxas {})\n",
+        subject.kernel, subject.device, subject.arch, subject.ptxas
+    )?;
+    let shared = subject.static_shared.saturating_add(subject.dynamic_shared);
+    let spills = match subject.spills {
+        0 => "no spills".to_owned(),
+        bytes => format!("{} bytes of spills", grouped(bytes)),
+    };
+    writeln!(
+        out,
+        "  launch          {} blocks of {} threads; {} registers, {} bytes of shared memory, {spills}",
+        extents(subject.grid),
+        extents(subject.block),
+        subject.registers,
+        grouped(shared),
+    )?;
+    let occupancy = &explanation.predicted.bounds.occupancy;
+    let limiters: Vec<String> = occupancy.limiters.iter().map(ToString::to_string).collect();
+    writeln!(
+        out,
+        "  occupancy       {:.1} %: {} blocks per SM, {} of {} warps (predicted)",
+        occupancy.percent, occupancy.blocks_per_sm, occupancy.warps, occupancy.max_warps
+    )?;
+    writeln!(out, "  limited by      {}", limiters.join(", "))?;
+    writeln!(out, "  one block more  {}", occupancy.next)?;
+    let waves = &explanation.predicted.bounds.waves;
+    writeln!(
+        out,
+        "  waves           {} blocks in {} round{}, {} on the fullest SM: {:.2} times as long as spread evenly",
+        grouped(waves.blocks),
+        waves.rounds,
+        if waves.rounds == 1 { "" } else { "s" },
+        waves.most_per_sm,
+        waves.stretch,
+    )
+}
+
+fn times(out: &mut String, explanation: &Explanation) -> std::fmt::Result {
+    let predicted = &explanation.predicted;
+    let bounds = &predicted.bounds;
+    writeln!(out, "\npredicted microseconds, without launching ({:.1})", bounds.launch_us)?;
+    writeln!(out, "                                   L2 cold    L2 warm")?;
+    match &predicted.schedule {
+        Scheduled::Known(timed) => {
+            writeln!(out, "  schedule of the machine code  {:>10.2} {:>10.2}", timed.cold.us, timed.warm.us)?;
+        }
+        Scheduled::Uncertain { why } => {
+            writeln!(out, "  schedule of the machine code   uncertain: {why}")?;
+            writeln!(out, "                                 the bounds below are all there is")?;
+        }
+    }
+    if let Some(share) = &predicted.roofline {
+        let name = format!("any kernel: {}", share.resource);
+        writeln!(out, "  {name:<29} {:>10.2} {:>10.2}", share.us, share.us)?;
+    }
+    let mut names: Vec<_> = bounds.warm.iter().map(|share| share.resource).collect();
+    names.extend(
+        bounds
+            .cold
+            .iter()
+            .map(|share| share.resource)
+            .filter(|one| bounds.warm.iter().all(|share| share.resource != *one)),
+    );
+    let (cold, warm) = (bounds.binding_cold(), bounds.binding_warm());
+    for name in names {
+        let of = |list: &[warpproof_model::bound::Share]| {
+            list.iter().find(|share| share.resource == name).map_or(0.0, |share| share.us)
+        };
+        let mut words = Vec::new();
+        for (cache, (first, next)) in [("cold", cold), ("warm", warm)] {
+            if first.is_some_and(|share| share.resource == name) {
+                words.push(format!("binds {cache}"));
+            }
+            if next.is_some_and(|share| share.resource == name) {
+                words.push(format!("next {cache}"));
+            }
+        }
+        let bound = format!("bound: {name}");
+        let row = format!(
+            "  {bound:<29} {:>10.2} {:>10.2}  {}",
+            of(&bounds.cold),
+            of(&bounds.warm),
+            words.join(", ")
+        );
+        writeln!(out, "{}", row.trim_end())?;
+    }
+    let origin = match explanation.counted.instructions_of {
+        Origin::MachineCode => "machine code",
+        Origin::Ptx => "PTX",
+    };
+    let issued: u64 = explanation.counted.work.instructions.iter().map(|(_, count)| *count).sum();
+    writeln!(
+        out,
+        "  counted: {} warp instructions of {origin}, {} passes of shared memory, {} sectors of L1",
+        grouped(issued),
+        grouped(explanation.counted.work.shared_wavefronts),
+        grouped(explanation.counted.work.l1_sectors)
+    )?;
+    if let Scheduled::Known(timed) = &predicted.schedule {
+        waits(out, &timed.warm)?;
+        for assumed in &timed.assumed {
+            writeln!(out, "  assumed: {assumed}")?;
+        }
+    }
+    Ok(())
+}
+
+fn waits(out: &mut String, run: &Run) -> std::fmt::Result {
+    writeln!(
+        out,
+        "\nwhere warps spend their cycles (predicted, warm): issue slots {:.0} % used",
+        run.issue_active * 100.0
+    )?;
+    let issuing = 1.0 - run.stalls.iter().map(|stall| stall.share).sum::<f64>();
+    writeln!(out, "  {:>5.1} %  issuing", issuing * 100.0)?;
+    for stall in &run.stalls {
+        writeln!(out, "  {:>5.1} %  waiting for {}", stall.share * 100.0, reason(stall.reason))?;
+    }
+    Ok(())
+}
+
+fn waiting(stalls: &[Stall]) -> String {
+    stalls.first().map_or(String::new(), |stall| format!("waits for {}", reason(stall.reason)))
+}
+
+fn place(place: &Place) -> String {
+    let file = place.file.as_deref().unwrap_or("ptx");
+    // The name is enough: paths of compilers are long.
+    let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
+    format!("{name}:{}", place.line)
+}
+
+fn lines(out: &mut String, explanation: &Explanation, most: usize) -> std::fmt::Result {
+    let scheduled = explanation.lines.iter().any(|line| line.predicted.is_some());
+    let what = if scheduled { "predicted warp cycles, warm" } else { "counted warp instructions" };
+    writeln!(out, "\ntop lines by {what}")?;
+    for line in explanation.lines.iter().take(most) {
+        let Line { predicted, counted, .. } = line;
+        let mut notes = vec![format!("{} instructions", grouped(counted.executions))];
+        if let Some(cost) = predicted {
+            notes.push(waiting(&cost.stalls));
+        }
+        if counted.conflicts > 0 {
+            notes.push(format!("{} conflicts", grouped(counted.conflicts)));
+        }
+        notes.retain(|note| !note.is_empty());
+        writeln!(out, "  {:>5.1} %  {:<22} {}", line.share * 100.0, place(&line.place), notes.join(", "))?;
+        if let Some(text) = &line.text {
+            writeln!(out, "           {}", shortened(text))?;
+        }
+    }
+    more(out, explanation.lines.len(), most)
+}
+
+fn shortened(text: &str) -> String {
+    const WIDTH: usize = 100;
+    let text = text.trim();
+    if text.chars().count() <= WIDTH {
+        return text.to_owned();
+    }
+    let cut: String = text.chars().take(WIDTH - 1).collect();
+    format!("{cut}…")
+}
+
+fn more(out: &mut String, all: usize, most: usize) -> std::fmt::Result {
+    if all > most {
+        writeln!(out, "  … and {} more (--all)", all - most)?;
+    }
+    Ok(())
+}
+
+fn accesses(out: &mut String, explanation: &Explanation, most: usize) -> std::fmt::Result {
+    writeln!(out, "\nbank conflicts (counted)")?;
+    if explanation.conflicts.is_empty() {
+        writeln!(out, "  none")?;
+    }
+    for one in explanation.conflicts.iter().take(most) {
+        writeln!(
+            out,
+            "  {:>5.2}-way  {:<22} {} passes instead of {}, {}",
+            one.degree,
+            place(&one.place),
+            grouped(one.wavefronts),
+            grouped(one.ideal),
+            one.opcode
+        )?;
+        if let Some(pattern) = &one.pattern {
+            writeln!(out, "             worst: {}", pattern.says)?;
+        }
+    }
+    more(out, explanation.conflicts.len(), most)?;
+    writeln!(out, "\nuncoalesced accesses (counted)")?;
+    if explanation.uncoalesced.is_empty() {
+        writeln!(out, "  none")?;
+    }
+    for one in explanation.uncoalesced.iter().take(most) {
+        writeln!(
+            out,
+            "  {:<22} {:.1} sectors a request instead of {:.1}, {} requests, {}",
+            place(&one.place),
+            one.per_request,
+            one.ideal_per_request,
+            grouped(one.requests),
+            one.opcode
+        )?;
+        if let Some(pattern) = &one.pattern {
+            writeln!(out, "    worst: {}", pattern.says)?;
+        }
+    }
+    more(out, explanation.uncoalesced.len(), most)
+}
+
+fn purchases(out: &mut String, explanation: &Explanation) -> std::fmt::Result {
+    writeln!(out, "\nwhat would it buy (predicted)")?;
+    for purchase in &explanation.predicted.purchases {
+        writeln!(out, "  {}\n      {}", purchase.title, purchase.verdict)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! Counters as work on resources.
+
+use warpproof_model::bound::Work;
+use warpproof_model::{Device, Pipe, TensorType, Usage};
+use warpproof_sim::count::{Counters, multiply_adds};
+use warpproof_sim::isa::Unit;
+use warpproof_sim::memory::Space;
+
+use super::memory::ideal_sectors;
+
+const SECTOR: u64 = 32;
+
+/// What a launch did, by resource. `machine` is its machine instructions by pipe, where their counts are known.
+pub(super) fn of(
+    device: &Device,
+    counters: &Counters,
+    usage: Usage,
+    machine: Option<Vec<(Pipe, u64)>>,
+    remarks: &mut Vec<String>,
+) -> Work {
+    let totals = &counters.totals;
+    let mut work = Work {
+        instructions: machine.unwrap_or_else(|| of_ptx(counters)),
+        shared_wavefronts: totals.traffic(Space::Shared, &[]).wavefronts,
+        blocks: counters.blocks,
+        threads: u32::try_from(counters.block_threads()).unwrap_or(u32::MAX),
+        usage,
+        ..Work::default()
+    };
+    for (shape, count) in &totals.tensor {
+        match tensor(shape) {
+            Some(kind) => {
+                let fma = count.saturating_mul(multiply_adds(shape));
+                match work.tensor.iter_mut().find(|(known, _)| *known == kind) {
+                    Some((_, sum)) => *sum = sum.saturating_add(fma),
+                    None => work.tensor.push((kind, fma)),
+                }
+            }
+            None => remarks.push(format!("matrix products of {shape} have no rate and are left out")),
+        }
+    }
+    for space in [Space::Global, Space::Generic, Space::Local] {
+        work.l1_sectors = work.l1_sectors.saturating_add(totals.traffic(space, &[]).sectors);
+    }
+    let compulsory = &counters.compulsory;
+    if compulsory.incomplete {
+        remarks.push(
+            "the launch touches more memory than is remembered: bytes of L2 and DRAM are too few".to_owned(),
+        );
+    }
+    let room = u64::from(device.l2_kb.value) * 1024;
+    let bytes = |sectors: u64| sectors.saturating_mul(SECTOR);
+    work.l2_bytes = bytes(compulsory.block_loaded).saturating_add(bytes(compulsory.block_stored));
+    // What is stored may stay in the cache as far as it fits; what is more must leave while the kernel runs.
+    work.dram_bytes =
+        bytes(compulsory.grid_loaded).saturating_add(bytes(compulsory.grid_stored).saturating_sub(room));
+    work.dram_bytes_warm = bytes(compulsory.grid_touched).saturating_sub(room);
+    work
+}
+
+/// The same work without conflicts of banks.
+pub(super) fn without_conflicts(work: &Work, counters: &Counters) -> Work {
+    let ideal = counters.totals.traffic(Space::Shared, &[]).ideal_wavefronts;
+    Work { shared_wavefronts: ideal.min(work.shared_wavefronts), ..work.clone() }
+}
+
+/// The same work with the bytes of each request side by side. What misses the first level stays as it was counted, because
+/// each sector counts once there however often it is asked for.
+pub(super) fn coalesced(work: &Work, counters: &Counters) -> Work {
+    let mut saved = 0u64;
+    for instruction in &counters.instructions {
+        for ((space, _), traffic) in &instruction.memory {
+            if matches!(space, Space::Global | Space::Generic) {
+                saved = saved.saturating_add(traffic.sectors.saturating_sub(ideal_sectors(traffic)));
+            }
+        }
+    }
+    Work { l1_sectors: work.l1_sectors.saturating_sub(saved), ..work.clone() }
+}
+
+/// Warp instructions of the PTX by pipe. Parameters become operands of machine code, so loading them is left out.
+fn of_ptx(counters: &Counters) -> Vec<(Pipe, u64)> {
+    let mut pipes: Vec<(Pipe, u64)> = Vec::new();
+    for instruction in &counters.instructions {
+        let integer = instruction.opcode.starts_with("mad.") || instruction.opcode.starts_with("mul.");
+        let float = instruction.opcode.ends_with("f32") || instruction.opcode.ends_with("f32x2");
+        let pipe = match instruction.pipe {
+            _ if instruction.opcode.starts_with("ld.param") => continue,
+            Unit::None => continue,
+            Unit::Alu => Pipe::Alu,
+            Unit::Fma if integer && !float => Pipe::IntegerFma,
+            Unit::Fma => Pipe::Fma,
+            Unit::Half => Pipe::Half,
+            Unit::Fp64 => Pipe::Double,
+            Unit::Xu => Pipe::Special,
+            Unit::Lsu => Pipe::Memory,
+            Unit::Tensor => Pipe::Tensor,
+            Unit::Adu | Unit::Control => Pipe::Control,
+        };
+        let count = instruction.issued.executions;
+        match pipes.iter_mut().find(|(known, _)| *known == pipe) {
+            Some((_, sum)) => *sum = sum.saturating_add(count),
+            None => pipes.push((pipe, count)),
+        }
+    }
+    pipes.retain(|(_, count)| *count > 0);
+    pipes.sort_by_key(|(pipe, _)| *pipe);
+    pipes
+}
+
+/// The rate that a matrix product runs at, from its shape and types: `m16n8k32.f32.e4m3.e4m3.f32`; `m16n16k16.f32.f32` of
+/// `wmma` leaves out that its operands are f16.
+fn tensor(shape: &str) -> Option<TensorType> {
+    let types: Vec<&str> = shape.split('.').skip(1).collect();
+    let (result, operand) = match types.as_slice() {
+        [result, operand, ..] if types.len() >= 3 => (*result, *operand),
+        [result, ..] => (*result, "f16"),
+        [] => return None,
+    };
+    let short = result == "f16";
+    Some(match operand {
+        "f16" if short => TensorType::F16ToF16,
+        "f16" | "bf16" => TensorType::F16ToF32,
+        "tf32" => TensorType::Tf32,
+        "e4m3" | "e5m2" if short => TensorType::F8ToF16,
+        "e4m3" | "e5m2" => TensorType::F8ToF32,
+        "s8" | "u8" => TensorType::Int8,
+        "f64" => TensorType::F64,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn matrix_products_have_rates() {
+        assert_eq!(tensor("m16n8k32.f32.e4m3.e4m3.f32"), Some(TensorType::F8ToF32));
+        assert_eq!(tensor("m16n8k16.f32.bf16.bf16.f32"), Some(TensorType::F16ToF32));
+        assert_eq!(tensor("m16n8k16.f16.f16.f16.f16"), Some(TensorType::F16ToF16));
+        assert_eq!(tensor("m16n16k16.f32.f32"), Some(TensorType::F16ToF32));
+        assert_eq!(tensor("m16n8k8.f32.tf32.tf32.f32"), Some(TensorType::Tf32));
+        assert_eq!(tensor("m16n8k32.s32.s8.s8.s32"), Some(TensorType::Int8));
+        assert_eq!(tensor("m8n8k4.f64.f64.f64.f64"), Some(TensorType::F64));
+        assert_eq!(tensor("m16n8k64.s32.s4.s4.s32"), None);
+        assert_eq!(tensor("m16"), None);
+    }
+}
