@@ -6,6 +6,7 @@ mod check;
 mod claims;
 mod doctor;
 mod evidence;
+mod explain;
 mod export;
 pub(crate) mod flags;
 mod gate;
@@ -48,6 +49,7 @@ commands![
     build::Build,
     run::Run,
     check::Check,
+    explain::Explain,
     init::Init,
     gate::Gate,
     report::Report,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use warpproof_gate::ledger::{Ledger, LedgerError};
+use warpproof_model::{DEVICES, Device};
 use warpproof_toolchain::{NotFound, Options};
 
 use super::evidence::of_ledger;
@@ -110,6 +111,14 @@ pub(crate) fn missing(error: &NotFound) -> Report {
         Some(mend) => report.help(format!("run `{mend}`")),
         None => report,
     }
+}
+
+/// A device of the table.
+pub(crate) fn model_device(name: &str) -> Result<&'static Device, String> {
+    Device::named(name).ok_or_else(|| {
+        let known: Vec<&str> = DEVICES.iter().map(|device| device.id).collect();
+        format!("known devices: {}", known.join(", "))
+    })
 }
 
 /// What NVIDIA's compilers know, from the first with independent threads on.

@@ -131,6 +131,11 @@ impl LaunchFlags {
         device
     }
 
+    /// Which compiler to use.
+    pub(crate) fn toolchain(&self) -> &ToolchainFlags {
+        &self.toolchain
+    }
+
     /// The PTX to execute: compiled from the file, given beside it, or the file itself.
     pub(crate) fn module(&self, source: &Source) -> Result<Ptx, Vec<Report>> {
         if let Some(path) = &self.ptx {
