@@ -4,6 +4,7 @@
 mod build;
 mod check;
 mod claims;
+mod counters;
 mod doctor;
 mod evidence;
 mod explain;
@@ -50,6 +51,7 @@ commands![
     run::Run,
     check::Check,
     explain::Explain,
+    counters::Counters,
     init::Init,
     gate::Gate,
     report::Report,

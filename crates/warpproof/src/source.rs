@@ -5,6 +5,7 @@ mod finding;
 mod place;
 mod stop;
 
+pub(crate) use diagnostics::{as_given, line};
 pub(crate) use finding::of_finding;
 pub(crate) use place::{Shown, shown};
 pub(crate) use stop::of_stop;

@@ -19,7 +19,7 @@ pub use model::{
     Output, Peer, Policy, Program, Reduction, Reference, Resource, Role, Scratch, Shape, Step, Target, Task,
     TensorType, Threshold, Timing, Toggle, Tolerance, Values,
 };
-pub(crate) use problem::nearest;
+pub use problem::nearest;
 pub use problem::{At, Problem};
 pub use size::{Axes, Geometry, Size};
 pub(crate) use size::{dims, values_of};

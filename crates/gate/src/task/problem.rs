@@ -93,14 +93,16 @@ impl<T: Serialize> Serialize for At<T> {
 }
 
 /// The one of some names that a misspelt one most likely means: at most a third of its letters differ.
-pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    if name.len() > 64 {
+pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    // Beyond any name that is known, and what it costs grows with the square.
+    const LONGEST: usize = 128;
+    if name.len() > LONGEST {
         return None;
     }
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
     let wanted = plain(name);
     names
-        .filter(|known| known.len() <= 64)
+        .filter(|known| known.len() <= LONGEST)
         .map(|known| (distance(&wanted, &plain(known)), known))
         .filter(|(distance, known)| {
             *distance <= (name.len().max(known.len()) / 3).max(1) && *distance < known.len()

@@ -492,30 +492,67 @@ pub struct Change {
     pub after: u64,
 }
 
-/// What differs between the counters of two launches: of the launches as a whole first, then line by line.
-pub fn diff(before: &Counters, after: &Counters) -> Vec<Change> {
-    let mut changes = Vec::new();
-    let nothing = Totals::default();
-    let mut compare = |line: Option<&LineKey>, before: &Totals, after: &Totals| {
-        let (old, new) = (before.flat(), after.flat());
-        let mut names: Vec<&String> = old.keys().chain(new.keys()).collect();
-        names.sort();
-        names.dedup();
-        for name in names {
-            let value = |flat: &BTreeMap<String, u64>| flat.get(name).copied().unwrap_or(0);
-            let (before, after) = (value(&old), value(&new));
-            if before != after {
-                changes.push(Change { line: line.cloned(), counter: name.clone(), before, after });
+/// The counters of a launch as names and numbers, such as a file holds them; those that are zero are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Flat {
+    /// Of the launch as a whole.
+    pub launch: BTreeMap<String, u64>,
+    /// Of each line.
+    pub lines: BTreeMap<LineKey, BTreeMap<String, u64>>,
+}
+
+impl Counters {
+    /// Every counter by its name, of the launch and of its lines.
+    pub fn flat(&self) -> Flat {
+        let mut launch = self.totals.flat();
+        let compulsory = &self.compulsory;
+        for (name, value) in [
+            ("block_loaded", compulsory.block_loaded),
+            ("block_stored", compulsory.block_stored),
+            ("grid_loaded", compulsory.grid_loaded),
+            ("grid_stored", compulsory.grid_stored),
+            ("grid_touched", compulsory.grid_touched),
+        ] {
+            if value != 0 {
+                launch.insert(format!("first_sectors.{name}"), value);
             }
         }
-    };
-    compare(None, &before.totals, &after.totals);
-    let (old, new) = (before.by_line(), after.by_line());
-    let mut lines: Vec<&LineKey> = old.keys().chain(new.keys()).collect();
-    lines.sort();
-    lines.dedup();
-    for line in lines {
-        compare(Some(line), old.get(line).unwrap_or(&nothing), new.get(line).unwrap_or(&nothing));
+        let lines = self.by_line().into_iter().map(|(line, totals)| (line, totals.flat())).collect();
+        Flat { launch, lines }
     }
-    changes
+}
+
+impl Flat {
+    /// What differs from this to another: of the launches as a whole first, then line by line.
+    pub fn changes(&self, after: &Flat) -> Vec<Change> {
+        let mut changes = Vec::new();
+        let nothing = BTreeMap::new();
+        let mut compare =
+            |line: Option<&LineKey>, old: &BTreeMap<String, u64>, new: &BTreeMap<String, u64>| {
+                let mut names: Vec<&String> = old.keys().chain(new.keys()).collect();
+                names.sort();
+                names.dedup();
+                for name in names {
+                    let value = |flat: &BTreeMap<String, u64>| flat.get(name).copied().unwrap_or(0);
+                    let (before, after) = (value(old), value(new));
+                    if before != after {
+                        changes.push(Change { line: line.cloned(), counter: name.clone(), before, after });
+                    }
+                }
+            };
+        compare(None, &self.launch, &after.launch);
+        let mut lines: Vec<&LineKey> = self.lines.keys().chain(after.lines.keys()).collect();
+        lines.sort();
+        lines.dedup();
+        for line in lines {
+            let of = |flat: &Flat| flat.lines.get(line).unwrap_or(&nothing).clone();
+            compare(Some(line), &of(self), &of(after));
+        }
+        changes
+    }
+}
+
+/// What differs between the counters of two launches: of the launches as a whole first, then line by line.
+pub fn diff(before: &Counters, after: &Counters) -> Vec<Change> {
+    before.flat().changes(&after.flat())
 }

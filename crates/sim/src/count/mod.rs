@@ -36,7 +36,7 @@ mod site;
 mod tally;
 
 pub use counters::{
-    Barriers, Branches, Change, Compulsory, Counters, Flow, Instruction, Issued, LineKey, MemoryOp, Sample,
+    Barriers, Branches, Change, Compulsory, Counters, Flat, Flow, Instruction, Issued, LineKey, MemoryOp, Sample,
     Totals, Traffic, diff,
 };
 pub use site::multiply_adds;

@@ -60,10 +60,16 @@ fn a_difference_names_lines() {
         [("global.ld.first_sectors", 4, 8), ("global.ld.lines", 1, 2), ("global.ld.sectors", 4, 8)];
     assert_eq!(of(Some(line)), expected);
     // With the head's load of 8 sectors in two lines.
-    let expected =
-        [("global.ld.first_sectors", 12, 16), ("global.ld.lines", 3, 4), ("global.ld.sectors", 12, 16)];
+    let expected = [
+        ("first_sectors.block_loaded", 12, 16),
+        ("first_sectors.grid_loaded", 12, 16),
+        ("first_sectors.grid_touched", 12, 16),
+        ("global.ld.first_sectors", 12, 16),
+        ("global.ld.lines", 3, 4),
+        ("global.ld.sectors", 12, 16),
+    ];
     assert_eq!(of(None), expected);
-    assert_eq!(changes.len(), 6);
+    assert_eq!(changes.len(), 9);
 }
 
 #[test]

@@ -108,7 +108,7 @@ pub(crate) fn of_ptx(errors: &[warpproof_ptx::Error], source: &Source) -> Vec<Re
 }
 
 /// The line table names files by their whole path; the user's own file is shown as the user named it.
-pub(super) fn as_given(file: &str, source: &Source) -> String {
+pub(crate) fn as_given(file: &str, source: &Source) -> String {
     let same = match (fs::canonicalize(file), fs::canonicalize(&source.name)) {
         (Ok(file), Ok(own)) => file == own,
         _ => false,
@@ -128,7 +128,7 @@ fn with_grade(diagnostic: &Diagnostic) -> Option<Report> {
     }
 }
 
-pub(super) fn line(text: &str, number: u32) -> Option<String> {
+pub(crate) fn line(text: &str, number: u32) -> Option<String> {
     text.lines().nth(usize::try_from(number).ok()?.checked_sub(1)?).map(str::to_owned)
 }
 

@@ -1,0 +1,258 @@
+//! `warpproof counters`: launches on the software GPU with the counters listening; what they counted as tables, as JSON, or
+//! under the names of Nsight Compute; and what differs between two.
+
+mod diff;
+mod file;
+mod metrics;
+mod table;
+
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
+use warpproof_sim::StopKind;
+use warpproof_sim::count::{CountSettings, Counters as Counts};
+use warpproof_toolchain::Source;
+
+use super::launch::{LaunchFlags, Plan, stop_report};
+use crate::report::{Outcome, Report, first_error};
+use crate::source::{self, Ptx};
+use crate::terminal::Terminal;
+use metrics::Selection;
+
+/// Count what a kernel does on the software GPU
+///
+/// Instructions by pipe, active lanes, divergence, tensor operations, requests, bytes and sectors
+/// by memory space, bank conflicts, barriers, atomics: for the launch and for each line. The
+/// numbers are exact for the PTX and the same in every run; no GPU is needed.
+///
+/// The launch is described as for `run`; all launch lines of a file are counted in turn.
+///
+///   warpproof counters kernel.cu                      a table, and the lines with the most of each
+///   warpproof counters kernel.cu --by-line            every line that was executed
+///   warpproof counters kernel.cu --json > a.json      all counters of all lines
+///   warpproof counters diff a.json b.json             what changed, line by line
+///   warpproof counters kernel.cu --metrics 'smsp__inst_executed_pipe_*,dram__bytes_read.sum'
+///
+/// --metrics takes names of Nsight Compute and prints what `ncu --csv --metrics NAMES
+/// --print-units base` prints: one row for each metric of each launch.
+///
+/// Exit codes: 0 counted · 1 the kernel went wrong (counted up to there) · 2 wrong usage ·
+/// 3 unsupported · 4 limit. Of `diff`: 0 equal · 1 different · 2 a file cannot be read.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Counters {
+    #[command(flatten)]
+    launch: Launch,
+    /// A table of every line that was executed
+    #[arg(long, conflicts_with_all = ["metrics", "json"])]
+    by_line: bool,
+    /// Print JSON, schema warpproof.counters/1
+    #[arg(long, conflicts_with = "metrics")]
+    json: bool,
+    /// Print these metrics as ncu writes CSV; a name may hold *, and may leave out what follows its dot
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    metrics: Vec<String>,
+    /// Print the metrics that are known, and how exact each is
+    #[arg(long, exclusive = true)]
+    list_metrics: bool,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+/// The launch, unless the command is about files that were written before. (`Option` would do if the flags had no flags of
+/// others among them.)
+#[derive(Debug)]
+struct Launch(Option<LaunchFlags>);
+
+impl FromArgMatches for Launch {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = matches.contains_id("kernel_file");
+        Ok(Self(given.then(|| LaunchFlags::from_arg_matches(matches)).transpose()?))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for Launch {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        LaunchFlags::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        LaunchFlags::augment_args_for_update(command)
+    }
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Diff(Diff),
+}
+
+/// Show the counters that differ between two files of `counters --json`
+///
+/// Launches are compared in their order, counters by line. Lines whose counters are equal are not
+/// shown. Exit codes: 0 equal · 1 different · 2 a file cannot be read.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Diff {
+    /// What was counted before
+    before: PathBuf,
+    /// What was counted after
+    after: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A launch that was counted.
+#[derive(Debug)]
+struct Launched {
+    /// The launch line in the file.
+    line: Option<u32>,
+    kernel: String,
+    symbol: String,
+    printed: Vec<u8>,
+    /// Whether it came to its end.
+    complete: bool,
+    counters: Counts,
+}
+
+/// All that was counted, and all there is to say about it.
+#[derive(Debug, Default)]
+struct Counted {
+    launches: Vec<Launched>,
+    /// The file's own text, to show lines of.
+    source: Option<Source>,
+    /// The architecture that the PTX is for, such as `8.9`.
+    capability: String,
+    reports: Vec<Report>,
+}
+
+impl Counters {
+    pub(crate) fn run(&self, terminal: &mut Terminal) -> Outcome {
+        if let Some(Command::Diff(diff)) = &self.command {
+            return diff.run(terminal);
+        }
+        let Some(launch) = self.launch.0.as_ref().filter(|_| !self.list_metrics) else {
+            terminal.print(metrics::list());
+            return Outcome::Green;
+        };
+        let selection = match Selection::new(&self.metrics) {
+            Ok(selection) => selection,
+            Err(report) => {
+                terminal.report(&report);
+                return Outcome::Stopped(report.kind);
+            }
+        };
+        let mut counted = Counted::default();
+        if let Err(reports) = count(launch, &mut counted, terminal) {
+            counted.reports.extend(reports);
+        }
+        let failed = first_error(&counted.reports);
+        if self.json {
+            terminal.json(&file::document(launch, &counted, failed));
+            return failed.map_or(Outcome::Green, Outcome::Stopped);
+        }
+        for report in &counted.reports {
+            terminal.report(report);
+        }
+        if self.metrics.is_empty() {
+            for one in &counted.launches {
+                terminal.print(String::from_utf8_lossy(&one.printed));
+                terminal.print(table::launch(one, counted.source.as_ref(), self.by_line));
+            }
+        } else {
+            terminal.print(metrics::csv(&selection, &counted));
+        }
+        failed.map_or(Outcome::Green, Outcome::Stopped)
+    }
+}
+
+fn count(launch: &LaunchFlags, counted: &mut Counted, terminal: &Terminal) -> Result<(), Vec<Report>> {
+    let source = source::read(&launch.kernel_file)?;
+    let plans = launch.plans(&source).map_err(|report| vec![*report])?;
+    let progress = terminal.progress();
+    progress.set_message("compiling");
+    let ptx = launch.module(&source)?;
+    counted.reports.clone_from(&ptx.warnings);
+    counted.capability = capability(&ptx.text);
+    for (i, plan) in plans.iter().enumerate() {
+        progress.set_message(format!("counting launch {} of {}", i + 1, plans.len()));
+        // One launch that cannot be counted says nothing about the others.
+        if let Err(reports) = count_launch(launch, plan, &ptx, &source, counted) {
+            counted.reports.extend(reports);
+        }
+    }
+    progress.finish_and_clear();
+    counted.source = Some(source);
+    Ok(())
+}
+
+fn count_launch(
+    launch: &LaunchFlags,
+    plan: &Plan,
+    ptx: &Ptx,
+    source: &Source,
+    counted: &mut Counted,
+) -> Result<(), Vec<Report>> {
+    let mut device = launch.device();
+    let prepared = launch.prepare(plan, ptx, source, &mut device)?;
+    let done = device.count(&prepared.launch, &CountSettings::default());
+    let stop = done.outcome.stop;
+    if stop.as_ref().is_none_or(|stop| stop.kind != StopKind::Launch) {
+        let mut counters = done.counters;
+        // The kernel's own file by the name it was given by, so that counts of two machines are of the same lines.
+        let mut names: Vec<(String, String)> = Vec::new();
+        for at in counters.instructions.iter_mut().flat_map(|one| one.source.iter_mut()) {
+            let known = names.iter().find(|(file, _)| *file == at.file).map(|(_, given)| given.clone());
+            let given = known.unwrap_or_else(|| {
+                let given = source::as_given(&at.file, source);
+                names.push((at.file.clone(), given.clone()));
+                given
+            });
+            at.file = given;
+        }
+        counted.launches.push(Launched {
+            line: plan.line,
+            kernel: prepared.kernel,
+            symbol: prepared.symbol,
+            printed: done.outcome.output,
+            complete: stop.is_none(),
+            counters,
+        });
+    }
+    match stop {
+        Some(stop) => Err(vec![stop_report(&stop, ptx, source)]),
+        None => Ok(()),
+    }
+}
+
+/// The compute capability a module is for, as Nsight Compute writes it: `.target sm_89` is `8.9`.
+fn capability(ptx: &str) -> String {
+    let mut targets = ptx.lines().filter_map(|line| line.trim().strip_prefix(".target"));
+    let digits: String = targets
+        .next()
+        .and_then(|rest| rest.trim().strip_prefix("sm_"))
+        .map(|rest| rest.chars().take_while(char::is_ascii_digit).collect())
+        .unwrap_or_default();
+    match digits.len() {
+        0 | 1 => String::new(),
+        length => format!("{}.{}", &digits[..length - 1], &digits[length - 1..]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::capability;
+
+    #[test]
+    fn capabilities_are_read() {
+        assert_eq!(capability(".version 8.0\n.target sm_89\n"), "8.9");
+        assert_eq!(capability(".target sm_120a, debug"), "12.0");
+        assert_eq!(capability("nothing"), "");
+        assert_eq!(capability(".target sm_"), "");
+    }
+}

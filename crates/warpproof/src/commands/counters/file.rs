@@ -1,0 +1,107 @@
+//! Counters in a file: `schemas/counters-1.schema.json` describes it. A field may be added without a new number; none changes
+//! its meaning or goes.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use warpproof_sim::count::{Flat, LineKey};
+
+use super::{Counted, LaunchFlags, Launched};
+use crate::report::Kind;
+
+/// The schema's name and number.
+pub(super) const SCHEMA: &str = "warpproof.counters/1";
+
+/// A launch in a file.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Launch {
+    pub(super) kernel: String,
+    symbol: String,
+    /// The launch line in the source.
+    line: Option<u32>,
+    grid: [u32; 3],
+    block: [u32; 3],
+    static_shared: u32,
+    dynamic_shared: u32,
+    blocks: u64,
+    complete: bool,
+    kind: String,
+    first_sectors_incomplete: bool,
+    counters: BTreeMap<String, u64>,
+    lines: Vec<Line>,
+}
+
+/// A line in a file.
+#[derive(Debug, Serialize, Deserialize)]
+struct Line {
+    /// `None` for the PTX text.
+    file: Option<String>,
+    line: u32,
+    counters: BTreeMap<String, u64>,
+}
+
+/// What is read of a file.
+#[derive(Debug, Deserialize)]
+pub(super) struct Document {
+    pub(super) schema: String,
+    pub(super) launches: Vec<Launch>,
+}
+
+impl Launch {
+    fn of(launched: &Launched) -> Launch {
+        let counters = &launched.counters;
+        let flat = counters.flat();
+        Launch {
+            kernel: launched.kernel.clone(),
+            symbol: launched.symbol.clone(),
+            line: launched.line,
+            grid: counters.grid,
+            block: counters.block,
+            static_shared: counters.static_shared,
+            dynamic_shared: counters.dynamic_shared,
+            blocks: counters.blocks,
+            complete: launched.complete,
+            kind: "counted".to_owned(),
+            first_sectors_incomplete: counters.compulsory.incomplete,
+            counters: flat.launch,
+            lines: flat
+                .lines
+                .into_iter()
+                .map(|(key, counters)| Line { file: key.file, line: key.line, counters })
+                .collect(),
+        }
+    }
+
+    /// Its counters, to compare.
+    pub(super) fn flat(&self) -> Flat {
+        let mut flat = Flat { launch: self.counters.clone(), lines: BTreeMap::new() };
+        for extent in 0..3 {
+            let axis = ["x", "y", "z"][extent];
+            flat.launch.insert(format!("grid.{axis}"), u64::from(self.grid[extent]));
+            flat.launch.insert(format!("block.{axis}"), u64::from(self.block[extent]));
+        }
+        flat.launch.insert("shared.static_bytes".to_owned(), u64::from(self.static_shared));
+        flat.launch.insert("shared.dynamic_bytes".to_owned(), u64::from(self.dynamic_shared));
+        flat.launch.insert("blocks".to_owned(), self.blocks);
+        for line in &self.lines {
+            let key = LineKey { file: line.file.clone(), line: line.line };
+            flat.lines.insert(key, line.counters.clone());
+        }
+        flat
+    }
+}
+
+/// All that was counted.
+pub(super) fn document(launch: &LaunchFlags, counted: &Counted, failed: Option<Kind>) -> Value {
+    json!({
+        "schema": SCHEMA,
+        "warpproof": env!("CARGO_PKG_VERSION"),
+        "source": launch.kernel_file.display().to_string(),
+        "ok": failed.is_none(),
+        "outcome": failed.map_or(json!("finished"), |kind| json!(kind)),
+        "exit_code": failed.map_or(0, Kind::exit_code),
+        "launches": counted.launches.iter().map(Launch::of).collect::<Vec<_>>(),
+        "reports": counted.reports,
+    })
+}

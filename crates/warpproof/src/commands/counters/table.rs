@@ -1,0 +1,238 @@
+//! Counters for a person: the launch in a table, and the lines with the most of each.
+
+use std::fmt::Write;
+
+use anstyle::Style;
+use warpproof_model::grouped;
+use warpproof_sim::count::{Counters, LineKey, MemoryOp, Totals, Traffic};
+use warpproof_sim::memory::Space;
+use warpproof_toolchain::Source;
+
+use super::Launched;
+use crate::source::line;
+
+const BOLD: Style = Style::new().bold();
+
+/// Lines that are named for each counter.
+const MOST: usize = 3;
+/// Letters of a source line that are shown.
+const WIDE: usize = 60;
+
+/// A launch: its totals, then the lines with the most, or all of them.
+pub(super) fn launch(launched: &Launched, source: Option<&Source>, by_line: bool) -> String {
+    let counters = &launched.counters;
+    let [x, y, z] = counters.grid.map(u64::from);
+    let mut text = String::new();
+    // Writing to a string does not fail, here and below.
+    let _ = writeln!(
+        text,
+        "{BOLD}{}{BOLD:#}: {} of {}; counted on the PTX as it was executed{}",
+        launched.kernel,
+        number(x * y * z, "block"),
+        number(counters.block_threads(), "thread"),
+        if launched.complete { "" } else { ", up to the stop" },
+    );
+    totals(&mut text, counters);
+    let lines = counters.by_line().into_iter().collect::<Vec<_>>();
+    if by_line {
+        all_lines(&mut text, &lines, source);
+    } else {
+        most(&mut text, &lines, source);
+    }
+    text.push('\n');
+    text
+}
+
+fn number(n: u64, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(n), if n == 1 { "" } else { "s" })
+}
+
+#[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+fn per(above: u64, below: u64) -> String {
+    if below == 0 {
+        return "–".to_owned();
+    }
+    let mean = format!("{:.2}", above as f64 / below as f64);
+    mean.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn totals(text: &mut String, counters: &Counters) {
+    let all = &counters.totals;
+    let mut row = |name: &str, value: String| {
+        let _ = writeln!(text, "  {name:<17} {value}");
+    };
+    let issued = &all.issued;
+    let warps = counters.warps();
+    row(
+        "instructions",
+        format!("{} of warps, {} for each warp", grouped(issued.executions), per(issued.executions, warps)),
+    );
+    let pipes: Vec<String> =
+        all.pipes.iter().map(|(pipe, on)| format!("{} {}", pipe.name(), grouped(on.executions))).collect();
+    row("  by pipe", pipes.join(", "));
+    row(
+        "  active lanes",
+        format!(
+            "{} of 32 on average, {} with their guard on",
+            per(issued.lanes, issued.executions),
+            per(issued.lanes_on, issued.executions)
+        ),
+    );
+    let branches = &all.branches;
+    let executed = branches.taken + branches.not_taken + branches.divergent;
+    if executed > 0 {
+        row("branches", format!("{}, {} divergent", grouped(executed), grouped(branches.divergent)));
+    }
+    if !all.tensor.is_empty() {
+        let shapes: Vec<String> =
+            all.tensor.iter().map(|(shape, count)| format!("{} of {shape}", grouped(*count))).collect();
+        let multiply_adds = all.tensor_multiply_adds();
+        row("tensor", format!("{}; {}", shapes.join(", "), number(multiply_adds, "multiply-add")));
+    }
+    for ((space, op), traffic) in &all.memory {
+        if let Some(told) = requests(*space, *op, traffic) {
+            row(&format!("{} {}", space.name(), op.name()), told);
+        }
+    }
+    let sectors = &counters.compulsory;
+    if sectors.grid_touched > 0 {
+        let least = if sectors.incomplete { "at least " } else { "" };
+        let bytes = |sectors: u64| grouped(32 * sectors);
+        row(
+            "L2 (estimate)",
+            format!("{least}{} bytes loaded if L1 forgets nothing", bytes(sectors.block_loaded)),
+        );
+        row(
+            "DRAM (estimate)",
+            format!(
+                "{least}{} bytes loaded, {} stored if L2 is cold",
+                bytes(sectors.grid_loaded),
+                bytes(sectors.grid_stored)
+            ),
+        );
+    }
+    let barriers = &all.barriers;
+    if barriers.arrivals > 0 {
+        row(
+            "barriers",
+            format!(
+                "{} of warps, {}; a warp waits for {} instructions of the longest on average",
+                number(barriers.arrivals, "arrival"),
+                number(barriers.phases, "phase"),
+                per(barriers.idle, barriers.warps)
+            ),
+        );
+    }
+}
+
+/// What requests of one kind amount to; `None` for kernel parameters, which become operands.
+fn requests(space: Space, op: MemoryOp, traffic: &Traffic) -> Option<String> {
+    let head = format!("{}, {} bytes", number(traffic.requests, "request"), grouped(traffic.bytes));
+    let atomic = matches!(op, MemoryOp::Atomic | MemoryOp::Reduction);
+    let contention = if atomic {
+        format!(
+            "; {} lanes at one address on average, {} at most",
+            per(traffic.depth, traffic.requests),
+            grouped(traffic.max_depth)
+        )
+    } else {
+        String::new()
+    };
+    match space {
+        Space::Global | Space::Local | Space::Generic => {
+            Some(format!("{head}, {} per request{contention}", sectors(traffic.sectors, traffic.requests)))
+        }
+        Space::Shared => Some(format!(
+            "{head}, {}, {} of them by bank conflicts{contention}",
+            number(traffic.wavefronts, "wavefront"),
+            grouped(traffic.conflicts())
+        )),
+        Space::Const => {
+            Some(format!("{head}, {} per request", sectors(traffic.wavefronts, traffic.requests)))
+        }
+        Space::Param => None,
+    }
+}
+
+fn sectors(sectors: u64, requests: u64) -> String {
+    format!("{} sectors", per(sectors, requests))
+}
+
+/// A counter by which lines are ranked.
+type Ranked = (&'static str, fn(&Totals) -> u64);
+
+/// What a line may have most of. Zeroes are not shown.
+const RANKED: [Ranked; 9] = [
+    ("warp instructions", |line| line.issued.executions),
+    ("divergent branches", |line| line.branches.divergent),
+    ("tensor operations", |line| line.tensor.values().sum()),
+    ("global sectors", |line| line.traffic(Space::Global, &[]).sectors),
+    ("local bytes", |line| line.traffic(Space::Local, &[]).bytes),
+    ("shared wavefronts", |line| line.traffic(Space::Shared, &[]).wavefronts),
+    ("bank conflicts", |line| line.traffic(Space::Shared, &[]).conflicts()),
+    ("instructions by which warps are late at barriers", |line| line.barriers.idle),
+    ("lanes that atomics bring to one address", |line| {
+        line.traffic(Space::Global, &ATOMICS).depth + line.traffic(Space::Shared, &ATOMICS).depth
+    }),
+];
+
+const ATOMICS: [MemoryOp; 2] = [MemoryOp::Atomic, MemoryOp::Reduction];
+
+fn most(text: &mut String, lines: &[(LineKey, Totals)], source: Option<&Source>) {
+    for (name, of) in RANKED {
+        let mut ranked: Vec<(u64, &LineKey)> = lines.iter().map(|(key, line)| (of(line), key)).collect();
+        ranked.retain(|(count, _)| *count > 0);
+        // Equal ones stay in the order of their lines.
+        ranked.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+        let whole: u64 = ranked.iter().map(|(count, _)| count).sum();
+        if whole == 0 {
+            continue;
+        }
+        let _ = writeln!(text, "\n  most {name}");
+        for (count, key) in ranked.iter().take(MOST) {
+            let share = format!("{} %", count.saturating_mul(100) / whole);
+            let line = format!("    {:>14} {share:>5}  {}", grouped(*count), place(key, source));
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+    }
+}
+
+fn all_lines(text: &mut String, lines: &[(LineKey, Totals)], source: Option<&Source>) {
+    let _ = writeln!(
+        text,
+        "\n  {:>14} {:>6} {:>9} {:>14} {:>8} {:>14} {:>10}  line",
+        "instructions", "lanes", "divergent", "global sectors", "per req.", "shared wavefr.", "conflicts",
+    );
+    for (key, line) in lines {
+        let (global, shared) = (line.traffic(Space::Global, &[]), line.traffic(Space::Shared, &[]));
+        let or_none = |count: u64, of: u64| if of == 0 { String::new() } else { grouped(count) };
+        let per_request =
+            if global.requests == 0 { String::new() } else { per(global.sectors, global.requests) };
+        let branches = line.branches.taken + line.branches.not_taken + line.branches.divergent;
+        let row = format!(
+            "  {:>14} {:>6} {:>9} {:>14} {per_request:>8} {:>14} {:>10}  {}",
+            grouped(line.issued.executions),
+            per(line.issued.lanes_on, line.issued.executions),
+            or_none(line.branches.divergent, branches),
+            or_none(global.sectors, global.requests),
+            or_none(shared.wavefronts, shared.requests),
+            or_none(shared.conflicts(), shared.requests),
+            place(key, source),
+        );
+        let _ = writeln!(text, "{}", row.trim_end());
+    }
+}
+
+/// The line, with its text if it is one of the kernel's own file.
+fn place(key: &LineKey, source: Option<&Source>) -> String {
+    let (name, own) = match &key.file {
+        Some(file) => {
+            let own = source.filter(|source| source.name == *file);
+            (format!("{file}:{}", key.line), own)
+        }
+        None => (format!("PTX line {}", key.line), source.filter(|source| source.name.ends_with(".ptx"))),
+    };
+    let shown = own.and_then(|source| line(&source.text, key.line)).unwrap_or_default();
+    let shown: String = shown.trim().chars().take(WIDE).collect();
+    format!("{name}  {shown}")
+}
