@@ -25,6 +25,7 @@ mod latencies;
 mod model;
 mod mutants;
 mod readme;
+mod rungs;
 mod tidy;
 mod ui;
 
@@ -89,6 +90,13 @@ tasks! {
         #[arg(long)]
         bless: bool,
     } => attention::run(quick, rung.as_deref(), bless),
+
+    /// Counts what each rung of the attention ladder does, and compares the book's table with it
+    Rungs {
+        /// Write the table instead of comparing
+        #[arg(long)]
+        bless: bool,
+    } => rungs::run(bless),
 
     /// Measures
     Bench {

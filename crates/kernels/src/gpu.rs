@@ -3,6 +3,7 @@
 use std::error::Error;
 
 use warpproof_sim::check::{BufferRole, Finding, Role, Settings};
+use warpproof_sim::count::{CountSettings, Counters};
 use warpproof_sim::{Buffer, Device, Module, Outcome};
 
 /// What a buffer is for in a launch; checks hold the kernel to it.
@@ -231,5 +232,63 @@ impl Gpu for Checking {
             Some(stop) => Err(SimError::of(stop)),
             None => Ok(()),
         }
+    }
+}
+
+/// The software GPU with its counters listening to every launch.
+#[derive(Debug)]
+pub struct Counting {
+    device: Device,
+    /// What each launch did, up to its stop if there was one.
+    pub counters: Vec<Counters>,
+}
+
+impl Counting {
+    /// Counts every launch.
+    pub fn new(device: Device) -> Counting {
+        Counting { device, counters: Vec::new() }
+    }
+}
+
+impl Gpu for Counting {
+    type Memory = Buffer<u8>;
+    type Module = Module;
+    type Error = SimError;
+
+    fn load(&mut self, ptx: &str) -> Result<Module, SimError> {
+        self.device.load(ptx).map_err(SimError::of)
+    }
+
+    fn allocate(&mut self, name: &str, bytes: usize, what: Use) -> Result<Buffer<u8>, SimError> {
+        Gpu::allocate(&mut self.device, name, bytes, what)
+    }
+
+    fn free(&mut self, memory: Buffer<u8>) -> Result<(), SimError> {
+        Gpu::free(&mut self.device, memory)
+    }
+
+    fn address(&self, memory: &Buffer<u8>) -> u64 {
+        memory.address()
+    }
+
+    fn write(&mut self, memory: &Buffer<u8>, bytes: &[u8]) -> Result<(), SimError> {
+        Gpu::write(&mut self.device, memory, bytes)
+    }
+
+    fn read(&mut self, memory: &Buffer<u8>) -> Result<Vec<u8>, SimError> {
+        Gpu::read(&mut self.device, memory)
+    }
+
+    fn launch(
+        &mut self,
+        module: &Module,
+        kernel: &str,
+        geometry: Geometry,
+        params: &[u8],
+    ) -> Result<(), SimError> {
+        let launch = prepare(module, kernel, geometry, params)?;
+        let counted = self.device.count(&launch, &CountSettings::default());
+        self.counters.push(counted.counters);
+        counted.outcome.stop.map_or(Ok(()), |stop| Err(SimError::of(stop)))
     }
 }

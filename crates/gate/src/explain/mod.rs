@@ -11,6 +11,7 @@ mod explained;
 mod machine;
 mod memory;
 mod purchase;
+pub mod html;
 pub mod text;
 pub mod trace;
 mod work;

@@ -48,7 +48,13 @@ impl Keys {
                     pieces.extend(given.map(|secret| format!("secret {secret:x}")));
                 }
                 match stage {
-                    Stage::Budget => pieces.push(ptxas.clone()),
+                    Stage::Budget | Stage::Model => pieces.push(ptxas.clone()),
+                    Stage::Counters => {
+                        let gate = session.task.gates.iter().find(|gate| gate.stage.value == stage);
+                        let compares = gate.is_some_and(|gate| !gate.regressions.is_empty());
+                        let peer = session.baseline(one.candidate, Role::Speed).filter(|_| compares);
+                        pieces.extend(peer.map(|peer| identity(&peer.name)));
+                    }
                     Stage::Correct => {
                         let peer = session.baseline(one.candidate, Role::Bitwise);
                         pieces.extend(peer.map(|peer| identity(&peer.name)));

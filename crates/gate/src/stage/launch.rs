@@ -4,6 +4,7 @@ use std::any::Any;
 use std::collections::BTreeSet;
 
 use warpproof_sim::check::{BufferRole, Checked, Role, Settings};
+use warpproof_sim::count::{CountSettings, Counters};
 use warpproof_sim::observe::{Issue, Observer};
 use warpproof_sim::{Buffer, Device, Kernel, Launch as SimLaunch, Module as Loaded};
 
@@ -227,6 +228,19 @@ impl Stand {
             }
         }
         Ok(())
+    }
+
+    /// Runs all kernels and counts what each does.
+    pub(super) fn count(&mut self, case: &str) -> Result<Vec<Counters>, Ending> {
+        let mut all = Vec::new();
+        for (_, launch) in &self.launches {
+            let counted = self.device.count(launch, &CountSettings::default());
+            if let Some(stop) = counted.outcome.stop {
+                return Err(stopped(&stop, case));
+            }
+            all.push(counted.counters);
+        }
+        Ok(all)
     }
 
     /// Runs all kernels with checks.

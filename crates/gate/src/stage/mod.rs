@@ -8,6 +8,7 @@ mod budget;
 mod build;
 mod checks;
 mod correct;
+mod counters;
 mod identity;
 mod launch;
 mod model;
@@ -214,9 +215,11 @@ impl<'a> Bench<'a> {
     /// The parts of a stage that has parts.
     pub fn parts(&self, candidate: &Candidate, stage: Stage) -> Vec<Part> {
         match stage {
-            Stage::Correct | Stage::Checks => {
-                let sizes = self.sizes(candidate, Some(stage)).into_iter();
-                sizes.map(|size| Part { name: size.name.clone(), size }).collect()
+            Stage::Correct | Stage::Checks | Stage::Counters => {
+                let mut sizes = self.sizes(candidate, Some(stage));
+                // Counts are compared from run to run: on shapes as they are declared, not on tails or what was drawn.
+                sizes.retain(|size| stage != Stage::Counters || !(size.hidden || size.name.contains(':')));
+                sizes.into_iter().map(|size| Part { name: size.name.clone(), size }).collect()
             }
             _ => Vec::new(),
         }
@@ -232,6 +235,7 @@ impl<'a> Bench<'a> {
         part: &Part,
     ) -> Result<Ending, Trouble> {
         let done = match (stage, &built.programs) {
+            (Stage::Counters, _) => counters::part(self, (candidate, built), baseline, part),
             (_, Programs::Launched { .. }) => self.modules(stage, candidate, built, baseline, part),
             (Stage::Correct, Programs::Rung { .. }) => rung::correct(self, built, part),
             (_, Programs::Rung { .. }) => rung::checks(self, built, part),

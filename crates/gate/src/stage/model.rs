@@ -1,12 +1,15 @@
-//! What the task's device could do at best: the roofline floor of each shape, below which no kernel for the problem gets.
+//! What the task's device could do at best: the roofline floor of each shape, below which no kernel for the problem gets; and
+//! for the shapes that the stage counters works on, the time that this kernel takes at least, with what sets it.
 
 use warpproof_kernels::problem::Mask;
 use warpproof_model::bound::{Floor, roofline};
 use warpproof_model::{Device, TensorType};
 
-use super::{Bench, Built, Ending, Programs, Trouble, unfit};
+use super::counters::{Case, count};
+use super::{Bench, Built, Ending, Part, Programs, Trouble, unfit};
 use crate::dtype::Dtype;
-use crate::record::{Figure, FigureKind};
+use crate::explain::{Request, Scheduled, explain};
+use crate::record::{Figure, FigureKind, Stage};
 use crate::task::{Accumulate, Candidate, Operator, Policy, Reference, Size, dims};
 use crate::view::vocabulary as name;
 
@@ -33,10 +36,115 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate, built: &Built) -> 
             }
         }
     }
+    let mut told = Vec::new();
+    latencies(bench, candidate, built, &mut figures, &mut told)?;
     if figures.is_empty() {
         return Ok(Ending::skipped("no device of the task has the rates that a floor is made from"));
     }
-    Ok(Ending::pass(figures).with_object("roofline", words.join("\n")))
+    let mut ending = Ending::pass(figures).with_object("roofline", words.join("\n"));
+    if let Some(first) = told.first() {
+        ending.reason.clone_from(first);
+        ending = ending.with_object("prediction", told.join("\n"));
+    }
+    Ok(ending)
+}
+
+/// The shapes that are counted, on every device of the task. The first device's figures have the shape alone as their case.
+fn latencies(
+    bench: &Bench<'_>,
+    candidate: &Candidate,
+    built: &Built,
+    figures: &mut Vec<Figure>,
+    told: &mut Vec<String>,
+) -> Result<(), Trouble> {
+    if !bench.task.gates.iter().any(|gate| gate.stage.value == Stage::Counters) {
+        return Ok(());
+    }
+    for size in bench.sizes(candidate, Some(Stage::Counters)) {
+        if size.hidden || size.name.contains(':') {
+            continue;
+        }
+        let cases = count(bench, candidate, built, &Part { name: size.name.clone(), size })?;
+        for (index, id) in bench.task.target.devices.iter().enumerate() {
+            let Some(device) = Device::named(id) else { continue };
+            for case in &cases {
+                bench.check_stop()?;
+                let at = if index == 0 { case.at.clone() } else { format!("{} on {}", case.at, device.id) };
+                match predict(bench, device, case) {
+                    Ok(times) => {
+                        told.push(times.sentence(&format!("{} on {}", case.at, device.id)));
+                        let mut put = |name: &str, us: f64| {
+                            let figure = Figure::new(name, us, "us", FigureKind::Predicted);
+                            figures.extend(figure.map(|figure| figure.at(&at)));
+                        };
+                        put(name::LATENCY, times.warm);
+                        put(name::COLD_LATENCY, times.cold);
+                        if let Some(us) = times.scheduled {
+                            put(name::SCHEDULED_LATENCY, us);
+                        }
+                    }
+                    Err(why) => told.push(format!("{} on {}: {why}", case.at, device.id)),
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Predicted microseconds of all launches of a case, with what each costs to launch.
+#[derive(Debug, Default)]
+struct Times {
+    warm: f64,
+    cold: f64,
+    /// By the schedule of the machine code; `None` if one launch has none.
+    scheduled: Option<f64>,
+    /// What binds the longest launch with a warm cache, and what binds next, each with its time.
+    binds: Vec<(String, f64)>,
+}
+
+impl Times {
+    /// "mission on l4: at least 3.210 us with a warm L2, set by tensor cores; next shared memory (2.100 us)".
+    fn sentence(&self, at: &str) -> String {
+        let mut text = format!("{at}: at least {:.3} us with a warm L2, launch included", self.warm);
+        for ((resource, us), how) in self.binds.iter().zip(["set by", "next"]) {
+            text.push_str(&format!("; {how} {resource} ({us:.3} us)"));
+        }
+        if let Some(us) = self.scheduled {
+            text.push_str(&format!("; by its schedule {us:.3} us"));
+        }
+        text
+    }
+}
+
+fn predict(bench: &Bench<'_>, device: &'static Device, case: &Case) -> Result<Times, String> {
+    let mut times = Times { scheduled: Some(0.0), ..Times::default() };
+    let mut longest = f64::NEG_INFINITY;
+    for counters in &case.launches {
+        let request = Request {
+            kernel: &counters.kernel,
+            symbol: &counters.kernel,
+            ptx: &case.ptx,
+            counters,
+            device,
+            floor: None,
+            timeline: 0,
+            text: &|_, _| None,
+        };
+        let (explanation, _) = explain(&request, bench.toolchain).map_err(|error| error.to_string())?;
+        let bounds = &explanation.predicted.bounds;
+        times.warm += bounds.warm_us() + bounds.launch_us;
+        times.cold += bounds.cold_us() + bounds.launch_us;
+        times.scheduled = match (&explanation.predicted.schedule, times.scheduled) {
+            (Scheduled::Known(timed), Some(sum)) => Some(sum + timed.warm.us + bounds.launch_us),
+            _ => None,
+        };
+        if bounds.warm_us() > longest {
+            longest = bounds.warm_us();
+            let named = bounds.warm.iter().take(2).map(|share| (share.resource.to_string(), share.us));
+            times.binds = named.collect();
+        }
+    }
+    Ok(times)
 }
 
 /// The least work for the problem: every input read and every output written once, and the products of its definition.

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use warpproof_kernels::attention::{Attention, RunError};
 use warpproof_kernels::error::Errors;
-use warpproof_kernels::gpu::{Checking, SimError};
+use warpproof_kernels::gpu::{Checking, Counting, SimError};
 use warpproof_kernels::inputs::Inputs;
 use warpproof_kernels::null::Null;
 use warpproof_kernels::oracle::exact::Exact;
 use warpproof_kernels::plan::Plan;
+use warpproof_sim::count::Counters;
 use warpproof_sim::stop::Stop;
 
 use super::checks::{Told, schedules};
@@ -103,6 +104,23 @@ pub(super) fn checks(bench: &Bench<'_>, built: &Built, part: &Part) -> Result<En
         Err(error) => return Err(unfit(error.to_string())),
     }
     Ok(told.ending(&part.name, schedules(bench)))
+}
+
+/// What each launch does on one size, on inputs of the first seed.
+pub(super) fn count(bench: &Bench<'_>, built: &Built, part: &Part) -> Result<Vec<Counters>, Trouble> {
+    let (plan, ptx) = plan(built, part)?;
+    let Some(distribution) = bench.task.data.distributions.first() else {
+        return Err(unfit("the task has no distribution"));
+    };
+    bench.check_stop()?;
+    let seed = bench.task.data.seeds.first().copied().unwrap_or_default();
+    let inputs = generate(plan, &distribution.values, seed).map_err(|error| unfit(error.to_string()))?;
+    let mut gpu = Counting::new(bench.device());
+    Attention::load(plan.clone(), ptx, &mut gpu)
+        .map_err(RunError::Gpu)
+        .and_then(|attention| attention.run(&mut gpu, &inputs.q, &inputs.k, &inputs.v))
+        .map_err(|error| failed(&error, &part.name))?;
+    Ok(gpu.counters)
 }
 
 fn stop_of(error: &SimError) -> Option<&Stop> {

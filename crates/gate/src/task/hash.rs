@@ -209,6 +209,12 @@ impl Task {
         };
         let gate = self.gates.iter().find(|gate| gate.stage.value == stage);
         let parts: Vec<String> = parts.iter().map(|part| self.part_hash(*part)).collect();
+        if stage == Stage::Model {
+            // It predicts from what the counters count, on their shapes.
+            let counters = self.gates.iter().find(|gate| gate.stage.value == Stage::Counters);
+            let counted = counters.map(|gate| &gate.shapes);
+            return digest(stage.as_str(), &(parts, gate, counted, self.candidate_hash(candidate)));
+        }
         digest(stage.as_str(), &(parts, gate, self.candidate_hash(candidate)))
     }
 

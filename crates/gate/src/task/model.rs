@@ -445,7 +445,10 @@ pub struct Gate {
     pub thresholds: Vec<FigureThreshold>,
     /// `checks`: how many schedules.
     pub schedules: Option<u32>,
-    /// `correct` and `checks`: the shapes they work on; `None`: all.
+    /// `counters`: limits of a figure divided by the speed baseline's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub regressions: Vec<FigureThreshold>,
+    /// `correct`, `checks` and `counters`: the shapes they work on; `None`: all.
     pub shapes: Option<Vec<At<String>>>,
     /// Whether it may be skipped, for want of a GPU or of permission.
     pub optional: bool,

@@ -207,7 +207,13 @@ pub(super) fn gates(file: &mut File<'_>, root: &mut Section<'_, '_>) -> Vec<Gate
         } else {
             None
         };
-        let parts = [Stage::Correct, Stage::Checks];
+        let regressions = if stage.as_ref().is_some_and(|stage| stage.value == Stage::Counters) {
+            let listed = section.sections(file, "regression");
+            listed.into_iter().map(|section| figure(file, section)).collect()
+        } else {
+            Vec::new()
+        };
+        let parts = [Stage::Correct, Stage::Checks, Stage::Counters];
         let shapes = if stage.as_ref().is_some_and(|stage| parts.contains(&stage.value)) {
             section.texts(file, "shapes")
         } else {
@@ -228,7 +234,7 @@ pub(super) fn gates(file: &mut File<'_>, root: &mut Section<'_, '_>) -> Vec<Gate
             };
             file.wrong_with(stage.span.clone(), sentence, format!("the order is {}", order.join(", ")));
         }
-        gates.push(Gate { stage, thresholds, schedules, shapes, optional });
+        gates.push(Gate { stage, thresholds, regressions, schedules, shapes, optional });
     }
     gates
 }

@@ -2,15 +2,15 @@
 
 /// An axis from zero to `end`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Scale {
-    pub(super) end: f64,
+pub(crate) struct Scale {
+    pub(crate) end: f64,
     /// Ticks, the first at zero, the last at the end.
-    pub(super) ticks: Vec<f64>,
+    pub(crate) ticks: Vec<f64>,
 }
 
 impl Scale {
     /// The shortest round axis that holds `largest`, with about `wanted` ticks.
-    pub(super) fn new(largest: f64, wanted: u32) -> Self {
+    pub(crate) fn new(largest: f64, wanted: u32) -> Self {
         // What is not above zero, or so large that a step overflows, gets an axis all the same.
         let largest = if largest > 0.0 && largest < 1e300 { largest } else { 1.0 };
         let rough = largest / f64::from(wanted.max(1));
@@ -30,12 +30,12 @@ impl Scale {
     }
 
     /// Where a value stands on an axis of this length.
-    pub(super) fn place(&self, value: f64, length: f64) -> f64 {
+    pub(crate) fn place(&self, value: f64, length: f64) -> f64 {
         (value / self.end).clamp(0.0, 1.0) * length
     }
 
     /// The text of a tick: as many decimals as the step needs.
-    pub(super) fn label(&self, tick: f64) -> String {
+    pub(crate) fn label(&self, tick: f64) -> String {
         let step = self.ticks.get(1).copied().unwrap_or(1.0);
         if !(1e-4..1e7).contains(&step) {
             return format!("{tick:.1e}");

@@ -3,6 +3,10 @@
 
 /// A figure of the stages speed (measured) and model (predicted): the latency of one launch, with the shape as its case.
 pub const LATENCY: &str = "latency";
+/// A figure of the stage model: [`LATENCY`] if the second-level cache holds nothing of the launch.
+pub const COLD_LATENCY: &str = "latency, cold";
+/// A figure of the stage model: the latency by the schedule of the machine code, where that is known.
+pub const SCHEDULED_LATENCY: &str = "latency, scheduled";
 /// A figure of the stage speed: the latency of the baseline in the same blocks, with the shape as its case.
 pub const BASELINE_LATENCY: &str = "baseline latency";
 /// A figure of the stage speed, a fraction without unit: (baseline − candidate) / baseline. Its threshold is the task's.

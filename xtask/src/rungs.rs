@@ -1,0 +1,161 @@
+//! `cargo xtask rungs`: what each rung of the attention ladder does, counted on the software GPU at one shape.
+//!
+//! Every rung at the mission's shape, and those with swizzled tiles once more without the swizzle. What stands between two
+//! marks of the book's page is written here. Counts do not vary, so the page is compared word for word.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use warpproof_kernels::attention::Attention;
+use warpproof_kernels::gpu::Counting;
+use warpproof_kernels::inputs::{Distribution, generate};
+use warpproof_kernels::ladder::LADDER;
+use warpproof_kernels::plan::{Plan, Request};
+use warpproof_kernels::problem::Shape;
+use warpproof_model::{Device as Model, grouped};
+use warpproof_sim::count::{MemoryOp, Totals};
+use warpproof_sim::isa::Unit;
+use warpproof_sim::memory::Space;
+use warpproof_toolchain::{Options, Toolchain};
+
+use crate::root;
+
+const PAGE: &str = "book/src/attention/ladder.md";
+const BEGIN: &str = "<!-- counters: written by `cargo xtask rungs --bless` -->";
+const END: &str = "<!-- end of counters -->";
+
+const SWIZZLE: &str = "USE_SMEM_SWIZZLE_XOR";
+
+/// A rung as it was counted.
+struct Row {
+    name: String,
+    totals: Totals,
+}
+
+/// Compares the page with what is counted, or writes it.
+pub(crate) fn run(bless: bool) -> Result<(), String> {
+    let toolchain = Toolchain::find(&Options::from_env().with_cuda(12)).map_err(|error| error.to_string())?;
+    let mut rows = Vec::new();
+    for rung in LADDER {
+        rows.push(Row { name: rung.id.to_owned(), totals: count(&toolchain, rung.id, Vec::new())? });
+        // Those whose rung it is to be swizzled, to see what it is for.
+        if rung.settings.contains(&(SWIZZLE, "1")) {
+            let without = vec![(SWIZZLE.to_owned(), false)];
+            let totals = count(&toolchain, rung.id, without)?;
+            rows.push(Row { name: format!("{} without the swizzle", rung.id), totals });
+        }
+    }
+    let path = root().join(PAGE);
+    let page = fs::read_to_string(&path).map_err(|error| format!("cannot read {PAGE}: {error}"))?;
+    let current = replaced(&page, &table(&rows))?;
+    if bless {
+        fs::write(&path, &current).map_err(|error| format!("cannot write {PAGE}: {error}"))?;
+    } else if current != page {
+        return Err(format!("{PAGE} is not what is counted; `cargo xtask rungs --bless` writes it"));
+    }
+    println!("rungs: {} counted", rows.len());
+    Ok(())
+}
+
+/// All launches of a rung at the mission's shape.
+fn count(toolchain: &Toolchain, rung: &str, toggles: Vec<(String, bool)>) -> Result<Totals, String> {
+    let told = |error: &dyn std::fmt::Display| format!("{rung}: {error}");
+    let device = Model::named("L4").ok_or("the L4 is not in the device table")?;
+    let found = LADDER.iter().find(|one| one.id == rung).ok_or("no such rung")?;
+    let format = found.formats.first().copied().ok_or("a rung without a format")?;
+    let request = Request { rung: Some(rung.to_owned()), toggles, format, ..Request::new(mission()) };
+    let plan = Plan::new(&request, device).map_err(|error| told(&error))?;
+    let ptx = plan.compile(toolchain).map_err(|error| told(&error))?;
+    let inputs = generate(&request.shape, Distribution::Normal, 0, request.spec());
+    let mut gpu = Counting::new(warpproof_sim::Device::new());
+    let attention = Attention::load(plan, &ptx, &mut gpu).map_err(|error| told(&error))?;
+    attention.run(&mut gpu, &inputs.q, &inputs.k, &inputs.v).map_err(|error| told(&error))?;
+    let mut totals = Totals::default();
+    for instruction in gpu.counters.iter().flat_map(|launch| &launch.instructions) {
+        totals.add(instruction);
+    }
+    Ok(totals)
+}
+
+fn mission() -> Shape {
+    Shape::equal(2, 8, 256, 64)
+}
+
+/// Instructions by pipe, then memory.
+fn table(rows: &[Row]) -> String {
+    let mut text = "| rung | warp instructions | ALU | FMA | half | special | load/store | tensor | other | \
+                    multiply-adds of tensor cores |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n"
+        .to_owned();
+    for Row { name, totals } in rows {
+        let named = [Unit::Alu, Unit::Fma, Unit::Half, Unit::Xu, Unit::Lsu, Unit::Tensor];
+        let counts: Vec<u64> = named.iter().map(|pipe| totals.pipe(*pipe).executions).collect();
+        let other = totals.issued.executions - counts.iter().sum::<u64>();
+        // Writing to a string does not fail.
+        let _ = write!(text, "| {name} | {} ", grouped(totals.issued.executions));
+        for count in counts.into_iter().chain([other, totals.tensor_multiply_adds()]) {
+            let _ = write!(text, "| {} ", grouped(count));
+        }
+        text.push_str("|\n");
+    }
+    text.push_str(
+        "\n| rung | global sectors per request | shared requests | wavefronts | bank conflicts | of these in \
+         `ldmatrix` | in `wmma` | in loads and stores | in `cp.async` |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
+    );
+    for Row { name, totals } in rows {
+        let shared = |ops: &[MemoryOp]| totals.traffic(Space::Shared, ops);
+        let global = totals.traffic(Space::Global, &[]);
+        let all = shared(&[]);
+        let conflicts = [
+            shared(&[MemoryOp::LoadMatrix, MemoryOp::StoreMatrix]),
+            shared(&[MemoryOp::LoadTile, MemoryOp::StoreTile]),
+            shared(&[MemoryOp::Load, MemoryOp::Store]),
+            shared(&[MemoryOp::AsyncCopy]),
+        ];
+        let _ = write!(
+            text,
+            "| {name} | {} | {} | {} | {} ",
+            per(global.sectors, global.requests),
+            grouped(all.requests),
+            grouped(all.wavefronts),
+            grouped(all.conflicts())
+        );
+        for traffic in conflicts {
+            let _ = write!(text, "| {} ", grouped(traffic.conflicts()));
+        }
+        text.push_str("|\n");
+    }
+    text
+}
+
+#[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+fn per(above: u64, below: u64) -> String {
+    if below == 0 { "–".to_owned() } else { format!("{:.2}", above as f64 / below as f64) }
+}
+
+/// The page with this text between its marks.
+fn replaced(page: &str, text: &str) -> Result<String, String> {
+    let start = page.find(BEGIN).map(|at| at + BEGIN.len());
+    let end = page.find(END);
+    match (start, end) {
+        (Some(start), Some(end)) if start <= end => {
+            Ok(format!("{}\n\n{}\n{}", &page[..start], text, &page[end..]))
+        }
+        _ => Err(format!("{PAGE} has not `{BEGIN}` and `{END}`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_between_the_marks_is_replaced() {
+        let page = format!("above\n{BEGIN}\nold\n{END}\nbelow\n");
+        let written = replaced(&page, "new\n").unwrap();
+        assert_eq!(written, format!("above\n{BEGIN}\n\nnew\n\n{END}\nbelow\n"));
+        assert_eq!(replaced(&written, "new\n").unwrap(), written);
+        assert!(replaced("above", "new").is_err());
+        assert!(replaced(&format!("{END}{BEGIN}"), "new").is_err());
+    }
+}
