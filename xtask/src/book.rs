@@ -344,7 +344,10 @@ mod tests {
 
     #[test]
     fn runs_of_the_gate_have_one_name() {
-        assert_eq!(steady("1 step; run 20261115T102433-6771726b in ß\n"), format!("1 step; run {RUN} in ß\n"));
+        assert_eq!(
+            steady("1 step; run 20261115T102433-6771726b in ß\n"),
+            format!("1 step; run {RUN} in ß\n")
+        );
         assert_eq!(steady("20261115T10243-6771726b"), "20261115T10243-6771726b");
         assert_eq!(steady(""), "");
     }

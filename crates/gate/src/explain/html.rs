@@ -379,3 +379,6 @@ fn origin(origin: Origin) -> &'static str {
 fn real(count: usize) -> f64 {
     count as f64
 }
+
+#[cfg(test)]
+mod tests;

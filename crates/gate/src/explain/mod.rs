@@ -8,10 +8,10 @@
 //! code ran, and where that does not follow from what was counted there is no schedule, and why is said.
 
 mod explained;
+pub mod html;
 mod machine;
 mod memory;
 mod purchase;
-pub mod html;
 pub mod text;
 pub mod trace;
 mod work;

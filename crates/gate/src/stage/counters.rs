@@ -8,7 +8,7 @@ use warpproof_sim::memory::Space;
 
 use super::launch::Stand;
 use super::{Bench, Built, Ending, Part, Programs, Trouble, rung, unfit};
-use crate::record::{Comparison, Figure, FigureKind, Obstacle, Outcome, Stage};
+use crate::record::{Comparison, Figure, FigureKind, Obstacle, Stage};
 use crate::task::{Candidate, Peer, Role};
 
 /// The launches of one case: one dtype on one size.
@@ -32,9 +32,8 @@ pub(super) fn count(
         Programs::Launched { modules, launch } => (modules, launch),
         Programs::Rung { plans } => {
             let launches = rung::count(bench, built, part)?;
-            let (_, ptx) = plans
-                .get(&part.name)
-                .ok_or_else(|| unfit(format!("there is no plan for {}", part.name)))?;
+            let (_, ptx) =
+                plans.get(&part.name).ok_or_else(|| unfit(format!("there is no plan for {}", part.name)))?;
             return Ok(vec![Case { at: part.name.clone(), ptx: ptx.clone(), launches }]);
         }
     };
@@ -85,7 +84,10 @@ pub(super) fn part(
         return Ok(Ending { figures, ..Ending::inconclusive(reason, Some(Obstacle::Input)) });
     };
     if !bench.sizes(peer, Some(Stage::Counters)).iter().any(|size| size.name == part.name) {
-        return Ok(Ending { reason: format!("{} has no {}", peer.name.value, part.name), ..Ending::pass(figures) });
+        return Ok(Ending {
+            reason: format!("{} has no {}", peer.name.value, part.name),
+            ..Ending::pass(figures)
+        });
     }
     let theirs = count(bench, peer, program, part)?;
     let mut broken: Option<String> = None;
@@ -98,7 +100,8 @@ pub(super) fn part(
                 figures.iter().find(|figure| figure.name == *name).map(|figure| figure.value.get())
             };
             let (Some(now), Some(before)) = (value(&own), value(&theirs)) else {
-                let reason = format!("the task compares the figure `{name}`, and this stage gives none of that name");
+                let reason =
+                    format!("the task compares the figure `{name}`, and this stage gives none of that name");
                 return Ok(Ending { figures, ..Ending::inconclusive(reason, Some(Obstacle::Input)) });
             };
             let op = match limit.threshold.comparison {
@@ -107,7 +110,11 @@ pub(super) fn part(
             };
             let told = format!("{}: {name} is {now}, and {before} in {}", case.at, peer.name.value);
             // As many as none is no change; some where there were none has no quotient.
-            let ratio = if now == before { 1.0 } else { now / before };
+            let ratio = match (now > 0.0, before > 0.0) {
+                (_, true) => now / before,
+                (true, false) => f64::INFINITY,
+                (false, false) => 1.0,
+            };
             let ratio = Figure::new(&format!("{name}, of the baseline's"), ratio, "", FigureKind::Counted)
                 .and_then(|figure| figure.held_to(op, limit.threshold.value, &limit.threshold.source));
             let kept = match ratio {
@@ -126,7 +133,7 @@ pub(super) fn part(
     }
     Ok(match broken {
         Some(reason) => Ending::fail(reason, figures),
-        None => Ending { outcome: Outcome::Pass, ..Ending::pass(figures) },
+        None => Ending::pass(figures),
     })
 }
 
@@ -172,7 +179,8 @@ fn figures_of(launches: &[Counters]) -> Vec<Figure> {
     count("shared conflicts", shared.conflicts(), "");
     count("local bytes", local.bytes, "B");
     let atomics = [MemoryOp::Atomic, MemoryOp::Reduction];
-    let atomic = totals.traffic(Space::Global, &atomics).requests + totals.traffic(Space::Shared, &atomics).requests;
+    let atomic =
+        totals.traffic(Space::Global, &atomics).requests + totals.traffic(Space::Shared, &atomics).requests;
     count("atomic requests", atomic, "");
     count("barrier arrivals", totals.barriers.arrivals, "");
     count("barrier idle instructions", totals.barriers.idle, "");

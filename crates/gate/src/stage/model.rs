@@ -1,6 +1,8 @@
 //! What the task's device could do at best: the roofline floor of each shape, below which no kernel for the problem gets; and
 //! for the shapes that the stage counters works on, the time that this kernel takes at least, with what sets it.
 
+use std::fmt::Write as _;
+
 use warpproof_kernels::problem::Mask;
 use warpproof_model::bound::{Floor, roofline};
 use warpproof_model::{Device, TensorType};
@@ -107,10 +109,11 @@ impl Times {
     fn sentence(&self, at: &str) -> String {
         let mut text = format!("{at}: at least {:.3} us with a warm L2, launch included", self.warm);
         for ((resource, us), how) in self.binds.iter().zip(["set by", "next"]) {
-            text.push_str(&format!("; {how} {resource} ({us:.3} us)"));
+            // Writing to a string does not fail.
+            let _ = write!(text, "; {how} {resource} ({us:.3} us)");
         }
         if let Some(us) = self.scheduled {
-            text.push_str(&format!("; by its schedule {us:.3} us"));
+            let _ = write!(text, "; by its schedule {us:.3} us");
         }
         text
     }

@@ -234,7 +234,7 @@ pub(super) fn gates(file: &mut File<'_>, root: &mut Section<'_, '_>) -> Vec<Gate
             };
             file.wrong_with(stage.span.clone(), sentence, format!("the order is {}", order.join(", ")));
         }
-        gates.push(Gate { stage, thresholds, regressions, schedules, shapes, optional });
+        gates.push(Gate { stage, thresholds, schedules, regressions, shapes, optional });
     }
     gates
 }

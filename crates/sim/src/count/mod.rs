@@ -36,8 +36,8 @@ mod site;
 mod tally;
 
 pub use counters::{
-    Barriers, Branches, Change, Compulsory, Counters, Flat, Flow, Instruction, Issued, LineKey, MemoryOp, Sample,
-    Totals, Traffic, diff,
+    Barriers, Branches, Change, Compulsory, Counters, Flat, Flow, Instruction, Issued, LineKey, MemoryOp,
+    Sample, Totals, Traffic, diff,
 };
 pub use site::multiply_adds;
 

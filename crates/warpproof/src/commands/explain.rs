@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use warpproof_gate::explain::{self, ExplainError, Explanation, Request, Timeline, text, trace};
+use warpproof_gate::explain::{self, ExplainError, Explanation, Request, Timeline, html, text, trace};
 use warpproof_model::Device;
 use warpproof_sim::count::CountSettings;
 use warpproof_toolchain::{AssembleError, Source, Survey, Toolchain};
@@ -55,6 +55,8 @@ enum Format {
     Text,
     /// JSON
     Json,
+    /// One page with pictures, for a browser
+    Html,
 }
 
 impl Explain {
@@ -118,6 +120,7 @@ impl Explain {
     fn write(&self, explanation: &Explanation, timeline: Option<&Timeline>) -> Result<(), Box<Report>> {
         let text = match self.format {
             Format::Text => text::text(explanation, self.all),
+            Format::Html => html::html(explanation),
             Format::Json => {
                 let value = serde_json::to_value(explanation).map_err(|error| {
                     Box::new(Report::error(Kind::Bug, format!("an explanation is no JSON: {error}")))

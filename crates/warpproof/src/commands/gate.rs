@@ -302,7 +302,7 @@ fn document(run: &Run, ledger: &Path) -> Value {
                 .steps
                 .iter()
                 .map(|step| {
-                    json!({ "stage": step.stage, "outcome": step.outcome, "reason": step.reason, "known": step.from.is_some() || run.unchanged })
+                    json!({ "stage": step.stage, "outcome": step.outcome, "reason": step.reason, "known": step.from.is_some() || run.unchanged, "figures": step.figures })
                 })
                 .collect();
             json!({
