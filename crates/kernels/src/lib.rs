@@ -38,7 +38,7 @@
 //! - [`plan`](mod@plan): a request becomes a rung, macros, launches and parameters, or a reason why not
 //! - [`source`]: the CUDA C++, carried inside the library
 //! - [`params`]: the kernels' one parameter, as bytes
-//! - [`gpu`]: the trait that a GPU implements; the software GPU, with checks and without
+//! - [`gpu`]: the trait that a GPU implements; the software GPU, alone, with checks, with counters
 //! - [`attention`]: a plan on a GPU, from tensors or from device addresses
 //! - [`oracle`]: attention in f64, and the very bits of each rung
 //! - [`tolerance`]: how far from exact an output may be, derived
@@ -68,7 +68,7 @@ pub mod tolerance;
 
 pub use attention::{Addresses, Answer, Attention, RunError};
 pub use format::Format;
-pub use gpu::{Checking, Gpu};
+pub use gpu::{Checking, Counting, Gpu};
 pub use inputs::Inputs;
 pub use judge::{Oracles, Verdict};
 pub use plan::{Plan, PlanError, Request, Scales, Splits};

@@ -12,6 +12,7 @@ mod export;
 pub(crate) mod flags;
 mod gate;
 mod init;
+mod ladder;
 mod launch;
 mod log;
 mod note;
@@ -52,6 +53,7 @@ commands![
     check::Check,
     explain::Explain,
     counters::Counters,
+    ladder::Ladder,
     init::Init,
     gate::Gate,
     report::Report,

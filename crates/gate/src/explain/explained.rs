@@ -39,6 +39,8 @@ pub struct Request<'a> {
     pub floor: Option<&'a Floor>,
     /// Events of the timeline to keep; 0 for none.
     pub timeline: usize,
+    /// Whether to say what changes would buy; each is scheduled anew.
+    pub offers: bool,
     /// The text of a line of the source, where it is at hand. Lines of the PTX are found without it.
     pub text: &'a dyn Fn(&str, u32) -> Option<String>,
 }
@@ -145,13 +147,12 @@ pub fn explain(
             ptx_lines.get(index).map(|line| line.trim().to_owned())
         }
     };
-    let purchases = purchase::all(
-        device,
-        counters,
-        &work,
-        &bounds,
-        runs.as_ref().ok().map(|(machine, _, warm)| (machine, warm)),
-    );
+    let purchases = if request.offers {
+        let machine = runs.as_ref().ok().map(|(machine, _, warm)| (machine, warm));
+        purchase::all(device, counters, &work, &bounds, machine)
+    } else {
+        Vec::new()
+    };
     let (schedule, costs, timeline) = match &runs {
         Ok((machine, cold, warm)) => {
             let timed = Timed {

@@ -9,6 +9,7 @@
 
 mod explained;
 pub mod html;
+pub mod ladder;
 mod machine;
 mod memory;
 mod purchase;

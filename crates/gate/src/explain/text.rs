@@ -191,7 +191,10 @@ fn lines(out: &mut String, explanation: &Explanation, most: usize) -> std::fmt::
     writeln!(out, "\ntop lines by {what}")?;
     for line in explanation.lines.iter().take(most) {
         let Line { predicted, counted, .. } = line;
-        let mut notes = vec![format!("{} instructions", grouped(counted.executions))];
+        let mut notes = vec![match counted.executions {
+            0 => "made by ptxas".to_owned(),
+            count => format!("{} instructions", grouped(count)),
+        }];
         if let Some(cost) = predicted {
             notes.push(waiting(&cost.stalls));
         }

@@ -1,7 +1,7 @@
 //! `warpproof explain`: what a launch costs on a device and why, from counters and the model.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use warpproof_gate::explain::{self, ExplainError, Explanation, Request, Timeline, html, text, trace};
@@ -97,12 +97,13 @@ impl Explain {
             toolchain = Toolchain::select(&Survey::complete(&options), &options);
         }
         let lines: Vec<&str> = source.text.lines().collect();
+        // The compiler may have put a directory before the name.
+        let own = |file: &str| {
+            file == source.name || Path::new(file).file_name() == Path::new(&source.name).file_name()
+        };
         let line_of = |file: &str, line: u32| {
             let index = usize::try_from(line).ok()?.checked_sub(1)?;
-            if file == source.name {
-                return lines.get(index).map(|line| (*line).to_owned());
-            }
-            None
+            lines.get(index).filter(|_| own(file)).map(|line| (*line).to_owned())
         };
         let request = Request {
             kernel: &prepared.kernel,
@@ -112,6 +113,7 @@ impl Explain {
             device: self.device,
             floor: None,
             timeline: if self.trace.is_some() { EVENTS } else { 0 },
+            offers: true,
             text: &line_of,
         };
         explain::explain(&request, &toolchain).map_err(|error| failed(error, &ptx, &source))

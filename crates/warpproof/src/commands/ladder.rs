@@ -1,0 +1,88 @@
+//! `warpproof ladder`: the attention ladder and Triton's flash attention, predicted at one shape in one table.
+
+use clap::Args;
+use warpproof_gate::explain::ladder::{self, ladder};
+use warpproof_kernels::problem::Shape;
+use warpproof_model::Device;
+use warpproof_toolchain::{Part, Toolchain};
+
+use super::flags::{ToolchainFlags, missing, model_device};
+use crate::report::{Kind, Outcome, Report};
+use crate::terminal::Terminal;
+
+/// Predict the rungs of the attention ladder, and Triton's kernels, in one table
+///
+/// Every kernel is compiled, run and counted on the software GPU, and explained as `warpproof
+/// explain` does. Predicted are the bound and the schedule, with a cold and a warm L2 cache, and
+/// what binds. Triton's flash attention on f16 and on e4m3 is carried along as PTX.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Ladder {
+    /// The device to predict for
+    #[arg(long, value_name = "NAME", default_value = "l4", value_parser = model_device)]
+    device: &'static Device,
+    /// Batch, heads, rows of a sequence, elements of a row
+    #[arg(long, value_name = "B,H,S,D", default_value = "2,8,256,64", value_parser = shape)]
+    shape: Shape,
+    #[command(flatten)]
+    toolchain: ToolchainFlags,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn shape(text: &str) -> Result<Shape, String> {
+    let numbers: Result<Vec<usize>, _> = text.split(',').map(|part| part.trim().parse()).collect();
+    let Ok([batch, heads, rows, dim]) = numbers.as_deref() else {
+        return Err("write batch, heads, rows and elements as 2,8,256,64".to_owned());
+    };
+    // A batch is a list of sequences.
+    if *batch > 1 << 20 {
+        return Err("more than 2^20 sequences".to_owned());
+    }
+    let shape = Shape::equal(*batch, *heads, *rows, *dim);
+    shape.check().map_err(|error| error.to_string())?;
+    Ok(shape)
+}
+
+impl Ladder {
+    pub(crate) fn run(&self, terminal: &mut Terminal) -> Outcome {
+        let toolchain = Toolchain::partial(&self.toolchain.options());
+        if let Err(error) = toolchain.require(&[Part::Nvrtc, Part::Ptxas]) {
+            terminal.report(&missing(&error));
+            return Outcome::Stopped(Kind::Missing);
+        }
+        let progress = terminal.progress();
+        let table =
+            ladder(&self.shape, self.device, &toolchain, |name| progress.set_message(name.to_owned()));
+        progress.finish_and_clear();
+        if self.json {
+            match serde_json::to_value(&table) {
+                Ok(value) => terminal.json(&value),
+                Err(error) => {
+                    terminal.report(&Report::error(Kind::Bug, format!("the table is no JSON: {error}")));
+                    return Outcome::Stopped(Kind::Bug);
+                }
+            }
+        } else {
+            terminal.print(ladder::text(&table));
+        }
+        Outcome::Green
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_are_read() {
+        assert_eq!(shape("2,8,256,64"), Ok(Shape::equal(2, 8, 256, 64)));
+        assert_eq!(shape(" 1, 1,16,64"), Ok(Shape::equal(1, 1, 16, 64)));
+        for wrong in
+            ["", "1,2,3", "1,2,3,4,5", "0,1,1,1", "1,1,x,1", "99999999999,1,1,1", "1,1,4294967296,64"]
+        {
+            assert!(shape(wrong).is_err(), "{wrong}");
+        }
+    }
+}
