@@ -140,12 +140,12 @@ pub fn explain(
         Ok((machine, cold, warm))
     });
     let ptx_lines: Vec<&str> = request.ptx.lines().collect();
-    let text = |place: &Place| match &place.file {
-        Some(file) => (request.text)(file, place.line),
-        None => {
-            let index = usize::try_from(place.line).ok()?.checked_sub(1)?;
-            ptx_lines.get(index).map(|line| line.trim().to_owned())
+    let text = |place: &Place| {
+        if let Some(file) = &place.file {
+            return (request.text)(file, place.line);
         }
+        let index = usize::try_from(place.line).ok()?.checked_sub(1)?;
+        ptx_lines.get(index).map(|line| line.trim().to_owned())
     };
     let purchases = if request.offers {
         let machine = runs.as_ref().ok().map(|(machine, _, warm)| (machine, warm));

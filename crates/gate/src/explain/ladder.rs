@@ -3,6 +3,8 @@
 //! Every kernel is compiled, run and counted on the software GPU with the same values, and explained. Triton's modules are
 //! those of the corpus, as Triton made them. Counts are *counted*, times are *predicted*.
 
+use std::fmt::Write as _;
+
 use serde::{Deserialize, Serialize};
 use warpproof_kernels::Format;
 use warpproof_kernels::attention::Attention;
@@ -465,6 +467,7 @@ pub fn text(ladder: &Ladder) -> String {
         "kernel                 bound cold    warm  schedule cold    warm  occupancy  conflicts   binds warm (next)\n",
     );
     let mut notes = String::new();
+    // Writing to a string cannot fail.
     for row in &ladder.rows {
         match &row.outcome {
             RowOutcome::Explained(figures) => {
@@ -472,8 +475,9 @@ pub fn text(ladder: &Ladder) -> String {
                 let us = |us: Option<f64>| us.map_or("–".to_owned(), |us| format!("{us:.2}"));
                 let name =
                     |resource: Option<Consumed>| resource.map_or("–".to_owned(), |one| one.to_string());
-                out.push_str(&format!(
-                    "{:<22} {:>10.2} {:>7.2} {:>14} {:>7} {:>8.1} % {:>10}   {} ({})\n",
+                let _ = writeln!(
+                    out,
+                    "{:<22} {:>10.2} {:>7.2} {:>14} {:>7} {:>8.1} % {:>10}   {} ({})",
                     row.name,
                     times.bound_cold_us,
                     times.bound_warm_us,
@@ -483,17 +487,18 @@ pub fn text(ladder: &Ladder) -> String {
                     grouped(figures.counted.conflicts),
                     name(times.binds_warm),
                     name(times.next_warm),
-                ));
+                );
                 if let Some(why) = &times.uncertain {
-                    notes.push_str(&format!("\n{}: no schedule: {why}", row.name));
+                    let _ = writeln!(notes, "{}: no schedule: {why}", row.name);
                 }
             }
-            RowOutcome::LeftOut { why } => out.push_str(&format!("{:<22} left out: {why}\n", row.name)),
+            RowOutcome::LeftOut { why } => {
+                let _ = writeln!(out, "{:<22} left out: {why}", row.name);
+            }
         }
     }
     if !notes.is_empty() {
-        out.push_str(&notes);
-        out.push('\n');
+        let _ = write!(out, "\n{notes}");
     }
     out.push_str("\nConflicts are counted; all else is predicted. Nothing here was measured.\n");
     out

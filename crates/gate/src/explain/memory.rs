@@ -6,6 +6,7 @@
 )]
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use warpproof_sim::count::{Counters, Instruction, Sample, Traffic};
 use warpproof_sim::memory::Space;
@@ -26,69 +27,96 @@ pub(super) fn place(instruction: &Instruction) -> Place {
 /// The text of a place, where there is one.
 pub(super) type Texts<'a> = &'a dyn Fn(&Place) -> Option<String>;
 
-/// Instructions with bank conflicts, the most passes lost first.
+/// What the accesses of one kind on one line did together.
+struct Accesses<'a> {
+    ptx_line: u32,
+    copies: u32,
+    traffic: Traffic,
+    worst: Option<&'a Sample>,
+}
+
+/// Accesses to some spaces by line and opcode; those of unrolled loops and of inlined calls are one.
+fn by_line(counters: &Counters, wanted: impl Fn(Space) -> bool) -> BTreeMap<(Place, &str), Accesses<'_>> {
+    let mut found: BTreeMap<(Place, &str), Accesses<'_>> = BTreeMap::new();
+    for instruction in &counters.instructions {
+        let traffic = summed(instruction, &wanted);
+        if traffic.requests == 0 {
+            continue;
+        }
+        let worst = instruction.worst.iter().find(|sample| wanted(sample.space));
+        let one = found.entry((place(instruction), instruction.opcode.as_str())).or_insert_with(|| {
+            Accesses { ptx_line: instruction.ptx_line, copies: 0, traffic: Traffic::default(), worst: None }
+        });
+        one.copies = one.copies.saturating_add(1);
+        one.traffic.add(&traffic);
+        let beyond = |sample: &Sample| sample.taken.saturating_sub(sample.ideal);
+        if worst.map(beyond) > one.worst.map(beyond) {
+            one.worst = worst;
+        }
+    }
+    found
+}
+
+/// Accesses with bank conflicts, the most passes lost first.
 pub(super) fn conflicts(counters: &Counters, text: Texts<'_>) -> Vec<Conflict> {
     let mut found = Vec::new();
-    for instruction in &counters.instructions {
-        let traffic = summed(instruction, |space| space == Space::Shared);
+    for ((place, opcode), one) in by_line(counters, |space| space == Space::Shared) {
+        let traffic = one.traffic;
         if traffic.conflicts() == 0 {
             continue;
         }
-        let place = place(instruction);
         found.push(Conflict {
             text: text(&place),
             place,
-            ptx_line: instruction.ptx_line,
-            opcode: instruction.opcode.clone(),
+            ptx_line: one.ptx_line,
+            copies: one.copies,
+            opcode: opcode.to_owned(),
             requests: traffic.requests,
             wavefronts: traffic.wavefronts,
             ideal: traffic.ideal_wavefronts,
             degree: traffic.wavefronts as f64 / traffic.ideal_wavefronts.max(1) as f64,
-            pattern: worst(instruction, Space::Shared),
+            pattern: one.worst.map(pattern),
         });
     }
     found.sort_by_key(|one| (Reverse(one.wavefronts - one.ideal), one.ptx_line));
     found
 }
 
-/// Instructions that touch more sectors of global memory than their bytes fill, the most first.
+/// Accesses that touch more sectors of global memory than their bytes fill, the most first.
 pub(super) fn uncoalesced(counters: &Counters, text: Texts<'_>) -> Vec<Uncoalesced> {
     let mut found = Vec::new();
-    for instruction in &counters.instructions {
-        let traffic = summed(instruction, |space| matches!(space, Space::Global | Space::Generic));
+    let global = |space| matches!(space, Space::Global | Space::Generic);
+    for ((place, opcode), one) in by_line(counters, global) {
+        let traffic = one.traffic;
         let ideal = ideal_sectors(&traffic);
         if traffic.sectors <= ideal {
             continue;
         }
-        let place = place(instruction);
         let requests = traffic.requests.max(1) as f64;
         found.push(Uncoalesced {
             text: text(&place),
             place,
-            ptx_line: instruction.ptx_line,
-            opcode: instruction.opcode.clone(),
+            ptx_line: one.ptx_line,
+            copies: one.copies,
+            opcode: opcode.to_owned(),
             requests: traffic.requests,
             sectors: traffic.sectors,
             ideal,
             per_request: traffic.sectors as f64 / requests,
             ideal_per_request: ideal as f64 / requests,
-            pattern: worst(instruction, Space::Global).or_else(|| worst(instruction, Space::Generic)),
+            pattern: one.worst.map(pattern),
         });
     }
     found.sort_by_key(|one| (Reverse(one.sectors - one.ideal), one.ptx_line));
     found
 }
 
-fn summed(instruction: &Instruction, wanted: impl Fn(Space) -> bool) -> Traffic {
+fn summed(instruction: &Instruction, wanted: &impl Fn(Space) -> bool) -> Traffic {
     let mut sum = Traffic::default();
     for ((_, _), traffic) in instruction.memory.iter().filter(|((space, _), _)| wanted(*space)) {
         sum.add(traffic);
     }
     sum
-}
-
-fn worst(instruction: &Instruction, space: Space) -> Option<Pattern> {
-    instruction.worst.iter().find(|sample| sample.space == space).map(pattern)
 }
 
 /// A request in words.

@@ -42,9 +42,9 @@ pub struct Explanation {
     pub predicted: Predicted,
     /// Lines by their cost, the dearest first.
     pub lines: Vec<Line>,
-    /// Instructions whose lanes meet in banks of shared memory, the most passes lost first. Counted.
+    /// Accesses whose lanes meet in banks of shared memory, the most passes lost first. Counted.
     pub conflicts: Vec<Conflict>,
-    /// Instructions that touch more sectors of global memory than their bytes fill, the most first. Counted.
+    /// Accesses that touch more sectors of global memory than their bytes fill, the most first. Counted.
     pub uncoalesced: Vec<Uncoalesced>,
     /// What a reader should know about these numbers.
     pub remarks: Vec<String>,
@@ -221,13 +221,15 @@ pub struct LineCost {
     pub stalls: Vec<Stall>,
 }
 
-/// An instruction whose lanes meet in banks of shared memory.
+/// An access of a line whose lanes meet in banks of shared memory.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Conflict {
     /// Where.
     pub place: Place,
-    /// The line of the PTX.
+    /// The line of the PTX; of the first, where the compiler made several of the same kind.
     pub ptx_line: u32,
+    /// Instructions of the PTX: an unrolled loop has one for each turn.
+    pub copies: u32,
     /// The instruction.
     pub opcode: String,
     /// Requests of warps.
@@ -244,13 +246,15 @@ pub struct Conflict {
     pub text: Option<String>,
 }
 
-/// An instruction that touches more sectors than its bytes fill.
+/// An access of a line that touches more sectors than its bytes fill.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Uncoalesced {
     /// Where.
     pub place: Place,
-    /// The line of the PTX.
+    /// The line of the PTX; of the first, where the compiler made several of the same kind.
     pub ptx_line: u32,
+    /// Instructions of the PTX: an unrolled loop has one for each turn.
+    pub copies: u32,
     /// The instruction.
     pub opcode: String,
     /// Requests of warps.

@@ -1,0 +1,229 @@
+//! `explain` and `ladder` as a user starts them.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says why it is skipped"
+)]
+
+mod bench;
+
+use std::fs;
+
+use bench::{Bench, Run};
+use serde_json::Value;
+
+fn explain(bench: &Bench, args: &[&str]) -> Run {
+    bench.run(["explain"].iter().chain(args))
+}
+
+#[test]
+fn help() {
+    let bench = Bench::bare();
+    for command in ["explain", "ladder"] {
+        let run = bench.run([command, "--help"]).exits(0);
+        insta::assert_snapshot!(format!("help_{command}"), run.out);
+    }
+}
+
+/// 32 lanes read down a column of a tile whose rows are 32 words: all in one bank.
+const COLUMN: &str = r#"//@launch: kernel=column grid=58 block=32 arg=in:f32[59392]=iota arg=out:f32[59392]
+extern "C" __global__ void column(const float *in, float *out)
+{
+    __shared__ float tile[32][32];
+    int lane = threadIdx.x;
+    for (int row = 0; row < 32; ++row)
+        tile[row][lane] = in[blockIdx.x * 1024 + row * 32 + lane];
+    __syncwarp();
+    for (int row = 0; row < 32; ++row)
+        out[blockIdx.x * 1024 + lane * 32 + row] = tile[lane][row];
+}
+"#;
+
+fn column(bench: &Bench) -> Value {
+    fs::write(bench.dir.path().join("column.cu"), COLUMN).unwrap();
+    explain(bench, &["column.cu", "--format", "json"]).exits(0).json()
+}
+
+#[test]
+fn conflicts_and_strides_are_told_with_their_lines_and_patterns() {
+    let Some(bench) = Bench::new() else { return };
+    let json = column(&bench);
+    assert_eq!(json["schema"], "warpproof.explain/1");
+    // 58 warps read 32 columns, each in 32 passes instead of one; the unrolled loop has an instruction for each turn.
+    let conflicts = json["conflicts"].as_array().unwrap();
+    let sum = |field: &str| conflicts.iter().map(|one| one[field].as_u64().unwrap()).sum::<u64>();
+    assert_eq!((sum("wavefronts"), sum("ideal")), (58 * 32 * 32, 58 * 32));
+    assert_eq!(conflicts.len(), 1);
+    for one in conflicts {
+        assert_eq!((&one["place"]["line"], &one["copies"]), (&10.into(), &32.into()));
+        assert_eq!(one["degree"], 32.0);
+        assert_eq!(one["pattern"]["stride"], 128);
+        assert_eq!(
+            one["pattern"]["says"],
+            "4 bytes a lane, lanes 128 bytes apart: 32 passes through the banks instead of 1"
+        );
+        assert!(one["text"].as_str().unwrap().contains("tile[lane][row]"));
+    }
+    // The same line stores to global memory 128 bytes apart.
+    let stores = json["uncoalesced"].as_array().unwrap();
+    let sum = |field: &str| stores.iter().map(|one| one[field].as_u64().unwrap()).sum::<u64>();
+    assert_eq!((sum("sectors"), sum("ideal")), (58 * 32 * 32, 58 * 32 * 4));
+    assert_eq!(stores[0]["pattern"]["stride"], 128);
+    // Passes: 32 stores and 32 * 32 loads of each warp; without conflicts 64.
+    assert_eq!(json["counted"]["work"]["shared_wavefronts"], 58 * (32 + 32 * 32));
+    let shop = json["predicted"]["purchases"].as_array().unwrap();
+    assert_eq!(shop[0]["offer"], "remove-conflicts");
+    let warm = |field: &str| shop[0]["warm"][field].as_f64().unwrap();
+    assert!(warm("before") > warm("after"), "{:#}", shop[0]);
+    assert!(shop[0]["scheduled"]["before"].as_f64() > shop[0]["scheduled"]["after"].as_f64());
+    // Shared memory limits occupancy: less of it is more blocks, fewer registers are nothing.
+    assert_eq!(shop[2]["verdict"], "nothing");
+    assert_eq!(shop[3]["verdict"], "24 instead of 20 blocks per SM (41.7 % → 50.0 %)");
+}
+
+#[test]
+fn the_same_explanation_every_time_and_for_any_number_of_threads() {
+    let Some(bench) = Bench::new() else { return };
+    let first = column(&bench);
+    for threads in ["1", "3"] {
+        let args = ["column.cu", "--format", "json", "--threads", threads];
+        assert_eq!(explain(&bench, &args).exits(0).json(), first, "{threads} threads");
+    }
+}
+
+#[test]
+fn the_table_says_what_binds_and_where_numbers_come_from() {
+    let Some(bench) = Bench::new() else { return };
+    fs::write(bench.dir.path().join("column.cu"), COLUMN).unwrap();
+    let run = explain(&bench, &["column.cu", "-o", "out.txt"]).exits(0);
+    assert_eq!(run.out, "");
+    let text = fs::read_to_string(bench.dir.path().join("out.txt")).unwrap();
+    for expected in [
+        "column on an NVIDIA L4 (sm_89, ptxas ",
+        "58 blocks of 32 threads",
+        "bound: shared memory",
+        "binds warm",
+        "schedule of the machine code",
+        "top lines by predicted warp cycles, warm",
+        "bank conflicts (counted)\n  32.00-way  column.cu:10",
+        "worst: 4 bytes a lane, lanes 128 bytes apart: 32 passes through the banks instead of 1",
+        "32.0 sectors a request instead of 4.0",
+        "remove bank conflicts\n",
+    ] {
+        assert!(text.contains(expected), "{expected}:\n{text}");
+    }
+}
+
+#[test]
+fn a_trace_has_an_event_for_every_instruction_of_a_multiprocessor() {
+    let Some(bench) = Bench::new() else { return };
+    let kernel = bench.kernel("run_saxpy.cu");
+    explain(&bench, &[&kernel, "--trace", "trace.json"]).exits(0);
+    let text = fs::read_to_string(bench.dir.path().join("trace.json")).unwrap();
+    let trace: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(trace["otherData"]["kind"], "predicted");
+    let events = trace["traceEvents"].as_array().unwrap();
+    let issued: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X").collect();
+    // One block on each multiprocessor: eight warps.
+    let mut warps: Vec<u64> = issued.iter().map(|event| event["tid"].as_u64().unwrap()).collect();
+    warps.sort_unstable();
+    warps.dedup();
+    assert_eq!(warps, [0, 1, 2, 3, 4, 5, 6, 7]);
+    assert!(issued.iter().all(|event| event["pid"].as_u64() == event["tid"].as_u64().map(|warp| warp % 4)));
+    assert!(issued.iter().any(|event| event["name"].as_str().unwrap().starts_with("LDG")));
+    assert!(issued.iter().any(|event| event["args"]["source"].as_str().is_some_and(|s| s.ends_with(":7"))));
+}
+
+#[test]
+fn where_warps_diverge_the_bounds_are_what_is_left() {
+    let Some(bench) = Bench::new() else { return };
+    let source = r#"//@launch: kernel=parted grid=1 block=32 arg=out:f32[32]
+extern "C" __global__ void parted(float *out)
+{
+    float x = threadIdx.x;
+    for (unsigned i = 0; i < threadIdx.x; ++i)
+        x = __shfl_xor_sync(__activemask(), x, 0) * 1.5f;
+    if (threadIdx.x & 1) {
+        for (int i = 0; i < 7; ++i) { x += __sinf(x); __syncwarp(__activemask()); }
+        out[threadIdx.x] = x;
+    } else {
+        for (int i = 0; i < 9; ++i) { x += __cosf(x); __syncwarp(__activemask()); }
+        out[threadIdx.x] = 2 * x;
+    }
+}
+"#;
+    fs::write(bench.dir.path().join("parted.cu"), source).unwrap();
+    let json = explain(&bench, &["parted.cu", "--format", "json"]).exits(0).json();
+    let schedule = &json["predicted"]["schedule"];
+    if schedule["kind"] == "uncertain" {
+        assert!(!schedule["why"].as_str().unwrap().is_empty());
+        assert_eq!(json["counted"]["instructions_of"], "ptx");
+        let run = explain(&bench, &["parted.cu", "--trace", "trace.json"]).exits(5);
+        assert!(run.err.contains("there is no timeline"), "{}", run.err);
+        assert!(run.out.contains("uncertain: "), "{}", run.out);
+    }
+    assert!(!json["predicted"]["bounds"]["cold"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn what_cannot_be_explained_says_why() {
+    let Some(bench) = Bench::new() else { return };
+    let kernel = bench.kernel("run_saxpy.cu");
+    let run = explain(&bench, &[&kernel, "--device", "abacus"]).exits(2);
+    assert!(run.err.contains("known devices: "), "{}", run.err);
+    let run = explain(&bench, &["absent.cu"]).exits(2);
+    assert!(run.err.contains("cannot read absent.cu"), "{}", run.err);
+    let wrong = bench.kernel("run_out_of_bounds.cu");
+    explain(&bench, &[&wrong]).exits(1);
+    let endless = bench.kernel("run_endless.ptx");
+    explain(&bench, &[&endless, "--max-instructions", "1000"]).exits(4);
+    let run = explain(&bench, &[&kernel, "--trace", "no/such/place.json"]).exits(2);
+    assert!(run.err.contains("cannot write no/such/place.json"), "{}", run.err);
+}
+
+#[test]
+fn the_ladder_is_one_table() {
+    let Some(bench) = Bench::new() else { return };
+    let json = bench.run(["ladder", "--json", "--shape", "1,1,64,64"]).exits(0).json();
+    assert_eq!((&json["schema"], &json["shape"]), (&"warpproof.ladder/1".into(), &"B1 H1 S64 D64".into()));
+    let rows = json["rows"].as_array().unwrap();
+    let names: Vec<&str> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(
+        names,
+        [
+            "h0-scalar",
+            "h1-cp-async",
+            "h2-wmma-pv",
+            "h3a-reuse-scores",
+            "h3b-fused-softmax",
+            "h4-three-stage",
+            "n1-tiled",
+            "n2-mma-f16",
+            "n3-register-p",
+            "n4-mma-fp8",
+            "attention_f16_64x64",
+            "attention_e4m3_64x64",
+        ]
+    );
+    for row in rows {
+        assert_eq!(row["outcome"], "explained", "{row:#}");
+        let times = &row["predicted"];
+        assert!(times["bound_cold_us"].as_f64().unwrap() >= times["bound_warm_us"].as_f64().unwrap());
+        assert!(times["bound_warm_us"].as_f64().unwrap() > 0.0);
+        assert!(!times["binds_cold"].is_null());
+        // A schedule, or the reason why there is none.
+        assert_eq!(times["schedule_warm_us"].is_null(), times["uncertain"].is_string(), "{row:#}");
+        if let Some(us) = times["schedule_warm_us"].as_f64() {
+            assert!(us >= times["bound_warm_us"].as_f64().unwrap(), "{row:#}");
+        }
+    }
+    // Two products of 64 x 64 x 64 by the tensor cores.
+    for name in ["n4-mma-fp8", "attention_f16_64x64", "attention_e4m3_64x64"] {
+        let row = rows.iter().find(|row| row["name"] == name).unwrap();
+        assert_eq!(row["counted"]["tensor"], 2 * 64 * 64 * 64, "{name}");
+    }
+    let text = bench.run(["ladder", "--shape", "1,1,64,128"]).exits(0).out;
+    assert!(text.contains("left out: rung h0-scalar cannot do"), "{text}");
+    assert!(text.contains("left out: the module was compiled for rows of 64 elements"), "{text}");
+    bench.run(["ladder", "--shape", "1,1,64"]).exits(2);
+}
