@@ -131,6 +131,7 @@ fn predict(bench: &Bench<'_>, device: &'static Device, case: &Case) -> Result<Ti
             device,
             floor: None,
             timeline: 0,
+            offers: false,
             text: &|_, _| None,
         };
         let (explanation, _) = explain(&request, bench.toolchain).map_err(|error| error.to_string())?;
