@@ -6,7 +6,7 @@ use warpproof_sim::count::{Counters, MemoryOp, Totals};
 use warpproof_sim::isa::Unit;
 use warpproof_sim::memory::Space;
 
-use super::launch::Stand;
+use super::launch::{POISON, Stand};
 use super::{Bench, Built, Ending, Part, Programs, Trouble, rung, unfit};
 use crate::record::{Comparison, Figure, FigureKind, Obstacle, Stage};
 use crate::task::{Candidate, Peer, Role};
@@ -28,8 +28,8 @@ pub(super) fn count(
     built: &Built,
     part: &Part,
 ) -> Result<Vec<Case>, Trouble> {
-    let (modules, launch) = match &built.programs {
-        Programs::Launched { modules, launch } => (modules, launch),
+    let modules = match &built.programs {
+        Programs::Launched { modules, .. } => modules,
         Programs::Rung { plans } => {
             let launches = rung::count(bench, built, part)?;
             let (_, ptx) =
@@ -37,7 +37,8 @@ pub(super) fn count(
             return Ok(vec![Case { at: part.name.clone(), ptx: ptx.clone(), launches }]);
         }
     };
-    let Some((_, ptx)) = modules.first() else { return Err(unfit("the task names no architecture")) };
+    let first = modules.first().and_then(|(arch, ptx)| Some((ptx, built.module(arch)?)));
+    let Some((ptx, module)) = first else { return Err(unfit("the task names no architecture")) };
     let cases = bench.cases(candidate);
     let several = cases.iter().any(|case| cases.first().is_some_and(|first| first.dtype != case.dtype));
     let mut counted: Vec<Case> = Vec::new();
@@ -50,8 +51,8 @@ pub(super) fn count(
         known.push(case.dtype);
         bench.check_stop()?;
         let inputs = super::correct::inputs_of(bench, part, &case)?;
-        let mut stand = Stand::new(bench, candidate, (ptx, launch), &part.size, case.dtype)?;
-        stand.fill(&inputs);
+        let mut stand = Stand::new(bench, candidate, module, &part.size, case.dtype)?;
+        stand.fill(&inputs, POISON);
         let at = if several { format!("{}, {}", part.name, case.dtype) } else { part.name.clone() };
         let launches = stand.count(&at)?;
         counted.push(Case { at, ptx: ptx.clone(), launches });
