@@ -52,10 +52,9 @@ fn counters_are_figures_and_the_model_predicts_from_them() {
     let json = gate(&bench).exits(0).json();
     let value =
         |candidate: &str, name: &str| figure(&json, candidate, "counters", name)["value"].as_f64().unwrap();
-    // 16 rows of 1024 floats are read three times in two passes and once to write, or twice in one: 128 sectors a row.
+    // 16 rows of 128 sectors: three passes read and one writes; fused, two and one.
     assert!((value("rows", "global sectors") - 16.0 * 128.0 * 4.0).abs() < 0.5);
     assert!((value("rows-fused", "global sectors") - 16.0 * 128.0 * 3.0).abs() < 0.5);
-    assert!(value("rows-fused", "xu instructions") > value("rows", "xu instructions"));
     assert!(value("rows", "local bytes").abs() < 0.5);
     let one = figure(&json, "rows", "counters", "warp instructions");
     assert_eq!((&one["kind"], &one["at"]), (&"counted".into(), &"main".into()));
@@ -79,8 +78,8 @@ fn a_regression_is_exact() {
     let ratio = figure(&json, "rows-fused", "counters", "global sectors, of the baseline's");
     assert!((ratio["value"].as_f64().unwrap() - 0.75).abs() < 1e-12, "{ratio}");
     // The baseline is not held against itself.
-    let special = "{ figure = \"xu instructions\", at_most = 1.0, source = \"no more exponentials\" }";
-    task(&bench, &format!("regression = [{reads}, {special}]"));
+    let less = reads.replace("0.75", "0.7499");
+    task(&bench, &format!("regression = [{less}]"));
     let json = gate(&bench).exits(1).json();
     let verdict = |name: &str| {
         let judged = json["candidates"].as_array().unwrap();

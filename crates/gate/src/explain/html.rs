@@ -64,15 +64,19 @@ fn extents([x, y, z]: [u32; 3]) -> String {
     }
 }
 
+fn several(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(count), if count == 1 { "" } else { "s" })
+}
+
 fn header(out: &mut String, explanation: &Explanation, title: &str) {
     let (subject, bounds) = (&explanation.subject, &explanation.predicted.bounds);
     let _ = writeln!(out, "<header class=\"quiet\">\n<h1>{}</h1>", markup(title));
     let lead = match bounds.binding_warm() {
         (Some(first), Some(next)) => format!(
-            "<b>{}</b> binds: at least {:.2} µs. Next: {}, {:.2} µs.",
+            "Bound by <b>{}</b>: at least {:.2} µs. Next: {}, {:.2} µs.",
             first.resource, first.us, next.resource, next.us
         ),
-        (Some(first), None) => format!("<b>{}</b> binds: at least {:.2} µs.", first.resource, first.us),
+        (Some(first), None) => format!("Bound by <b>{}</b>: at least {:.2} µs.", first.resource, first.us),
         _ => "Nothing is used.".to_owned(),
     };
     let _ = writeln!(out, "<p class=\"lead\">{lead} <small class=\"kind\">predicted, warm L2</small></p>");
@@ -103,7 +107,7 @@ fn header(out: &mut String, explanation: &Explanation, title: &str) {
         ),
         format!(
             "{} blocks of {} threads; {} registers, {} bytes of shared memory, {} bytes of spills ({}, ptxas {}). \
-             {} rounds, {} blocks on the fullest SM.",
+             {}, {} on the fullest SM.",
             extents(subject.grid),
             extents(subject.block),
             subject.registers,
@@ -111,8 +115,8 @@ fn header(out: &mut String, explanation: &Explanation, title: &str) {
             grouped(subject.spills),
             markup(&subject.arch),
             markup(&subject.ptxas),
-            grouped(bounds.waves.rounds),
-            grouped(bounds.waves.most_per_sm)
+            several(bounds.waves.rounds, "round"),
+            several(bounds.waves.most_per_sm, "block")
         ),
     ];
     for row in rows {
@@ -243,15 +247,17 @@ fn row(out: &mut String, line: &Line, hottest: f64) {
     let heat = if hottest > 0.0 { 70.0 * (line.share / hottest).clamp(0.0, 1.0) } else { 0.0 };
     let counted = &line.counted;
     let shown = |count: u64| if count == 0 { String::new() } else { grouped(count) };
+    // The whole of a line that is too long for its column shows when pointed at.
+    let source = markup(line.text.as_deref().unwrap_or_default());
     let waits = line.predicted.as_ref().and_then(|cost| cost.stalls.first());
     let _ = writeln!(
         out,
         "<tr><td class=\"num\" style=\"--heat: {heat:.0}%\">{:.1} %</td><td class=\"num\">{}</td><td \
-         style=\"--heat: {heat:.0}%\"><code>{}</code></td><td class=\"num\">{}</td><td class=\"num\">{}</td><td \
+         style=\"--heat: {heat:.0}%\"><code title=\"{source}\">{source}</code></td><td class=\"num\">{}</td><td class=\"num\">{}</td><td \
          class=\"num{}\">{}</td><td class=\"num\">{}</td><td>{}</td></tr>",
         100.0 * line.share,
-        line.place.line,
-        markup(line.text.as_deref().unwrap_or_default()),
+        // The compiler's own code has no line.
+        if line.place.line == 0 { "–".to_owned() } else { line.place.line.to_string() },
         shown(counted.executions),
         shown(counted.wavefronts),
         if counted.conflicts > 0 { " hot" } else { "" },
