@@ -160,7 +160,8 @@ impl Counters {
             terminal.report(report);
         }
         if self.metrics.is_empty() {
-            for one in &counted.launches {
+            for (index, one) in counted.launches.iter().enumerate() {
+                terminal.print(if index > 0 { "\n" } else { "" });
                 terminal.print(String::from_utf8_lossy(&one.printed));
                 terminal.print(table::launch(one, counted.source.as_ref(), self.by_line));
             }

@@ -39,7 +39,6 @@ pub(super) fn launch(launched: &Launched, source: Option<&Source>, by_line: bool
     } else {
         most(&mut text, &lines, source);
     }
-    text.push('\n');
     text
 }
 
