@@ -41,6 +41,8 @@ pub struct Block {
     pub extents: Vec<u32>,
     /// Why these, where they are guessed.
     pub because: Option<String>,
+    /// Whether anything speaks for them.
+    pub evidence: bool,
 }
 
 impl Block {
@@ -60,45 +62,57 @@ pub struct Resources {
     pub spill_loads: u32,
 }
 
-/// Threads of a block: what the launch line says, else what the kernel is bound to, else a constant of the source, else 128.
-pub fn block(stated: Option<[u32; 3]>, bound: Option<[u32; 3]>, geometry: &Geometry, text: &str) -> Block {
+/// Threads of a block: what the launch line says, else what the kernel is bound to, else what its own lines take for granted,
+/// else a constant of the source. If nothing says it, 128, without evidence.
+pub fn block(
+    stated: Option<[u32; 3]>,
+    bound: Option<[u32; 3]>,
+    geometry: &Geometry,
+    text: &str,
+    kernel: &str,
+) -> Block {
     let flat = |extents: [u32; 3]| match extents {
         [x, 1, 1] => vec![x],
         [x, y, 1] => vec![x, y],
         all => all.to_vec(),
     };
+    let guessed = |extents: Vec<u32>, why: String| Block { extents, because: Some(why), evidence: true };
     if let Some(stated) = stated {
-        return Block { extents: flat(stated), because: None };
+        return Block { extents: flat(stated), because: None, evidence: true };
     }
-    let square = |side: u32, why: String| Block { extents: vec![side, side], because: Some(why) };
     match bound {
         Some([x, 1, 1]) if geometry.two_dimensional => {
             // A bound counts threads; how they are laid out it does not say.
             let side = x.isqrt();
             let extents = if side * side == x { vec![side, side] } else { vec![32, (x / 32).max(1)] };
-            let why = format!("the kernel is bound to {x} threads and uses threadIdx.y");
-            return Block { extents, because: Some(why) };
+            return guessed(extents, format!("the kernel is bound to {x} threads and uses threadIdx.y"));
         }
-        Some(bound) => {
-            let why = "its __launch_bounds__ allow so many".to_owned();
-            return Block { extents: flat(bound), because: Some(why) };
-        }
+        Some(bound) => return guessed(flat(bound), "its __launch_bounds__ allow so many".to_owned()),
         None => {}
+    }
+    if !geometry.two_dimensional {
+        if let Some((threads, why)) = source::block_assumed(text, kernel) {
+            return guessed(vec![threads], why);
+        }
+        if let Some(tile) = geometry.tile_of_threads {
+            return guessed(vec![tile], format!("it computes blockIdx.x * {tile} + threadIdx.x"));
+        }
     }
     if let Some((name, value)) = source::block_constant(text) {
         let why = format!("the source calls {value} {name}");
-        if geometry.two_dimensional {
-            if value <= 32 {
-                return square(value, why);
-            }
-        } else {
-            return Block { extents: vec![value], because: Some(why) };
+        if !geometry.two_dimensional {
+            return guessed(vec![value], why);
+        }
+        if value <= 32 {
+            return guessed(vec![value, value], why);
         }
     }
-    if geometry.two_dimensional {
-        return square(16, "it uses threadIdx.y, and nothing says how many threads it wants".into());
-    }
-    Block { extents: vec![128], because: Some("nothing says how many threads it wants".into()) }
+    let (extents, why) = if geometry.two_dimensional {
+        (vec![16, 16], "it uses threadIdx.y, and nothing says how many threads it wants")
+    } else {
+        (vec![128], "nothing says how many threads it wants")
+    };
+    Block { extents, because: Some(why.to_owned()), evidence: false }
 }
 
 #[cfg(test)]

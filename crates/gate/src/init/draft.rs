@@ -16,12 +16,21 @@ pub struct Target<'a> {
     pub file: &'a str,
     /// Its name without directory and extension.
     pub stem: &'a str,
+    /// What the task is called: where a file has several kernels, each has a task of its own.
+    pub name: &'a str,
     /// Whether it holds PTX.
     pub is_ptx: bool,
     /// What the user says it computes.
     pub operator: Option<Kind>,
     /// What was compiled for.
     pub architecture: &'a str,
+}
+
+impl Target<'_> {
+    /// The task's name as a task file and a file system take it.
+    pub(super) fn file_name(&self) -> String {
+        super::text::name(self.name)
+    }
 }
 
 /// A task file, and what its user should know of it.
@@ -552,12 +561,13 @@ impl Plan<'_> {
         if guess.kind == Kind::Custom {
             let question = format!(
                 "what does `{}` compute? Say it in {}_reference.py, and what each array's extents are",
-                self.seen.name, target.stem
+                self.seen.name,
+                target.file_name()
             );
             self.questions.push(question);
             self.questions.push("how far may outputs be from the reference? The limits are a guess".into());
             self.reference.extend([
-                format!("python = \"{}_reference.py\"", target.stem),
+                format!("python = \"{}_reference.py\"", target.file_name()),
                 "function = \"reference\"".to_owned(),
             ]);
             return;
@@ -628,8 +638,16 @@ impl Plan<'_> {
             shared = Some((bytes, why));
         }
         self.guesses.push(format!("grid = [{}], because {}", self.grid.join(", "), self.grid_because));
-        if let Some(why) = &self.seen.block.because {
-            self.guesses.push(format!("block = {:?}, because {why}", self.seen.block.extents));
+        let block = &self.seen.block;
+        match &block.because {
+            Some(why) if block.evidence => {
+                self.guesses.push(format!("block = {:?}, because {why}", block.extents));
+            }
+            Some(why) => self.questions.push(format!(
+                "how many threads does a block have? {:?} is guessed without evidence: check it ({why})",
+                block.extents
+            )),
+            None => {}
         }
         let text = super::text::task(&super::text::Parts {
             seen: self.seen,
@@ -641,6 +659,7 @@ impl Plan<'_> {
             outputs: &self.outputs.iter().map(|array| array.line(true, self.main_type())).collect::<Vec<_>>(),
             scratch: &self.scratch.iter().map(Array::scratch_line).collect::<Vec<_>>(),
             dtype: self.main_type(),
+            narrow: self.narrow(),
             arguments: &self.arguments(),
             grid: &self.grid,
             grid_because: &self.grid_because,
@@ -648,14 +667,21 @@ impl Plan<'_> {
             reference: &self.reference,
             questions: &self.questions,
         });
-        let python =
-            (guess.kind == Kind::Custom).then(|| (format!("{}_reference.py", target.stem), self.python()));
+        let python = (guess.kind == Kind::Custom)
+            .then(|| (format!("{}_reference.py", target.file_name()), self.python()));
         Draft { text, operator: guess.kind, guesses: self.guesses, questions: self.questions, python }
     }
 
     /// The type that tolerances are about.
     fn main_type(&self) -> Dtype {
         self.outputs.first().and_then(|array| array.dtype).unwrap_or(Dtype::F32)
+    }
+
+    /// Whether a tensor has a format of 16 bits or less, whose range the sums of a wide distribution leave.
+    fn narrow(&self) -> bool {
+        let narrow =
+            |array: &Array| array.dtype.is_some_and(|dtype| !dtype.is_integer() && dtype.size() <= 2);
+        self.inputs.iter().chain(&self.outputs).any(narrow)
     }
 
     fn arguments(&self) -> Vec<(String, Option<String>)> {
@@ -684,12 +710,13 @@ impl Plan<'_> {
         let mut text = String::new();
         let _ = write!(
             text,
-            "# What `{}` should compute. Inputs are numpy arrays of float64 with the values that the kernel reads.\n\
+            "# What `{}` should compute. Inputs hold the values that the kernel reads: numpy arrays if numpy is installed, else\n\
+             # memoryviews, which have `x.shape`, `x[i, j]` and `x.tolist()` too.\n\
              # Return {}.\n\n\n\
              def reference({}):\n    raise NotImplementedError(\"say here what {} computes\")\n",
             self.seen.name,
             match outputs.as_slice() {
-                [one] => format!("`{one}` as an array"),
+                [one] => format!("`{one}` as an array or as nested lists"),
                 all => format!("a dict with {}", all.join(", ")),
             },
             names.join(", "),

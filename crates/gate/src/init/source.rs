@@ -72,16 +72,24 @@ fn bracketed(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// The parameters of the kernel of a name, where the source defines it with names for all.
-pub fn declared(text: &str, name: &str) -> Option<Vec<Declared>> {
-    let text = without_comments(text);
+/// A kernel as the source defines it.
+struct Definition<'a> {
+    parameters: &'a str,
+    /// What its template takes, if it is one.
+    template: Option<&'a str>,
+    /// Empty for a declaration.
+    body: &'a str,
+}
+
+/// Where a source without comments defines or declares the kernel of a name.
+fn definitions<'a>(text: &'a str, name: &str) -> Vec<Definition<'a>> {
     // `attn::forward<float>` is defined as `forward`.
     let plain = name.split('<').next().unwrap_or(name);
     let plain = plain.rsplit("::").next().unwrap_or(plain).trim();
-    let mut rest = text.as_str();
-    while let Some(at) = rest.find("__global__") {
-        rest = rest.get(at + "__global__".len()..)?;
-        let mut here = rest;
+    let mut all = Vec::new();
+    for (at, mark) in text.match_indices("__global__") {
+        let (before, here) = (text.get(..at).unwrap_or(""), text.get(at + mark.len()..).unwrap_or(""));
+        let mut here = here;
         // Attributes have brackets of their own; the kernel's name is the word before the first other bracket.
         while let Some(open) = here.find(['(', ';', '{']) {
             let (head, tail) = here.split_at(open);
@@ -94,18 +102,124 @@ pub fn declared(text: &str, name: &str) -> Option<Vec<Declared>> {
                 here = after;
                 continue;
             }
-            if word == plain
-                && let Some(all) = parameters(inside)
-            {
-                return Some(all);
+            if word == plain {
+                let after = after.trim_start();
+                let body = if after.starts_with('{') { bracketed(after).map(|(body, _)| body) } else { None };
+                // The template's head ends right before the kernel, or before its linkage.
+                let own = before.rfind([';', '}']).map_or(before, |end| before.get(end + 1..).unwrap_or(""));
+                let template = own.rfind("template").and_then(|at| own.get(at + "template".len()..));
+                let template = template.and_then(|list| list.trim_start().strip_prefix('<'));
+                let template = template.and_then(|list| list.rfind('>').and_then(|end| list.get(..end)));
+                all.push(Definition { parameters: inside, template, body: body.unwrap_or("") });
             }
             break;
+        }
+    }
+    all
+}
+
+/// The parameters of the kernel of a name, where the source defines it with names for all.
+pub fn declared(text: &str, name: &str) -> Option<Vec<Declared>> {
+    let text = without_comments(text);
+    definitions(&text, name).into_iter().find_map(|found| parameters(found.parameters))
+}
+
+/// The threads of a block that a kernel's own lines take for granted, and the line that says so: the step of a loop that
+/// begins at `threadIdx.x`, or what `blockIdx.x` is multiplied with before `threadIdx.x` is added.
+pub(super) fn block_assumed(text: &str, name: &str) -> Option<(u32, String)> {
+    let text = without_comments(text);
+    let all = definitions(&text, name);
+    let found = all.iter().find(|found| !found.body.is_empty())?;
+    let body: String = found.body.chars().filter(|c| !c.is_whitespace()).collect();
+    let value = |word: &str| -> Option<u32> {
+        let number = word.trim_end_matches(['u', 'U', 'l', 'L']).parse().ok();
+        let given = || template_argument(found.template?, name, word);
+        number.or_else(given).or_else(|| constant(&text, word)).filter(|value| (1..=1024).contains(value))
+    };
+    let names = ["threadIdx.x".to_owned()].into_iter().chain(thread_names(&body));
+    let names: Vec<String> = names.collect();
+    let is_thread = |word: &str| names.iter().any(|name| name == word);
+    for (at, _) in body.match_indices("for(") {
+        let Some((head, _)) = body.get(at + 3..).and_then(bracketed) else { continue };
+        let mut parts = head.split(';');
+        let (Some(first), Some(_), Some(step)) = (parts.next(), parts.next(), parts.next()) else { continue };
+        let Some((_, start)) = first.split_once('=') else { continue };
+        let by = step.split_once("+=").map(|(_, by)| by);
+        if is_thread(start)
+            && let Some(by) = by
+            && let Some(threads) = value(by)
+        {
+            return Some((threads, format!("a loop over threadIdx.x steps by {by}")));
+        }
+    }
+    for (at, mark) in body.match_indices("blockIdx.x") {
+        let (before, after) = (body.get(..at).unwrap_or(""), body.get(at + mark.len()..).unwrap_or(""));
+        let word_of = |text: &str| text.chars().take_while(|c| is_word(*c)).collect::<String>();
+        // Both orders of the product; what is added stands after it, or before it.
+        let (word, before, after) = if let Some(rest) = after.strip_prefix('*') {
+            let word = word_of(rest);
+            let after = rest.get(word.len()..).unwrap_or("");
+            (word, before, after)
+        } else if let Some(rest) = before.strip_suffix('*') {
+            let start = rest
+                .char_indices()
+                .rev()
+                .take_while(|(_, c)| is_word(*c))
+                .last()
+                .map_or(rest.len(), |(at, _)| at);
+            (rest.get(start..).unwrap_or("").to_owned(), rest.get(..start).unwrap_or(""), after)
+        } else {
+            continue;
+        };
+        let added = |name: &String| {
+            let follows = |rest: &str| {
+                !rest.starts_with(|c: char| is_word(c) || matches!(c, '*' | '/' | '%' | '.' | '['))
+            };
+            after.strip_prefix('+').and_then(|rest| rest.strip_prefix(name.as_str())).is_some_and(follows)
+                || before.strip_suffix('+').and_then(|rest| rest.strip_suffix(name.as_str())).is_some_and(
+                    |rest| !rest.ends_with(|c: char| is_word(c) || matches!(c, '*' | '/' | '%' | '.')),
+                )
+        };
+        if names.iter().any(added)
+            && let Some(threads) = value(&word)
+        {
+            return Some((threads, format!("it computes blockIdx.x * {word} + threadIdx.x")));
         }
     }
     None
 }
 
-fn parameters(list: &str) -> Option<Vec<Declared>> {
+/// Names that a body gives to `threadIdx.x` alone.
+fn thread_names(body: &str) -> impl Iterator<Item = String> {
+    const TYPES: [&str; 6] = ["unsignedint", "unsigned", "constauto", "int", "auto", "uint32_t"];
+    body.match_indices("=threadIdx.x;").filter_map(|(at, _)| {
+        let before = body.get(..at)?;
+        let start = before.char_indices().rev().take_while(|(_, c)| is_word(*c)).last().map(|(at, _)| at)?;
+        let mut word = before.get(start..)?;
+        word = word.strip_prefix("const").unwrap_or(word);
+        // Without spaces the type and the name are one word.
+        let name = TYPES.iter().find_map(|ty| word.strip_prefix(ty)).unwrap_or(word);
+        (!name.is_empty()).then(|| name.to_owned())
+    })
+}
+
+/// What the parameter of a template is in an instance: 64 for `BLOCK` of `sum<float, 64>`.
+fn template_argument(template: &str, name: &str, word: &str) -> Option<u32> {
+    let (_, given) = name.split_once('<')?;
+    let given = given.trim_end().strip_suffix('>')?;
+    let named = |parameter: &&str| {
+        let parameter = parameter.split('=').next().unwrap_or(parameter).trim_end();
+        parameter.rsplit(|c: char| !is_word(c)).next() == Some(word)
+    };
+    let at = split(template).iter().position(|parameter| named(&parameter.as_str()))?;
+    let given = split(given);
+    // A cast as compilers write it: `(int)64`.
+    let argument = given.get(at)?.rsplit(')').next()?.trim().trim_end_matches(['u', 'U', 'l', 'L']);
+    argument.parse().ok()
+}
+
+/// The parts of a list between commas that stand in no brackets.
+fn split(list: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut depth = 0i32;
     for c in list.chars() {
@@ -118,8 +232,15 @@ fn parameters(list: &str) -> Option<Vec<Declared>> {
             }
             _ => {}
         }
-        parts.last_mut()?.push(c);
+        if let Some(last) = parts.last_mut() {
+            last.push(c);
+        }
     }
+    parts
+}
+
+fn parameters(list: &str) -> Option<Vec<Declared>> {
+    let parts = split(list);
     let mut all = Vec::new();
     for part in parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty() && *part != "void") {
         let part = part.split('=').next().unwrap_or(part).trim_end();

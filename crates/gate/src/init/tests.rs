@@ -73,7 +73,7 @@ fn block_sizes_come_from_the_surest_source() {
     let flat = Geometry::default();
     let square = Geometry { two_dimensional: true, ..Geometry::default() };
     let extents =
-        |stated, bound, geometry: &Geometry, text: &str| block(stated, bound, geometry, text).extents;
+        |stated, bound, geometry: &Geometry, text: &str| block(stated, bound, geometry, text, "k").extents;
     assert_eq!(extents(Some([8, 4, 1]), Some([64, 1, 1]), &flat, "#define THREADS 96"), [8, 4]);
     assert_eq!(extents(None, Some([64, 1, 1]), &flat, "#define THREADS 96"), [64]);
     assert_eq!(extents(None, Some([256, 1, 1]), &square, ""), [16, 16]);
@@ -84,8 +84,48 @@ fn block_sizes_come_from_the_surest_source() {
     assert_eq!(extents(None, None, &square, ""), [16, 16]);
 }
 
+#[test]
+fn a_kernels_own_lines_tell_its_block() {
+    let flat = Geometry::default();
+    let of = |text: &str, name: &str| {
+        let block = block(None, None, &flat, text, name);
+        (block.extents[0], block.evidence)
+    };
+    let kernel = |body: &str| format!("#define SIDE 96\n__global__ void k(float* x, int n) {{ {body} }}");
+    for (body, threads) in [
+        ("int i = blockIdx.x * 256 + threadIdx.x; x[i] = 0;", 256),
+        ("int i = threadIdx.x + 256u * blockIdx.x; x[i] = 0;", 256),
+        ("const int tid = threadIdx.x; x[blockIdx.x * SIDE + tid] = 0;", 96),
+        ("for (int i = threadIdx.x; i < n; i += 64) x[i] = 0;", 64),
+        ("int t = threadIdx.x; for (int i = t; i < n; i += SIDE) { x[blockIdx.x * 1024 + i] = 0; }", 96),
+    ] {
+        assert_eq!(of(&kernel(body), "k"), (threads, true), "{body}");
+    }
+    // A tile that several elements of a thread make up, a stride of all blocks, and another kernel's lines say nothing.
+    for body in [
+        "x[blockIdx.x * 256 + threadIdx.x * 4] = 0;",
+        "x[blockIdx.x * 2048 + threadIdx.x] = 0;",
+        "x[blockIdx.x * n + threadIdx.x] = 0;",
+        "for (int i = threadIdx.x; i < n; i += blockDim.x) x[i] = 0;",
+    ] {
+        assert_eq!(of(&kernel(body), "k"), (128, false), "{body}");
+    }
+    assert_eq!(of(&kernel("x[blockIdx.x * 256 + threadIdx.x] = 0;"), "other"), (128, false));
+    let template = "template <typename T, int B = 32>\n__global__ void k(T* x, int n)\n\
+        { for (int i = threadIdx.x; i < n; i += B) x[i] = 0; }";
+    assert_eq!(of(template, "k<float, 64>"), (64, true));
+    assert_eq!(of(template, "k<float, (int)64>"), (64, true));
+    assert_eq!(of(template, "k<float>"), (128, false));
+    let tiled = SCALE
+        .replace("mad.lo.s32 %r1, %r3, %r4, %r5;", "shl.b32 %r4, %r3, 6; add.s32 %r1, %r4, %r5;")
+        .replace(".maxntid 256, 1, 1", "");
+    let (_, geometry) = look(&tiled, "scale").unwrap();
+    assert_eq!((geometry.shares[0], geometry.tile_of_threads), (Share::Tile(64), Some(64)));
+    assert_eq!(block(None, None, &geometry, "", "scale").extents, [64]);
+}
+
 fn target(operator: Option<Kind>) -> Target<'static> {
-    Target { file: "k.cu", stem: "k", is_ptx: false, operator, architecture: "sm_89" }
+    Target { file: "k.cu", stem: "k", name: "k", is_ptx: false, operator, architecture: "sm_89" }
 }
 
 fn array(name: &str, dtype: Dtype, access: Access, lanes: u32) -> Parameter {
@@ -97,7 +137,7 @@ fn what_cannot_be_known_is_said() {
     let seen = |name: &str, parameters: Vec<Parameter>| Seen {
         name: name.into(),
         parameters,
-        block: Block { extents: vec![128], because: None },
+        block: Block { extents: vec![128], because: None, evidence: true },
         geometry: Geometry::default(),
         resources: Resources::default(),
         dynamic_shared: None,
@@ -119,11 +159,43 @@ fn what_cannot_be_known_is_said() {
     assert!(custom.python.is_some() && custom.questions.len() >= 2);
 }
 
+#[test]
+fn narrow_formats_get_values_that_they_hold() {
+    let read = Access { read: true, ..Access::default() };
+    let write = Access { written: true, ..Access::default() };
+    for (name, dtype, wide) in [
+        ("gemm", Dtype::F16, false),
+        ("gemm", Dtype::F32, true),
+        ("reduce_sum", Dtype::Bf16, false),
+        ("softmax", Dtype::F16, false),
+    ] {
+        let seen = Seen {
+            name: name.into(),
+            parameters: vec![
+                array("a", dtype, read, 1),
+                array("b", dtype, read, 1),
+                array("c", dtype, write, 1),
+            ],
+            block: Block { extents: vec![128], because: Some("nothing says".into()), evidence: false },
+            geometry: Geometry::default(),
+            resources: Resources::default(),
+            dynamic_shared: None,
+        };
+        let draft = draft(&seen, &target(None)).unwrap();
+        assert_eq!(draft.text.contains("\"wide\""), wide, "{name} {dtype}");
+        assert!(draft.text.contains("block = 128 # guessed without evidence: check it"), "{}", draft.text);
+        assert!(
+            draft.questions.iter().any(|question| question.contains("guessed without evidence: check it"))
+        );
+    }
+}
+
 proptest! {
     #[test]
     fn no_source_is_too_odd(text in "(__global__|void|k|[(){}<>,*= /a-zé0-9_\\n]){0,80}") {
         let _ = declared(&text, "k");
         let _ = source::block_constant(&text);
+        let _ = source::block_assumed(&text, "k<4>");
         let _ = look(&text, "k");
     }
 
@@ -152,9 +224,10 @@ proptest! {
         let seen = Seen {
             name,
             parameters,
-            block: Block { extents: vec![threads], because: flags[0].then(|| "it \"seems\" so".to_owned()) },
+            block: Block { extents: vec![threads], because: flags[0].then(|| "it \"seems\" so".to_owned()), evidence: flags[1] },
             geometry: Geometry {
                 shares: [share(shares.0), share(shares.1)],
+                tile_of_threads: None,
                 strides: flags[1],
                 two_dimensional: flags[2],
                 dynamic_shared: flags[3],

@@ -21,6 +21,8 @@ pub(super) struct Parts<'a> {
     pub(super) scratch: &'a [String],
     /// The type of the output.
     pub(super) dtype: Dtype,
+    /// Whether a tensor has a format of 16 bits or less.
+    pub(super) narrow: bool,
     /// Each with a remark.
     pub(super) arguments: &'a [(String, Option<String>)],
     pub(super) grid: &'a [String],
@@ -32,7 +34,7 @@ pub(super) struct Parts<'a> {
 }
 
 /// A name that task files take: letters, digits, `_`, `-` and `.`.
-fn name(text: &str) -> String {
+pub(super) fn name(text: &str) -> String {
     let good = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.') { c } else { '-' };
     let name: String = text.chars().map(good).take(64).collect();
     let name = name.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-");
@@ -78,7 +80,7 @@ fn head(parts: &Parts<'_>, text: &mut String) {
     let _ = write!(
         text,
         "name = {}\nversion = 1\ndescription = {}\noperator = \"{}\"{}\n\n",
-        quoted(&name(parts.target.stem)),
+        quoted(&parts.target.file_name()),
         quoted(&format!("The kernel {kernel} of {}.", parts.target.file)),
         parts.kind.name(),
         match parts.target.operator {
@@ -90,6 +92,20 @@ fn head(parts: &Parts<'_>, text: &mut String) {
 
 fn data(parts: &Parts<'_>, text: &mut String) {
     let distributions: &[&str] = match parts.kind {
+        // Products and sums of `wide` leave the range of f16 and fp8. These stay in it: at most six deviations, 1.5 in all.
+        Kind::Gemm | Kind::Reduction | Kind::LayerNorm | Kind::Elementwise if parts.narrow => &[
+            "{ kind = \"normal\", std = 0.25 }",
+            "\"uniform\"",
+            "\"structured\"",
+            "{ kind = \"constant\", value = 0.5 }",
+        ],
+        Kind::Softmax if parts.narrow => &[
+            "\"normal\"",
+            "\"uniform\"",
+            "\"structured\"",
+            "{ kind = \"constant\", value = 3.0 }",
+            "{ kind = \"one_hot\", value = 20.0, background = -20.0 }",
+        ],
         Kind::Softmax => &[
             "\"normal\"",
             "\"wide\"",
@@ -231,12 +247,11 @@ fn candidate(parts: &Parts<'_>, text: &mut String) {
     };
     let grid = list(parts.grid.iter().map(|extent| quoted(extent)).collect());
     let block = list(parts.seen.block.extents.iter().map(ToString::to_string).collect());
-    let why = parts
-        .seen
-        .block
-        .because
-        .as_ref()
-        .map_or_else(String::new, |why| format!(" # guessed: because {why}"));
+    let why = match (&parts.seen.block.because, parts.seen.block.evidence) {
+        (None, _) => String::new(),
+        (Some(why), true) => format!(" # guessed: because {why}"),
+        (Some(why), false) => format!(" # guessed without evidence: check it; {why}"),
+    };
     let _ = write!(
         text,
         "[[candidate.launch]]\nkernel = {}\ngrid = {grid} # guessed: because {}\nblock = {block}{why}\n",

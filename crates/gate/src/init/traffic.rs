@@ -52,6 +52,8 @@ pub enum Share {
 pub struct Geometry {
     /// Along x and y.
     pub shares: [Share; 2],
+    /// The tile of a block along x, where a thread takes the element of its own number in it: as many threads as elements.
+    pub tile_of_threads: Option<u32>,
     /// Whether it strides over the grid: any number of blocks does.
     pub strides: bool,
     /// Whether threads have a y.
@@ -250,9 +252,36 @@ fn divide(instructions: &[&Instruction<'_>]) -> Geometry {
             };
             if let Some(found) = found {
                 *share = found;
+                if let Share::Tile(tile) = found
+                    && block == "ctaid.x"
+                    && (1..=1024).contains(&tile)
+                    && adds_thread(instructions, instruction, &special)
+                {
+                    geometry.tile_of_threads = Some(tile);
+                }
                 break;
             }
         }
     }
     geometry
+}
+
+/// Whether the thread's number is added to the result of an instruction, by itself or by another.
+fn adds_thread(
+    instructions: &[&Instruction<'_>],
+    product: &Instruction<'_>,
+    special: &BTreeMap<&str, &str>,
+) -> bool {
+    let is_thread =
+        |operand: &Operand<'_>| name_of(operand).and_then(|name| special.get(name)) == Some(&"tid.x");
+    if product.opcode == "mad" {
+        return product.operands.get(3).is_some_and(is_thread);
+    }
+    let Some(result) = product.operands.first().and_then(name_of) else { return false };
+    instructions.iter().any(|instruction| {
+        let from = instruction.operands.get(1..).unwrap_or_default();
+        matches!(instruction.opcode, "add" | "or")
+            && from.iter().any(|operand| name_of(operand) == Some(result))
+            && from.iter().any(is_thread)
+    })
 }

@@ -90,7 +90,10 @@ impl fmt::Display for Report {
             writeln!(f, "note: and {} more notes", self.more_notices)?;
         }
         let Tally { segments, records, objects, bytes } = self.tally;
-        write!(f, "{records} records in {segments} segments, {objects} objects, {bytes} bytes: ")?;
+        let count = |n: u64, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        let (records, segments) = (count(records, "record"), count(segments, "segment"));
+        let (objects, bytes) = (count(objects, "object"), count(bytes, "byte"));
+        write!(f, "{records} in {segments}, {objects}, {bytes}: ")?;
         match u64::try_from(self.problems.len()).unwrap_or(u64::MAX).saturating_add(self.more_problems) {
             0 => f.write_str("sound"),
             1 => f.write_str("1 problem"),

@@ -124,6 +124,8 @@ def main():
         if every or name in taken:
             arguments[name] = extent
     result = function(**arguments)
+    if result is None:
+        stop("the function returned None; it returns one array, or a dict by output name")
     outputs = request["outputs"]
     if not isinstance(result, dict):
         if len(outputs) != 1:

@@ -24,6 +24,8 @@ use crate::task::{Axes, Reference};
 use crate::tensor_file::{self, FileTensor, npy};
 
 const BOOTSTRAP: &str = include_str!("python.py");
+/// The file that it is written to.
+const SCRIPT: &str = "warpproof_call.py";
 /// Bytes of what it says that are looked at, and lines that are shown.
 const TAIL: u64 = 8 << 10;
 const TAIL_LINES: usize = 8;
@@ -152,7 +154,7 @@ impl<'a> Python<'a> {
             let path = at(format!("output-{number}.npy")).display().to_string();
             request.outputs.push(Wanted { name, path });
         }
-        let (script, asked) = (at("call.py".into()), at("request.json".into()));
+        let (script, asked) = (at(SCRIPT.into()), at("request.json".into()));
         fs::write(&script, BOOTSTRAP).map_err(ours)?;
         fs::write(&asked, serde_json::to_string(&request).unwrap_or_default()).map_err(ours)?;
 
@@ -235,13 +237,43 @@ impl<'a> Python<'a> {
         }
         // Status 3 is a sentence of our own; else where it happened is of use.
         if status.code() != Some(3) {
-            let shown = lines.len().saturating_sub(TAIL_LINES);
+            let before = lines.get(..lines.len().saturating_sub(1)).unwrap_or_default();
+            let own = self.own_frames(before);
             let _ = write!(sentence, " ({status})");
-            for line in lines.get(shown..lines.len().saturating_sub(1)).unwrap_or_default() {
+            for line in own.get(own.len().saturating_sub(TAIL_LINES)..).unwrap_or_default() {
                 let _ = write!(sentence, "\n    {line}");
             }
         }
         Unfit(sentence)
+    }
+
+    /// The lines without the frames of what calls the file: they say nothing of its mistake. The file is shown by the name
+    /// that the task gives it.
+    fn own_frames(&self, lines: &[&str]) -> Vec<String> {
+        let place = fs::canonicalize(self.directory.join(self.file)).map(|path| path.display().to_string());
+        let mut foreign = false;
+        let mut kept = Vec::new();
+        for line in lines {
+            if let Some(file) = line.strip_prefix("  File \"") {
+                let file = file.split('"').next().unwrap_or(file);
+                foreign = file.starts_with("<frozen importlib") || Path::new(file).ends_with(SCRIPT);
+            } else if !line.starts_with("    ") {
+                foreign = false;
+            }
+            if !foreign {
+                kept.push(match &place {
+                    Ok(place) => line.replace(place.as_str(), self.file),
+                    Err(_) => (*line).to_owned(),
+                });
+            }
+        }
+        // A head without frames heads nothing.
+        if let [head] = kept.as_slice()
+            && head.starts_with("Traceback ")
+        {
+            kept.clear();
+        }
+        kept
     }
 
     fn result(&self, name: &str, dims: &[usize], path: &Path) -> Result<Tensor, Unfit> {

@@ -328,11 +328,18 @@ fn candidate(file: &mut File<'_>, task: &Task, candidate: &Candidate) {
     }
     for (name, value) in &candidate.toggles {
         match task.toggles.iter().find(|toggle| toggle.name.value == *name) {
+            None if task.toggles.is_empty() => {
+                let sentence = format!("there is no toggle `{}`", shown(name));
+                let name = shown(name);
+                let help = format!("declare it: [[toggle]] name = \"{name}\" values = [0, 1] default = 0");
+                file.wrong_with(value.span.clone(), sentence, help);
+            }
             None => {
                 let names = task.toggles.iter().map(|toggle| toggle.name.as_str());
                 file.unknown(value.span.clone(), "toggle", name, names);
             }
-            Some(toggle) if !toggle.values.contains(&value.value) => {
+            // A toggle whose values cannot be read is a problem of its own.
+            Some(toggle) if !toggle.values.is_empty() && !toggle.values.contains(&value.value) => {
                 let sentence = format!("toggle `{name}` cannot be {}", shown(value));
                 let help = format!("it is one of {}", toggle.values.join(", "));
                 file.wrong_with(value.span.clone(), sentence, help);

@@ -28,6 +28,8 @@ use section::File;
 
 /// Bytes of the largest task file.
 pub const MAX_BYTES: usize = 1 << 20;
+/// Problems with a file's syntax that are returned: those after the first often follow from it.
+const MAX_SYNTAX_PROBLEMS: usize = 3;
 /// Problems of one file that are returned; a file with more has its first ones mended first.
 pub const MAX_PROBLEMS: usize = 200;
 
@@ -57,7 +59,7 @@ impl Task {
         }
         file.problems.sort_by_key(|problem| (problem.span.start, problem.span.end));
         file.problems.dedup();
-        file.problems.truncate(MAX_PROBLEMS);
+        file.problems.truncate(if syntax > 0 { MAX_SYNTAX_PROBLEMS } else { MAX_PROBLEMS });
         Err(file.problems)
     }
 

@@ -98,7 +98,13 @@ impl<'d, 't> Section<'d, 't> {
         match value.get_ref() {
             DeValue::Table(table) => Some(Section::new(what, value.span(), table)),
             other => {
-                file.wrong(value.span(), format!("{what} is a table, not {}", kind(other)));
+                let sentence = format!("{what} is a table, not {}", kind(other));
+                match what {
+                    "toggles" | "defines" => {
+                        file.wrong_with(value.span(), sentence, format!("{what} = {{ NAME = 1 }}"));
+                    }
+                    _ => file.wrong(value.span(), sentence),
+                }
                 None
             }
         }

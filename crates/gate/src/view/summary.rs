@@ -111,8 +111,9 @@ pub(super) fn open(document: &mut Document, evidence: &Evidence, all: &[Judged])
 }
 
 fn tally(evidence: &Evidence, all: &[Judged]) -> Result<Phrase, ViewError> {
-    let records = all.iter().filter_map(record_of).collect();
-    let mut line = Phrase::new().number(evidence.number(Source::Count { records })?).words(" candidates: ");
+    let records: Vec<_> = all.iter().filter_map(record_of).collect();
+    let candidates = if records.len() == 1 { " candidate: " } else { " candidates: " };
+    let mut line = Phrase::new().number(evidence.number(Source::Count { records })?).words(candidates);
     let mut first = true;
     for verdict in Verdict::ALL {
         let records: Vec<_> = all

@@ -1,5 +1,6 @@
 //! `warpproof gate`: candidates of a task through all stages, one verdict each, everything in the ledger.
 
+use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -143,10 +144,11 @@ impl Gate {
             terminal.say("there was nothing to resume: no run of this task is unfinished");
         }
         if run.done == 0 && !run.stopped {
-            terminal.say(format_args!(
-                "nothing was done: all {} were judged before and are read from {place}",
-                count(run.known, "step")
-            ));
+            let steps = match run.known {
+                1 => "the one step was judged before and is".to_owned(),
+                n => format!("all {n} steps were judged before and are"),
+            };
+            terminal.say(format_args!("nothing was done: {steps} read from {place}"));
         } else {
             let known = if run.known > 0 { format!(", {} known before", run.known) } else { String::new() };
             terminal.say(format_args!("{} done{known}; run {} in {place}", count(run.done, "step"), run.run));
@@ -203,6 +205,13 @@ pub(crate) fn read_task(path: &Path) -> Result<(Task, String), Vec<Report>> {
                 .help("`warpproof init KERNEL.cu` writes a task file for a kernel"),
         ]
     };
+    let ending = path.extension().and_then(OsStr::to_str).unwrap_or_default();
+    if ["cu", "cuh", "ptx"].contains(&ending.to_ascii_lowercase().as_str()) {
+        let shown = path.display();
+        let sentence = format!("{shown} is a kernel, and a task is wanted");
+        let help = format!("`warpproof init {shown}` writes its task");
+        return Err(vec![Report::error(Kind::Usage, sentence).help(help)]);
+    }
     let size = fs::metadata(path).map_err(|cause| unreadable(cause.to_string()))?.len();
     if size > u64::try_from(MAX_BYTES).unwrap_or(u64::MAX) {
         return Err(unreadable(format!("it has {size} bytes, and a task file has at most {MAX_BYTES}")));

@@ -87,9 +87,13 @@ impl Init {
             vec![Report::error(Kind::Usage, sentence)]
         })?;
         let stem = self.kernel_file.file_stem().and_then(OsStr::to_str).unwrap_or("kernel");
+        let named = self.output.as_deref().and_then(Path::file_stem).and_then(OsStr::to_str);
+        // `attn::forward<float>` is the task `forward`.
+        let plain = seen.name.split('<').next().unwrap_or(&seen.name);
         let target = Target {
             file: &file,
             stem,
+            name: named.unwrap_or_else(|| plain.rsplit("::").next().unwrap_or(plain)),
             is_ptx: is_ptx(&self.kernel_file),
             operator: self.operator,
             architecture: &arch,
@@ -160,7 +164,8 @@ impl Init {
         let line = lines.iter().find(|line| {
             line.kernel.as_deref().map_or(kernels.len() == 1, |kernel| squeeze(kernel) == squeeze(&name))
         });
-        let block = init::block(line.and_then(|line| line.block), geometry.bound, &geometry, &source.text);
+        let block =
+            init::block(line.and_then(|line| line.block), geometry.bound, &geometry, &source.text, &name);
         let seen = Seen {
             parameters: Parameter::all(&traffic, declared.as_deref(), types.as_deref()),
             name,
@@ -230,8 +235,9 @@ impl Init {
         let _ = writeln!(text, "  kernel  {}({})", seen.name, parameters.join(", "));
         let _ = writeln!(
             text,
-            "  block   {} threads, {} bytes {shared}, {} of stack",
+            "  block   {} threads{}, {} bytes {shared}, {} of stack",
             block.join(" x "),
+            if seen.block.evidence { "" } else { " (guessed without evidence: check it)" },
             seen.resources.static_shared,
             seen.resources.stack
         );

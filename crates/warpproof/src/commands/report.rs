@@ -180,6 +180,15 @@ impl Report {
         if self.task.is_some() && self.view != View::History {
             return wrong(format!("`{view}` is not about a task"), "`report history` is");
         }
+        if let Some(file) = self.output.file().filter(|_| self.format.is_none())
+            && let Some(ending) = file.extension()
+            && Format::of_file(file).is_none()
+        {
+            return wrong(
+                format!("no report is written as `.{}`", ending.to_string_lossy().escape_debug()),
+                "a file ends in .txt, .md, .html, .json, .xml (JUnit) or .sarif; or --format names the form",
+            );
+        }
         match self.format {
             Some(Format::Junit | Format::Sarif)
                 if !matches!(self.view, View::Summary | View::Validation | View::Checklist) =>

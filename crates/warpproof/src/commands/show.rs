@@ -1,5 +1,7 @@
 //! `warpproof show`: one record in full, or an object of it.
 
+use std::fmt::Write;
+
 use clap::Args;
 use serde_json::{Value, json};
 use warpproof_gate::ledger::{self, Shown};
@@ -51,10 +53,31 @@ impl Show {
             return Ok(Outcome::Green);
         }
         let shown = ledger::show(&ledger, &self.reference).map_err(wrong)?;
-        let text = if self.json { format!("{:#}\n", document(&shown)) } else { shown.to_string() };
+        let text = if self.json {
+            format!("{:#}\n", document(&shown))
+        } else {
+            format!("{shown}{}", commands(&shown))
+        };
         self.output.put(text.as_bytes())?;
         Ok(Outcome::Green)
     }
+}
+
+/// The command that prints each object of a record.
+fn commands(shown: &Shown) -> String {
+    let objects = shown.record.body.objects();
+    if objects.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("its objects:\n");
+    for (name, _) in objects {
+        // A name of the ledger may hold anything; what a shell would take otherwise is quoted.
+        let name: String = name.chars().filter(|c| !c.is_control()).collect();
+        let name = name.replace('\'', "'\\''");
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "  warpproof show {} --object '{name}'", shown.record.hash.short());
+    }
+    text
 }
 
 fn no_object<T>(name: &str, record: &str, objects: &[(&str, T)]) -> Report {

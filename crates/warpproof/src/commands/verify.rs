@@ -15,6 +15,9 @@ use crate::terminal::Terminal;
 /// objects that are there; every object has the bytes it is named by. Lines that were cut off
 /// before they were acknowledged are noted, not wrong.
 ///
+/// What it cannot see: the newest records, which nothing names yet. Whoever cuts them off whole, or
+/// writes a ledger anew, leaves one that is sound. Hold it against a commit: a ledger only grows.
+///
 /// Exit codes: 0 sound · 1 something is wrong · 2 no ledger there · 3 written by a later warpproof.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]

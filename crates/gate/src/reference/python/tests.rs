@@ -112,6 +112,15 @@ fn what_goes_wrong_is_told() {
     let raised = wrong("def reference(x):\n    raise ValueError('a \\x1b[2J word')\n");
     assert!(raised.starts_with("reference.py: ValueError: a  [2J word (exit status: 1)\n"), "{raised}");
     assert!(raised.contains("line 2, in reference"), "{raised}");
+    assert!(!raised.contains("warpproof_call.py") && raised.contains("File \"reference.py\""), "{raised}");
+    let unknown = wrong("def reference(z): pass");
+    assert!(!unknown.contains("Traceback") && !unknown.contains("File"), "{unknown}");
+    let imported = wrong("import no_such_module\n");
+    assert!(!imported.contains("importlib") && imported.contains("line 1, in <module>"), "{imported}");
+    assert_eq!(
+        wrong("def reference(x): pass"),
+        "reference.py: the function returned None; it returns one array, or a dict by output name"
+    );
     assert!(wrong("def other(x): pass").contains("reference.py: the file has no function `reference`"));
     assert!(wrong("def reference(x:").contains("SyntaxError"));
     assert!(wrong("def reference(z): pass").contains("unexpected keyword argument 'x'"));
