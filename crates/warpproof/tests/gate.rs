@@ -131,6 +131,16 @@ fn kernel(factor: &str) -> String {
 }
 
 #[test]
+fn a_kernel_is_no_task() {
+    let bench = Bench::bare();
+    for name in ["a.cu", "b.ptx", "C.CU"] {
+        let run = bench.run(["gate", name]).exits(2);
+        assert!(run.err.contains(&format!("{name} is a kernel")), "{}", run.err);
+        assert!(run.err.contains(&format!("`warpproof init {name}` writes its task")), "{}", run.err);
+    }
+}
+
+#[test]
 fn a_reference_in_python_decides() {
     let Some(bench) = Bench::new() else { return };
     let at = |name: &str| bench.dir.path().join(name);

@@ -91,6 +91,32 @@ fn every_operator_gets_its_task() {
     assert!(python.contains("def reference(a, index, count):"), "{python}");
 }
 
+/// Two kernels of one file are two tasks, and their own lines tell how many threads they take.
+#[test]
+fn each_kernel_of_a_file_is_a_task() {
+    let Some(bench) = Bench::new() else { return };
+    let text = "__global__ void relu(const float* x, float* y, int n) {\n\
+        int i = blockIdx.x * 256 + threadIdx.x;\n    if (i < n) y[i] = fmaxf(x[i], 0.0f);\n}\n\
+        __global__ void copy(const float* x, float* y, int n) {\n\
+        for (int i = threadIdx.x; i < n; i += 64) y[i] = x[i];\n}\n";
+    fs::write(bench.dir.path().join("two.cu"), text).unwrap();
+    for (kernel, args, name, block) in [
+        (
+            "relu",
+            &["-o", "first.toml"][..],
+            "first",
+            "block = 256 # guessed: because it computes blockIdx.x * 256",
+        ),
+        ("copy", &[], "copy", "block = 64 # guessed: because a loop over threadIdx.x steps by 64"),
+    ] {
+        let said = bench.run(["init", "two.cu", "--kernel", kernel].iter().chain(args)).exits(0).out;
+        assert!(!said.contains("without evidence"), "{said}");
+        let file = args.get(1).copied().unwrap_or("two.toml");
+        let text = fs::read_to_string(bench.dir.path().join(file)).unwrap();
+        assert!(text.contains(&format!("\nname = \"{name}\"\n")) && text.contains(block), "{text}");
+    }
+}
+
 #[test]
 fn what_cannot_be_written_is_said() {
     let Some(bench) = Bench::new() else { return };
@@ -109,7 +135,7 @@ fn what_cannot_be_written_is_said() {
     init(&bench, &own.join("saxpy.cu"), &["-o", "tasks/a.toml", "--operator", "custom"]).exits(0);
     let text = fs::read_to_string(bench.dir.path().join("tasks/a.toml")).unwrap();
     assert!(text.contains("source = \"../saxpy.cu\"") && text.contains("operator = \"custom\"\n"), "{text}");
-    assert!(bench.dir.path().join("tasks/saxpy_reference.py").exists());
+    assert!(bench.dir.path().join("tasks/a_reference.py").exists());
     let wrong = init(&bench, &own.join("saxpy.cu"), &["--operator", "sofmax"]).exits(2);
     assert!(wrong.err.contains("there are softmax, layer_norm, gemm"), "{}", wrong.err);
     let many = init(&bench, &root().join("corpus/cuda/templates.cu"), &[]).exits(2);

@@ -137,6 +137,8 @@ fn show_gives_a_record_and_its_objects() {
     assert_eq!(ptx.out, ladder::ptx("n2-mma"));
     run(&bench, &format!("show {build} --object ptx -o out.ptx")).exits(0);
     assert_eq!(fs::read_to_string(bench.dir.path().join("out.ptx")).unwrap(), ptx.out);
+    let listed = run(&bench, &format!("show {build}")).exits(0).out;
+    assert!(listed.contains("\n  warpproof show ") && listed.contains(" --object 'ptx'\n"), "{listed}");
     let wrong = run(&bench, &format!("show {build} --object sass")).exits(2);
     assert!(
         wrong.err.contains("names no object `sass`") && wrong.err.contains("it names `ptx`"),
@@ -243,6 +245,20 @@ fn every_view_has_its_forms() {
     let place =
         &sarif["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];
     assert_eq!(place, "tasks/attention.toml");
+}
+
+#[test]
+fn an_ending_without_a_form_is_refused() {
+    let bench = bench();
+    let refused = run(&bench, "report -o x.pdf").exits(2);
+    assert!(refused.err.contains("no report is written as `.pdf`"), "{}", refused.err);
+    assert!(
+        refused.err.contains(".html, .json") && !bench.dir.path().join("x.pdf").exists(),
+        "{}",
+        refused.err
+    );
+    run(&bench, "report -o x.pdf --format text").exits(0);
+    run(&bench, "report -o plain").exits(0);
 }
 
 #[test]

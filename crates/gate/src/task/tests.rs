@@ -157,6 +157,26 @@ fn a_broken_attention_task() {
 }
 
 #[test]
+fn what_a_toggle_is_written_like_is_shown() {
+    let with = |toggles: &str| problems(&format!("[[candidate]]\nname = \"a\"\n{toggles}\n"));
+    let none = with("toggles = { FUSED = 1 }");
+    assert!(none.contains("[[toggle]] name = \"FUSED\" values = [0, 1] default = 0"), "{none}");
+    let list = with("toggles = [\"FUSED\"]");
+    assert!(
+        list.contains("toggles is a table, not a list") && list.contains("toggles = { NAME = 1 }"),
+        "{list}"
+    );
+    let valueless = with("toggles = { FUSED = 1 }\n[[toggle]]\nname = \"FUSED\"");
+    assert!(!valueless.contains("it is one of"), "{valueless}");
+}
+
+#[test]
+fn only_the_first_syntax_errors_are_told() {
+    let many = "= 1\n".repeat(50);
+    assert_eq!(Task::parse(&many).unwrap_err().len(), MAX_SYNTAX_PROBLEMS);
+}
+
+#[test]
 fn syntax_errors_come_alone() {
     insta::assert_snapshot!(problems("name = \nversion = = 2\n[shape\n"));
     let long = "#".repeat(MAX_BYTES + 1);

@@ -1,14 +1,16 @@
 //! Prose held against the ledger: every number with a unit must be one that a record holds.
 //!
 //! A number resolves when a figure, or what a figure was held against, has its value within the precision that is written,
-//! in the same kind of unit. A percentage or a factor also resolves as the latency reduction or the ratio of two figures,
-//! when both stand in the same paragraph, resolve themselves, and are of one name, unit and kind. What is only predicted
-//! must be said to be.
+//! in the same kind of unit; a percentage only when its sentence has a word of the figure's name, so that no other share of
+//! that size will do. A percentage or a factor also resolves as the latency reduction or the ratio of two figures, when both
+//! stand in the same paragraph, resolve themselves, and are of one name, unit and kind. What is only predicted must be said
+//! to be, in the same sentence, and what is said of speed must be measured.
 //!
 //! Code is passed over unless it is asked for, as are addresses and comments. A line with `<!-- claims: ignore REASON -->`
 //! is passed over; alone on its line the mark stands for the next one. It needs a reason.
 
 mod prose;
+mod sentence;
 mod written;
 
 use super::evidence::Evidence;
@@ -17,8 +19,10 @@ use crate::hash::Hash;
 use crate::record::{Body, FigureKind};
 use crate::speed::Reduction;
 use prose::Line;
+use sentence::{SPEED, Sentence, Sentences};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::rc::Rc;
 use written::{Dimension, Written};
 
 /// What is looked at.
@@ -51,8 +55,10 @@ pub enum Fault {
         /// The nearest figure of the same unit, as it would be written.
         nearest: Option<String>,
     },
-    /// It is a prediction, and the text does not say so.
+    /// It is a prediction, and the sentence does not say so.
     Predicted(Hash),
+    /// The sentence is about speed, and nobody measured it.
+    Unmeasured(Hash),
     /// A line is to be passed over, and no reason is given.
     NoReason,
 }
@@ -67,7 +73,10 @@ impl Problem {
                 format!("`{text}` is in no record; the nearest is {}", super::escape::plain(nearest))
             }
             Fault::Predicted(hash) => {
-                format!("`{text}` is predicted (record {}), and the paragraph does not say so", hash.short())
+                format!("`{text}` is predicted (record {}), and the sentence does not say so", hash.short())
+            }
+            Fault::Unmeasured(hash) => {
+                format!("`{text}` is said of speed, and record {} measured no such thing", hash.short())
             }
             Fault::NoReason => "the line is to be passed over, and no reason is given".to_owned(),
         }
@@ -90,7 +99,30 @@ struct Known {
     record: Hash,
     /// Name, case and kind: two figures may be set against each other when these are equal.
     like: usize,
+    /// Words of its name, of which one stands in the sentence of a percentage.
+    words: Rc<[String]>,
     shown: String,
+}
+
+impl Known {
+    /// Whether a sentence can mean this one: a share is known by its name, and a limit by being called one.
+    fn meant_by(&self, dimension: Dimension, sentence: &Sentence) -> bool {
+        match (dimension, self.kind) {
+            (Dimension::Percent, None) => sentence.limit,
+            (Dimension::Percent, Some(_)) => sentence.names(&self.words),
+            _ => true,
+        }
+    }
+
+    /// Whether it bears out a sentence about speed.
+    fn tells_speed(&self, sentence: &Sentence) -> bool {
+        match self.kind {
+            Some(FigureKind::Measured) => true,
+            Some(FigureKind::Predicted) => sentence.predicted,
+            Some(FigureKind::Counted) => false,
+            None => sentence.limit,
+        }
+    }
 }
 
 /// The numbers of the ledger, ready to be asked for.
@@ -116,12 +148,25 @@ impl Claims {
                         if figure.name == name::BASELINE_LATENCY { name::LATENCY } else { &figure.name };
                     let like = *likes.entry((name.to_owned(), figure.at.clone(), kind)).or_insert(next);
                     let reduction = super::number::is_reduction(figure);
+                    let mut words = sentence::words(&figure.name);
+                    words.retain(|word| !UNNAMING.contains(&word.as_str()));
+                    if reduction {
+                        words.extend(SPEED.iter().map(|word| (*word).to_owned()));
+                    }
+                    let words: Rc<[String]> = words.into();
                     let shown = match &*figure.unit {
                         "" if reduction => format!("{} of {}", Reduction(value), figure.name),
                         "" => format!("{} of {}", super::number::shown(value), figure.name),
                         unit => format!("{} {unit} of {}", super::number::shown(value), figure.name),
                     };
-                    let known = |value| Known { value, kind, record, like, shown: shown.clone() };
+                    let known = |value| Known {
+                        value,
+                        kind,
+                        record,
+                        like,
+                        words: words.clone(),
+                        shown: shown.clone(),
+                    };
                     if reduction {
                         // A reduction is written as the change of the latency, which has the other sign, or as a factor.
                         claims.add(Dimension::Percent, known(-value * 100.0));
@@ -166,23 +211,18 @@ impl Claims {
                 .filter(|line| !line.ignored)
                 .flat_map(|line| written::find(&line.text).into_iter().map(move |written| (line, written)))
                 .collect();
-            let predicted = paragraph.iter().any(|line| {
-                let text = line.text.to_lowercase();
-                text.contains("predict") || text.contains("model")
-            });
+            let sentences = Sentences::of(paragraph);
+            let unsaid = Sentence::default();
+            let around =
+                |line: &Line, written: &Written| sentences.at(line.number, written.column).unwrap_or(&unsaid);
             // The figures that this paragraph states, which are what a ratio may be made of.
-            let stated: Vec<&Known> = claims.iter().flat_map(|(_, written)| self.matching(written)).collect();
+            let stated: Vec<&Known> = claims
+                .iter()
+                .flat_map(|(line, written)| self.matching(written, around(line, written)))
+                .collect();
             for (line, written) in &claims {
-                let found: Vec<&Known> = self.matching(written).collect();
-                let fault = if found.is_empty() {
-                    let derived = derived(written, &stated);
-                    if derived { None } else { Some(Fault::Unresolved { nearest: self.nearest(written) }) }
-                } else if !predicted && found.iter().all(|known| known.kind == Some(FigureKind::Predicted)) {
-                    found.first().map(|known| Fault::Predicted(known.record))
-                } else {
-                    None
-                };
-                if let Some(fault) = fault {
+                let sentence = around(line, written);
+                if let Some(fault) = self.fault(written, sentence, &stated) {
                     problems.push(problem(line.number, written.column, &written.text, fault));
                 }
             }
@@ -191,8 +231,30 @@ impl Claims {
         problems
     }
 
-    /// The numbers of the ledger that are this one within its precision.
-    fn matching(&self, written: &Written) -> impl Iterator<Item = &Known> {
+    /// What is wrong with a claim of a sentence, in a paragraph that states these figures.
+    fn fault(&self, written: &Written, sentence: &Sentence, stated: &[&Known]) -> Option<Fault> {
+        let found: Vec<&Known> = self.matching(written, sentence).collect();
+        let speed = sentence.speed
+            && matches!(written.dimension, Dimension::Time | Dimension::Percent | Dimension::Factor);
+        let bears = |known: &Known| !speed || known.tells_speed(sentence);
+        let made_of: Vec<&Known> = stated.iter().copied().filter(|known| bears(known)).collect();
+        let Some(first) = found.first() else {
+            let made = derived(written, &made_of);
+            return (!made).then(|| Fault::Unresolved { nearest: self.nearest(written) });
+        };
+        if !sentence.predicted && found.iter().all(|known| known.kind == Some(FigureKind::Predicted)) {
+            return Some(Fault::Predicted(first.record));
+        }
+        let told = found.iter().any(|known| bears(known)) || derived(written, &made_of);
+        (!told).then_some(Fault::Unmeasured(first.record))
+    }
+
+    /// The numbers of the ledger that are this one within its precision, and that the sentence can mean.
+    fn matching<'a>(
+        &'a self,
+        written: &'a Written,
+        sentence: &'a Sentence,
+    ) -> impl Iterator<Item = &'a Known> {
         let list = self.known.get(&written.dimension).map_or(&[][..], Vec::as_slice);
         let near = |value: f64| {
             let from = list.partition_point(|known| known.value < value - written.half);
@@ -202,7 +264,8 @@ impl Claims {
         // A change without a sign may be meant either way.
         let other =
             (written.dimension == Dimension::Percent && !written.signed).then(|| near(-written.value));
-        near(written.value).iter().chain(other.into_iter().flatten()).take(MAX_MATCHES)
+        let meant = |known: &&Known| known.meant_by(written.dimension, sentence);
+        near(written.value).iter().chain(other.into_iter().flatten()).filter(meant).take(MAX_MATCHES)
     }
 
     fn nearest(&self, written: &Written) -> Option<String> {
@@ -214,6 +277,9 @@ impl Claims {
     }
 }
 
+/// Words of a figure's name that do not tell which one it is.
+const UNNAMING: [&str; 14] =
+    ["a", "of", "the", "at", "in", "on", "per", "and", "for", "low", "high", "max", "min", "mean"];
 /// How many numbers one claim is held to be; more do not make it truer.
 const MAX_MATCHES: usize = 64;
 /// How many figures of a paragraph are set against each other.

@@ -79,3 +79,43 @@ fn code_addresses_and_comments_are_passed_over() {
     let claims = Claims::new(&ladder().evidence);
     assert_eq!(claims.check("a.md", text, Options { code: true }).len(), 5);
 }
+
+#[test]
+fn a_percentage_is_that_of_the_figure_it_names() {
+    assert_eq!(problems("It has 75.6 % less latency."), Vec::<String>::new());
+    assert_eq!(problems("It is 75.6 % faster."), Vec::<String>::new());
+    // The same number said of something else, or of nothing.
+    assert_eq!(problems("75.6 % of all users like it.").len(), 1);
+    assert_eq!(problems("The latency is good. It has 75.6 % fewer bank conflicts.").len(), 1);
+    // A pure number that is no share is no percentage: max error is 0.0312.
+    assert_eq!(problems("The max error is 3.12 %.").len(), 1);
+    // The threshold is 5 %; nothing is that much faster.
+    assert_eq!(problems("It is 5 % faster.").len(), 1);
+    assert_eq!(problems("The task asks for 5 % less latency."), Vec::<String>::new());
+}
+
+#[test]
+fn speed_is_measured() {
+    let faults = |text: &str| -> Vec<Fault> {
+        let claims = Claims::new(&ladder().evidence);
+        claims.check("a.md", text, Options::default()).into_iter().map(|problem| problem.fault).collect()
+    };
+    assert_eq!(faults("The latency is 10.24 µs."), []);
+    assert!(matches!(faults("The latency is 2.31 µs.")[..], [Fault::Predicted(_)]));
+    assert_eq!(faults("The predicted latency is at least 2.31 µs."), []);
+    // A prediction of another sentence says nothing of this one.
+    assert!(matches!(faults("The model is good. It takes 4.8 µs.")[..], [Fault::Predicted(_)]));
+    // What is counted makes no speed-up.
+    assert!(matches!(
+        faults("From 36,864 bytes to 128 bytes it is 288× faster.")[..],
+        [.., Fault::Unresolved { .. }]
+    ));
+}
+
+#[test]
+fn counted_things_are_those_of_their_name() {
+    assert_eq!(problems("96 registers"), Vec::<String>::new());
+    // 96 is in the ledger, of registers.
+    assert_eq!(problems("96 findings").len(), 1);
+    assert_eq!(problems("96 schedules").len(), 1);
+}

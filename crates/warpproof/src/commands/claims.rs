@@ -16,8 +16,9 @@ use crate::terminal::Terminal;
 /// Check the numbers of texts against the ledger
 ///
 /// Every number with a unit must be one that a record holds, within the precision that is written.
-/// A percentage or a factor may also be made of two figures of the same paragraph. What is only
-/// predicted must be said to be. Code, addresses and comments are passed over.
+/// A percentage needs a word of the figure's name in its sentence. A percentage or a factor may also
+/// be made of two figures of the same paragraph. What is only predicted must be said to be, and what
+/// is said of speed must be measured. Code, addresses and comments are passed over.
 ///
 ///   <!-- claims: ignore REASON -->    passes over its line, or alone on a line, the next one
 ///
@@ -103,6 +104,7 @@ fn shown(problem: &Problem, text: &str) -> Report {
             "write what a record holds, or run the gate so that one holds it; `warpproof export` lists all figures"
         }
         Fault::Predicted(_) => "say that it is predicted",
+        Fault::Unmeasured(_) => "measure it on a GPU, or say that it is predicted or a limit",
         Fault::NoReason => "write the reason after `claims: ignore`",
     };
     Report::error(Kind::Evidence, problem.sentence()).at(Some(place)).help(help)

@@ -91,6 +91,22 @@ const COUNTS: &[(&str, &str)] = &[
     ("launches", "launch"),
     ("spills", "spill"),
     ("stages", "stage"),
+    ("findings", "finding"),
+    ("schedules", "schedule"),
+];
+
+/// Words in the name of a pure number that is a share of something.
+const SHARES: [&str; 10] = [
+    "ratio",
+    "share",
+    "fraction",
+    "reduction",
+    "relative",
+    "occupancy",
+    "efficiency",
+    "utilisation",
+    "utilization",
+    "rate",
 ];
 
 /// Under which dimensions a figure may be stated, and by which factor.
@@ -102,14 +118,16 @@ pub(super) fn dimensions(unit: &str, name: &str) -> Vec<(Dimension, f64)> {
         found.push((Dimension::Count(plural), 1.0));
     }
     if found.is_empty() && unit.is_empty() {
-        // A pure number is stated with the word of its name, or as a share.
+        // A pure number is stated with the word of its name, and as a percentage where that says a share.
         let words = || name.split(|c: char| !c.is_alphanumeric());
         for (plural, singular) in COUNTS {
             if words().any(|word| word == *plural || word == *singular) {
                 found.push((Dimension::Count(plural), 1.0));
             }
         }
-        found.push((Dimension::Percent, 100.0));
+        if words().any(|word| SHARES.contains(&word)) {
+            found.push((Dimension::Percent, 100.0));
+        }
         if words().any(|word| word == "ratio") {
             found.push((Dimension::Factor, 1.0));
         }
