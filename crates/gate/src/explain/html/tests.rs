@@ -96,7 +96,6 @@ fn sample() -> Explanation {
             place: place(41),
             ptx_line: 210,
             copies: 1,
-            copies: 1,
             opcode: "ldmatrix.sync.aligned.m8n8.x4.shared.b16".to_owned(),
             requests: 112_500,
             wavefronts: 900_000,
