@@ -36,6 +36,7 @@ use crate::terminal::Terminal;
 /// task · 3 unsupported · 4 limit · 5 inconclusive, or stopped before a verdict.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Gate {
     /// The task file
     #[arg(value_name = "TASK.toml")]

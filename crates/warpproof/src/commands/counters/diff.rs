@@ -69,7 +69,8 @@ fn compare(before: &Document, after: &Document) -> Vec<Changed> {
     (0..launches)
         .map(|launch| {
             let (old, new) = (before.launches.get(launch), after.launches.get(launch));
-            let flat = |one: Option<&super::file::Launch>| one.map_or(nothing.clone(), |one| one.flat());
+            let flat =
+                |one: Option<&super::file::Launch>| one.map_or(nothing.clone(), super::file::Launch::flat);
             let name = |one: Option<&super::file::Launch>| {
                 one.map_or_else(|| "nothing".to_owned(), |one| one.kernel.clone())
             };

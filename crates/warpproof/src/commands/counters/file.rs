@@ -34,6 +34,7 @@ pub(super) struct Launch {
 
 /// A line in a file.
 #[derive(Debug, Serialize, Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the names of the format")]
 struct Line {
     /// `None` for the PTX text.
     file: Option<String>,

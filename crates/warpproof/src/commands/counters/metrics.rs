@@ -47,7 +47,7 @@ impl Selection {
             found.extend(METRICS.iter().filter(|metric| is_meant(name, metric.name)));
             if found.len() == before {
                 let all = METRICS.iter().map(|metric| metric.name);
-                let bases = all.clone().map(|metric| base(metric));
+                let bases = all.clone().map(base);
                 let near = nearest(name, all).or_else(|| nearest(name, bases));
                 let help = near.map_or_else(
                     || "`warpproof counters --list-metrics` prints those that are known".to_owned(),

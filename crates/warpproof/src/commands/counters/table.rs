@@ -1,6 +1,7 @@
 //! Counters for a person: the launch in a table, and the lines with the most of each.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use anstyle::Style;
 use warpproof_model::grouped;
@@ -9,7 +10,7 @@ use warpproof_sim::memory::Space;
 use warpproof_toolchain::Source;
 
 use super::Launched;
-use crate::source::line;
+use crate::source::{is_ptx, line};
 
 const BOLD: Style = Style::new().bold();
 
@@ -229,7 +230,7 @@ fn place(key: &LineKey, source: Option<&Source>) -> String {
             let own = source.filter(|source| source.name == *file);
             (format!("{file}:{}", key.line), own)
         }
-        None => (format!("PTX line {}", key.line), source.filter(|source| source.name.ends_with(".ptx"))),
+        None => (format!("PTX line {}", key.line), source.filter(|source| is_ptx(Path::new(&source.name)))),
     };
     let shown = own.and_then(|source| line(&source.text, key.line)).unwrap_or_default();
     let shown: String = shown.trim().chars().take(WIDE).collect();
