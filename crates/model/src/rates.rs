@@ -122,14 +122,12 @@ impl Rates {
 const GUIDE: &str = "CUDA C++ Programming Guide 13, table of arithmetic throughput per compute capability";
 const UNITS: &str = "NVIDIA architecture whitepapers, picture of the multiprocessor: load and store units";
 const BANKS: &str = "CUDA C++ Programming Guide 13, shared memory: 32 banks of 32 bits per clock cycle";
-const L1_SPEC: &str = "NVIDIA whitepapers since Volta: 128 bytes per clock cycle; Luo et al. 2024 (arXiv 2402.13499) measure 121 on an RTX 4090";
-const LAUNCH: &str =
-    "published measurements of back-to-back empty kernels: 1.6 µs in a stream, 1 µs in a graph";
-const LUO: &str = "Luo et al. 2024, Benchmarking and Dissecting the Nvidia Hopper GPU Architecture (arXiv 2402.13499), latency table";
-const L40: &str = "published measurements of an L40 (L2 by multiprocessor: arXiv 2606.22588, 222 to 339): L1 36 cycles, L2 276, DRAM 631, L2 about 16 bytes per clock cycle and multiprocessor";
-const HUERTA: &str = "Huerta et al. 2025, Analyzing Modern NVIDIA GPU Cores (MICRO 2025), RTX A6000";
-const JIA: &str =
-    "Jia et al. 2019, Dissecting the NVidia Turing T4 GPU via Microbenchmarking (arXiv 1903.07486)";
+const L1_SPEC: &str = "NVIDIA whitepapers since Volta: 128 bytes per clock cycle; Luo et al. 2024 (arXiv 2402.13499), quoted from memory, measure 121 on an RTX 4090";
+const LAUNCH: &str = "assumed: no source was read, and it varies with driver and host from 1 to 3 µs";
+const LUO: &str = "Luo et al. 2024, Benchmarking and Dissecting the Nvidia Hopper GPU Architecture (arXiv 2402.13499), latency table; quoted from memory, not read again";
+const L40: &str = "figures said to be measured on an L40, source not read (L2 by multiprocessor: arXiv 2606.22588, 222 to 339): L1 36 cycles, L2 276, DRAM 631, L2 about 16 bytes per clock cycle and multiprocessor";
+const HUERTA: &str = "Huerta et al. 2025, Analyzing Modern NVIDIA GPU Cores (MICRO 2025), measured on an RTX A6000 and taken for other devices too";
+const JIA: &str = "Jia et al. 2019, Dissecting the NVidia Turing T4 GPU via Microbenchmarking (arXiv 1903.07486); quoted from memory, not read again";
 
 /// What the pipes of one compute capability do.
 struct Pipes {

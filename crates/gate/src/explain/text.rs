@@ -139,14 +139,15 @@ fn times(out: &mut String, explanation: &Explanation) -> std::fmt::Result {
         );
         writeln!(out, "{}", row.trim_end())?;
     }
-    let origin = match explanation.counted.instructions_of {
-        Origin::MachineCode => "machine code",
-        Origin::Ptx => "PTX",
+    // How often machine code runs follows from the run by equations; what PTX did was counted.
+    let (how, origin) = match explanation.counted.instructions_of {
+        Origin::MachineCode => ("inferred from the run", "machine code"),
+        Origin::Ptx => ("counted", "PTX"),
     };
     let issued: u64 = explanation.counted.work.instructions.iter().map(|(_, count)| *count).sum();
     writeln!(
         out,
-        "  counted: {} warp instructions of {origin}, {} passes of shared memory, {} sectors of L1",
+        "  {how}: {} warp instructions of {origin}; counted: {} passes of shared memory, {} sectors of L1",
         grouped(issued),
         grouped(explanation.counted.work.shared_wavefronts),
         grouped(explanation.counted.work.l1_sectors)

@@ -112,9 +112,10 @@ impl Told {
 
 /// "shared-race at softmax.cu:41: …".
 fn sentence(finding: &Finding) -> String {
-    let place =
-        finding.places.first().map(|label| format!(" at {}", place_of(&label.place))).unwrap_or_default();
-    format!("{}{place}: {}", finding.class.name(), finding.sentence)
+    // A place with a line of the source says more than one that the compiler moved.
+    let lined = finding.places.iter().find(|label| !label.place.source.is_empty());
+    let place = lined.or(finding.places.first()).map(|label| format!(" at {}", place_of(&label.place)));
+    format!("{}{}: {}", finding.class.name(), place.unwrap_or_default(), finding.sentence)
 }
 
 /// All findings as text, one after another.

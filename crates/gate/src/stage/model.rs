@@ -79,10 +79,10 @@ fn latencies(
                             let figure = Figure::new(name, us, "us", FigureKind::Predicted);
                             figures.extend(figure.map(|figure| figure.at(&at)));
                         };
-                        put(name::LATENCY, times.warm);
-                        put(name::COLD_LATENCY, times.cold);
+                        put(name::LATENCY_BOUND, times.warm);
+                        put(name::COLD_LATENCY_BOUND, times.cold);
                         if let Some(us) = times.scheduled {
-                            put(name::SCHEDULED_LATENCY, us);
+                            put(name::LATENCY, us);
                         }
                     }
                     Err(why) => told.push(format!("{} on {}: {why}", case.at, device.id)),

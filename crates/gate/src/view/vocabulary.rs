@@ -1,12 +1,13 @@
 //! The names by which views find things in records. A stage that writes other names is shown in full reports, and is not
 //! understood by the others.
 
-/// A figure of the stages speed (measured) and model (predicted): the latency of one launch, with the shape as its case.
+/// A figure of the stages speed (measured) and model (predicted, by the schedule of the machine code): the latency of one
+/// launch, with the shape as its case.
 pub const LATENCY: &str = "latency";
-/// A figure of the stage model: [`LATENCY`] if the second-level cache holds nothing of the launch.
-pub const COLD_LATENCY: &str = "latency, cold";
-/// A figure of the stage model: the latency by the schedule of the machine code, where that is known.
-pub const SCHEDULED_LATENCY: &str = "latency, scheduled";
+/// A figure of the stage model: the time of the resource that binds, with a warm cache. No launch is faster.
+pub const LATENCY_BOUND: &str = "latency bound";
+/// The same with a cold cache.
+pub const COLD_LATENCY_BOUND: &str = "latency bound, cold";
 /// A figure of the stage speed: the latency of the baseline in the same blocks, with the shape as its case.
 pub const BASELINE_LATENCY: &str = "baseline latency";
 /// A figure of the stage speed, a fraction without unit: (baseline − candidate) / baseline. Its threshold is the task's.
