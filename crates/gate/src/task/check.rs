@@ -295,6 +295,13 @@ fn references_to_candidates(file: &mut File<'_>, task: &Task) {
     for name in task.gates.iter().flat_map(|gate| gate.shapes.iter().flatten()) {
         known_shape(file, task, name);
     }
+    let compared = task.gates.iter().find_map(|gate| gate.regressions.first());
+    if let Some(limit) = compared
+        && !task.baselines.iter().any(|baseline| baseline.role == Role::Speed)
+    {
+        let help = "[[baseline]] with role = \"speed\"";
+        file.wrong_with(limit.figure.span.clone(), "there is no baseline to compare this figure with", help);
+    }
     let speed = task.gates.iter().find(|gate| gate.stage.value == Stage::Speed);
     if let Some(gate) = speed {
         let span = || gate.stage.span.clone();

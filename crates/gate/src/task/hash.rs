@@ -153,14 +153,14 @@ impl Task {
     pub fn part_hash(&self, part: Part) -> String {
         let name = part.to_string();
         match part {
-            // Which shapes a stage works on, and whether it may be left out, says what was judged as much as the shapes.
+            // Which of them are judged says what an outcome means as much as the shapes themselves.
             Part::Shapes => {
-                let gates: Vec<_> = self
+                let judged = self
                     .gates
                     .iter()
-                    .map(|gate| (gate.stage.value.as_str(), &gate.shapes, gate.optional))
-                    .collect();
-                digest(&name, &(&self.shapes, gates))
+                    .filter(|gate| matches!(gate.stage.value, Stage::Correct | Stage::Checks));
+                let judged: Vec<_> = judged.map(|gate| (gate.stage.value.as_str(), &gate.shapes)).collect();
+                digest(&name, &(&self.shapes, judged))
             }
             Part::Data => digest(&name, &self.data),
             Part::Reference => digest(&name, &self.reference),
