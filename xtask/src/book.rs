@@ -256,7 +256,7 @@ fn execute(command: &str, place: &Path, programs: &Path) -> Result<(String, Opti
 const RUN: &str = "20260301T120000-1a2b3c4d";
 
 /// A text in which every run of the gate is [`RUN`].
-fn steady(text: &str) -> String {
+pub(crate) fn steady(text: &str) -> String {
     let is_run = |word: &[u8]| {
         word.iter().enumerate().all(|(at, letter)| match at {
             8 => *letter == b'T',

@@ -14,7 +14,7 @@
 //!
 //! What may differ from machine to machine is replaced on both sides before the comparison (see [`normalise`]):
 //! directories, versions of three or more parts, hashes, times, sizes of downloads, and the width of columns. Registers,
-//! bytes, blocks and percentages are not: they must match to the digit.
+//! bytes, blocks and percentages are not: they must match to the digit. Runs of the gate all have one name.
 
 use std::{
     fs,
@@ -24,7 +24,7 @@ use std::{
     time::Instant,
 };
 
-use crate::{root, target};
+use crate::{book::steady, root, target};
 
 /// Printed by the shell before each block; what follows it is that block's output.
 const MARK: &str = "@@ block ";
@@ -155,6 +155,7 @@ fn execute(blocks: &[Block]) -> Result<Vec<String>, String> {
         let line = String::from_utf8_lossy(&line)
             .replace(&cache.display().to_string(), "~/.cache/warpproof")
             .replace(&place.display().to_string(), "~");
+        let line = steady(&line);
         println!("{line}");
         printed.push_str(&line);
         printed.push('\n');
