@@ -105,24 +105,33 @@ impl Ending {
                 crate::task::Comparison::AtMost => Comparison::AtMost,
                 crate::task::Comparison::AtLeast => Comparison::AtLeast,
             };
-            let (mut found, mut kept) = (false, true);
+            let (mut found, mut broken) = (false, None);
             for figure in self.figures.iter_mut().filter(|figure| figure.name == limit.figure.value) {
                 found = true;
                 let held = figure.clone().held_to(op, limit.threshold.value, &limit.threshold.source);
                 if let Ok(held) = held {
                     *figure = held;
                 }
-                kept &= figure.holds().unwrap_or(true);
+                if figure.holds() == Some(false) && broken.is_none() {
+                    let at = figure.at.as_ref().map(|at| format!(" ({at})")).unwrap_or_default();
+                    broken = Some(format!("{} {}", figure.value, figure.unit).trim_end().to_owned() + &at);
+                }
             }
             let name = &limit.figure.value;
-            if !kept && self.outcome == Outcome::Pass {
+            if let Some(value) = broken.filter(|_| self.outcome == Outcome::Pass) {
                 self.outcome = Outcome::Fail;
-                self.reason = format!("{name} does not keep the task's limit");
+                let (limit, source) = (limit.threshold.value, &limit.threshold.source);
+                self.reason = format!("{name} is {value}; the task wants {op} {limit}: {source}");
             } else if !found && self.outcome == Outcome::Pass {
                 self.outcome = Outcome::Inconclusive;
                 self.obstacle = Some(Obstacle::Input);
-                self.reason =
-                    format!("the task limits the figure `{name}`, and this stage gives none of that name");
+                let mut names: Vec<&str> = self.figures.iter().map(|figure| figure.name.as_str()).collect();
+                names.sort_unstable();
+                names.dedup();
+                let names = names.join(", ");
+                self.reason = format!(
+                    "the task limits the figure `{name}`, and this stage gives none of that name but {names}"
+                );
             }
         }
         self
