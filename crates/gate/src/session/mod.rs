@@ -177,7 +177,14 @@ impl Session<'_> {
             Some(run) => self.chosen(&run.candidates)?,
             None => chosen,
         };
-        let given = options.secret.filter(|_| resumed.is_none());
+        // A run that was begun with a secret that somebody gave stays one.
+        let given = match &resumed {
+            Some(run) if run.arguments.iter().any(|argument| argument.starts_with("--secret")) => {
+                Some(secret_of(run)?)
+            }
+            Some(_) => None,
+            None => options.secret,
+        };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let jobs = if options.jobs == 0 { cores } else { options.jobs };
         let mut bench = Bench {
