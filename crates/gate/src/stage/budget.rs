@@ -78,10 +78,7 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate, built: &Built) -> 
             figures.extend(Figure::new(name(*resource), *value, unit, kind).map(|figure| figure.at(at)));
         }
         for budget in budgets {
-            let op = match budget.threshold.comparison {
-                crate::task::Comparison::AtMost => Comparison::AtMost,
-                crate::task::Comparison::AtLeast => Comparison::AtLeast,
-            };
+            let op = budget.threshold.comparison;
             let limit = (op, budget.threshold.value, budget.threshold.source.as_str());
             let held = limited(&mut figures, (name(*resource), *value, unit), limit, Some(at));
             if let Some(last) = figures.last_mut() {

@@ -108,7 +108,7 @@ pub(super) fn part(
                     .run(&name, None)
                     .map_err(|end| unfit(format!("its bitwise baseline stops: {}", end.reason)))?;
                 for ((output, bytes), (_, other)) in got.iter().zip(stand.outputs()) {
-                    worst.compare_bits(output, bytes, &other, element(bench, output, case.dtype));
+                    worst.compare_bits(bytes, &other, element(bench, output, case.dtype));
                 }
             }
         }
@@ -373,7 +373,7 @@ impl Worst {
         self.other_bits = Some((known.saturating_add(u64::try_from(count).unwrap_or(u64::MAX)), of));
     }
 
-    fn compare_bits(&mut self, _output: &str, ours: &[u8], theirs: &[u8], element: usize) {
+    fn compare_bits(&mut self, ours: &[u8], theirs: &[u8], element: usize) {
         let differing = ours.chunks(element).zip(theirs.chunks(element)).filter(|(a, b)| a != b).count();
         self.count_other_bits(differing, "bits other than the baseline's");
     }

@@ -39,16 +39,10 @@ pub(super) fn count(
     };
     let first = modules.first().and_then(|(arch, ptx)| Some((ptx, built.module(arch)?)));
     let Some((ptx, module)) = first else { return Err(unfit("the task names no architecture")) };
-    let cases = bench.cases(candidate);
-    let several = cases.iter().any(|case| cases.first().is_some_and(|first| first.dtype != case.dtype));
+    let cases = bench.first_cases(candidate);
+    let several = cases.len() > 1;
     let mut counted: Vec<Case> = Vec::new();
-    let mut known = Vec::new();
     for case in cases {
-        // One set of inputs for each dtype: the first.
-        if known.contains(&case.dtype) {
-            continue;
-        }
-        known.push(case.dtype);
         bench.check_stop()?;
         let inputs = super::correct::inputs_of(bench, part, &case)?;
         let mut stand = Stand::new(bench, candidate, module, &part.size, case.dtype)?;
@@ -105,10 +99,7 @@ pub(super) fn part(
                     format!("the task compares the figure `{name}`, and this stage gives none of that name");
                 return Ok(Ending { figures, ..Ending::inconclusive(reason, Some(Obstacle::Input)) });
             };
-            let op = match limit.threshold.comparison {
-                crate::task::Comparison::AtMost => Comparison::AtMost,
-                crate::task::Comparison::AtLeast => Comparison::AtLeast,
-            };
+            let op = limit.threshold.comparison;
             let told = format!("{}: {name} is {now}, and {before} in {}", case.at, peer.name.value);
             // As many as none is no change; some where there were none has no quotient.
             let ratio = match (now > 0.0, before > 0.0) {

@@ -101,10 +101,7 @@ impl Ending {
     /// leaves the stage open.
     fn held_to(mut self, limits: &[FigureThreshold]) -> Ending {
         for limit in limits {
-            let op = match limit.threshold.comparison {
-                crate::task::Comparison::AtMost => Comparison::AtMost,
-                crate::task::Comparison::AtLeast => Comparison::AtLeast,
-            };
+            let op = limit.threshold.comparison;
             let (mut found, mut broken) = (false, None);
             for figure in self.figures.iter_mut().filter(|figure| figure.name == limit.figure.value) {
                 found = true;
@@ -348,6 +345,17 @@ impl<'a> Bench<'a> {
         let mut random = SplitMix(self.secret);
         let secret = (0..self.task.data.secret_seeds).map(|_| (random.next(), true));
         self.task.data.seeds.iter().map(|seed| (*seed, false)).chain(secret).collect()
+    }
+
+    /// The first case of each type: what is checked and counted does not depend on values but on what is done with them.
+    fn first_cases(&self, candidate: &Candidate) -> Vec<Case<'a>> {
+        let mut first: Vec<Case<'a>> = Vec::new();
+        for case in self.cases(candidate) {
+            if !first.iter().any(|known| known.dtype == case.dtype) {
+                first.push(case);
+            }
+        }
+        first
     }
 
     /// Every type, distribution and seed of a size.

@@ -14,9 +14,9 @@ mod size;
 
 pub use hash::{Identity, Incompatible, Part};
 pub use model::{
-    Accumulate, Argument, AttentionOptions, Baseline, Budget, Candidate, Comparison, Data, Distribution,
-    Extent, FigureThreshold, FileCase, Gate, Grades, Input, Kernel, L2, Launch, NonFinite, Notes, Operator,
-    Output, Peer, Policy, Program, Reduction, Reference, Resource, Role, Scratch, Shape, Step, Target, Task,
+    Accumulate, Argument, AttentionOptions, Baseline, Budget, Candidate, Data, Distribution, Extent,
+    FigureThreshold, FileCase, Gate, Grades, Input, Kernel, L2, Launch, NonFinite, Notes, Operator, Output,
+    Peer, Policy, Program, Reduction, Reference, Resource, Role, Scratch, Shape, Step, Target, Task,
     TensorType, Threshold, Timing, Toggle, Tolerance, Values,
 };
 pub use problem::nearest;

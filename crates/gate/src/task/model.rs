@@ -8,7 +8,7 @@ use warpproof_kernels::inputs::Distribution as AttentionDistribution;
 use super::problem::At;
 use crate::dtype::Dtype;
 use crate::expr::Expr;
-use crate::record::Stage;
+use crate::record::{Comparison, Stage};
 
 /// A task: one operator, how it is judged, and who is judged.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -321,26 +321,6 @@ pub struct Threshold {
     pub value: f64,
     /// Where it comes from.
     pub source: String,
-}
-
-impl Threshold {
-    /// Whether a figure is on the right side.
-    pub fn holds(&self, figure: f64) -> bool {
-        match self.comparison {
-            Comparison::AtMost => figure <= self.value,
-            Comparison::AtLeast => figure >= self.value,
-        }
-    }
-}
-
-/// Which side of a limit is right.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Comparison {
-    #[serde(rename = "<=")]
-    AtMost,
-    #[serde(rename = ">=")]
-    AtLeast,
 }
 
 /// A limit of a resource.

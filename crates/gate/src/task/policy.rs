@@ -3,12 +3,12 @@
 use toml::de::DeValue;
 
 use super::model::{
-    Baseline, Budget, Comparison, FigureThreshold, Gate, Grades, L2, Peer, Resource, Role, Target, Threshold,
-    Timing, Toggle,
+    Baseline, Budget, FigureThreshold, Gate, Grades, L2, Peer, Resource, Role, Target, Threshold, Timing,
+    Toggle,
 };
 use super::problem::At;
 use super::section::{File, Section, choice_of, integer_of, text_of};
-use crate::record::Stage;
+use crate::record::{Comparison, Stage};
 
 const RESOURCES: [(&str, Resource); 10] = [
     ("registers", Resource::Registers),
