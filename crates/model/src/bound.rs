@@ -1,9 +1,10 @@
 //! The least time a launch can take, by each resource alone.
 //!
-//! Decides from exact counts and peak rates: work divided by rate, for every pipe, cache and the memory; then the waves
-//! in which blocks fill the device, and the cost of a launch. It assumes that the work is spread evenly over blocks,
-//! that every resource overlaps with every other, and that no latency is seen; so the device may take longer, and, as
-//! far as counts and rates hold, not less. Every number is *predicted*.
+//! Decides from exact counts and peak rates: work divided by rate, for every pipe, cache and the memory. It assumes that
+//! the work of all blocks is spread evenly over the multiprocessors, that every resource overlaps with every other, and
+//! that no latency is seen; so the device may take longer, and, as far as counts and rates hold, not less. The waves in
+//! which blocks fill the device are stated beside the bounds and are no part of them: what a wave costs depends on how
+//! unlike the blocks are. Every number is *predicted*.
 #![expect(
     clippy::as_conversions,
     clippy::cast_precision_loss,
@@ -85,6 +86,8 @@ impl fmt::Display for Consumed {
             Self::Pipe(Pipe::Special) => "special functions",
             Self::Pipe(Pipe::Double) => "FP64 pipe",
             Self::Pipe(Pipe::Memory) => "load/store units",
+            Self::Pipe(Pipe::Shuffle) => "shuffles",
+            Self::Pipe(Pipe::Reduce) => "warp reductions",
             Self::Pipe(Pipe::Uniform) => "uniform datapath",
             Self::Pipe(Pipe::Control) => "branches and barriers",
             Self::Pipe(Pipe::Tensor) | Self::Tensor => "tensor cores",
@@ -101,9 +104,7 @@ impl fmt::Display for Consumed {
 pub struct Share {
     /// The resource.
     pub resource: Consumed,
-    /// Predicted microseconds if the work were spread evenly over all multiprocessors.
-    pub even_us: f64,
-    /// Predicted microseconds with the waves in which the blocks run.
+    /// Predicted microseconds if the work is spread evenly over all multiprocessors.
     pub us: f64,
 }
 
@@ -118,7 +119,8 @@ pub struct Waves {
     pub rounds: u64,
     /// The most blocks one multiprocessor gets.
     pub most_per_sm: u64,
-    /// How much longer than evenly spread work: the most blocks of a multiprocessor over their mean.
+    /// The most blocks of a multiprocessor over their mean. If all blocks take alike, what happens inside of
+    /// multiprocessors takes so many times as long as its bound.
     pub stretch: f64,
 }
 
@@ -196,12 +198,7 @@ pub fn bounds(device: &Device, work: &Work) -> Result<Bounds, BoundError> {
     let mhz = f64::from(device.boost_mhz.value);
     let mut shares = Vec::new();
     let mut left_out = Vec::new();
-    // Work inside a multiprocessor waits for the fullest one; caches and memory behind it are shared by all.
-    let inside = |resource: Consumed, cycles: f64| {
-        let even_us = cycles / sms / mhz;
-        Share { resource, even_us, us: even_us * waves.stretch }
-    };
-    let outside = |resource: Consumed, us: f64| Share { resource, even_us: us, us };
+    let inside = |resource: Consumed, cycles: f64| Share { resource, us: cycles / sms / mhz };
 
     let issued: u64 = work.instructions.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count));
     let sub_cores = f64::from(device.capability.partitions.value);
@@ -210,10 +207,7 @@ pub fn bounds(device: &Device, work: &Work) -> Result<Bounds, BoundError> {
         if let Some(lanes) = rates.lanes(*pipe) {
             let cycles = *count as f64 * f64::from(WARP) / lanes;
             match shares.iter_mut().find(|share| share.resource == Consumed::Pipe(*pipe)) {
-                Some(share) => {
-                    let more = inside(Consumed::Pipe(*pipe), cycles);
-                    (share.even_us, share.us) = (share.even_us + more.even_us, share.us + more.us);
-                }
+                Some(share) => share.us += inside(Consumed::Pipe(*pipe), cycles).us,
                 None => shares.push(inside(Consumed::Pipe(*pipe), cycles)),
             }
         }
@@ -230,11 +224,13 @@ pub fn bounds(device: &Device, work: &Work) -> Result<Bounds, BoundError> {
     shares.push(inside(Consumed::Shared, work.shared_wavefronts as f64 * 128.0 / rates.shared_bytes.value));
     shares.push(inside(Consumed::L1, work.l1_sectors as f64 * 32.0 / rates.l1_bytes.value));
     match rates.l2_bytes {
-        Some(rate) => shares.push(outside(Consumed::L2, work.l2_bytes as f64 / rate.value / sms / mhz)),
+        Some(rate) => shares.push(inside(Consumed::L2, work.l2_bytes as f64 / rate.value)),
         None => left_out.push(format!("{} has no published L2 bandwidth", device.name)),
     }
-    let dram =
-        |bytes: u64| outside(Consumed::Dram, bytes as f64 / f64::from(device.bandwidth_gb_s.value) / 1e3);
+    let dram = |bytes: u64| Share {
+        resource: Consumed::Dram,
+        us: bytes as f64 / f64::from(device.bandwidth_gb_s.value) / 1e3,
+    };
     let sorted = |last: Share| {
         let mut all = shares.clone();
         all.push(last);
@@ -257,8 +253,7 @@ fn shared_pipes(shares: &mut [Share], work: &Work, device: &Device, inside: &dyn
     let integer: u64 =
         work.instructions.iter().filter(|(pipe, _)| *pipe == Pipe::IntegerFma).map(|(_, n)| *n).sum();
     if let Some(share) = shares.iter_mut().find(|share| share.resource == Consumed::Pipe(Pipe::Fma)) {
-        let more = inside(share.resource, integer as f64 * f64::from(WARP) / device.rates.fma.value);
-        (share.even_us, share.us) = (share.even_us + more.even_us, share.us + more.us);
+        share.us += inside(share.resource, integer as f64 * f64::from(WARP) / device.rates.fma.value).us;
     }
 }
 
@@ -295,7 +290,7 @@ pub fn roofline(device: &Device, floor: &Floor) -> Result<Share, String> {
     ];
     let (resource, us) =
         candidates.into_iter().fold((resource, 0.0), |best, next| if next.1 > best.1 { next } else { best });
-    Ok(Share { resource, even_us: us, us })
+    Ok(Share { resource, us })
 }
 
 #[cfg(test)]

@@ -25,8 +25,12 @@ pub enum Pipe {
     Double,
     /// Matrix multiplication; its rate depends on the type, see [`TensorRate`].
     Tensor,
-    /// Loads, stores, atomics, shuffles.
+    /// Loads, stores, atomics.
     Memory,
+    /// Shuffles and matches: values that cross between the lanes of a warp.
+    Shuffle,
+    /// Sums, extremes and logic over the lanes of a warp.
+    Reduce,
     /// The uniform datapath, one for each sub-core.
     Uniform,
     /// Branches, barriers, votes and what else takes an issue slot alone.
@@ -79,6 +83,10 @@ pub struct Rates {
     pub double: Sourced<f64>,
     /// Lanes of load and store units.
     pub memory: Sourced<f64>,
+    /// Lanes of shuffles per cycle.
+    pub shuffle: Sourced<f64>,
+    /// Lanes of reductions over a warp per cycle.
+    pub reduce: Sourced<f64>,
     /// Matrix multiplication.
     pub tensor: &'static [TensorRate],
     /// Bytes of shared memory per cycle; one conflict-free wavefront.
@@ -98,7 +106,8 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// Lanes per cycle of a pipe; `None` for the tensor cores, whose rate depends on the type.
+    /// Lanes per cycle of a pipe; `None` for the tensor cores, whose rate depends on the type, and where no rate is
+    /// published, so that an issue slot is all that is known to be taken.
     pub fn lanes(&self, pipe: Pipe) -> Option<f64> {
         match pipe {
             Pipe::Fma => Some(self.fma.value),
@@ -108,8 +117,9 @@ impl Rates {
             Pipe::Special => Some(self.special.value),
             Pipe::Double => Some(self.double.value),
             Pipe::Memory => Some(self.memory.value),
-            Pipe::Tensor => None,
-            Pipe::Uniform | Pipe::Control => Some(64.0),
+            Pipe::Shuffle => Some(self.shuffle.value),
+            Pipe::Reduce => Some(self.reduce.value),
+            Pipe::Tensor | Pipe::Uniform | Pipe::Control => None,
         }
     }
 
@@ -120,6 +130,8 @@ impl Rates {
 }
 
 const GUIDE: &str = "CUDA C++ Programming Guide 13, table of arithmetic throughput per compute capability";
+const SHUFFLE: &str = "CUDA C++ Programming Guide, table of arithmetic throughput: warp shuffle, 32 results per clock cycle and multiprocessor since 5.0";
+const REDUCE: &str = "CUDA C++ Programming Guide, table of arithmetic throughput: warp reduce, 16 results per clock cycle and multiprocessor since 8.0";
 const UNITS: &str = "NVIDIA architecture whitepapers, picture of the multiprocessor: load and store units";
 const BANKS: &str = "CUDA C++ Programming Guide 13, shared memory: 32 banks of 32 bits per clock cycle";
 const L1_SPEC: &str = "NVIDIA whitepapers since Volta: 128 bytes per clock cycle; Luo et al. 2024 (arXiv 2402.13499), quoted from memory, measure 121 on an RTX 4090";
@@ -154,6 +166,8 @@ const fn rates(pipes: &Pipes, tensor: &'static [TensorRate], memory: &Memory) ->
         special: from(GUIDE, 16.0),
         double: from(GUIDE, pipes.double),
         memory: from(UNITS, pipes.memory),
+        shuffle: from(SHUFFLE, 32.0),
+        reduce: from(REDUCE, 16.0),
         tensor,
         shared_bytes: from(BANKS, 128.0),
         l1_bytes: from(L1_SPEC, 128.0),
@@ -351,6 +365,8 @@ mod tests {
                 Pipe::Special,
                 Pipe::Double,
                 Pipe::Memory,
+                Pipe::Shuffle,
+                Pipe::Reduce,
             ] {
                 assert!(device.rates.lanes(pipe).unwrap() > 0.0);
             }

@@ -4,7 +4,8 @@
 //! while that one is ready, else of the youngest that is. Fixed latencies are the stall counts in the encodings;
 //! variable ones are the six dependence counters, released after the latencies of `unit.rs`. Units are busy for their issue
 //! interval; memory instructions go through a queue of five per sub-core, an address unit, and a load/store unit that
-//! all sub-cores share; bytes go through the second-level cache and the memory at their rates.
+//! all sub-cores share; bytes go through the second-level cache and the memory, of whose rates a multiprocessor gets
+//! the share that its blocks have in those of the device.
 //!
 //! It assumes: instructions are always fetched in time, registers are always read in time, a guarded instruction runs
 //! as if its guard held, all blocks of a round start together, and a barrier costs nothing but the wait. Every cycle
@@ -14,12 +15,14 @@ mod core;
 mod path;
 mod unit;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
 
 use crate::bound::Waves;
 use crate::device::Device;
+use crate::rates::Pipe;
 use crate::sass::{Flow, Function, Instruction, Uncertain};
 
 pub use path::{Path, Ratios};
@@ -76,7 +79,7 @@ pub struct Residency {
     pub blocks: u32,
     /// Warps of a block.
     pub warps: u32,
-    /// Multiprocessors that run the same, and share the memory.
+    /// Multiprocessors as full as this one that the blocks of the device would fill; they share caches and memory.
     pub multiprocessors: u32,
 }
 
@@ -111,40 +114,89 @@ pub enum Reason {
     AsyncCopy,
     /// Other warps of the block.
     Barrier,
-    /// The pipe takes no instruction yet.
+    /// The tensor core takes no product yet.
+    TensorBusy,
+    /// Another pipe takes no instruction yet.
     PipeBusy,
-    /// The memory queue is full.
+    /// The memory queue is full, and the warp would add an access to global or local memory.
+    GlobalQueue,
+    /// The memory queue is full, and the warp would add an access to shared memory, or a shuffle.
     MemoryQueue,
     /// Another warp was chosen.
     NotSelected,
 }
 
+impl Reason {
+    /// What Nsight Compute calls the stall. Where it has one name for several reasons, what is meant stands behind it.
+    pub fn nsight(self) -> &'static str {
+        match self {
+            Self::FixedLatency => "wait",
+            Self::Global => "long scoreboard",
+            Self::Shared => "short scoreboard (shared memory)",
+            Self::Variable => "short scoreboard (special functions)",
+            Self::AsyncCopy => "long scoreboard (asynchronous copies)",
+            Self::Barrier => "barrier",
+            Self::TensorBusy => "math pipe throttle (tensor)",
+            Self::PipeBusy => "math pipe throttle",
+            Self::GlobalQueue => "lg throttle",
+            Self::MemoryQueue => "mio throttle",
+            Self::NotSelected => "not selected",
+        }
+    }
+
+    /// Its place in [`REASONS`].
+    fn slot(self) -> usize {
+        match self {
+            Self::FixedLatency => 0,
+            Self::Global => 1,
+            Self::Shared => 2,
+            Self::Variable => 3,
+            Self::AsyncCopy => 4,
+            Self::Barrier => 5,
+            Self::TensorBusy => 6,
+            Self::PipeBusy => 7,
+            Self::GlobalQueue => 8,
+            Self::MemoryQueue => 9,
+            Self::NotSelected => 10,
+        }
+    }
+}
+
 /// All reasons, in the order of [`Stalls`].
-pub const REASONS: [Reason; 9] = [
+pub const REASONS: [Reason; 11] = [
     Reason::FixedLatency,
     Reason::Global,
     Reason::Shared,
     Reason::Variable,
     Reason::AsyncCopy,
     Reason::Barrier,
+    Reason::TensorBusy,
     Reason::PipeBusy,
+    Reason::GlobalQueue,
     Reason::MemoryQueue,
     Reason::NotSelected,
 ];
 
-/// Predicted warp cycles lost, by reason.
+/// Predicted cycles lost, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Stalls(pub [u64; 9]);
+pub struct Stalls(pub [u64; 11]);
 
 impl Stalls {
     /// The cycles lost to one reason.
     pub fn of(&self, reason: Reason) -> u64 {
-        REASONS.iter().position(|r| *r == reason).and_then(|at| self.0.get(at)).copied().unwrap_or(0)
+        self.0.get(reason.slot()).copied().unwrap_or(0)
     }
 
     pub(crate) fn add(&mut self, reason: Reason, cycles: u64) {
-        if let Some(slot) = REASONS.iter().position(|r| *r == reason).and_then(|at| self.0.get_mut(at)) {
+        if let Some(slot) = self.0.get_mut(reason.slot()) {
             *slot += cycles;
+        }
+    }
+
+    /// Adds what others lost.
+    pub fn add_all(&mut self, other: &Self) {
+        for (sum, cycles) in self.0.iter_mut().zip(other.0) {
+            *sum = sum.saturating_add(cycles);
         }
     }
 
@@ -170,8 +222,10 @@ pub struct Event {
 pub struct Cost {
     /// How often it was issued.
     pub issued: u64,
-    /// What its warps waited for before it.
+    /// What its warps waited for before it, in warp cycles.
     pub stalls: Stalls,
+    /// Issue slots of the sub-core that stayed empty until it was issued, by what its warp waited for.
+    pub lost: Stalls,
 }
 
 /// A predicted run of one multiprocessor.
@@ -181,10 +235,15 @@ pub struct Schedule {
     pub cycles: u64,
     /// Warp instructions issued.
     pub issued: u64,
-    /// What warps waited for, all together.
+    /// What warps waited for, all together, in warp cycles. Warps wait at the same time, so this is not time.
     pub stalls: Stalls,
-    /// The same, for each instruction of the function.
+    /// Issue slots in which a sub-core had nothing to issue, by what the warp that issued next was waiting for. Together
+    /// with `issued` and with the slots of sub-cores that had ended before the others, they are all slots: this is time.
+    pub lost: Stalls,
+    /// Both, for each instruction of the function.
     pub costs: Vec<Cost>,
+    /// What had to be assumed about the device, in words.
+    pub assumed: Vec<String>,
     /// The first events, as many as were asked for.
     pub timeline: Vec<Event>,
 }
@@ -231,6 +290,16 @@ impl From<Uncertain> for ScheduleError {
     }
 }
 
+/// Warp instructions by pipe, in the order of pipes, if each instruction is executed so often.
+pub fn pipes(device: &Device, function: &Function, executions: impl Fn(usize) -> u64) -> Vec<(Pipe, u64)> {
+    let mut pipes: BTreeMap<Pipe, u64> = BTreeMap::new();
+    for (index, instruction) in function.instructions.iter().enumerate() {
+        let count = pipes.entry(timing(device, instruction).pipe).or_default();
+        *count = count.saturating_add(executions(index));
+    }
+    pipes.into_iter().filter(|(_, count)| *count > 0).collect()
+}
+
 /// Simulates one multiprocessor until all resident warps have ended.
 pub fn simulate(
     device: &Device,
@@ -267,16 +336,18 @@ pub fn launch(
     let full = waves.rounds.saturating_sub(1);
     let rest = waves.most_per_sm.saturating_sub(full * u64::from(per_sm));
     let rest = u32::try_from(rest).unwrap_or(per_sm).clamp(1, per_sm);
-    let active = u32::try_from(waves.blocks.min(u64::from(sms))).unwrap_or(sms);
-    let mut one = |blocks: u32, multiprocessors: u32| {
+    // Blocks that run beside those of the fullest multiprocessor, in multiprocessors that are as full.
+    let mut one = |blocks: u32, beside: u64| {
+        let multiprocessors = u32::try_from(beside.div_ceil(u64::from(blocks))).unwrap_or(sms).clamp(1, sms);
         let residency = Residency { blocks, warps, multiprocessors };
         simulate(device, code, residency, path(residency).as_mut(), limits)
     };
     if full == 0 || rest == per_sm {
-        let round = one(rest, active)?;
+        let round = one(rest, if full == 0 { waves.blocks } else { waves.at_once })?;
         return Ok(Launch { cycles: round.cycles.saturating_mul(waves.rounds), round, last: None });
     }
-    let (round, last) = (one(per_sm, sms)?, one(rest, sms)?);
+    let left = waves.blocks.saturating_sub(full.saturating_mul(waves.at_once));
+    let (round, last) = (one(per_sm, waves.at_once)?, one(rest, left)?);
     let cycles = round.cycles.saturating_mul(full).saturating_add(last.cycles);
     Ok(Launch { cycles, round, last: Some(last) })
 }

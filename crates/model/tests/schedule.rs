@@ -4,11 +4,12 @@
 use std::fmt::Write as _;
 
 use warpproof_model::{
-    Device,
-    bound::Waves,
+    DEVICES, Device, TensorType, Usage,
+    bound::{Waves, Work, bounds},
     sass::{Flow, Function, parse},
     schedule::{
-        Access, Code, Limits, Path, Ratios, Reason, Residency, Schedule, ScheduleError, launch, simulate,
+        Access, Code, Limits, Path, Ratios, Reason, Residency, Schedule, ScheduleError, launch, pipes,
+        simulate,
     },
 };
 
@@ -125,6 +126,11 @@ fn pipes_take_an_instruction_at_their_interval() {
         ("rtx4090", "HMMA.16816.F32 R0, R4, R8, R0", 32),
         ("l4", "QMMA.16832.F32.E4M3.E4M3 R0, R4, R8, R0", 16),
         ("l4", "DFMA R0, R2, R4, R6", 64),
+        // 16 lanes of a multiprocessor, 4 of a sub-core.
+        ("l4", "REDUX.SUM UR4, R0", 8),
+        // Half of the depth is skipped.
+        ("a100", "HMMA.SP.16832.F32 R0, R4, R8, R0, R12, 0x0", 8),
+        ("l4", "HMMA.SP.16832.F16 R0, R4, R8, R0, R12, 0x0", 16),
     ] {
         let schedule = run(device, &repeat(text), &[], 1, 1).unwrap();
         let cycles = issue_cycles(&schedule, 0);
@@ -163,6 +169,144 @@ fn the_memory_queue_holds_five() {
     let four = run("rtx3090", &code, &[], 1, 4).unwrap();
     assert_eq!(issue_cycles(&four, 0)[..9], [0, 1, 2, 3, 4, 11, 19, 27, 35]);
     assert!(four.stalls.of(Reason::MemoryQueue) > 0);
+}
+
+/// Instructions of every kind, and the multiply-adds of those that multiply matrices.
+const KINDS: &[(&str, Option<(TensorType, u64)>)] = &[
+    ("FFMA R0, R1, R2, R3", None),
+    ("IMAD R0, R1, R2, R3", None),
+    ("HFMA2 R0, R1, R2, R3", None),
+    ("LOP3.LUT R0, R1, R2, R3, 0x1e, !PT", None),
+    ("MUFU.EX2 R0, R1", None),
+    ("DFMA R0, R2, R4, R6", None),
+    ("SHFL.BFLY PT, R0, R1, 0x1, 0x1f", None),
+    ("REDUX.SUM UR4, R0", None),
+    ("VOTE.ANY R0, PT, P0", None),
+    ("UIADD3 UR4, UR5, UR6, URZ", None),
+    ("NOP", None),
+    ("LDS R0, [R1]", None),
+    ("LDS.128 R0, [R4]", None),
+    ("STS R0, [R1]", None),
+    ("LDG.E R0, [R2.64]", None),
+    ("LDG.E.128 R0, [R2.64]", None),
+    ("STG.E [R2.64], R0", None),
+    ("LDL R0, [R1]", None),
+    ("STL [R1], R0", None),
+    ("HMMA.16816.F32 R0, R4, R8, R0", Some((TensorType::F16ToF32, 2048))),
+    ("QMMA.16832.F32.E4M3.E4M3 R0, R4, R8, R0", Some((TensorType::F8ToF32, 4096))),
+    ("IMMA.16832.S8.S8 R0, R4.ROW, R8.COL, R0", Some((TensorType::Int8, 4096))),
+];
+
+#[test]
+fn no_schedule_is_below_a_bound() {
+    const TIMES: usize = 64;
+    for device in &DEVICES {
+        for (text, tensor) in KINDS {
+            if tensor.is_some_and(|(kind, _)| device.rates.tensor(kind).is_none()) {
+                continue;
+            }
+            for (from_dram, ways) in [(false, 1.0), (true, 1.0), (false, 4.0)] {
+                let mut lines = vec![(*text, PLAIN); TIMES];
+                lines.push(("EXIT", PLAIN));
+                let code = function(&lines);
+                let near = Access::ideal(&code.instructions[0]);
+                let access = if from_dram { near.from_dram() } else { near };
+                let access = Access { wavefronts: access.wavefronts * ways, ..access };
+                let flow = Flow::new(&code);
+                let accesses = vec![access; TIMES];
+                let input = Code { function: &code, flow: &flow, accesses: &accesses };
+                let sms = device.multiprocessors.value;
+                let residency = Residency { blocks: 2, warps: 8, multiprocessors: sms };
+                let schedule = simulate(device, &input, residency, &mut Straight, Limits::default()).unwrap();
+                let warps = u64::from(sms) * 16;
+                let times = warps * 64;
+                let whole = |amount: f64| -> u64 { format!("{amount:.0}").parse::<u64>().unwrap() * times };
+                let shared = text.starts_with("LDS") || text.starts_with("STS");
+                let global = text.starts_with("LDG") || text.starts_with("STG");
+                let beyond = global && (from_dram || text.starts_with("STG"));
+                let work = Work {
+                    instructions: pipes(device, &code, |_| warps),
+                    tensor: tensor.iter().map(|(kind, fma)| (*kind, fma * times)).collect(),
+                    shared_wavefronts: if shared { whole(access.wavefronts) } else { 0 },
+                    l1_sectors: if global { whole(access.sectors) } else { 0 },
+                    l2_bytes: if beyond { whole(access.sectors) * 32 } else { 0 },
+                    dram_bytes: if global && from_dram { whole(access.sectors) * 32 } else { 0 },
+                    dram_bytes_warm: 0,
+                    blocks: u64::from(sms) * 2,
+                    threads: 256,
+                    usage: Usage { registers: 32, ..Usage::default() },
+                };
+                let bounds = bounds(device, &work).unwrap();
+                let first = bounds.binding_cold().0.unwrap();
+                let cycles = format!("{:.0}", (first.us * f64::from(device.boost_mhz.value)).floor());
+                let cycles: u64 = cycles.parse().unwrap();
+                assert!(
+                    schedule.cycles >= cycles,
+                    "{text} on {}: {} cycles, but {} take {cycles}",
+                    device.id,
+                    schedule.cycles,
+                    first.resource
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn shuffles_are_one_warp_in_a_cycle() {
+    let mut lines = vec![("SHFL.BFLY PT, R0, R1, 0x1, 0x1f", PLAIN); 256];
+    lines.push(("EXIT", PLAIN));
+    let schedule = run("l4", &function(&lines), &[], 1, 8).unwrap();
+    // 8 warps of 256, 32 lanes in a cycle.
+    assert!(schedule.cycles.abs_diff(2048) < 64, "{}", schedule.cycles);
+}
+
+#[test]
+fn issue_slots_are_used_or_lost_to_a_reason() {
+    let load = Bits { write: 0, stall: 2, ..PLAIN };
+    let wait = Bits { wait: 1, stall: 4, ..PLAIN };
+    let code = function(&[("LDG.E R0, [R2.64]", load), ("FADD R4, R0, R0", wait), ("EXIT", PLAIN)]);
+    let schedule = run("l4", &code, &[], 1, 8).unwrap();
+    // Two warps wait side by side: the cycles of both count as theirs, the slots of the sub-core once.
+    let (stalls, lost) = (schedule.stalls.of(Reason::Global), schedule.lost.of(Reason::Global));
+    assert!(stalls > 2 * 4 * 30 && stalls.abs_diff(2 * lost) < 16, "{stalls} {lost}");
+    assert_eq!(schedule.costs[1].lost.of(Reason::Global), lost);
+    // All sub-cores do the same, and end within the cycles that the loads of four take.
+    let slots = schedule.cycles * 4;
+    assert!(slots - schedule.issued - schedule.lost.total() < 40, "{schedule:?}");
+}
+
+#[test]
+fn a_multiprocessor_gets_the_share_of_its_blocks() {
+    let mut lines = vec![("LDG.E.128 R0, [R2.64]", PLAIN); 64];
+    lines.push(("EXIT", PLAIN));
+    let code = function(&lines);
+    let flow = Flow::new(&code);
+    let accesses = vec![Access::ideal(&code.instructions[0]).from_l2(); 64];
+    let input = Code { function: &code, flow: &flow, accesses: &accesses };
+    let l4 = Device::named("l4").unwrap();
+    let cycles = |multiprocessors| {
+        let residency = Residency { blocks: 1, warps: 8, multiprocessors };
+        simulate(l4, &input, residency, &mut Straight, Limits::default()).unwrap().cycles
+    };
+    // 64 loads of 512 bytes by 8 warps: at 16 bytes per cycle, at 32, and at what one multiprocessor can take.
+    assert!(cycles(58).abs_diff(16_384) < 300, "{}", cycles(58));
+    assert!(cycles(29).abs_diff(8_192) < 300, "{}", cycles(29));
+    assert!(cycles(1).abs_diff(4_096) < 400, "{}", cycles(1));
+    let t4 = Device::named("t4").unwrap();
+    let residency = Residency { blocks: 1, warps: 8, multiprocessors: 40 };
+    let schedule = simulate(t4, &input, residency, &mut Straight, Limits::default()).unwrap();
+    assert!(schedule.assumed[0].contains("no published L2 bandwidth"), "{:?}", schedule.assumed);
+}
+
+#[test]
+fn a_barrier_named_by_a_register_is_uncertain() {
+    for text in ["BAR.SYNC.DEFER_BLOCKING R4, R5", "BAR.ARV R4, 0x80"] {
+        let code = function(&[(text, PLAIN), ("EXIT", PLAIN)]);
+        assert!(matches!(run("l4", &code, &[], 1, 1), Err(ScheduleError::Uncertain(_))), "{text}");
+    }
+    let code = function(&[("BAR.RED.POPC.DEFER_BLOCKING 0x0, P0", PLAIN), ("EXIT", PLAIN)]);
+    assert!(run("l4", &code, &[], 1, 4).is_ok());
 }
 
 #[test]

@@ -155,6 +155,7 @@ pub fn explain(
     };
     let (schedule, costs, timeline) = match &runs {
         Ok((machine, cold, warm)) => {
+            remarks.extend(warm.round.assumed.iter().cloned());
             let timed = Timed {
                 cold: run(device, cold),
                 warm: run(device, warm),
@@ -229,13 +230,19 @@ fn timeline(request: &Request<'_>, machine: &Machine<'_>, round: &Schedule) -> T
 
 fn run(device: &Device, launch: &Launch) -> Run {
     let round = &launch.round;
-    let slots = round.cycles.saturating_mul(u64::from(device.capability.partitions.value)).max(1);
+    let slots = slots(device, round);
     Run {
         cycles: launch.cycles,
         us: launch.cycles as f64 / f64::from(device.boost_mhz.value),
         issue_active: round.issued as f64 / slots as f64,
         stalls: stalls(&round.stalls, round.issued.saturating_add(round.stalls.total())),
+        lost: stalls(&round.lost, slots),
     }
+}
+
+/// Issue slots of a round.
+fn slots(device: &Device, round: &Schedule) -> u64 {
+    round.cycles.saturating_mul(u64::from(device.capability.partitions.value)).max(1)
 }
 
 /// What was waited for, the most first.
@@ -244,7 +251,12 @@ fn stalls(stalls: &Stalls, all: u64) -> Vec<Stall> {
         .iter()
         .map(|reason| (*reason, stalls.of(*reason)))
         .filter(|(_, cycles)| *cycles > 0)
-        .map(|(reason, cycles)| Stall { reason, cycles, share: cycles as f64 / all.max(1) as f64 })
+        .map(|(reason, cycles)| Stall {
+            reason,
+            nsight: reason.nsight(),
+            cycles,
+            share: cycles as f64 / all.max(1) as f64,
+        })
         .collect();
     found.sort_by_key(|stall| (std::cmp::Reverse(stall.cycles), stall.reason));
     found
@@ -291,7 +303,9 @@ fn lines(counters: &Counters, costs: Option<(&Machine<'_>, &Launch)>, text: memo
         }
     }
     let mut all = counters.totals.issued.executions;
+    let mut slots = 1;
     if let Some((machine, launch)) = costs {
+        slots = self::slots(machine.device, &launch.round);
         all = launch.round.issued.saturating_add(launch.round.stalls.total());
         for (instruction, cost) in machine.function.instructions.iter().zip(&launch.round.costs) {
             let known = instruction.ptx_line.and_then(|line| places.get(&line).cloned());
@@ -301,9 +315,8 @@ fn lines(counters: &Counters, costs: Option<(&Machine<'_>, &Launch)>, text: memo
                 known.or_else(own).unwrap_or(Place { file: None, line: instruction.ptx_line.unwrap_or(0) });
             let line = lines.entry(place).or_default();
             line.cost.issued += cost.issued;
-            for (sum, cycles) in line.cost.stalls.0.iter_mut().zip(cost.stalls.0) {
-                *sum += cycles;
-            }
+            line.cost.stalls.add_all(&cost.stalls);
+            line.cost.lost.add_all(&cost.lost);
         }
     }
     let mut found: Vec<(u64, Line)> = Vec::new();
@@ -312,9 +325,11 @@ fn lines(counters: &Counters, costs: Option<(&Machine<'_>, &Launch)>, text: memo
         line.ptx_lines.dedup();
         let cycles = line.cost.issued.saturating_add(line.cost.stalls.total());
         let weight = if costs.is_some() { cycles } else { line.counted.executions };
-        let predicted = costs
-            .is_some()
-            .then(|| LineCost { issued: line.cost.issued, stalls: stalls(&line.cost.stalls, all) });
+        let predicted = costs.is_some().then(|| LineCost {
+            issued: line.cost.issued,
+            stalls: stalls(&line.cost.stalls, all),
+            lost: stalls(&line.cost.lost, slots),
+        });
         found.push((
             weight,
             Line {

@@ -9,11 +9,15 @@ use std::collections::BTreeMap;
 
 use warpproof_model::bound::Waves;
 use warpproof_model::sass::mapping::{self, Mapped};
-use warpproof_model::sass::{Flow, Function, Uncertain};
-use warpproof_model::schedule::{Access, Code, Kind, Launch, Limits, Ratios, ScheduleError, launch, timing};
+use warpproof_model::sass::{self, Flow, Function, Uncertain};
+use warpproof_model::schedule::{
+    Access, Code, Kind, Launch, Limits, Ratios, ScheduleError, launch, pipes, timing,
+};
 use warpproof_model::{Device, Pipe};
 use warpproof_sim::count::{Counters, Instruction, MemoryOp};
 use warpproof_sim::memory::Space;
+
+use super::work::{self, SecondLevel};
 
 /// What the second-level cache holds when the kernel starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +40,7 @@ pub(super) struct Ideal {
 /// Machine code whose blocks have counts.
 #[derive(Debug)]
 pub(super) struct Machine<'a> {
-    device: &'static Device,
+    pub device: &'static Device,
     counters: &'a Counters,
     pub function: Function,
     flow: Flow,
@@ -89,34 +93,45 @@ impl<'a> Machine<'a> {
 
     /// Warp instructions by pipe, in the order of pipes.
     pub(super) fn instructions(&self) -> Vec<(Pipe, u64)> {
-        let mut pipes: BTreeMap<Pipe, u64> = BTreeMap::new();
-        for (index, instruction) in self.function.instructions.iter().enumerate() {
-            let count = pipes.entry(timing(self.device, instruction).pipe).or_default();
-            *count = count.saturating_add(self.executions(index));
-        }
-        pipes.into_iter().filter(|(_, count)| *count > 0).collect()
+        pipes(self.device, &self.function, |index| self.executions(index))
     }
 
     /// How each machine instruction reaches memory, on average over its executions.
     fn accesses(&self, cache: Cache, ideal: Ideal) -> Vec<Access> {
+        let singles = single_lines(self.counters);
+        // A spill of ptxas stands on the line of the instruction it makes room for, and moves nothing of its memory.
+        let line_of = |instruction: &sass::Instruction| {
+            let line = instruction.ptx_line?;
+            let one = singles.get(&line)?;
+            let kind = timing(self.device, instruction).kind;
+            let local = matches!(instruction.base(), "LDL" | "STL");
+            let does = |(space, _): &(Space, MemoryOp)| match space {
+                Space::Shared => kind == Kind::Shared || kind == Kind::AsyncCopy,
+                Space::Local => local,
+                Space::Generic => !local && kind != Kind::Shared,
+                Space::Global => !local && matches!(kind, Kind::Load | Kind::Store | Kind::AsyncCopy),
+                Space::Const | Space::Param => false,
+            };
+            let moves = matches!(kind, Kind::Shared | Kind::Load | Kind::Store | Kind::AsyncCopy);
+            (moves && one.memory.keys().any(does)).then_some((line, *one))
+        };
         // A line may have become several machine instructions, or several copies; together they move what it moved.
         let mut shared_out: BTreeMap<u32, u64> = BTreeMap::new();
         for (index, instruction) in self.function.instructions.iter().enumerate() {
-            let kind = timing(self.device, instruction).kind;
-            let moves = matches!(kind, Kind::Shared | Kind::Load | Kind::Store | Kind::AsyncCopy);
-            if let Some(line) = instruction.ptx_line.filter(|_| moves) {
+            if let Some((line, _)) = line_of(instruction) {
                 let count = shared_out.entry(line).or_default();
                 *count = count.saturating_add(self.executions(index));
             }
         }
-        let singles = single_lines(self.counters);
-        let second = SecondLevel::of(self.device, self.counters, cache);
-        let access = |(line, executions): (u32, u64)| {
-            let one = singles.get(&line)?;
-            (executions > 0).then(|| (line, of_line(one, executions, second, ideal)))
+        let hits = Hits::of(self.device, self.counters, cache);
+        let of = |instruction: &sass::Instruction| {
+            let counted = line_of(instruction).and_then(|(line, one)| {
+                let executions = shared_out.get(&line).copied().filter(|count| *count > 0)?;
+                Some(of_line(one, executions, hits, ideal))
+            });
+            counted.unwrap_or_else(|| Access::ideal(instruction))
         };
-        let lines: BTreeMap<u32, Access> = shared_out.into_iter().filter_map(access).collect();
-        mapping::accesses(&self.function, &lines)
+        self.function.instructions.iter().map(of).collect()
     }
 
     /// The predicted launch.
@@ -147,30 +162,33 @@ impl<'a> Machine<'a> {
 
 /// The shares of sectors that the second-level cache holds.
 #[derive(Clone, Copy, Debug)]
-struct SecondLevel {
+struct Hits {
     loads: f64,
     stores: f64,
+    /// Whether it is not known what the first level holds, because too much was touched to be remembered.
+    first_unknown: bool,
 }
 
-impl SecondLevel {
-    fn of(device: &Device, counters: &Counters, cache: Cache) -> SecondLevel {
+impl Hits {
+    fn of(device: &Device, counters: &Counters, cache: Cache) -> Hits {
         let compulsory = &counters.compulsory;
         let room = u64::from(device.l2_kb.value) * 1024;
         let touched = compulsory.grid_touched.saturating_mul(32);
         let fits = if touched <= room { 1.0 } else { room as f64 / touched as f64 };
+        let asked = SecondLevel::of(counters).loaded;
         let first: f64 = match cache {
             Cache::Warm => 1.0,
-            Cache::Cold if compulsory.block_loaded == 0 => 1.0,
-            // Each sector misses once for the grid, and hits when another block asks again.
-            Cache::Cold => 1.0 - compulsory.grid_loaded as f64 / compulsory.block_loaded as f64,
+            Cache::Cold if asked == 0 => 1.0,
+            // Each sector misses once for the grid, and hits when it is asked for again.
+            Cache::Cold => 1.0 - (compulsory.grid_loaded as f64 / asked as f64).min(1.0),
         };
-        SecondLevel { loads: first.min(fits), stores: fits }
+        Hits { loads: first.min(fits), stores: fits, first_unknown: compulsory.incomplete }
     }
 }
 
 /// How the machine instructions of a line reach memory, if they are executed so often together.
-fn of_line(one: &Instruction, executions: u64, second: SecondLevel, ideal: Ideal) -> Access {
-    let mut access = Access { wavefronts: 0.0, sectors: 0.0, l1_hit: 1.0, l2_hit: second.loads };
+fn of_line(one: &Instruction, executions: u64, hits: Hits, ideal: Ideal) -> Access {
+    let mut access = Access { wavefronts: 0.0, sectors: 0.0, l1_hit: 1.0, l2_hit: hits.loads };
     let all = executions as f64;
     for ((space, op), traffic) in &one.memory {
         match space {
@@ -186,15 +204,13 @@ fn of_line(one: &Instruction, executions: u64, second: SecondLevel, ideal: Ideal
                 }
                 access.wavefronts = access.wavefronts.max(lines as f64 / all);
                 access.sectors += sectors as f64 / all;
-                let bypasses =
-                    one.opcode.contains(".cg") || matches!(op, MemoryOp::Atomic | MemoryOp::Reduction);
                 access.l1_hit = match (*space, traffic.sectors) {
                     (Space::Local, _) | (_, 0) => 1.0,
-                    _ if bypasses => 0.0,
+                    _ if hits.first_unknown || work::is_store(*op) || work::bypasses(one, *op) => 0.0,
                     (_, sectors) => 1.0 - (traffic.first_sectors as f64 / sectors as f64).min(1.0),
                 };
-                if matches!(op, MemoryOp::Store | MemoryOp::Reduction) {
-                    access.l2_hit = second.stores;
+                if work::is_store(*op) {
+                    access.l2_hit = hits.stores;
                 }
             }
             Space::Const | Space::Param => {}

@@ -148,18 +148,23 @@ pub struct Run {
     pub us: f64,
     /// The share of issue slots that issued, in one round of the fullest multiprocessor; 0 to 1.
     pub issue_active: f64,
-    /// What warps of that round waited for, the most first, in warp cycles.
+    /// What warps of that round waited for, the most first, in warp cycles. Warps wait side by side: this is not time.
     pub stalls: Vec<Stall>,
+    /// Issue slots of that round that stayed empty, by what the warp that issued next waited for, the most first. Shares
+    /// are of all slots, and so of the time; what is left beside `issue_active` are sub-cores that had ended.
+    pub lost: Vec<Stall>,
 }
 
-/// Warp cycles lost to one reason.
+/// Cycles lost to one reason.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Stall {
     /// Why.
     pub reason: Reason,
-    /// Predicted warp cycles of one round of a multiprocessor.
+    /// What Nsight Compute calls it.
+    pub nsight: &'static str,
+    /// Predicted warp cycles, or issue slots, of one round of a multiprocessor.
     pub cycles: u64,
-    /// Of all warp cycles, issuing ones included; 0 to 1.
+    /// Of all warp cycles, or of all issue slots, used ones included; 0 to 1.
     pub share: f64,
 }
 
@@ -219,6 +224,8 @@ pub struct LineCost {
     pub issued: u64,
     /// Warp cycles waited before them, by reason, the most first.
     pub stalls: Vec<Stall>,
+    /// Issue slots that stayed empty until they were issued, by reason, the most first.
+    pub lost: Vec<Stall>,
 }
 
 /// An access of a line whose lanes meet in banks of shared memory.

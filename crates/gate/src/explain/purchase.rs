@@ -119,7 +119,7 @@ impl Shop<'_> {
                 purchase.blocks_per_sm.1 = after.occupancy.blocks_per_sm;
                 purchase.occupancy.1 = after.occupancy.percent;
                 purchase.scheduled = self.scheduled(changed, &after, accesses);
-                purchase.verdict = verdict(&purchase);
+                purchase.verdict = verdict(&purchase, before.waves.stretch, after.waves.stretch);
             }
             Err(why) => {
                 purchase.possible = false;
@@ -144,7 +144,7 @@ impl Shop<'_> {
     }
 }
 
-fn verdict(purchase: &Purchase) -> String {
+fn verdict(purchase: &Purchase, from: f64, to: f64) -> String {
     let mut parts = Vec::new();
     for (name, change) in [
         ("of the cold bound", Some(purchase.cold)),
@@ -159,6 +159,9 @@ fn verdict(purchase: &Purchase) -> String {
             change.before,
             change.after
         ));
+    }
+    if (from - to).abs() >= 0.005 {
+        parts.push(format!("the fullest SM gets {to:.2} instead of {from:.2} times an even share"));
     }
     let (before, after) = purchase.blocks_per_sm;
     if before != after || (purchase.occupancy.0 - purchase.occupancy.1).abs() > 1e-9 {

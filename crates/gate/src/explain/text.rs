@@ -19,7 +19,9 @@ pub fn reason(reason: Reason) -> &'static str {
         Reason::Variable => "a result of variable latency",
         Reason::AsyncCopy => "asynchronous copies",
         Reason::Barrier => "the barrier",
+        Reason::TensorBusy => "the tensor core",
         Reason::PipeBusy => "a busy pipe",
+        Reason::GlobalQueue => "the memory queue, to global memory",
         Reason::MemoryQueue => "the memory queue",
         Reason::NotSelected => "its turn",
     }
@@ -162,17 +164,26 @@ fn times(out: &mut String, explanation: &Explanation) -> std::fmt::Result {
 }
 
 fn waits(out: &mut String, run: &Run) -> std::fmt::Result {
+    writeln!(out, "\nwhere the time of the fullest SM goes, and the cycles of its warps (predicted, warm)")?;
+    writeln!(out, "     time    warps")?;
+    let of = |stalls: &[Stall], wanted: Reason| {
+        stalls.iter().find(|stall| stall.reason == wanted).map_or(0.0, |stall| stall.share * 100.0)
+    };
+    let sum = |stalls: &[Stall]| stalls.iter().map(|stall| stall.share).sum::<f64>();
     writeln!(
         out,
-        "\nwhere warps spend their cycles (predicted, warm): issue slots {:.0} % used",
-        run.issue_active * 100.0
+        "  {:>5.1} %  {:>5.1} %  issuing",
+        run.issue_active * 100.0,
+        (1.0 - sum(&run.stalls)) * 100.0
     )?;
-    let issuing = 1.0 - run.stalls.iter().map(|stall| stall.share).sum::<f64>();
-    writeln!(out, "  {:>5.1} %  issuing", issuing * 100.0)?;
-    for stall in &run.stalls {
-        writeln!(out, "  {:>5.1} %  waiting for {}", stall.share * 100.0, reason(stall.reason))?;
+    let mut reasons: Vec<Reason> = run.lost.iter().map(|stall| stall.reason).collect();
+    reasons.extend(run.stalls.iter().map(|stall| stall.reason).filter(|one| of(&run.lost, *one) == 0.0));
+    for one in reasons {
+        let (time, warps) = (of(&run.lost, one), of(&run.stalls, one));
+        writeln!(out, "  {time:>5.1} %  {warps:>5.1} %  waiting for {}: {}", reason(one), one.nsight())?;
     }
-    Ok(())
+    let ended = 1.0 - run.issue_active - sum(&run.lost);
+    writeln!(out, "  {:>5.1} %           sub-cores that ended before the others", ended.max(0.0) * 100.0)
 }
 
 fn waiting(stalls: &[Stall]) -> String {

@@ -2,7 +2,7 @@
 
 use warpproof_model::bound::Work;
 use warpproof_model::{Device, Pipe, TensorType, Usage};
-use warpproof_sim::count::{Counters, multiply_adds};
+use warpproof_sim::count::{Counters, Instruction, MemoryOp, multiply_adds};
 use warpproof_sim::isa::Unit;
 use warpproof_sim::memory::Space;
 
@@ -30,7 +30,7 @@ pub(super) fn of(
     for (shape, count) in &totals.tensor {
         match tensor(shape) {
             Some(kind) => {
-                let fma = count.saturating_mul(multiply_adds(shape));
+                let fma = count.saturating_mul(executed(shape));
                 match work.tensor.iter_mut().find(|(known, _)| *known == kind) {
                     Some((_, sum)) => *sum = sum.saturating_add(fma),
                     None => work.tensor.push((kind, fma)),
@@ -45,17 +45,62 @@ pub(super) fn of(
     let compulsory = &counters.compulsory;
     if compulsory.incomplete {
         remarks.push(
-            "the launch touches more memory than is remembered: bytes of L2 and DRAM are too few".to_owned(),
+            "the launch touches more memory than is remembered: bytes of L2 and DRAM are too few for the bounds, and for \
+             the schedule every access misses L1"
+                .to_owned(),
         );
     }
     let room = u64::from(device.l2_kb.value) * 1024;
     let bytes = |sectors: u64| sectors.saturating_mul(SECTOR);
-    work.l2_bytes = bytes(compulsory.block_loaded).saturating_add(bytes(compulsory.block_stored));
+    let second = SecondLevel::of(counters);
+    work.l2_bytes = bytes(second.loaded).saturating_add(bytes(second.stored));
     // What is stored may stay in the cache as far as it fits; what is more must leave while the kernel runs.
     work.dram_bytes =
         bytes(compulsory.grid_loaded).saturating_add(bytes(compulsory.grid_stored).saturating_sub(room));
     work.dram_bytes_warm = bytes(compulsory.grid_touched).saturating_sub(room);
     work
+}
+
+/// Sectors that the first-level cache asks of the second, or sends to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct SecondLevel {
+    /// Loads that may stay in the first level count once for each sector and block; those that go past it, and atomics,
+    /// count each time.
+    pub loaded: u64,
+    /// The first level writes through: every sector of every store.
+    pub stored: u64,
+}
+
+impl SecondLevel {
+    pub(super) fn of(counters: &Counters) -> SecondLevel {
+        let mut sum = SecondLevel::default();
+        for instruction in &counters.instructions {
+            for ((space, op), traffic) in &instruction.memory {
+                if !matches!(space, Space::Global | Space::Generic) {
+                    continue;
+                }
+                if is_store(*op) {
+                    sum.stored = sum.stored.saturating_add(traffic.sectors);
+                } else if bypasses(instruction, *op) {
+                    sum.loaded = sum.loaded.saturating_add(traffic.sectors);
+                } else {
+                    sum.loaded = sum.loaded.saturating_add(traffic.first_sectors.min(traffic.sectors));
+                }
+            }
+        }
+        sum
+    }
+}
+
+/// Whether nothing comes back.
+pub(super) fn is_store(op: MemoryOp) -> bool {
+    matches!(op, MemoryOp::Store | MemoryOp::StoreTile | MemoryOp::Reduction)
+}
+
+/// Whether it goes past the first-level cache.
+pub(super) fn bypasses(instruction: &Instruction, op: MemoryOp) -> bool {
+    let past = |word: &str| matches!(word, "cg" | "cv" | "volatile" | "relaxed" | "acquire" | "mmio");
+    matches!(op, MemoryOp::Atomic | MemoryOp::Reduction) || instruction.opcode.split('.').any(past)
 }
 
 /// The same work without conflicts of banks.
@@ -93,7 +138,9 @@ fn of_ptx(counters: &Counters) -> Vec<(Pipe, u64)> {
             Unit::Half => Pipe::Half,
             Unit::Fp64 => Pipe::Double,
             Unit::Xu => Pipe::Special,
+            Unit::Lsu if is_exchange(&instruction.opcode) => Pipe::Shuffle,
             Unit::Lsu => Pipe::Memory,
+            _ if instruction.opcode.starts_with("redux.") => Pipe::Reduce,
             Unit::Tensor => Pipe::Tensor,
             Unit::Adu | Unit::Control => Pipe::Control,
         };
@@ -108,10 +155,27 @@ fn of_ptx(counters: &Counters) -> Vec<(Pipe, u64)> {
     pipes
 }
 
+/// Whether lanes of a warp exchange values.
+fn is_exchange(opcode: &str) -> bool {
+    opcode.starts_with("shfl.") || opcode.starts_with("match.")
+}
+
+/// Multiply-adds of a product that take time: a sparse one skips half of its depth.
+fn executed(shape: &str) -> u64 {
+    let dense: Vec<&str> = shape.split('.').filter(|word| !is_sparse(word)).collect();
+    let all = multiply_adds(&dense.join("."));
+    if shape.split('.').any(is_sparse) { all / 2 } else { all }
+}
+
+/// `sp`, `sp::ordered_metadata`.
+fn is_sparse(word: &str) -> bool {
+    word == "sp" || word.starts_with("sp::")
+}
+
 /// The rate that a matrix product runs at, from its shape and types: `m16n8k32.f32.e4m3.e4m3.f32`; `m16n16k16.f32.f32` of
 /// `wmma` leaves out that its operands are f16.
 fn tensor(shape: &str) -> Option<TensorType> {
-    let types: Vec<&str> = shape.split('.').skip(1).collect();
+    let types: Vec<&str> = shape.split('.').filter(|word| !is_sparse(word)).skip(1).collect();
     let (result, operand) = match types.as_slice() {
         [result, operand, ..] if types.len() >= 3 => (*result, *operand),
         [result, ..] => (*result, "f16"),
@@ -144,6 +208,11 @@ mod tests {
         assert_eq!(tensor("m16n8k32.s32.s8.s8.s32"), Some(TensorType::Int8));
         assert_eq!(tensor("m8n8k4.f64.f64.f64.f64"), Some(TensorType::F64));
         assert_eq!(tensor("m16n8k64.s32.s4.s4.s32"), None);
+        for sparse in ["sp.m16n8k32.f16.f16.f16.f16", "sp::ordered_metadata.m16n8k32.f16.f16.f16.f16"] {
+            assert_eq!(tensor(sparse), Some(TensorType::F16ToF16));
+            assert_eq!(executed(sparse), 2048);
+        }
+        assert_eq!(executed("m16n8k16.f32.bf16.bf16.f32"), 2048);
         assert_eq!(tensor("m16"), None);
     }
 }

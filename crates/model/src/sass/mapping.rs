@@ -17,7 +17,6 @@ use serde::Serialize;
 use super::flow::{BlockId, End, Flow, Frequencies, Uncertain};
 use super::system::{self, Entered, Equation, Failure, Preference, System};
 use super::text::{Function, Instruction};
-use crate::schedule::Access;
 
 /// The counts of blocks, and what had to be chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -123,15 +122,6 @@ pub fn map(
         ))
     };
     Ok(Mapped { frequencies, lines: copies.len(), assumed: chosen.iter().filter_map(said).collect() })
-}
-
-/// The way each machine instruction reaches memory, from what was counted for the lines of the PTX.
-pub fn accesses(function: &Function, lines: &BTreeMap<u32, Access>) -> Vec<Access> {
-    let of = |instruction: &Instruction| {
-        let counted = instruction.ptx_line.and_then(|line| lines.get(&line).copied());
-        counted.unwrap_or_else(|| Access::ideal(instruction))
-    };
-    function.instructions.iter().map(of).collect()
 }
 
 /// The edges by which each loop is entered.

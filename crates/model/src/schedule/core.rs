@@ -22,6 +22,8 @@ const QUEUE: usize = 5;
 const ADDRESS: u64 = 4;
 /// Cycles from the load/store unit's turn until the place in the queue is free.
 const DEQUEUE: u64 = 11;
+/// Bytes per cycle between one multiprocessor and the second-level cache, however few others ask. Assumed: two sectors.
+const PORT: f64 = 64.0;
 /// Warps a multiprocessor may be asked to hold; more than any has.
 const MOST_WARPS: u32 = 128;
 
@@ -37,8 +39,11 @@ struct SubCore {
     special: u64,
     double: u64,
     tensor: u64,
+    reduce: u64,
     uniform: u64,
     address: u64,
+    /// The cycle after the last issue.
+    idle_since: u64,
     /// When each place of the memory queue is free again.
     queue: VecDeque<u64>,
     last: Option<usize>,
@@ -95,6 +100,7 @@ pub(super) struct Core<'a> {
     limits: Limits,
     costs: Vec<Cost>,
     timeline: Vec<Event>,
+    assumed: Vec<String>,
     issued: u64,
 }
 
@@ -120,7 +126,12 @@ impl<'a> Core<'a> {
             return Err(ScheduleError::Empty);
         }
         let access = |(index, instruction): (usize, &Instruction)| {
-            code.accesses.get(index).copied().unwrap_or_else(|| Access::ideal(instruction))
+            let mut access = code.accesses.get(index).copied().unwrap_or_else(|| Access::ideal(instruction));
+            // The first level writes through, but keeps what is a thread's own.
+            if timing(device, instruction).kind == Kind::Store && instruction.base() != "STL" {
+                access.l1_hit = 0.0;
+            }
+            access
         };
         let mhz = f64::from(device.boost_mhz.value);
         let sharers = f64::from(residency.multiprocessors.max(1));
@@ -138,7 +149,17 @@ impl<'a> Core<'a> {
             blocked: None,
             done: false,
         };
-        let l2_rate = device.rates.l2_bytes.map_or(64.0, |rate| rate.value);
+        let mut assumed = Vec::new();
+        let l2_rate = match device.rates.l2_bytes {
+            Some(rate) => (rate.value * f64::from(device.multiprocessors.value) / sharers).min(PORT),
+            None => {
+                assumed.push(format!(
+                    "{} has no published L2 bandwidth: taken as {PORT} bytes per cycle and multiprocessor, however many ask",
+                    device.name
+                ));
+                PORT
+            }
+        };
         Ok(Self {
             function: code.function,
             flow: code.flow,
@@ -163,6 +184,7 @@ impl<'a> Core<'a> {
             limits,
             costs: vec![Cost::default(); instructions.len()],
             timeline: Vec::new(),
+            assumed,
             issued: 0,
         })
     }
@@ -194,20 +216,22 @@ impl<'a> Core<'a> {
                 cycle = next.max(cycle + 1);
             }
         }
-        let mut stalls = Stalls::default();
+        let (mut stalls, mut lost) = (Stalls::default(), Stalls::default());
         for cost in &self.costs {
-            for (sum, one) in stalls.0.iter_mut().zip(&cost.stalls.0) {
-                *sum += one;
-            }
+            stalls.add_all(&cost.stalls);
+            lost.add_all(&cost.lost);
         }
-        // Stores that nobody waits for still have to leave the multiprocessor.
+        // What nobody waits for still has to be done: stores leave the multiprocessor, pipes finish.
         let drained = self.l2_free.max(self.dram_free).max(0.0) as u64;
+        let busy = self.sub_cores.iter().map(SubCore::busy_until).max().unwrap_or(0);
         Ok(Schedule {
-            cycles: end.max(drained),
+            cycles: end.max(drained).max(busy).max(self.lsu),
             issued: self.issued,
             stalls,
+            lost,
             costs: self.costs,
             timeline: self.timeline,
+            assumed: self.assumed,
         })
     }
 
@@ -295,19 +319,25 @@ impl<'a> Core<'a> {
             Pipe::Special => units.special,
             Pipe::Double => units.double,
             Pipe::Tensor => units.tensor,
+            Pipe::Reduce => units.reduce,
             Pipe::Uniform => units.uniform,
             Pipe::Control => 0,
-            Pipe::Memory => {
+            Pipe::Memory | Pipe::Shuffle => {
                 let held = units.queue.iter().filter(|free| **free > cycle).count();
                 let free = if held < QUEUE {
                     0
                 } else {
                     units.queue.iter().copied().filter(|free| *free > cycle).min().unwrap_or(0)
                 };
-                return (free, Reason::MemoryQueue);
+                let reason = match self.timings[pc].kind {
+                    Kind::Load | Kind::Store | Kind::AsyncCopy => Reason::GlobalQueue,
+                    _ => Reason::MemoryQueue,
+                };
+                return (free, reason);
             }
         };
-        (free, Reason::PipeBusy)
+        let tensor = self.timings[pc].pipe == Pipe::Tensor;
+        (free, if tensor { Reason::TensorBusy } else { Reason::PipeBusy })
     }
 
     /// Issues the instruction of a warp. Says whether the warp has ended.
@@ -325,7 +355,7 @@ impl<'a> Core<'a> {
         let pc = self.warps[index].pc;
         let function = self.function;
         let instruction = &function.instructions[pc];
-        self.account(index, pc, instruction, cycle);
+        self.account(sub_core, index, pc, instruction, cycle);
         if self.timeline.len() < self.limits.timeline {
             let warp = u32::try_from(index).unwrap_or(u32::MAX);
             self.timeline.push(Event { cycle, warp, instruction: pc });
@@ -352,14 +382,15 @@ impl<'a> Core<'a> {
         warp.blocked = None;
         self.sub_cores[sub_core].last = (!control.yields).then_some(index);
         if self.timings[pc].kind == Kind::Barrier {
-            self.arrive(index, instruction, cycle);
+            self.arrive(index, pc, instruction, cycle)?;
         }
         self.step(index, pc, path, cycle)
     }
 
     /// Writes down what the warp waited for before this instruction.
-    fn account(&mut self, index: usize, pc: usize, instruction: &Instruction, cycle: u64) {
+    fn account(&mut self, sub_core: usize, index: usize, pc: usize, instruction: &Instruction, cycle: u64) {
         let (free, reason) = self.dependence(index, instruction);
+        let idle_since = std::mem::replace(&mut self.sub_cores[sub_core].idle_since, cycle + 1);
         let warp = &self.warps[index];
         let cost = &mut self.costs[pc];
         cost.issued += 1;
@@ -368,6 +399,7 @@ impl<'a> Core<'a> {
             let to = to.min(cycle);
             if to > at {
                 cost.stalls.add(reason, to - at);
+                cost.lost.add(reason, to.saturating_sub(at.max(idle_since)));
                 at = to;
             }
         };
@@ -399,8 +431,9 @@ impl<'a> Core<'a> {
             Pipe::Special => units.special = cycle + interval,
             Pipe::Double => units.double = cycle + interval,
             Pipe::Tensor => units.tensor = cycle + interval,
+            Pipe::Reduce => units.reduce = cycle + interval,
             Pipe::Uniform => units.uniform = cycle + interval,
-            Pipe::Memory => return self.memory(sub_core, index, pc, cycle),
+            Pipe::Memory | Pipe::Shuffle => return self.memory(sub_core, index, pc, cycle),
             Pipe::Control => {}
         }
         if timing.kind == Kind::AsyncGroup {
@@ -443,7 +476,7 @@ impl<'a> Core<'a> {
         let done = match timing.kind {
             Kind::Load | Kind::Store | Kind::AsyncCopy => {
                 let extra = u64::from(timing.result).saturating_sub(self.l1_latency);
-                hit.max(self.beyond(pc, start, &access, timing.kind).map_or(0, |at| at + extra + late))
+                hit.max(self.beyond(pc, start, &access).map_or(0, |at| at + extra + late))
             }
             _ => hit,
         };
@@ -455,8 +488,8 @@ impl<'a> Core<'a> {
     }
 
     /// When what the first-level cache lacks has come; `None` if it lacks nothing.
-    fn beyond(&mut self, pc: usize, start: u64, access: &Access, kind: Kind) -> Option<u64> {
-        let through = if kind == Kind::Store { 1.0 } else { 1.0 - access.l1_hit.clamp(0.0, 1.0) };
+    fn beyond(&mut self, pc: usize, start: u64, access: &Access) -> Option<u64> {
+        let through = 1.0 - access.l1_hit.clamp(0.0, 1.0);
         let sectors = self.spend(pc, 1, access.sectors * through);
         if sectors == 0 {
             return None;
@@ -483,7 +516,18 @@ impl<'a> Core<'a> {
         whole as u64
     }
 
-    fn arrive(&mut self, index: usize, instruction: &Instruction, cycle: u64) {
+    fn arrive(
+        &mut self,
+        index: usize,
+        pc: usize,
+        instruction: &Instruction,
+        cycle: u64,
+    ) -> Result<(), ScheduleError> {
+        // Which barrier it is, or how many it waits for, is known to the running kernel only.
+        if instruction.operands.iter().any(|text| is_register(text)) {
+            let reason = format!("the barrier of machine instruction {pc} is named by a register");
+            return Err(ScheduleError::Uncertain(crate::sass::Uncertain(reason)));
+        }
         let id = instruction.operands.first().and_then(|text| number(text)).unwrap_or(0).min(15);
         let block = self.warps[index].block;
         let waits = !instruction.has("ARV");
@@ -499,6 +543,7 @@ impl<'a> Core<'a> {
         if gate.arrived >= needed {
             self.open(block, id, cycle);
         }
+        Ok(())
     }
 
     fn alive(&self, block: u32) -> u32 {
@@ -566,6 +611,32 @@ impl<'a> Core<'a> {
             }
         }
     }
+}
+
+impl SubCore {
+    /// When the last of its pipes takes an instruction again.
+    fn busy_until(&self) -> u64 {
+        [
+            self.heavy,
+            self.light,
+            self.half,
+            self.alu,
+            self.special,
+            self.double,
+            self.tensor,
+            self.reduce,
+            self.uniform,
+        ]
+        .into_iter()
+        .max()
+        .unwrap_or(0)
+    }
+}
+
+/// `R4` or `UR4`, but not the register that is always zero.
+fn is_register(text: &str) -> bool {
+    let number = text.strip_prefix('U').unwrap_or(text).strip_prefix('R');
+    number.is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// `0x80` or `128`.

@@ -80,16 +80,18 @@ pub(crate) fn pipe(base: &str) -> Pipe {
         "DADD" | "DMUL" | "DFMA" | "DSETP" | "DMNMX" => Pipe::Double,
         "HMMA" | "IMMA" | "QMMA" | "DMMA" | "BMMA" | "OMMA" => Pipe::Tensor,
         "LD" | "LDG" | "LDS" | "LDL" | "LDSM" | "LDGSTS" | "ST" | "STG" | "STS" | "STL" | "STSM" | "ATOM"
-        | "ATOMG" | "ATOMS" | "RED" | "REDG" | "SHFL" | "MATCH" | "QSPC" => Pipe::Memory,
+        | "ATOMG" | "ATOMS" | "RED" | "REDG" | "QSPC" => Pipe::Memory,
+        "SHFL" | "MATCH" => Pipe::Shuffle,
+        "REDUX" | "CREDUX" => Pipe::Reduce,
         "BRA" | "BRX" | "JMP" | "JMX" | "EXIT" | "RET" | "CALL" | "BSSY" | "BSYNC" | "BREAK" | "BAR"
         | "WARPSYNC" | "NOP" | "DEPBAR" | "LDGDEPBAR" | "MEMBAR" | "ERRBAR" | "CCTL" | "YIELD"
         | "NANOSLEEP" | "S2R" | "LDC" | "VOTE" | "FENCE" | "WARPGROUP" | "ELECT" => Pipe::Control,
-        _ if base.starts_with('U') || matches!(base, "S2UR" | "R2UR" | "REDUX" | "CREDUX") => Pipe::Uniform,
+        _ if base.starts_with('U') || matches!(base, "S2UR" | "R2UR") => Pipe::Uniform,
         _ => Pipe::Alu,
     }
 }
 
-/// Multiply-adds of a matrix instruction and their type.
+/// Multiply-adds of a matrix instruction that take time, and their type. A sparse product skips half of its depth.
 pub(crate) fn tensor(instruction: &Instruction) -> (TensorType, u64) {
     let opcode = &instruction.opcode;
     let mut parts = opcode.split('.').skip(1);
@@ -104,7 +106,7 @@ pub(crate) fn tensor(instruction: &Instruction) -> (TensorType, u64) {
         // m16n8k16, m8n8k32.
         _ => 2048,
     };
-    let short = parts.next() == Some("F16");
+    let short = parts.find(|part| *part != "SP") == Some("F16");
     let kind = match instruction.base() {
         "HMMA" if instruction.has("TF32") => TensorType::Tf32,
         "HMMA" if short => TensorType::F16ToF16,
@@ -114,7 +116,7 @@ pub(crate) fn tensor(instruction: &Instruction) -> (TensorType, u64) {
         "DMMA" => TensorType::F64,
         _ => TensorType::Int8,
     };
-    (kind, fma)
+    (kind, if instruction.has("SP") { fma / 2 } else { fma })
 }
 
 /// Cycles a sub-core's pipe is busy with one warp.
@@ -127,9 +129,10 @@ fn interval(device: &Device, instruction: &Instruction, pipe: Pipe) -> u32 {
             let rate = device.rates.tensor(kind).or_else(|| device.rates.tensor(TensorType::F16ToF32));
             rate.map_or(16.0, |rate| f64::from(u32::try_from(fma).unwrap_or(u32::MAX)) / (rate / sub_cores))
         }
-        Pipe::Uniform => 2.0,
+        // No rate is published: an issue slot, and what ptxas scheduled between two of them.
+        Pipe::Control | Pipe::Uniform => 1.0,
         // The address unit and the shared load/store unit come after issue.
-        Pipe::Control | Pipe::Memory => 1.0,
+        Pipe::Memory | Pipe::Shuffle => 1.0,
         _ => device.rates.lanes(pipe).map_or(1.0, |lanes| f64::from(WARP) * sub_cores / lanes),
     };
     (cycles.ceil() as u32).max(1)

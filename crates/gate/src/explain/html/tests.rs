@@ -28,7 +28,7 @@ fn sample() -> Explanation {
     };
     let bounds = bounds(Device::named("l4").unwrap(), &work).unwrap();
     let place = |line| Place { file: Some("dir/n4.cu".to_owned()), line };
-    let stall = |reason, cycles, share| Stall { reason, cycles, share };
+    let stall = |reason: Reason, cycles, share| Stall { reason, nsight: reason.nsight(), cycles, share };
     let line = |at: u32, text: &str, share: f64, conflicts: u64| Line {
         place: place(at),
         text: Some(text.to_owned()),
@@ -40,7 +40,11 @@ fn sample() -> Explanation {
             sectors: 64,
             ..LineCounts::default()
         },
-        predicted: Some(LineCost { issued: 100, stalls: vec![stall(Reason::Shared, 900, share)] }),
+        predicted: Some(LineCost {
+            issued: 100,
+            stalls: vec![stall(Reason::Shared, 900, share)],
+            lost: vec![],
+        }),
         share,
     };
     let run = |us| Run {
@@ -48,6 +52,7 @@ fn sample() -> Explanation {
         us,
         issue_active: 0.31,
         stalls: vec![stall(Reason::Shared, 900, 0.5), stall(Reason::Barrier, 300, 0.2)],
+        lost: vec![stall(Reason::Shared, 100, 0.4)],
     };
     Explanation {
         schema: SCHEMA,
