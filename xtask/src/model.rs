@@ -9,9 +9,10 @@ mod published;
 use std::{fmt::Write as _, fs};
 
 use warpproof_model::{
-    Device,
-    sass::{Flow, Function, parse},
-    schedule::{Access, Code, Limits, Ratios, Residency, simulate},
+    Device, Usage,
+    bound::{Work, bounds},
+    sass::{Flow, Frequencies, Function, parse},
+    schedule::{Access, Code, Kind, Limits, Ratios, Residency, pipes, simulate, timing},
 };
 use warpproof_toolchain::{Options, Toolchain};
 
@@ -78,7 +79,9 @@ fn predict(toolchain: &Toolchain, figure: &Figure) -> Result<f64, String> {
         let frequencies = flow.solve(u64::from(warps), &known).map_err(|error| error.to_string())?;
         let mut path = Ratios::new(&flow, &frequencies, warps);
         let schedule = simulate(device, &code, residency, &mut path, Limits::default());
-        schedule.map(|schedule| schedule.cycles).map_err(|error| error.to_string())
+        let cycles = schedule.map(|schedule| schedule.cycles).map_err(|error| error.to_string())?;
+        not_below_a_bound(device, &code, figure, &frequencies, cycles)?;
+        Ok(cycles)
     };
     let (short, long) = (cycles(TURNS)?, cycles(2 * TURNS)?);
     let spent = u32::try_from(long.saturating_sub(short)).map_err(|_| "the kernel is too long")?;
@@ -93,6 +96,54 @@ fn predict(toolchain: &Toolchain, figure: &Figure) -> Result<f64, String> {
         Unit::Tera(amount) => all_warps * amount / one_turn * sms * mhz * 1e-6,
         Unit::Gigabytes(amount) => all_warps * amount / one_turn * sms * mhz * 1e-3,
     })
+}
+
+/// Refuses a schedule that is shorter than what one resource takes for the same instructions alone.
+fn not_below_a_bound(
+    device: &Device,
+    code: &Code<'_>,
+    figure: &Figure,
+    frequencies: &Frequencies,
+    cycles: u64,
+) -> Result<(), String> {
+    let sms = u64::from(device.multiprocessors.value);
+    // Bounds are of a device whose multiprocessors all do the same.
+    let executions = |index: usize| frequencies.blocks.get(code.flow.block_of(index)).map_or(0, |n| n * sms);
+    let mut work = Work {
+        instructions: pipes(device, code.function, executions),
+        blocks: u64::from(figure.blocks) * sms,
+        threads: figure.warps * 32,
+        usage: Usage { registers: 32, ..Usage::default() },
+        ..Work::default()
+    };
+    for (index, (instruction, access)) in code.function.instructions.iter().zip(code.accesses).enumerate() {
+        let times = |amount: f64| whole(amount).saturating_mul(executions(index));
+        match timing(device, instruction).kind {
+            Kind::Shared => work.shared_wavefronts += times(access.wavefronts),
+            Kind::Load => {
+                work.l1_sectors += times(access.sectors);
+                if figure.everywhere && matches!(figure.place, Place::L2 | Place::Dram) {
+                    work.l2_bytes += 32 * times(access.sectors);
+                }
+                if figure.everywhere && matches!(figure.place, Place::Dram) {
+                    work.dram_bytes += 32 * times(access.sectors);
+                }
+            }
+            _ => {}
+        }
+    }
+    let bounds = bounds(device, &work).map_err(|error| error.to_string())?;
+    let Some(first) = bounds.binding_cold().0 else { return Ok(()) };
+    let bound = whole(first.us * f64::from(device.boost_mhz.value));
+    if cycles < bound {
+        return Err(format!("{cycles} cycles by the schedule, but {} alone take {bound}", first.resource));
+    }
+    Ok(())
+}
+
+/// The whole part.
+fn whole(amount: f64) -> u64 {
+    format!("{:.0}", amount.floor()).parse().unwrap_or(0)
 }
 
 fn accesses(function: &Function, figure: &Figure) -> Vec<Access> {
@@ -115,12 +166,12 @@ fn error(figure: &Figure, predicted: f64) -> f64 {
     (predicted / figure.published - 1.0) * 100.0
 }
 
-/// The mean of the absolute errors of a role, and how many there are.
-fn mean(predicted: &[f64], role: Role) -> (f64, usize) {
+/// The mean of the absolute errors of a role, and how many there are; all of them, or those that were read at the source.
+fn mean(predicted: &[f64], role: Role, read_only: bool) -> (f64, usize) {
     let errors: Vec<f64> = ROWS
         .iter()
         .zip(predicted)
-        .filter(|(figure, _)| figure.role == role)
+        .filter(|(figure, _)| figure.role == role && (figure.is_read() || !read_only))
         .map(|(figure, predicted)| error(figure, *predicted).abs())
         .collect();
     let count = u32::try_from(errors.len()).unwrap_or(u32::MAX).max(1);
@@ -128,28 +179,38 @@ fn mean(predicted: &[f64], role: Role) -> (f64, usize) {
 }
 
 fn summary(predicted: &[f64]) -> String {
-    let ((tests, count), (anchors, held)) = (mean(predicted, Role::Test), mean(predicted, Role::Anchor));
-    format!("mean error {tests:.1} % over {count} tests, {anchors:.1} % over {held} anchors")
+    let ((tests, count), (read, of)) =
+        (mean(predicted, Role::Test, false), mean(predicted, Role::Test, true));
+    format!("mean error {tests:.1} % over {count} tests; {read:.1} % over the {of} read at the source")
 }
 
 fn table(predicted: &[f64]) -> String {
     let mut text = String::new();
-    for (role, title) in [(Role::Test, "Tests"), (Role::Anchor, "Anchors")] {
-        let (average, count) = mean(predicted, role);
+    for (role, title) in [(Role::Test, "Tests"), (Role::Anchor, "Anchors"), (Role::Peak, "Peaks")] {
+        let (average, count) = mean(predicted, role, false);
+        let (read, of) = mean(predicted, role, true);
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "\n### {title}: mean error {average:.1} % over {count} kernels\n");
-        let _ = writeln!(text, "| kernel | device | what | published | predicted | error | source |");
-        let _ = writeln!(text, "|---|---|---|---:|---:|---:|---|");
+        let _ = write!(text, "\n### {title}: mean error {average:.1} % over {count} kernels");
+        let _ = match of {
+            0 => writeln!(text, "; none was read at the source\n"),
+            _ => writeln!(text, "; {read:.1} % over the {of} that were read at the source\n"),
+        };
+        let _ = writeln!(
+            text,
+            "| kernel | device | what | published | predicted | error | source | read at the source |"
+        );
+        let _ = writeln!(text, "|---|---|---|---:|---:|---:|---|---|");
         for (figure, predicted) in ROWS.iter().zip(predicted).filter(|(figure, _)| figure.role == role) {
             let device = Device::named(figure.device).map_or(figure.device, |device| device.name);
             let _ = writeln!(
                 text,
-                "| `{}` | {device} | {} | {} | {predicted:.1} | {:+.1} % | {} |",
+                "| `{}` | {device} | {} | {} | {predicted:.1} | {:+.1} % | {} | {} |",
                 figure.kernel,
                 figure.what,
                 figure.published,
                 error(figure, *predicted),
                 figure.source,
+                if figure.is_read() { "yes" } else { "no" },
             );
         }
     }

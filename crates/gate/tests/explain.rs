@@ -9,7 +9,7 @@
 use std::env;
 
 use warpproof_gate::explain::ladder::explain_rung;
-use warpproof_gate::explain::{Explanation, Offer, text};
+use warpproof_gate::explain::{Explanation, Offer, Scheduled, text};
 use warpproof_kernels::ladder::rung;
 use warpproof_kernels::problem::Shape;
 use warpproof_model::{Device, Resource};
@@ -73,4 +73,23 @@ fn conflicts_that_are_counted_are_offered() {
     let shares: f64 = h0.lines.iter().map(|line| line.share).sum();
     assert!((shares - 1.0).abs() < 1e-6, "{shares}");
     assert_eq!(h0.predicted.purchases.len(), 5);
+}
+
+/// A schedule does what the bounds count, and more; so it is never shorter than one of them.
+#[test]
+fn no_schedule_of_a_rung_is_below_a_bound() {
+    for name in ["h0", "n2", "n3", "n4"] {
+        let Some(one) = explained(name, &Shape::equal(1, 2, 128, 64)) else { return };
+        let Scheduled::Known(timed) = &one.predicted.schedule else { panic!("{name} has no schedule") };
+        for (run, shares) in
+            [(&timed.cold, &one.predicted.bounds.cold), (&timed.warm, &one.predicted.bounds.warm)]
+        {
+            for share in shares {
+                assert!(run.us >= share.us, "{name}: {} us, but {share:?}", run.us);
+            }
+            // Slots that issued, that were lost and of sub-cores that had ended are all slots.
+            let lost: f64 = run.lost.iter().map(|stall| stall.share).sum();
+            assert!(run.issue_active + lost <= 1.0 + 1e-9, "{name}: {run:?}");
+        }
+    }
 }

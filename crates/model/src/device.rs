@@ -100,7 +100,8 @@ pub struct Device {
     pub capability: &'static Capability,
     /// Multiprocessors.
     pub multiprocessors: Sourced<u32>,
-    /// Boost clock in MHz.
+    /// Boost clock in MHz: the highest it is specified for. Predicted times are at this clock; a device that its power limit
+    /// holds back, as the L4's 72 W may, takes longer.
     pub boost_mhz: Sourced<u32>,
     /// Memory bandwidth in GB/s.
     pub bandwidth_gb_s: Sourced<u32>,

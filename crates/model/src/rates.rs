@@ -312,7 +312,9 @@ pub(crate) static RTX50: Rates = {
     const PEAK: &str =
         "NVIDIA RTX Blackwell GPU Architecture whitepaper, GeForce RTX 5090: peak rates at 2407 MHz";
     const ADA: &str = "Ada's, for want of a figure of its own";
-    rates(
+    const INTEGER: &str =
+        "Ada's; doubtful, because NVIDIA says that every lane of this architecture does FP32 and INT32";
+    let all = rates(
         &Pipes { fma: 128.0, half: 64.0, double: 2.0, memory: 16.0 },
         &[
             tensor(PEAK, TensorType::F16ToF16, 512.0),
@@ -323,7 +325,8 @@ pub(crate) static RTX50: Rates = {
             tensor(PEAK, TensorType::Int8, 1024.0),
         ],
         &Memory { l2_bytes: None, l1: from(ADA, 36), l2: from(ADA, 276), dram: from(ADA, 631) },
-    )
+    );
+    Rates { alu: from(INTEGER, 64.0), integer_fma: from(INTEGER, 64.0), ..all }
 };
 
 #[cfg(test)]

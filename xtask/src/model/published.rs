@@ -1,13 +1,15 @@
 //! What others have published.
 //!
-//! An anchor is a figure the model was given as a constant, or follows from one alone; it shows that the model does with it
-//! what it should. A test is a figure the model was not given.
+//! A test is a figure the model was not given. An anchor follows from a constant that the model was given and from the way it
+//! computes; it shows that the model does with it what it should. A peak equals a constant of the device table, and validates
+//! nothing by itself.
 
 /// Whether the model knew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    Anchor,
     Test,
+    Anchor,
+    Peak,
 }
 
 /// Where loads find their data.
@@ -62,10 +64,14 @@ const ACCEL_80: &str = "Accel-Sim, configuration of the A100";
 const ACCEL_90: &str = "Accel-Sim, configuration of the H100";
 const CLPEAK: &str = "clpeak, report 106: RTX 4090 at a 248 W limit";
 const GUIDE: &str = "CUDA C++ Programming Guide 13: a conflict of k ways takes k times as long";
+const BANKS: &str = "CUDA C++ Programming Guide 13: 32 banks of 32 bits per clock cycle";
 const THROUGHPUT: &str = "CUDA C++ Programming Guide 13, arithmetic throughput";
 const ADA: &str = "NVIDIA Ada GPU Architecture whitepaper";
 const L40: &str = "published measurements of an L40";
 const PTXAS: &str = "the stall counts of ptxas";
+
+/// The sources that were opened and read for this table; figures of the others are quoted from memory.
+const READ: &[&str] = &[ACCEL_30, ACCEL_80, ACCEL_90, CLPEAK, PTXAS];
 
 /// One warp on one multiprocessor: latency.
 const fn chain(
@@ -126,6 +132,15 @@ impl Figure {
     const fn anchor(self) -> Self {
         Self { role: Role::Anchor, ..self }
     }
+
+    const fn peak(self) -> Self {
+        Self { role: Role::Peak, ..self }
+    }
+
+    /// Whether the figure was read at its source.
+    pub(super) fn is_read(&self) -> bool {
+        READ.contains(&self.source)
+    }
 }
 
 /// Every figure.
@@ -148,6 +163,7 @@ pub(super) const ROWS: &[Figure] = &[
     rate("imad_rate", "rtx4090", "TOP/s", 64, Unit::Tera(64.0), 40.8, CLPEAK),
     rate("dfma_rate", "rtx4090", "TFLOP/s", 16, Unit::Tera(64.0), 1.36, CLPEAK),
     rate("lds_rate", "a100", "B/clk", 8, Unit::PerClock(128.0), 128.0, LUO),
+    rate("lds_rate", "l4", "B/clk, 1 way", 8, Unit::PerClock(128.0), 128.0, BANKS),
     rate("lds_wide_rate", "rtx4090", "B/clk", 8, Unit::PerClock(512.0), 127.9, LUO),
     rate("ldg_rate", "rtx4090", "B/clk, L1", 8, Unit::PerClock(128.0), 63.7, LUO),
     rate("ldg_wide_rate", "rtx4090", "B/clk, L1", 8, Unit::PerClock(512.0), 121.2, LUO),
@@ -163,9 +179,9 @@ pub(super) const ROWS: &[Figure] = &[
     chain("ldg_chain", "a100", "cycles, L2", 32, 261.5, LUO).at(Place::L2).anchor(),
     chain("ldg_chain", "a100", "cycles, DRAM", 32, 466.3, LUO).at(Place::Dram).anchor(),
     chain("qmma_chain", "l4", "cycles", 16, 24.0, PTXAS).anchor(),
-    rate("mufu_rate", "l4", "per clk", 32, Unit::PerClock(32.0), 16.0, THROUGHPUT).anchor(),
-    rate("hmma_rate", "rtx3090", "FMA/clk", 16, Unit::PerClock(2048.0), 256.0, ACCEL_30).anchor(),
-    rate("qmma_rate", "rtx4090", "TFLOP/s", 16, Unit::Tera(8192.0), 330.3, ADA).anchor(),
+    rate("mufu_rate", "l4", "per clk", 32, Unit::PerClock(32.0), 16.0, THROUGHPUT).peak(),
+    rate("hmma_rate", "rtx3090", "FMA/clk", 16, Unit::PerClock(2048.0), 256.0, ACCEL_30).peak(),
+    rate("qmma_rate", "rtx4090", "TFLOP/s", 16, Unit::Tera(8192.0), 330.3, ADA).peak(),
     rate("lds_rate", "l4", "B/clk, 2 ways", 8, Unit::PerClock(128.0), 64.0, GUIDE)
         .at(Place::Conflicts(2.0))
         .anchor(),
@@ -178,5 +194,5 @@ pub(super) const ROWS: &[Figure] = &[
     rate("lds_rate", "l4", "B/clk, 32 ways", 8, Unit::PerClock(128.0), 4.0, GUIDE)
         .at(Place::Conflicts(32.0))
         .anchor(),
-    rate("ldg_wide_rate", "l4", "B/clk, L2", 8, Unit::PerClock(512.0), 16.0, L40).at(Place::L2).anchor(),
+    rate("ldg_wide_rate", "l4", "B/clk, L2", 8, Unit::PerClock(512.0), 16.0, L40).at(Place::L2).peak(),
 ];

@@ -9,6 +9,7 @@ use warpproof_model::bound::{Bounds, Work, bounds};
 use warpproof_model::schedule::Launch;
 use warpproof_model::{Device, Usage, grouped};
 use warpproof_sim::count::Counters;
+use warpproof_sim::memory::Space;
 
 use super::machine::{Cache, Ideal, Machine};
 use super::{Change, Offer, Purchase, work};
@@ -32,7 +33,7 @@ pub(super) fn all(
     vec![
         shop.offer(
             Offer::RemoveConflicts,
-            "remove bank conflicts".to_owned(),
+            conflicts(device, counters),
             &work::without_conflicts(now, counters),
             Some(banks),
         ),
@@ -51,6 +52,17 @@ pub(super) fn all(
         less_shared(&shop, usage),
         double_tile(&shop, usage),
     ]
+}
+
+/// What removing conflicts promises. Where a multiprocessor has 16 load/store units, a warp takes two cycles of them however
+/// its lanes meet.
+fn conflicts(device: &Device, counters: &Counters) -> String {
+    let title = "remove bank conflicts".to_owned();
+    let traffic = counters.totals.traffic(Space::Shared, &[]);
+    if device.rates.memory.value >= 32.0 || traffic.conflicts() == 0 {
+        return title;
+    }
+    title + " (an access takes the load/store units 2 cycles, so a conflict of 2 ways costs no throughput)"
 }
 
 fn less_shared(shop: &Shop<'_>, usage: Usage) -> Purchase {

@@ -150,16 +150,22 @@ impl<'a> Core<'a> {
             done: false,
         };
         let mut assumed = Vec::new();
-        let l2_rate = match device.rates.l2_bytes {
-            Some(rate) => (rate.value * f64::from(device.multiprocessors.value) / sharers).min(PORT),
-            None => {
-                assumed.push(format!(
-                    "{} has no published L2 bandwidth: taken as {PORT} bytes per cycle and multiprocessor, however many ask",
-                    device.name
-                ));
-                PORT
-            }
+        let l2_rate = if let Some(rate) = device.rates.l2_bytes {
+            (rate.value * f64::from(device.multiprocessors.value) / sharers).min(PORT)
+        } else {
+            assumed.push(format!(
+                "{} has no published L2 bandwidth: taken as {PORT} bytes per cycle and multiprocessor, however many ask",
+                device.name
+            ));
+            PORT
         };
+        let multiplies = |i: &Instruction| timing(device, i).pipe == Pipe::Tensor;
+        if device.capability.major == 9 && instructions.iter().any(multiplies) {
+            assumed.push(format!(
+                "products run at the peak of the {}, which only wgmma is known to reach: mma takes longer",
+                device.name
+            ));
+        }
         Ok(Self {
             function: code.function,
             flow: code.flow,

@@ -129,10 +129,9 @@ fn interval(device: &Device, instruction: &Instruction, pipe: Pipe) -> u32 {
             let rate = device.rates.tensor(kind).or_else(|| device.rates.tensor(TensorType::F16ToF32));
             rate.map_or(16.0, |rate| f64::from(u32::try_from(fma).unwrap_or(u32::MAX)) / (rate / sub_cores))
         }
-        // No rate is published: an issue slot, and what ptxas scheduled between two of them.
-        Pipe::Control | Pipe::Uniform => 1.0,
-        // The address unit and the shared load/store unit come after issue.
-        Pipe::Memory | Pipe::Shuffle => 1.0,
+        // Where no rate is published, an issue slot, and what ptxas scheduled between two of them. For memory and shuffles the
+        // address unit and the shared load/store unit come after issue.
+        Pipe::Control | Pipe::Uniform | Pipe::Memory | Pipe::Shuffle => 1.0,
         _ => device.rates.lanes(pipe).map_or(1.0, |lanes| f64::from(WARP) * sub_cores / lanes),
     };
     (cycles.ceil() as u32).max(1)
