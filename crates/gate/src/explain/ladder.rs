@@ -3,6 +3,7 @@
 //! Every kernel is compiled, run and counted on the software GPU with the same values, and explained. Triton's modules are
 //! those of the corpus, as Triton made them. Counts are *counted*, times are *predicted*.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
@@ -222,13 +223,10 @@ pub fn explain_rung(
     attention.run(&mut gpu, &inputs.q, &inputs.k, &inputs.v).map_err(|error| error.to_string())?;
     let kind = if format == Format::Linear8 { TensorType::F16ToF32 } else { TensorType::F8ToF32 };
     let floor = floor(shape, kind, 1);
-    let lines: Vec<&str> = source.as_ref().map(|source| source.text.lines().collect()).unwrap_or_default();
+    let lines = source.as_ref().map(|source| numbered(&source.text)).unwrap_or_default();
     let text = |file: &str, line: u32| {
-        let index = usize::try_from(line).ok()?.checked_sub(1)?;
-        lines
-            .get(index)
-            .filter(|_| file.ends_with(attention.plan().rung.source))
-            .map(|line| (*line).to_owned())
+        let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
+        lines.get(&(name, line)).map(|text| (*text).to_owned())
     };
     let mut explained = Vec::new();
     for (counters, step) in gpu.counters.iter().zip(&attention.plan().steps) {
@@ -246,6 +244,23 @@ pub fn explain_rung(
         explained.push(explain(&request, toolchain).map_err(|error| error.to_string())?.0);
     }
     Ok(explained)
+}
+
+/// The lines of a source by file and number, as its `#line` directives say.
+fn numbered(text: &str) -> BTreeMap<(&str, u32), &str> {
+    let (mut file, mut next) = ("", 1_u32);
+    let mut lines = BTreeMap::new();
+    for line in text.lines() {
+        let said = line.strip_prefix("#line ").and_then(|rest| rest.split_once(' '));
+        let said = said.and_then(|(number, name)| Some((number.parse().ok()?, name.trim_matches('"'))));
+        if let Some((number, name)) = said {
+            (next, file) = (number, name);
+        } else {
+            lines.insert((file, next), line);
+            next = next.saturating_add(1);
+        }
+    }
+    lines
 }
 
 /// A module of the corpus.
@@ -502,4 +517,17 @@ pub fn text(ladder: &Ladder) -> String {
     }
     out.push_str("\nConflicts are counted; all else is predicted. Nothing here was measured.\n");
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_found_where_the_directives_say() {
+        let lines = numbered("#line 1 \"n.cu\"\na\n#line 1 \"h.cuh\"\nb\nc\n#line 3 \"n.cu\"\nd\n");
+        let found: Vec<_> = lines.into_iter().collect();
+        let expected = [(("h.cuh", 1), "b"), (("h.cuh", 2), "c"), (("n.cu", 1), "a"), (("n.cu", 3), "d")];
+        assert_eq!(found, expected);
+    }
 }
