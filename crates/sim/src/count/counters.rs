@@ -106,6 +106,10 @@ pub struct Traffic {
     pub sectors: u64,
     /// Distinct lines of 128 bytes in each request, added up. Global and local memory.
     pub lines: u64,
+    /// Sectors that the distinct bytes of each request would fill if they lay side by side, added up. Global memory.
+    pub ideal_sectors: u64,
+    /// Those of `sectors` that are loaded past the first-level cache. Global memory.
+    pub uncached_sectors: u64,
     /// Passes through the banks of shared memory; of constants and parameters, distinct addresses in each request.
     pub wavefronts: u64,
     /// Passes through the banks if no two words of a request were in one bank.
@@ -118,6 +122,9 @@ pub struct Traffic {
     pub depth: u64,
     /// Atomics: the most lanes of any request at one address.
     pub max_depth: u64,
+    /// Atomics: as `depth`, but one for a request whose lanes ptxas brings together into one operation: see
+    /// [`Hottest`].
+    pub serial: u64,
 }
 
 impl Traffic {
@@ -129,12 +136,15 @@ impl Traffic {
         self.bytes += other.bytes;
         self.sectors += other.sectors;
         self.lines += other.lines;
+        self.ideal_sectors += other.ideal_sectors;
+        self.uncached_sectors += other.uncached_sectors;
         self.wavefronts += other.wavefronts;
         self.ideal_wavefronts += other.ideal_wavefronts;
         self.first_sectors += other.first_sectors;
         self.addresses += other.addresses;
         self.depth += other.depth;
         self.max_depth = self.max_depth.max(other.max_depth);
+        self.serial += other.serial;
     }
 
     /// So many requests like this one.
@@ -149,12 +159,15 @@ impl Traffic {
             bytes: self.bytes * requests,
             sectors: self.sectors * requests,
             lines: self.lines * requests,
+            ideal_sectors: self.ideal_sectors * requests,
+            uncached_sectors: self.uncached_sectors * requests,
             wavefronts: self.wavefronts * requests,
             ideal_wavefronts: self.ideal_wavefronts * requests,
             first_sectors: self.first_sectors * requests,
             addresses: self.addresses * requests,
             depth: self.depth * requests,
             max_depth: self.max_depth,
+            serial: self.serial * requests,
         }
     }
 
@@ -164,19 +177,22 @@ impl Traffic {
     }
 
     /// The counts by name.
-    pub fn fields(&self) -> [(&'static str, u64); 11] {
+    pub fn fields(&self) -> [(&'static str, u64); 14] {
         [
             ("requests", self.requests),
             ("lanes", self.lanes),
             ("bytes", self.bytes),
             ("sectors", self.sectors),
             ("lines", self.lines),
+            ("ideal_sectors", self.ideal_sectors),
+            ("uncached_sectors", self.uncached_sectors),
             ("wavefronts", self.wavefronts),
             ("ideal_wavefronts", self.ideal_wavefronts),
             ("first_sectors", self.first_sectors),
             ("addresses", self.addresses),
             ("depth", self.depth),
             ("max_depth", self.max_depth),
+            ("serial", self.serial),
         ]
     }
 }
@@ -403,6 +419,8 @@ impl Totals {
 pub struct Compulsory {
     /// Distinct sectors that a block loaded, added up over blocks: misses of the first level at least, if it is not warm.
     pub block_loaded: u64,
+    /// Distinct sectors that a block loaded through the first level, added up over blocks.
+    pub block_cached: u64,
     /// Distinct sectors that a block stored, added up over blocks.
     pub block_stored: u64,
     /// Distinct sectors that the launch loaded: what must come from memory if the second level is cold.
@@ -413,6 +431,40 @@ pub struct Compulsory {
     pub grid_touched: u64,
     /// Whether memory for this ran out, so that these are too small.
     pub incomplete: bool,
+}
+
+/// The word of device memory that the most atomic operations came to. They are done one after another there.
+///
+/// Lanes of a request count one each, but for what ptxas brings together into one operation of the warp: additions, minima,
+/// maxima and bitwise operations on 32-bit integers at an address that it can see to be the same for all lanes. If the old value
+/// is used, only the addition of a constant. Such a request, with all its lanes at one address, is one operation here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hottest {
+    /// Operations at that word.
+    pub operations: u64,
+    /// Whether memory for this ran out, so that another word may have more.
+    pub incomplete: bool,
+}
+
+/// Sectors between the first- and the second-level cache. Stores, atomics and loads that go past the first level count each time;
+/// loads through it count once for each block, as if it forgot nothing while a block runs. So it is an *estimate*.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SecondLevel {
+    /// Loaded.
+    pub loads: u64,
+    /// Stored.
+    pub stores: u64,
+    /// By atomics whose old value is used.
+    pub atomics: u64,
+    /// By atomics whose old value is not.
+    pub reductions: u64,
+}
+
+impl SecondLevel {
+    /// All together.
+    pub fn sectors(&self) -> u64 {
+        self.loads + self.stores + self.atomics + self.reductions
+    }
 }
 
 /// A source line, or a line of the PTX text where no source is known.
@@ -445,6 +497,8 @@ pub struct Counters {
     pub totals: Totals,
     /// What no cache can save.
     pub compulsory: Compulsory,
+    /// The word with the most atomic operations.
+    pub hottest: Hottest,
 }
 
 impl Counters {
@@ -456,6 +510,26 @@ impl Counters {
     /// Warps of the blocks that were counted.
     pub fn warps(&self) -> u64 {
         self.blocks * self.block_threads().div_ceil(32)
+    }
+
+    /// Sectors between the first- and the second-level cache.
+    pub fn second_level(&self) -> SecondLevel {
+        let mut found = SecondLevel { loads: self.compulsory.block_cached, ..SecondLevel::default() };
+        for ((_, op), traffic) in self
+            .totals
+            .memory
+            .iter()
+            .filter(|((space, _), _)| matches!(space, Space::Global | Space::Generic))
+        {
+            found.loads += traffic.uncached_sectors;
+            match op {
+                MemoryOp::Store | MemoryOp::StoreTile => found.stores += traffic.sectors,
+                MemoryOp::Atomic => found.atomics += traffic.sectors,
+                MemoryOp::Reduction => found.reductions += traffic.sectors,
+                _ => {}
+            }
+        }
+        found
     }
 
     /// The counts of each line: of the innermost inlined function's line where there is a line table.
@@ -508,6 +582,7 @@ impl Counters {
         let compulsory = &self.compulsory;
         for (name, value) in [
             ("block_loaded", compulsory.block_loaded),
+            ("block_cached", compulsory.block_cached),
             ("block_stored", compulsory.block_stored),
             ("grid_loaded", compulsory.grid_loaded),
             ("grid_stored", compulsory.grid_stored),
@@ -516,6 +591,9 @@ impl Counters {
             if value != 0 {
                 launch.insert(format!("first_sectors.{name}"), value);
             }
+        }
+        if self.hottest.operations != 0 {
+            launch.insert("atomics.hottest".to_owned(), self.hottest.operations);
         }
         let lines = self.by_line().into_iter().map(|(line, totals)| (line, totals.flat())).collect();
         Flat { launch, lines }

@@ -3,9 +3,11 @@
 //! request again and again, so it is enough to compare and to count.
 
 use super::counters::Traffic;
+use super::heat::Heat;
 use super::reuse::{Touch, Touched};
 use crate::machine::{AccessKind, LANES, Row, at};
 use crate::simd::{Isa, Level, Portable, V3, V4};
+use std::sync::Mutex;
 
 /// Requests that are remembered of an instruction: a swizzle in a loop goes through a few.
 const WAYS: usize = 4;
@@ -81,6 +83,8 @@ pub(super) struct Memo<T> {
     cost: Traffic,
     /// Lines of global memory, counted from that of the first address, with their sectors.
     lines: Vec<(u64, u32)>,
+    /// Words of global memory that atomic operations come to, counted from the first address, with how many.
+    words: Vec<(u64, u32)>,
     /// Where it was made last.
     last: T,
 }
@@ -128,7 +132,7 @@ impl<T: Address> Memos<T> {
         first: T,
         row: &Row<T>,
         cost: Traffic,
-        lines: Vec<(u64, u32)>,
+        (lines, words): (Vec<(u64, u32)>, Vec<(u64, u32)>),
     ) -> Traffic {
         let mut memo = Memo {
             key,
@@ -137,6 +141,7 @@ impl<T: Address> Memos<T> {
             hits: 1,
             cost,
             lines,
+            words,
             last: first,
         };
         for lane in crate::machine::lanes_of(key.lanes) {
@@ -178,6 +183,16 @@ impl Memos<u64> {
             .iter()
             .map(|(distance, sectors)| touched.touch(line.wrapping_add(*distance), *sectors, touch))
             .sum()
+    }
+
+    /// Heats the words of the request that was made last, at its place of now.
+    pub(super) fn heat(&self, heat: &Mutex<Heat>, first: u64) {
+        let Some(memo) = self.ways.get(self.recent) else { return };
+        if let Ok(mut heat) = heat.lock() {
+            for (distance, operations) in &memo.words {
+                heat.add(first.wrapping_add(*distance), u64::from(*operations));
+            }
+        }
     }
 }
 

@@ -20,14 +20,19 @@
 //! | `*.sectors`, `*.lines` | distinct 32-byte sectors and 128-byte lines in each request | `l1tex__t_sectors_…` |
 //! | `shared.*.wavefronts` | passes through the banks | `l1tex__data_pipe_lsu_wavefronts_mem_shared…` |
 //! | `shared.*.conflicts` | passes beyond those needed | `l1tex__data_bank_conflicts_pipe_lsu_mem_shared…` |
-//! | `*.depth`, `*.max_depth` | lanes at the most wanted address of an atomic request | – |
+//! | `*.ideal_sectors` | sectors that the distinct bytes of each request would fill side by side | – |
+//! | `*.uncached_sectors` | sectors loaded past the first level (`.cg`, `.volatile`, …) | – |
+//! | `*.depth`, `*.max_depth` | lanes at the most wanted address of an atomic request: added up, and at most | – |
+//! | `*.serial`, [`Hottest`] | operations one after another at that address, and at that of the whole launch | – |
 //! | `*.first_sectors`, [`Compulsory`] | sectors touched for the first time: an estimate of misses | `lts__t_sectors…`, `dram__sectors…` |
 //! | `barrier.*` | arrivals, phases, and the work by which warps differ | – |
 //!
 //! The pipes of the table are those of an Ada multiprocessor: half precision runs on the FMA pipe there, and what has no
 //! lanes of its own on the uniform pipe, which PTX does not show.
 
+mod atomics;
 mod counters;
+mod heat;
 mod memo;
 pub mod names;
 mod pattern;
@@ -36,15 +41,17 @@ mod site;
 mod tally;
 
 pub use counters::{
-    Barriers, Branches, Change, Compulsory, Counters, Flat, Flow, Instruction, Issued, LineKey, MemoryOp,
-    Sample, Totals, Traffic, diff,
+    Barriers, Branches, Change, Compulsory, Counters, Flat, Flow, Hottest, Instruction, Issued, LineKey,
+    MemoryOp, Sample, SecondLevel, Totals, Traffic, diff,
 };
 pub use site::multiply_adds;
 
 use crate::machine::{Outcome, at};
+use crate::memory::Space;
 use crate::observe::Observer;
 use crate::program::Program;
 use crate::{Device, Launch};
+use heat::Heat;
 use site::Sites;
 use std::any::Any;
 use std::sync::{Arc, Mutex};
@@ -82,18 +89,19 @@ impl Device {
         let program = launch.program();
         let sites = Arc::new(Sites::of(&program));
         let pool: Pool = Arc::new(Mutex::new(Vec::new()));
-        // Half for the launch, half for the blocks that run at once.
+        // Half for the launch, half for the blocks that run at once; of the launch's, a quarter for atomics.
         let all = settings.memory / 2;
         let each = all / if program.communicates { IN_TURNS } else { IN_A_WAVE };
         let instructions = program.code.len();
-        let mut sums = Sums::new(instructions, sites.guards, all);
+        let mut sums = Sums::new(instructions, sites.guards, all - all / 4);
+        let heat = Arc::new(Mutex::new(Heat::new(all / 4)));
         let mut compulsory = Compulsory::default();
         let mut blocks = 0u64;
         let level = self.level();
         let listen = |_| -> Option<Box<dyn Observer>> {
             let spare = pool.lock().ok().and_then(|mut pool| pool.pop());
             let own = spare.unwrap_or_else(|| Box::new(Sums::new(instructions, sites.guards, each)));
-            Some(Box::new(Tally::new(sites.clone(), level, own)))
+            Some(Box::new(Tally::new(sites.clone(), level, own, heat.clone())))
         };
         let mut collect = |listener: Box<dyn Observer>| {
             let listener: Box<dyn Any> = listener;
@@ -101,6 +109,7 @@ impl Device {
                 let mut own = tally.sums;
                 blocks += 1;
                 compulsory.block_loaded += own.touched.loaded;
+                compulsory.block_cached += own.touched.cached;
                 compulsory.block_stored += own.touched.stored;
                 own.settle();
                 sums.merge(&own);
@@ -120,6 +129,10 @@ impl Device {
         for instruction in &instructions {
             totals.add(instruction);
         }
+        let hottest = heat.lock().map_or_else(
+            |_| Hottest { operations: 0, incomplete: true },
+            |heat| Hottest { operations: heat.hottest, incomplete: heat.incomplete },
+        );
         let counters = Counters {
             kernel: program.name.clone(),
             grid: launch.blocks(),
@@ -130,6 +143,7 @@ impl Device {
             instructions,
             totals,
             compulsory,
+            hottest,
         };
         Counted { outcome, counters }
     }
@@ -183,7 +197,12 @@ fn instructions_of(program: &Program, sites: &Sites, sums: &Sums) -> Vec<Instruc
     for requests in &sums.requests {
         if let Some(instruction) = instructions.get_mut(at(requests.pc)) {
             instruction.worst.extend(requests.worst.as_deref().cloned());
-            instruction.memory.insert((requests.space, sites.get(requests.pc).op), requests.traffic);
+            let site = sites.get(requests.pc);
+            let mut traffic = requests.traffic;
+            if site.uncached && matches!(requests.space, Space::Global | Space::Generic) {
+                traffic.uncached_sectors = traffic.sectors;
+            }
+            instruction.memory.insert((requests.space, site.op), traffic);
         }
     }
     instructions

@@ -159,15 +159,17 @@ fn fp16_types() -> &'static [&'static str] {
     &["f16", "f16x2", "bf16", "bf16x2"]
 }
 
-/// Sectors that must come from the second level if the first forgets nothing while a block runs. Loads that go past the first
-/// level (`.cg`, `.volatile`, atomics) would come from there each time; they are in it once.
-fn l2_reads(c: &Counters) -> u64 {
-    c.compulsory.block_loaded
-}
-
-/// The first level writes through: every sector of every store goes on.
-fn l2_writes(c: &Counters) -> u64 {
-    global(c, STORES).sectors + global(c, &[Atomic, Reduction]).sectors
+/// Requests of `cp.async`: those that keep what they bring in the first level, or those that go past it.
+fn copies(c: &Counters, past: bool) -> Traffic {
+    let mut sum = Traffic::default();
+    for instruction in c.instructions.iter().filter(|one| one.opcode.contains(".cg") == past) {
+        for ((space, op), traffic) in &instruction.memory {
+            if (*space, *op) == (Space::Global, AsyncCopy) {
+                sum.add(traffic);
+            }
+        }
+    }
+    sum
 }
 
 macro_rules! metrics {
@@ -265,7 +267,7 @@ metrics! {
     // Memory instructions, those that no lane executes left out.
     Access "inst" "smsp__inst_executed_op_global_ld.sum" "" |c| count(global(c, LOADS).requests);
     Access "inst" "smsp__inst_executed_op_global_st.sum" "" |c| count(global(c, STORES).requests);
-    Access "inst" "smsp__inst_executed_op_global_red.sum" "" |c| count(global(c, &[Reduction]).requests);
+    Access "inst" "smsp__inst_executed_op_global_red.sum" "red, and atom whose old value is not read" |c| count(global(c, &[Reduction]).requests);
     Access "inst" "smsp__inst_executed_op_local_ld.sum" "stack frames; spills are ptxas's" |c| count(local(c, LOADS).requests);
     Access "inst" "smsp__inst_executed_op_local_st.sum" "stack frames; spills are ptxas's" |c| count(local(c, STORES).requests);
     Access "inst" "smsp__inst_executed_op_shared_ld.sum" "without ldmatrix" |c| count(shared(c, LOADS).requests);
@@ -273,6 +275,8 @@ metrics! {
     Access "inst" "smsp__inst_executed_op_shared_atom.sum" "with work on mbarriers" |c| count(shared(c, ATOMICS).requests);
     Access "inst" "smsp__inst_executed_op_ldsm.sum" "ldmatrix" |c| count(shared(c, &[LoadMatrix]).requests);
     Access "inst" "smsp__inst_executed_op_ldgsts.sum" "cp.async" |c| count(shared(c, &[AsyncCopy]).requests);
+    Access "inst" "sm__sass_inst_executed_op_ldgsts_cache_access.sum" "cp.async.ca" |c| count(copies(c, false).requests);
+    Access "inst" "sm__sass_inst_executed_op_ldgsts_cache_bypass.sum" "cp.async.cg" |c| count(copies(c, true).requests);
     Access "inst" "smsp__sass_inst_executed_op_shared_ld.sum" "without ldmatrix" |c| count(shared(c, LOADS).requests);
     Access "inst" "smsp__sass_inst_executed_op_shared_st.sum" "without stmatrix" |c| count(shared(c, STORES).requests);
     Access "inst" "smsp__sass_inst_executed_op_global_ld.sum" "" |c| count(global(c, LOADS).requests);
@@ -281,16 +285,20 @@ metrics! {
     // Requests and sectors of the first-level cache.
     Access "" "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum" "without cp.async" |c| count(global(c, LOADS).requests);
     Access "" "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum" "" |c| count(global(c, STORES).requests);
-    Access "" "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum" "" |c| count(global(c, &[Atomic]).requests);
-    Access "" "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum" "" |c| count(global(c, &[Reduction]).requests);
-    Access "" "l1tex__t_requests_pipe_lsu_mem_global_op_ldgsts.sum" "cp.async" |c| count(global(c, &[AsyncCopy]).requests);
+    Access "" "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum" "atom whose old value is read" |c| count(global(c, &[Atomic]).requests);
+    Access "" "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum" "red, and atom whose old value is not read" |c| count(global(c, &[Reduction]).requests);
+    Access "" "sm__sass_l1tex_t_requests_pipe_lsu_mem_global_op_ldgsts.sum" "cp.async" |c| count(global(c, &[AsyncCopy]).requests);
+    Access "" "sm__sass_l1tex_t_requests_pipe_lsu_mem_global_op_ldgsts_cache_access.sum" "cp.async.ca" |c| count(copies(c, false).requests);
+    Access "" "sm__sass_l1tex_t_requests_pipe_lsu_mem_global_op_ldgsts_cache_bypass.sum" "cp.async.cg" |c| count(copies(c, true).requests);
     Access "" "l1tex__t_requests_pipe_lsu_mem_local_op_ld.sum" "" |c| count(local(c, LOADS).requests);
     Access "" "l1tex__t_requests_pipe_lsu_mem_local_op_st.sum" "" |c| count(local(c, STORES).requests);
     Access "sector" "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum" "without cp.async" |c| count(global(c, LOADS).sectors);
     Access "sector" "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum" "" |c| count(global(c, STORES).sectors);
     Access "sector" "l1tex__t_sectors_pipe_lsu_mem_global_op_atom.sum" "" |c| count(global(c, &[Atomic]).sectors);
     Access "sector" "l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum" "" |c| count(global(c, &[Reduction]).sectors);
-    Access "sector" "l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts.sum" "cp.async" |c| count(global(c, &[AsyncCopy]).sectors);
+    Access "sector" "sm__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ldgsts.sum" "cp.async" |c| count(global(c, &[AsyncCopy]).sectors);
+    Access "sector" "sm__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_access.sum" "cp.async.ca" |c| count(copies(c, false).sectors);
+    Access "sector" "sm__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_bypass.sum" "cp.async.cg" |c| count(copies(c, true).sectors);
     Access "sector" "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum" "" |c| count(local(c, LOADS).sectors);
     Access "sector" "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum" "" |c| count(local(c, STORES).sectors);
     Access "byte" "l1tex__t_bytes_pipe_lsu_mem_global_op_ld.sum" "sectors of 32 bytes" |c| count(32 * global(c, LOADS).sectors);
@@ -315,7 +323,7 @@ metrics! {
     Access "" "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum" "" |c| count(shared(c, &[]).conflicts());
     Access "" "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum" "with ldmatrix" |c| count(shared(c, SHARED_LOADS).conflicts());
     Access "" "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum" "with stmatrix" |c| count(shared(c, SHARED_STORES).conflicts());
-    Access "" "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_atom.sum" "lanes at one address are not in it" |c| count(shared(c, ATOMICS).conflicts());
+    Access "" "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_atom.sum" "lanes at one address too, unless ptxas makes one operation of them" |c| count(shared(c, ATOMICS).conflicts());
     Access "" "sm__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldsm.sum" "ldmatrix" |c| count(shared(c, &[LoadMatrix]).conflicts());
     Access "" "sm__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum" "cp.async, as stores of its width" |c| count(shared(c, &[AsyncCopy]).conflicts());
     Access "" "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared.sum" "" |c| count(shared(c, &[]).wavefronts);
@@ -326,8 +334,13 @@ metrics! {
     Access "sector" "memory_l2_theoretical_sectors_global" "" |c| count(global(c, &[]).sectors);
 
     // Behind the first level.
-    Estimate "sector" "lts__t_sectors_op_read.sum" "sectors that a block loads for the first time" |c| count(l2_reads(c));
-    Estimate "sector" "lts__t_sectors_op_write.sum" "all sectors of stores and atomics" |c| count(l2_writes(c));
+    Estimate "sector" "lts__t_sectors.sum" "loads, stores, atomics and reductions" |c| count(c.second_level().sectors());
+    Estimate "sector" "lts__t_sectors_op_read.sum" "what a block loads for the first time, and all loads past L1" |c| {
+        count(c.second_level().loads)
+    };
+    Estimate "sector" "lts__t_sectors_op_write.sum" "all sectors of stores" |c| count(c.second_level().stores);
+    Estimate "sector" "lts__t_sectors_op_atom.sum" "all sectors of atomics whose old value is read" |c| count(c.second_level().atomics);
+    Estimate "sector" "lts__t_sectors_op_red.sum" "all sectors of other atomics" |c| count(c.second_level().reductions);
     Estimate "sector" "dram__sectors_read.sum" "sectors that the launch loads for the first time; a cold second level" |c| count(c.compulsory.grid_loaded);
     Estimate "sector" "dram__sectors_write.sum" "sectors that the launch stores; they may stay in the second level" |c| count(c.compulsory.grid_stored);
     Estimate "byte" "dram__bytes_read.sum" "as dram__sectors_read" |c| count(32 * c.compulsory.grid_loaded);

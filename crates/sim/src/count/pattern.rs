@@ -90,7 +90,7 @@ fn contiguous(addresses: &Row<u64>, bytes: u32) -> bool {
 
 /// Whether all lanes name one address.
 #[inline]
-fn uniform(addresses: &Row<u64>, lanes: u32) -> bool {
+pub(crate) fn uniform(addresses: &Row<u64>, lanes: u32) -> bool {
     let first = addresses.0[lanes.trailing_zeros() as usize & 31];
     if lanes == u32::MAX {
         addresses.0.iter().fold(0, |differences, address| differences | (address ^ first)) == 0
@@ -235,6 +235,34 @@ fn passes(rows: &mut Lines, addresses: &Row<u64>, group: u32, word: u32) -> u32 
     most
 }
 
+/// The passes of an atomic request to shared memory. A bank does one operation of one lane in a pass, on the same word or not.
+pub(crate) fn shared_atomic(addresses: &Row<u64>, bytes: u32, lanes: u32) -> Wavefronts {
+    let width = match bytes {
+        0..=4 => 32,
+        5..=8 => 16,
+        _ => 8,
+    };
+    let words = u64::from(bytes.div_ceil(4).clamp(1, 32));
+    let mut wavefronts = Wavefronts { actual: 0, ideal: 0 };
+    let mut first = 0;
+    while first < 32 {
+        let group = lanes & ((u64::from(u32::MAX) >> (32 - width)) << first) as u32;
+        first += width;
+        if group == 0 {
+            continue;
+        }
+        let mut banks = [0u64; 32];
+        for lane in lanes_of(group) {
+            for word in 0..words {
+                banks[((addresses.0[lane] / 4 + word) % 32) as usize] += 1;
+            }
+        }
+        wavefronts.ideal += 1;
+        wavefronts.actual += banks.into_iter().max().unwrap_or(1);
+    }
+    wavefronts
+}
+
 /// Lanes that meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Contention {
@@ -242,6 +270,20 @@ pub(crate) struct Contention {
     pub addresses: u64,
     /// Lanes at the address that most lanes name.
     pub most: u64,
+}
+
+/// The distinct words of an atomic request with the lanes at each, as distances from the first lane's.
+pub(crate) fn words(addresses: &Row<u64>, lanes: u32) -> Vec<(u64, u32)> {
+    let first = addresses.0[lanes.trailing_zeros() as usize & 31];
+    let mut found: Vec<(u64, u32)> = Vec::new();
+    for lane in lanes_of(lanes) {
+        let distance = addresses.0[lane].wrapping_sub(first);
+        match found.iter_mut().find(|(known, _)| *known == distance) {
+            Some((_, count)) => *count += 1,
+            None => found.push((distance, 1)),
+        }
+    }
+    found
 }
 
 /// How the lanes of an atomic request meet at addresses.

@@ -1,7 +1,7 @@
 //! Which sectors of device memory were touched at least once: what no cache can save.
 //!
-//! Memory is remembered in pages of 64 KiB with a bit for each sector, once for loads and once for stores. That is 1/128 of
-//! what a kernel touches; there is a limit beyond which nothing more is remembered, and it is said that there was.
+//! Memory is remembered in pages of 64 KiB with a bit for each sector: for loads, for those through the first-level
+//! cache, and for stores. That is about 1/80 of what a kernel touches; there is a limit beyond which nothing more is remembered, and it is said that there was.
 
 use crate::machine::at;
 use std::collections::HashMap;
@@ -11,14 +11,17 @@ const PAGE_LINES: u64 = 512;
 /// Words of a page's bits: four sectors to a line.
 const PAGE_WORDS: usize = 32;
 /// Bytes that remembering a page takes, its place in the index included.
-const PAGE_BYTES: u64 = 2 * 8 * 32 + 64;
+const PAGE_BYTES: u64 = 3 * 8 * 32 + 64;
 /// Pages that are found without the index.
 const RECENT: usize = 64;
 
 /// What a request does to the sectors it touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Touch {
+    /// Through the first-level cache.
     Load,
+    /// Past it.
+    Uncached,
     Store,
     Both,
 }
@@ -26,6 +29,7 @@ pub(crate) enum Touch {
 struct Page {
     number: u64,
     loaded: [u64; PAGE_WORDS],
+    cached: [u64; PAGE_WORDS],
     stored: [u64; PAGE_WORDS],
 }
 
@@ -35,8 +39,9 @@ pub(crate) struct Touched {
     index: HashMap<u64, u32>,
     recent: [(u64, u32); RECENT],
     limit: usize,
-    /// Distinct sectors loaded, stored, and either.
+    /// Distinct sectors loaded, of those the ones loaded through the first level, stored, and loaded or stored.
     pub loaded: u64,
+    pub cached: u64,
     pub stored: u64,
     pub either: u64,
     /// Whether something was not remembered.
@@ -52,6 +57,7 @@ impl Touched {
             recent: [(u64::MAX, 0); RECENT],
             limit: usize::try_from(memory / PAGE_BYTES).unwrap_or(usize::MAX).min(at(u32::MAX)),
             loaded: 0,
+            cached: 0,
             stored: 0,
             either: 0,
             incomplete: false,
@@ -68,7 +74,12 @@ impl Touched {
             Some(place) => *place,
             None if self.pages.len() < self.limit => {
                 let place = u32::try_from(self.pages.len()).ok()?;
-                self.pages.push(Page { number, loaded: [0; PAGE_WORDS], stored: [0; PAGE_WORDS] });
+                self.pages.push(Page {
+                    number,
+                    loaded: [0; PAGE_WORDS],
+                    cached: [0; PAGE_WORDS],
+                    stored: [0; PAGE_WORDS],
+                });
                 self.index.insert(number, place);
                 place
             }
@@ -81,7 +92,7 @@ impl Touched {
         self.pages.get_mut(at(place))
     }
 
-    /// Touches sectors of a line, and gives how many of them had not been loaded (or, for a store, stored) before.
+    /// Touches sectors of a line, and gives how many of them had not been touched in this way before.
     #[inline]
     pub(crate) fn touch(&mut self, line: u64, sectors: u32, touch: Touch) -> u64 {
         let Some(page) = self.page(line / PAGE_LINES) else { return 0 };
@@ -89,19 +100,28 @@ impl Touched {
         let word = usize::try_from(bit / 64).unwrap_or(0) % PAGE_WORDS;
         let bits = u64::from(sectors & 0xf) << (bit % 64);
         let either = bits & !(page.loaded[word] | page.stored[word]);
-        let (mut loaded, mut stored) = (0, 0);
+        let (mut loaded, mut cached, mut stored) = (0, 0, 0);
+        if touch == Touch::Load {
+            cached = u64::from((bits & !page.cached[word]).count_ones());
+            page.cached[word] |= bits;
+        }
         if touch != Touch::Store {
             loaded = u64::from((bits & !page.loaded[word]).count_ones());
             page.loaded[word] |= bits;
         }
-        if touch != Touch::Load {
+        if matches!(touch, Touch::Store | Touch::Both) {
             stored = u64::from((bits & !page.stored[word]).count_ones());
             page.stored[word] |= bits;
         }
         self.loaded += loaded;
+        self.cached += cached;
         self.stored += stored;
         self.either += u64::from(either.count_ones());
-        if touch == Touch::Store { stored } else { loaded }
+        match touch {
+            Touch::Load => cached,
+            Touch::Store => stored,
+            Touch::Uncached | Touch::Both => loaded,
+        }
     }
 
     /// Adds what another has touched.
@@ -130,7 +150,8 @@ impl Touched {
         self.pages.clear();
         self.index.clear();
         self.recent = [(u64::MAX, 0); RECENT];
-        (self.loaded, self.stored, self.either, self.incomplete) = (0, 0, 0, false);
+        (self.loaded, self.cached, self.stored) = (0, 0, 0);
+        (self.either, self.incomplete) = (0, false);
     }
 }
 
@@ -152,6 +173,10 @@ mod tests {
         other.touch(5, 0b1000, Touch::Load);
         touched.merge(&other);
         assert_eq!((touched.loaded, touched.stored, touched.either), (5, 5, 5));
+        assert_eq!(touched.cached, 3);
+        // What was loaded past the first level is not in it.
+        assert_eq!(touched.touch(9, 0b0011, Touch::Uncached), 2);
+        assert_eq!((touched.touch(9, 0b0111, Touch::Load), touched.cached, touched.loaded), (3, 6, 8));
         touched.clear();
         assert_eq!(touched.touch(5, 0b0011, Touch::Load), 2);
     }

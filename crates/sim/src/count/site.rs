@@ -1,5 +1,6 @@
 //! What the instructions of a kernel are to the counters: read once from the program, then looked up by number.
 
+use super::atomics::Atomics;
 use super::counters::{Flow, MemoryOp};
 use crate::isa::{self, Unit};
 use crate::machine::at;
@@ -16,6 +17,10 @@ pub(crate) struct Site {
     pub flow: Flow,
     /// The pipe it runs on.
     pub pipe: Unit,
+    /// Whether it loads past the first-level cache.
+    pub uncached: bool,
+    /// Whether ptxas makes one operation of it where all lanes of a warp name one address.
+    pub merges: bool,
 }
 
 /// The instructions of a program by number.
@@ -26,19 +31,32 @@ pub(crate) struct Sites {
     pub guards: usize,
 }
 
-const NOTHING: Site = Site { guard: None, op: MemoryOp::Other, flow: Flow::Next, pipe: Unit::None };
+const NOTHING: Site = Site {
+    guard: None,
+    op: MemoryOp::Other,
+    flow: Flow::Next,
+    pipe: Unit::None,
+    uncached: false,
+    merges: false,
+};
 
 impl Sites {
     pub(crate) fn of(program: &Program) -> Sites {
         let mut guards = 0u32;
         let mut sites = Vec::with_capacity(program.code.len());
+        let atomics = Atomics::of(program);
         for (pc, inst) in program.code.iter().enumerate() {
             let guard = inst.guard.is_some().then_some(guards);
             guards += u32::from(guard.is_some());
             let opcode = opcode(program, pc);
             let entry = program.metas.get(pc).and_then(|meta| meta.entry);
             let pipe = entry.and_then(|i| isa::table().get(i)).map_or(Unit::None, |entry| entry.op.unit);
-            sites.push(Site { guard, op: op(opcode), flow: flow(opcode), pipe });
+            let op = match op(opcode) {
+                MemoryOp::Atomic if atomics.reduces(program, pc, opcode) => MemoryOp::Reduction,
+                op => op,
+            };
+            let merges = atomics.merges(program, pc, opcode);
+            sites.push(Site { guard, op, flow: flow(opcode), pipe, uncached: uncached(opcode), merges });
         }
         Sites { sites, guards: at(guards) }
     }
@@ -72,6 +90,18 @@ fn op(opcode: &str) -> MemoryOp {
         ("mbarrier" | "cp", _) => MemoryOp::Mbarrier,
         _ => MemoryOp::Other,
     }
+}
+
+/// Whether a load goes past the first-level cache: by its cache operator, or because others may write what it reads.
+fn uncached(opcode: &str) -> bool {
+    let mut words = opcode.split('.');
+    let load = matches!(words.next(), Some("ld" | "cp"));
+    let near = opcode.contains(".cta");
+    load && words.any(|word| match word {
+        "cg" | "cv" | "volatile" | "mmio" => true,
+        "relaxed" | "acquire" => !near,
+        _ => false,
+    })
 }
 
 fn flow(opcode: &str) -> Flow {
@@ -133,6 +163,18 @@ mod tests {
         assert_eq!(op("cp.async.cg.shared.global"), MemoryOp::AsyncCopy);
         assert_eq!(op("cp.async.mbarrier.arrive.b64"), MemoryOp::Mbarrier);
         assert_eq!(op("add.u32"), MemoryOp::Other);
+        for (opcode, past) in [
+            ("ld.global.cg.u32", true),
+            ("ld.volatile.global.u32", true),
+            ("ld.acquire.gpu.global.u32", true),
+            ("ld.relaxed.cta.global.u32", false),
+            ("ld.global.nc.v4.f32", false),
+            ("cp.async.cg.shared.global", true),
+            ("cp.async.ca.shared.global", false),
+            ("st.global.cg.u32", false),
+        ] {
+            assert_eq!(uncached(opcode), past, "{opcode}");
+        }
         assert_eq!(
             (flow("bra.uni"), flow("brx.idx"), flow("mov.b32")),
             (Flow::Branch, Flow::Table, Flow::Next)

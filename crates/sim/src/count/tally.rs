@@ -2,10 +2,11 @@
 //! at its ends; sums over the code are taken when the launch is over.
 
 use super::counters::{Barriers, Flow, MemoryOp, Sample, Traffic};
+use super::heat::Heat;
 use super::memo::{self, Address, Key, Memos, Same};
-use super::pattern::{self, LINE, Lines, SECTOR};
+use super::pattern::{self, LINE, Lines, SECTOR, Wavefronts};
 use super::reuse::{Touch, Touched};
-use super::site::Sites;
+use super::site::{Site, Sites};
 use crate::machine::{Access, AccessKind, Row, at};
 use crate::memory::Space;
 use crate::observe::{Arrival, Detail, Guarded, Observer, SharedAccess, Stretch};
@@ -199,6 +200,8 @@ pub(crate) struct Tally {
     narrow: Same<u32>,
     wide: Same<u64>,
     pub sums: Box<Sums>,
+    /// Atomic operations of the whole launch by word: blocks with such operations run one after another.
+    heat: Arc<Mutex<Heat>>,
     lines: Lines,
     phases: [Phase; BARRIERS],
     /// The count of each warp's instructions when it came to its last barrier.
@@ -206,12 +209,13 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn new(sites: Arc<Sites>, level: Level, sums: Box<Sums>) -> Tally {
+    pub(crate) fn new(sites: Arc<Sites>, level: Level, sums: Box<Sums>, heat: Arc<Mutex<Heat>>) -> Tally {
         Tally {
             sites,
             narrow: u32::same(level),
             wide: u64::same(level),
             sums,
+            heat,
             lines: Lines::default(),
             phases: [Phase::default(); BARRIERS],
             clocks: [0; 32],
@@ -265,13 +269,20 @@ impl Observer for Tally {
         }
         let addresses = Row(offsets.0.map(u64::from));
         let mut cost = asked(bytes, lanes);
-        let matrix = matches!(self.sites.get(pc).op, MemoryOp::LoadMatrix | MemoryOp::StoreMatrix);
-        let wavefronts = pattern::shared(&mut self.lines, &addresses, bytes, lanes, matrix);
+        let site = self.sites.get(pc);
+        let matrix = matches!(site.op, MemoryOp::LoadMatrix | MemoryOp::StoreMatrix);
+        let wavefronts = if kind != AccessKind::Atomic {
+            pattern::shared(&mut self.lines, &addresses, bytes, lanes, matrix)
+        } else if merges(site, &addresses, lanes) {
+            Wavefronts { actual: 1, ideal: 1 }
+        } else {
+            pattern::shared_atomic(&addresses, bytes, lanes)
+        };
         cost.wavefronts = wavefronts.actual;
         cost.ideal_wavefronts = wavefronts.ideal;
-        contend(&mut cost, kind, &addresses, lanes);
+        contend(&mut cost, kind, site, &addresses, lanes);
         requests.keep(&addresses, bytes, lanes, wavefronts.actual, wavefronts.ideal);
-        let forgotten = requests.narrow.put(key, first, offsets, cost, Vec::new());
+        let forgotten = requests.narrow.put(key, first, offsets, cost, (Vec::new(), Vec::new()));
         requests.traffic.add(&forgotten);
     }
 
@@ -291,26 +302,38 @@ impl Observer for Tally {
             _ => first % 4,
         };
         let key = Key { lanes, bytes, kind, phase: u32::try_from(phase).unwrap_or(0) };
+        let site = self.sites.get(pc);
         let Some(place) = self.sums.place(pc, space) else { return };
         let Sums { requests, touched, .. } = &mut *self.sums;
         if let Some(requests) = requests.get_mut(place) {
             let fresh = !requests.wide.again(self.wide, key, first, addresses);
             if fresh {
-                let (cost, lines) = cost_of(&mut self.lines, access);
+                let (cost, lines) = cost_of(&mut self.lines, access, site);
+                let mut words = Vec::new();
                 if matches!(space, Space::Global | Space::Generic) {
-                    let ideal = cost.bytes.div_ceil(SECTOR).max(1);
-                    requests.keep(addresses, bytes, lanes, cost.sectors, ideal);
+                    requests.keep(addresses, bytes, lanes, cost.sectors, cost.ideal_sectors);
+                    if kind == AccessKind::Atomic {
+                        words = if merges(site, addresses, lanes) {
+                            vec![(0, 1)]
+                        } else {
+                            pattern::words(addresses, lanes)
+                        };
+                    }
                 }
-                let forgotten = requests.wide.put(key, first, addresses, cost, lines);
+                let forgotten = requests.wide.put(key, first, addresses, cost, (lines, words));
                 requests.traffic.add(&forgotten);
             }
             if matches!(space, Space::Global | Space::Generic) {
                 let touch = match kind {
+                    AccessKind::Read if site.uncached => Touch::Uncached,
                     AccessKind::Read => Touch::Load,
                     AccessKind::Write => Touch::Store,
                     AccessKind::Atomic => Touch::Both,
                 };
                 requests.traffic.first_sectors += requests.wide.touch(touched, first, touch, fresh);
+                if kind == AccessKind::Atomic {
+                    requests.wide.heat(&self.heat, first);
+                }
             }
         }
     }
@@ -347,19 +370,25 @@ fn asked(bytes: u32, lanes: u32) -> Traffic {
     Traffic { requests: 1, lanes: count, bytes: count * u64::from(bytes), ..Traffic::default() }
 }
 
+/// Whether ptxas makes one operation of an atomic request.
+fn merges(site: Site, addresses: &Row<u64>, lanes: u32) -> bool {
+    site.merges && pattern::uniform(addresses, lanes)
+}
+
 /// How the lanes of an atomic request meet.
-fn contend(cost: &mut Traffic, kind: AccessKind, addresses: &Row<u64>, lanes: u32) {
+fn contend(cost: &mut Traffic, kind: AccessKind, site: Site, addresses: &Row<u64>, lanes: u32) {
     if kind == AccessKind::Atomic {
         let contention = pattern::contention(addresses, lanes);
         cost.addresses = contention.addresses;
         cost.depth = contention.most;
         cost.max_depth = contention.most;
+        cost.serial = if merges(site, addresses, lanes) { 1 } else { contention.most };
     }
 }
 
 /// What a request to anything but shared memory costs, and the lines of global memory it touches, counted from that of the
 /// first lane.
-fn cost_of(lines: &mut Lines, access: &Access<'_>) -> (Traffic, Vec<(u64, u32)>) {
+fn cost_of(lines: &mut Lines, access: &Access<'_>, site: Site) -> (Traffic, Vec<(u64, u32)>) {
     let Access { space, kind, addresses, bytes, lanes, .. } = *access;
     let mut cost = asked(bytes, lanes);
     let mut touched = Vec::new();
@@ -377,7 +406,12 @@ fn cost_of(lines: &mut Lines, access: &Access<'_>) -> (Traffic, Vec<(u64, u32)>)
     }
     cost.lines = lines.lines();
     cost.sectors = lines.sectors();
-    contend(&mut cost, kind, addresses, lanes);
+    if matches!(space, Space::Global | Space::Generic) {
+        // Lanes are aligned to what they ask for, so they touch the same bytes or none in common.
+        let distinct = pattern::contention(addresses, lanes).addresses * u64::from(bytes);
+        cost.ideal_sectors = distinct.div_ceil(SECTOR).max(1).min(cost.sectors);
+    }
+    contend(&mut cost, kind, site, addresses, lanes);
     (cost, touched)
 }
 

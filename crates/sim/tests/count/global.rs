@@ -1,7 +1,7 @@
-//! Global, local and constant memory: requests, sectors, lines, atomics, asynchronous copies.
+//! Global, local and constant memory: requests, sectors, lines, asynchronous copies.
 
 use crate::{Case, HEAD, TAIL, on_line, passes, sectors, traffic};
-use warpproof_sim::count::MemoryOp::{AsyncCopy, Atomic, Load, Reduction, Store};
+use warpproof_sim::count::MemoryOp::{AsyncCopy, Load, Store};
 use warpproof_sim::memory::Space::{Const, Global, Local, Param, Shared};
 
 #[test]
@@ -84,6 +84,26 @@ fn a_warp_that_is_not_full() {
 }
 
 #[test]
+fn the_least_sectors_are_those_of_each_request() {
+    let ideal = |body: &str, line, offset: fn(u64) -> u64| {
+        let load = traffic(&Case::new(body, 32, offset).count(), line, Global, Load);
+        (load.requests, load.sectors, load.ideal_sectors)
+    };
+    // 128 bytes side by side, then from byte 4: five sectors where four would do.
+    let load = "ld.global.u32 %r1, [%g];";
+    assert_eq!(ideal(load, 1, |t| 4 * t), (1, 4, 4));
+    assert_eq!(ideal(load, 1, |t| 4 + 4 * t), (1, 5, 4));
+    // One word for all is four bytes, not 128; eight words are one sector's worth.
+    assert_eq!(ideal(load, 1, |_| 40), (1, 1, 1));
+    assert_eq!(ideal(load, 1, |t| 32 * (t % 8)), (1, 8, 1));
+    // Nine requests of one lane and then one of all: 9 + 4 sectors, and none too many, though the 164 bytes of all ten
+    // requests together would fill six.
+    let body = "mov.u32 %r1, 0;\nLOOP:\nsetp.eq.u32 %p1, %r1, 9;\nsetp.eq.or.u32 %p1, %lane, 0, %p1;\n\
+        @%p1 ld.global.u32 %r2, [%g];\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p2, %r1, 10;\n@%p2 bra LOOP;";
+    assert_eq!(ideal(body, 5, |t| 4 * t), (10, 13, 13));
+}
+
+#[test]
 fn stores_and_what_was_touched_before() {
     let body = "st.global.u32 [%g], %t;\nst.global.u32 [%g], %lane;\nld.global.u32 %r1, [%g];\nld.global.u32 %r2, [%g];";
     let counters = Case::new(body, 32, |t| 4 * t).count();
@@ -110,30 +130,19 @@ fn blocks_that_load_the_same_share_it_behind_their_first_level() {
 }
 
 #[test]
-fn atomics_on_one_address() {
-    // Two warps, all lanes at one word: one address, 32 deep, in each request; and one sector.
-    let counters = Case::new("atom.global.add.u32 %r1, [%g], 1;", 64, |_| 0).count();
-    let atomic = traffic(&counters, 1, Global, Atomic);
-    assert_eq!((atomic.requests, atomic.addresses, atomic.depth, atomic.max_depth), (2, 2, 64, 32));
-    assert_eq!((atomic.sectors, atomic.lanes), (2, 64));
-}
-
-#[test]
-fn atomics_that_are_spread() {
-    // Each lane its own word: 32 addresses, one lane at each.
-    let counters = Case::new("atom.global.add.u32 %r1, [%g], 1;", 32, |t| 4 * t).count();
-    let atomic = traffic(&counters, 1, Global, Atomic);
-    assert_eq!((atomic.requests, atomic.addresses, atomic.depth, atomic.max_depth), (1, 32, 1, 1));
-    // k words: 32 / k lanes at each.
-    for k in [2, 4, 8, 16] {
-        let counters = Case::new("red.global.add.u32 [%g], 1;", 32, |t| 4 * (t % k)).count();
-        let reduction = traffic(&counters, 1, Global, Reduction);
-        assert_eq!((reduction.addresses, reduction.depth, reduction.max_depth), (k, 32 / k, 32 / k));
-    }
-    // Lanes 0 to 2 at one word, the others each at its own: three deep, 30 addresses.
-    let counters = Case::new("red.global.add.u32 [%g], 1;", 32, |t| if t < 3 { 512 } else { 4 * t }).count();
-    let reduction = traffic(&counters, 1, Global, Reduction);
-    assert_eq!((reduction.addresses, reduction.depth, reduction.max_depth), (30, 3, 3));
+fn traffic_of_the_second_level() {
+    // A block loads the table of offsets (8 sectors) and four sectors twice: 12 through the first level. Past it, the same four
+    // sectors three times. Two stores of four sectors each, and one sector of a reduction and of an atomic.
+    let body = "ld.global.u32 %r1, [%g];\nld.global.u32 %r1, [%g];\nld.global.cg.u32 %r2, [%g];\nld.volatile.global.u32 %r2, [%g];\n\
+        ld.relaxed.gpu.global.u32 %r3, [%g];\nst.global.u32 [%g], %t;\nst.global.u32 [%g], %t;\nred.global.add.u32 [%data], %t;\n\
+        atom.global.add.u32 %r4, [%data], %t;\nst.shared.u32 [%s], %r4;";
+    let counters = Case { grid: 3, ..Case::new(body, 32, |t| 4 * t) }.count();
+    let second = counters.second_level();
+    assert_eq!((second.loads, second.stores), (3 * (12 + 3 * 4), 3 * 8));
+    assert_eq!((second.reductions, second.atomics, second.sectors()), (3, 3, 3 * (24 + 8 + 2)));
+    assert_eq!(traffic(&counters, 3, Global, Load).uncached_sectors, 3 * 4);
+    assert_eq!(traffic(&counters, 1, Global, Load).uncached_sectors, 0);
+    assert_eq!(counters.compulsory.grid_loaded, 12);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The counters, on kernels small enough to count by hand: each number is worked out in the comment beside it.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod atomics;
 mod barrier;
 mod control;
 mod global;

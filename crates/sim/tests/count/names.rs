@@ -63,6 +63,9 @@ fn every_number_of_a_kernel() {
         ("memory_l1_wavefronts_shared_ideal", 6 * warps),
         // A block loads 512 bytes of data and 512 of offsets; both blocks the same.
         ("lts__t_sectors_op_read.sum", 2 * 32),
+        // Two sectors of each warp's store, each time.
+        ("lts__t_sectors_op_write.sum", 2 * warps),
+        ("lts__t_sectors.sum", 2 * 32 + 2 * warps),
         ("dram__sectors_read.sum", 32),
         ("dram__bytes_read.sum", 32 * 32),
     ];

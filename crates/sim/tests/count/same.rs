@@ -61,6 +61,7 @@ fn a_difference_names_lines() {
     assert_eq!(of(Some(line)), expected);
     // With the head's load of 8 sectors in two lines.
     let expected = [
+        ("first_sectors.block_cached", 12, 16),
         ("first_sectors.block_loaded", 12, 16),
         ("first_sectors.grid_loaded", 12, 16),
         ("first_sectors.grid_touched", 12, 16),

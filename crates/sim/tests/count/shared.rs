@@ -117,16 +117,6 @@ fn lanes_that_are_off_ask_for_nothing() {
 }
 
 #[test]
-fn atomics_in_shared_memory() {
-    // 32 lanes at one word: one pass through the banks, and 32 deep. Then two words of one bank, 16 lanes at each.
-    let body = "atom.shared.add.u32 %r1, [%s], 1;";
-    let atomic = traffic(&Case::new(body, 32, |_| 0).count(), 1, Shared, Atomic);
-    assert_eq!((passes(&atomic), atomic.addresses, atomic.depth), ((1, 1, 0), 1, 32));
-    let atomic = traffic(&Case::new(body, 32, |t| t % 2 * 128).count(), 1, Shared, Atomic);
-    assert_eq!((passes(&atomic), atomic.addresses, atomic.depth), ((1, 2, 1), 2, 16));
-}
-
-#[test]
 fn mbarriers_are_atomics_of_their_own_kind() {
     let body = "setp.eq.u32 %p1, %t, 0;\n@%p1 mbarrier.init.shared.b64 [%s], 64;\nbar.sync 0;\n\
         mbarrier.arrive.shared.b64 %d1, [%s];";

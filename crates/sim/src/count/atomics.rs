@@ -1,0 +1,100 @@
+//! What ptxas makes of atomics, as far as counts depend on it: `atom` whose old value nobody reads becomes a reduction, and the
+//! lanes of a warp are brought together into one operation where it can see that they all name one address. Read off the machine
+//! code it makes; `crates/sim/tests/count/atomics.rs` has the cases.
+
+use crate::machine::Width;
+use crate::program::Program;
+use std::collections::HashSet;
+
+/// Rounds in which differing registers are followed through a program; what is found later counts as alike in all lanes.
+const ROUNDS: usize = 32;
+
+/// Registers of a program that has atomics; of others nothing is looked at.
+pub(super) struct Atomics {
+    /// Registers that some instruction reads.
+    read: HashSet<(Width, u32)>,
+    /// Registers that may differ between the lanes of a warp.
+    differ: HashSet<(Width, u32)>,
+}
+
+/// The parts of an `atom` or `red` that matter here.
+fn is_atomic(opcode: &str) -> bool {
+    opcode.starts_with("atom.") || opcode.starts_with("red.")
+}
+
+impl Atomics {
+    pub(super) fn of(program: &Program) -> Atomics {
+        let mut found = Atomics { read: HashSet::new(), differ: HashSet::new() };
+        if !(0..program.code.len()).any(|pc| is_atomic(super::site::opcode(program, pc))) {
+            return found;
+        }
+        for meta in &program.metas {
+            found.read.extend(meta.reads.iter().copied());
+        }
+        // A value differs if something it is made of does.
+        let source = |pc: usize| {
+            let text = program.instruction(pc);
+            let special = ["%tid", "%laneid", "%lanemask", "%clock", "%globaltimer"];
+            special.iter().any(|name| text.contains(name)) || text.starts_with("atom.")
+        };
+        let sources: Vec<bool> = (0..program.metas.len()).map(source).collect();
+        for _ in 0..ROUNDS {
+            let before = found.differ.len();
+            for (meta, source) in program.metas.iter().zip(&sources) {
+                if *source || meta.reads.iter().any(|row| found.differ.contains(row)) {
+                    found.differ.extend(meta.writes.iter().copied());
+                }
+            }
+            if found.differ.len() == before {
+                break;
+            }
+        }
+        found
+    }
+
+    /// Whether nobody reads what an instruction gives back.
+    fn unread(&self, program: &Program, pc: usize) -> bool {
+        program.metas.get(pc).is_some_and(|meta| meta.writes.iter().all(|row| !self.read.contains(row)))
+    }
+
+    /// Whether an `atom` of global memory is a reduction to ptxas.
+    pub(super) fn reduces(&self, program: &Program, pc: usize, opcode: &str) -> bool {
+        let mut words = opcode.split('.');
+        let atomic = words.next() == Some("atom") && opcode.contains(".global");
+        atomic && !words.any(|word| matches!(word, "cas" | "exch")) && self.unread(program, pc)
+    }
+
+    /// Whether ptxas makes one operation of the lanes of a warp if they all name one address.
+    pub(super) fn merges(&self, program: &Program, pc: usize, opcode: &str) -> bool {
+        if !is_atomic(opcode) {
+            return false;
+        }
+        let words: Vec<&str> = opcode.split('.').collect();
+        let has = |wanted: &[&str]| words.iter().any(|word| wanted.contains(word));
+        if !has(&["u32", "s32", "b32"]) || !has(&["add", "min", "max", "and", "or", "xor"]) {
+            return false;
+        }
+        let Some(meta) = program.metas.get(pc) else { return false };
+        // The address comes first among what is read, unless it is a name; a guard comes last.
+        let text = program.instruction(pc);
+        let register = text.split_once('[').is_some_and(|(_, rest)| rest.trim_start().starts_with('%'));
+        if register && meta.reads.first().is_some_and(|row| self.differ.contains(row)) {
+            return false;
+        }
+        let guarded = program.code.get(pc).is_some_and(|inst| inst.guard.is_some());
+        let values = meta.reads.len() - usize::from(register && !meta.reads.is_empty());
+        let constant = values <= usize::from(guarded);
+        self.unread(program, pc) || (has(&["add"]) && constant)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_atom_and_red_are_atomics() {
+        assert!(is_atomic("atom.global.add.u32") && is_atomic("red.shared.add.u32"));
+        assert!(!is_atomic("redux.sync.add.s32") && !is_atomic("add.u32"));
+    }
+}
