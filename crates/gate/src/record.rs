@@ -416,6 +416,17 @@ impl Figure {
 }
 
 impl Comparison {
+    /// As it is said before a limit.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Less => "less than",
+            Self::AtMost => "at most",
+            Self::Equal => "exactly",
+            Self::AtLeast => "at least",
+            Self::Greater => "more than",
+        }
+    }
+
     /// Whether `value` stands so to `bound`.
     pub fn holds(self, value: Finite, bound: Finite) -> bool {
         match self {

@@ -36,6 +36,8 @@ pub struct Work {
     pub dram_bytes: u64,
     /// Bytes of memory that must move even when the cache holds all it can.
     pub dram_bytes_warm: u64,
+    /// Atomic operations at the address of device memory that has the most of them.
+    pub one_address: u64,
     /// Blocks.
     pub blocks: u64,
     /// Threads of a block.
@@ -71,9 +73,15 @@ pub enum Consumed {
     L1,
     /// The second-level cache.
     L2,
+    /// The one address that the most atomics come to.
+    OneAddress,
     /// The memory.
     Dram,
 }
+
+/// Atomic operations at one address of device memory in a cycle. NVIDIA's white paper on Kepler GK110 gives one operation per
+/// clock for a common address; nothing later says more, and the cycle taken is that of the boost clock.
+const AT_ONE_ADDRESS: f64 = 1.0;
 
 impl fmt::Display for Consumed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -94,6 +102,7 @@ impl fmt::Display for Consumed {
             Self::Shared => "shared memory",
             Self::L1 => "L1",
             Self::L2 => "L2",
+            Self::OneAddress => "atomics at one address",
             Self::Dram => "DRAM",
         })
     }
@@ -227,6 +236,7 @@ pub fn bounds(device: &Device, work: &Work) -> Result<Bounds, BoundError> {
         Some(rate) => shares.push(inside(Consumed::L2, work.l2_bytes as f64 / rate.value)),
         None => left_out.push(format!("{} has no published L2 bandwidth", device.name)),
     }
+    shares.push(Share { resource: Consumed::OneAddress, us: work.one_address as f64 / AT_ONE_ADDRESS / mhz });
     let dram = |bytes: u64| Share {
         resource: Consumed::Dram,
         us: bytes as f64 / f64::from(device.bandwidth_gb_s.value) / 1e3,
@@ -339,6 +349,7 @@ mod tests {
             shared_wavefronts: 58 * 500,
             l1_sectors: 58 * 400,
             l2_bytes: 58 * 1600,
+            one_address: 1020,
             dram_bytes: 3_000_000,
             dram_bytes_warm: 300_000,
             blocks: 58,
@@ -359,6 +370,8 @@ mod tests {
         assert!(close(us(Consumed::Shared), cycles(500.0)));
         assert!(close(us(Consumed::L1), cycles(100.0)));
         assert!(close(us(Consumed::L2), cycles(100.0)));
+        // 1,020 operations one after another, wherever they come from.
+        assert!(close(us(Consumed::OneAddress), 0.5));
         assert!(close(us(Consumed::Dram), 10.0));
         assert_eq!(bounds.binding_cold().0.unwrap().resource, Consumed::Dram);
         assert_eq!(bounds.binding_cold().1.unwrap().resource, Consumed::Tensor);

@@ -126,3 +126,38 @@ fn a_difference_names_the_line() {
     let wrong = counters(&bench, &["diff", "before.json", "other.json"]).exits(2);
     assert!(wrong.err.contains("warpproof.run/1"), "{}", wrong.err);
 }
+
+#[test]
+fn lines_that_only_moved_do_not_differ() {
+    let Some(bench) = columns() else { return };
+    let path = bench.dir.path().join("count_columns.cu");
+    let write = |name: &str, flags: &[&str]| {
+        let run = counters(&bench, &[&["count_columns.cu", "--json"], flags].concat()).exits(0);
+        fs::write(bench.dir.path().join(name), run.out).unwrap();
+    };
+    write("before.json", &[]);
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replacen('\n', "\n// A comment\n// of two lines.\n", 1)).unwrap();
+    write("after.json", &[]);
+    counters(&bench, &["diff", "before.json", "after.json"]).exits(0);
+    // Padding as well: the lines that differ have the numbers that they have now.
+    write("padded.json", &["-D", "PAD=1"]);
+    let (moved, whole) = (
+        counters(&bench, &["diff", "before.json", "padded.json", "--json"]).exits(1).json(),
+        counters(&bench, &["diff", "before.json", "padded.json", "--json", "--totals"]).exits(1).json(),
+    );
+    let changes = |json: &Value| json["launches"][0]["changes"].as_array().unwrap().clone();
+    let conflicts = changes(&moved)
+        .into_iter()
+        .find(|one| one["counter"] == "shared.ld.conflicts" && !one["line"].is_null())
+        .unwrap();
+    assert_eq!((&conflicts["before"], &conflicts["after"]), (&1984.into(), &0.into()), "{moved:#}");
+    assert!(!changes(&whole).is_empty() && changes(&whole).iter().all(|one| one["line"].is_null()));
+    // Another kernel is said.
+    let mut other: Value =
+        serde_json::from_str(&fs::read_to_string(bench.dir.path().join("after.json")).unwrap()).unwrap();
+    other["launches"][0]["kernel"] = "rows".into();
+    fs::write(bench.dir.path().join("other.json"), other.to_string()).unwrap();
+    let run = counters(&bench, &["diff", "after.json", "other.json"]).exits(0);
+    assert!(run.err.contains("launch 0 is of different kernels: columns → rows"), "{}", run.err);
+}

@@ -226,3 +226,89 @@ fn the_ladder_is_one_table() {
     assert!(text.contains("left out: the module was compiled for rows of 64 elements"), "{text}");
     bench.run(["ladder", "--shape", "1,1,64"]).exits(2);
 }
+
+/// Adds to a word for each block and column: with 0 columns all to one word.
+const SUMS: &str = r#"//@launch: kernel=sums grid=58 block=256 arg=out:f32[256]=0
+extern "C" __global__ void sums(float *out)
+{
+    atomicAdd(out + (threadIdx.x & COLUMNS), 1.0f + threadIdx.x);
+}
+"#;
+
+#[test]
+fn atomics_at_one_address_are_dearer_than_spread_ones_and_told() {
+    let Some(bench) = Bench::new() else { return };
+    fs::write(bench.dir.path().join("sums.cu"), SUMS).unwrap();
+    let of = |columns: &str| {
+        let define = format!("COLUMNS={columns}");
+        explain(&bench, &["sums.cu", "-D", &define, "--format", "json"]).exits(0).json()
+    };
+    let (one, spread) = (of("0"), of("255"));
+    let warm = |json: &Value| json["predicted"]["bounds"]["warm"][0].clone();
+    assert_eq!(warm(&one)["resource"], "one-address");
+    // 58 blocks of 256 threads at 2,040 MHz, one a cycle.
+    assert!((warm(&one)["us"].as_f64().unwrap() - 58.0 * 256.0 / 2040.0).abs() < 1e-9, "{}", warm(&one));
+    assert!(warm(&one)["us"].as_f64() > warm(&spread)["us"].as_f64());
+    assert_eq!(one["counted"]["work"]["one_address"], 58 * 256);
+    assert_eq!(spread["counted"]["work"]["one_address"], 58);
+    let atomics = one["atomics"].as_array().unwrap();
+    assert_eq!(atomics.len(), 1);
+    let told = &atomics[0];
+    // The old value is not read: a reduction.
+    assert_eq!((&told["kind"], &told["space"], &told["place"]["line"]), (&"red".into(), &"global".into(), &4.into()));
+    assert_eq!((&told["requests"], &told["most"], &told["serial"]), (&464.into(), &32.into(), &(464 * 32).into()));
+    assert_eq!(told["per_address"], 32.0);
+    let text = explain(&bench, &["sums.cu", "-D", "COLUMNS=0"]).exits(0).out;
+    for expected in [
+        "bound: atomics at one address",
+        "atomics (counted)\n",
+        "32.0 lanes at an address, 32 at most, 464 requests, ",
+        "14,848 operations one after another\n",
+        "the hottest address of device memory: 14,848 operations",
+        "note: 14,848 atomic operations come to one address",
+        "instructions of PTX",
+    ] {
+        assert!(text.contains(expected), "{expected}:\n{text}");
+    }
+    assert!(!text.contains("\n      nothing\n"), "{text}");
+    let page = explain(&bench, &["sums.cu", "-D", "COLUMNS=0", "--format", "html"]).exits(0).out;
+    assert!(page.contains("<h2>Atomics</h2>"), "{page}");
+}
+
+#[test]
+fn several_launch_lines_are_said_and_chosen_from() {
+    let Some(bench) = Bench::new() else { return };
+    let source = format!("//@launch: kernel=sums grid=1 block=32 arg=out:f32[256]=0\n{SUMS}");
+    fs::write(bench.dir.path().join("two.cu"), source).unwrap();
+    let args = ["two.cu", "-D", "COLUMNS=0", "--format", "json"];
+    let run = explain(&bench, &args).exits(0);
+    assert!(run.err.contains("the file has 2 launch lines, and the first (line 1, of `sums`) is explained"), "{}", run.err);
+    assert_eq!(run.json()["counted"]["blocks"], 1);
+    let run = explain(&bench, &[&args[..], &["--launch-line", "2"]].concat()).exits(0);
+    assert_eq!((run.err.as_str(), &run.json()["counted"]["blocks"]), ("", &58.into()));
+    let run = explain(&bench, &[&args[..], &["--launch-line", "3"]].concat()).exits(2);
+    assert!(run.err.contains("there is no launch line 3: the file has 2"), "{}", run.err);
+}
+
+#[test]
+fn mistakes_of_usage_are_told_in_words_of_the_source() {
+    let Some(bench) = Bench::new() else { return };
+    fs::write(bench.dir.path().join("column.cu"), COLUMN).unwrap();
+    let run = explain(&bench, &["column.cu", "--device", "t4"]).exits(2);
+    assert!(run.err.contains("compiled for sm_89, and an NVIDIA T4 runs sm_75"), "{}", run.err);
+    assert!(run.err.contains("--arch sm_75"), "{}", run.err);
+    explain(&bench, &["column.cu", "--device", "t4", "--arch", "sm_75"]).exits(0);
+    let run = explain(&bench, &["column.cu", "--threads", "0"]).exits(2);
+    assert!(run.err.contains("at least one thread is needed"), "{}", run.err);
+    let run = explain(&bench, &["column.cu", "--arg", "in:f32[4]=0"]).exits(2);
+    assert!(run.err.contains("the kernel is column(const float *in, float *out)"), "{}", run.err);
+}
+
+#[test]
+fn a_ladder_of_which_nothing_is_left_is_no_answer() {
+    let Some(bench) = Bench::new() else { return };
+    let run = bench.run(["ladder", "--shape", "1,1,16,48"]).exits(3);
+    assert!(run.err.contains("every kernel was left out"), "{}{}", run.out, run.err);
+    // One line for each kernel.
+    assert_eq!(run.out.matches("left out: ").count(), 12, "{}", run.out);
+}

@@ -11,7 +11,7 @@ use std::fmt;
 use warpproof_model::bound::{self, BoundError, Floor};
 use warpproof_model::sass::parse;
 use warpproof_model::schedule::{Cost, Launch, REASONS, Schedule, Stalls};
-use warpproof_model::{Device, Usage};
+use warpproof_model::{Device, Usage, grouped};
 use warpproof_sim::count::{Counters, multiply_adds};
 use warpproof_sim::memory::Space;
 use warpproof_toolchain::{AssembleError, Assembled, Resources, Toolchain};
@@ -166,6 +166,7 @@ pub fn explain(
         }
         Err(why) => (Scheduled::Uncertain { why: why.clone() }, None, None),
     };
+    remarks.extend(contention(counters, &schedule));
     let lines = lines(counters, costs, &text);
     let explanation = Explanation {
         schema: SCHEMA,
@@ -181,9 +182,27 @@ pub fn explain(
         lines,
         conflicts: memory::conflicts(counters, &text),
         uncoalesced: memory::uncoalesced(counters, &text),
+        atomics: memory::atomics(counters, &text),
         remarks,
     };
     Ok((explanation, timeline))
+}
+
+/// What must be said of atomics that meet at one address: the schedule takes every request for as dear as any other.
+fn contention(counters: &Counters, schedule: &Scheduled) -> Option<String> {
+    let hottest = counters.hottest;
+    if hottest.operations < 2 && !hottest.incomplete {
+        return None;
+    }
+    let most = if hottest.incomplete { "at least " } else { "" };
+    let schedule = match schedule {
+        Scheduled::Known(_) => "; the schedule does not make them wait for each other, the bound does",
+        Scheduled::Uncertain { .. } => "",
+    };
+    Some(format!(
+        "{most}{} atomic operations come to one address of device memory and are done one after another{schedule}",
+        grouped(hottest.operations)
+    ))
 }
 
 fn subject(request: &Request<'_>, arch: &str, resources: &Resources, assembled: &Assembled) -> Subject {

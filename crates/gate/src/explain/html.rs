@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use warpproof_model::bound::{Consumed, Share};
 use warpproof_model::grouped;
 
-use super::text::reason;
+use super::text::{reason, several};
 use super::{Change, Explanation, Line, Origin, Purchase, Scheduled};
 use crate::view::escape::markup;
 use crate::view::scale::Scale;
@@ -59,13 +59,9 @@ pub fn html(explanation: &Explanation) -> String {
 fn extents([x, y, z]: [u32; 3]) -> String {
     match (y, z) {
         (1, 1) => grouped(x),
-        (_, 1) => format!("{x} × {y}"),
-        _ => format!("{x} × {y} × {z}"),
+        (_, 1) => format!("{} × {}", grouped(x), grouped(y)),
+        _ => format!("{} × {} × {}", grouped(x), grouped(y), grouped(z)),
     }
-}
-
-fn several(count: u64, noun: &str) -> String {
-    format!("{} {noun}{}", grouped(count), if count == 1 { "" } else { "s" })
 }
 
 fn header(out: &mut String, explanation: &Explanation, title: &str) {
@@ -145,7 +141,11 @@ fn resources(out: &mut String, explanation: &Explanation) {
         Scheduled::Known(timed) => Some(timed.warm.us),
         Scheduled::Uncertain { .. } => None,
     };
-    let largest = rows.iter().map(|(_, warm, cold)| warm.max(*cold)).fold(scheduled.unwrap_or(0.0), f64::max);
+    let floor = explanation.predicted.roofline;
+    let largest = rows
+        .iter()
+        .map(|(_, warm, cold)| warm.max(*cold))
+        .fold(scheduled.unwrap_or(0.0).max(floor.map_or(0.0, |share| share.us)), f64::max);
     let scale = Scale::new(largest, 6);
     let room = WIDTH - LABEL - VALUE;
     let bottom = ROW * real(rows.len()) + 30.0;
@@ -191,10 +191,19 @@ fn resources(out: &mut String, explanation: &Explanation) {
         let _ = writeln!(
             out,
             "<line class=\"bound\" x1=\"{x:.1}\" y1=\"18\" x2=\"{x:.1}\" y2=\"{bottom:.1}\"/><text class=\"bound-label\" \
-             x=\"{x:.1}\" y=\"13\" text-anchor=\"middle\">schedule {us:.2}</text>"
+             x=\"{x:.1}\" y=\"13\" text-anchor=\"middle\">schedule, warm {us:.2}</text>"
         );
     }
-    out.push_str("</svg>\n</figure>\n");
+    out.push_str("</svg>\n");
+    if let Some(share) = floor {
+        let _ = writeln!(
+            out,
+            "<p>No kernel for this problem takes less than {:.2} µs: {}, with a cold L2 and without launching. Bars in full colour \
+             are warm. <small class=\"kind\">predicted</small></p>",
+            share.us, share.resource
+        );
+    }
+    out.push_str("</figure>\n");
     if !bounds.left_out.is_empty() {
         let _ = writeln!(out, "<p>Left out: {}.</p>", markup(&bounds.left_out.join("; ")));
     }
@@ -223,7 +232,7 @@ fn lines(out: &mut String, explanation: &Explanation) {
         let _ = writeln!(
             out,
             "<h3>{} <small class=\"kind\">{:.1} %</small></h3>\n<div class=\"wide\"><table class=\"heat\">\n<thead><tr>\
-             <th>share</th><th>line</th><th>source</th><th>instructions</th><th>shared passes</th><th>conflicts</th>\
+             <th>share</th><th>line</th><th>source</th><th>PTX instructions</th><th>shared passes</th><th>conflicts</th>\
              <th>sectors</th><th>waits most for</th></tr></thead>\n<tbody>",
             markup(name),
             100.0 * share(&lines)
@@ -304,8 +313,13 @@ fn accesses(out: &mut String, explanation: &Explanation) {
     out.push_str("<h2>Uncoalesced accesses</h2>\n");
     if explanation.uncoalesced.is_empty() {
         none(out, "request touches more sectors than its bytes fill");
-        return;
+    } else {
+        uncoalesced(out, explanation);
     }
+    atomics(out, explanation);
+}
+
+fn uncoalesced(out: &mut String, explanation: &Explanation) {
     out.push_str(
         "<div class=\"wide\"><table>\n<thead><tr><th>sectors a request</th><th>needed</th><th>line</th><th>requests</th>\
          <th>the worst request</th></tr></thead>\n<tbody>\n",
@@ -325,6 +339,40 @@ fn accesses(out: &mut String, explanation: &Explanation) {
         );
     }
     out.push_str("</tbody></table></div>\n");
+}
+
+fn atomics(out: &mut String, explanation: &Explanation) {
+    if explanation.atomics.is_empty() {
+        return;
+    }
+    out.push_str(
+        "<h2>Atomics</h2>\n<div class=\"wide\"><table>\n<thead><tr><th>lanes at an address</th><th>at most</th><th>line</th>\
+         <th>instruction</th><th>requests</th><th>operations one after another</th></tr></thead>\n<tbody>\n",
+    );
+    for one in explanation.atomics.iter().take(MOST_ACCESSES) {
+        let hot = if one.most > 1 { " hot" } else { "" };
+        let _ = writeln!(
+            out,
+            "<tr><td class=\"num{hot}\">{:.1}</td><td class=\"num\">{}</td><td><b>{}</b><br><code>{}</code></td><td>{}</td>\
+             <td class=\"num\">{}</td><td class=\"num\">{}</td></tr>",
+            one.per_address,
+            grouped(one.most),
+            place(&one.place),
+            markup(one.text.as_deref().unwrap_or_default().trim()),
+            markup(&one.opcode),
+            grouped(one.requests),
+            grouped(one.serial)
+        );
+    }
+    out.push_str("</tbody></table></div>\n");
+    let hottest = explanation.counted.work.one_address;
+    if hottest > 0 {
+        let _ = writeln!(
+            out,
+            "<p>The hottest address of device memory: {}. <small class=\"kind\">counted</small></p>",
+            several(hottest, "operation")
+        );
+    }
 }
 
 /// What warps wait for, as one bar in pieces.
@@ -349,7 +397,7 @@ fn waits(out: &mut String, explanation: &Explanation) {
 }
 
 fn purchases(out: &mut String, purchases: &[Purchase]) {
-    if purchases.is_empty() {
+    if !purchases.iter().any(Purchase::buys) {
         return;
     }
     out.push_str(
@@ -358,7 +406,7 @@ fn purchases(out: &mut String, purchases: &[Purchase]) {
          </thead>\n<tbody>\n",
     );
     let from_to = |change: &Change| format!("{:.2} → {:.2} µs", change.before, change.after);
-    for one in purchases {
+    for one in purchases.iter().filter(|one| one.buys()) {
         let scheduled = one.scheduled.as_ref().map_or("–".to_owned(), from_to);
         let (before, after) = one.blocks_per_sm;
         let _ = writeln!(

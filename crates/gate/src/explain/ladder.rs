@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 use warpproof_kernels::Format;
-use warpproof_kernels::attention::Attention;
+use warpproof_kernels::attention::{Attention, RunError};
 use warpproof_kernels::gpu::Counting;
 use warpproof_kernels::inputs::{Distribution, Inputs, generate};
 use warpproof_kernels::ladder::{LADDER, Rung};
@@ -17,9 +17,10 @@ use warpproof_kernels::problem::Shape;
 use warpproof_model::bound::{Consumed, Floor};
 use warpproof_model::{Device, Resource, TensorType, grouped};
 use warpproof_sim::count::{CountSettings, Counters};
+use warpproof_sim::{Stop, StopKind};
 use warpproof_toolchain::Toolchain;
 
-use super::{Explanation, Request, Scheduled, explain};
+use super::{Explanation, Origin, Request, Scheduled, explain};
 use crate::dtype::Dtype;
 
 /// The version of the table's fields.
@@ -71,10 +72,49 @@ pub enum RowOutcome {
     /// It was explained.
     Explained(Box<Figures>),
     /// It was not.
-    LeftOut {
-        /// Why.
-        why: String,
-    },
+    LeftOut(LeftOut),
+}
+
+/// Why there is nothing to say of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// In one line.
+    pub why: String,
+    /// Whether a limit of the software GPU was reached; otherwise the kernel cannot do this, or not on this device.
+    pub limit: bool,
+}
+
+impl LeftOut {
+    /// From an error: a stop at a limit is told from all others.
+    fn of(error: &(dyn std::error::Error + 'static)) -> LeftOut {
+        let mut cause = Some(error);
+        let mut limit = false;
+        while let Some(one) = cause {
+            limit |= one.downcast_ref::<Stop>().is_some_and(|stop| stop.kind == StopKind::Limit);
+            cause = one.source();
+        }
+        LeftOut { limit, ..LeftOut::from(error.to_string()) }
+    }
+}
+
+impl From<String> for LeftOut {
+    /// Messages of compilers have several lines; a row of a table has one.
+    fn from(why: String) -> Self {
+        let lines: Vec<&str> = why.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        LeftOut { why: lines.join("; "), limit: false }
+    }
+}
+
+impl From<&str> for LeftOut {
+    fn from(why: &str) -> Self {
+        LeftOut::from(why.to_owned())
+    }
+}
+
+impl std::fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.why)
+    }
 }
 
 /// The figures of a kernel; of all its launches where it has several.
@@ -84,6 +124,8 @@ pub struct Figures {
     pub launches: usize,
     /// What was counted.
     pub counted: RowCounts,
+    /// Whose instructions the bounds are of: those of the machine code, or of the PTX, which are near.
+    pub instructions_of: Origin,
     /// What was predicted.
     pub predicted: RowTimes,
     /// Registers per thread of the first launch, as ptxas reports.
@@ -165,10 +207,10 @@ pub fn ladder(
     }
 }
 
-fn row(name: &str, author: Author, what: &str, outcome: Result<Figures, String>) -> Row {
+fn row(name: &str, author: Author, what: &str, outcome: Result<Figures, LeftOut>) -> Row {
     let outcome = match outcome {
         Ok(figures) => RowOutcome::Explained(Box::new(figures)),
-        Err(why) => RowOutcome::LeftOut { why },
+        Err(why) => RowOutcome::LeftOut(why),
     };
     Row { name: name.to_owned(), author, what: what.to_owned(), outcome }
 }
@@ -199,7 +241,7 @@ pub fn rung(
     shape: &Shape,
     device: &'static Device,
     toolchain: &Toolchain,
-) -> Result<Figures, String> {
+) -> Result<Figures, LeftOut> {
     let explained = explain_rung(rung, shape, device, toolchain, false)?;
     Ok(figures(&explained))
 }
@@ -211,16 +253,19 @@ pub fn explain_rung(
     device: &'static Device,
     toolchain: &Toolchain,
     offers: bool,
-) -> Result<Vec<Explanation>, String> {
+) -> Result<Vec<Explanation>, LeftOut> {
     let format = rung.formats.first().copied().unwrap_or_default();
     let wanted = Wanted { format, rung: Some(rung.id.to_owned()), ..Wanted::new(shape.clone()) };
-    let plan = Plan::new(&wanted, device).map_err(|error| error.to_string())?;
-    let ptx = plan.compile(toolchain).map_err(|error| error.to_string())?;
+    let plan = Plan::new(&wanted, device).map_err(|error| LeftOut::of(&error))?;
+    let ptx = plan.compile(toolchain).map_err(|error| LeftOut::of(&error))?;
     let inputs = generate(shape, Distribution::Normal, 0, wanted.spec());
     let source = plan.source();
     let mut gpu = Counting::new(warpproof_sim::Device::new());
-    let attention = Attention::load(plan, &ptx, &mut gpu).map_err(|error| error.to_string())?;
-    attention.run(&mut gpu, &inputs.q, &inputs.k, &inputs.v).map_err(|error| error.to_string())?;
+    let attention = Attention::load(plan, &ptx, &mut gpu).map_err(|error| LeftOut::of(&error))?;
+    attention.run(&mut gpu, &inputs.q, &inputs.k, &inputs.v).map_err(|error| match error {
+        RunError::Gpu(error) => LeftOut::of(&error),
+        error => LeftOut::of(&error),
+    })?;
     let kind = if format == Format::Linear8 { TensorType::F16ToF32 } else { TensorType::F8ToF32 };
     let floor = floor(shape, kind, 1);
     let lines = source.as_ref().map(|source| numbered(&source.text)).unwrap_or_default();
@@ -241,7 +286,7 @@ pub fn explain_rung(
             offers,
             text: &text,
         };
-        explained.push(explain(&request, toolchain).map_err(|error| error.to_string())?.0);
+        explained.push(explain(&request, toolchain).map_err(|error| LeftOut::of(&error))?.0);
     }
     Ok(explained)
 }
@@ -332,8 +377,8 @@ fn triton(
     shape: &Shape,
     device: &'static Device,
     toolchain: &Toolchain,
-) -> Result<Figures, String> {
-    let manifest: Manifest = serde_json::from_str(MANIFEST).map_err(|error| error.to_string())?;
+) -> Result<Figures, LeftOut> {
+    let manifest: Manifest = serde_json::from_str(MANIFEST).map_err(|error| LeftOut::of(&error))?;
     let described = manifest
         .modules
         .iter()
@@ -341,7 +386,7 @@ fn triton(
         .ok_or("the corpus has no such module")?;
     let (dim, rows) = (described.constants.dim, described.constants.rows);
     if shape.dim != dim {
-        return Err(format!("the module was compiled for rows of {dim} elements"));
+        return Err(format!("the module was compiled for rows of {dim} elements").into());
     }
     let counters = run_triton(described, module.ptx, shape, rows.max(1))?;
     let floor = floor(shape, module.kind, module.code_bytes);
@@ -356,18 +401,18 @@ fn triton(
         offers: false,
         text: &|_, _| None,
     };
-    let (explanation, _) = explain(&request, toolchain).map_err(|error| error.to_string())?;
+    let (explanation, _) = explain(&request, toolchain).map_err(|error| LeftOut::of(&error))?;
     Ok(figures(&[explanation]))
 }
 
 /// Runs a module on the values that the rungs get.
-fn run_triton(described: &Described, ptx: &str, shape: &Shape, rows: usize) -> Result<Counters, String> {
+fn run_triton(described: &Described, ptx: &str, shape: &Shape, rows: usize) -> Result<Counters, LeftOut> {
     let inputs = generate(shape, Distribution::Normal, 0, Wanted::new(shape.clone()).spec());
-    let narrow = |n: usize| u32::try_from(n).map_err(|_| "the shape is too large".to_owned());
+    let narrow = |n: usize| u32::try_from(n).map_err(|_| LeftOut::from("the shape is too large"));
     let sequence = shape.max_queries();
     let mut gpu = warpproof_sim::Device::new();
-    let loaded = gpu.load(ptx).map_err(|stop| stop.to_string())?;
-    let kernel = loaded.kernel(&described.kernel).map_err(|stop| stop.to_string())?;
+    let loaded = gpu.load(ptx).map_err(|stop| LeftOut::of(&*stop))?;
+    let kernel = loaded.kernel(&described.kernel).map_err(|stop| LeftOut::of(&*stop))?;
     let grid = [narrow(sequence.div_ceil(rows))?, narrow(shape.heads * shape.batch())?, 1];
     let mut launch = kernel.launch().grid(grid).block(described.block).shared(described.shared_bytes);
     for parameter in &described.arguments {
@@ -378,7 +423,7 @@ fn run_triton(described: &Described, ptx: &str, shape: &Shape, rows: usize) -> R
             name => {
                 let bytes = tensor(&inputs, name, element(&parameter.ty)?)?;
                 let buffer =
-                    gpu.alloc_named::<u8>(name, bytes.len().max(1)).map_err(|error| error.to_string())?;
+                    gpu.alloc_named::<u8>(name, bytes.len().max(1)).map_err(|error| LeftOut::of(&error))?;
                 gpu.write(&buffer, &bytes);
                 launch.arg(buffer)
             }
@@ -386,7 +431,7 @@ fn run_triton(described: &Described, ptx: &str, shape: &Shape, rows: usize) -> R
     }
     let counted = gpu.count(&launch, &CountSettings::default());
     match counted.outcome.stop {
-        Some(stop) => Err(stop.to_string()),
+        Some(stop) => Err(LeftOut::of(&*stop)),
         None => Ok(counted.counters),
     }
 }
@@ -426,9 +471,13 @@ fn figures(explained: &[Explanation]) -> Figures {
     let mut counted = RowCounts::default();
     let (mut cold, mut warm) = (0.0, 0.0);
     let (mut scheduled, mut uncertain, mut assumed) = (Some((0.0, 0.0)), None, 0);
+    let mut instructions_of = Origin::MachineCode;
     for one in explained {
         let total = |name: &str| one.counted.totals.get(name).copied().unwrap_or(0);
         counted.blocks += one.counted.blocks;
+        if one.counted.instructions_of == Origin::Ptx {
+            instructions_of = Origin::Ptx;
+        }
         counted.instructions += total("executions");
         counted.tensor += one.counted.work.tensor.iter().map(|(_, fma)| *fma).sum::<u64>();
         counted.wavefronts += one.counted.work.shared_wavefronts;
@@ -452,6 +501,7 @@ fn figures(explained: &[Explanation]) -> Figures {
     Figures {
         launches: explained.len(),
         counted,
+        instructions_of,
         predicted: RowTimes {
             roofline_us: first.and_then(|one| one.predicted.roofline).map(|share| share.us),
             bound_cold_us: cold,
@@ -482,6 +532,7 @@ pub fn text(ladder: &Ladder) -> String {
         "kernel                 bound cold    warm  schedule cold    warm  occupancy  conflicts   binds warm (next)\n",
     );
     let mut notes = String::new();
+    let mut marked = false;
     // Writing to a string cannot fail.
     for row in &ladder.rows {
         match &row.outcome {
@@ -490,10 +541,13 @@ pub fn text(ladder: &Ladder) -> String {
                 let us = |us: Option<f64>| us.map_or("–".to_owned(), |us| format!("{us:.2}"));
                 let name =
                     |resource: Option<Consumed>| resource.map_or("–".to_owned(), |one| one.to_string());
+                // Bounds of instructions of the PTX are near, not sure.
+                let mark = if figures.instructions_of == Origin::Ptx { "*" } else { "" };
+                marked |= figures.instructions_of == Origin::Ptx;
                 let _ = writeln!(
                     out,
                     "{:<22} {:>10.2} {:>7.2} {:>14} {:>7} {:>8.1} % {:>10}   {} ({})",
-                    row.name,
+                    format!("{}{mark}", row.name),
                     times.bound_cold_us,
                     times.bound_warm_us,
                     us(times.schedule_cold_us),
@@ -507,13 +561,18 @@ pub fn text(ladder: &Ladder) -> String {
                     let _ = writeln!(notes, "{}: no schedule: {why}", row.name);
                 }
             }
-            RowOutcome::LeftOut { why } => {
+            RowOutcome::LeftOut(why) => {
                 let _ = writeln!(out, "{:<22} left out: {why}", row.name);
             }
         }
     }
     if !notes.is_empty() {
         let _ = write!(out, "\n{notes}");
+    }
+    if marked {
+        out.push_str(
+            "\n* no schedule: instructions are counted on the PTX, so their bounds are near, not sure\n",
+        );
     }
     out.push_str("\nConflicts are counted; all else is predicted. Nothing here was measured.\n");
     out

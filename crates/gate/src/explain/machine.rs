@@ -17,7 +17,7 @@ use warpproof_model::{Device, Pipe};
 use warpproof_sim::count::{Counters, Instruction, MemoryOp};
 use warpproof_sim::memory::Space;
 
-use super::work::{self, SecondLevel};
+use super::work;
 
 /// What the second-level cache holds when the kernel starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,7 +175,8 @@ impl Hits {
         let room = u64::from(device.l2_kb.value) * 1024;
         let touched = compulsory.grid_touched.saturating_mul(32);
         let fits = if touched <= room { 1.0 } else { room as f64 / touched as f64 };
-        let asked = SecondLevel::of(counters).loaded;
+        let second = counters.second_level();
+        let asked = second.loads.saturating_add(second.atomics);
         let first: f64 = match cache {
             Cache::Warm => 1.0,
             Cache::Cold if asked == 0 => 1.0,

@@ -8,14 +8,14 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use warpproof_sim::count::{Counters, Instruction, Sample, Traffic};
+use warpproof_sim::count::{Counters, Instruction, MemoryOp, Sample, Traffic};
 use warpproof_sim::memory::Space;
 
-use super::{Conflict, Pattern, Place, Uncoalesced};
+use super::{Atomics, Conflict, Pattern, Place, Uncoalesced};
 
-/// Sectors of requests if the bytes of each lay side by side.
+/// Sectors of requests if the distinct bytes of each lay side by side, as they were counted request by request.
 pub(super) fn ideal_sectors(traffic: &Traffic) -> u64 {
-    traffic.bytes.div_ceil(32).max(traffic.requests)
+    traffic.ideal_sectors
 }
 
 /// The place that an instruction belongs to.
@@ -109,6 +109,42 @@ pub(super) fn uncoalesced(counters: &Counters, text: Texts<'_>) -> Vec<Uncoalesc
     }
     found.sort_by_key(|one| (Reverse(one.sectors - one.ideal), one.ptx_line));
     found
+}
+
+/// Atomics by line, opcode and space, those that come one after another the most first.
+pub(super) fn atomics(counters: &Counters, text: Texts<'_>) -> Vec<Atomics> {
+    type Key<'a> = (Place, &'a str, Space, MemoryOp);
+    let mut found: BTreeMap<Key<'_>, (u32, u32, Traffic)> = BTreeMap::new();
+    for instruction in &counters.instructions {
+        for ((space, op), traffic) in &instruction.memory {
+            if matches!(op, MemoryOp::Atomic | MemoryOp::Reduction) && traffic.requests > 0 {
+                let key = (place(instruction), instruction.opcode.as_str(), *space, *op);
+                let one = found.entry(key).or_insert((instruction.ptx_line, 0, Traffic::default()));
+                one.1 = one.1.saturating_add(1);
+                one.2.add(traffic);
+            }
+        }
+    }
+    let mut all: Vec<Atomics> = found
+        .into_iter()
+        .map(|((place, opcode, space, op), (ptx_line, copies, traffic))| Atomics {
+            text: text(&place),
+            place,
+            ptx_line,
+            copies,
+            opcode: opcode.to_owned(),
+            kind: op.name(),
+            space: space.name(),
+            requests: traffic.requests,
+            lanes: traffic.lanes,
+            addresses: traffic.addresses,
+            per_address: traffic.lanes as f64 / traffic.addresses.max(1) as f64,
+            most: traffic.max_depth,
+            serial: traffic.serial,
+        })
+        .collect();
+    all.sort_by_key(|one| (Reverse(one.serial), one.ptx_line));
+    all
 }
 
 fn summed(instruction: &Instruction, wanted: &impl Fn(Space) -> bool) -> Traffic {
@@ -212,12 +248,57 @@ mod tests {
         assert_eq!(stride(&[(3, 0)]), None);
     }
 
+    fn instruction(line: u32, opcode: &str, op: MemoryOp, traffic: Traffic) -> Instruction {
+        Instruction {
+            pc: line,
+            function: "k".to_owned(),
+            ptx_line: line,
+            source: Vec::new(),
+            opcode: opcode.to_owned(),
+            pipe: warpproof_sim::isa::Unit::Lsu,
+            tensor: None,
+            flow: warpproof_sim::count::Flow::Next,
+            issued: warpproof_sim::count::Issued::default(),
+            branches: warpproof_sim::count::Branches::default(),
+            memory: BTreeMap::from([((Space::Global, op), traffic)]),
+            barriers: warpproof_sim::count::Barriers::default(),
+            worst: Vec::new(),
+        }
+    }
+
     #[test]
-    fn bytes_side_by_side_are_the_ideal() {
-        let traffic = Traffic { requests: 2, bytes: 256, sectors: 64, ..Traffic::default() };
-        assert_eq!(ideal_sectors(&traffic), 8);
-        // A broadcast still takes a sector for each request.
-        let traffic = Traffic { requests: 3, bytes: 12, ..Traffic::default() };
-        assert_eq!(ideal_sectors(&traffic), 3);
+    fn requests_of_different_sizes_are_no_reason_to_be_called_uncoalesced() {
+        // Nine requests of one word and one of 32: 13 sectors, and none could do with fewer. All their bytes would fill six.
+        let good = Traffic { requests: 10, bytes: 164, sectors: 13, ideal_sectors: 13, ..Traffic::default() };
+        // A broadcast that touches a sector for each lane: lanes ask for 128 bytes, of which four are distinct.
+        let bad = Traffic { requests: 1, bytes: 128, sectors: 8, ideal_sectors: 1, ..Traffic::default() };
+        let counters = Counters {
+            instructions: vec![
+                instruction(3, "ld.global.u32", MemoryOp::Load, good),
+                instruction(4, "ld.global.u32", MemoryOp::Load, bad),
+            ],
+            ..Counters::default()
+        };
+        let found = uncoalesced(&counters, &|_| None);
+        assert_eq!(found.iter().map(|one| (one.place.line, one.ideal)).collect::<Vec<_>>(), [(4, 1)]);
+    }
+
+    #[test]
+    fn atomics_are_told_by_line_with_a_mean_and_a_most() {
+        let one = Traffic { requests: 2, lanes: 64, addresses: 2, ..Traffic::default() };
+        let hot = Traffic { max_depth: 32, serial: 64, depth: 64, ..one };
+        let spread = Traffic { addresses: 64, max_depth: 1, serial: 2, depth: 2, ..one };
+        let counters = Counters {
+            instructions: vec![
+                instruction(3, "red.global.add.f32", MemoryOp::Reduction, spread),
+                instruction(4, "atom.global.add.f32", MemoryOp::Atomic, hot),
+                instruction(5, "ld.global.f32", MemoryOp::Load, one),
+            ],
+            ..Counters::default()
+        };
+        let found = atomics(&counters, &|_| None);
+        let told: Vec<_> =
+            found.iter().map(|one| (one.place.line, one.kind, one.per_address, one.most)).collect();
+        assert_eq!(told, [(4, "atom", 32.0, 32), (3, "red", 1.0, 1)]);
     }
 }

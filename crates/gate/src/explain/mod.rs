@@ -46,6 +46,8 @@ pub struct Explanation {
     pub conflicts: Vec<Conflict>,
     /// Accesses that touch more sectors of global memory than their bytes fill, the most first. Counted.
     pub uncoalesced: Vec<Uncoalesced>,
+    /// Atomics, those that come one after another the most first. Counted.
+    pub atomics: Vec<Atomics>,
     /// What a reader should know about these numbers.
     pub remarks: Vec<String>,
 }
@@ -280,6 +282,38 @@ pub struct Uncoalesced {
     pub text: Option<String>,
 }
 
+/// Atomics of a line, and how their lanes meet.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Atomics {
+    /// Where.
+    pub place: Place,
+    /// The line of the PTX; of the first, where the compiler made several of the same kind.
+    pub ptx_line: u32,
+    /// Instructions of the PTX: an unrolled loop has one for each turn.
+    pub copies: u32,
+    /// The instruction.
+    pub opcode: String,
+    /// `atom` if the old value is read, `red` if not.
+    pub kind: &'static str,
+    /// `shared` or `global`.
+    pub space: &'static str,
+    /// Requests of warps.
+    pub requests: u64,
+    /// Lanes that asked.
+    pub lanes: u64,
+    /// Distinct addresses in each request, added up.
+    pub addresses: u64,
+    /// Lanes at an address, on average.
+    pub per_address: f64,
+    /// The most lanes of any request at one address.
+    pub most: u64,
+    /// Operations one after another at the most wanted address of each request, added up: one for a request that ptxas makes
+    /// one operation of.
+    pub serial: u64,
+    /// The text of the line, where the source is at hand.
+    pub text: Option<String>,
+}
+
 /// The addresses of one request, as they were counted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Pattern {
@@ -355,4 +389,11 @@ pub struct Purchase {
     pub occupancy: (f64, f64),
     /// What it buys, in words; `nothing` where it is nothing.
     pub verdict: String,
+}
+
+impl Purchase {
+    /// Whether it changes anything, or cannot be had; others are not worth a line.
+    pub fn buys(&self) -> bool {
+        self.verdict != "nothing"
+    }
 }

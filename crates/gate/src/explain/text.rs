@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use warpproof_model::grouped;
 use warpproof_model::schedule::Reason;
 
-use super::{Explanation, Line, Origin, Place, Run, Scheduled, Stall};
+use super::{Explanation, Line, Origin, Place, Purchase, Run, Scheduled, Stall};
 
 /// Lines, conflicts and uncoalesced accesses that are shown, unless all are asked for.
 const SHOWN: usize = 8;
@@ -43,12 +43,19 @@ pub fn text(explanation: &Explanation, all: bool) -> String {
     out
 }
 
-fn extents(extents: [u32; 3]) -> String {
-    match extents {
-        [x, 1, 1] => x.to_string(),
-        [x, y, 1] => format!("{x} x {y}"),
-        [x, y, z] => format!("{x} x {y} x {z}"),
-    }
+fn extents([x, y, z]: [u32; 3]) -> String {
+    let [x, y, z] = [(x, true), (y, y > 1 || z > 1), (z, z > 1)].map(|(n, shown)| shown.then(|| grouped(n)));
+    [x, y, z].into_iter().flatten().collect::<Vec<_>>().join(" x ")
+}
+
+/// So many of something, in words.
+pub(super) fn several(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(count), if count == 1 { "" } else { "s" })
+}
+
+/// The noun for as many as extents say.
+fn noun<'a>(extents: [u32; 3], one: &'a str, more: &'a str) -> &'a str {
+    if extents == [1, 1, 1] { one } else { more }
 }
 
 fn head(out: &mut String, explanation: &Explanation) -> std::fmt::Result {
@@ -65,29 +72,33 @@ fn head(out: &mut String, explanation: &Explanation) -> std::fmt::Result {
     };
     writeln!(
         out,
-        "  launch          {} blocks of {} threads; {} registers, {} bytes of shared memory, {spills}",
+        "  launch          {} {} of {} {}; {}, {} of shared memory, {spills}",
         extents(subject.grid),
+        noun(subject.grid, "block", "blocks"),
         extents(subject.block),
-        subject.registers,
-        grouped(shared),
+        noun(subject.block, "thread", "threads"),
+        several(u64::from(subject.registers), "register"),
+        several(u64::from(shared), "byte"),
     )?;
     let occupancy = &explanation.predicted.bounds.occupancy;
     let limiters: Vec<String> = occupancy.limiters.iter().map(ToString::to_string).collect();
     writeln!(
         out,
-        "  occupancy       {:.1} %: {} blocks per SM, {} of {} warps (predicted)",
-        occupancy.percent, occupancy.blocks_per_sm, occupancy.warps, occupancy.max_warps
+        "  occupancy       {:.1} %: {} per SM, {} of {} warps (predicted)",
+        occupancy.percent,
+        several(u64::from(occupancy.blocks_per_sm), "block"),
+        occupancy.warps,
+        occupancy.max_warps
     )?;
     writeln!(out, "  limited by      {}", limiters.join(", "))?;
     writeln!(out, "  one block more  {}", occupancy.next)?;
     let waves = &explanation.predicted.bounds.waves;
     writeln!(
         out,
-        "  waves           {} blocks in {} round{}, {} on the fullest SM: {:.2} times as long as spread evenly",
-        grouped(waves.blocks),
-        waves.rounds,
-        if waves.rounds == 1 { "" } else { "s" },
-        waves.most_per_sm,
+        "  waves           {} in {}, {} on the fullest SM: {:.2} times as long as spread evenly",
+        several(waves.blocks, "block"),
+        several(waves.rounds, "round"),
+        grouped(waves.most_per_sm),
         waves.stretch,
     )
 }
@@ -107,8 +118,9 @@ fn times(out: &mut String, explanation: &Explanation) -> std::fmt::Result {
         }
     }
     if let Some(share) = &predicted.roofline {
-        let name = format!("any kernel: {}", share.resource);
-        writeln!(out, "  {name:<29} {:>10.2} {:>10.2}", share.us, share.us)?;
+        // Its bytes come from memory: that is the cold case, whatever sets it.
+        let name = format!("any kernel, cold: {}", share.resource);
+        writeln!(out, "  {name:<29} {:>10.2}          –", share.us)?;
     }
     let mut names: Vec<_> = bounds.warm.iter().map(|share| share.resource).collect();
     names.extend(
@@ -149,10 +161,13 @@ fn times(out: &mut String, explanation: &Explanation) -> std::fmt::Result {
     let issued: u64 = explanation.counted.work.instructions.iter().map(|(_, count)| *count).sum();
     writeln!(
         out,
-        "  {how}: {} warp instructions of {origin}; counted: {} passes of shared memory, {} sectors of L1",
-        grouped(issued),
-        grouped(explanation.counted.work.shared_wavefronts),
-        grouped(explanation.counted.work.l1_sectors)
+        "  {how}: {} of {origin}; counted: {} of shared memory, {} of L1",
+        several(issued, "warp instruction"),
+        match explanation.counted.work.shared_wavefronts {
+            1 => "1 pass".to_owned(),
+            passes => format!("{} passes", grouped(passes)),
+        },
+        several(explanation.counted.work.l1_sectors, "sector")
     )?;
     if let Scheduled::Known(timed) = &predicted.schedule {
         waits(out, &timed.warm)?;
@@ -205,13 +220,13 @@ fn lines(out: &mut String, explanation: &Explanation, most: usize) -> std::fmt::
         let Line { predicted, counted, .. } = line;
         let mut notes = vec![match counted.executions {
             0 => "made by ptxas".to_owned(),
-            count => format!("{} instructions", grouped(count)),
+            count => format!("{} of PTX", several(count, "instruction")),
         }];
         if let Some(cost) = predicted {
             notes.push(waiting(&cost.stalls));
         }
         if counted.conflicts > 0 {
-            notes.push(format!("{} conflicts", grouped(counted.conflicts)));
+            notes.push(several(counted.conflicts, "bank conflict"));
         }
         notes.retain(|note| !note.is_empty());
         writeln!(out, "  {:>5.1} %  {:<22} {}", line.share * 100.0, place(&line.place), notes.join(", "))?;
@@ -266,23 +281,57 @@ fn accesses(out: &mut String, explanation: &Explanation, most: usize) -> std::fm
     for one in explanation.uncoalesced.iter().take(most) {
         writeln!(
             out,
-            "  {:<22} {:.1} sectors a request instead of {:.1}, {} requests, {}",
+            "  {:<22} {:.1} sectors a request instead of {:.1}, {}, {}",
             place(&one.place),
             one.per_request,
             one.ideal_per_request,
-            grouped(one.requests),
+            several(one.requests, "request"),
             one.opcode
         )?;
         if let Some(pattern) = &one.pattern {
             writeln!(out, "    worst: {}", pattern.says)?;
         }
     }
-    more(out, explanation.uncoalesced.len(), most)
+    more(out, explanation.uncoalesced.len(), most)?;
+    if explanation.atomics.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\natomics (counted)")?;
+    for one in explanation.atomics.iter().take(most) {
+        writeln!(
+            out,
+            "  {:<22} {:.1} lanes at an address, {} at most, {}, {}",
+            place(&one.place),
+            one.per_address,
+            grouped(one.most),
+            several(one.requests, "request"),
+            one.opcode
+        )?;
+        let merged = if one.most > 1 && one.serial == one.requests {
+            "; ptxas makes one operation of a request"
+        } else {
+            ""
+        };
+        writeln!(out, "    {} one after another{merged}", several(one.serial, "operation"))?;
+    }
+    more(out, explanation.atomics.len(), most)?;
+    let hottest = explanation.counted.work.one_address;
+    if hottest > 0 {
+        writeln!(out, "  the hottest address of device memory: {}", several(hottest, "operation"))?;
+    }
+    Ok(())
 }
 
 fn purchases(out: &mut String, explanation: &Explanation) -> std::fmt::Result {
+    let all = &explanation.predicted.purchases;
+    if all.is_empty() {
+        return Ok(());
+    }
     writeln!(out, "\nwhat would it buy (predicted)")?;
-    for purchase in &explanation.predicted.purchases {
+    if !all.iter().any(Purchase::buys) {
+        writeln!(out, "  nothing that was tried changes a bound, the schedule or occupancy")?;
+    }
+    for purchase in all.iter().filter(|purchase| purchase.buys()) {
         writeln!(out, "  {}\n      {}", purchase.title, purchase.verdict)?;
     }
     Ok(())

@@ -22,6 +22,7 @@ pub(super) fn of(
     let mut work = Work {
         instructions: machine.unwrap_or_else(|| of_ptx(counters)),
         shared_wavefronts: totals.traffic(Space::Shared, &[]).wavefronts,
+        one_address: counters.hottest.operations,
         blocks: counters.blocks,
         threads: u32::try_from(counters.block_threads()).unwrap_or(u32::MAX),
         usage,
@@ -52,44 +53,12 @@ pub(super) fn of(
     }
     let room = u64::from(device.l2_kb.value) * 1024;
     let bytes = |sectors: u64| sectors.saturating_mul(SECTOR);
-    let second = SecondLevel::of(counters);
-    work.l2_bytes = bytes(second.loaded).saturating_add(bytes(second.stored));
+    work.l2_bytes = bytes(counters.second_level().sectors());
     // What is stored may stay in the cache as far as it fits; what is more must leave while the kernel runs.
     work.dram_bytes =
         bytes(compulsory.grid_loaded).saturating_add(bytes(compulsory.grid_stored).saturating_sub(room));
     work.dram_bytes_warm = bytes(compulsory.grid_touched).saturating_sub(room);
     work
-}
-
-/// Sectors that the first-level cache asks of the second, or sends to it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct SecondLevel {
-    /// Loads that may stay in the first level count once for each sector and block; those that go past it, and atomics,
-    /// count each time.
-    pub loaded: u64,
-    /// The first level writes through: every sector of every store.
-    pub stored: u64,
-}
-
-impl SecondLevel {
-    pub(super) fn of(counters: &Counters) -> SecondLevel {
-        let mut sum = SecondLevel::default();
-        for instruction in &counters.instructions {
-            for ((space, op), traffic) in &instruction.memory {
-                if !matches!(space, Space::Global | Space::Generic) {
-                    continue;
-                }
-                if is_store(*op) {
-                    sum.stored = sum.stored.saturating_add(traffic.sectors);
-                } else if bypasses(instruction, *op) {
-                    sum.loaded = sum.loaded.saturating_add(traffic.sectors);
-                } else {
-                    sum.loaded = sum.loaded.saturating_add(traffic.first_sectors.min(traffic.sectors));
-                }
-            }
-        }
-        sum
-    }
 }
 
 /// Whether nothing comes back.

@@ -2,14 +2,17 @@
 //! requests, bank conflicts, barriers. Counts do not vary, so a limit on a figure, and on a figure divided by the
 //! baseline's, is exact.
 
-use warpproof_sim::count::{Counters, MemoryOp, Totals};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use warpproof_sim::count::{Counters, LineKey, MemoryOp, Totals};
 use warpproof_sim::isa::Unit;
 use warpproof_sim::memory::Space;
 
 use super::launch::{POISON, Stand};
 use super::{Bench, Built, Ending, Part, Programs, Trouble, rung, unfit};
 use crate::record::{Comparison, Figure, FigureKind, Obstacle, Stage};
-use crate::task::{Candidate, Peer, Role};
+use crate::task::{Candidate, FigureThreshold, Peer, Role, Threshold};
 
 /// The launches of one case: one dtype on one size.
 pub(super) struct Case {
@@ -100,7 +103,7 @@ pub(super) fn part(
                 return Ok(Ending { figures, ..Ending::inconclusive(reason, Some(Obstacle::Input)) });
             };
             let op = limit.threshold.comparison;
-            let told = format!("{}: {name} is {now}, and {before} in {}", case.at, peer.name.value);
+            let told = regression(case, limit, (now, before), &peer.name.value);
             // As many as none is no change; some where there were none has no quotient.
             let ratio = match (now > 0.0, before > 0.0) {
                 (_, true) => now / before,
@@ -129,6 +132,41 @@ pub(super) fn part(
     })
 }
 
+/// What is said of a limit that is not kept: the figure, the baseline and which it is, the limit and its source, and the line with
+/// the most of it.
+fn regression(case: &Case, limit: &FigureThreshold, (now, before): (f64, f64), baseline: &str) -> String {
+    let name = &limit.figure.value;
+    let Threshold { comparison, value, source } = &limit.threshold;
+    let times = if before > 0.0 { format!("{:.4} times ", now / before) } else { String::new() };
+    let mut told = format!(
+        "{}: {name} is {now}, {times}the {before} of the speed baseline {baseline}; the limit is {} {value} times ({source})",
+        case.at,
+        comparison.words(),
+    );
+    if let Some((place, share)) = most_at(&case.launches, name) {
+        let _ = write!(told, "; {share:.0} % of it at {place}");
+    }
+    told
+}
+
+/// The line with the most of a figure, and its share in per cent; nothing where the figure is no sum over lines.
+fn most_at(launches: &[Counters], name: &str) -> Option<(String, f64)> {
+    let mut lines: BTreeMap<LineKey, f64> = BTreeMap::new();
+    for launch in launches {
+        for (key, totals) in launch.by_line() {
+            let found = counted(&totals).into_iter().find(|(figure, ..)| figure == name)?;
+            *lines.entry(key).or_default() += number(found.1);
+        }
+    }
+    let all: f64 = lines.values().sum();
+    let (key, most) = lines.into_iter().max_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|_| all > 0.0)?;
+    let place = match key.file {
+        Some(file) => format!("{}:{}", file.rsplit(['/', '\\']).next().unwrap_or(&file), key.line),
+        None => format!("PTX line {}", key.line),
+    };
+    Some((place, 100.0 * most / all))
+}
+
 /// Whether another candidate is the task's baseline of this one.
 fn has_peer(bench: &Bench<'_>, candidate: &Candidate) -> bool {
     bench.task.baselines.iter().any(|one| {
@@ -141,41 +179,23 @@ fn has_peer(bench: &Bench<'_>, candidate: &Candidate) -> bool {
 /// The figures of all launches together. All names are always there, so that a task may limit any of them.
 fn figures_of(launches: &[Counters]) -> Vec<Figure> {
     let mut totals = Totals::default();
-    let (mut l2, mut loaded, mut stored) = (0u64, 0u64, 0u64);
+    let (mut l2, mut loaded, mut stored, mut hottest) = (0u64, 0u64, 0u64, 0u64);
     for launch in launches {
         for instruction in &launch.instructions {
             totals.add(instruction);
         }
         let sectors = &launch.compulsory;
-        l2 = l2.saturating_add(sectors.block_loaded).saturating_add(sectors.block_stored);
+        l2 = l2.saturating_add(launch.second_level().sectors());
+        hottest = hottest.max(launch.hottest.operations);
         loaded = loaded.saturating_add(sectors.grid_loaded);
         stored = stored.saturating_add(sectors.grid_stored);
     }
     let mut figures = Vec::new();
-    let mut count = |name: &str, value: u64, unit: &str| figures.extend(Figure::counted(name, value, unit));
-    count("warp instructions", totals.issued.executions, "");
-    for pipe in PIPES {
-        count(&format!("{} instructions", pipe.name()), totals.pipe(pipe).executions, "");
+    for (name, value, unit) in counted(&totals) {
+        figures.extend(Figure::counted(&name, value, unit));
     }
-    count("tensor operations", totals.tensor.values().sum(), "");
-    count("tensor multiply-adds", totals.tensor_multiply_adds(), "");
-    count("divergent branches", totals.branches.divergent, "");
+    figures.extend(Figure::counted("atomics at one address", hottest, ""));
     let global = totals.traffic(Space::Global, &[]);
-    let shared = totals.traffic(Space::Shared, &[]);
-    let local = totals.traffic(Space::Local, &[]);
-    count("global requests", global.requests, "");
-    count("global sectors", global.sectors, "");
-    count("global bytes asked for", global.bytes, "B");
-    count("shared requests", shared.requests, "");
-    count("shared wavefronts", shared.wavefronts, "");
-    count("shared conflicts", shared.conflicts(), "");
-    count("local bytes", local.bytes, "B");
-    let atomics = [MemoryOp::Atomic, MemoryOp::Reduction];
-    let atomic =
-        totals.traffic(Space::Global, &atomics).requests + totals.traffic(Space::Shared, &atomics).requests;
-    count("atomic requests", atomic, "");
-    count("barrier arrivals", totals.barriers.arrivals, "");
-    count("barrier idle instructions", totals.barriers.idle, "");
     let mut mean = |name: &str, above: u64, below: u64| {
         let value = if below == 0 { 0.0 } else { number(above) / number(below) };
         figures.extend(Figure::new(name, value, "", FigureKind::Counted));
@@ -187,6 +207,37 @@ fn figures_of(launches: &[Counters]) -> Vec<Figure> {
         figures.extend(Figure::new(name, 32.0 * number(sectors), "B", FigureKind::Predicted));
     }
     figures
+}
+
+/// Figures that are sums over lines: name, value, unit.
+fn counted(totals: &Totals) -> Vec<(String, u64, &'static str)> {
+    let mut found = vec![("warp instructions".to_owned(), totals.issued.executions, "")];
+    for pipe in PIPES {
+        found.push((format!("{} instructions", pipe.name()), totals.pipe(pipe).executions, ""));
+    }
+    let global = totals.traffic(Space::Global, &[]);
+    let shared = totals.traffic(Space::Shared, &[]);
+    let local = totals.traffic(Space::Local, &[]);
+    let atomics = [MemoryOp::Atomic, MemoryOp::Reduction];
+    let atomic =
+        totals.traffic(Space::Global, &atomics).requests + totals.traffic(Space::Shared, &atomics).requests;
+    let rest = [
+        ("tensor operations", totals.tensor.values().sum(), ""),
+        ("tensor multiply-adds", totals.tensor_multiply_adds(), ""),
+        ("divergent branches", totals.branches.divergent, ""),
+        ("global requests", global.requests, ""),
+        ("global sectors", global.sectors, ""),
+        ("global bytes asked for", global.bytes, "B"),
+        ("shared requests", shared.requests, ""),
+        ("shared wavefronts", shared.wavefronts, ""),
+        ("shared conflicts", shared.conflicts(), ""),
+        ("local bytes", local.bytes, "B"),
+        ("atomic requests", atomic, ""),
+        ("barrier arrivals", totals.barriers.arrivals, ""),
+        ("barrier idle instructions", totals.barriers.idle, ""),
+    ];
+    found.extend(rest.into_iter().map(|(name, value, unit)| (name.to_owned(), value, unit)));
+    found
 }
 
 /// Pipes that instructions are counted by.
@@ -205,4 +256,40 @@ const PIPES: [Unit; 9] = [
 #[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 fn number(count: u64) -> f64 {
     count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_book_lists_every_figure_that_a_task_may_limit() {
+        let book = include_str!("../../../../book/src/gate/task-file.md");
+        let (_, rest) = book.split_once("### Figures of the stage `counters`").unwrap();
+        let section = rest.split("\n#").next().unwrap();
+        let listed: BTreeSet<&str> =
+            section.lines().filter_map(|row| row.strip_prefix("| `")?.split('`').next()).collect();
+        let figures = figures_of(&[Counters::default()]);
+        let given: BTreeSet<&str> = figures.iter().map(|figure| figure.name.as_str()).collect();
+        assert_eq!(listed, given);
+    }
+
+    #[test]
+    fn a_regression_says_what_was_asked_and_of_whom() {
+        let limit = FigureThreshold {
+            figure: crate::task::At { value: "shared conflicts".to_owned(), span: 0..0 },
+            threshold: Threshold {
+                comparison: Comparison::AtMost,
+                value: 1.05,
+                source: "no more than noise".to_owned(),
+            },
+        };
+        let case = Case { at: "main".to_owned(), ptx: "".into(), launches: Vec::new() };
+        assert_eq!(
+            regression(&case, &limit, (300.0, 100.0), "rows"),
+            "main: shared conflicts is 300, 3.0000 times the 100 of the speed baseline rows; the limit is at most 1.05 times (no more than noise)"
+        );
+    }
 }

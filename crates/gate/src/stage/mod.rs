@@ -322,8 +322,11 @@ impl<'a> Bench<'a> {
             Stage::Profile | Stage::External => {
                 Ok(Ending::skipped("there is no GPU: peers and a device's own counters are measured on one"))
             }
+            Stage::Counters if !self.sizes(candidate, Some(stage)).is_empty() => Ok(Ending::skipped(
+                "the stage counts on shapes as the task declares them, and all that were chosen are hidden",
+            )),
             Stage::Counters | Stage::Correct | Stage::Checks => {
-                Ok(Ending::skipped("nothing is there to do for this stage"))
+                Ok(Ending::skipped("the candidate takes none of the shapes of this stage"))
             }
         };
         match done {

@@ -362,7 +362,12 @@ pub(super) fn speed(evidence: &Evidence, one: &Judged) -> Result<Vec<Block>, Vie
         let bars: Vec<Bar> =
             bars.into_iter().filter(|(_, f)| f.unit == unit && f.at == at).map(|(bar, _)| bar).collect();
         let bounds = bounds.into_iter().filter(|(_, f)| f.unit == unit).map(|(bound, _)| bound).collect();
-        blocks.push(Block::Plot(Plot { title: "Latency and its bounds".into(), line: false, bars, bounds }));
+        blocks.push(Block::Plot(Plot {
+            title: "Latency and its bounds; a roofline floor is with a cold L2 and without launching".into(),
+            line: false,
+            bars,
+            bounds,
+        }));
     }
     Ok(blocks)
 }

@@ -3,7 +3,9 @@
 //! Since Volta every thread has its own program counter. A warp here is a set of fragments. The one deepest in calls,
 //! and among those the one at the lowest address, runs first; fragments that meet are joined. Compilers lay code out so
 //! that the join point of a branch lies after both sides, so this reconverges where the hardware does. A fragment that
-//! runs too long while another could run gives way, so a lane may spin on a flag that another lane of its warp sets.
+//! runs too long while another could run gives way, so a lane may spin on a flag that another lane of its warp sets. How long
+//! that is depends on whether the program has instructions to wait with: lanes that wait at a join for a long loop of the others
+//! shall not go on alone.
 
 use super::Row;
 use std::sync::Arc;

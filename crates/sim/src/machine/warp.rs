@@ -96,13 +96,17 @@ pub enum Turn {
     Stopped,
 }
 
-/// Instructions a fragment runs before another runnable fragment of the warp gets its turn.
+/// Instructions a fragment runs before another runnable fragment of the warp gets its turn, if the program has instructions
+/// by which lanes wait for each other.
 const SLICE: u64 = 1024;
+/// The same for a program that has none. Its lanes wait at a join while others run a long loop, so they should not go on alone; only
+/// one that polls memory by plain loads, which is a race, depends on the turn.
+const LONG_SLICE: u64 = 1 << 20;
 /// Bytes an instruction may move one by one before it counts as more than one.
 pub(super) const WORK_UNIT: u64 = 4096;
-/// Instructions after which a runnable fragment gets its turn even though others, which diverge and meet again before a
-/// slice ends, always come first.
-const PATIENCE: u64 = 16 * SLICE;
+/// Slices after which a runnable fragment gets its turn even though others, which diverge and meet again before a slice ends,
+/// always come first.
+const PATIENCE: u64 = 16;
 
 /// How to go on after an instruction that ended a stretch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -140,7 +144,7 @@ impl Warp<'_, '_> {
                 self.state.meet = meet;
                 // Alone, a fragment runs to the end of the turn; beside others, to the end of its slice.
                 self.state.gives_way =
-                    if self.state.parked.is_empty() { u64::MAX } else { self.state.clock + SLICE };
+                    if self.state.parked.is_empty() { u64::MAX } else { self.state.clock + self.slice() };
             }
             let (meet, gives_way) = (self.state.meet, self.state.gives_way);
             let slice = end.min(gives_way);
@@ -296,6 +300,11 @@ impl Warp<'_, '_> {
         }
     }
 
+    /// Instructions that a fragment runs beside others that could.
+    fn slice(&self) -> u64 {
+        if self.grid.program.lanes_wait { SLICE } else { LONG_SLICE }
+    }
+
     /// Chooses the fragment to run: joins those that meet, takes the one deepest in calls and lowest in the code (or,
     /// to be fair, the one that ran least recently), and gives the address at which to choose again. `None` if none can
     /// run.
@@ -325,7 +334,8 @@ impl Warp<'_, '_> {
             joined = std::mem::take(&mut self.state.parked);
         }
         let runnable = || joined.iter().enumerate().filter(|(_, fragment)| self.runnable(fragment));
-        let by_age = by_age || runnable().any(|(_, fragment)| fragment.stamp + PATIENCE < self.state.clock);
+        let patience = PATIENCE * self.slice();
+        let by_age = by_age || runnable().any(|(_, fragment)| fragment.stamp + patience < self.state.clock);
         let best = runnable()
             .min_by_key(|(_, f)| (if by_age { f.stamp } else { 0 }, std::cmp::Reverse(f.frames.len()), f.pc))
             .map(|(i, _)| i);

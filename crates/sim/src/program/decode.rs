@@ -168,6 +168,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
                 params: Vec::new(),
                 bounds: LaunchBounds::default(),
                 communicates: false,
+                lanes_wait: false,
                 dynamic_rows: Vec::new(),
                 sources: Vec::new(),
                 text: linked.text.clone(),
@@ -636,6 +637,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
         self.mark_recursion();
         let mut program = self.program;
         let dynamic = self.shared.top.min(1 << 30).next_multiple_of(self.shared.dynamic_align);
+        program.lanes_wait = (0..program.code.len()).any(|pc| program.lets_wait(pc));
         program.static_shared = self.shared.top;
         program.dynamic_shared = self.shared.dynamic_named.then_some(dynamic);
         program.shared_variables = self.shared.variables;

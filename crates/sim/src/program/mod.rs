@@ -49,6 +49,9 @@ pub struct Program {
     pub bounds: LaunchBounds,
     /// Whether blocks can observe each other while they run.
     pub communicates: bool,
+    /// Whether it has instructions by which a lane may wait for another of its warp: atomics, ordered or volatile loads, tests of
+    /// mbarriers, sleeping, looking at the clock.
+    pub lanes_wait: bool,
     /// Rows that hold addresses in dynamic shared memory, while its place is not known yet.
     dynamic_rows: Vec<(Width, u32, i64)>,
     sources: Vec<Vec<SourceLine>>,
@@ -139,6 +142,19 @@ impl Program {
     /// The opcode of an instruction with its modifiers.
     pub fn opcode(&self, pc: usize) -> &str {
         self.instruction(pc).split(|c: char| c.is_whitespace() || c == ';').next().unwrap_or("")
+    }
+
+    /// Whether an instruction is one by which a lane may wait for another.
+    fn lets_wait(&self, pc: usize) -> bool {
+        let text = self.instruction(pc);
+        let opcode = self.opcode(pc);
+        let mut words = opcode.split('.');
+        match words.next().unwrap_or("") {
+            "atom" | "nanosleep" | "mbarrier" => true,
+            "ld" => words.any(|word| matches!(word, "volatile" | "relaxed" | "acquire" | "mmio" | "cv")),
+            "mov" => text.contains("%clock") || text.contains("%globaltimer"),
+            _ => false,
+        }
     }
 
     /// The PTX text the program was made from.

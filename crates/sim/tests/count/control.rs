@@ -1,11 +1,29 @@
 //! Branches, guards, loops, calls, pipes.
 
-use crate::{Case, HEAD, TAIL, issued, line_totals, on_line};
+use crate::{Case, HEAD, TAIL, issued, line_totals, on_line, traffic};
+use warpproof_sim::count::MemoryOp::Store;
 use warpproof_sim::count::{Branches, CountSettings};
 use warpproof_sim::isa::Unit;
+use warpproof_sim::memory::Space::Global;
 
 fn ways(taken: u64, not_taken: u64, divergent: u64) -> Branches {
     Branches { taken, not_taken, divergent }
+}
+
+#[test]
+fn lanes_at_a_join_wait_for_a_long_loop_of_the_others() {
+    // Lane 0 goes 3,000 times round a loop of three instructions, which is far more than a slice of lanes that poll; the others
+    // stand at the join meanwhile. All 32 then store together: one request.
+    let body = "setp.ne.u32 %p1, %lane, 0;\n@%p1 bra JOIN;\nmov.u32 %r1, 0;\nLOOP:\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p2, %r1, 3000;\n\
+        @%p2 bra LOOP;\nJOIN:\nst.global.u32 [%g], %t;";
+    let counters = Case::new(body, 32, |t| 4 * t).count();
+    let store = traffic(&counters, 9, Global, Store);
+    assert_eq!((store.requests, store.lanes), (1, 32));
+    // A kernel with instructions to wait with takes turns: the 31 lanes go on when the loop has run for a slice.
+    let waits = format!("{body}\nld.volatile.global.u32 %r2, [%g];");
+    let counters = Case::new(&waits, 32, |t| 4 * t).count();
+    let store = traffic(&counters, 9, Global, Store);
+    assert_eq!((store.requests, store.lanes), (2, 32));
 }
 
 #[test]

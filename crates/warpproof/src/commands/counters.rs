@@ -93,8 +93,8 @@ enum Command {
 
 /// Show the counters that differ between two files of `counters --json`
 ///
-/// Launches are compared in their order, counters by line. Lines whose counters are equal are not
-/// shown. Exit codes: 0 equal · 1 different · 2 a file cannot be read.
+/// Launches are compared in their order, counters by line. Lines are the same if their texts are, so
+/// what only moved is no difference. Lines whose counters are equal are not shown. Exit codes: 0 equal · 1 different · 2 a file cannot be read.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Diff {
@@ -102,6 +102,9 @@ pub(crate) struct Diff {
     before: PathBuf,
     /// What was counted after
     after: PathBuf,
+    /// Compare the launches as a whole, not their lines
+    #[arg(long)]
+    totals: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,

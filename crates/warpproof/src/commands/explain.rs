@@ -11,7 +11,7 @@ use warpproof_toolchain::{AssembleError, Source, Survey, Toolchain};
 
 use super::build::assemble_failed;
 use super::flags::{OutputFlags, ended, model_device};
-use super::launch::{LaunchFlags, stop_report};
+use super::launch::{LaunchFlags, Plan, stop_report};
 use crate::report::{Kind, Outcome, Report};
 use crate::source::{self, Ptx};
 use crate::terminal::Terminal;
@@ -41,6 +41,9 @@ pub(crate) struct Explain {
     format: Format,
     #[command(flatten)]
     output: OutputFlags,
+    /// Which of the file's launch lines, from 1 [default: the first]
+    #[arg(long, value_name = "N", conflicts_with = "args")]
+    launch_line: Option<usize>,
     /// Show every line, conflict and uncoalesced access, not the first few
     #[arg(long)]
     all: bool,
@@ -81,9 +84,12 @@ impl Explain {
 
     fn explained(&self, warnings: &mut Vec<Report>) -> Result<(Explanation, Option<Timeline>), Vec<Report>> {
         let source = source::read(&self.launch.kernel_file)?;
-        let plan = self.launch.plan(&source).map_err(|report| vec![*report])?;
+        let plan = self.plan(&source, warnings).map_err(|report| vec![*report])?;
         let ptx = self.launch.module(&source)?;
         warnings.extend(ptx.warnings.iter().cloned());
+        if let Some(report) = other_architecture(&ptx.text, self.device) {
+            return Err(vec![report]);
+        }
         let mut device = self.launch.device();
         let prepared = self.launch.prepare(&plan, &ptx, &source, &mut device)?;
         let counted = device.count(&prepared.launch, &CountSettings::default());
@@ -119,6 +125,26 @@ impl Explain {
         explain::explain(&request, &toolchain).map_err(|error| failed(error, &ptx, &source))
     }
 
+    /// The launch to explain: the one that is chosen, or the first, and then it is said that there are others.
+    fn plan(&self, source: &Source, warnings: &mut Vec<Report>) -> Result<Plan, Box<Report>> {
+        let plans = self.launch.plans(source)?;
+        let all = plans.len();
+        let chosen = self.launch_line.unwrap_or(1);
+        let Some(plan) = chosen.checked_sub(1).and_then(|index| plans.into_iter().nth(index)) else {
+            let sentence = format!("there is no launch line {chosen}: the file has {all}");
+            return Err(Box::new(Report::error(Kind::Usage, sentence)));
+        };
+        if all > 1 && self.launch_line.is_none() {
+            let kernel = plan.kernel.as_deref().map(|name| format!(", of `{name}`")).unwrap_or_default();
+            let line = plan.line.map(|line| format!(" (line {line}{kernel})")).unwrap_or_default();
+            warnings.push(
+                Report::warning(format!("the file has {all} launch lines, and the first{line} is explained"))
+                    .help("choose with --launch-line N, or with --kernel"),
+            );
+        }
+        Ok(plan)
+    }
+
     fn write(&self, explanation: &Explanation, timeline: Option<&Timeline>) -> Result<(), Box<Report>> {
         let text = match self.format {
             Format::Text => text::text(explanation, self.all),
@@ -140,6 +166,23 @@ impl Explain {
             Box::new(Report::error(Kind::Missing, format!("cannot write {}: {error}", file.display())))
         })
     }
+}
+
+/// What is wrong if a module is for a newer architecture than the device's: ptxas would refuse it in words of its own.
+fn other_architecture(ptx: &str, device: &Device) -> Option<Report> {
+    let target = ptx.lines().find_map(|line| line.trim().strip_prefix(".target"))?.trim();
+    let target = target.split([',', ' ', '/']).next()?;
+    let number = |arch: &str| -> Option<u32> {
+        arch.strip_prefix("sm_")?.trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse().ok()
+    };
+    let arch = device.capability.arch();
+    if number(target)? <= number(&arch)? {
+        return None;
+    }
+    let sentence = format!("the kernel is compiled for {target}, and an {} runs {arch}", device.name);
+    Some(Report::error(Kind::Usage, sentence).help(format!(
+        "compile it for the device with --arch {arch}, or choose another device with --device; PTX that was made for {target} cannot go back"
+    )))
 }
 
 /// Why there is no explanation.

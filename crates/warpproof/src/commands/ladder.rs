@@ -1,7 +1,7 @@
 //! `warpproof ladder`: the attention ladder and Triton's flash attention, predicted at one shape in one table.
 
 use clap::Args;
-use warpproof_gate::explain::ladder::{self, ladder};
+use warpproof_gate::explain::ladder::{self, LeftOut, RowOutcome, ladder};
 use warpproof_kernels::problem::Shape;
 use warpproof_model::Device;
 use warpproof_toolchain::{Part, Toolchain};
@@ -15,6 +15,9 @@ use crate::terminal::Terminal;
 /// Every kernel is compiled, run and counted on the software GPU, and explained as `warpproof
 /// explain` does. Predicted are the bound and the schedule, with a cold and a warm L2 cache, and
 /// what binds. Triton's flash attention on f16 and on e4m3 is carried along as PTX.
+///
+/// Exit codes: 0 at least one kernel was predicted · 2 wrong usage · 3 none was: they cannot do the
+/// shape, or not on the device · 4 none was, and a limit was reached.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Ladder {
@@ -67,7 +70,21 @@ impl Ladder {
         } else {
             terminal.print(ladder::text(&table));
         }
-        Outcome::Green
+        // A table of nothing is no answer.
+        let left_out: Vec<&LeftOut> = table
+            .rows
+            .iter()
+            .filter_map(|row| match &row.outcome {
+                RowOutcome::LeftOut(why) => Some(why),
+                RowOutcome::Explained(_) => None,
+            })
+            .collect();
+        if left_out.len() < table.rows.len() {
+            return Outcome::Green;
+        }
+        let kind = if left_out.iter().any(|why| why.limit) { Kind::Limit } else { Kind::Unsupported };
+        terminal.report(&Report::error(kind, "every kernel was left out"));
+        Outcome::Stopped(kind)
     }
 }
 

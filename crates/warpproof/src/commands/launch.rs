@@ -58,7 +58,7 @@ pub(crate) struct LaunchFlags {
     #[arg(long, value_name = "PTX")]
     ptx: Option<PathBuf>,
     /// Threads of this machine to use; the outcome does not depend on it [default: all cores]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = host_threads)]
     threads: Option<usize>,
     /// Stop after so many warp instructions
     #[arg(long, value_name = "N", default_value_t = Limits::default().instructions)]
@@ -95,7 +95,7 @@ fn small_size(text: &str) -> Result<u32, String> {
 pub(crate) struct Plan {
     /// The launch line's number, if there is one.
     pub(crate) line: Option<u32>,
-    kernel: Option<String>,
+    pub(crate) kernel: Option<String>,
     grid: [u32; 3],
     block: Option<[u32; 3]>,
     shared: u32,
@@ -233,9 +233,9 @@ impl LaunchFlags {
         let kernel = module.kernel(&symbol).map_err(stopped)?;
         let block = plan.block.or(kernel.program().bounds.required).ok_or_else(|| {
             let report = Report::error(Kind::Usage, "nothing says how many threads a block has");
-            vec![report.help(how_to_launch(&kernel))]
+            vec![report.help(how_to_launch(&kernel, source))]
         })?;
-        parameters::check(&plan.specs, &kernel).map_err(refused)?;
+        parameters::check(&plan.specs, &kernel, source).map_err(refused)?;
         let launch = kernel.launch().grid(plan.grid).block(block).shared(plan.shared);
         let (launch, arrays) =
             arguments::lay_out(&plan.specs, launch, device, self.max_memory).map_err(refused)?;
@@ -252,10 +252,19 @@ impl LaunchFlags {
     }
 }
 
-fn how_to_launch(kernel: &Kernel) -> String {
+/// A number of host threads.
+fn host_threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("at least one thread is needed".to_owned()),
+        Ok(threads) => Ok(threads),
+        Err(_) => Err("not a number".to_owned()),
+    }
+}
+
+fn how_to_launch(kernel: &Kernel, source: &Source) -> String {
     format!(
         "say --grid and --block, or begin the file with a line `//@launch: grid=1 block=128 arg=…`; the kernel is {}",
-        parameters::shown(kernel)
+        parameters::shown(kernel, source)
     )
 }
 

@@ -1,5 +1,6 @@
 //! `warpproof counters diff`: the counters that differ between two files, line by line.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
@@ -17,6 +18,8 @@ use crate::terminal::Terminal;
 struct Changed {
     launch: usize,
     kernel: String,
+    /// Whether the kernels have different names.
+    other: bool,
     changes: Vec<Change>,
 }
 
@@ -30,7 +33,15 @@ impl Diff {
                 return Outcome::Stopped(report.kind);
             }
         };
-        let all = compare(&before, &after);
+        let mut all = compare(&before, &after);
+        if self.totals {
+            all.iter_mut().for_each(|one| one.changes.retain(|change| change.line.is_none()));
+        }
+        for one in all.iter().filter(|one| one.other) {
+            let sentence = format!("launch {} is of different kernels: {}", one.launch, one.kernel);
+            terminal
+                .report(&Report::warning(sentence).help("launches are compared in their order in the files"));
+        }
         let equal = all.iter().all(|one| one.changes.is_empty());
         if self.json {
             terminal.json(&json!({
@@ -75,10 +86,82 @@ fn compare(before: &Document, after: &Document) -> Vec<Changed> {
                 one.map_or_else(|| "nothing".to_owned(), |one| one.kernel.clone())
             };
             let (was, is) = (name(old), name(new));
+            let other = was != is && old.is_some() && new.is_some();
             let kernel = if was == is { was } else { format!("{was} → {is}") };
-            Changed { launch, kernel, changes: flat(old).changes(&flat(new)) }
+            let (mut old_flat, new_flat) = (flat(old), flat(new));
+            if let (Some(old), Some(new)) = (old, new) {
+                follow(&mut old_flat, &old.texts(), &new.texts());
+            }
+            Changed { launch, kernel, other, changes: old_flat.changes(&new_flat) }
         })
         .collect()
+}
+
+/// Lines by their texts, of one file.
+type Texts<'a> = BTreeMap<LineKey, &'a str>;
+
+/// Gives lines of the first launch the numbers that lines of the same text have in the second, in their order; so what only moved
+/// is no difference. A line that has no partner keeps its number if the second has one there without a partner too, and is
+/// otherwise said to be of before.
+fn follow(flat: &mut Flat, before: &Texts<'_>, after: &Texts<'_>) {
+    let mut files: Vec<&Option<String>> = before.keys().map(|key| &key.file).collect();
+    files.dedup();
+    let mut moved: BTreeMap<LineKey, LineKey> = BTreeMap::new();
+    for file in files {
+        let of = |texts: &Texts<'_>| -> Vec<(LineKey, String)> {
+            let own = texts.iter().filter(|(key, _)| key.file == *file);
+            own.map(|(key, text)| (key.clone(), text.trim().to_owned())).collect()
+        };
+        let (old, new) = (of(before), of(after));
+        if new.is_empty() || old.len().saturating_mul(new.len()) > MOST_PAIRS {
+            continue;
+        }
+        let pairs = common(&old, &new);
+        let taken: Vec<&LineKey> = pairs.iter().map(|(_, new)| *new).collect();
+        for (key, _) in &old {
+            let partner = pairs.iter().find(|(one, _)| *one == key).map(|(_, new)| (*new).clone());
+            let gone = || {
+                let name = key.file.as_deref().unwrap_or("PTX");
+                LineKey { file: Some(format!("{name} (before)")), line: key.line }
+            };
+            let to = partner.unwrap_or_else(|| if taken.contains(&key) { gone() } else { key.clone() });
+            moved.insert(key.clone(), to);
+        }
+    }
+    let lines = std::mem::take(&mut flat.lines);
+    flat.lines =
+        lines.into_iter().map(|(key, counters)| (moved.remove(&key).unwrap_or(key), counters)).collect();
+}
+
+/// Pairs of lines that are compared at most.
+const MOST_PAIRS: usize = 1 << 24;
+
+/// The longest sequence of lines with equal texts in both, in order.
+fn common<'a>(old: &'a [(LineKey, String)], new: &'a [(LineKey, String)]) -> Vec<(&'a LineKey, &'a LineKey)> {
+    // The longest from each pair of places on.
+    let width = new.len() + 1;
+    let mut longest = vec![0u32; (old.len() + 1) * width];
+    for i in (0..old.len()).rev() {
+        for j in (0..new.len()).rev() {
+            longest[i * width + j] = if old[i].1 == new[j].1 {
+                longest[(i + 1) * width + j + 1] + 1
+            } else {
+                longest[(i + 1) * width + j].max(longest[i * width + j + 1])
+            };
+        }
+    }
+    let (mut i, mut j, mut pairs) = (0, 0, Vec::new());
+    while i < old.len() && j < new.len() {
+        if old[i].1 == new[j].1 {
+            pairs.push((&old[i].0, &new[j].0));
+            (i, j) = (i + 1, j + 1);
+        } else if longest[(i + 1) * width + j] >= longest[i * width + j + 1] {
+            i += 1;
+        } else {
+            j += 1;
+        }
+    }
+    pairs
 }
 
 /// Lines of counters, under the line of the kernel that they are of.
@@ -146,4 +229,43 @@ fn json_of(changed: &Changed) -> Value {
         })
     });
     json!({ "launch": changed.launch, "kernel": changed.kernel, "changes": changes.collect::<Vec<_>>() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(line: u32) -> LineKey {
+        LineKey { file: Some("a.cu".to_owned()), line }
+    }
+
+    fn flat(lines: &[(u32, u64)]) -> Flat {
+        let of = |count: u64| BTreeMap::from([("executions".to_owned(), count)]);
+        Flat {
+            launch: BTreeMap::new(),
+            lines: lines.iter().map(|(line, count)| (key(*line), of(*count))).collect(),
+        }
+    }
+
+    #[test]
+    fn lines_that_moved_are_followed_by_their_texts() {
+        let before: Texts<'_> = [(key(3), "x = 1;"), (key(4), "y = 2;"), (key(6), "z = 3;")].into();
+        // Two lines were put before them, and the second was rewritten.
+        let after: Texts<'_> =
+            [(key(4), "w = 0;"), (key(5), "  x = 1;"), (key(6), "y = 4;"), (key(8), "z = 3;")].into();
+        let mut old = flat(&[(3, 10), (4, 20), (6, 30)]);
+        follow(&mut old, &before, &after);
+        let changes = old.changes(&flat(&[(4, 1), (5, 10), (6, 20), (8, 31)]));
+        let told: Vec<_> =
+            changes.iter().map(|one| (place(one.line.as_ref()), one.before, one.after)).collect();
+        let expected = [("a.cu:4", 20, 1), ("a.cu:6", 0, 20), ("a.cu:8", 30, 31)];
+        assert_eq!(told, expected.map(|(place, before, after)| (place.to_owned(), before, after)));
+    }
+
+    #[test]
+    fn without_texts_numbers_are_all_there_is() {
+        let mut old = flat(&[(3, 10)]);
+        follow(&mut old, &Texts::new(), &Texts::new());
+        assert_eq!(old, flat(&[(3, 10)]));
+    }
 }

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use warpproof_sim::count::{Flat, LineKey};
 
+use warpproof_toolchain::Source;
+
 use super::{Counted, LaunchFlags, Launched};
 use crate::report::Kind;
 
@@ -39,6 +41,9 @@ struct Line {
     /// `None` for the PTX text.
     file: Option<String>,
     line: u32,
+    /// Its text, where the file was at hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
     counters: BTreeMap<String, u64>,
 }
 
@@ -50,7 +55,7 @@ pub(super) struct Document {
 }
 
 impl Launch {
-    fn of(launched: &Launched) -> Launch {
+    fn of(launched: &Launched, source: Option<&Source>) -> Launch {
         let counters = &launched.counters;
         let flat = counters.flat();
         Launch {
@@ -69,9 +74,23 @@ impl Launch {
             lines: flat
                 .lines
                 .into_iter()
-                .map(|(key, counters)| Line { file: key.file, line: key.line, counters })
+                .map(|(key, counters)| {
+                    let text = super::table::text_of(&key, source).map(|text| text.trim().to_owned());
+                    Line { file: key.file, line: key.line, text, counters }
+                })
                 .collect(),
         }
+    }
+
+    /// The texts of its lines, where there are any.
+    pub(super) fn texts(&self) -> BTreeMap<LineKey, &str> {
+        let lines = self.lines.iter();
+        lines
+            .filter_map(|line| {
+                let key = LineKey { file: line.file.clone(), line: line.line };
+                Some((key, line.text.as_deref()?))
+            })
+            .collect()
     }
 
     /// Its counters, to compare.
@@ -102,7 +121,7 @@ pub(super) fn document(launch: &LaunchFlags, counted: &Counted, failed: Option<K
         "ok": failed.is_none(),
         "outcome": failed.map_or(json!("finished"), |kind| json!(kind)),
         "exit_code": failed.map_or(0, Kind::exit_code),
-        "launches": counted.launches.iter().map(Launch::of).collect::<Vec<_>>(),
+        "launches": counted.launches.iter().map(|one| Launch::of(one, counted.source.as_ref())).collect::<Vec<_>>(),
         "reports": counted.reports,
     })
 }

@@ -94,13 +94,22 @@ fn totals(text: &mut String, counters: &Counters) {
             row(&format!("{} {}", space.name(), op.name()), told);
         }
     }
-    let sectors = &counters.compulsory;
+    if counters.hottest.operations > 0 {
+        let least = if counters.hottest.incomplete { "at least " } else { "" };
+        row("hottest address", format!("{least}{}", number(counters.hottest.operations, "atomic operation")));
+    }
+    let (sectors, second) = (&counters.compulsory, counters.second_level());
     if sectors.grid_touched > 0 {
         let least = if sectors.incomplete { "at least " } else { "" };
         let bytes = |sectors: u64| grouped(32 * sectors);
         row(
             "L2 (estimate)",
-            format!("{least}{} bytes loaded if L1 forgets nothing", bytes(sectors.block_loaded)),
+            format!(
+                "{least}{} bytes loaded if L1 forgets nothing, {} stored, {} by atomics",
+                bytes(second.loads),
+                bytes(second.stores),
+                bytes(second.atomics + second.reductions)
+            ),
         );
         row(
             "DRAM (estimate)",
@@ -131,8 +140,8 @@ fn requests(space: Space, op: MemoryOp, traffic: &Traffic) -> Option<String> {
     let atomic = matches!(op, MemoryOp::Atomic | MemoryOp::Reduction);
     let contention = if atomic {
         format!(
-            "; {} lanes at one address on average, {} at most",
-            per(traffic.depth, traffic.requests),
+            "; {} lanes at an address on average, {} at most",
+            per(traffic.lanes, traffic.addresses),
             grouped(traffic.max_depth)
         )
     } else {
@@ -171,8 +180,8 @@ const RANKED: [Ranked; 9] = [
     ("shared wavefronts", |line| line.traffic(Space::Shared, &[]).wavefronts),
     ("bank conflicts", |line| line.traffic(Space::Shared, &[]).conflicts()),
     ("instructions by which warps are late at barriers", |line| line.barriers.idle),
-    ("lanes that atomics bring to one address", |line| {
-        line.traffic(Space::Global, &ATOMICS).depth + line.traffic(Space::Shared, &ATOMICS).depth
+    ("operations of atomics one after another", |line| {
+        line.traffic(Space::Global, &ATOMICS).serial + line.traffic(Space::Shared, &ATOMICS).serial
     }),
 ];
 
@@ -223,16 +232,22 @@ fn all_lines(text: &mut String, lines: &[(LineKey, Totals)], source: Option<&Sou
     }
 }
 
+/// The text of a line, if it is one of the kernel's own file.
+pub(super) fn text_of(key: &LineKey, source: Option<&Source>) -> Option<String> {
+    let own = |source: &&Source| match &key.file {
+        Some(file) => source.name == *file,
+        None => is_ptx(Path::new(&source.name)),
+    };
+    source.filter(own).and_then(|source| line(&source.text, key.line)).map(|text| text.to_string())
+}
+
 /// The line, with its text if it is one of the kernel's own file.
 fn place(key: &LineKey, source: Option<&Source>) -> String {
-    let (name, own) = match &key.file {
-        Some(file) => {
-            let own = source.filter(|source| source.name == *file);
-            (format!("{file}:{}", key.line), own)
-        }
-        None => (format!("PTX line {}", key.line), source.filter(|source| is_ptx(Path::new(&source.name)))),
+    let name = match &key.file {
+        Some(file) => format!("{file}:{}", key.line),
+        None => format!("PTX line {}", key.line),
     };
-    let shown = own.and_then(|source| line(&source.text, key.line)).unwrap_or_default();
+    let shown = text_of(key, source).unwrap_or_default();
     let shown: String = shown.trim().chars().take(WIDE).collect();
     format!("{name}  {shown}")
 }

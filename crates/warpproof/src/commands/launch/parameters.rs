@@ -3,19 +3,50 @@
 use warpproof_gate::dtype::Dtype;
 use warpproof_sim::Kernel;
 use warpproof_sim::program::Parameter;
+use warpproof_toolchain::Source;
 
 use super::spec::{ArgumentValue, Spec};
 use crate::report::{Kind, Report};
 use crate::symbol;
 
-/// How the kernel's parameters read, for messages.
-pub(crate) fn shown(kernel: &Kernel) -> String {
+/// How the kernel's parameters read, for messages: as the source declares them, or as the module does.
+pub(crate) fn shown(kernel: &Kernel, source: &Source) -> String {
     let program = kernel.program();
+    let called = symbol::name(&program.name);
+    let called = called.rsplit("::").next().unwrap_or(&called);
+    if let Some(list) = declared(&source.text, called.split('<').next().unwrap_or(called)) {
+        let several = list.split(',').filter(|part| !part.trim().is_empty()).count();
+        // Commas of template arguments make a list that is not understood.
+        if several == program.params.len() {
+            return format!("{called}({list})");
+        }
+    }
     if let Some(signature) = symbol::signature(&program.name) {
         return signature;
     }
     let all: Vec<String> = program.params.iter().map(|p| format!("{} {}", in_ptx(p), p.name)).collect();
     format!("{}({})", program.name, all.join(", "))
+}
+
+/// The parameter list of a kernel in CUDA C++, its blanks as single spaces.
+fn declared(text: &str, name: &str) -> Option<String> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    for (global, _) in text.match_indices("__global__") {
+        // Up to the body or the end of a declaration.
+        let rest = text.get(global..)?;
+        let head = rest.get(..rest.find(['{', ';'])?)?;
+        for (at, _) in head.match_indices(name) {
+            let (before, after) = (head.get(..at)?, head.get(at + name.len()..)?);
+            if before.ends_with(is_part) {
+                continue;
+            }
+            if let Some(list) = after.trim_start().strip_prefix('(') {
+                let list = list.get(..list.rfind(')')?)?;
+                return Some(list.split_whitespace().collect::<Vec<_>>().join(" "));
+            }
+        }
+    }
+    None
 }
 
 /// The type as the PTX declares it.
@@ -34,10 +65,10 @@ fn in_ptx(parameter: &Parameter) -> String {
 }
 
 /// Checks the arguments against the kernel's parameters: their number, their order where names tell it, sizes and types.
-pub(crate) fn check(specs: &[Spec], kernel: &Kernel) -> Result<(), Box<Report>> {
+pub(crate) fn check(specs: &[Spec], kernel: &Kernel, source: &Source) -> Result<(), Box<Report>> {
     let program = kernel.program();
     let name = symbol::name(&program.name);
-    let help = || format!("the kernel is {}", shown(kernel));
+    let help = || format!("the kernel is {}", shown(kernel, source));
     let wrong = |sentence: String| Box::new(Report::error(Kind::Usage, sentence).help(help()));
     let types = symbol::parameters(&program.name).filter(|types| types.len() == program.params.len());
     if specs.len() != program.params.len() {
