@@ -12,19 +12,32 @@ use std::sync::Mutex;
 /// Requests that are remembered of an instruction: a swizzle in a loop goes through a few.
 const WAYS: usize = 4;
 
-/// What requests have in common, beside how their lanes lie to each other.
+/// What requests have in common, beside how their lanes lie to each other, as one number: lanes, bytes of each, kind, and where
+/// the first lane's address lies in a word or line, as far as that matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Key {
-    pub lanes: u32,
-    pub bytes: u32,
-    pub kind: AccessKind,
-    /// Where the first lane's address lies in a word or line, as far as that matters.
-    pub phase: u32,
+pub(super) struct Key(u64);
+
+impl Key {
+    #[inline]
+    pub(super) fn new(lanes: u32, bytes: u32, kind: AccessKind, phase: u32) -> Key {
+        let kind = match kind {
+            AccessKind::Read => 0u64,
+            AccessKind::Write => 1,
+            AccessKind::Atomic => 2,
+        };
+        // A lane moves 16 bytes at most, and a line has 128.
+        Key(u64::from(lanes) << 32 | u64::from(bytes & 0xffff) << 16 | kind << 8 | u64::from(phase & 0xff))
+    }
+
+    #[inline]
+    fn lanes(self) -> u32 {
+        u32::try_from(self.0 >> 32).unwrap_or(0)
+    }
 }
 
-/// Whether the lanes of a mask have the distances from the first that another request's had: the row, its first address, the
-/// distances, the mask.
-pub(super) type Same<T> = fn(&Row<T>, T, &Row<T>, &Row<T>) -> bool;
+/// Whether the lanes of a row have the distances from its first that another request's had: the row, its first address, the
+/// distances, and the lanes that count, if not all do.
+pub(super) type Same<T> = fn(&Row<T>, T, &Row<T>, Option<&Row<T>>) -> bool;
 
 /// Addresses of one width.
 pub(super) trait Address: Copy + Default + 'static {
@@ -38,14 +51,28 @@ pub(super) trait Address: Copy + Default + 'static {
 
 macro_rules! address {
     ($type:ty, $same:ident) => {
-        fn $same<I: Isa>(row: &Row<$type>, first: $type, distances: &Row<$type>, mask: &Row<$type>) -> bool {
+        fn $same<I: Isa>(
+            row: &Row<$type>,
+            first: $type,
+            distances: &Row<$type>,
+            mask: Option<&Row<$type>>,
+        ) -> bool {
             I::vectorize(
                 #[inline(always)]
                 || {
                     let mut differences = 0;
-                    for lane in 0..LANES {
-                        let distance = row.0[lane].wrapping_sub(first);
-                        differences |= (distance ^ distances.0[lane]) & mask.0[lane];
+                    match mask {
+                        None => {
+                            for lane in 0..LANES {
+                                differences |= row.0[lane].wrapping_sub(first) ^ distances.0[lane];
+                            }
+                        }
+                        Some(mask) => {
+                            for lane in 0..LANES {
+                                let distance = row.0[lane].wrapping_sub(first);
+                                differences |= (distance ^ distances.0[lane]) & mask.0[lane];
+                            }
+                        }
                     }
                     differences == 0
                 },
@@ -73,13 +100,21 @@ macro_rules! address {
 address!(u32, same_narrow);
 address!(u64, same_wide);
 
-/// A request that was made, and how often since its costs were added up.
+/// A request that was made, and how often since its costs were added up. What is looked at each time comes first, the rest lies
+/// elsewhere: a kernel has many requests, and they shall stay near.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(super) struct Memo<T> {
     key: Key,
-    distances: Row<T>,
-    mask: Row<T>,
     hits: u64,
+    distances: Row<T>,
+    rest: Box<Rest<T>>,
+}
+
+/// What is looked at when a request moves or is forgotten, or has lanes that are off.
+#[derive(Clone, Debug)]
+struct Rest<T> {
+    mask: Row<T>,
     cost: Traffic,
     /// Lines of global memory, counted from that of the first address, with their sectors.
     lines: Vec<(u64, u32)>,
@@ -108,7 +143,11 @@ impl<T: Address> Memos<T> {
     /// Whether a request like this one was made before; then it is counted.
     #[inline]
     pub(super) fn again(&mut self, same: Same<T>, key: Key, first: T, row: &Row<T>) -> bool {
-        let like = |memo: &Memo<T>| memo.key == key && same(row, first, &memo.distances, &memo.mask);
+        let all = key.lanes() == u32::MAX;
+        let like = |memo: &Memo<T>| {
+            memo.key == key
+                && same(row, first, &memo.distances, if all { None } else { Some(&memo.rest.mask) })
+        };
         if let Some(memo) = self.ways.get_mut(self.recent)
             && like(memo)
         {
@@ -134,20 +173,14 @@ impl<T: Address> Memos<T> {
         cost: Traffic,
         (lines, words): (Vec<(u64, u32)>, Vec<(u64, u32)>),
     ) -> Traffic {
-        let mut memo = Memo {
-            key,
-            distances: Row([T::default(); LANES]),
-            mask: Row([T::default(); LANES]),
-            hits: 1,
-            cost,
-            lines,
-            words,
-            last: first,
-        };
-        for lane in crate::machine::lanes_of(key.lanes) {
-            memo.distances.0[lane] = row.0[lane].distance(first);
-            memo.mask.0[lane] = T::ALL;
+        let mut distances = Row([T::default(); LANES]);
+        let mut mask = Row([T::default(); LANES]);
+        for lane in crate::machine::lanes_of(key.lanes()) {
+            distances.0[lane] = row.0[lane].distance(first);
+            mask.0[lane] = T::ALL;
         }
+        let rest = Box::new(Rest { mask, cost, lines, words, last: first });
+        let memo = Memo { key, hits: 1, distances, rest };
         if self.ways.len() < WAYS {
             self.recent = self.ways.len();
             self.ways.push(memo);
@@ -173,7 +206,7 @@ impl Memos<u64> {
     /// it was not made before.
     #[inline]
     pub(super) fn touch(&mut self, touched: &mut Touched, first: u64, touch: Touch, fresh: bool) -> u64 {
-        let Some(memo) = self.ways.get_mut(self.recent) else { return 0 };
+        let Some(memo) = self.ways.get_mut(self.recent).map(|memo| &mut *memo.rest) else { return 0 };
         if memo.last == first && !fresh {
             return 0;
         }
@@ -189,7 +222,7 @@ impl Memos<u64> {
     pub(super) fn heat(&self, heat: &Mutex<Heat>, first: u64) {
         let Some(memo) = self.ways.get(self.recent) else { return };
         if let Ok(mut heat) = heat.lock() {
-            for (distance, operations) in &memo.words {
+            for (distance, operations) in &memo.rest.words {
                 heat.add(first.wrapping_add(*distance), u64::from(*operations));
             }
         }
@@ -198,7 +231,7 @@ impl Memos<u64> {
 
 impl<T> Memo<T> {
     fn settled(&self) -> Traffic {
-        self.cost.times(self.hits)
+        self.rest.cost.times(self.hits)
     }
 }
 

@@ -262,7 +262,7 @@ impl Observer for Tally {
             return;
         }
         let first = memo::first(offsets, lanes);
-        let key = Key { lanes, bytes, kind, phase: first % 4 };
+        let key = Key::new(lanes, bytes, kind, first % 4);
         let Some(requests) = self.sums.requests(pc, Space::Shared) else { return };
         if requests.narrow.again(self.narrow, key, first, offsets) {
             return;
@@ -301,7 +301,7 @@ impl Observer for Tally {
             Space::Global | Space::Generic => first % LINE,
             _ => first % 4,
         };
-        let key = Key { lanes, bytes, kind, phase: u32::try_from(phase).unwrap_or(0) };
+        let key = Key::new(lanes, bytes, kind, u32::try_from(phase).unwrap_or(0));
         let site = self.sites.get(pc);
         let Some(place) = self.sums.place(pc, space) else { return };
         let Sums { requests, touched, .. } = &mut *self.sums;

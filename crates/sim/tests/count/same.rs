@@ -70,7 +70,7 @@ fn a_difference_names_lines() {
         ("global.ld.sectors", 12, 16),
     ];
     assert_eq!(of(None), expected);
-    assert_eq!(changes.len(), 9);
+    assert_eq!(changes.len(), 10);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The banks of shared memory: every degree of conflict for every width.
 
 use crate::{Case, passes, traffic};
-use warpproof_sim::count::MemoryOp::{Atomic, Load, Mbarrier, Store};
+use warpproof_sim::count::MemoryOp::{Load, Mbarrier, Store};
 use warpproof_sim::memory::Space::Shared;
 
 /// Offsets of a group of `size` lanes with `bytes` each, of which `degree` want each bank they use: lane t of the group gets
