@@ -16,5 +16,6 @@ pub mod stage;
 pub mod steps;
 pub mod task;
 pub mod tensor_file;
+pub mod tune;
 pub mod verdict;
 pub mod view;

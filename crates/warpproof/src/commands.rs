@@ -21,6 +21,7 @@ mod run;
 mod selftest;
 mod show;
 mod toolchain;
+mod tune;
 mod verify;
 
 use crate::report::Outcome;
@@ -56,6 +57,7 @@ commands![
     ladder::Ladder,
     init::Init,
     gate::Gate,
+    tune::Tune,
     report::Report,
     log::Log,
     show::Show,

@@ -10,6 +10,7 @@
 mod error;
 mod keys;
 mod known;
+mod screen;
 mod store;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use warpproof_model::Device;
 use warpproof_toolchain::{Part, Toolchain};
 
 pub use error::SessionError;
+pub use screen::{Screened, Screening};
 
 use crate::hash::Hash;
 use crate::ledger::{Index, Ledger, utc};
@@ -242,6 +244,7 @@ impl Session<'_> {
                 keys: &keys,
                 store: &store,
                 judged: &judged,
+                stages: None,
                 run: &run,
                 resumes,
                 jobs,
@@ -326,7 +329,7 @@ impl Session<'_> {
         self.task.baselines.iter().filter(|one| one.role == role).find_map(|one| match &one.who {
             Peer::Candidate(name)
                 if *name != candidate.name
-                    && (one.candidates.is_empty() || one.candidates.contains(&candidate.name)) =>
+                    && (one.candidates.is_empty() || candidate.is_among(&one.candidates)) =>
             {
                 self.task.candidate(name)
             }
@@ -419,7 +422,10 @@ fn compile_all<'c>(bench: &Bench<'_>, all: &[&'c Candidate], jobs: usize) -> Vec
     let mut compiled: Vec<Compiled<'c>> = Vec::new();
     for (candidate, done) in all.iter().zip(done) {
         let (Done::Fresh(mut built) | Done::Known(mut built)) = done else { continue };
-        if let Ok(built) = &mut built {
+        // A variant may be what another one is: that is what a search finds out.
+        if let Ok(built) = &mut built
+            && candidate.variant_of.is_none()
+        {
             let same = compiled
                 .iter()
                 .find(|other| other.built.as_ref().is_ok_and(|other| other.identity == built.identity));
@@ -438,6 +444,8 @@ struct Conduct<'c, 'a> {
     store: &'c Store<'c>,
     /// Whoever goes through the stages.
     judged: &'c [&'c Candidate],
+    /// The stages they go through; `None`: all. Some of them end in a verdict only where one fails.
+    stages: Option<&'c [Stage]>,
     run: &'c str,
     resumes: bool,
     jobs: usize,
@@ -459,6 +467,7 @@ impl Session<'_> {
         let wanted = |one: &Candidate| conduct.judged.iter().any(|other| other.name == one.name);
         for (at, one) in compiled.iter().enumerate().filter(|(_, one)| wanted(one.candidate)) {
             let stages = self.task.gates.iter().map(|gate| gate.stage.value);
+            let stages = stages.filter(|stage| conduct.stages.is_none_or(|some| some.contains(stage)));
             slots.extend(stages.map(|stage| Slot { at, candidate: one.candidate, stage }));
         }
         tell(Event::Planned { run, steps: slots.len() });
@@ -518,7 +527,9 @@ impl Session<'_> {
             let mine =
                 || slots.iter().enumerate().filter(|(_, other)| other.at == slot.at).map(|(place, _)| place);
             // Whoever has no result and is not blocked was stopped.
-            let complete = mine().all(|place| ended[place]) && !self.stop.load(Ordering::Relaxed);
+            let complete = conduct.stages.is_none()
+                && mine().all(|place| ended[place])
+                && !self.stop.load(Ordering::Relaxed);
             let finished =
                 complete || mine().any(|place| steps[place].as_ref().is_some_and(|(_, step)| decisive(step)));
             if let Some(one) = judged.get_mut(slot.at).filter(|one| finished && one.decision.is_none()) {
@@ -541,6 +552,11 @@ impl Session<'_> {
             }
         });
         store.failure()?;
+        for (slot, step) in slots.iter().zip(steps).filter(|_| conduct.stages.is_some()) {
+            if let Some(one) = judged.get_mut(slot.at).filter(|one| one.decision.is_none()) {
+                one.steps.extend(step.map(|(_, step)| step));
+            }
+        }
         let stopped = self.stop.load(Ordering::Relaxed);
         judged.retain(|one| conduct.judged.iter().any(|other| other.name.value == one.candidate));
         let place =

@@ -70,7 +70,7 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate, built: &Built) -> 
             .iter()
             .filter(|budget| {
                 budget.resource.value == *resource
-                    && (budget.candidates.is_empty() || budget.candidates.contains(&candidate.name))
+                    && (budget.candidates.is_empty() || candidate.is_among(&budget.candidates))
             })
             .collect();
         let kind = if derived(*resource) { FigureKind::Predicted } else { FigureKind::Counted };

@@ -111,7 +111,9 @@ pub fn compile(bench: &Bench<'_>, candidate: &Candidate) -> Result<Built, Ending
     let (programs, warnings) = programs(bench, candidate)?;
     let identity = identity_of(bench, candidate, &programs);
     let mut dead = Vec::new();
-    for name in candidate.toggles.keys() {
+    // Of a variant every combination is asked for; what changes nothing is found by comparing them.
+    let judged = candidate.variant_of.is_none();
+    for name in candidate.toggles.keys().filter(|_| judged) {
         let mut without = candidate.clone();
         without.toggles.remove(name);
         let default = bench.task.toggles.iter().find(|toggle| toggle.name.value == *name);
@@ -145,7 +147,7 @@ pub fn compile(bench: &Bench<'_>, candidate: &Candidate) -> Result<Built, Ending
 fn unset(bench: &Bench<'_>, candidate: &Candidate) -> Vec<(String, String)> {
     let own = |other: &&Candidate| !matches!(other.program, Program::Rung { .. });
     let first = bench.task.candidates.iter().find(own);
-    if first.is_none_or(|first| first.name != candidate.name) {
+    if candidate.variant_of.is_some() || first.is_none_or(|first| first.name != candidate.name) {
         return Vec::new();
     }
     let nobody = |name: &str| !bench.task.candidates.iter().any(|other| other.toggles.contains_key(name));

@@ -273,7 +273,7 @@ fn bitwise(bench: &Bench<'_>, candidate: &Candidate) -> bool {
     !matches!(candidate.program, Program::Rung { .. })
         && bench.task.baselines.iter().any(|baseline| {
             baseline.role == Role::Bitwise
-                && (baseline.candidates.is_empty() || baseline.candidates.contains(&candidate.name))
+                && (baseline.candidates.is_empty() || candidate.is_among(&baseline.candidates))
         })
 }
 

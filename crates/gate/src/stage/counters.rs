@@ -171,7 +171,7 @@ fn most_at(launches: &[Counters], name: &str) -> Option<(String, f64)> {
 fn has_peer(bench: &Bench<'_>, candidate: &Candidate) -> bool {
     bench.task.baselines.iter().any(|one| {
         one.role == Role::Speed
-            && (one.candidates.is_empty() || one.candidates.contains(&candidate.name))
+            && (one.candidates.is_empty() || candidate.is_among(&one.candidates))
             && matches!(&one.who, Peer::Candidate(name) if *name != candidate.name)
     })
 }

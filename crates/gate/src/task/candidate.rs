@@ -68,7 +68,7 @@ fn candidate(file: &mut File<'_>, mut section: Section<'_, '_>) -> Candidate {
     let mut note = |key| section.prose(file, key).map(|text| text.value);
     let notes = Notes { hypothesis: note("hypothesis"), expected: note("expected"), cost: note("cost") };
     section.close(file);
-    Candidate { name, program, toggles, defines, flags, dtypes, shapes, parent, notes }
+    Candidate { name, program, toggles, defines, flags, dtypes, shapes, parent, variant_of: None, notes }
 }
 
 struct Parts<'d, 't> {

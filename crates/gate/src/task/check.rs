@@ -25,6 +25,7 @@ pub(super) fn check(file: &mut File<'_>, task: &Task) {
     for candidate in &task.candidates {
         self::candidate(file, task, candidate);
     }
+    super::space::check(file, task);
 }
 
 /// Names of a kind must differ. A name that could not be read is empty, and was reported.

@@ -11,6 +11,7 @@ mod problem;
 mod read;
 mod section;
 mod size;
+mod space;
 
 pub use hash::{Identity, Incompatible, Part};
 pub use model::{
@@ -22,6 +23,7 @@ pub use model::{
 pub use problem::nearest;
 pub use problem::{At, Problem};
 pub use size::{Axes, Geometry, Size};
+pub use space::{Knob, Space};
 pub(crate) use size::{dims, values_of};
 
 use section::File;

@@ -6,6 +6,7 @@ use serde::Serialize;
 use warpproof_kernels::inputs::Distribution as AttentionDistribution;
 
 use super::problem::At;
+use super::space::Space;
 use crate::dtype::Dtype;
 use crate::expr::Expr;
 use crate::record::{Comparison, Stage};
@@ -41,6 +42,9 @@ pub struct Task {
     pub timing: Option<Timing>,
     /// Who is judged.
     pub candidates: Vec<Candidate>,
+    /// What may be varied about them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub spaces: Vec<Space>,
 }
 
 /// A named size.
@@ -498,6 +502,9 @@ pub struct Candidate {
     pub shapes: Option<Vec<At<String>>>,
     /// The candidate it was made from.
     pub parent: Option<At<String>>,
+    /// The candidate of the file that this is with other macros; `None` for one of the file itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variant_of: Option<String>,
     /// Notes for the ledger.
     pub notes: Notes,
 }

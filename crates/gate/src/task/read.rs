@@ -12,7 +12,7 @@ use super::model::{
 };
 use super::problem::At;
 use super::section::{File, Section, check_identifier, dtype_of, expr_of, integer_of, text_of};
-use super::{candidate, policy};
+use super::{candidate, policy, space};
 
 /// The largest extent of an axis.
 const MAX_EXTENT: i64 = 1 << 40;
@@ -55,6 +55,7 @@ pub(super) fn task(file: &mut File<'_>, table: &Spanned<DeTable<'_>>) -> Task {
         gates: policy::gates(file, &mut root),
         timing: policy::timing(file, &mut root),
         candidates: candidate::candidates(file, &mut root),
+        spaces: space::spaces(file, &mut root),
     };
     root.close(file);
     task

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use warpproof_gate::ledger::Ledger;
 use warpproof_gate::record::Outcome as Ended;
 use warpproof_gate::session::{Event, Judged, Options, Report as Run, Session, SessionError};
-use warpproof_gate::task::{MAX_BYTES, Task};
+use warpproof_gate::task::{At, Candidate, MAX_BYTES, Task};
 use warpproof_toolchain::{Part, Toolchain};
 
 use super::evidence::of_ledger;
@@ -41,7 +41,7 @@ pub(crate) struct Gate {
     /// The task file
     #[arg(value_name = "TASK.toml")]
     task: PathBuf,
-    /// Candidates of the task [default: all]
+    /// Candidates of the task, or variants such as 'tiled[TILE=32,PAD=1]' [default: all candidates]
     #[arg(value_name = "CANDIDATE")]
     candidates: Vec<String>,
     /// All candidates, which is also what no name means
@@ -93,7 +93,13 @@ impl Gate {
     }
 
     fn judge(&self, terminal: &mut Terminal) -> Result<Outcome, Vec<Report>> {
-        let (task, text) = read_task(&self.task)?;
+        let (mut task, text) = read_task(&self.task)?;
+        for name in &self.candidates {
+            if let Some(variant) = task.variant_named(name) {
+                let wrong = |why| vec![Report::error(Kind::Usage, why)];
+                task.candidates.push(variant.map(|one| Candidate { name: At::unsaid(name.clone()), ..one }).map_err(wrong)?);
+            }
+        }
         let toolchain = Toolchain::partial(&self.toolchain.options());
         toolchain.require(&[Part::Nvrtc, Part::Ptxas]).map_err(|error| vec![missing(&error)])?;
         let (ledger, _) = self.ledger.create().map_err(|report| vec![*report])?;
@@ -236,7 +242,7 @@ pub(crate) fn read_task(path: &Path) -> Result<(Task, String), Vec<Report>> {
     Ok((task, text))
 }
 
-fn of_session(error: &SessionError) -> Report {
+pub(crate) fn of_session(error: &SessionError) -> Report {
     match error {
         SessionError::Ledger(error) => of_ledger(error),
         SessionError::Task(..) => Report::error(Kind::Usage, error.to_string())
@@ -253,7 +259,7 @@ fn of_session(error: &SessionError) -> Report {
 }
 
 /// A flag that the first Ctrl-C sets; the second ends the process, which loses the step under way.
-fn stop_on_interrupt() -> Arc<AtomicBool> {
+pub(crate) fn stop_on_interrupt() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = stop.clone();
     // Without a handler Ctrl-C ends the process, which is safe too.

@@ -1,0 +1,151 @@
+//! Variants of candidates through some of the stages, many after another: what a search asks for.
+//!
+//! A screening is a run like any other, and every step is known by its content, but it is to judge nobody: a variant that
+//! fails a stage is rejected, one that fails none has no verdict, because it did not go through the others.
+
+use std::collections::BTreeMap;
+
+use super::keys::{self, Keys};
+use super::store::Store;
+use super::{Conduct, Options, Session, SessionError, Told, compile_all, draw, known};
+use crate::hash::Hash;
+use crate::ledger::Index;
+use crate::record::{Outcome, Stage, StepRecord};
+use crate::stage::Bench;
+use crate::task::Candidate;
+
+/// What is asked of a screening.
+#[derive(Clone, Copy, Debug)]
+pub struct Screening<'s> {
+    /// The variants, each a candidate of the session's task.
+    pub candidates: &'s [String],
+    /// The stages; `None`: all, which ends in a verdict.
+    pub stages: Option<&'s [Stage]>,
+    /// Programs that were judged before, each with the name of a variant that is it: they are not judged again.
+    pub programs: &'s BTreeMap<Hash, String>,
+}
+
+/// One variant.
+#[derive(Clone, Debug)]
+pub struct Screened {
+    /// Its name.
+    pub candidate: String,
+    /// What it was compiled to, with the way it is launched; nothing where it does not compile.
+    pub program: Option<Hash>,
+    /// The variant that is this very program, and was judged instead.
+    pub same_as: Option<String>,
+    /// Its steps, in the order of the stages, up to the first that is not green.
+    pub steps: Vec<StepRecord>,
+    /// Whether all of them were in the ledger.
+    pub known: bool,
+}
+
+impl Session<'_> {
+    /// Whether what the ledger holds was judged by this task as it is.
+    pub fn check_task(&self) -> Result<(), SessionError> {
+        let index = Index::new(self.ledger)?;
+        let earlier = known::runs(self.ledger, &index)?;
+        self.check_version(&index, &earlier, &keys::files(self)?)
+    }
+
+    /// Takes variants through stages. What the ledger knows is read and nothing is written for it. A variant that a stop
+    /// was faster than has fewer steps.
+    pub fn screen(
+        &self,
+        screening: &Screening<'_>,
+        options: &Options,
+        tell: Told<'_>,
+    ) -> Result<Vec<Screened>, SessionError> {
+        let index = Index::new(self.ledger)?;
+        let files = keys::files(self)?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let jobs = if options.jobs == 0 { cores } else { options.jobs };
+        let bench = Bench {
+            task: self.task,
+            directory: self.directory,
+            toolchain: self.toolchain,
+            secret: draw(),
+            threads: (cores / jobs).max(1),
+            clocks: self.clocks,
+            stop: self.stop,
+        };
+        let chosen = self.chosen(screening.candidates)?;
+        let compiled = compile_all(&bench, &self.with_baselines(&chosen), jobs);
+        let keys = Keys::new(self, &compiled, &files, None);
+        let mut programs = screening.programs.clone();
+        let mut screened: Vec<Screened> = Vec::new();
+        let mut open: Vec<&Candidate> = Vec::new();
+        for name in screening.candidates {
+            let Some(at) = compiled.iter().position(|one| one.candidate.name.value == *name) else { continue };
+            let program = compiled[at].built.as_ref().ok().map(|built| built.identity);
+            let before = program.and_then(|program| programs.get(&program).cloned());
+            let same_as = before.filter(|other| other != name);
+            if let Some(program) = program {
+                programs.entry(program).or_insert_with(|| name.clone());
+            }
+            let steps = if same_as.is_some() {
+                Some(Vec::new())
+            } else {
+                self.written(&index, &keys, at, screening.stages)
+            };
+            if steps.is_none() {
+                open.push(compiled[at].candidate);
+            }
+            let known = steps.is_some();
+            let steps = steps.unwrap_or_default();
+            screened.push(Screened { candidate: name.clone(), program, same_as, steps, known });
+        }
+        if open.is_empty() {
+            return Ok(screened);
+        }
+        let store = Store::new(self.ledger, &index, false);
+        // Only what goes through all stages is to have a verdict.
+        let judges: &[&Candidate] = if screening.stages.is_none() { &open } else { &[] };
+        let run = self.begin(&store, judges, (bench.secret, super::programs(&compiled, judges)), options)?;
+        let report = self.conduct(
+            &Conduct {
+                bench: &bench,
+                compiled: &compiled,
+                keys: &keys,
+                store: &store,
+                judged: &open,
+                stages: screening.stages,
+                run: &run,
+                resumes: false,
+                jobs,
+            },
+            tell,
+        )?;
+        for one in report.judged {
+            if let Some(screened) = screened.iter_mut().find(|other| other.candidate == one.candidate) {
+                screened.steps = one.steps;
+            }
+        }
+        Ok(screened)
+    }
+
+    /// The steps of a candidate, where the ledger has all that are asked for, or those up to one that fails.
+    fn written(
+        &self,
+        index: &Index,
+        keys: &Keys,
+        at: usize,
+        stages: Option<&[Stage]>,
+    ) -> Option<Vec<StepRecord>> {
+        let store = Store::new(self.ledger, index, false);
+        let mut steps = Vec::new();
+        for gate in &self.task.gates {
+            let stage = gate.stage.value;
+            if stages.is_some_and(|stages| !stages.contains(&stage)) {
+                continue;
+            }
+            let (_, step) = store.step(&keys.of(at, stage), "")?;
+            let green = matches!(step.outcome, Outcome::Pass | Outcome::Skipped);
+            steps.push(step);
+            if !green {
+                break;
+            }
+        }
+        Some(steps)
+    }
+}

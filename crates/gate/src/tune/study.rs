@@ -1,0 +1,624 @@
+//! The search, driven: variants through the gate, what became of them, and what it says of each macro.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::points::{NoPoints, Points};
+use super::search::{Basis, Evolution, Score, Search, Strategy};
+use crate::hash::Hash;
+use crate::record::{Figure, FigureKind, Outcome, Stage, StepRecord, Verdict};
+use crate::session::{Options, Screened, Screening, Session, SessionError};
+use crate::speed::Reduction;
+use crate::task::{Candidate, Space, Task};
+use crate::view::vocabulary as name;
+
+/// The stages that say how long a variant takes.
+const TIMED: [Stage; 3] = [Stage::Build, Stage::Budget, Stage::Model];
+
+/// How a search is done.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How points are chosen.
+    pub strategy: Strategy,
+    /// What it draws from.
+    pub seed: u64,
+    /// The most combinations that are evaluated; `None`: a quarter of them, or all with a grid.
+    pub budget: Option<usize>,
+    /// Every variant through all stages.
+    pub full: bool,
+    /// When no further generation begins.
+    pub time_limit: Option<Duration>,
+    /// Steps at a time; 0: as many as there are cores.
+    pub jobs: usize,
+    /// The command line, for the record.
+    pub arguments: Vec<String>,
+}
+
+/// What is told while a search goes on.
+#[derive(Clone, Debug)]
+pub enum Event<'e> {
+    /// A generation begins, after so many evaluations of so many.
+    Generation {
+        /// Evaluations so far.
+        done: usize,
+        /// The budget.
+        of: usize,
+        /// The best so far.
+        best: Option<Score>,
+    },
+    /// A stage of a variant has ended.
+    Ended(&'e StepRecord),
+    /// A variant leads, and goes through all stages.
+    Leads(&'e str),
+}
+
+/// Why there is no search.
+#[derive(Debug)]
+pub enum TuneError {
+    /// The task has no space for the candidate.
+    NoSpace(String),
+    /// The space has no points.
+    Points(NoPoints),
+    /// The task has no stages that give a time.
+    NoTimes,
+    /// The gate cannot run.
+    Session(SessionError),
+}
+
+impl fmt::Display for TuneError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TuneError::NoSpace(candidate) => write!(f, "the task declares no space for `{candidate}`"),
+            TuneError::Points(error) => error.fmt(f),
+            TuneError::NoTimes => f.write_str(
+                "variants are ranked by the stage model, on shapes that the stage counters counts; the task lacks one of them",
+            ),
+            TuneError::Session(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for TuneError {}
+
+impl From<SessionError> for TuneError {
+    fn from(error: SessionError) -> Self {
+        TuneError::Session(error)
+    }
+}
+
+/// What became of a variant.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase", tag = "standing")]
+pub enum Standing {
+    /// It has a time.
+    Ranked {
+        /// Its time.
+        #[serde(flatten)]
+        score: Score,
+        /// Whether it went through all stages, and all are green.
+        full: bool,
+    },
+    /// A stage is not green.
+    Refused {
+        /// Which.
+        stage: Stage,
+        /// Why.
+        reason: String,
+        /// Whether the kernel is to blame.
+        failed: bool,
+    },
+}
+
+/// One variant that was evaluated.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Evaluation {
+    /// Its name: what `warpproof gate` takes.
+    pub candidate: String,
+    /// The number of its point.
+    pub point: usize,
+    /// Its macros.
+    pub settings: BTreeMap<String, String>,
+    /// What became of it.
+    #[serde(flatten)]
+    pub standing: Standing,
+    /// The variant that is this very program, and was judged instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub same_as: Option<String>,
+    #[serde(skip)]
+    program: Option<Hash>,
+}
+
+impl Evaluation {
+    /// Its time, where it is an answer.
+    pub fn score(&self) -> Option<Score> {
+        match &self.standing {
+            Standing::Ranked { score, .. } => Some(*score),
+            Standing::Refused { .. } => None,
+        }
+    }
+}
+
+/// What a value of a macro is worth.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Effect {
+    /// The macro.
+    pub knob: String,
+    /// Its value.
+    pub value: String,
+    /// Variants with it that were evaluated.
+    pub evaluated: usize,
+    /// Those of them that have a time.
+    pub ranked: usize,
+    /// The best of them.
+    pub best_us: Option<f64>,
+    /// The winner with this value instead and nothing else changed, if that was evaluated.
+    pub alone_us: Option<f64>,
+    /// Whether the winner has it.
+    pub wins: bool,
+}
+
+/// Variants that one stage refused.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Refusal {
+    /// The stage.
+    pub stage: Stage,
+    /// How many.
+    pub count: usize,
+    /// Why, of the first.
+    pub first: String,
+}
+
+/// Who won.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Winner {
+    /// Its name.
+    pub candidate: String,
+    /// Its macros.
+    pub settings: BTreeMap<String, String>,
+    /// Its time.
+    #[serde(flatten)]
+    pub score: Score,
+    /// Against the candidate as the task has it: (start − winner) / start.
+    pub reduction: Option<Reduction>,
+    /// What the gate says of it.
+    pub verdict: Option<Verdict>,
+    /// Why.
+    pub reason: String,
+    /// The run in the ledger.
+    pub run: String,
+}
+
+/// How a search ended.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Study {
+    /// [`SCHEMA`](super::SCHEMA).
+    pub schema: &'static str,
+    /// The candidate that was varied.
+    pub candidate: String,
+    /// The case whose time ranks.
+    pub case: Option<String>,
+    /// How points were chosen.
+    pub strategy: Strategy,
+    /// What it drew from.
+    pub seed: u64,
+    /// Combinations of the space.
+    pub combinations: usize,
+    /// Those that constraints leave out beside.
+    pub forbidden: usize,
+    /// The most that were to be evaluated.
+    pub budget: usize,
+    /// Whether each went through all stages.
+    pub full: bool,
+    /// Variants that went through all stages.
+    pub judged: usize,
+    /// The candidate as the task has it, where it is a point of the space.
+    pub start: Option<Score>,
+    /// Who won; nobody where no variant is green in all stages.
+    pub winner: Option<Winner>,
+    /// All that were evaluated: the best first, then in the order of their evaluation.
+    pub evaluations: Vec<Evaluation>,
+    /// What each value is worth.
+    pub effects: Vec<Effect>,
+    /// Macros that never changed the program, in so many comparisons.
+    pub dead: Vec<(String, usize)>,
+    /// Variants by the stage that refused them.
+    pub refusals: Vec<Refusal>,
+    /// Evaluations that were done now, and not read from the ledger.
+    #[serde(skip)]
+    pub fresh: usize,
+    /// Whether a stop was asked for.
+    pub stopped: bool,
+    /// Whether the time was over first.
+    pub out_of_time: bool,
+}
+
+impl Study {
+    /// 0: the winner is green · 1: every variant was refused · 3 and 5: none was judged · 4: the time was over · 5: stopped.
+    pub fn exit_code(&self) -> u8 {
+        let kernels = self.evaluations.iter().any(|one| {
+            matches!(&one.standing, Standing::Refused { failed: true, .. }) || one.score().is_some()
+        });
+        match &self.winner {
+            _ if self.stopped => 5,
+            _ if self.out_of_time => 4,
+            Some(winner) if winner.verdict == Some(Verdict::Inconclusive) => 5,
+            Some(_) => 0,
+            None if kernels => 1,
+            None => 5,
+        }
+    }
+}
+
+/// A search under way.
+struct Tuning<'t> {
+    session: &'t Session<'t>,
+    base: &'t Candidate,
+    points: &'t Points,
+    settings: &'t Settings,
+    full: bool,
+    search: Search<'t>,
+    evaluations: Vec<Evaluation>,
+    programs: BTreeMap<Hash, String>,
+    fresh: usize,
+    judged: BTreeSet<String>,
+    stopped: bool,
+}
+
+/// Searches the space that the task declares for a candidate.
+pub fn tune(
+    session: &Session<'_>,
+    candidate: &str,
+    settings: &Settings,
+    tell: &(dyn Fn(Event<'_>) + Sync),
+) -> Result<Study, TuneError> {
+    let task = session.task;
+    let no_space = || TuneError::NoSpace(candidate.to_owned());
+    let space = task.spaces.iter().find(|space| space.candidate.value == candidate).ok_or_else(no_space)?;
+    let base = task.candidate(candidate).ok_or_else(no_space)?;
+    let has = |stage: Stage| task.gates.iter().any(|gate| gate.stage.value == stage);
+    if !(has(Stage::Model) && has(Stage::Counters)) && session.clocks.is_none() {
+        return Err(TuneError::NoTimes);
+    }
+    session.check_task()?;
+    let points = Points::of(space).map_err(TuneError::Points)?;
+    let budget = settings.budget.unwrap_or(match settings.strategy {
+        Strategy::Grid => points.len(),
+        Strategy::Random | Strategy::Evolution => (points.len() / 4).max(1),
+    });
+    let budget = budget.min(points.len());
+    let start = points.start(task, base);
+    let shape = Evolution::for_budget(budget);
+    let mut tuning = Tuning {
+        session,
+        base,
+        points: &points,
+        settings,
+        // Whoever is timed must be correct.
+        full: settings.full || session.clocks.is_some(),
+        search: Search::new(&points, settings.strategy, shape, settings.seed, start),
+        evaluations: Vec::new(),
+        programs: BTreeMap::new(),
+        fresh: 0,
+        judged: BTreeSet::new(),
+        stopped: false,
+    };
+    let begun = Instant::now();
+    let mut out_of_time = false;
+    while tuning.evaluations.len() < budget && !tuning.stopped {
+        out_of_time = settings.time_limit.is_some_and(|limit| begun.elapsed() >= limit);
+        if out_of_time {
+            break;
+        }
+        let best = tuning.search.ranking().first().map(|(_, score)| *score);
+        tell(Event::Generation { done: tuning.evaluations.len(), of: budget, best });
+        let next = tuning.search.ask(budget - tuning.evaluations.len());
+        if next.is_empty() {
+            break;
+        }
+        tuning.evaluate(&next, tell)?;
+        // The others do not ask what became of a point.
+        if settings.strategy == Strategy::Evolution && !tuning.stopped {
+            tuning.lead(tell)?;
+        }
+    }
+    let leader = if tuning.stopped { None } else { tuning.lead(tell)? };
+    let winner = match leader {
+        Some(leader) => tuning.winner(leader, start)?,
+        None => None,
+    };
+    Ok(tuning.into_study(space, budget, (start, winner, out_of_time)))
+}
+
+impl Tuning<'_> {
+    /// The task with variants of points, and their names.
+    fn variants(&self, numbers: &[usize]) -> (Task, Vec<String>) {
+        let mut task = self.session.task.clone();
+        let mut names = Vec::new();
+        for number in numbers {
+            // Knobs were held against the task when it was read.
+            if let Ok(variant) = task.variant(&self.base.name, &self.points.settings(*number)) {
+                names.push(variant.name.value.clone());
+                task.candidates.push(variant);
+            }
+        }
+        (task, names)
+    }
+
+    fn screen(
+        &self,
+        numbers: &[usize],
+        stages: Option<&[Stage]>,
+        programs: &BTreeMap<Hash, String>,
+        tell: &(dyn Fn(Event<'_>) + Sync),
+    ) -> Result<Vec<Screened>, TuneError> {
+        let (task, names) = self.variants(numbers);
+        let session = self.with(&task);
+        let screening = Screening { candidates: &names, stages, programs };
+        let told = |event: crate::session::Event<'_>| {
+            if let crate::session::Event::Ended { step, .. } = event {
+                tell(Event::Ended(step));
+            }
+        };
+        Ok(session.screen(&screening, &self.options(), &told)?)
+    }
+
+    fn with<'s>(&'s self, task: &'s Task) -> Session<'s> {
+        let Session { text, directory, toolchain, ledger, clocks, stop, .. } = *self.session;
+        Session { task, text, directory, toolchain, ledger, clocks, stop }
+    }
+
+    fn options(&self) -> Options {
+        let Settings { jobs, arguments, .. } = self.settings;
+        Options { jobs: *jobs, arguments: arguments.clone(), ..Options::default() }
+    }
+
+    /// Takes points through the stages that give a time.
+    fn evaluate(
+        &mut self,
+        numbers: &[usize],
+        tell: &(dyn Fn(Event<'_>) + Sync),
+    ) -> Result<(), TuneError> {
+        let stages = if self.full { None } else { Some(&TIMED[..]) };
+        let screened = self.screen(numbers, stages, &self.programs, tell)?;
+        self.stopped |= self.session.stop.load(Ordering::Relaxed);
+        for (number, one) in numbers.iter().zip(screened) {
+            let standing = match &one.same_as {
+                Some(other) => {
+                    self.evaluations.iter().find(|done| done.candidate == *other).map(|done| done.standing.clone())
+                }
+                None => standing(&one.steps, self.full),
+            };
+            // A stop was faster.
+            let Some(standing) = standing else { continue };
+            if let (Some(program), None) = (one.program, &one.same_as) {
+                self.programs.insert(program, one.candidate.clone());
+            }
+            if self.full && one.same_as.is_none() {
+                self.judged.insert(one.candidate.clone());
+            }
+            self.fresh += usize::from(!one.known);
+            let evaluation = Evaluation {
+                candidate: one.candidate,
+                point: *number,
+                settings: self.points.settings(*number).into_iter().collect(),
+                standing,
+                same_as: one.same_as,
+                program: one.program,
+            };
+            self.search.tell(*number, evaluation.score());
+            self.evaluations.push(evaluation);
+        }
+        Ok(())
+    }
+
+    /// Takes whoever leads through all stages, until one is green in all of them.
+    fn lead(&mut self, tell: &(dyn Fn(Event<'_>) + Sync)) -> Result<Option<usize>, TuneError> {
+        loop {
+            let Some((number, _)) = self.search.ranking().first().copied() else { return Ok(None) };
+            // Of equal programs the one that was judged leads for all.
+            let Some(place) = self.evaluations.iter().position(|one| one.point == number) else {
+                return Ok(None);
+            };
+            let place = match &self.evaluations[place].same_as {
+                Some(other) => {
+                    self.evaluations.iter().position(|one| one.candidate == *other).unwrap_or(place)
+                }
+                None => place,
+            };
+            let leader = self.evaluations[place].clone();
+            if let Standing::Ranked { full: true, .. } = leader.standing {
+                return Ok(Some(leader.point));
+            }
+            tell(Event::Leads(&leader.candidate));
+            let screened = self.screen(&[leader.point], None, &BTreeMap::new(), tell)?;
+            self.stopped |= self.session.stop.load(Ordering::Relaxed);
+            let steps = screened.into_iter().next().map(|one| one.steps).unwrap_or_default();
+            let Some(standing) = standing(&steps, true).filter(|_| !self.stopped) else {
+                self.stopped = true;
+                return Ok(None);
+            };
+            self.judged.insert(leader.candidate.clone());
+            for one in self.evaluations.iter_mut().filter(|one| one.program == leader.program) {
+                one.standing = standing.clone();
+                self.search.tell(one.point, one.score());
+            }
+        }
+    }
+
+    /// Writes the winner down as a run of its own, which is what reports show next.
+    fn winner(&self, number: usize, start: Option<usize>) -> Result<Option<Winner>, TuneError> {
+        let (task, names) = self.variants(&[number]);
+        let session = self.with(&task);
+        let report = session.run(&Options { candidates: names, ..self.options() }, &|_| {})?;
+        let Some(judged) = report.judged.into_iter().find(|one| one.decision.is_some()) else { return Ok(None) };
+        let Some(won) = self.evaluations.iter().find(|one| one.point == number) else { return Ok(None) };
+        let Some(score) = won.score() else { return Ok(None) };
+        let begun = start.and_then(|start| self.evaluations.iter().find(|one| one.point == start)?.score());
+        let begun = begun.filter(|begun| begun.basis == score.basis);
+        Ok(Some(Winner {
+            candidate: won.candidate.clone(),
+            settings: won.settings.clone(),
+            score,
+            reduction: begun.map(|begun| Reduction::of(begun.us, score.us)),
+            verdict: judged.decision.as_ref().map(|decision| decision.verdict),
+            reason: judged.decision.map(|decision| decision.reason).unwrap_or_default(),
+            run: judged.run,
+        }))
+    }
+
+    fn into_study(
+        self,
+        space: &Space,
+        budget: usize,
+        (start, winner, out_of_time): (Option<usize>, Option<Winner>, bool),
+    ) -> Study {
+        let begun = start.and_then(|start| self.evaluations.iter().find(|one| one.point == start)?.score());
+        let best = winner.as_ref().and_then(|winner| {
+            self.evaluations.iter().find(|one| one.candidate == winner.candidate).map(|one| one.point)
+        });
+        let effects = effects(self.points, &self.evaluations, best);
+        let dead = dead(self.points, &self.evaluations);
+        let mut refusals: Vec<Refusal> = Vec::new();
+        for one in &self.evaluations {
+            let Standing::Refused { stage, reason, .. } = &one.standing else { continue };
+            match refusals.iter_mut().find(|other| other.stage == *stage) {
+                Some(other) => other.count += 1,
+                None => refusals.push(Refusal { stage: *stage, count: 1, first: reason.clone() }),
+            }
+        }
+        refusals.sort_by_key(|one| one.stage);
+        let mut evaluations = self.evaluations;
+        evaluations.sort_by(|a, b| match (a.score(), b.score()) {
+            (Some(a_score), Some(b_score)) => a_score.order(&b_score).then(a.point.cmp(&b.point)),
+            (a_score, b_score) => b_score.is_some().cmp(&a_score.is_some()),
+        });
+        Study {
+            schema: super::SCHEMA,
+            candidate: space.candidate.value.clone(),
+            case: first_case(self.session.task, self.base),
+            strategy: self.settings.strategy,
+            seed: self.settings.seed,
+            combinations: self.points.len(),
+            forbidden: self.points.forbidden(),
+            budget,
+            full: self.full,
+            judged: self.judged.len(),
+            start: begun,
+            winner,
+            evaluations,
+            effects,
+            dead,
+            refusals,
+            fresh: self.fresh,
+            stopped: self.stopped,
+            out_of_time,
+        }
+    }
+}
+
+/// The first shape that is counted: the one whose time ranks.
+fn first_case(task: &Task, candidate: &Candidate) -> Option<String> {
+    let counted = task.gates.iter().find(|gate| gate.stage.value == Stage::Counters)?;
+    let takes = |list: &Option<Vec<crate::task::At<String>>>, name: &str| {
+        list.as_ref().is_none_or(|list| list.iter().any(|one| one.value == name))
+    };
+    let shape = task.shapes.iter().find(|shape| {
+        !shape.hidden && takes(&counted.shapes, &shape.name) && takes(&candidate.shapes, &shape.name)
+    })?;
+    let device = task.target.devices.first()?;
+    Some(format!("{} on {}", shape.name.value, device.value))
+}
+
+/// What steps make of a variant; nothing where they are not all there.
+fn standing(steps: &[StepRecord], full: bool) -> Option<Standing> {
+    // A variant that was timed and is not faster is an answer, though not the best.
+    let red = steps.iter().filter(|step| step.stage != Stage::Speed);
+    let red = red.into_iter().find(|step| matches!(step.outcome, Outcome::Fail | Outcome::Inconclusive));
+    if let Some(step) = red {
+        let failed = step.outcome == Outcome::Fail;
+        return Some(Standing::Refused { stage: step.stage, reason: step.reason.clone(), failed });
+    }
+    let last = steps.last()?;
+    if last.stage < Stage::Model {
+        return None;
+    }
+    let Some(score) = score(steps) else {
+        let model = steps.iter().find(|step| step.stage == Stage::Model).unwrap_or(last);
+        let reason = if model.reason.is_empty() { "no time is predicted" } else { &model.reason };
+        return Some(Standing::Refused { stage: Stage::Model, reason: reason.to_owned(), failed: false });
+    };
+    Some(Standing::Ranked { score, full })
+}
+
+/// The time of the first case: measured, by the schedule, or what binds.
+fn score(steps: &[StepRecord]) -> Option<Score> {
+    let figure = |stage: Stage, wanted: &str, kind: FigureKind| {
+        let figures = steps.iter().filter(|step| step.stage == stage).flat_map(|step| &step.figures);
+        figures.into_iter().find(|figure: &&Figure| figure.name == wanted && figure.kind == kind)
+    };
+    let bound = figure(Stage::Model, name::LATENCY_BOUND, FigureKind::Predicted);
+    let schedule = figure(Stage::Model, name::LATENCY, FigureKind::Predicted)
+        // The schedule of another shape says nothing of the first.
+        .filter(|schedule| bound.is_none_or(|bound| bound.at == schedule.at));
+    let measured = figure(Stage::Speed, name::LATENCY, FigureKind::Measured);
+    let found = [(Basis::Measured, measured), (Basis::Schedule, schedule), (Basis::Bound, bound)];
+    let (basis, figure) = found.into_iter().find_map(|(basis, figure)| Some((basis, figure?)))?;
+    Some(Score { basis, us: figure.value.get() })
+}
+
+/// What each value is worth.
+fn effects(points: &Points, evaluations: &[Evaluation], best: Option<usize>) -> Vec<Effect> {
+    let winner = best.map(|best| points.get(best));
+    let basis = best.and_then(|best| evaluations.iter().find(|one| one.point == best)?.score());
+    let mut effects = Vec::new();
+    for (at, knob) in points.knobs().iter().enumerate() {
+        for (place, value) in knob.values.iter().enumerate() {
+            let mine = || evaluations.iter().filter(|one| points.get(one.point).get(at) == Some(&place));
+            let scores = || mine().filter_map(Evaluation::score);
+            let comparable = |score: &Score| basis.is_none_or(|basis| basis.basis == score.basis);
+            let alone = winner.and_then(|winner| {
+                let mut other = winner.to_vec();
+                *other.get_mut(at)? = place;
+                let number = points.number(&other)?;
+                evaluations.iter().find(|one| one.point == number)?.score().filter(comparable)
+            });
+            effects.push(Effect {
+                knob: knob.name.value.clone(),
+                value: value.clone(),
+                evaluated: mine().count(),
+                ranked: scores().count(),
+                best_us: scores().filter(comparable).map(|score| score.us).min_by(f64::total_cmp),
+                alone_us: alone.map(|score| score.us),
+                wins: winner.is_some_and(|winner| winner.get(at) == Some(&place)),
+            });
+        }
+    }
+    effects
+}
+
+/// Macros that changed no program in any two variants that differ in nothing else.
+fn dead(points: &Points, evaluations: &[Evaluation]) -> Vec<(String, usize)> {
+    let mut found = Vec::new();
+    for (at, knob) in points.knobs().iter().enumerate() {
+        // Programs of variants that are alike but for this macro.
+        let mut groups: BTreeMap<Vec<usize>, Vec<Hash>> = BTreeMap::new();
+        for one in evaluations {
+            let Some(program) = one.program else { continue };
+            let mut others = points.get(one.point).to_vec();
+            if at < others.len() {
+                others.remove(at);
+            }
+            groups.entry(others).or_default().push(program);
+        }
+        let compared: usize = groups.values().map(|group| group.len().saturating_sub(1)).sum();
+        let alike = groups.values().all(|group| group.iter().all(|program| Some(program) == group.first()));
+        if compared > 0 && alike {
+            found.push((knob.name.value.clone(), compared));
+        }
+    }
+    found
+}

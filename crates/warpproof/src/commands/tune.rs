@@ -1,0 +1,182 @@
+//! `warpproof tune`: a search over the macros of a candidate, every variant through the gate.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use warpproof_gate::session::Session;
+use warpproof_gate::task::Task;
+use warpproof_gate::tune::search::Strategy;
+use warpproof_gate::tune::{Event, SCHEMA, Settings, TuneError, text, tune};
+use warpproof_toolchain::{Part, Toolchain};
+
+use super::flags::{LedgerFlags, ToolchainFlags, missing};
+use super::gate::{of_session, read_task, stop_on_interrupt};
+use crate::report::{Kind, Outcome, Report};
+use crate::terminal::Terminal;
+
+/// Search the macros of a candidate for the variant that takes the least time
+///
+/// The task declares what may be varied: [[space]] with a candidate, macros and their values, and
+/// constraints between them. Every variant goes through the gate's stages build, budget and model;
+/// whoever leads goes through all stages, and leads no more if one is not green. Without a GPU,
+/// times are predicted.
+///
+/// What was evaluated is in the ledger. A search that was stopped, however, is run again with the
+/// same command: it reads what it did and goes on. The same seed gives the same search.
+///
+/// Exit codes: 0 a winner that is green in all stages · 1 no variant is · 2 wrong usage or a wrong task ·
+/// 4 the time limit came before the budget's end · 5 stopped, or nothing could be judged.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Tune {
+    /// The task file
+    #[arg(value_name = "TASK.toml")]
+    task: PathBuf,
+    /// The candidate that is varied [default: the one that the task has a space for]
+    #[arg(value_name = "CANDIDATE")]
+    candidate: Option<String>,
+    /// How variants are chosen
+    #[arg(long, value_enum, value_name = "HOW", default_value = "evolution")]
+    search: Search,
+    /// The most variants that are evaluated [default: a quarter of them; all with a grid]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    budget: Option<u32>,
+    /// What the search draws from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Take every variant through all stages, not only those that lead
+    #[arg(long)]
+    full: bool,
+    /// Seconds after which no further generation begins
+    #[arg(long, value_name = "SECONDS")]
+    time_limit: Option<u32>,
+    /// Stages that run at a time [default: as many as there are cores]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+    /// Print the outcome as JSON, schema warpproof.tune/1
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    ledger: LedgerFlags,
+    #[command(flatten)]
+    toolchain: ToolchainFlags,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Search {
+    /// All of them, in order
+    Grid,
+    /// Any of them
+    Random,
+    /// Children of the best so far
+    Evolution,
+}
+
+impl Tune {
+    pub(crate) fn run(&self, terminal: &mut Terminal) -> Outcome {
+        match self.search(terminal) {
+            Ok(outcome) => outcome,
+            Err(reports) => {
+                let kind = reports.first().map_or(Kind::Usage, |report| report.kind);
+                if self.json {
+                    terminal.json(&json!({ "schema": SCHEMA, "errors": reports }));
+                }
+                for report in &reports {
+                    terminal.report(report);
+                }
+                Outcome::Stopped(kind)
+            }
+        }
+    }
+
+    fn search(&self, terminal: &mut Terminal) -> Result<Outcome, Vec<Report>> {
+        let (task, source) = read_task(&self.task)?;
+        let candidate = self.candidate(&task).map_err(|report| vec![report])?;
+        let toolchain = Toolchain::partial(&self.toolchain.options());
+        toolchain.require(&[Part::Nvrtc, Part::Ptxas]).map_err(|error| vec![missing(&error)])?;
+        let (ledger, _) = self.ledger.create().map_err(|report| vec![*report])?;
+        let stop = stop_on_interrupt();
+        let directory = self.task.parent().map_or(Path::new("."), |parent| {
+            if parent.as_os_str().is_empty() { Path::new(".") } else { parent }
+        });
+        let session = Session {
+            task: &task,
+            text: &source,
+            directory,
+            toolchain: &toolchain,
+            ledger: &ledger,
+            clocks: None,
+            stop: &stop,
+        };
+        let settings = Settings {
+            strategy: match self.search {
+                Search::Grid => Strategy::Grid,
+                Search::Random => Strategy::Random,
+                Search::Evolution => Strategy::Evolution,
+            },
+            seed: self.seed,
+            budget: self.budget.and_then(|budget| usize::try_from(budget).ok()),
+            full: self.full,
+            time_limit: self.time_limit.map(|seconds| Duration::from_secs(u64::from(seconds))),
+            jobs: self.jobs.map_or(0, usize::from),
+            arguments: std::env::args().skip(1).collect(),
+        };
+        let progress = terminal.progress();
+        let study = tune(&session, &candidate, &settings, &|event| match event {
+            Event::Generation { done, of, best } => {
+                let best = best.map(|best| format!(", best {:.3} us", best.us)).unwrap_or_default();
+                progress.set_message(format!("{done} of {of}{best}"));
+                progress.println(format!("{done} of {of} evaluated{best}"));
+            }
+            Event::Ended(step) => progress.set_message(format!("{}: {}", step.candidate, step.stage)),
+            Event::Leads(candidate) => progress.set_message(format!("{candidate} leads: all stages")),
+        });
+        progress.finish_and_clear();
+        let study = study.map_err(|error| vec![of_tuning(&error)])?;
+        if self.json {
+            let value = serde_json::to_value(&study);
+            let value = value.map_err(|error| {
+                vec![Report::error(Kind::Bug, format!("the study is no JSON: {error}"))]
+            })?;
+            terminal.json(&value);
+        } else {
+            terminal.print(text::text(&study, &self.task.display().to_string()));
+            let known = study.evaluations.len().saturating_sub(study.fresh);
+            let done = format!("{} evaluated now, {known} known before", study.fresh);
+            terminal.say(format_args!("{done}; in {}", ledger.root().display()));
+        }
+        Ok(match study.exit_code() {
+            0 => Outcome::Green,
+            1 => Outcome::Stopped(Kind::Kernel),
+            4 => Outcome::Stopped(Kind::Limit),
+            _ => Outcome::Stopped(Kind::Inconclusive),
+        })
+    }
+
+    /// The candidate that is varied.
+    fn candidate(&self, task: &Task) -> Result<String, Report> {
+        let spaces: Vec<&str> = task.spaces.iter().map(|space| space.candidate.as_str()).collect();
+        let help = "[[space]] with candidate, values and require; the book's chapter on tuning has one";
+        match (&self.candidate, spaces.as_slice()) {
+            (Some(name), _) if spaces.contains(&name.as_str()) => Ok(name.clone()),
+            (None, [one]) => Ok((*one).to_owned()),
+            (None, []) => Err(Report::error(Kind::Usage, "the task declares no space").help(help)),
+            (None, _) => Err(Report::error(Kind::Usage, "the task has several spaces; name a candidate")
+                .help(format!("there are {}", spaces.join(", ")))),
+            (Some(name), _) => {
+                Err(Report::error(Kind::Usage, format!("the task declares no space for `{name}`")).help(help))
+            }
+        }
+    }
+}
+
+fn of_tuning(error: &TuneError) -> Report {
+    match error {
+        TuneError::Session(error) => of_session(error),
+        TuneError::Points(_) => Report::error(Kind::Usage, error.to_string())
+            .help("loosen `require`, or take values away, in the task's [[space]]"),
+        TuneError::NoSpace(_) | TuneError::NoTimes => Report::error(Kind::Usage, error.to_string()),
+    }
+}
