@@ -10,6 +10,7 @@ pub mod inputs;
 pub mod ledger;
 pub mod record;
 pub mod reference;
+pub mod runner;
 pub mod session;
 pub mod speed;
 pub mod stage;

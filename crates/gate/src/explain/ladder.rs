@@ -3,6 +3,8 @@
 //! Every kernel is compiled, run and counted on the software GPU with the same values, and explained. Triton's modules are
 //! those of the corpus, as Triton made them. Counts are *counted*, times are *predicted*.
 
+mod record;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -19,6 +21,8 @@ use warpproof_model::{Device, Resource, TensorType, grouped};
 use warpproof_sim::count::{CountSettings, Counters};
 use warpproof_sim::{Stop, StopKind};
 use warpproof_toolchain::Toolchain;
+
+pub use record::record;
 
 use super::{Explanation, Origin, Request, Scheduled, explain};
 use crate::dtype::Dtype;

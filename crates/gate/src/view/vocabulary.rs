@@ -21,6 +21,22 @@ pub const FLOOR: &str = "roofline floor";
 /// A figure of the stage external: the latency of a named peer; its case is the peer's name.
 pub const PEER_LATENCY: &str = "peer latency";
 
+/// What a run of `warpproof ladder` is of, before the shape.
+pub const LADDER_TASK: &str = "attention ladder";
+/// The step of such a run that holds what no kernel beats: figures of the name [`FLOOR`] with the resource as their case, and
+/// [`LAUNCH`].
+pub const PROBLEM: &str = "the problem";
+/// The reason of its steps for kernels of Triton's.
+pub const TRITON: &str = "by Triton";
+/// A figure of its steps: the time by the schedule of the machine code, without launching; its case is [`WARM`] or [`COLD`].
+pub const SCHEDULE: &str = "schedule";
+/// A figure of its problem: what a launch of nothing costs.
+pub const LAUNCH: &str = "launch";
+/// A case: the second-level cache holds all it can.
+pub const WARM: &str = "warm L2";
+/// A case: the second-level cache holds nothing of it.
+pub const COLD: &str = "cold L2";
+
 /// An object of the stage build: the program as PTX. Equal objects are equal programs.
 pub const PTX: &str = "ptx";
 

@@ -13,7 +13,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use warpproof_gate::ledger::Ledger;
 use warpproof_gate::record::Outcome as Ended;
+use warpproof_gate::runner::{Runner, RunnerError};
 use warpproof_gate::session::{Event, Judged, Options, Report as Run, Session, SessionError};
+use warpproof_gate::stage::Clocks;
 use warpproof_gate::task::{At, Candidate, MAX_BYTES, Task};
 use warpproof_toolchain::{Part, Toolchain};
 
@@ -61,6 +63,11 @@ pub(crate) struct Gate {
     /// What is judged so is known to runs with the same number only.
     #[arg(long, value_name = "HEX", value_parser = hexadecimal, conflicts_with = "resume")]
     secret: Option<u64>,
+    /// Time rungs of the attention ladder on the first CUDA device; not tested on hardware
+    ///
+    /// A Python process drives the device through NVIDIA's driver (`WARPPROOF_PYTHON`, else python3).
+    #[arg(long)]
+    gpu: bool,
     /// Print the outcome as JSON, schema warpproof.gate/1
     #[arg(long)]
     json: bool,
@@ -107,20 +114,32 @@ impl Gate {
         let directory = self.task.parent().map_or(Path::new("."), |parent| {
             if parent.as_os_str().is_empty() { Path::new(".") } else { parent }
         });
+        let runner = if self.gpu {
+            let absent = |error: RunnerError| {
+                vec![
+                    Report::error(Kind::Missing, format!("there is no CUDA device: {error}"))
+                        .help("leave --gpu out: without a device every stage but speed is judged"),
+                ]
+            };
+            Some(Runner::start(&task).map_err(absent)?)
+        } else {
+            None
+        };
         let session = Session {
             task: &task,
             text: &text,
             directory,
             toolchain: &toolchain,
             ledger: &ledger,
-            clocks: None,
+            clocks: runner.as_ref().map(|runner| -> &dyn Clocks { runner }),
             stop: &stop,
         };
         let options = Options {
             candidates: self.candidates.clone(),
             resume: self.resume,
             fresh: self.fresh,
-            jobs: self.jobs.map_or(0, usize::from),
+            // Whoever times shares the device with nobody.
+            jobs: self.jobs.map_or(usize::from(self.gpu), usize::from),
             secret: self.secret,
             arguments: std::env::args().skip(1).collect(),
         };

@@ -1,11 +1,17 @@
 //! `warpproof ladder`: the attention ladder and Triton's flash attention, predicted at one shape in one table.
 
+use std::fs;
+use std::path::PathBuf;
+
 use clap::Args;
 use warpproof_gate::explain::ladder::{self, LeftOut, RowOutcome, ladder};
+use warpproof_gate::ledger::{Ledger as Book, LedgerError};
+use warpproof_gate::view::{Evidence, rungs};
 use warpproof_kernels::problem::Shape;
 use warpproof_model::Device;
 use warpproof_toolchain::{Part, Toolchain};
 
+use super::evidence::of_ledger;
 use super::flags::{ToolchainFlags, missing, model_device};
 use crate::report::{Kind, Outcome, Report};
 use crate::terminal::Terminal;
@@ -27,6 +33,12 @@ pub(crate) struct Ladder {
     /// Batch, heads, rows of a sequence, elements of a row
     #[arg(long, value_name = "B,H,S,D", default_value = "2,8,256,64", value_parser = shape)]
     shape: Shape,
+    /// Write the table to this ledger, as a run that judges nobody
+    #[arg(long, value_name = "DIR")]
+    ledger: Option<PathBuf>,
+    /// Draw a picture of what the ledger then holds: predicted time over rungs, bounds as lines
+    #[arg(long, value_name = "FILE.svg", requires = "ledger")]
+    svg: Option<PathBuf>,
     #[command(flatten)]
     toolchain: ToolchainFlags,
     /// Print JSON
@@ -59,6 +71,11 @@ impl Ladder {
         let table =
             ladder(&self.shape, self.device, &toolchain, |name| progress.set_message(name.to_owned()));
         progress.finish_and_clear();
+        if let Err(report) = self.keep(&table) {
+            let kind = report.kind;
+            terminal.report(&report);
+            return Outcome::Stopped(kind);
+        }
         if self.json {
             match serde_json::to_value(&table) {
                 Ok(value) => terminal.json(&value),
@@ -85,6 +102,25 @@ impl Ladder {
         let kind = if left_out.iter().any(|why| why.limit) { Kind::Limit } else { Kind::Unsupported };
         terminal.report(&Report::error(kind, "every kernel was left out"));
         Outcome::Stopped(kind)
+    }
+}
+
+impl Ladder {
+    /// Writes the table down and draws it, where that is asked for.
+    fn keep(&self, table: &ladder::Ladder) -> Result<(), Box<Report>> {
+        let Some(path) = &self.ledger else { return Ok(()) };
+        let failed = |error: &LedgerError| Box::new(of_ledger(error));
+        let ledger = Book::create(path).map_err(|error| failed(&error))?;
+        let arguments = std::env::args().skip(1).collect();
+        let run = ladder::record(table, &self.shape, self.device, &ledger, arguments)
+            .map_err(|error| failed(&error))?;
+        let Some(file) = &self.svg else { return Ok(()) };
+        let evidence = Evidence::read_run(&ledger, &run, None).map_err(|error| failed(&error))?;
+        let picture = rungs(&evidence, &run)
+            .map_err(|error| Box::new(Report::error(Kind::Bug, format!("no picture: {error}"))))?;
+        fs::write(file, picture).map_err(|error| {
+            Box::new(Report::error(Kind::Missing, format!("cannot write {}: {error}", file.display())))
+        })
     }
 }
 

@@ -1,0 +1,214 @@
+"""Drives a CUDA device for the gate, through the driver's own library and nothing else.
+
+Requests come as lines of JSON, each gets one line of answer. Python 3.8 or later, no packages. Whoever started it has
+closed its input when it is no longer wanted. Not tested on hardware yet: the tests run it on a stand-in for the driver.
+"""
+
+import ctypes
+import json
+import os
+import sys
+
+MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+FLUSH_BYTES = 256 << 20  # More than the second-level cache of any device.
+
+
+class Driver:
+    def __init__(self):
+        name = os.environ.get("WARPPROOF_LIBCUDA", "libcuda.so.1")
+        try:
+            self.cuda = ctypes.CDLL(name)
+        except OSError as error:
+            raise RuntimeError("no NVIDIA driver: %s" % error)
+        self.call("cuInit", 0)
+        self.device = ctypes.c_int()
+        self.call("cuDeviceGet", ctypes.byref(self.device), 0)
+        context = ctypes.c_void_p()
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self.device)
+        self.call("cuCtxSetCurrent", context)
+        self.modules = []
+        self.functions = {}
+        self.flush = None
+        self.begin, self.end = self.event(), self.event()
+        self.nvml = Management(self.device.value)
+
+    def call(self, name, *arguments):
+        code = getattr(self.cuda, name)(*arguments)
+        if code:
+            text = ctypes.c_char_p()
+            try:
+                self.cuda.cuGetErrorString(code, ctypes.byref(text))
+            except AttributeError:
+                pass
+            said = text.value.decode(errors="replace") if text.value else "no description"
+            raise RuntimeError("%s: error %d, %s" % (name, code, said))
+
+    def event(self):
+        event = ctypes.c_void_p()
+        self.call("cuEventCreate", ctypes.byref(event), 0)
+        return event
+
+    def name(self):
+        text = ctypes.create_string_buffer(256)
+        self.call("cuDeviceGetName", text, 256, self.device)
+        version = ctypes.c_int()
+        self.call("cuDriverGetVersion", ctypes.byref(version))
+        identity = (ctypes.c_ubyte * 16)()
+        self.call("cuDeviceGetUuid", identity, self.device)
+        short = bytes(identity).hex()[:8]
+        # The driver's own version tells more than the version of CUDA that it speaks.
+        driver = self.nvml.driver() or "CUDA %d.%d" % (version.value // 1000, version.value % 1000 // 10)
+        return "%s, GPU %s, driver %s" % (text.value.decode(errors="replace"), short, driver)
+
+    def load(self, ptx):
+        module = ctypes.c_void_p()
+        log = ctypes.create_string_buffer(8192)
+        # CU_JIT_ERROR_LOG_BUFFER and its size.
+        options = (ctypes.c_int * 2)(5, 6)
+        values = (ctypes.c_void_p * 2)(ctypes.addressof(log), 8192)
+        image = ctypes.c_char_p(ptx.encode())
+        try:
+            self.call("cuModuleLoadDataEx", ctypes.byref(module), image, 2, options, values)
+        except RuntimeError as error:
+            raise RuntimeError("%s; %s" % (error, log.value.decode(errors="replace")))
+        self.modules.append(module)
+        return len(self.modules) - 1
+
+    def allocate(self, count):
+        address = ctypes.c_uint64()
+        self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(count))
+        return address.value
+
+    def function(self, module, kernel, shared):
+        key = (module, kernel)
+        if key not in self.functions:
+            function = ctypes.c_void_p()
+            self.call("cuModuleGetFunction", ctypes.byref(function), self.modules[module], kernel.encode())
+            self.functions[key] = function
+        function = self.functions[key]
+        if shared > 48 << 10:
+            self.call("cuFuncSetAttribute", function, MAX_DYNAMIC_SHARED, shared)
+        return function
+
+    def prepared(self, launches):
+        """What a launch needs, made before the clock runs."""
+        ready = []
+        for one in launches:
+            function = self.function(one["module"], one["kernel"], one["shared"])
+            data = bytes.fromhex(one["params"])
+            block = ctypes.create_string_buffer(data, len(data))
+            pointers = (ctypes.c_void_p * 1)(ctypes.addressof(block))
+            sizes = [ctypes.c_uint(n) for n in one["grid"] + [one["block"], 1, 1, one["shared"]]]
+            ready.append((function, sizes, pointers, block))
+        return ready
+
+    def launch(self, ready):
+        for function, sizes, pointers, _ in ready:
+            self.call("cuLaunchKernel", function, *sizes, None, pointers, None)
+
+    def synchronise(self):
+        self.call("cuCtxSynchronize")
+
+    def time(self, launches, repeat, cold):
+        ready = self.prepared(launches)
+        if cold:
+            if self.flush is None:
+                self.flush = self.allocate(FLUSH_BYTES)
+            self.call("cuMemsetD8_v2", ctypes.c_uint64(self.flush), ctypes.c_ubyte(0), ctypes.c_size_t(FLUSH_BYTES))
+        self.synchronise()
+        before = self.nvml.reading()
+        self.call("cuEventRecord", self.begin, None)
+        for _ in range(repeat):
+            self.launch(ready)
+        self.call("cuEventRecord", self.end, None)
+        self.call("cuEventSynchronize", self.end)
+        elapsed = ctypes.c_float()
+        self.call("cuEventElapsedTime", ctypes.byref(elapsed), self.begin, self.end)
+        return {
+            # Milliseconds as a float: whole nanoseconds are all it has.
+            "elapsed_ps": round(elapsed.value * 1e6) * 1000,
+            "before": before,
+            "after": self.nvml.reading(),
+        }
+
+
+class Management:
+    """Clocks, temperature and power by NVIDIA's management library; nothing where there is none."""
+
+    def __init__(self, device):
+        self.library = None
+        try:
+            library = ctypes.CDLL(os.environ.get("WARPPROOF_LIBNVML", "libnvidia-ml.so.1"))
+            handle = ctypes.c_void_p()
+            if library.nvmlInit_v2() == 0 and library.nvmlDeviceGetHandleByIndex_v2(device, ctypes.byref(handle)) == 0:
+                self.library, self.handle = library, handle
+        except (OSError, AttributeError):
+            pass
+
+    def driver(self):
+        text = ctypes.create_string_buffer(96)
+        if self.library and self.library.nvmlSystemGetDriverVersion(text, 96) == 0:
+            return text.value.decode(errors="replace")
+        return None
+
+    def number(self, name, *arguments):
+        value = ctypes.c_uint()
+        if getattr(self.library, name)(self.handle, *arguments, ctypes.byref(value)) == 0:
+            return value.value
+        return None
+
+    def reading(self):
+        if not self.library:
+            return {}
+        found = {
+            "sm_mhz": self.number("nvmlDeviceGetClockInfo", 1),
+            "memory_mhz": self.number("nvmlDeviceGetClockInfo", 2),
+            "temperature_c": self.number("nvmlDeviceGetTemperature", 0),
+            "power_mw": self.number("nvmlDeviceGetPowerUsage"),
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def answer(driver, request):
+    what = request["op"]
+    if what == "load":
+        return {"module": driver.load(request["ptx"])}
+    if what == "allocate":
+        return {"address": driver.allocate(request["bytes"])}
+    if what == "free":
+        driver.call("cuMemFree_v2", ctypes.c_uint64(request["address"]))
+        return {}
+    if what == "write":
+        data = bytes.fromhex(request["hex"])
+        driver.call("cuMemcpyHtoD_v2", ctypes.c_uint64(request["address"]), data, ctypes.c_size_t(len(data)))
+        return {}
+    if what == "read":
+        data = ctypes.create_string_buffer(request["bytes"])
+        size = ctypes.c_size_t(request["bytes"])
+        driver.call("cuMemcpyDtoH_v2", data, ctypes.c_uint64(request["address"]), size)
+        return {"hex": data.raw.hex()}
+    if what == "launch":
+        driver.launch(driver.prepared(request["launches"]))
+        driver.synchronise()
+        return {}
+    if what == "time":
+        return driver.time(request["launches"], request["repeat"], request["cold"])
+    raise RuntimeError("unknown request %r" % what)
+
+
+def main():
+    out = sys.stdout
+    driver = None
+    for line in sys.stdin:
+        try:
+            request = json.loads(line)
+            if driver is None:
+                driver = Driver()
+            said = {"device": driver.name()} if request["op"] == "open" else answer(driver, request)
+        except Exception as error:  # Whatever it is, the gate is told and goes on or gives up.
+            said = {"error": "%s" % error}
+        out.write(json.dumps(said) + "\n")
+        out.flush()
+
+
+main()

@@ -1,0 +1,200 @@
+//! The ladder as a picture: predicted time over rungs, with what no kernel can beat as lines. From records alone.
+
+#![expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "counts of bars become places in a picture")]
+
+use std::fmt::Write as _;
+
+use super::error::ViewError;
+use super::escape::markup;
+use super::evidence::Evidence;
+use super::vocabulary as name;
+use crate::record::{Figure, FigureKind, Outcome, Stage, StepRecord};
+
+const WIDTH: f64 = 860.0;
+const HEIGHT: f64 = 470.0;
+const LEFT: f64 = 62.0;
+/// Room for the names of the lines.
+const RIGHT: f64 = 196.0;
+const TOP: f64 = 64.0;
+const BOTTOM: f64 = 78.0;
+/// The least distance of two names of lines.
+const APART: f64 = 17.0;
+
+/// A line across.
+struct Line {
+    us: f64,
+    label: String,
+    class: &'static str,
+}
+
+/// A rung.
+struct Bar {
+    name: String,
+    /// Predicted microseconds by the schedule, warm.
+    us: Option<f64>,
+    /// What binds it, warm.
+    bound: Option<f64>,
+}
+
+fn figure<'s>(step: &'s StepRecord, wanted: &str, at: &str) -> Option<&'s Figure> {
+    let same = |figure: &&Figure| figure.name == wanted && figure.at.as_deref().unwrap_or_default() == at;
+    step.figures.iter().find(|figure| same(figure) && figure.kind == FigureKind::Predicted)
+}
+
+fn value(step: &StepRecord, wanted: &str, at: &str) -> Option<f64> {
+    figure(step, wanted, at).map(|figure| figure.value.get())
+}
+
+/// The picture of a run that `warpproof ladder` wrote down, as SVG that is read on light and on dark pages.
+pub fn rungs(evidence: &Evidence, run: &str) -> Result<String, ViewError> {
+    let (_, record) = evidence.run(run)?;
+    let (mut bars, mut lines) = (Vec::new(), Vec::new());
+    let device = record.host.get(name::MODEL_DEVICE).map_or("", String::as_str);
+    for candidate in evidence.candidates_of(run) {
+        let judged = evidence.judged(run, candidate)?;
+        let Some((_, step)) = judged.stage(Stage::Model) else { continue };
+        if candidate == name::PROBLEM {
+            for figure in step.figures.iter().filter(|figure| figure.name == name::FLOOR) {
+                let at = figure.at.as_deref().unwrap_or_default();
+                lines.push(Line { us: figure.value.get(), label: format!("{at}, at least"), class: "bound" });
+            }
+            let launch = value(step, name::LAUNCH, "");
+            lines.extend(launch.map(|us| Line { us, label: "an empty launch".to_owned(), class: "launch" }));
+        } else if step.reason == name::TRITON {
+            let us = value(step, name::SCHEDULE, name::WARM).or(value(step, name::LATENCY_BOUND, name::WARM));
+            let label = candidate.replace("attention_", "Triton ").replace("_64x64", "");
+            lines.extend(us.map(|us| Line { us, label, class: "peer" }));
+        } else if step.outcome == Outcome::Pass {
+            let name = candidate.to_owned();
+            let us = value(step, name::SCHEDULE, name::WARM);
+            bars.push(Bar { name, us, bound: value(step, name::LATENCY_BOUND, name::WARM) });
+        }
+    }
+    let shape = record.task.strip_prefix(name::LADDER_TASK).unwrap_or_default().trim();
+    Ok(draw(&bars, lines, &format!("{shape} on an {device}")))
+}
+
+fn shown(us: f64) -> String {
+    if us < 10.0 { format!("{us:.2}") } else { format!("{us:.1}") }
+}
+
+fn draw(bars: &[Bar], mut lines: Vec<Line>, subject: &str) -> String {
+    let all = || {
+        let bars = bars.iter().flat_map(|bar| [bar.us, bar.bound]).flatten();
+        bars.chain(lines.iter().map(|line| line.us)).filter(|us| *us > 0.0)
+    };
+    let least = all().fold(f64::INFINITY, f64::min).min(1.0);
+    let most = all().fold(1.0, f64::max);
+    // Whole steps of 1, 2 and 5.
+    let (low, high) = (least.log10().floor(), (most * 1.25).log10());
+    let y = |us: f64| HEIGHT - BOTTOM - (us.max(1e-9).log10() - low) / (high - low) * (HEIGHT - TOP - BOTTOM);
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let title = format!("Predicted time of each rung: {subject}");
+    let _ = writeln!(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
+        markup(&title)
+    );
+    out.push_str(STYLE);
+    let _ = writeln!(out, "<rect class=\"ground\" width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"6\"/>");
+    let _ = writeln!(out, "<text class=\"title\" x=\"20\" y=\"28\">{}</text>", markup(&title));
+    let _ = writeln!(
+        out,
+        "<text class=\"note\" x=\"20\" y=\"47\">predicted microseconds of a launch's work with a warm L2, by the schedule of \
+         the machine code; a notch is what binds the rung; nothing was measured</text>"
+    );
+    axis(&mut out, (low, high), &y);
+    let step = (WIDTH - LEFT - RIGHT) / bars.len().max(1) as f64;
+    for (index, bar) in bars.iter().enumerate() {
+        let x = LEFT + step * index as f64;
+        let (left, wide) = (x + step * 0.18, step * 0.64);
+        let middle = x + step / 2.0;
+        if let Some(us) = bar.us {
+            let top = y(us);
+            let _ = writeln!(
+                out,
+                "<rect class=\"bar\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{wide:.1}\" height=\"{:.1}\"/>",
+                HEIGHT - BOTTOM - top
+            );
+            let _ = writeln!(out, "<text class=\"value\" x=\"{middle:.1}\" y=\"{:.1}\">{}</text>", top - 6.0, shown(us));
+        }
+        if let Some(bound) = bar.bound {
+            let at = y(bound);
+            let _ = writeln!(
+                out,
+                "<line class=\"notch\" x1=\"{left:.1}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>",
+                left + wide
+            );
+        }
+        let foot = HEIGHT - BOTTOM + 16.0;
+        let _ = writeln!(
+            out,
+            "<text class=\"rung\" transform=\"translate({middle:.1} {foot:.1}) rotate(-28)\">{}</text>",
+            markup(&bar.name)
+        );
+    }
+    lines.sort_by(|a, b| b.us.total_cmp(&a.us));
+    let mut lowest = TOP - APART;
+    for line in &lines {
+        let at = y(line.us);
+        // Names keep apart; the line itself stands where it is.
+        let label = at.max(lowest + APART);
+        lowest = label;
+        let end = WIDTH - RIGHT;
+        let _ = writeln!(
+            out,
+            "<path class=\"line {}\" d=\"M{LEFT} {at:.1}H{end}L{:.1} {label:.1}\"/>",
+            line.class,
+            end + 12.0
+        );
+        let _ = writeln!(
+            out,
+            "<text class=\"name {}\" x=\"{:.1}\" y=\"{:.1}\">{} {}</text>",
+            line.class,
+            end + 16.0,
+            label + 4.0,
+            shown(line.us),
+            markup(&line.label)
+        );
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
+fn axis(out: &mut String, (low, high): (f64, f64), y: &dyn Fn(f64) -> f64) {
+    let mut decade = 10f64.powf(low);
+    while decade.log10() < high {
+        for tick in [1.0, 2.0, 5.0].map(|step| step * decade).into_iter().filter(|tick| tick.log10() <= high) {
+            let at = y(tick);
+            let _ = writeln!(
+                out,
+                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
+                 <text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\">{tick}</text>",
+                WIDTH - RIGHT,
+                LEFT - 8.0,
+                at + 4.0
+            );
+        }
+        decade *= 10.0;
+    }
+    let _ = writeln!(
+        out,
+        "<text class=\"tick\" transform=\"translate(18 {:.1}) rotate(-90)\" style=\"text-anchor:middle\">µs, logarithmic</text>",
+        f64::midpoint(TOP, HEIGHT - BOTTOM)
+    );
+}
+
+/// A ground of its own, so that it reads alike on pages of either colour; darker where the reader prefers that.
+const STYLE: &str = "<style>
+svg{font-family:system-ui,sans-serif;--ground:#fff;--ink:#1b1f24;--dim:#57606a;--grid:#e4e7eb;--bar:#3b7dd8;--notch:#0b2f5e;--bound:#b3261e;--launch:#7a5900;--peer:#6b3fa0}
+@media (prefers-color-scheme:dark){svg{--ground:#161b22;--ink:#e6edf3;--dim:#9da7b3;--grid:#2b323b;--bar:#4c8fea;--notch:#d6e6ff;--bound:#ff7b72;--launch:#e3b341;--peer:#c297ff}}
+.ground{fill:var(--ground)}.title{font-size:17px;font-weight:600;fill:var(--ink)}.note{font-size:11px;fill:var(--dim)}
+.grid{stroke:var(--grid)}.tick{font-size:11px;fill:var(--dim);text-anchor:end}.bar{fill:var(--bar)}
+.notch{stroke:var(--notch);stroke-width:2.5}.value{font-size:12px;font-weight:600;fill:var(--ink);text-anchor:middle}
+.rung{font-size:11.5px;fill:var(--ink);text-anchor:end}.line{fill:none;stroke-width:1.5;stroke-dasharray:6 4}
+.name{font-size:11.5px}.line.bound{stroke:var(--bound)}.name.bound{fill:var(--bound)}
+.line.launch{stroke:var(--launch);stroke-dasharray:2 4}.name.launch{fill:var(--launch)}
+.line.peer{stroke:var(--peer)}.name.peer{fill:var(--peer)}
+</style>
+";
