@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     attention, bench, book, cores, corpus, findings, fuzz, instructions, latencies, model, mutants, readme,
-    root, rungs, tidy, ui,
+    root, rungs, tidy, tune, ui,
 };
 
 /// How long each of the two fuzz targets runs: a minute in all.
@@ -68,6 +68,7 @@ const STEPS: &[Step] = &[
         attention::run(true, None, false).map(quiet)
     }),
     step("rungs", || rungs::run(false).map(quiet)),
+    step("tune", || crate::in_release(&["tune"], || tune::run(false)).map(quiet)),
     step("fuzz-parse", || fuzz::run("parse", FUZZ_SECONDS).map(quiet)),
     step("fuzz-roundtrip", || fuzz::run("roundtrip", FUZZ_SECONDS).map(quiet)),
     step("fuzz-execute", || fuzz::run("execute", 60).map(quiet)),

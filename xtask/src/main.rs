@@ -27,6 +27,7 @@ mod mutants;
 mod readme;
 mod rungs;
 mod tidy;
+mod tune;
 mod ui;
 
 /// Each entry is a subcommand: its help, its arguments, and the function that does it.
@@ -97,6 +98,13 @@ tasks! {
         #[arg(long)]
         bless: bool,
     } => rungs::run(bless),
+
+    /// Searches a space whole and by evolution, and compares the book's table of what each seed found
+    Tune {
+        /// Write the table instead of comparing
+        #[arg(long)]
+        bless: bool,
+    } => in_release(if bless { &["tune", "--bless"] } else { &["tune"] }, || tune::run(bless)),
 
     /// Measures
     Bench {

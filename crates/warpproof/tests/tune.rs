@@ -1,0 +1,130 @@
+//! `warpproof tune` as a user runs it: a search finds what the whole space has, a variant that is fast and wrong does not win,
+//! and a search that was killed is run again to the same table.
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking, and says why it is skipped")]
+
+mod bench;
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bench::{Bench, Run};
+use serde_json::Value;
+
+/// The example of the book with a smaller space. CHEAT leaves the last tile of the sum out, which is faster and wrong; IDLE does
+/// nothing; the largest HOG takes more shared memory than a block can have.
+fn write_task(bench: &Bench) {
+    let tasks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks/tune");
+    let folder = bench.dir.path().join("sgemm");
+    fs::create_dir(&folder).unwrap();
+    let kernel = fs::read_to_string(tasks.join("sgemm/tiled.cu")).unwrap();
+    let kernel = kernel
+        .replace("depth < k; depth", "depth + (CHEAT ? BK : 0) < k; depth")
+        .replace("float sum[TM][TN] = {};", "__shared__ char hog[HOG];\n    if (k == 0) c[0] = hog[m];\n    float sum[TM][TN] = {};");
+    fs::write(folder.join("tiled.cu"), kernel).unwrap();
+    let text = fs::read_to_string(tasks.join("sgemm.toml")).unwrap();
+    let (head, _) = text.split_once("[space.values]").unwrap();
+    let head = head
+        .replace("m = 256, n = 256, k = 128", "m = 64, n = 64, k = 32")
+        .replace("UNROLL = 4 }", "UNROLL = 4, CHEAT = 0, IDLE = 0, HOG = 16 }")
+        .replace("distributions = [\"normal\", \"wide\", \"structured\"]", "distributions = [\"normal\"]");
+    let space = "[space.values]\nBM = [32, 64]\nTM = [2, 4]\nPAD = [0, 4]\nCHEAT = [0, 1]\nIDLE = [0, 1]\nHOG = [16, 60000]\n";
+    fs::write(bench.dir.path().join("task.toml"), head.to_owned() + space).unwrap();
+}
+
+/// What a study says, without the names of runs.
+fn table(study: &Value) -> Value {
+    let mut study = study.clone();
+    if let Some(winner) = study["winner"].as_object_mut() {
+        winner.remove("run");
+    }
+    study
+}
+
+#[test]
+fn a_search_finds_the_best_that_is_right_and_is_resumed_after_a_kill() {
+    let Some(bench) = Bench::new() else { return };
+    write_task(&bench);
+    let whole = bench.run(["tune", "task.toml", "--search", "grid", "--ledger", "grid", "--json"]).exits(0).json();
+    let count = whole["combinations"].as_u64().unwrap();
+    assert_eq!(whole["evaluations"].as_array().unwrap().len(), usize::try_from(count).unwrap());
+    // Those that leave a tile out are faster, and the stage that refuses them is the one that compares values.
+    let winner = &whole["winner"];
+    assert_eq!(winner["settings"]["CHEAT"], "0", "{winner}");
+    assert_eq!(winner["verdict"], "PROVISIONAL", "{winner}");
+    assert_eq!(winner["basis"], "schedule", "{winner}");
+    let refusals: Vec<&Value> = whole["refusals"].as_array().unwrap().iter().map(|one| &one["stage"]).collect();
+    assert_eq!(refusals, ["budget", "correct"], "{whole}");
+    assert!(whole["dead"].as_array().unwrap().iter().any(|dead| dead[0] == "IDLE"), "{}", whole["dead"]);
+
+    // The same seed gives the same search, in another ledger too.
+    let evolve = |ledger: &str, seed: &str| {
+        let mut command = bench.command();
+        command.args(["tune", "task.toml", "--seed", seed, "--budget", "16", "--ledger", ledger, "--json"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let once = Run::of(&evolve("one", "7").output().unwrap()).exits(0).json();
+    let again = Run::of(&evolve("two", "7").output().unwrap()).exits(0).json();
+    assert_eq!(table(&once), table(&again));
+    assert_eq!(once["evaluations"].as_array().unwrap().len(), 16);
+    assert_eq!(once["winner"]["settings"]["CHEAT"], "0");
+
+    // Killed at some moments, then run to its end.
+    let began = Instant::now();
+    Run::of(&evolve("three", "7").output().unwrap()).exits(0);
+    let takes = began.elapsed();
+    let mut killed = 0;
+    for part in 1..=3u32 {
+        let mut child = evolve("four", "7").spawn().unwrap();
+        thread::sleep((takes * part / 5).max(Duration::from_millis(20)));
+        killed += u32::from(child.try_wait().unwrap().is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert!(killed > 0, "no search was under way when it was killed");
+    let resumed = Run::of(&evolve("four", "7").output().unwrap()).exits(0).json();
+    assert_eq!(table(&resumed), table(&once));
+    bench.run(["verify", "--ledger", "four"]).exits(0);
+
+    // What is known is not done again.
+    let known = bench.run(["tune", "task.toml", "--seed", "7", "--budget", "16", "--ledger", "four"]).exits(0);
+    assert!(known.err.contains("0 evaluated now, 16 known before"), "{}", known.err);
+    assert!(known.out.contains("predicted") && known.out.contains("IDLE does nothing"), "{}", known.out);
+
+    // The command that it names runs the winner.
+    let name = resumed["winner"]["candidate"].as_str().unwrap();
+    assert!(known.out.contains(&format!("warpproof gate task.toml '{name}'")), "{}", known.out);
+    let gated = bench.run(["gate", "task.toml", name, "--ledger", "four", "--json"]).exits(0).json();
+    assert_eq!(gated["candidates"][0]["candidate"], name);
+    assert_eq!(gated["steps_done"], 0, "{gated}");
+}
+
+#[test]
+fn what_cannot_be_searched_is_said() {
+    let Some(bench) = Bench::new() else { return };
+    write_task(&bench);
+    let path = bench.dir.path().join("task.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    let told = |text: String, code: i32| {
+        fs::write(&path, text).unwrap();
+        bench.run(["tune", "task.toml"]).exits(code).err
+    };
+    let said = told(text.split_once("[[space]]").unwrap().0.to_owned(), 2);
+    assert!(said.contains("declares no space"), "{said}");
+    let said = told(text.replace("PAD = [0, 4]", "PADDING = [0, 4]"), 2);
+    assert!(said.contains("`PADDING` is neither a toggle nor a define"), "{said}");
+    let said = told(text.replace("\"BM / TM * (BN / TN) >= 32\"", "\"BM < 0\""), 2);
+    assert!(said.contains("leave no combination"), "{said}");
+    let said = told(text.replace(">= 32\"", "> BQ\""), 2);
+    assert!(said.contains("`BQ` is not known here"), "{said}");
+    // Every variant leaves a tile out: nobody wins.
+    let said = told(text.replace("CHEAT = [0, 1]", "CHEAT = [1]").replace("CHEAT = 0", "CHEAT = 1"), 1);
+    assert!(!said.contains("error"), "{said}");
+    fs::write(&path, text).unwrap();
+    let said = bench.run(["gate", "task.toml", "tiled[BM=64,NO=1]"]).exits(2).err;
+    assert!(said.contains("`NO` is neither a toggle nor a define"), "{said}");
+}
