@@ -1,11 +1,15 @@
 //! `cargo xtask rungs`: what each rung of the attention ladder does, counted on the software GPU at one shape.
 //!
 //! Every rung at the mission's shape, and those with swizzled tiles once more without the swizzle. What stands between two
-//! marks of the book's page is written here. Counts do not vary, so the page is compared word for word.
+//! marks of the book's page is written here, and the picture of predicted times is drawn. Neither varies, so both are compared
+//! word for word.
 
 use std::fmt::Write as _;
 use std::fs;
 
+use warpproof_gate::explain::ladder;
+use warpproof_gate::ledger::Ledger;
+use warpproof_gate::view::{self, Evidence};
 use warpproof_kernels::attention::Attention;
 use warpproof_kernels::gpu::Counting;
 use warpproof_kernels::inputs::{Distribution, generate};
@@ -23,6 +27,8 @@ use crate::root;
 const PAGE: &str = "book/src/attention/ladder.md";
 const BEGIN: &str = "<!-- counters: written by `cargo xtask rungs --bless` -->";
 const END: &str = "<!-- end of counters -->";
+
+const PICTURE: &str = "book/src/attention/img/predicted.svg";
 
 const SWIZZLE: &str = "USE_SMEM_SWIZZLE_XOR";
 
@@ -54,6 +60,26 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
         return Err(format!("{PAGE} is not what is counted; `cargo xtask rungs --bless` writes it"));
     }
     println!("rungs: {} counted", rows.len());
+    picture(&toolchain, bless)
+}
+
+/// The picture of predicted times, drawn from a ledger that the table of the ladder was written to.
+fn picture(toolchain: &Toolchain, bless: bool) -> Result<(), String> {
+    let device = Model::named("L4").ok_or("the L4 is not in the device table")?;
+    let shape = mission();
+    let table = ladder::ladder(&shape, device, toolchain, |_| {});
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let ledger = Ledger::create(&folder.path().join("ledger")).map_err(|error| error.to_string())?;
+    let arguments = vec!["ladder".to_owned(), "--svg".to_owned()];
+    let run = ladder::record(&table, &shape, device, &ledger, arguments).map_err(|error| error.to_string())?;
+    let evidence = Evidence::read_run(&ledger, &run, None).map_err(|error| error.to_string())?;
+    let drawn = view::rungs(&evidence, &run).map_err(|error| error.to_string())?;
+    let path = root().join(PICTURE);
+    if bless {
+        fs::write(&path, drawn).map_err(|error| format!("cannot write {PICTURE}: {error}"))?;
+    } else if fs::read_to_string(&path).ok().as_deref() != Some(drawn.as_str()) {
+        return Err(format!("{PICTURE} is not what is predicted; `cargo xtask rungs --bless` draws it"));
+    }
     Ok(())
 }
 

@@ -4,6 +4,8 @@
 
 use std::fmt::Write as _;
 
+use warpproof_model::bound::Consumed;
+
 use super::error::ViewError;
 use super::escape::markup;
 use super::evidence::Evidence;
@@ -54,8 +56,13 @@ pub fn rungs(evidence: &Evidence, run: &str) -> Result<String, ViewError> {
         let judged = evidence.judged(run, candidate)?;
         let Some((_, step)) = judged.stage(Stage::Model) else { continue };
         if candidate == name::PROBLEM {
+            // With a warm cache nothing need come from memory.
+            let cold = Consumed::Dram.to_string();
             for figure in step.figures.iter().filter(|figure| figure.name == name::FLOOR) {
                 let at = figure.at.as_deref().unwrap_or_default();
+                if at == cold {
+                    continue;
+                }
                 lines.push(Line { us: figure.value.get(), label: format!("{at}, at least"), class: "bound" });
             }
             let launch = value(step, name::LAUNCH, "");
@@ -85,8 +92,7 @@ fn draw(bars: &[Bar], mut lines: Vec<Line>, subject: &str) -> String {
     };
     let least = all().fold(f64::INFINITY, f64::min).min(1.0);
     let most = all().fold(1.0, f64::max);
-    // Whole steps of 1, 2 and 5.
-    let (low, high) = (least.log10().floor(), (most * 1.25).log10());
+    let (low, high) = ((least / 1.4).log10(), (most * 1.25).log10());
     let y = |us: f64| HEIGHT - BOTTOM - (us.max(1e-9).log10() - low) / (high - low) * (HEIGHT - TOP - BOTTOM);
     let mut out = String::new();
     // Writing to a string cannot fail.
@@ -101,11 +107,12 @@ fn draw(bars: &[Bar], mut lines: Vec<Line>, subject: &str) -> String {
     let _ = writeln!(out, "<text class=\"title\" x=\"20\" y=\"28\">{}</text>", markup(&title));
     let _ = writeln!(
         out,
-        "<text class=\"note\" x=\"20\" y=\"47\">predicted microseconds of a launch's work with a warm L2, by the schedule of \
-         the machine code; a notch is what binds the rung; nothing was measured</text>"
+        "<text class=\"note\" x=\"20\" y=\"47\">predicted microseconds with a warm L2, without launching, by the schedule of \
+         the machine code; notch: what binds; nothing was measured</text>"
     );
     axis(&mut out, (low, high), &y);
     let step = (WIDTH - LEFT - RIGHT) / bars.len().max(1) as f64;
+    let mut values = String::new();
     for (index, bar) in bars.iter().enumerate() {
         let x = LEFT + step * index as f64;
         let (left, wide) = (x + step * 0.18, step * 0.64);
@@ -117,7 +124,8 @@ fn draw(bars: &[Bar], mut lines: Vec<Line>, subject: &str) -> String {
                 "<rect class=\"bar\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{wide:.1}\" height=\"{:.1}\"/>",
                 HEIGHT - BOTTOM - top
             );
-            let _ = writeln!(out, "<text class=\"value\" x=\"{middle:.1}\" y=\"{:.1}\">{}</text>", top - 6.0, shown(us));
+            // After the lines, which would run through them.
+            let _ = writeln!(values, "<text class=\"value\" x=\"{middle:.1}\" y=\"{:.1}\">{}</text>", top - 6.0, shown(us));
         }
         if let Some(bound) = bar.bound {
             let at = y(bound);
@@ -158,14 +166,16 @@ fn draw(bars: &[Bar], mut lines: Vec<Line>, subject: &str) -> String {
             markup(&line.label)
         );
     }
+    out.push_str(&values);
     out.push_str("</svg>\n");
     out
 }
 
 fn axis(out: &mut String, (low, high): (f64, f64), y: &dyn Fn(f64) -> f64) {
-    let mut decade = 10f64.powf(low);
+    let mut decade = 10f64.powf(low.floor());
     while decade.log10() < high {
-        for tick in [1.0, 2.0, 5.0].map(|step| step * decade).into_iter().filter(|tick| tick.log10() <= high) {
+        let ticks = [1.0, 2.0, 5.0].map(|step| step * decade);
+        for tick in ticks.into_iter().filter(|tick| (low..=high).contains(&tick.log10())) {
             let at = y(tick);
             let _ = writeln!(
                 out,
@@ -191,10 +201,31 @@ svg{font-family:system-ui,sans-serif;--ground:#fff;--ink:#1b1f24;--dim:#57606a;-
 @media (prefers-color-scheme:dark){svg{--ground:#161b22;--ink:#e6edf3;--dim:#9da7b3;--grid:#2b323b;--bar:#4c8fea;--notch:#d6e6ff;--bound:#ff7b72;--launch:#e3b341;--peer:#c297ff}}
 .ground{fill:var(--ground)}.title{font-size:17px;font-weight:600;fill:var(--ink)}.note{font-size:11px;fill:var(--dim)}
 .grid{stroke:var(--grid)}.tick{font-size:11px;fill:var(--dim);text-anchor:end}.bar{fill:var(--bar)}
-.notch{stroke:var(--notch);stroke-width:2.5}.value{font-size:12px;font-weight:600;fill:var(--ink);text-anchor:middle}
+.notch{stroke:var(--notch);stroke-width:2.5}.value{font-size:12px;font-weight:600;fill:var(--ink);text-anchor:middle;stroke:var(--ground);stroke-width:3px;paint-order:stroke}
 .rung{font-size:11.5px;fill:var(--ink);text-anchor:end}.line{fill:none;stroke-width:1.5;stroke-dasharray:6 4}
 .name{font-size:11.5px}.line.bound{stroke:var(--bound)}.name.bound{fill:var(--bound)}
 .line.launch{stroke:var(--launch);stroke-dasharray:2 4}.name.launch{fill:var(--launch)}
 .line.peer{stroke:var(--peer)}.name.peer{fill:var(--peer)}
 </style>
 ";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_lines_and_names_are_drawn() {
+        let bar = |name: &str, us| Bar { name: name.to_owned(), us, bound: Some(2.0) };
+        let line = |us, label: &str| Line { us, label: label.to_owned(), class: "bound" };
+        let lines = vec![line(0.5, "low & slow"), line(0.51, "near"), line(1.6, "launch")];
+        let drawn = draw(&[bar("h0", Some(40.0)), bar("n9", Some(4.25)), bar("n?", None)], lines, "B2 on an L4");
+        assert_eq!(drawn.matches("class=\"bar\"").count(), 2);
+        assert_eq!(drawn.matches("class=\"notch\"").count(), 3);
+        assert!(drawn.contains(">4.25</text>") && drawn.contains(">40.0</text>"));
+        assert!(drawn.contains("Predicted") && drawn.contains("nothing was measured"));
+        assert!(drawn.contains("0.50 low &amp; slow"), "{drawn}");
+        assert!(drawn.starts_with("<svg") && drawn.ends_with("</svg>\n"));
+        // Without anything there is still a picture.
+        assert!(draw(&[], Vec::new(), "").contains("</svg>"));
+    }
+}
