@@ -128,3 +128,9 @@ fn what_cannot_be_searched_is_said() {
     let said = bench.run(["gate", "task.toml", "tiled[BM=64,NO=1]"]).exits(2).err;
     assert!(said.contains("`NO` is neither a toggle nor a define"), "{said}");
 }
+
+#[test]
+fn help() {
+    let run = Bench::bare().run(["tune", "--help"]).exits(0);
+    insta::assert_snapshot!("help_tune", run.out);
+}

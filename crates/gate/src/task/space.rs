@@ -250,3 +250,69 @@ impl Candidate {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tune::points::Points;
+
+    const RUNGS: &str = r#"
+name = "rungs"
+version = 1
+operator = "attention"
+seeds = [1]
+distributions = ["normal"]
+shape = [{ name = "small", axes = { b = 1, h = 1, s = 32, d = 64 } }]
+tolerance = { policy = "derived", derivation = "that of the family" }
+target = { architectures = ["sm_89"], devices = ["l4"] }
+gate = [{ stage = "build" }, { stage = "correct" }]
+toggle = [{ name = "USE_TWO_LEVEL", values = [0, 1] }, { name = "USE_SMEM_SWIZZLE_XOR", values = [0, 1] }]
+candidate = [{ name = "n4", rung = "n4" }, { name = "single", rung = "n4", toggles = { USE_TWO_LEVEL = 0 } }]
+
+[[space]]
+candidate = "n4"
+values = { USE_TWO_LEVEL = [0, 1], USE_SMEM_SWIZZLE_XOR = [0, 1] }
+"#;
+
+    #[test]
+    fn a_rung_is_varied_by_its_toggles() {
+        let task = Task::parse(RUNGS).unwrap();
+        let points = Points::of(&task.spaces[0]).unwrap();
+        assert_eq!(points.len(), 4);
+        // n4 has both on.
+        let n4 = task.candidate("n4").unwrap();
+        let start = points.start(&task, n4).unwrap();
+        assert!(points.settings(start).iter().all(|(_, value)| value == "1"));
+        let variant = task.variant("n4", &points.settings(0)).unwrap();
+        assert!(variant.toggles.values().all(|value| value.value == "0"));
+        assert_eq!(variant.variant_of.as_deref(), Some("n4"));
+        assert!(variant.is_among(&[At::unsaid("n4".to_owned())]));
+        assert!(!variant.is_among(&[At::unsaid("single".to_owned())]));
+        let again = task.variant_named(&variant.name.value).unwrap().unwrap();
+        assert_eq!(again, variant);
+        assert!(task.variant_named("n4").is_none());
+        for wrong in ["n9[A=1]", "n4[A=1]", "n4[USE_TWO_LEVEL]", "n4[USE_TWO_LEVEL=2]", "n4[USE_TWO_LEVEL=0,USE_TWO_LEVEL=1]"] {
+            assert!(task.variant_named(wrong).unwrap().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_space_is_said() {
+        let told = |from: &str, to: &str| {
+            assert!(RUNGS.contains(from), "{from}");
+            let problems = Task::parse(&RUNGS.replacen(from, to, 1)).unwrap_err();
+            problems.iter().map(|problem| problem.sentence.clone()).collect::<Vec<_>>().join("; ")
+        };
+        let values = "values = { USE_TWO_LEVEL = [0, 1], USE_SMEM_SWIZZLE_XOR = [0, 1] }";
+        assert!(told("candidate = \"n4\"\n", "candidate = \"n9\"\n").contains("n9"));
+        assert!(told(values, "").contains("has no `values`"));
+        assert!(told(values, "values = { TILE = [16, 32] }").contains("neither a toggle nor a define"));
+        assert!(told(values, "values = { USE_TWO_LEVEL = [0, 0] }").contains("stands twice"));
+        assert!(told(values, "values = { USE_TWO_LEVEL = { from = 0, to = 4, times = 2 } }").contains("does not get on"));
+        assert!(told(values, "values = { USE_TWO_LEVEL = { from = 0, to = 9 } }").contains("cannot be 2"));
+        assert!(told(values, "values = { USE_TWO_LEVEL = 1 }").contains("a list or a range"));
+        assert!(told(values, &format!("{values}\nforbid = [{{ OTHER = 1 }}]")).contains("OTHER"));
+        assert!(told(values, &format!("{values}\nforbid = [{{ }}]")).contains("forbids everything"));
+        assert!(told(values, &format!("{values}\nrequire = [\"OTHER > 1\"]")).contains("`OTHER` is not known here"));
+    }
+}

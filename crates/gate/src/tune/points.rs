@@ -5,7 +5,7 @@ use std::fmt;
 use crate::task::{Candidate, Knob, Space, Task};
 
 /// Combinations that are looked at before constraints leave some of them out.
-pub const MAX_COMBINATIONS: usize = 1 << 20;
+pub const MAX_COMBINATIONS: usize = 1 << 18;
 
 /// For each macro of the space, in its order, the place of the value.
 pub type Point = Vec<usize>;

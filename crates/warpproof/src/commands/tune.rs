@@ -41,7 +41,7 @@ pub(crate) struct Tune {
     #[arg(long, value_enum, value_name = "HOW", default_value = "evolution")]
     search: Search,
     /// The most variants that are evaluated [default: a quarter of them; all with a grid]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=262_144))]
     budget: Option<u32>,
     /// What the search draws from
     #[arg(long, value_name = "N", default_value_t = 1)]
