@@ -75,7 +75,7 @@ pub fn record(
                 let author = if row.author == Author::Triton { name::TRITON } else { "" };
                 step(&row.name, Outcome::Pass, author.to_owned(), all)
             }
-            RowOutcome::LeftOut { why } => step(&row.name, Outcome::Skipped, why.clone(), Vec::new()),
+            RowOutcome::LeftOut(left) => step(&row.name, Outcome::Skipped, left.why.clone(), Vec::new()),
         };
         bodies.push(body);
     }
