@@ -6,6 +6,7 @@
 //
 // A block takes QUERY_TILE rows of one head, 16 for each warp, and walks over the keys, 64 at a time.
 #include "accumulator.cuh"
+#include "merge.cuh"
 
 #ifndef QUERY_TILE
 #define QUERY_TILE 64
@@ -13,10 +14,10 @@
 #ifndef FORMAT_E5M2 // Q, K and V are e5m2 instead of e4m3; P is always e4m3
 #define FORMAT_E5M2 0
 #endif
-#ifndef K_ROW_SCALES // a scale for each key, else one for each tile of 64 keys
-#define K_ROW_SCALES 0
+#ifndef K_SCALES // 0: one for the head; 1: one for each tile of 64 keys; 2: one for each key
+#define K_SCALES 0
 #endif
-#ifndef V_SCALES // 0: one for the head; 1: one for each tile of 64 keys; 2: one for each key
+#ifndef V_SCALES // likewise
 #define V_SCALES 0
 #endif
 #ifndef USE_TWO_LEVEL // the sums of a tile are added in f32, not in the tensor core
@@ -24,6 +25,7 @@
 #endif
 
 constexpr unsigned D = HEAD_DIM;
+constexpr bool K_ROW_SCALES = K_SCALES == 2;
 constexpr Fp8 INPUT = FORMAT_E5M2 ? Fp8::E5M2 : Fp8::E4M3;
 // P is 2^8 times the weight: the most that is below e4m3's 448, and so the fewest that underflow. It leaves with the sum.
 constexpr int P_SHIFT = 8;
@@ -196,36 +198,10 @@ extern "C" __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS) attent
 }
 
 #if SPLIT
-// Puts the sums of the splits together: a warp for each row, a lane for each 32nd column.
+__device__ __forceinline__ float normal(float sum, float scale) { return __fmul_rn(reciprocal(sum), scale); }
+
 extern "C" __global__ void __launch_bounds__(32) merge(const __grid_constant__ Params p)
 {
-    const unsigned query = blockIdx.x, head = blockIdx.y, batch = blockIdx.z, lane = threadIdx.x;
-    const unsigned first = VARLEN ? p.query_starts[batch] : 0;
-    if (VARLEN && query >= p.query_starts[batch + 1] - first)
-        return;
-    const unsigned long long all = (unsigned long long)p.batches * p.heads * p.queries;
-    const unsigned long long row = ((unsigned long long)batch * p.heads + head) * p.queries + query;
-    const float2 *stats = reinterpret_cast<const float2 *>(p.partial + p.splits * all * D);
-
-    Softmax whole;
-    for (unsigned split = 0; split < p.splits; split++)
-        whole.maximum = fmaxf(whole.maximum, stats[split * all + row].x);
-    float out[D / 32] = {};
-    for (unsigned split = 0; split < p.splits; split++) {
-        float2 part = stats[split * all + row]; // maximum, sum
-        float weight = ex2(__fsub_rn(part.x, whole.origin()));
-        whole.sum = __fmaf_rn(part.y, weight, whole.sum);
-#pragma unroll
-        for (unsigned i = 0; i < D / 32; i++)
-            out[i] = __fmaf_rn(p.partial[(split * all + row) * D + lane + 32 * i], weight, out[i]);
-    }
-    float factor = __fmul_rn(reciprocal(whole.sum), V_SCALES ? 1.0f : p.v.scale(batch, head / p.group, 0));
-    unsigned short *o = p.o + batch * p.o_batch_stride + head * p.o_head_stride +
-                        (query + first) * p.o_row_stride;
-#pragma unroll
-    for (unsigned i = 0; i < D / 32; i++)
-        o[lane + 32 * i] = cvt_f16(__fmul_rn(out[i], factor));
-    if (LSE && lane == 0)
-        p.lse[(batch * p.heads + head) * p.lse_rows + query] = log_sum(whole.origin(), whole.sum, P_SHIFT);
+    merge_row<ex2, normal, P_SHIFT, V_SCALES != 0>(p);
 }
 #endif

@@ -23,6 +23,12 @@ template <int N> __device__ __forceinline__ void cp_async_wait_group()
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
+// Waits for all `threads` of the block that come to barrier `id`.
+template <unsigned THREADS> __device__ __forceinline__ void barrier_sync(unsigned id)
+{
+    asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(id), "n"(THREADS) : "memory");
+}
+
 // Four 8×8 matrices of 16-bit elements; lane l gives the shared address of row l % 8 of matrix l / 8.
 __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], unsigned row)
 {
@@ -73,6 +79,22 @@ __device__ __forceinline__ float ex2(float x)
     return y;
 }
 
+// 2^x, 0 where it is below 2^-126: one instruction, where ex2 takes four to keep what is denormal.
+__device__ __forceinline__ float ex2_ftz(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// 1 / x to within an ulp.
+__device__ __forceinline__ float rcp_ftz(float x)
+{
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 __device__ __forceinline__ float lg2(float x)
 {
     float y;
@@ -101,6 +123,12 @@ __device__ __forceinline__ unsigned short cvt_f16(float x)
     unsigned short code;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(code) : "f"(x));
     return code;
+}
+
+// Eight bytes to global memory in one instruction.
+__device__ __forceinline__ void st_global_v2(void *to, unsigned x, unsigned y)
+{
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(to), "r"(x), "r"(y) : "memory");
 }
 
 // The value of the f16 code in bits 0–15; exact.

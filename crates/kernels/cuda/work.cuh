@@ -23,6 +23,10 @@
 #define PACK_GQA 0
 #endif
 
+#ifndef GROUPED // query heads share key heads; where none do, nobody divides
+#define GROUPED 1
+#endif
+
 struct Work {
     const Params &p;
     unsigned batch, split, head; // head: of the keys with PACK_GQA, else of the queries
@@ -48,7 +52,7 @@ struct Work {
     {
         return PACK_GQA ? head * p.group + row % p.group : head;
     }
-    __device__ __forceinline__ unsigned key_head() const { return PACK_GQA ? head : head / p.group; }
+    __device__ __forceinline__ unsigned key_head() const { return PACK_GQA || !GROUPED ? head : head / p.group; }
 
     // How many keys a row sees, from the first on.
     __device__ __forceinline__ unsigned visible(unsigned row) const

@@ -103,7 +103,7 @@ impl Plan {
             k: &inputs.k,
             v: &inputs.v,
             o_layout: request.layout,
-            splits: self.tiles_per_split(),
+            splits: self.tiles_apart(),
         };
         let arithmetic = self.rung.arithmetic(&request.toggles);
         bitwise::attention(&problem, &arithmetic).map_err(NoVerdict::Bits)

@@ -31,8 +31,23 @@ pub struct Rung {
     pub dims: &'static [usize],
     /// Everything else it can do.
     pub features: &'static [Feature],
+    /// How its blocks are cut; `threads` and `rows` are those of the usual block.
+    pub cut: Cut,
     /// What decides its bits, with its own settings.
     pub arithmetic: Arithmetic,
+}
+
+/// How rows and keys are given to blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// Blocks of the rung's own rows and threads.
+    Fixed,
+    /// Likewise; the source is told.
+    Streamed,
+    /// As many units of 16 rows as spread evenly over the device ([`crate::fit`]).
+    Fitted,
+    /// Likewise; where that leaves sub-cores idle, two warps share the keys of a unit.
+    Paired,
 }
 
 /// What a rung can do beyond equal sequences with one scale for each head.
@@ -91,7 +106,36 @@ const HISTORICAL: Rung = Rung {
     formats: LINEAR,
     dims: &[64],
     features: &[],
+    cut: Cut::Fixed,
     arithmetic: Arithmetic::H0,
+};
+
+const N4: Rung = Rung {
+    id: "n4",
+    name: "n4-mma-fp8",
+    change: "both products by mma on FP8, summed in two levels",
+    source: "n4.cu",
+    settings: &[("USE_SMEM_SWIZZLE_XOR", "1"), ("USE_TWO_LEVEL", "1")],
+    toggles: &[SWIZZLE, TWO_LEVEL],
+    threads: 128,
+    rows: 64,
+    keys: 64,
+    formats: &[Format::E4m3, Format::E5m2],
+    dims: &[64, 128],
+    features: &[Feature::Causal, Feature::Varlen, Feature::FineScales, Feature::Lse, Feature::Split],
+    cut: Cut::Fixed,
+    arithmetic: Arithmetic::N4,
+};
+const N5: Rung = Rung {
+    id: "n5",
+    name: "n5-overlap",
+    change: "K and V are copied ahead, and the scale is folded into the exponent",
+    source: "n5.cu",
+    settings: &[("USE_SMEM_SWIZZLE_XOR", "1")],
+    toggles: &[SWIZZLE],
+    cut: Cut::Streamed,
+    arithmetic: Arithmetic::N5,
+    ..N4
 };
 
 /// Every rung, from the first to the fastest.
@@ -155,6 +199,7 @@ pub const LADDER: &[Rung] = &[
         formats: E4M3,
         dims: &[64],
         features: &[Feature::Causal, Feature::Lse],
+        cut: Cut::Fixed,
         arithmetic: Arithmetic::N1,
     },
     Rung {
@@ -170,6 +215,7 @@ pub const LADDER: &[Rung] = &[
         formats: E4M3,
         dims: &[64],
         features: &[Feature::Causal, Feature::Lse],
+        cut: Cut::Fixed,
         arithmetic: Arithmetic::N2,
     },
     Rung {
@@ -185,22 +231,26 @@ pub const LADDER: &[Rung] = &[
         formats: E4M3,
         dims: &[64],
         features: &[Feature::Causal, Feature::Lse],
+        cut: Cut::Fixed,
         arithmetic: Arithmetic::N3,
     },
+    N4,
+    N5,
     Rung {
-        id: "n4",
-        name: "n4-mma-fp8",
-        change: "both products by mma on FP8, summed in two levels",
-        source: "n4.cu",
-        settings: &[("USE_SMEM_SWIZZLE_XOR", "1"), ("USE_TWO_LEVEL", "1")],
-        toggles: &[SWIZZLE, TWO_LEVEL],
-        threads: 128,
-        rows: 64,
-        keys: 64,
-        formats: &[Format::E4m3, Format::E5m2],
-        dims: &[64, 128],
-        features: &[Feature::Causal, Feature::Varlen, Feature::FineScales, Feature::Lse, Feature::Split],
-        arithmetic: Arithmetic::N4,
+        id: "n6",
+        name: "n6-grid-fit",
+        change: "blocks of as many rows as spread evenly over the device",
+        cut: Cut::Fitted,
+        arithmetic: Arithmetic::N6,
+        ..N5
+    },
+    Rung {
+        id: "n7",
+        name: "n7-paired",
+        change: "where rows are few, two warps share the keys of a unit",
+        cut: Cut::Paired,
+        arithmetic: Arithmetic::N7,
+        ..N5
     },
 ];
 
@@ -212,7 +262,9 @@ impl Rung {
             changed.unwrap_or_else(|| self.setting(name))
         };
         let mut arithmetic = self.arithmetic;
-        if let Values::Fp8 { two_level } = &mut arithmetic.values {
+        if let Values::Fp8 { two_level } = &mut arithmetic.values
+            && self.toggles.contains(&TWO_LEVEL)
+        {
             *two_level = set(TWO_LEVEL.name);
         }
         if self.source == HISTORICAL.source {

@@ -36,6 +36,7 @@
 //! - [`inputs`]: Q, K and V together; inputs from a seed
 //! - [`ladder`]: every rung, its toggles, what it can do, what decides its bits
 //! - [`plan`](mod@plan): a request becomes a rung, macros, launches and parameters, or a reason why not
+//! - [`fit`]: how many rows and keys a block gets on a device
 //! - [`source`]: the CUDA C++, carried inside the library
 //! - [`params`]: the kernels' one parameter, as bytes
 //! - [`gpu`]: the trait that a GPU implements; the software GPU, alone, with checks, with counters
@@ -52,6 +53,7 @@
 
 pub mod attention;
 pub mod error;
+pub mod fit;
 pub mod format;
 pub mod gpu;
 pub mod inputs;

@@ -6,6 +6,7 @@ use std::fmt;
 use warpproof_model::Device;
 use warpproof_toolchain::{CompileError, CompileOptions, Source, Toolchain};
 
+use crate::fit::Fit;
 use crate::format::Format;
 use crate::gpu::Geometry;
 use crate::ladder::{self, Feature, LADDER, Rung};
@@ -97,6 +98,8 @@ pub struct Plan {
     pub request: Request,
     /// The variant.
     pub rung: &'static Rung,
+    /// How its blocks are cut.
+    pub fit: Fit,
     /// What it is compiled with, `NAME=VALUE`.
     pub defines: Vec<String>,
     /// What it is compiled for.
@@ -173,9 +176,10 @@ impl fmt::Display for PlanError {
 
 impl Error for PlanError {}
 
-/// Rows of a tile when few rows are asked for, and the threads of its one warp, which `merge` has too.
-const FEW_ROWS: usize = 16;
-const WARP: u32 = 32;
+/// Rows of a tile when few rows are asked for: those of a warp.
+pub(crate) const FEW_ROWS: usize = 16;
+/// Threads of a warp.
+pub(crate) const WARP: u32 = 32;
 
 impl Plan {
     /// Chooses a variant and its geometry for a device.
@@ -204,11 +208,13 @@ impl Plan {
         let shape = &request.shape;
         let varlen = !shape.is_equal();
         let split = tiles_per_split(request, rung, device);
-        let (rows_of_tile, packed) = if split.is_some() { (FEW_ROWS, true) } else { (rung.rows, false) };
+        let fit = Fit::new(request, rung, device, split.is_some());
+        let (rows_of_tile, packed) = (fit.rows, split.is_some());
 
         let mut defines = defines(request, rung, varlen);
-        if split.is_some() {
-            defines.extend(["SPLIT=1".into(), "PACK_GQA=1".into(), format!("QUERY_TILE={FEW_ROWS}")]);
+        defines.extend(fit.defines.iter().map(|(name, value)| format!("{name}={value}")));
+        if packed {
+            defines.extend(["SPLIT=1".into(), "PACK_GQA=1".into()]);
         }
         let tiles = shape.max_keys().div_ceil(rung.keys).max(1);
         let splits = split.map_or(1, |per_split| tiles.div_ceil(per_split));
@@ -218,9 +224,8 @@ impl Plan {
             (shape.max_queries(), shape.heads)
         };
         let grid = [rows.div_ceil(rows_of_tile), heads, shape.batch() * splits];
-        let block = if packed { WARP } else { rung.threads };
-        let mut steps =
-            vec![Step { kernel: "attention", geometry: Geometry { grid: extents(grid)?, block, shared: 0 } }];
+        let geometry = Geometry { grid: extents(grid)?, block: fit.threads, shared: 0 };
+        let mut steps = vec![Step { kernel: "attention", geometry }];
         let mut workspace = 0;
         if split.is_some() {
             let grid = extents([shape.max_queries(), shape.heads, shape.batch()])?;
@@ -243,13 +248,13 @@ impl Plan {
             queries: narrow(shape.max_queries()),
             keys: narrow(shape.max_keys()),
             lse_rows: narrow(shape.max_queries()),
-            tiles_per_split: narrow(split.unwrap_or(tiles)),
+            tiles_per_split: narrow(split.unwrap_or(if fit.paired { tiles.div_ceil(2) } else { tiles })),
             batches: narrow(shape.batch()),
             splits: narrow(splits),
             factor,
             ..Params::default()
         };
-        Ok(Plan { request: request.clone(), rung, defines, arch, steps, workspace, params })
+        Ok(Plan { request: request.clone(), rung, fit, defines, arch, steps, workspace, params })
     }
 
     /// Whether sequences differ in length, so that the kernel reads where each begins.
@@ -267,6 +272,12 @@ impl Plan {
         self.is_split().then(|| usize::try_from(self.params.tiles_per_split).unwrap_or(usize::MAX))
     }
 
+    /// Tiles of keys that are summed on their own, by blocks or by warps, before they are put together.
+    pub fn tiles_apart(&self) -> Option<usize> {
+        let apart = self.is_split() || self.fit.paired;
+        apart.then(|| usize::try_from(self.params.tiles_per_split).unwrap_or(usize::MAX))
+    }
+
     /// What each block of the first step does, in the order of the grid; blocks that do nothing are left out.
     pub fn table(&self) -> impl Iterator<Item = BlockWork> + '_ {
         let [x, y, z] = self.steps.first().map_or([0; 3], |step| step.geometry.grid);
@@ -278,7 +289,7 @@ impl Plan {
     fn work(&self, block: [u32; 3]) -> Option<BlockWork> {
         let shape = &self.request.shape;
         let packed = self.is_split();
-        let (tile, group) = if packed { (FEW_ROWS, shape.group()) } else { (self.rung.rows, 1) };
+        let (tile, group) = (self.fit.rows, if packed { shape.group() } else { 1 });
         let wide = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
         let per_split = wide(self.params.tiles_per_split) * self.rung.keys;
         let [x, y, z] = block;
@@ -394,16 +405,21 @@ fn defines(request: &Request, rung: &Rung, varlen: bool) -> Vec<String> {
         ("VARLEN", varlen),
         ("LSE", request.lse),
         ("FORMAT_E5M2", request.format == Format::E5m2),
-        ("K_ROW_SCALES", request.scales.k == Granularity::Row),
+        ("Q_SCALES", matches!(request.scales.q, Granularity::Block | Granularity::Row)),
     ] {
         if on {
             set(name, 1);
         }
     }
-    match request.scales.v {
-        Granularity::Tensor | Granularity::Head => {}
-        Granularity::Block => set("V_SCALES", 1),
-        Granularity::Row => set("V_SCALES", 2),
+    if request.shape.group() == 1 {
+        set("GROUPED", 0);
+    }
+    for (name, granularity) in [("K_SCALES", request.scales.k), ("V_SCALES", request.scales.v)] {
+        match granularity {
+            Granularity::Tensor | Granularity::Head => {}
+            Granularity::Block => set(name, 1),
+            Granularity::Row => set(name, 2),
+        }
     }
     defines
 }

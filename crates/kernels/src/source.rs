@@ -3,12 +3,15 @@
 /// Sources and headers by name.
 const FILES: &[(&str, &str)] = &[
     ("accumulator.cuh", include_str!("../cuda/accumulator.cuh")),
+    ("fp8.cuh", include_str!("../cuda/fp8.cuh")),
     ("fragment.cuh", include_str!("../cuda/fragment.cuh")),
     ("historical.cu", include_str!("../cuda/historical.cu")),
+    ("merge.cuh", include_str!("../cuda/merge.cuh")),
     ("n1.cu", include_str!("../cuda/n1.cu")),
     ("n2.cu", include_str!("../cuda/n2.cu")),
     ("n3.cu", include_str!("../cuda/n3.cu")),
     ("n4.cu", include_str!("../cuda/n4.cu")),
+    ("n5.cu", include_str!("../cuda/n5.cu")),
     ("params.cuh", include_str!("../cuda/params.cuh")),
     ("ptx.cuh", include_str!("../cuda/ptx.cuh")),
     ("softmax.cuh", include_str!("../cuda/softmax.cuh")),

@@ -110,7 +110,7 @@ fn rungs_are_different_programs() {
 
 #[test]
 fn causal_with_more_and_with_fewer_keys_than_queries() {
-    for id in ["n1", "n2", "n3", "n4"] {
+    for id in ["n1", "n2", "n3", "n4", "n5", "n6", "n7"] {
         for (queries, keys) in [(33, 97), (97, 33), (64, 64), (1, 70)] {
             let shape = Shape { sequences: vec![lengths(queries, keys)], ..grouped() };
             let mut request = Request { mask: Mask::Causal, lse: true, ..Request::new(shape) };
@@ -126,6 +126,41 @@ fn rows_of_128_elements_and_rows_before_heads() {
     let shape = Shape { dim: 128, ..grouped() };
     Case::of(Request { layout: Layout::Bshd, lse: true, ..Request::new(shape.clone()) }).run();
     Case::of(Request { mask: Mask::Causal, ..Request::new(shape) }).run();
+}
+
+#[test]
+fn scales_of_every_granularity_on_the_rungs_that_are_not_chosen_first() {
+    for id in ["n4", "n5", "n6"] {
+        for granularity in Granularity::ALL {
+            let request = Request { scales: Scales::all(granularity), ..Request::new(grouped()) };
+            Case::of(Request { rung: Some(id.to_owned()), lse: true, ..request }).run();
+        }
+    }
+}
+
+#[test]
+fn scales_of_the_scores_that_are_negative_or_zero() {
+    for id in ["n4", "n5", "n7"] {
+        for (scale, mask) in [(-0.5, Mask::Full), (0.0, Mask::Causal)] {
+            let request = Request { softmax_scale: Some(scale), mask, ..Request::new(grouped()) };
+            Case::of(Request { rung: Some(id.to_owned()), ..request }).run();
+        }
+    }
+}
+
+#[test]
+fn the_mission_fills_the_device_evenly() {
+    let plan = |id: &str, shape: Shape| {
+        Plan::new(&Request { rung: Some(id.to_owned()), ..Request::new(shape) }, l4()).unwrap()
+    };
+    let mission = || Shape::equal(2, 8, 256, 64);
+    let cut = |plan: &Plan| (plan.fit.rows, plan.fit.threads, plan.fit.paired);
+    assert_eq!(cut(&plan("n5", mission())), (64, 128, false));
+    assert_eq!(cut(&plan("n6", mission())), (96, 192, false));
+    assert_eq!(cut(&plan("n7", mission())), (48, 192, true));
+    // Enough rows keep the sub-cores busy, and rows of 128 elements leave no room for pairs.
+    assert!(!plan("n7", Shape::equal(1, 8, 2048, 64)).fit.paired);
+    assert!(!plan("n7", Shape::equal(2, 8, 256, 128)).fit.paired);
 }
 
 #[test]
@@ -228,17 +263,29 @@ fn the_tensor_core_rungs_neither_spill_nor_use_the_stack() {
     let Some(toolchain) = toolchain() else { return };
     let device = l4();
     let mut requests = vec![Request { rung: Some("n3".into()), ..Request::new(grouped()) }];
-    for dim in [64, 128] {
-        let plain = Request::new(Shape { dim, ..grouped() });
+    for (id, dim) in ["n4", "n5", "n6", "n7"].into_iter().flat_map(|id| [(id, 64), (id, 128)]) {
+        let rung = Some(id.to_owned());
+        let chosen = |request: Request| Request { rung: rung.clone(), ..request };
+        requests.push(chosen(Request::new(Shape { dim, ..Shape::equal(2, 8, 256, 64) })));
+        let plain = chosen(Request::new(Shape { dim, ..grouped() }));
         requests.push(Request { mask: Mask::Causal, lse: true, ..plain.clone() });
         requests.push(Request { format: Format::E5m2, ..plain.clone() });
         for granularity in Granularity::ALL {
             requests.push(Request { scales: Scales::all(granularity), ..plain.clone() });
         }
         let shape = Shape { dim, ..packed() };
-        requests.push(Request { layout: Layout::Bshd, mask: Mask::Causal, lse: true, ..Request::new(shape) });
+        requests.push(Request {
+            layout: Layout::Bshd,
+            mask: Mask::Causal,
+            lse: true,
+            ..chosen(Request::new(shape))
+        });
         let shape = Shape { dim, sequences: vec![lengths(1, 5000)], ..grouped() };
-        requests.push(Request { scales: Scales::all(Granularity::Row), lse: true, ..Request::new(shape) });
+        requests.push(Request {
+            scales: Scales::all(Granularity::Row),
+            lse: true,
+            ..chosen(Request::new(shape))
+        });
         requests.push(plain);
     }
     for request in requests {

@@ -75,6 +75,15 @@ pub enum Values {
     },
 }
 
+/// How a score becomes an exponent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exponent {
+    /// It is scaled, and the largest is subtracted.
+    Difference,
+    /// Both at once, in one multiply-add; a scale of a key alone is multiplied before. Approximations flush what is denormal.
+    Folded,
+}
+
 /// Which keys of a tile a lane of the warp adds up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lanes {
@@ -113,6 +122,8 @@ pub struct Arithmetic {
     pub scores: Scores,
     /// Weights times values.
     pub values: Values,
+    /// From scores to exponents.
+    pub exponent: Exponent,
     /// Weights carry 2 to this power, to be large enough for e4m3.
     pub shift: f32,
     /// The sum of the weights.
@@ -128,6 +139,7 @@ impl Arithmetic {
         tile: 32,
         scores: Scores::Chain,
         values: Values::Chain,
+        exponent: Exponent::Difference,
         shift: 0.0,
         sum: Sum { lanes: Lanes::Interleaved4, combine: Combine::EachTile },
     };
@@ -150,6 +162,7 @@ impl Arithmetic {
         tile: 64,
         scores: Scores::F16,
         values: Values::F16,
+        exponent: Exponent::Difference,
         shift: 0.0,
         sum: Sum { lanes: Lanes::Pairs4, combine: Combine::AtEnd },
     };
@@ -165,6 +178,12 @@ impl Arithmetic {
     /// [`Arithmetic::N4`] with the tensor core's accumulator alone.
     pub const N4_ONE_LEVEL: Arithmetic =
         Arithmetic { values: Values::Fp8 { two_level: false }, ..Arithmetic::N4 };
+    /// [`Arithmetic::N4`] with the scale folded into the exponent.
+    pub const N5: Arithmetic = Arithmetic { exponent: Exponent::Folded, ..Arithmetic::N4 };
+    /// As [`Arithmetic::N5`].
+    pub const N6: Arithmetic = Arithmetic::N5;
+    /// As [`Arithmetic::N5`]; which tiles are summed on their own is the plan's.
+    pub const N7: Arithmetic = Arithmetic::N5;
 }
 
 /// The bits of the results.
@@ -351,7 +370,7 @@ fn finish<S: Core, V: Core>(
         batch: item.batch,
         head,
         row,
-        output: state.output(lane, keys.v_scale).collect(),
+        output: state.output(lane, keys.v_scale, arithmetic.exponent).collect(),
         lse: state.lse(lane, arithmetic.shift),
     };
     places.iter().enumerate().map(row).collect()

@@ -19,6 +19,8 @@ pub(super) struct Keys<K, V> {
     tile: usize,
     /// A scale for each key, whole tiles of them.
     k_scales: Vec<f32>,
+    /// Whether each key has a scale of its own.
+    pub own_scales: bool,
     /// What scales the output at the end.
     pub v_scale: f32,
     /// What scales each tile of values, where scales differ inside a head.
@@ -129,7 +131,8 @@ impl<K: Copy + Default, V: Copy + Default> Keys<K, V> {
         } else {
             (1.0, Vec::new())
         };
-        Keys { place, k, v, across, tile, k_scales, v_scale, tiles }
+        let own_scales = problem.k.granularity == Granularity::Row;
+        Keys { place, k, v, across, tile, k_scales, own_scales, v_scale, tiles }
     }
 
     /// Keys `32 · group` to `32 · group + 31`, one block for each 32 elements.

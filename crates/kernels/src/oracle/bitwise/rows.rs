@@ -2,10 +2,10 @@
 
 use super::keys::{Keys, TileScales};
 use super::product::{Core, ROWS, Row, SIDE, Tall};
-use super::{Arithmetic, Combine, Lanes, Sum, Values};
+use super::{Arithmetic, Combine, Exponent, Lanes, Sum, Values};
 use std::ops::Range;
 use warpproof_sim::num::Rounding;
-use warpproof_sim::num::approx::{ex2_approx_f32, lg2_approx_f32};
+use warpproof_sim::num::approx::{ex2_approx_f32, lg2_approx_f32, rcp_approx_f32};
 use warpproof_sim::num::convert::cvt_f16_f32;
 use warpproof_sim::num::float::NAN_F32;
 use warpproof_sim::simd::{Level, Vectorized};
@@ -37,8 +37,8 @@ pub(super) struct State {
 const MAX_LANES: usize = 32;
 
 #[inline(always)]
-fn ex2(x: f32) -> f32 {
-    f32::from_bits(ex2_approx_f32(x.to_bits(), false))
+fn ex2(x: f32, flush: bool) -> f32 {
+    f32::from_bits(ex2_approx_f32(x.to_bits(), flush))
 }
 
 /// The score that is subtracted from all: the largest, or 0 where no key is seen.
@@ -57,7 +57,7 @@ impl<S: Core, V: Core> RowTile<'_, S, V> {
         let parts: Vec<State> = (0..tiles.div_ceil(each))
             .map(|split| self.tiles(split * each..((split + 1) * each).min(tiles)))
             .collect();
-        State::merged(&parts, self.queries.len())
+        State::merged(&parts, self.queries.len(), self.arithmetic.exponent == Exponent::Folded)
     }
 
     fn tiles(&self, tiles: Range<usize>) -> State {
@@ -70,6 +70,8 @@ impl<S: Core, V: Core> RowTile<'_, S, V> {
                 scores: scores.as_flattened_mut(),
                 factors: &self.factors,
                 scales: self.keys.k_scales(tile),
+                exponent: self.arithmetic.exponent,
+                own_scales: self.keys.own_scales,
                 visible: self
                     .visible
                     .map(|seen| u32::try_from(seen.saturating_sub(first)).unwrap_or(u32::MAX)),
@@ -140,6 +142,9 @@ struct Softmax<'a> {
     scores: &'a mut [Row<f32>],
     factors: &'a Row<f32>,
     scales: &'a [f32],
+    exponent: Exponent,
+    /// Whether keys have scales of their own; a folded scale then takes the rows' alone.
+    own_scales: bool,
     visible: Row<u32>,
     shift: f32,
     order: Sum,
@@ -152,26 +157,39 @@ impl Vectorized for Softmax<'_> {
 
     #[inline(always)]
     fn run(self) -> Row<f32> {
+        let folded = self.exponent == Exponent::Folded;
+        let factor = |row: usize, scale: f32| {
+            if folded && self.own_scales { self.factors[row] } else { self.factors[row] * scale }
+        };
         let mut largest = *self.largest;
         for ((key, scores), scale) in (0u32..).zip(self.scores.iter_mut()).zip(self.scales) {
+            let own = if folded && self.own_scales { *scale } else { 1.0 };
             for row in 0..ROWS {
-                let score = scores[row] * (self.factors[row] * scale);
-                let score = if key < self.visible[row] { score } else { f32::NEG_INFINITY };
-                scores[row] = score;
-                largest[row] = if score > largest[row] { score } else { largest[row] };
+                // Times one where keys have no scales of their own: nothing.
+                let score = scores[row] * own;
+                let scaled = score * factor(row, *scale);
+                let scaled = if key < self.visible[row] { scaled } else { f32::NEG_INFINITY };
+                scores[row] = if folded { score } else { scaled };
+                largest[row] = if scaled > largest[row] { scaled } else { largest[row] };
             }
         }
         let mut alpha = [0.0; ROWS];
         let mut base = [0.0; ROWS];
         for row in 0..ROWS {
             let reference = reference(largest[row]);
-            alpha[row] = ex2(self.largest[row] - reference);
+            alpha[row] = ex2(self.largest[row] - reference, folded);
             base[row] = reference - self.shift;
         }
         *self.largest = largest;
-        for scores in self.scores.iter_mut() {
+        for ((key, scores), scale) in (0u32..).zip(self.scores.iter_mut()).zip(self.scales) {
             for row in 0..ROWS {
-                scores[row] = ex2(scores[row] - base[row]);
+                let exponent = if folded {
+                    let exponent = scores[row].mul_add(factor(row, *scale), -base[row]);
+                    if key < self.visible[row] { exponent } else { f32::NEG_INFINITY }
+                } else {
+                    scores[row] - base[row]
+                };
+                scores[row] = ex2(exponent, folded);
             }
         }
 
@@ -285,7 +303,7 @@ impl State {
         }
     }
 
-    fn merged(parts: &[State], blocks: usize) -> State {
+    fn merged(parts: &[State], blocks: usize, flush: bool) -> State {
         let mut all = State::new(blocks);
         for part in parts {
             for (largest, score) in all.largest.iter_mut().zip(part.largest) {
@@ -294,7 +312,7 @@ impl State {
         }
         for part in parts {
             let weights: Row<f32> =
-                std::array::from_fn(|row| ex2(part.largest[row] - reference(all.largest[row])));
+                std::array::from_fn(|row| ex2(part.largest[row] - reference(all.largest[row]), flush));
             for row in 0..ROWS {
                 all.sum[0][row] = part.sum[0][row].mul_add(weights[row], all.sum[0][row]);
             }
@@ -309,9 +327,13 @@ impl State {
     }
 
     /// The output of a row, one f16 for each element.
-    pub(super) fn output(&self, row: usize, v_scale: f32) -> impl Iterator<Item = u16> {
+    pub(super) fn output(&self, row: usize, v_scale: f32, exponent: Exponent) -> impl Iterator<Item = u16> {
         let sum = self.sum[0].get(row).copied().unwrap_or(0.0);
-        let factor = 1.0 / sum * v_scale;
+        let reciprocal = match exponent {
+            Exponent::Difference => 1.0 / sum,
+            Exponent::Folded => f32::from_bits(rcp_approx_f32(sum.to_bits(), true)),
+        };
+        let factor = reciprocal * v_scale;
         self.accumulator.as_flattened().iter().map(move |column| {
             let value = column.get(row).copied().unwrap_or(0.0) * factor;
             if sum == 0.0 { 0 } else { cvt_f16_f32(value.to_bits(), Rounding::Rn, false) }
