@@ -4,8 +4,8 @@
 //! **Evolution.** The first generation is the point where the search starts and a Latin hypercube of the space: each value of
 //! each macro as often as the others. Later ones are children: parents win tournaments in the population, a child takes each
 //! value from either of them, and some values move by one place. A generation keeps the best of the one before as elites.
-//! Where a generation brought nothing better, half of the next are points around the best: those that differ by one step in one
-//! macro, then in two, then those around the next best. No point is asked for twice.
+//! Half of a generation, and all of one after a generation that brought nothing better, are points around the best: those that
+//! differ by one step in one macro, then in two, then those around the next best. No point is asked for twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -85,10 +85,10 @@ pub struct Evolution {
 }
 
 impl Evolution {
-    /// For a number of evaluations: a quarter of them to look around, then eight generations and more.
+    /// For a number of evaluations: a sixth of them to look around, then twenty generations or fewer.
     pub fn for_budget(budget: usize) -> Evolution {
-        let first = (budget / 4).clamp(4, 64);
-        let generation = (budget / 12).clamp(4, 32);
+        let first = (budget / 6).clamp(4, 64);
+        let generation = (budget / 24).clamp(4, 32);
         Evolution { first, generation, population: first.max(8), elites: 4, tournament: 3 }
     }
 }
@@ -250,9 +250,8 @@ impl<'p> Search<'p> {
         self.best_before = best;
         self.select(&ranking);
         let mut next = Vec::new();
-        if stagnates {
-            self.around(&ranking, &mut next, count.div_ceil(2));
-        }
+        let around = if stagnates { count } else { count.div_ceil(2) };
+        self.around(&ranking, &mut next, around);
         for _ in 0..TRIES * count {
             if next.len() >= count || self.population.is_empty() {
                 break;
