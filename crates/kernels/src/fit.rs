@@ -16,6 +16,8 @@ const TILE: usize = 64;
 const SUB_CORES: usize = 4;
 /// The most units of a block, so that Q, K and V of 128 elements fit 48 KB.
 const MOST_UNITS: usize = 7;
+/// The most units with pairs: 384 threads have 168 registers each, and one unit more would spill.
+const MOST_PAIRS: usize = 6;
 /// Units of a sub-core from which on it is busy without pairs.
 const BUSY: usize = 4;
 /// The blocks of a multiprocessor that pairs are best in: the barriers of one do not hold up the other, and a third reads all
@@ -94,5 +96,6 @@ fn pairs(request: &Request, sms: usize) -> Option<Fit> {
         return None;
     }
     let near = |load: &Load| (load.warps, load.blocks.abs_diff(PAIRED_BLOCKS), load.units);
-    loads(request, sms, 2).min_by_key(near).map(|load| streamed(load.units, 2))
+    let few = loads(request, sms, 2).filter(|load| load.units <= MOST_PAIRS);
+    few.min_by_key(near).map(|load| streamed(load.units, 2))
 }
