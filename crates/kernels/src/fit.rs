@@ -2,7 +2,7 @@
 //!
 //! A warp takes a unit of 16 query rows, and its tensor core is the one of its sub-core; so what decides is how many units the
 //! fullest sub-core gets. Fitted blocks have as many units as make that least, and then as few blocks as there can be, for each
-//! of them reads all keys.
+//! of them reads all keys. Where every sub-core has work enough, blocks stay as they are: then it is better to have several.
 
 use warpproof_model::Device;
 
@@ -47,8 +47,10 @@ impl Fit {
             Cut::Fixed => fixed(rung.rows, rung.threads, Vec::new()),
             _ if packed => streamed(1, 1),
             Cut::Streamed => streamed(rung.rows / UNIT, 1),
-            Cut::Fitted => streamed(fitted(request, sms).units, 1),
-            Cut::Paired => pairs(request, sms).unwrap_or_else(|| streamed(fitted(request, sms).units, 1)),
+            Cut::Fitted => streamed(few_or_usual(request, rung, sms), 1),
+            Cut::Paired => {
+                pairs(request, sms).unwrap_or_else(|| streamed(few_or_usual(request, rung, sms), 1))
+            }
         }
     }
 }
@@ -87,6 +89,12 @@ fn loads(request: &Request, sms: usize, warps: usize) -> impl Iterator<Item = Lo
 fn fitted(request: &Request, sms: usize) -> Load {
     let least = loads(request, sms, 1).min_by_key(|load| (load.warps, load.blocks, load.units));
     least.unwrap_or(Load { units: MOST_UNITS, warps: 1, blocks: 1 })
+}
+
+/// The fitted units, or the rung's own where there are rows enough to keep every sub-core busy.
+fn few_or_usual(request: &Request, rung: &Rung, sms: usize) -> usize {
+    let load = fitted(request, sms);
+    if load.warps < BUSY { load.units } else { rung.rows / UNIT }
 }
 
 /// Pairs, where sub-cores would idle without, and there are keys for both; rows of 128 elements leave no room for them.
