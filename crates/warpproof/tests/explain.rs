@@ -255,8 +255,14 @@ fn atomics_at_one_address_are_dearer_than_spread_ones_and_told() {
     assert_eq!(atomics.len(), 1);
     let told = &atomics[0];
     // The old value is not read: a reduction.
-    assert_eq!((&told["kind"], &told["space"], &told["place"]["line"]), (&"red".into(), &"global".into(), &4.into()));
-    assert_eq!((&told["requests"], &told["most"], &told["serial"]), (&464.into(), &32.into(), &(464 * 32).into()));
+    assert_eq!(
+        (&told["kind"], &told["space"], &told["place"]["line"]),
+        (&"red".into(), &"global".into(), &4.into())
+    );
+    assert_eq!(
+        (&told["requests"], &told["most"], &told["serial"]),
+        (&464.into(), &32.into(), &(464 * 32).into())
+    );
     assert_eq!(told["per_address"], 32.0);
     let text = explain(&bench, &["sums.cu", "-D", "COLUMNS=0"]).exits(0).out;
     for expected in [
@@ -282,7 +288,11 @@ fn several_launch_lines_are_said_and_chosen_from() {
     fs::write(bench.dir.path().join("two.cu"), source).unwrap();
     let args = ["two.cu", "-D", "COLUMNS=0", "--format", "json"];
     let run = explain(&bench, &args).exits(0);
-    assert!(run.err.contains("the file has 2 launch lines, and the first (line 1, of `sums`) is explained"), "{}", run.err);
+    assert!(
+        run.err.contains("the file has 2 launch lines, and the first (line 1, of `sums`) is explained"),
+        "{}",
+        run.err
+    );
     assert_eq!(run.json()["counted"]["blocks"], 1);
     let run = explain(&bench, &[&args[..], &["--launch-line", "2"]].concat()).exits(0);
     assert_eq!((run.err.as_str(), &run.json()["counted"]["blocks"]), ("", &58.into()));

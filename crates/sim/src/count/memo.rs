@@ -100,6 +100,9 @@ macro_rules! address {
 address!(u32, same_narrow);
 address!(u64, same_wide);
 
+/// Places counted from that of a request's first lane, each with what is there.
+type Parts = Vec<(u64, u32)>;
+
 /// A request that was made, and how often since its costs were added up. What is looked at each time comes first, the rest lies
 /// elsewhere: a kernel has many requests, and they shall stay near.
 #[derive(Clone, Debug)]
@@ -117,9 +120,9 @@ struct Rest<T> {
     mask: Row<T>,
     cost: Traffic,
     /// Lines of global memory, counted from that of the first address, with their sectors.
-    lines: Vec<(u64, u32)>,
+    lines: Parts,
     /// Words of global memory that atomic operations come to, counted from the first address, with how many.
-    words: Vec<(u64, u32)>,
+    words: Parts,
     /// Where it was made last.
     last: T,
 }
@@ -171,7 +174,7 @@ impl<T: Address> Memos<T> {
         first: T,
         row: &Row<T>,
         cost: Traffic,
-        (lines, words): (Vec<(u64, u32)>, Vec<(u64, u32)>),
+        (lines, words): (Parts, Parts),
     ) -> Traffic {
         let mut distances = Row([T::default(); LANES]);
         let mut mask = Row([T::default(); LANES]);

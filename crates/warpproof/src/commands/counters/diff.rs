@@ -35,7 +35,9 @@ impl Diff {
         };
         let mut all = compare(&before, &after);
         if self.totals {
-            all.iter_mut().for_each(|one| one.changes.retain(|change| change.line.is_none()));
+            for one in &mut all {
+                one.changes.retain(|change| change.line.is_none());
+            }
         }
         for one in all.iter().filter(|one| one.other) {
             let sentence = format!("launch {} is of different kernels: {}", one.launch, one.kernel);

@@ -238,7 +238,7 @@ pub(super) fn text_of(key: &LineKey, source: Option<&Source>) -> Option<String> 
         Some(file) => source.name == *file,
         None => is_ptx(Path::new(&source.name)),
     };
-    source.filter(own).and_then(|source| line(&source.text, key.line)).map(|text| text.to_string())
+    source.filter(own).and_then(|source| line(&source.text, key.line))
 }
 
 /// The line, with its text if it is one of the kernel's own file.
