@@ -73,8 +73,11 @@ fn conflicts_and_strides_are_told_with_their_lines_and_patterns() {
     assert_eq!(json["counted"]["work"]["shared_wavefronts"], 58 * (32 + 32 * 32));
     let shop = json["predicted"]["purchases"].as_array().unwrap();
     assert_eq!(shop[0]["offer"], "remove-conflicts");
-    let warm = |field: &str| shop[0]["warm"][field].as_f64().unwrap();
-    assert!(warm("before") > warm("after"), "{:#}", shop[0]);
+    // Stores go through to L2 with all their sectors, which binds: without conflicts the bound stays, coalesced it falls.
+    assert_eq!(json["predicted"]["bounds"]["warm"][0]["resource"], "l2");
+    let warm = |offer: usize, field: &str| shop[offer]["warm"][field].as_f64().unwrap();
+    assert!(warm(0, "before") <= warm(0, "after"), "{:#}", shop[0]);
+    assert!(warm(1, "before") > warm(1, "after"), "{:#}", shop[1]);
     assert!(shop[0]["scheduled"]["before"].as_f64() > shop[0]["scheduled"]["after"].as_f64());
     // Shared memory limits occupancy: less of it is more blocks, fewer registers are nothing.
     assert_eq!(shop[2]["verdict"], "nothing");

@@ -78,18 +78,28 @@ pub(super) fn without_conflicts(work: &Work, counters: &Counters) -> Work {
     Work { shared_wavefronts: ideal.min(work.shared_wavefronts), ..work.clone() }
 }
 
-/// The same work with the bytes of each request side by side. What misses the first level stays as it was counted, because
-/// each sector counts once there however often it is asked for.
+/// The same work with the bytes of each request side by side. What loads miss in the first level stays as it was counted, because
+/// each sector counts once there however often it is asked for; what goes past it counts each time.
 pub(super) fn coalesced(work: &Work, counters: &Counters) -> Work {
-    let mut saved = 0u64;
+    let (mut saved, mut past) = (0u64, 0u64);
     for instruction in &counters.instructions {
-        for ((space, _), traffic) in &instruction.memory {
+        for ((space, op), traffic) in &instruction.memory {
             if matches!(space, Space::Global | Space::Generic) {
-                saved = saved.saturating_add(traffic.sectors.saturating_sub(ideal_sectors(traffic)));
+                let fewer = traffic.sectors.saturating_sub(ideal_sectors(traffic));
+                saved = saved.saturating_add(fewer);
+                let stores = matches!(op, MemoryOp::Store | MemoryOp::StoreTile);
+                let atomics = matches!(op, MemoryOp::Atomic | MemoryOp::Reduction);
+                if stores || atomics || traffic.uncached_sectors > 0 {
+                    past = past.saturating_add(fewer.saturating_mul(SECTOR));
+                }
             }
         }
     }
-    Work { l1_sectors: work.l1_sectors.saturating_sub(saved), ..work.clone() }
+    Work {
+        l1_sectors: work.l1_sectors.saturating_sub(saved),
+        l2_bytes: work.l2_bytes.saturating_sub(past),
+        ..work.clone()
+    }
 }
 
 /// Warp instructions of the PTX by pipe. Parameters become operands of machine code, so loading them is left out.
