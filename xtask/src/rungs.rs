@@ -71,7 +71,8 @@ fn picture(toolchain: &Toolchain, bless: bool) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let ledger = Ledger::create(&folder.path().join("ledger")).map_err(|error| error.to_string())?;
     let arguments = vec!["ladder".to_owned(), "--svg".to_owned()];
-    let run = ladder::record(&table, &shape, device, &ledger, arguments).map_err(|error| error.to_string())?;
+    let run =
+        ladder::record(&table, &shape, device, &ledger, arguments).map_err(|error| error.to_string())?;
     let evidence = Evidence::read_run(&ledger, &run, None).map_err(|error| error.to_string())?;
     let drawn = view::rungs(&evidence, &run).map_err(|error| error.to_string())?;
     let path = root().join(PICTURE);

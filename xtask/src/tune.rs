@@ -67,7 +67,11 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     if all.combinations < LEAST || all.evaluations.len() != all.combinations {
         return Err(format!("{} of {} combinations were evaluated", all.evaluations.len(), all.combinations));
     }
-    println!("tune: {} variants in {took:.1} s, {:.3} s each", all.combinations, took / count(all.combinations));
+    println!(
+        "tune: {} variants in {took:.1} s, {:.3} s each",
+        all.combinations,
+        took / count(all.combinations)
+    );
     let times: BTreeMap<usize, f64> =
         all.evaluations.iter().filter_map(|one| Some((one.point, one.score()?.us))).collect();
     let mut rows = Vec::new();
@@ -84,7 +88,8 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
         );
         rows.push(row);
     }
-    let far: Vec<u64> = rows.iter().filter(|row| row.evolution.us > NEAR * best).map(|row| row.seed).collect();
+    let far: Vec<u64> =
+        rows.iter().filter(|row| row.evolution.us > NEAR * best).map(|row| row.seed).collect();
     if !far.is_empty() {
         return Err(format!("seeds {far:?} end more than 1 % from the best, {best} us"));
     }

@@ -24,7 +24,7 @@ use crate::task::{L2, Size, Task};
 /// The program.
 const SCRIPT: &str = include_str!("runner/cuda.py");
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 /// The tick of event timers as NVIDIA documents it: half a microsecond.
 const TICK_PS: u64 = 500_000;
 
@@ -153,9 +153,9 @@ impl<'t> Runner<'t> {
             return Err(failed("the task has no distribution".to_owned()));
         };
         let seed = self.task.data.seeds.first().copied().unwrap_or_default();
-        let inputs =
-            generate(plan, &distribution.values, seed).map_err(|error| failed(error.to_string()))?;
-        let attention = Attention::load(plan.clone(), ptx, &mut gpu).map_err(|error| failed(error.to_string()))?;
+        let inputs = generate(plan, &distribution.values, seed).map_err(|error| failed(error.to_string()))?;
+        let attention =
+            Attention::load(plan.clone(), ptx, &mut gpu).map_err(|error| failed(error.to_string()))?;
         if plan.varlen() || plan.request.lse {
             return Err(failed("sequences of different lengths and log-sum-exp are not timed".to_owned()));
         }
@@ -168,7 +168,9 @@ impl<'t> Runner<'t> {
         };
         let floats = |values: &[f32]| values.iter().flat_map(|one| one.to_le_bytes()).collect::<Vec<u8>>();
         let mut at = Addresses::default();
-        for (to, tensor) in [&mut at.q, &mut at.k, &mut at.v].into_iter().zip([&inputs.q, &inputs.k, &inputs.v]) {
+        for (to, tensor) in
+            [&mut at.q, &mut at.k, &mut at.v].into_iter().zip([&inputs.q, &inputs.k, &inputs.v])
+        {
             to.0 = put(&mut gpu, &tensor.codes)?;
             to.1 = put(&mut gpu, &floats(&tensor.scales))?;
         }
@@ -232,7 +234,8 @@ struct Remote {
 impl Remote {
     fn ask(&self, request: &Value) -> Result<Value, RunnerError> {
         // A process whose answer was not understood is asked again, and answers or has ended.
-        let mut process: MutexGuard<'_, Process> = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut process: MutexGuard<'_, Process> =
+            self.process.lock().unwrap_or_else(PoisonError::into_inner);
         process.ask(request)
     }
 
@@ -272,13 +275,18 @@ impl Gpu for Remote {
     fn read(&mut self, memory: &Block) -> Result<Vec<u8>, RunnerError> {
         let answer = self.ask(&json!({ "op": "read", "address": memory.address, "bytes": memory.bytes }))?;
         let text = answer.get("hex").and_then(Value::as_str).unwrap_or_default();
-        let bytes: Option<Vec<u8>> = (0..memory.bytes)
-            .map(|at| u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok())
-            .collect();
+        let bytes: Option<Vec<u8>> =
+            (0..memory.bytes).map(|at| u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()).collect();
         bytes.ok_or_else(|| RunnerError("an answer has too few bytes".to_owned()))
     }
 
-    fn launch(&mut self, module: &u64, kernel: &str, geometry: Geometry, params: &[u8]) -> Result<(), RunnerError> {
+    fn launch(
+        &mut self,
+        module: &u64,
+        kernel: &str,
+        geometry: Geometry,
+        params: &[u8],
+    ) -> Result<(), RunnerError> {
         let launch = json!({
             "module": module,
             "kernel": kernel,

@@ -1,7 +1,11 @@
 //! `warpproof gate --gpu` on a stand-in for NVIDIA's driver: rungs are loaded, held against the oracle, timed and judged. The
 //! stand-in is no device: what this shows is that the process, its protocol and the gate work together.
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking, and says why it is skipped")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says why it is skipped"
+)]
 
 mod bench;
 
@@ -76,11 +80,15 @@ fn rungs_are_timed_on_a_stand_in_for_the_driver() {
         Run::of(&command.output().unwrap())
     };
     let run = gate("right", &right).exits(0).json();
-    let of = |name: &str| run["candidates"].as_array().unwrap().iter().find(|one| one["candidate"] == name).unwrap();
+    let of = |name: &str| {
+        run["candidates"].as_array().unwrap().iter().find(|one| one["candidate"] == name).unwrap()
+    };
     assert_eq!(of("n4")["verdict"], "MERGE", "{run}");
     let stages = of("n4")["stages"].as_array().unwrap();
-    let figures = stages.iter().find(|stage| stage["stage"] == "speed").unwrap()["figures"].as_array().unwrap();
-    let latency = figures.iter().find(|one| one["name"] == "latency" && one["at"] == "small, warm cache").unwrap();
+    let figures =
+        stages.iter().find(|stage| stage["stage"] == "speed").unwrap()["figures"].as_array().unwrap();
+    let latency =
+        figures.iter().find(|one| one["name"] == "latency" && one["at"] == "small, warm cache").unwrap();
     assert_eq!(latency["kind"], "measured");
     assert!((latency["value"].as_f64().unwrap() - 6.0).abs() < 0.1, "{latency}");
     let shown = bench.run(["report", "--ledger", "right"]).exits(0);

@@ -1,7 +1,11 @@
 //! `warpproof tune` as a user runs it: a search finds what the whole space has, a variant that is fast and wrong does not win,
 //! and a search that was killed is run again to the same table.
 #![cfg(unix)]
-#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking, and says why it is skipped")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says why it is skipped"
+)]
 
 mod bench;
 
@@ -21,9 +25,10 @@ fn write_task(bench: &Bench) {
     let folder = bench.dir.path().join("sgemm");
     fs::create_dir(&folder).unwrap();
     let kernel = fs::read_to_string(tasks.join("sgemm/tiled.cu")).unwrap();
-    let kernel = kernel
-        .replace("depth < k; depth", "depth + (CHEAT ? BK : 0) < k; depth")
-        .replace("float sum[TM][TN] = {};", "__shared__ char hog[HOG];\n    if (k == 0) c[0] = hog[m];\n    float sum[TM][TN] = {};");
+    let kernel = kernel.replace("depth < k; depth", "depth + (CHEAT ? BK : 0) < k; depth").replace(
+        "float sum[TM][TN] = {};",
+        "__shared__ char hog[HOG];\n    if (k == 0) c[0] = hog[m];\n    float sum[TM][TN] = {};",
+    );
     fs::write(folder.join("tiled.cu"), kernel).unwrap();
     let text = fs::read_to_string(tasks.join("sgemm.toml")).unwrap();
     let (head, _) = text.split_once("[space.values]").unwrap();
@@ -48,7 +53,8 @@ fn table(study: &Value) -> Value {
 fn a_search_finds_the_best_that_is_right_and_is_resumed_after_a_kill() {
     let Some(bench) = Bench::new() else { return };
     write_task(&bench);
-    let whole = bench.run(["tune", "task.toml", "--search", "grid", "--ledger", "grid", "--json"]).exits(0).json();
+    let whole =
+        bench.run(["tune", "task.toml", "--search", "grid", "--ledger", "grid", "--json"]).exits(0).json();
     let count = whole["combinations"].as_u64().unwrap();
     assert_eq!(whole["evaluations"].as_array().unwrap().len(), usize::try_from(count).unwrap());
     // Those that leave a tile out are faster, and the stage that refuses them is the one that compares values.
@@ -56,7 +62,8 @@ fn a_search_finds_the_best_that_is_right_and_is_resumed_after_a_kill() {
     assert_eq!(winner["settings"]["CHEAT"], "0", "{winner}");
     assert_eq!(winner["verdict"], "PROVISIONAL", "{winner}");
     assert_eq!(winner["basis"], "schedule", "{winner}");
-    let refusals: Vec<&Value> = whole["refusals"].as_array().unwrap().iter().map(|one| &one["stage"]).collect();
+    let refusals: Vec<&Value> =
+        whole["refusals"].as_array().unwrap().iter().map(|one| &one["stage"]).collect();
     assert_eq!(refusals, ["budget", "correct"], "{whole}");
     assert!(whole["dead"].as_array().unwrap().iter().any(|dead| dead[0] == "IDLE"), "{}", whole["dead"]);
 
@@ -91,7 +98,8 @@ fn a_search_finds_the_best_that_is_right_and_is_resumed_after_a_kill() {
     bench.run(["verify", "--ledger", "four"]).exits(0);
 
     // What is known is not done again.
-    let known = bench.run(["tune", "task.toml", "--seed", "7", "--budget", "16", "--ledger", "four"]).exits(0);
+    let known =
+        bench.run(["tune", "task.toml", "--seed", "7", "--budget", "16", "--ledger", "four"]).exits(0);
     assert!(known.err.contains("0 evaluated now, 16 known before"), "{}", known.err);
     assert!(known.out.contains("predicted") && known.out.contains("IDLE does nothing"), "{}", known.out);
 

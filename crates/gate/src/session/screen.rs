@@ -76,7 +76,9 @@ impl Session<'_> {
         let mut screened: Vec<Screened> = Vec::new();
         let mut open: Vec<&Candidate> = Vec::new();
         for name in screening.candidates {
-            let Some(at) = compiled.iter().position(|one| one.candidate.name.value == *name) else { continue };
+            let Some(at) = compiled.iter().position(|one| one.candidate.name.value == *name) else {
+                continue;
+            };
             let program = compiled[at].built.as_ref().ok().map(|built| built.identity);
             let before = program.and_then(|program| programs.get(&program).cloned());
             let same_as = before.filter(|other| other != name);

@@ -23,8 +23,8 @@ pub use model::{
 pub use problem::nearest;
 pub use problem::{At, Problem};
 pub use size::{Axes, Geometry, Size};
-pub use space::{Knob, Space};
 pub(crate) use size::{dims, values_of};
+pub use space::{Knob, Space};
 
 use section::File;
 

@@ -69,7 +69,12 @@ fn space(file: &mut File<'_>, mut section: Section<'_, '_>) -> Space {
             let Some(value) = macro_value(file, &name, value) else { continue };
             match knob {
                 None => {
-                    file.unknown(name.span, "macro", &name.value, knobs.iter().map(|knob| knob.name.as_str()));
+                    file.unknown(
+                        name.span,
+                        "macro",
+                        &name.value,
+                        knobs.iter().map(|knob| knob.name.as_str()),
+                    );
                 }
                 Some(knob) if !knob.values.contains(&value.value) => {
                     file.unknown(value.span, "value", &value.value, knob.values.iter().map(String::as_str));
@@ -133,7 +138,11 @@ fn values(file: &mut File<'_>, name: &At<String>, value: &Spanned<DeValue<'_>>) 
         }
         _ => {
             let help = "[16, 32, 64] or { from = 16, to = 64, times = 2 }";
-            file.wrong_with(value.span(), format!("the values of `{}` are a list or a range", name.value), help);
+            file.wrong_with(
+                value.span(),
+                format!("the values of `{}` are a list or a range", name.value),
+                help,
+            );
             return values;
         }
     }
@@ -245,9 +254,9 @@ impl Task {
 impl Candidate {
     /// Whether a list of candidates of the task means this one: by its name, or by that of the candidate it varies.
     pub fn is_among(&self, names: &[At<String>]) -> bool {
-        names.iter().any(|name| {
-            name.value == self.name.value || Some(&name.value) == self.variant_of.as_ref()
-        })
+        names
+            .iter()
+            .any(|name| name.value == self.name.value || Some(&name.value) == self.variant_of.as_ref())
     }
 }
 
@@ -291,7 +300,13 @@ values = { USE_TWO_LEVEL = [0, 1], USE_SMEM_SWIZZLE_XOR = [0, 1] }
         let again = task.variant_named(&variant.name.value).unwrap().unwrap();
         assert_eq!(again, variant);
         assert!(task.variant_named("n4").is_none());
-        for wrong in ["n9[A=1]", "n4[A=1]", "n4[USE_TWO_LEVEL]", "n4[USE_TWO_LEVEL=2]", "n4[USE_TWO_LEVEL=0,USE_TWO_LEVEL=1]"] {
+        for wrong in [
+            "n9[A=1]",
+            "n4[A=1]",
+            "n4[USE_TWO_LEVEL]",
+            "n4[USE_TWO_LEVEL=2]",
+            "n4[USE_TWO_LEVEL=0,USE_TWO_LEVEL=1]",
+        ] {
             assert!(task.variant_named(wrong).unwrap().is_err(), "{wrong}");
         }
     }
@@ -308,11 +323,17 @@ values = { USE_TWO_LEVEL = [0, 1], USE_SMEM_SWIZZLE_XOR = [0, 1] }
         assert!(told(values, "").contains("has no `values`"));
         assert!(told(values, "values = { TILE = [16, 32] }").contains("neither a toggle nor a define"));
         assert!(told(values, "values = { USE_TWO_LEVEL = [0, 0] }").contains("stands twice"));
-        assert!(told(values, "values = { USE_TWO_LEVEL = { from = 0, to = 4, times = 2 } }").contains("does not get on"));
+        assert!(
+            told(values, "values = { USE_TWO_LEVEL = { from = 0, to = 4, times = 2 } }")
+                .contains("does not get on")
+        );
         assert!(told(values, "values = { USE_TWO_LEVEL = { from = 0, to = 9 } }").contains("cannot be 2"));
         assert!(told(values, "values = { USE_TWO_LEVEL = 1 }").contains("a list or a range"));
         assert!(told(values, &format!("{values}\nforbid = [{{ OTHER = 1 }}]")).contains("OTHER"));
         assert!(told(values, &format!("{values}\nforbid = [{{ }}]")).contains("forbids everything"));
-        assert!(told(values, &format!("{values}\nrequire = [\"OTHER > 1\"]")).contains("`OTHER` is not known here"));
+        assert!(
+            told(values, &format!("{values}\nrequire = [\"OTHER > 1\"]"))
+                .contains("`OTHER` is not known here")
+        );
     }
 }

@@ -46,7 +46,7 @@ impl Points {
     /// The points of a space.
     pub fn of(space: &Space) -> Result<Points, NoPoints> {
         let extents = || space.knobs.iter().map(|knob| knob.values.len());
-        let all = extents().try_fold(1usize, |all, extent| all.checked_mul(extent));
+        let all = extents().try_fold(1usize, usize::checked_mul);
         let all = all.filter(|all| *all <= MAX_COMBINATIONS).ok_or(NoPoints::TooMany)?;
         let mut points = Points { knobs: space.knobs.clone(), valid: Vec::new(), forbidden: 0 };
         let mut point: Point = vec![0; space.knobs.len()];
@@ -129,7 +129,8 @@ impl Points {
         let mut point = Vec::with_capacity(self.knobs.len());
         for knob in &self.knobs {
             let name = &knob.name.value;
-            let own = candidate.toggles.get(name).or_else(|| candidate.defines.get(name)).map(|own| &own.value);
+            let own =
+                candidate.toggles.get(name).or_else(|| candidate.defines.get(name)).map(|own| &own.value);
             let default = || task.toggles.iter().find(|toggle| toggle.name.value == *name)?.default.as_ref();
             let rung = || match &candidate.program {
                 crate::task::Program::Rung { rung, .. } => {
@@ -202,7 +203,9 @@ pub(super) mod tests {
     fn constraints_leave_combinations_out() {
         let mut space = space(&[3, 3, 2], &["a * b <= 8"]);
         assert_eq!(Points::of(&space).unwrap().len(), 16);
-        space.forbid.push(BTreeMap::from([("a".to_owned(), "1".to_owned()), ("c".to_owned(), "2".to_owned())]));
+        space
+            .forbid
+            .push(BTreeMap::from([("a".to_owned(), "1".to_owned()), ("c".to_owned(), "2".to_owned())]));
         let points = Points::of(&space).unwrap();
         assert_eq!((points.len(), points.forbidden()), (13, 5));
         for number in 0..points.len() {

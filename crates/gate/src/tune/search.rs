@@ -152,7 +152,9 @@ impl<'p> Search<'p> {
                 self.fill(&mut next, self.shape.generation.min(most).min(left));
                 next
             }
-            Strategy::Evolution if self.generations == 0 => self.hypercube(self.shape.first.min(most).min(left)),
+            Strategy::Evolution if self.generations == 0 => {
+                self.hypercube(self.shape.first.min(most).min(left))
+            }
             Strategy::Evolution => self.descend(self.shape.generation.min(most).min(left)),
         };
         self.asked.extend(next.iter().copied());
@@ -266,7 +268,8 @@ impl<'p> Search<'p> {
     /// The population after a generation: the elites of the one before, then the best of all others.
     fn select(&mut self, ranking: &[(usize, Score)]) {
         let mut population: Vec<usize> = Vec::new();
-        let elites = ranking.iter().map(|(number, _)| *number).filter(|number| self.population.contains(number));
+        let elites =
+            ranking.iter().map(|(number, _)| *number).filter(|number| self.population.contains(number));
         population.extend(elites.take(self.shape.elites));
         for (number, _) in ranking {
             if population.len() >= self.shape.population {
@@ -347,6 +350,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::points::tests::space;
+    // The prelude has a `Strategy` too.
+    use super::Strategy;
     use super::*;
 
     fn scored(us: f64) -> Score {
@@ -397,8 +402,7 @@ mod tests {
     fn a_quarter_of_the_space_is_enough_on_a_valley() {
         let points = Points::of(&space(&[5, 5, 4, 2, 2], &["a * b * c <= 512"])).unwrap();
         assert!(points.len() >= 200, "{}", points.len());
-        let best =
-            (0..points.len()).filter_map(|n| valley(points.get(n))).min_by(f64::total_cmp).unwrap();
+        let best = (0..points.len()).filter_map(|n| valley(points.get(n))).min_by(f64::total_cmp).unwrap();
         for seed in 0..200 {
             let (search, order) = run(&points, Strategy::Evolution, seed, points.len() / 4, &valley);
             assert_eq!(order.len(), points.len() / 4);

@@ -377,19 +377,17 @@ impl Tuning<'_> {
     }
 
     /// Takes points through the stages that give a time.
-    fn evaluate(
-        &mut self,
-        numbers: &[usize],
-        tell: &(dyn Fn(Event<'_>) + Sync),
-    ) -> Result<(), TuneError> {
+    fn evaluate(&mut self, numbers: &[usize], tell: &(dyn Fn(Event<'_>) + Sync)) -> Result<(), TuneError> {
         let stages = if self.full { None } else { Some(&TIMED[..]) };
         let screened = self.screen(numbers, stages, &self.programs, tell)?;
         self.stopped |= self.session.stop.load(Ordering::Relaxed);
         for (number, one) in numbers.iter().zip(screened) {
             let standing = match &one.same_as {
-                Some(other) => {
-                    self.evaluations.iter().find(|done| done.candidate == *other).map(|done| done.standing.clone())
-                }
+                Some(other) => self
+                    .evaluations
+                    .iter()
+                    .find(|done| done.candidate == *other)
+                    .map(|done| done.standing.clone()),
                 None => standing(&one.steps, self.full),
             };
             // A stop was faster.
@@ -454,7 +452,9 @@ impl Tuning<'_> {
         let (task, names) = self.variants(&[number]);
         let session = self.with(&task);
         let report = session.run(&Options { candidates: names, ..self.options() }, &|_| {})?;
-        let Some(judged) = report.judged.into_iter().find(|one| one.decision.is_some()) else { return Ok(None) };
+        let Some(judged) = report.judged.into_iter().find(|one| one.decision.is_some()) else {
+            return Ok(None);
+        };
         let Some(won) = self.evaluations.iter().find(|one| one.point == number) else { return Ok(None) };
         let Some(score) = won.score() else { return Ok(None) };
         let begun = start.and_then(|start| self.evaluations.iter().find(|one| one.point == start)?.score());

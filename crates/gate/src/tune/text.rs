@@ -81,7 +81,9 @@ pub fn text(study: &Study, task: &str) -> String {
         None => out.push_str("no variant is green in all stages\n"),
     }
     if study.out_of_time {
-        out.push_str("the time was over before the budget; the same command with more goes on where this ended\n");
+        out.push_str(
+            "the time was over before the budget; the same command with more goes on where this ended\n",
+        );
     }
     out
 }
@@ -101,7 +103,12 @@ fn table(out: &mut String, study: &Study) {
         let values = best.iter().filter_map(|(one, _)| one.settings.get(knob)).map(String::len);
         values.max().unwrap_or(0).max(knob.len())
     };
-    let _ = write!(out, "{:>10}  {:>9}", format!("us {}", if score.basis == Basis::Measured { "meas." } else { "pred." }), "latency");
+    let _ = write!(
+        out,
+        "{:>10}  {:>9}",
+        format!("us {}", if score.basis == Basis::Measured { "meas." } else { "pred." }),
+        "latency"
+    );
     for knob in &knobs {
         let _ = write!(out, "  {:>wide$}", knob, wide = width(knob));
     }

@@ -1,6 +1,10 @@
 //! The ladder as a picture: predicted time over rungs, with what no kernel can beat as lines. From records alone.
 
-#![expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "counts of bars become places in a picture")]
+#![expect(
+    clippy::as_conversions,
+    clippy::cast_precision_loss,
+    reason = "counts of bars become places in a picture"
+)]
 
 use std::fmt::Write as _;
 
@@ -125,7 +129,12 @@ fn draw(bars: &[Bar], mut lines: Vec<Line>, subject: &str) -> String {
                 HEIGHT - BOTTOM - top
             );
             // After the lines, which would run through them.
-            let _ = writeln!(values, "<text class=\"value\" x=\"{middle:.1}\" y=\"{:.1}\">{}</text>", top - 6.0, shown(us));
+            let _ = writeln!(
+                values,
+                "<text class=\"value\" x=\"{middle:.1}\" y=\"{:.1}\">{}</text>",
+                top - 6.0,
+                shown(us)
+            );
         }
         if let Some(bound) = bar.bound {
             let at = y(bound);
@@ -218,7 +227,8 @@ mod tests {
         let bar = |name: &str, us| Bar { name: name.to_owned(), us, bound: Some(2.0) };
         let line = |us, label: &str| Line { us, label: label.to_owned(), class: "bound" };
         let lines = vec![line(0.5, "low & slow"), line(0.51, "near"), line(1.6, "launch")];
-        let drawn = draw(&[bar("h0", Some(40.0)), bar("n9", Some(4.25)), bar("n?", None)], lines, "B2 on an L4");
+        let drawn =
+            draw(&[bar("h0", Some(40.0)), bar("n9", Some(4.25)), bar("n?", None)], lines, "B2 on an L4");
         assert_eq!(drawn.matches("class=\"bar\"").count(), 2);
         assert_eq!(drawn.matches("class=\"notch\"").count(), 3);
         assert!(drawn.contains(">4.25</text>") && drawn.contains(">40.0</text>"));

@@ -104,7 +104,9 @@ impl Gate {
         for name in &self.candidates {
             if let Some(variant) = task.variant_named(name) {
                 let wrong = |why| vec![Report::error(Kind::Usage, why)];
-                task.candidates.push(variant.map(|one| Candidate { name: At::unsaid(name.clone()), ..one }).map_err(wrong)?);
+                task.candidates.push(
+                    variant.map(|one| Candidate { name: At::unsaid(name.clone()), ..one }).map_err(wrong)?,
+                );
             }
         }
         let toolchain = Toolchain::partial(&self.toolchain.options());

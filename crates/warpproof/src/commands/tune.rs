@@ -137,9 +137,8 @@ impl Tune {
         let study = study.map_err(|error| vec![of_tuning(&error)])?;
         if self.json {
             let value = serde_json::to_value(&study);
-            let value = value.map_err(|error| {
-                vec![Report::error(Kind::Bug, format!("the study is no JSON: {error}"))]
-            })?;
+            let value = value
+                .map_err(|error| vec![Report::error(Kind::Bug, format!("the study is no JSON: {error}"))])?;
             terminal.json(&value);
         } else {
             terminal.print(text::text(&study, &self.task.display().to_string()));
