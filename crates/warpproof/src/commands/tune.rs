@@ -93,7 +93,7 @@ impl Tune {
 
     fn search(&self, terminal: &mut Terminal) -> Result<Outcome, Vec<Report>> {
         let (task, source) = read_task(&self.task)?;
-        let candidate = self.candidate(&task).map_err(|report| vec![report])?;
+        let candidate = self.candidate(&task).map_err(|report| vec![*report])?;
         let toolchain = Toolchain::partial(&self.toolchain.options());
         toolchain.require(&[Part::Nvrtc, Part::Ptxas]).map_err(|error| vec![missing(&error)])?;
         let (ledger, _) = self.ledger.create().map_err(|report| vec![*report])?;
@@ -155,19 +155,20 @@ impl Tune {
     }
 
     /// The candidate that is varied.
-    fn candidate(&self, task: &Task) -> Result<String, Report> {
+    fn candidate(&self, task: &Task) -> Result<String, Box<Report>> {
         let spaces: Vec<&str> = task.spaces.iter().map(|space| space.candidate.as_str()).collect();
         let help = "[[space]] with candidate, values and require; the book's chapter on tuning has one";
-        match (&self.candidate, spaces.as_slice()) {
-            (Some(name), _) if spaces.contains(&name.as_str()) => Ok(name.clone()),
-            (None, [one]) => Ok((*one).to_owned()),
-            (None, []) => Err(Report::error(Kind::Usage, "the task declares no space").help(help)),
-            (None, _) => Err(Report::error(Kind::Usage, "the task has several spaces; name a candidate")
-                .help(format!("there are {}", spaces.join(", ")))),
-            (Some(name), _) => {
-                Err(Report::error(Kind::Usage, format!("the task declares no space for `{name}`")).help(help))
-            }
-        }
+        let (sentence, help) = match (&self.candidate, spaces.as_slice()) {
+            (Some(name), _) if spaces.contains(&name.as_str()) => return Ok(name.clone()),
+            (None, [one]) => return Ok((*one).to_owned()),
+            (None, []) => ("the task declares no space".to_owned(), help.to_owned()),
+            (None, _) => (
+                "the task has several spaces; name a candidate".to_owned(),
+                format!("there are {}", spaces.join(", ")),
+            ),
+            (Some(name), _) => (format!("the task declares no space for `{name}`"), help.to_owned()),
+        };
+        Err(Box::new(Report::error(Kind::Usage, sentence).help(help)))
     }
 }
 
