@@ -96,7 +96,7 @@ fn rungs_are_timed_on_a_stand_in_for_the_driver() {
 
     // What the device gives is held against the oracle before it is timed.
     let mut wrong = right;
-    wrong.iter_mut().for_each(|byte| *byte = 0);
+    wrong.fill(0);
     let run = gate("wrong", &wrong).exits(1).json();
     assert!(run.to_string().contains("a timed launch gave a wrong output"), "{run}");
 }
