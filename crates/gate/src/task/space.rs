@@ -195,7 +195,11 @@ pub(super) fn check(file: &mut File<'_>, task: &Task) {
             }
         }
         let integer = |knob: &&Knob| knob.values.iter().all(|value| value.parse::<i64>().is_ok());
-        let known: Vec<&str> = space.knobs.iter().filter(integer).map(|knob| knob.name.as_str()).collect();
+        let fixed = task.integers(candidate);
+        let varied = |name: &str| space.knobs.iter().any(|knob| knob.name.value == name);
+        let mut known: Vec<&str> =
+            space.knobs.iter().filter(integer).map(|knob| knob.name.as_str()).collect();
+        known.extend(fixed.keys().map(String::as_str).filter(|name| !varied(name)));
         for expr in &space.require {
             for error in expr.problems(&known, true) {
                 let problem = in_file(error, file.text, &expr.span);
@@ -206,6 +210,13 @@ pub(super) fn check(file: &mut File<'_>, task: &Task) {
 }
 
 impl Task {
+    /// Those of a candidate's macros that are integers.
+    pub fn integers(&self, candidate: &Candidate) -> BTreeMap<String, i64> {
+        let macros = self.macros(candidate);
+        let split = macros.iter().filter_map(|one| one.split_once('='));
+        split.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect()
+    }
+
     /// A candidate with some of its macros set otherwise: `tiled[TILE=32,PAD=1]`. It is its base in all else: budgets and
     /// baselines that name the base hold for it too.
     pub fn variant(&self, base: &str, settings: &[(String, String)]) -> Result<Candidate, String> {
@@ -286,7 +297,7 @@ values = { USE_TWO_LEVEL = [0, 1], USE_SMEM_SWIZZLE_XOR = [0, 1] }
     #[test]
     fn a_rung_is_varied_by_its_toggles() {
         let task = Task::parse(RUNGS).unwrap();
-        let points = Points::of(&task.spaces[0]).unwrap();
+        let points = Points::of(&task.spaces[0], &task.integers(task.candidate("n4").unwrap())).unwrap();
         assert_eq!(points.len(), 4);
         // n4 has both on.
         let n4 = task.candidate("n4").unwrap();

@@ -1,5 +1,6 @@
 //! The combinations of a space that make sense, as points: for each macro the place of its value.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::task::{Candidate, Knob, Space, Task};
@@ -43,15 +44,15 @@ impl fmt::Display for NoPoints {
 impl std::error::Error for NoPoints {}
 
 impl Points {
-    /// The points of a space.
-    pub fn of(space: &Space) -> Result<Points, NoPoints> {
+    /// The points of a space. Constraints may name macros that are not varied too.
+    pub fn of(space: &Space, fixed: &BTreeMap<String, i64>) -> Result<Points, NoPoints> {
         let extents = || space.knobs.iter().map(|knob| knob.values.len());
         let all = extents().try_fold(1usize, usize::checked_mul);
         let all = all.filter(|all| *all <= MAX_COMBINATIONS).ok_or(NoPoints::TooMany)?;
         let mut points = Points { knobs: space.knobs.clone(), valid: Vec::new(), forbidden: 0 };
         let mut point: Point = vec![0; space.knobs.len()];
         for _ in 0..all {
-            if points.allowed(space, &point)? {
+            if points.allowed(space, fixed, &point)? {
                 points.valid.push(point.clone());
             } else {
                 points.forbidden += 1;
@@ -67,20 +68,25 @@ impl Points {
         if points.valid.is_empty() { Err(NoPoints::None) } else { Ok(points) }
     }
 
-    fn allowed(&self, space: &Space, point: &[usize]) -> Result<bool, NoPoints> {
+    fn allowed(
+        &self,
+        space: &Space,
+        fixed: &BTreeMap<String, i64>,
+        point: &[usize],
+    ) -> Result<bool, NoPoints> {
         let value = |name: &str| {
             let place = self.knobs.iter().position(|knob| knob.name.value == name)?;
             self.knobs[place].values.get(*point.get(place)?)
         };
         for expr in &space.require {
             let holds = expr
-                .integer(&|name| value(name)?.parse().ok())
+                .integer(&|name| value(name).map_or_else(|| fixed.get(name).copied(), |own| own.parse().ok()))
                 .map_err(|error| NoPoints::Constraint(format!("{}: {error}", expr.value)))?;
             if holds == 0 {
                 return Ok(false);
             }
         }
-        let meant = |one: &std::collections::BTreeMap<String, String>| {
+        let meant = |one: &BTreeMap<String, String>| {
             one.iter().all(|(name, forbidden)| value(name) == Some(forbidden))
         };
         Ok(!space.forbid.iter().any(meant))
@@ -179,8 +185,6 @@ impl Points {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::expr::Expr;
     use crate::task::At;
@@ -202,30 +206,30 @@ pub(super) mod tests {
     #[test]
     fn constraints_leave_combinations_out() {
         let mut space = space(&[3, 3, 2], &["a * b <= 8"]);
-        assert_eq!(Points::of(&space).unwrap().len(), 16);
+        assert_eq!(Points::of(&space, &BTreeMap::new()).unwrap().len(), 16);
         space
             .forbid
             .push(BTreeMap::from([("a".to_owned(), "1".to_owned()), ("c".to_owned(), "2".to_owned())]));
-        let points = Points::of(&space).unwrap();
+        let points = Points::of(&space, &BTreeMap::new()).unwrap();
         assert_eq!((points.len(), points.forbidden()), (13, 5));
         for number in 0..points.len() {
             assert_eq!(points.number(points.get(number)), Some(number));
         }
         assert_eq!(points.number(&[2, 2, 0]), None);
         space.require.push(At::unsaid(Expr::parse("a > 4").unwrap()));
-        assert_eq!(Points::of(&space).unwrap_err(), NoPoints::None);
+        assert_eq!(Points::of(&space, &BTreeMap::new()).unwrap_err(), NoPoints::None);
         space.require = vec![At::unsaid(Expr::parse("a / (b - 1)").unwrap())];
-        assert!(matches!(Points::of(&space).unwrap_err(), NoPoints::Constraint(_)));
+        assert!(matches!(Points::of(&space, &BTreeMap::new()).unwrap_err(), NoPoints::Constraint(_)));
     }
 
     #[test]
     fn neighbours_differ_by_one_place() {
-        let points = Points::of(&space(&[3, 3], &["a * b == 4"])).unwrap();
+        let points = Points::of(&space(&[3, 3], &["a * b == 4"]), &BTreeMap::new()).unwrap();
         assert_eq!(points.len(), 3);
         // No single change keeps the product; two at once do.
         assert_eq!(points.neighbours(1, 1), Vec::<usize>::new());
         assert_eq!(points.neighbours(1, 2), vec![0, 2]);
-        let free = Points::of(&space(&[3, 2], &[])).unwrap();
+        let free = Points::of(&space(&[3, 2], &[]), &BTreeMap::new()).unwrap();
         let at = free.number(&[1, 0]).unwrap();
         let near: Vec<&[usize]> = free.neighbours(at, 1).into_iter().map(|n| free.get(n)).collect();
         assert_eq!(near, [[0, 0], [2, 0], [1, 1]]);
@@ -233,6 +237,9 @@ pub(super) mod tests {
 
     #[test]
     fn spaces_without_end_are_refused() {
-        assert_eq!(Points::of(&space(&[60, 60, 60, 60], &[])).unwrap_err(), NoPoints::TooMany);
+        assert_eq!(
+            Points::of(&space(&[60, 60, 60, 60], &[]), &BTreeMap::new()).unwrap_err(),
+            NoPoints::TooMany
+        );
     }
 }

@@ -400,7 +400,7 @@ mod tests {
 
     #[test]
     fn a_quarter_of_the_space_is_enough_on_a_valley() {
-        let points = Points::of(&space(&[5, 5, 4, 2, 2], &["a * b * c <= 512"])).unwrap();
+        let points = Points::of(&space(&[5, 5, 4, 2, 2], &["a * b * c <= 512"]), &BTreeMap::new()).unwrap();
         assert!(points.len() >= 200, "{}", points.len());
         let best = (0..points.len()).filter_map(|n| valley(points.get(n))).min_by(f64::total_cmp).unwrap();
         for seed in 0..200 {
@@ -413,7 +413,7 @@ mod tests {
 
     #[test]
     fn a_leader_that_fails_leads_no_more() {
-        let points = Points::of(&space(&[4, 4], &[])).unwrap();
+        let points = Points::of(&space(&[4, 4], &[]), &BTreeMap::new()).unwrap();
         let (mut search, _) = run(&points, Strategy::Grid, 0, 16, &|point| valley(point));
         let leader = search.ranking()[0].0;
         search.tell(leader, None);
@@ -430,7 +430,7 @@ mod tests {
             strategy in prop::sample::select(vec![Strategy::Grid, Strategy::Random, Strategy::Evolution]),
             share in 1usize..5,
         ) {
-            let points = Points::of(&space(&extents, &[])).unwrap();
+            let points = Points::of(&space(&extents, &[]), &BTreeMap::new()).unwrap();
             let budget = (points.len() / share).max(1);
             let landscape =
                 |point: &[usize]| points.number(point).and_then(|number| scores[number % scores.len()]);
@@ -453,7 +453,7 @@ mod tests {
         #[test]
         fn a_search_depends_on_what_it_was_told(seed: u64, cut in 1usize..5) {
             // Replayed with the same outcomes up to any generation, it goes on alike.
-            let points = Points::of(&space(&[4, 4, 3, 2], &[])).unwrap();
+            let points = Points::of(&space(&[4, 4, 3, 2], &[]), &BTreeMap::new()).unwrap();
             let budget = 40;
             let mut whole = Search::new(&points, Strategy::Evolution, Evolution::for_budget(budget), seed, None);
             let mut replay = whole.clone();

@@ -284,7 +284,7 @@ pub fn tune(
         return Err(TuneError::NoTimes);
     }
     session.check_task()?;
-    let points = Points::of(space).map_err(TuneError::Points)?;
+    let points = Points::of(space, &task.integers(base)).map_err(TuneError::Points)?;
     let budget = settings.budget.unwrap_or(match settings.strategy {
         Strategy::Grid => points.len(),
         Strategy::Random | Strategy::Evolution => (points.len() / 4).max(1),
