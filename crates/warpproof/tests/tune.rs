@@ -37,7 +37,7 @@ fn write_task(bench: &Bench) {
         .replace("UNROLL = 4 }", "UNROLL = 4, CHEAT = 0, IDLE = 0, HOG = 16 }")
         .replace("distributions = [\"normal\", \"wide\", \"structured\"]", "distributions = [\"normal\"]");
     let space = "[space.values]\nBM = [32, 64]\nTM = [2, 4]\nPAD = [0, 4]\nCHEAT = [0, 1]\nIDLE = [0, 1]\nHOG = [16, 60000]\n";
-    fs::write(bench.dir.path().join("task.toml"), head.to_owned() + space).unwrap();
+    fs::write(bench.dir.path().join("task.toml"), head + space).unwrap();
 }
 
 /// What a study says, without the names of runs.
