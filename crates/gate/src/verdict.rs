@@ -94,7 +94,7 @@ fn grade(grades: &Grades, low: f64) -> Option<Grade> {
 }
 
 /// Stages that can only be done on a GPU, and one that decides nothing.
-fn may_be_skipped(stage: Stage) -> bool {
+pub(crate) fn may_be_skipped(stage: Stage) -> bool {
     matches!(stage, Stage::Model | Stage::Speed | Stage::Profile | Stage::External)
 }
 

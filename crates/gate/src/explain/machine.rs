@@ -207,7 +207,7 @@ fn of_line(one: &Instruction, executions: u64, hits: Hits, ideal: Ideal) -> Acce
                 access.sectors += sectors as f64 / all;
                 access.l1_hit = match (*space, traffic.sectors) {
                     (Space::Local, _) | (_, 0) => 1.0,
-                    _ if hits.first_unknown || work::is_store(*op) || work::bypasses(one, *op) => 0.0,
+                    _ if hits.first_unknown || work::is_store(*op) || work::bypasses(*op, traffic) => 0.0,
                     (_, sectors) => 1.0 - (traffic.first_sectors as f64 / sectors as f64).min(1.0),
                 };
                 if work::is_store(*op) {

@@ -2,7 +2,7 @@
 
 use warpproof_model::bound::Work;
 use warpproof_model::{Device, Pipe, TensorType, Usage};
-use warpproof_sim::count::{Counters, Instruction, MemoryOp, multiply_adds};
+use warpproof_sim::count::{Counters, MemoryOp, Traffic, multiply_adds};
 use warpproof_sim::isa::Unit;
 use warpproof_sim::memory::Space;
 
@@ -43,6 +43,11 @@ pub(super) fn of(
     for space in [Space::Global, Space::Generic, Space::Local] {
         work.l1_sectors = work.l1_sectors.saturating_add(totals.traffic(space, &[]).sectors);
     }
+    if counters.hottest.incomplete {
+        remarks.push(
+            "atomics touch more memory than is remembered: one address may have more than is said".to_owned(),
+        );
+    }
     let compulsory = &counters.compulsory;
     if compulsory.incomplete {
         remarks.push(
@@ -67,9 +72,8 @@ pub(super) fn is_store(op: MemoryOp) -> bool {
 }
 
 /// Whether it goes past the first-level cache.
-pub(super) fn bypasses(instruction: &Instruction, op: MemoryOp) -> bool {
-    let past = |word: &str| matches!(word, "cg" | "cv" | "volatile" | "relaxed" | "acquire" | "mmio");
-    matches!(op, MemoryOp::Atomic | MemoryOp::Reduction) || instruction.opcode.split('.').any(past)
+pub(super) fn bypasses(op: MemoryOp, traffic: &Traffic) -> bool {
+    matches!(op, MemoryOp::Atomic | MemoryOp::Reduction) || traffic.uncached_sectors > 0
 }
 
 /// The same work without conflicts of banks.

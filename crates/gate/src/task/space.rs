@@ -17,6 +17,8 @@ use crate::expr::Expr;
 const MAX_VALUES: usize = 64;
 /// Macros of one space.
 const MAX_KNOBS: usize = 32;
+/// Combinations that a space forbids.
+const MAX_FORBIDDEN: usize = 64;
 
 /// What may be varied about a candidate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -63,6 +65,13 @@ fn space(file: &mut File<'_>, mut section: Section<'_, '_>) -> Space {
     let require = section.exprs(file, "require", 64).map_or_else(Vec::new, |require| require.value);
     let mut forbid = Vec::new();
     for mut combination in section.sections(file, "forbid") {
+        // Every point of the space is held against each.
+        if forbid.len() == MAX_FORBIDDEN {
+            let text =
+                format!("a space forbids at most {MAX_FORBIDDEN} combinations; `require` says more at once");
+            file.wrong(combination.span.clone(), text);
+            break;
+        }
         let mut one = BTreeMap::new();
         for (name, value) in combination.entries() {
             let knob = knobs.iter().find(|knob| knob.name.value == name.value);

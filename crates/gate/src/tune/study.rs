@@ -14,6 +14,7 @@ use crate::record::{Figure, FigureKind, Outcome, Stage, StepRecord, Verdict};
 use crate::session::{Options, Screened, Screening, Session, SessionError};
 use crate::speed::Reduction;
 use crate::task::{Candidate, Space, Task};
+use crate::verdict;
 use crate::view::vocabulary as name;
 
 /// The stages that say how long a variant takes.
@@ -237,7 +238,7 @@ pub struct Study {
 }
 
 impl Study {
-    /// 0: the winner is green · 1: every variant was refused · 3 and 5: none was judged · 4: the time was over · 5: stopped.
+    /// 0: the winner is green · 1: every variant was refused · 4: the time was over · 5: stopped, or none could be judged.
     pub fn exit_code(&self) -> u8 {
         let kernels = self.evaluations.iter().any(|one| {
             matches!(&one.standing, Standing::Refused { failed: true, .. }) || one.score().is_some()
@@ -246,6 +247,7 @@ impl Study {
             _ if self.stopped => 5,
             _ if self.out_of_time => 4,
             Some(winner) if winner.verdict == Some(Verdict::Inconclusive) => 5,
+            Some(winner) if winner.verdict == Some(Verdict::Reject) => 1,
             Some(_) => 0,
             None if kernels => 1,
             None => 5,
@@ -388,7 +390,7 @@ impl Tuning<'_> {
                     .iter()
                     .find(|done| done.candidate == *other)
                     .map(|done| done.standing.clone()),
-                None => standing(&one.steps, self.full),
+                None => standing(self.session.task, self.base, &one.steps, self.full),
             };
             // A stop was faster.
             let Some(standing) = standing else { continue };
@@ -435,7 +437,8 @@ impl Tuning<'_> {
             let screened = self.screen(&[leader.point], None, &BTreeMap::new(), tell)?;
             self.stopped |= self.session.stop.load(Ordering::Relaxed);
             let steps = screened.into_iter().next().map(|one| one.steps).unwrap_or_default();
-            let Some(standing) = standing(&steps, true).filter(|_| !self.stopped) else {
+            let standing = standing(self.session.task, self.base, &steps, true);
+            let Some(standing) = standing.filter(|_| !self.stopped) else {
                 self.stopped = true;
                 return Ok(None);
             };
@@ -521,7 +524,7 @@ impl Tuning<'_> {
 }
 
 /// The first shape that is counted: the one whose time ranks.
-fn first_case(task: &Task, candidate: &Candidate) -> Option<String> {
+fn first_shape<'t>(task: &'t Task, candidate: &Candidate) -> Option<&'t str> {
     let counted = task.gates.iter().find(|gate| gate.stage.value == Stage::Counters)?;
     let takes = |list: &Option<Vec<crate::task::At<String>>>, name: &str| {
         list.as_ref().is_none_or(|list| list.iter().any(|one| one.value == name))
@@ -529,15 +532,24 @@ fn first_case(task: &Task, candidate: &Candidate) -> Option<String> {
     let shape = task.shapes.iter().find(|shape| {
         !shape.hidden && takes(&counted.shapes, &shape.name) && takes(&candidate.shapes, &shape.name)
     })?;
+    Some(&shape.name.value)
+}
+
+/// That shape and the first device, as people read it.
+fn first_case(task: &Task, candidate: &Candidate) -> Option<String> {
     let device = task.target.devices.first()?;
-    Some(format!("{} on {}", shape.name.value, device.value))
+    Some(format!("{} on {}", first_shape(task, candidate)?, device.value))
 }
 
 /// What steps make of a variant; nothing where they are not all there.
-fn standing(steps: &[StepRecord], full: bool) -> Option<Standing> {
-    // A variant that was timed and is not faster is an answer, though not the best.
-    let red = steps.iter().filter(|step| step.stage != Stage::Speed);
-    let red = red.into_iter().find(|step| matches!(step.outcome, Outcome::Fail | Outcome::Inconclusive));
+fn standing(task: &Task, base: &Candidate, steps: &[StepRecord], full: bool) -> Option<Standing> {
+    let optional = |stage: Stage| task.gates.iter().any(|gate| gate.stage.value == stage && gate.optional);
+    let red = steps.iter().find(|step| match step.outcome {
+        // A variant that was timed and is not faster is an answer, though not the best; one that could not be timed is none.
+        Outcome::Fail | Outcome::Inconclusive => step.stage != Stage::Speed || step.figures.is_empty(),
+        Outcome::Skipped => full && !optional(step.stage) && !verdict::may_be_skipped(step.stage),
+        Outcome::Pass => false,
+    });
     if let Some(step) = red {
         let failed = step.outcome == Outcome::Fail;
         return Some(Standing::Refused { stage: step.stage, reason: step.reason.clone(), failed });
@@ -546,7 +558,7 @@ fn standing(steps: &[StepRecord], full: bool) -> Option<Standing> {
     if last.stage < Stage::Model {
         return None;
     }
-    let Some(score) = score(steps) else {
+    let Some(score) = score(steps, first_shape(task, base)) else {
         let model = steps.iter().find(|step| step.stage == Stage::Model).unwrap_or(last);
         let reason = if model.reason.is_empty() { "no time is predicted" } else { &model.reason };
         return Some(Standing::Refused { stage: Stage::Model, reason: reason.to_owned(), failed: false });
@@ -554,16 +566,20 @@ fn standing(steps: &[StepRecord], full: bool) -> Option<Standing> {
     Some(Standing::Ranked { score, full })
 }
 
-/// The time of the first case: measured, by the schedule, or what binds.
-fn score(steps: &[StepRecord]) -> Option<Score> {
+/// The time of the first case: measured, by the schedule, or what binds. That of another shape or device ranks nothing.
+fn score(steps: &[StepRecord], shape: Option<&str>) -> Option<Score> {
     let figure = |stage: Stage, wanted: &str, kind: FigureKind| {
         let figures = steps.iter().filter(|step| step.stage == stage).flat_map(|step| &step.figures);
         figures.into_iter().find(|figure: &&Figure| figure.name == wanted && figure.kind == kind)
     };
-    let bound = figure(Stage::Model, name::LATENCY_BOUND, FigureKind::Predicted);
+    // Figures of the first device say the shape, and the type where there are several; those of others also the device.
+    let of_shape = |figure: &&Figure| {
+        let rest = shape.and_then(|shape| figure.at.as_deref()?.strip_prefix(shape));
+        rest.is_some_and(|rest| !rest.contains(" on ") && (rest.is_empty() || rest.starts_with(',')))
+    };
+    let bound = figure(Stage::Model, name::LATENCY_BOUND, FigureKind::Predicted).filter(of_shape);
     let schedule = figure(Stage::Model, name::LATENCY, FigureKind::Predicted)
-        // The schedule of another shape says nothing of the first.
-        .filter(|schedule| bound.is_none_or(|bound| bound.at == schedule.at));
+        .filter(|schedule| bound.is_some_and(|bound| bound.at == schedule.at));
     let measured = figure(Stage::Speed, name::LATENCY, FigureKind::Measured);
     let found = [(Basis::Measured, measured), (Basis::Schedule, schedule), (Basis::Bound, bound)];
     let (basis, figure) = found.into_iter().find_map(|(basis, figure)| Some((basis, figure?)))?;

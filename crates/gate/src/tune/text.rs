@@ -116,7 +116,13 @@ fn table(out: &mut String, study: &Study) {
     for (one, score) in &best {
         let change = study.start.filter(|start| start.basis == score.basis);
         let change = change.map_or("–".to_owned(), |start| Reduction::of(start.us, score.us).percent());
-        let _ = write!(out, "{:>10.3}  {change:>9}", score.us);
+        // A bound is no time: it may take longer.
+        let us = if score.basis == Basis::Bound {
+            format!("≥ {:.3}", score.us)
+        } else {
+            format!("{:.3}", score.us)
+        };
+        let _ = write!(out, "{us:>10}  {change:>9}");
         for knob in &knobs {
             let value = one.settings.get(*knob).map_or("", String::as_str);
             let _ = write!(out, "  {value:>wide$}", wide = width(knob));

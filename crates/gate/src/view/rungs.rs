@@ -62,7 +62,8 @@ pub fn rungs(evidence: &Evidence, run: &str) -> Result<String, ViewError> {
         if candidate == name::PROBLEM {
             // With a warm cache nothing need come from memory.
             let cold = Consumed::Dram.to_string();
-            for figure in step.figures.iter().filter(|figure| figure.name == name::FLOOR) {
+            let floor = |figure: &&Figure| figure.name == name::FLOOR && figure.kind == FigureKind::Predicted;
+            for figure in step.figures.iter().filter(floor) {
                 let at = figure.at.as_deref().unwrap_or_default();
                 if at == cold {
                     continue;
@@ -72,9 +73,11 @@ pub fn rungs(evidence: &Evidence, run: &str) -> Result<String, ViewError> {
             let launch = value(step, name::LAUNCH, "");
             lines.extend(launch.map(|us| Line { us, label: "an empty launch".to_owned(), class: "launch" }));
         } else if step.reason == name::TRITON {
-            let us = value(step, name::SCHEDULE, name::WARM).or(value(step, name::LATENCY_BOUND, name::WARM));
             let label = candidate.replace("attention_", "Triton ").replace("_64x64", "");
-            lines.extend(us.map(|us| Line { us, label, class: "peer" }));
+            let bound =
+                || Some((value(step, name::LATENCY_BOUND, name::WARM)?, format!("{label}, at least")));
+            let found = value(step, name::SCHEDULE, name::WARM).map(|us| (us, label.clone())).or_else(bound);
+            lines.extend(found.map(|(us, label)| Line { us, label, class: "peer" }));
         } else if step.outcome == Outcome::Pass {
             let name = candidate.to_owned();
             let us = value(step, name::SCHEDULE, name::WARM);

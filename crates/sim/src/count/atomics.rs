@@ -6,7 +6,7 @@ use crate::machine::Width;
 use crate::program::Program;
 use std::collections::HashSet;
 
-/// Rounds in which differing registers are followed through a program; what is found later counts as alike in all lanes.
+/// Rounds in which differing registers are followed through a program; where that does not suffice, all count as differing.
 const ROUNDS: usize = 32;
 
 /// Registers of a program that has atomics; of others nothing is looked at.
@@ -38,6 +38,7 @@ impl Atomics {
             special.iter().any(|name| text.contains(name)) || text.starts_with("atom.")
         };
         let sources: Vec<bool> = (0..program.metas.len()).map(source).collect();
+        let mut settled = false;
         for _ in 0..ROUNDS {
             let before = found.differ.len();
             for (meta, source) in program.metas.iter().zip(&sources) {
@@ -45,9 +46,13 @@ impl Atomics {
                     found.differ.extend(meta.writes.iter().copied());
                 }
             }
-            if found.differ.len() == before {
+            settled = found.differ.len() == before;
+            if settled {
                 break;
             }
+        }
+        if !settled {
+            found.differ.extend(program.metas.iter().flat_map(|meta| meta.writes.iter().copied()));
         }
         found
     }
