@@ -116,17 +116,7 @@ impl Gate {
         let directory = self.task.parent().map_or(Path::new("."), |parent| {
             if parent.as_os_str().is_empty() { Path::new(".") } else { parent }
         });
-        let runner = if self.gpu {
-            let absent = |error: RunnerError| {
-                vec![
-                    Report::error(Kind::Missing, format!("there is no CUDA device: {error}"))
-                        .help("leave --gpu out: without a device every stage but speed is judged"),
-                ]
-            };
-            Some(Runner::start(&task).map_err(absent)?)
-        } else {
-            None
-        };
+        let runner = if self.gpu { Some(cuda_device(&task)?) } else { None };
         let session = Session {
             task: &task,
             text: &text,
@@ -223,6 +213,17 @@ fn sign(outcome: Ended) -> &'static str {
         Ended::Inconclusive => "?",
         Ended::Skipped => "–",
     }
+}
+
+/// The first CUDA device, behind a process.
+pub(super) fn cuda_device(task: &Task) -> Result<Runner, Vec<Report>> {
+    let absent = |error: RunnerError| {
+        vec![
+            Report::error(Kind::Missing, format!("there is no CUDA device: {error}"))
+                .help("leave --gpu out: without a device nothing is timed"),
+        ]
+    };
+    Runner::start(task).map_err(absent)
 }
 
 /// Reads a task file, and says everything that is wrong with it.

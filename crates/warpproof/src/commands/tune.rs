@@ -6,13 +6,14 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use warpproof_gate::session::Session;
+use warpproof_gate::stage::Clocks;
 use warpproof_gate::task::Task;
 use warpproof_gate::tune::search::Strategy;
 use warpproof_gate::tune::{Event, SCHEMA, Settings, TuneError, text, tune};
 use warpproof_toolchain::{Part, Toolchain};
 
 use super::flags::{LedgerFlags, ToolchainFlags, missing};
-use super::gate::{of_session, read_task, stop_on_interrupt};
+use super::gate::{cuda_device, of_session, read_task, stop_on_interrupt};
 use crate::report::{Kind, Outcome, Report};
 use crate::terminal::Terminal;
 
@@ -49,6 +50,11 @@ pub(crate) struct Tune {
     /// Take every variant through all stages, not only those that lead
     #[arg(long)]
     full: bool,
+    /// Rank by time on the first CUDA device, rungs of the attention ladder only; not tested on hardware
+    ///
+    /// Every variant then goes through all stages: only what is correct is timed.
+    #[arg(long)]
+    gpu: bool,
     /// Seconds after which no further generation begins
     #[arg(long, value_name = "SECONDS")]
     time_limit: Option<u32>,
@@ -101,13 +107,14 @@ impl Tune {
         let directory = self.task.parent().map_or(Path::new("."), |parent| {
             if parent.as_os_str().is_empty() { Path::new(".") } else { parent }
         });
+        let runner = if self.gpu { Some(cuda_device(&task)?) } else { None };
         let session = Session {
             task: &task,
             text: &source,
             directory,
             toolchain: &toolchain,
             ledger: &ledger,
-            clocks: None,
+            clocks: runner.as_ref().map(|runner| -> &dyn Clocks { runner }),
             stop: &stop,
         };
         let settings = Settings {
@@ -120,7 +127,8 @@ impl Tune {
             budget: self.budget.and_then(|budget| usize::try_from(budget).ok()),
             full: self.full,
             time_limit: self.time_limit.map(|seconds| Duration::from_secs(u64::from(seconds))),
-            jobs: self.jobs.map_or(0, usize::from),
+            // Whoever times shares the device with nobody.
+            jobs: self.jobs.map_or(usize::from(self.gpu), usize::from),
             arguments: std::env::args().skip(1).collect(),
         };
         let progress = terminal.progress();
