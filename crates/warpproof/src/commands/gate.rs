@@ -216,7 +216,7 @@ fn sign(outcome: Ended) -> &'static str {
 }
 
 /// The first CUDA device, behind a process.
-pub(super) fn cuda_device(task: &Task) -> Result<Runner, Vec<Report>> {
+pub(super) fn cuda_device(task: &Task) -> Result<Runner<'_>, Vec<Report>> {
     let absent = |error: RunnerError| {
         vec![
             Report::error(Kind::Missing, format!("there is no CUDA device: {error}"))
