@@ -113,7 +113,7 @@ struct Known {
 
 impl Known {
     fn of(&mut self, plan: &Plan) -> Result<(usize, usize), String> {
-        let arithmetic = plan.rung.arithmetic(&plan.request.toggles);
+        let arithmetic = plan.arithmetic();
         let order = (arithmetic, plan.tiles_per_split());
         let precision = precision(&arithmetic, plan.request.format);
         let mut exact = self.exact.iter().position(|(known, _)| *known == precision);

@@ -21,21 +21,25 @@
 #ifndef V_SCALES // likewise
 #define V_SCALES 0
 #endif
+#ifndef KEY_TILE // keys whose sum is made inside the tensor core
+#define KEY_TILE 64
+#endif
 
 constexpr unsigned D = HEAD_DIM;
 constexpr Fp8 INPUT = FORMAT_E5M2 ? Fp8::E5M2 : Fp8::E4M3;
-constexpr unsigned UNIT = 16;     // query rows of a warp
-constexpr unsigned TILE_KEYS = 64; // keys whose sum is made inside the tensor core
+constexpr unsigned UNIT = 16; // query rows of a warp
+constexpr unsigned TILE_KEYS = KEY_TILE;
 // P is 2^8 times the weight: the most that is below e4m3's 448, and so the fewest that underflow. It leaves with the sum.
 constexpr int P_SHIFT = 8;
 static_assert(D == 64 || D == 128, "rows of 64 or 128 bytes");
+static_assert(TILE_KEYS == 64 || (TILE_KEYS == 32 && !K_SCALES && !V_SCALES), "finer scales are those of 64 keys");
 
 using KeyTile = SwizzledTile<TILE_KEYS, D>;
 using QueryTile = SwizzledTile<UNIT, D>;
-using Scores = float[TILE_KEYS / 8][4]; // 16 rows × 64 keys
+using Scores = float[TILE_KEYS / 8][4]; // 16 rows × the keys of a tile
 using Output = float[D / 16][2][4];     // 16 rows × D, of each 16 columns the even and the odd ones
 using Queries = unsigned[D / 32][4];    // 16 rows × D as A operands
-using Weights = unsigned[TILE_KEYS / 32][4]; // 16 rows × 64 keys as A operands
+using Weights = unsigned[TILE_KEYS / 32][4]; // 16 rows × the keys of a tile as A operands
 
 // Scales of a tile's keys and values, where they are finer than the head.
 struct TileScales {
@@ -171,7 +175,8 @@ struct Partial {
                 for (unsigned i = 0; i < TILE_KEYS / 4; i++)
                     s[i / 2][2 * h + i % 2] = __fmul_rn(s[i / 2][2 * h + i % 2], scales.k[i / 2 * 8 + lane.col(i % 2)]);
             const float factor = K_SCALES == 1 ? __fmul_rn(rows.factor[h], scales.k[0]) : rows.factor[h];
-            auto seen = [&](unsigned i) { return FULL || first + i / 2 * 8 + lane.col(i % 2) < rows.visible(h); };
+            const int left = static_cast<int>(rows.visible(h) - first - lane.col(0)); // one register, whatever the key
+            auto seen = [&](unsigned i) { return FULL || static_cast<int>(i / 2 * 8 + i % 2) < left; };
             float pair[2] = {-infinity(), -infinity()}; // two chains are half as long
 #pragma unroll
             for (unsigned i = 0; i < TILE_KEYS / 4; i++) {

@@ -20,7 +20,8 @@
 
 struct Lane {
     unsigned lane, g, t;
-    __device__ __forceinline__ Lane() : lane(threadIdx.x % 32), g(lane / 4), t(lane % 4) {}
+    __device__ __forceinline__ Lane() : Lane(threadIdx.x) {}
+    __device__ __forceinline__ explicit Lane(unsigned thread) : lane(thread % 32), g(lane / 4), t(lane % 4) {}
 
     // Row of accumulator element i.
     __device__ __forceinline__ unsigned row(unsigned i) const { return g + i / 2 * 8; }

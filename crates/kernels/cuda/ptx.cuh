@@ -6,6 +6,14 @@ __device__ __forceinline__ unsigned shared_address(const void *p)
     return static_cast<unsigned>(__cvta_generic_to_shared(p));
 }
 
+// threadIdx.x, read at this place and not before: what is made of it takes no registers until here.
+__device__ __forceinline__ unsigned thread_again()
+{
+    unsigned x;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(x));
+    return x;
+}
+
 // 16 bytes from global to shared memory; `bytes` of them are read (0 or 16), the rest is filled with zeros.
 __device__ __forceinline__ void cp_async_16(void *to, const void *from, unsigned bytes)
 {
@@ -53,6 +61,16 @@ __device__ __forceinline__ void mma_m16n8k16_f16(float (&c)[4], const unsigned (
 // c += a · b on 8-bit floats, c in f32 (of which the tensor core keeps 13 fraction bits).
 enum class Fp8 { E4M3, E5M2 };
 
+#define WARPPROOF_EACH_FP8(MMA)                                                                                           \
+    if constexpr (A == Fp8::E4M3 && B == Fp8::E4M3)                                                                       \
+        MMA("e4m3.e4m3");                                                                                                 \
+    else if constexpr (A == Fp8::E4M3)                                                                                    \
+        MMA("e4m3.e5m2");                                                                                                 \
+    else if constexpr (B == Fp8::E4M3)                                                                                    \
+        MMA("e5m2.e4m3");                                                                                                 \
+    else                                                                                                                  \
+        MMA("e5m2.e5m2")
+
 template <Fp8 A, Fp8 B> __device__ __forceinline__ void mma_m16n8k32_fp8(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1)
 {
 #define WARPPROOF_MMA(TYPES)                                                                                             \
@@ -60,16 +78,23 @@ template <Fp8 A, Fp8 B> __device__ __forceinline__ void mma_m16n8k32_fp8(float (
                  "{%0, %1, %2, %3};"                                                                                      \
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                                         \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
-    if constexpr (A == Fp8::E4M3 && B == Fp8::E4M3)
-        WARPPROOF_MMA("e4m3.e4m3");
-    else if constexpr (A == Fp8::E4M3)
-        WARPPROOF_MMA("e4m3.e5m2");
-    else if constexpr (B == Fp8::E4M3)
-        WARPPROOF_MMA("e5m2.e4m3");
-    else
-        WARPPROOF_MMA("e5m2.e5m2");
+    WARPPROOF_EACH_FP8(WARPPROOF_MMA);
 #undef WARPPROOF_MMA
 }
+
+// d = a · b, likewise. The zeros are operands of their own: as values of d they would be moved there first.
+template <Fp8 A, Fp8 B>
+__device__ __forceinline__ void mma_m16n8k32_fp8_from_zero(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1)
+{
+#define WARPPROOF_MMA(TYPES)                                                                                             \
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.f32." TYPES ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "      \
+                 "{%10, %10, %10, %10};"                                                                                  \
+                 : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])                                                         \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0f))
+    WARPPROOF_EACH_FP8(WARPPROOF_MMA);
+#undef WARPPROOF_MMA
+}
+#undef WARPPROOF_EACH_FP8
 
 // 2^x.
 __device__ __forceinline__ float ex2(float x)

@@ -3,15 +3,21 @@
 //! A warp takes a unit of 16 query rows, and its tensor core is the one of its sub-core; so what decides is how many units the
 //! fullest sub-core gets. Fitted blocks have as many units as make that least, and then as few blocks as there can be, for each
 //! of them reads all keys. Where every sub-core has work enough, blocks stay as they are: then it is better to have several.
+//!
+//! Dense blocks are for the latter: they have one of few forms, each made for the registers of a multiprocessor, and that form is
+//! taken which leaves the fullest multiprocessor the fewest rows.
 
 use warpproof_model::Device;
 
 use crate::ladder::{Cut, Rung};
 use crate::plan::{FEW_ROWS, Request, WARP};
+use crate::problem::{Granularity, Mask};
 
 /// Rows of a warp, and keys whose sum is made inside the tensor core.
 const UNIT: usize = 16;
 const TILE: usize = 64;
+/// Keys of a step of dense blocks.
+const DENSE_TILE: usize = 32;
 /// Sub-cores of a multiprocessor.
 const SUB_CORES: usize = 4;
 /// The most units of a block, so that Q, K and V of 128 elements fit 48 KB.
@@ -31,8 +37,12 @@ pub struct Fit {
     pub rows: usize,
     /// Its threads.
     pub threads: u32,
+    /// Keys of a step.
+    pub keys: usize,
     /// Whether two warps share the keys of a row.
     pub paired: bool,
+    /// What is compiled.
+    pub source: &'static str,
     /// Macros and their values.
     pub defines: Vec<(&'static str, usize)>,
 }
@@ -40,29 +50,100 @@ pub struct Fit {
 impl Fit {
     /// The blocks of a rung for a request. `packed`: few rows, and the keys are spread over blocks.
     pub(crate) fn new(request: &Request, rung: &Rung, device: &Device, packed: bool) -> Fit {
-        let fixed = |rows: usize, threads: u32, defines| Fit { rows, threads, paired: false, defines };
         let sms = usize::try_from(device.multiprocessors.value).unwrap_or(1).max(1);
+        let fixed = |rows: usize, threads: u32, defines| Fit {
+            rows,
+            threads,
+            keys: rung.keys,
+            paired: false,
+            source: rung.source,
+            defines,
+        };
+        let usual = || streamed(rung, few_or_usual(request, rung, sms), 1);
         match rung.cut {
             Cut::Fixed if packed => fixed(FEW_ROWS, WARP, vec![("QUERY_TILE", FEW_ROWS)]),
             Cut::Fixed => fixed(rung.rows, rung.threads, Vec::new()),
-            _ if packed => streamed(1, 1),
-            Cut::Streamed => streamed(rung.rows / UNIT, 1),
-            Cut::Fitted => streamed(few_or_usual(request, rung, sms), 1),
-            Cut::Paired => {
-                pairs(request, sms).unwrap_or_else(|| streamed(few_or_usual(request, rung, sms), 1))
+            _ if packed => streamed(rung, 1, 1),
+            Cut::Streamed => streamed(rung, rung.rows / UNIT, 1),
+            Cut::Fitted => usual(),
+            Cut::Paired => pairs(request, rung, sms).unwrap_or_else(usual),
+            Cut::Dense => {
+                dense(request, sms).or_else(|| pairs(request, rung, sms)).unwrap_or_else(usual)
             }
         }
     }
 }
 
 /// A block of so many units with one warp or two for each.
-fn streamed(units: usize, warps: usize) -> Fit {
+fn streamed(rung: &Rung, units: usize, warps: usize) -> Fit {
     let threads = u32::try_from(units * warps).unwrap_or(u32::MAX).saturating_mul(WARP);
     let mut defines = vec![("ROW_WARPS", units)];
     if warps > 1 {
         defines.push(("PAIRED", 1));
     }
-    Fit { rows: units * UNIT, threads, paired: warps > 1, defines }
+    let (rows, keys, source) = (units * UNIT, rung.keys, rung.source);
+    Fit { rows, threads, keys, paired: warps > 1, source, defines }
+}
+
+/// A form of dense blocks.
+struct Form {
+    /// Elements of a row.
+    dim: usize,
+    warps: usize,
+    /// Of a warp.
+    units: usize,
+    /// Of a multiprocessor: as many as there are registers for without a spill.
+    blocks: usize,
+    /// Whether lengths may differ, and whether there may be a mask, without a spill.
+    varlen: bool,
+    causal: bool,
+    /// What a unit costs, in hundredths of the cheapest form's: the time predicted for long sequences that fill the device.
+    cost: usize,
+}
+
+const FORMS: &[Form] = &[
+    Form { dim: 64, warps: 4, units: 2, blocks: 3, varlen: false, causal: true, cost: 100 },
+    Form { dim: 64, warps: 4, units: 1, blocks: 5, varlen: true, causal: true, cost: 103 },
+    Form { dim: 128, warps: 8, units: 1, blocks: 2, varlen: true, causal: false, cost: 100 },
+    Form { dim: 128, warps: 4, units: 1, blocks: 4, varlen: true, causal: true, cost: 103 },
+];
+
+/// The form that leaves the fullest multiprocessor the least to do, where rows are many; scales finer than heads have no place.
+fn dense(request: &Request, sms: usize) -> Option<Fit> {
+    let fine = |granularity| matches!(granularity, Granularity::Block | Granularity::Row);
+    if [request.scales.q, request.scales.k, request.scales.v].into_iter().any(fine) {
+        return None;
+    }
+    if fitted(request, sms).warps < BUSY {
+        return None;
+    }
+    let all = request.shape.max_queries().div_ceil(UNIT).max(1);
+    let heads = request.shape.heads.saturating_mul(request.shape.batch());
+    let load = |form: &&Form| {
+        let units = form.warps * form.units;
+        let blocks = heads.saturating_mul(all.div_ceil(units)).div_ceil(sms);
+        blocks.saturating_mul(units * form.cost)
+    };
+    let (causal, varlen) = (request.mask == Mask::Causal, !request.shape.is_equal());
+    let fits = |form: &&Form| {
+        form.dim == request.shape.dim
+            && (form.varlen || !varlen)
+            && (form.causal || !causal)
+    };
+    let form = FORMS.iter().filter(fits).min_by_key(load)?;
+    Some(Fit {
+        rows: form.warps * form.units * UNIT,
+        threads: u32::try_from(form.warps).unwrap_or(u32::MAX).saturating_mul(WARP),
+        keys: DENSE_TILE,
+        paired: false,
+        source: "n8.cu",
+        defines: vec![
+            ("ROW_WARPS", form.warps),
+            ("UNITS", form.units),
+            ("BLOCKS", form.blocks),
+            ("KEY_TILE", DENSE_TILE),
+        ],
+    })
 }
 
 /// A choice, and what it means for the fullest multiprocessor.
@@ -98,12 +179,12 @@ fn few_or_usual(request: &Request, rung: &Rung, sms: usize) -> usize {
 }
 
 /// Pairs, where sub-cores would idle without, and there are keys for both; rows of 128 elements leave no room for them.
-fn pairs(request: &Request, sms: usize) -> Option<Fit> {
+fn pairs(request: &Request, rung: &Rung, sms: usize) -> Option<Fit> {
     let (tiles, dim) = (request.shape.max_keys().div_ceil(TILE), request.shape.dim);
     if tiles < 2 || dim != 64 || fitted(request, sms).warps >= BUSY {
         return None;
     }
     let near = |load: &Load| (load.warps, load.blocks.abs_diff(PAIRED_BLOCKS), load.units);
     let few = loads(request, sms, 2).filter(|load| load.units <= MOST_PAIRS);
-    few.min_by_key(near).map(|load| streamed(load.units, 2))
+    few.min_by_key(near).map(|load| streamed(rung, load.units, 2))
 }

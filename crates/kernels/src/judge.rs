@@ -82,7 +82,7 @@ impl Plan {
     /// The exact attention of some inputs, and how far an answer of this plan may be from it.
     pub fn exact(&self, inputs: &Inputs) -> Result<Exact, NoVerdict> {
         let request = &self.request;
-        let arithmetic = self.rung.arithmetic(&request.toggles);
+        let arithmetic = self.arithmetic();
         let options = exact::Options {
             layout: request.layout,
             scale: request.softmax_scale,
@@ -105,7 +105,7 @@ impl Plan {
             o_layout: request.layout,
             splits: self.tiles_apart(),
         };
-        let arithmetic = self.rung.arithmetic(&request.toggles);
+        let arithmetic = self.arithmetic();
         bitwise::attention(&problem, &arithmetic).map_err(NoVerdict::Bits)
     }
 

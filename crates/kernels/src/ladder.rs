@@ -13,7 +13,7 @@ pub struct Rung {
     pub name: &'static str,
     /// The one change from the rung before.
     pub change: &'static str,
-    /// Its source.
+    /// Its source, but where [`crate::fit`] has another.
     pub source: &'static str,
     /// What its source is compiled with; toggles that are not named here are 0.
     pub settings: &'static [(&'static str, &'static str)],
@@ -23,7 +23,7 @@ pub struct Rung {
     pub threads: u32,
     /// Query rows of a block.
     pub rows: usize,
-    /// Keys of a step.
+    /// Keys of a step, likewise.
     pub keys: usize,
     /// Formats it reads.
     pub formats: &'static [Format],
@@ -48,6 +48,8 @@ pub enum Cut {
     Fitted,
     /// Likewise; where that leaves sub-cores idle, two warps share the keys of a unit.
     Paired,
+    /// Likewise; where rows are many, and scales are no finer than heads, tiles of 32 keys and registers for more warps.
+    Dense,
 }
 
 /// What a rung can do beyond equal sequences with one scale for each head.
@@ -250,6 +252,14 @@ pub const LADDER: &[Rung] = &[
         change: "where rows are few, two warps share the keys of a unit",
         cut: Cut::Paired,
         arithmetic: Arithmetic::N7,
+        ..N5
+    },
+    Rung {
+        id: "n8",
+        name: "n8-occupancy",
+        change: "where rows are many, tiles of 32 keys and as many warps as registers allow",
+        cut: Cut::Dense,
+        arithmetic: Arithmetic::N8,
         ..N5
     },
 ];

@@ -10,6 +10,7 @@ use crate::fit::Fit;
 use crate::format::Format;
 use crate::gpu::Geometry;
 use crate::ladder::{self, Feature, LADDER, Rung};
+use crate::oracle::bitwise::Arithmetic;
 use crate::params::{Operand, Params, Strides, narrow};
 use crate::problem::{Granularity, Layout, Mask, Shape};
 use crate::source;
@@ -216,7 +217,7 @@ impl Plan {
         if packed {
             defines.extend(["SPLIT=1".into(), "PACK_GQA=1".into()]);
         }
-        let tiles = shape.max_keys().div_ceil(rung.keys).max(1);
+        let tiles = shape.max_keys().div_ceil(fit.keys).max(1);
         let splits = split.map_or(1, |per_split| tiles.div_ceil(per_split));
         let (rows, heads) = if packed {
             (shape.max_queries() * shape.group(), shape.kv_heads)
@@ -272,6 +273,11 @@ impl Plan {
         self.is_split().then(|| usize::try_from(self.params.tiles_per_split).unwrap_or(usize::MAX))
     }
 
+    /// What decides the bits: the rung's own, with the keys of a step as blocks are cut.
+    pub fn arithmetic(&self) -> Arithmetic {
+        Arithmetic { tile: self.fit.keys, ..self.rung.arithmetic(&self.request.toggles) }
+    }
+
     /// Tiles of keys that are summed on their own, by blocks or by warps, before they are put together.
     pub fn tiles_apart(&self) -> Option<usize> {
         let apart = self.is_split() || self.fit.paired;
@@ -291,7 +297,7 @@ impl Plan {
         let packed = self.is_split();
         let (tile, group) = (self.fit.rows, if packed { shape.group() } else { 1 });
         let wide = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
-        let per_split = wide(self.params.tiles_per_split) * self.rung.keys;
+        let per_split = wide(self.params.tiles_per_split) * self.fit.keys;
         let [x, y, z] = block;
         let splits = self.params.splits.max(1);
         let (batch, split) = (wide(z / splits), wide(z % splits));
@@ -307,13 +313,13 @@ impl Plan {
 
     /// The source as it is compiled.
     pub fn source(&self) -> Option<Source> {
-        source::expanded(self.rung.source).map(|text| Source::new(self.rung.source, text))
+        source::expanded(self.fit.source).map(|text| Source::new(self.fit.source, text))
     }
 
     /// Compiles it to PTX.
     pub fn compile(&self, toolchain: &Toolchain) -> Result<String, CompileError> {
         let Some(source) = self.source() else {
-            return Err(CompileError::Options(format!("there is no source `{}`", self.rung.source)));
+            return Err(CompileError::Options(format!("there is no source `{}`", self.fit.source)));
         };
         let options = CompileOptions {
             defines: self.defines.clone(),

@@ -12,6 +12,7 @@ const FILES: &[(&str, &str)] = &[
     ("n3.cu", include_str!("../cuda/n3.cu")),
     ("n4.cu", include_str!("../cuda/n4.cu")),
     ("n5.cu", include_str!("../cuda/n5.cu")),
+    ("n8.cu", include_str!("../cuda/n8.cu")),
     ("params.cuh", include_str!("../cuda/params.cuh")),
     ("ptx.cuh", include_str!("../cuda/ptx.cuh")),
     ("softmax.cuh", include_str!("../cuda/softmax.cuh")),

@@ -3,7 +3,7 @@
 
 mod study;
 
-use study::{Case, l4, lengths, toolchain};
+use study::{Case, l4, lengths, one_multiprocessor, toolchain};
 use warpproof_kernels::format::Format;
 use warpproof_kernels::ladder::{LADDER, rung};
 use warpproof_kernels::plan::{Plan, Request, Scales, Splits};
@@ -97,10 +97,14 @@ fn rungs_are_different_programs() {
     let device = l4();
     let mut programs: Vec<(&str, String)> = Vec::new();
     for rung in LADDER {
-        let mut request = Request::new(Shape::equal(1, 1, 64, 64));
-        request.rung = Some(rung.id.to_owned());
-        request.format = rung.formats[0];
-        let program = study::code(&Plan::new(&request, device).unwrap().compile(toolchain).unwrap());
+        // Some differ where rows are few, some where they are many.
+        let mut program = String::new();
+        for rows in [64, 8192] {
+            let mut request = Request::new(Shape::equal(1, 2, rows, 64));
+            request.rung = Some(rung.id.to_owned());
+            request.format = rung.formats[0];
+            program += &study::code(&Plan::new(&request, device).unwrap().compile(toolchain).unwrap());
+        }
         if let Some((name, _)) = programs.iter().find(|(_, known)| *known == program) {
             panic!("{} is the same program as {name}", rung.name);
         }
@@ -110,7 +114,7 @@ fn rungs_are_different_programs() {
 
 #[test]
 fn causal_with_more_and_with_fewer_keys_than_queries() {
-    for id in ["n1", "n2", "n3", "n4", "n5", "n6", "n7"] {
+    for id in ["n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8"] {
         for (queries, keys) in [(33, 97), (97, 33), (64, 64), (1, 70)] {
             let shape = Shape { sequences: vec![lengths(queries, keys)], ..grouped() };
             let mut request = Request { mask: Mask::Causal, lse: true, ..Request::new(shape) };
@@ -161,6 +165,67 @@ fn the_mission_fills_the_device_evenly() {
     // Enough rows keep the sub-cores busy, and rows of 128 elements leave no room for pairs.
     assert!(!plan("n7", Shape::equal(1, 8, 2048, 64)).fit.paired);
     assert!(!plan("n7", Shape::equal(2, 8, 256, 128)).fit.paired);
+}
+
+/// Many rows for one multiprocessor, so that blocks are dense: of 250 rows two units a warp, of 257 one.
+fn dense(rows: usize, keys: usize, dim: usize) -> Request {
+    let shape = Shape { heads: 2, kv_heads: 1, dim, sequences: vec![lengths(rows, keys)] };
+    Request { rung: Some("n8".to_owned()), ..Request::new(shape) }
+}
+
+#[test]
+fn dense_blocks_with_tails_and_masks() {
+    for dim in [64, 128] {
+        for (rows, keys, mask) in [
+            (122, 97, Mask::Full),
+            (250, 33, Mask::Causal),
+            (257, 300, Mask::Causal),
+            (129, 0, Mask::Full),
+            (257, 64, Mask::Full),
+        ] {
+            let request = Request { mask, lse: rows % 2 == 1, ..dense(rows, keys, dim) };
+            let plan = Plan::new(&request, &one_multiprocessor()).unwrap();
+            assert_eq!((plan.fit.keys, plan.fit.source), (32, "n8.cu"), "{rows} {keys}");
+            Case::of(request).on(one_multiprocessor()).run();
+        }
+    }
+}
+
+#[test]
+fn dense_blocks_with_every_other_feature() {
+    for dim in [64, 128] {
+        let plain = dense(130, 80, dim);
+        Case::of(Request { layout: Layout::Bshd, format: Format::E5m2, lse: true, ..plain.clone() })
+            .on(one_multiprocessor())
+            .run();
+        Case::of(Request { softmax_scale: Some(-0.5), ..plain.clone() }).on(one_multiprocessor()).run();
+        Case::of(Request { softmax_scale: Some(0.0), mask: Mask::Causal, ..plain.clone() })
+            .on(one_multiprocessor())
+            .run();
+        let sequences = vec![lengths(140, 70), lengths(3, 200), lengths(40, 0)];
+        let shape = Shape { sequences, ..plain.shape.clone() };
+        let (mask, layout) = (Mask::Causal, Layout::Bshd);
+        Case::of(Request { shape, mask, layout, ..plain.clone() }).on(one_multiprocessor()).run();
+        // What dense blocks have no place for is done by others.
+        let fine = Request { scales: Scales::all(Granularity::Row), ..plain };
+        assert_eq!(Plan::new(&fine, &one_multiprocessor()).unwrap().fit.source, "n5.cu");
+    }
+}
+
+#[test]
+fn dense_blocks_leave_the_fullest_multiprocessor_the_fewest_rows() {
+    let fit = |heads, rows, dim, mask| {
+        let request = Request { mask, ..Request::new(Shape::equal(1, heads, rows, dim)) };
+        let fit = Plan::new(&Request { rung: Some("n8".to_owned()), ..request }, l4()).unwrap().fit;
+        (fit.rows, fit.threads, fit.keys)
+    };
+    // 128 blocks of 128 rows would be three on some multiprocessors and two on others.
+    assert_eq!(fit(8, 2048, 64, Mask::Full), (64, 128, 32));
+    assert_eq!(fit(32, 4096, 64, Mask::Full), (128, 128, 32));
+    assert_eq!(fit(32, 4096, 128, Mask::Full), (128, 256, 32));
+    assert_eq!(fit(32, 4096, 128, Mask::Causal), (64, 128, 32));
+    // Few rows: as n7.
+    assert_eq!(fit(8, 256, 64, Mask::Full).2, 64);
 }
 
 #[test]
@@ -263,7 +328,7 @@ fn the_tensor_core_rungs_neither_spill_nor_use_the_stack() {
     let Some(toolchain) = toolchain() else { return };
     let device = l4();
     let mut requests = vec![Request { rung: Some("n3".into()), ..Request::new(grouped()) }];
-    for (id, dim) in ["n4", "n5", "n6", "n7"].into_iter().flat_map(|id| [(id, 64), (id, 128)]) {
+    for (id, dim) in ["n4", "n5", "n6", "n7", "n8"].into_iter().flat_map(|id| [(id, 64), (id, 128)]) {
         let rung = Some(id.to_owned());
         let chosen = |request: Request| Request { rung: rung.clone(), ..request };
         requests.push(chosen(Request::new(Shape { dim, ..Shape::equal(2, 8, 256, 64) })));
@@ -287,6 +352,24 @@ fn the_tensor_core_rungs_neither_spill_nor_use_the_stack() {
             ..chosen(Request::new(shape))
         });
         requests.push(plain);
+    }
+    // Dense blocks of either form.
+    for (dim, rows, mask) in [64, 128].into_iter().flat_map(|dim| {
+        [(dim, 2048, Mask::Full), (dim, 4096, Mask::Full), (dim, 2048, Mask::Causal), (dim, 4096, Mask::Causal)]
+    }) {
+        for (lse, kv_heads, format) in [
+            (false, 8, Format::E4m3),
+            (true, 8, Format::E4m3),
+            (false, 2, Format::E5m2),
+            (true, 2, Format::E4m3),
+        ] {
+            let shape = Shape { kv_heads, ..Shape::equal(1, 8, rows, dim) };
+            let request = Request { mask, lse, format, ..Request::new(shape) };
+            requests.push(Request { rung: Some("n8".to_owned()), ..request.clone() });
+            let sequences = vec![lengths(rows, rows), lengths(rows / 2, rows)];
+            let shape = Shape { sequences, ..request.shape.clone() };
+            requests.push(Request { shape, rung: Some("n8".to_owned()), layout: Layout::Bshd, ..request });
+        }
     }
     for request in requests {
         let plan = Plan::new(&request, device).unwrap();

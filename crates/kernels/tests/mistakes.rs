@@ -167,7 +167,7 @@ fn an_answer_without_the_log_sum_exp_that_was_asked_for_fails() {
 
 /// The plan's kernels with a mistake in them.
 fn mistaken(plan: &Plan, toolchain: &Toolchain, right: &str, wrong: &str) -> String {
-    let text = warpproof_kernels::source::expanded(plan.rung.source).unwrap();
+    let text = warpproof_kernels::source::expanded(plan.fit.source).unwrap();
     assert_eq!(text.matches(right).count(), 1, "the mistake has its place");
     let source = Source::new("n4.cu", text.replace(right, wrong));
     let options = CompileOptions {

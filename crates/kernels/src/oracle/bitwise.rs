@@ -184,6 +184,8 @@ impl Arithmetic {
     pub const N6: Arithmetic = Arithmetic::N5;
     /// As [`Arithmetic::N5`]; which tiles are summed on their own is the plan's.
     pub const N7: Arithmetic = Arithmetic::N5;
+    /// As [`Arithmetic::N7`]; the keys of a tile are the plan's.
+    pub const N8: Arithmetic = Arithmetic::N7;
 }
 
 /// The bits of the results.

@@ -15,6 +15,13 @@ pub(crate) fn l4() -> &'static warpproof_model::Device {
     warpproof_model::Device::named("L4").unwrap()
 }
 
+/// An L4 with one multiprocessor, so that few rows are many.
+pub(crate) fn one_multiprocessor() -> warpproof_model::Device {
+    let mut device = *l4();
+    device.multiprocessors.value = 1;
+    device
+}
+
 pub(crate) fn lengths(queries: usize, keys: usize) -> Lengths {
     Lengths { queries, keys }
 }
@@ -49,17 +56,23 @@ pub(crate) fn code(ptx: &str) -> String {
 
 pub(crate) struct Case {
     request: Request,
+    device: warpproof_model::Device,
 }
 
 impl Case {
     pub(crate) fn of(request: Request) -> Case {
-        Case { request }
+        Case { request, device: *l4() }
+    }
+
+    /// On another device.
+    pub(crate) fn on(self, device: warpproof_model::Device) -> Case {
+        Case { device, ..self }
     }
 
     /// Under two schedules with every check on, for two distributions.
     pub(crate) fn run(&self) {
         let Some(toolchain) = toolchain() else { return };
-        let plan = Plan::new(&self.request, l4()).unwrap();
+        let plan = Plan::new(&self.request, &self.device).unwrap();
         let ptx = plan.compile(toolchain).unwrap_or_else(|error| panic!("{:?}: {error}", plan.defines));
         let mut gpu = Checking::new(warpproof_sim::Device::new(), 2);
         let attention = Attention::load(plan, &ptx, &mut gpu).unwrap();
