@@ -17,6 +17,7 @@ mod bench;
 mod book;
 mod ci;
 mod corpus;
+mod dispatch;
 mod findings;
 mod fuzz;
 mod instructions;
@@ -98,6 +99,13 @@ tasks! {
         #[arg(long)]
         bless: bool,
     } => rungs::run(bless),
+
+    /// Predicts the rungs that a shape could get, and compares the table that dispatch reads
+    Dispatch {
+        /// Write the table instead of comparing
+        #[arg(long)]
+        bless: bool,
+    } => in_release(if bless { &["dispatch", "--bless"] } else { &["dispatch"] }, || dispatch::run(bless)),
 
     /// Searches a space whole and by evolution, and compares the book's table of what each seed found
     Tune {

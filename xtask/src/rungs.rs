@@ -67,7 +67,7 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
 fn picture(toolchain: &Toolchain, bless: bool) -> Result<(), String> {
     let device = Model::named("L4").ok_or("the L4 is not in the device table")?;
     let shape = mission();
-    let table = ladder::ladder(&shape, device, toolchain, |_| {});
+    let table = ladder::ladder(&shape, device, toolchain, |_| true, true, |_| {});
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let ledger = Ledger::create(&folder.path().join("ledger")).map_err(|error| error.to_string())?;
     let arguments = vec!["ladder".to_owned(), "--svg".to_owned()];

@@ -67,9 +67,7 @@ impl Fit {
             Cut::Streamed => streamed(rung, rung.rows / UNIT, 1),
             Cut::Fitted => usual(),
             Cut::Paired => pairs(request, rung, sms).unwrap_or_else(usual),
-            Cut::Dense => {
-                dense(request, sms).or_else(|| pairs(request, rung, sms)).unwrap_or_else(usual)
-            }
+            Cut::Dense => dense(request, sms).or_else(|| pairs(request, rung, sms)).unwrap_or_else(usual),
         }
     }
 }
@@ -125,11 +123,8 @@ fn dense(request: &Request, sms: usize) -> Option<Fit> {
         blocks.saturating_mul(units * form.cost)
     };
     let (causal, varlen) = (request.mask == Mask::Causal, !request.shape.is_equal());
-    let fits = |form: &&Form| {
-        form.dim == request.shape.dim
-            && (form.varlen || !varlen)
-            && (form.causal || !causal)
-    };
+    let fits =
+        |form: &&Form| form.dim == request.shape.dim && (form.varlen || !varlen) && (form.causal || !causal);
     let form = FORMS.iter().filter(fits).min_by_key(load)?;
     Some(Fit {
         rows: form.warps * form.units * UNIT,

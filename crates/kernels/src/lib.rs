@@ -36,6 +36,7 @@
 //! - [`inputs`]: Q, K and V together; inputs from a seed
 //! - [`ladder`]: every rung, its toggles, what it can do, what decides its bits
 //! - [`plan`](mod@plan): a request becomes a rung, macros, launches and parameters, or a reason why not
+//! - [`dispatch`]: which rung a shape gets, from a table of predictions
 //! - [`fit`]: how many rows and keys a block gets on a device
 //! - [`source`]: the CUDA C++, carried inside the library
 //! - [`params`]: the kernels' one parameter, as bytes
@@ -52,6 +53,7 @@
 #![forbid(unsafe_code)]
 
 pub mod attention;
+pub mod dispatch;
 pub mod error;
 pub mod fit;
 pub mod format;

@@ -6,6 +6,7 @@ use std::fmt;
 use warpproof_model::Device;
 use warpproof_toolchain::{CompileError, CompileOptions, Source, Toolchain};
 
+use crate::dispatch;
 use crate::fit::Fit;
 use crate::format::Format;
 use crate::gpu::Geometry;
@@ -32,7 +33,7 @@ pub struct Request {
     pub lse: bool,
     /// Factor of the scores; `None`: 1/√D.
     pub softmax_scale: Option<f64>,
-    /// The rung by id or name; `None`: the best that can do it.
+    /// The rung by id or name; `None`: the one predicted to be the fastest at such a shape ([`crate::dispatch`]).
     pub rung: Option<String>,
     /// Toggles that differ from the rung's own.
     pub toggles: Vec<(String, bool)>,
@@ -195,7 +196,7 @@ impl Plan {
             }
         }
         let factor = factor(request)?;
-        let rung = choose(request)?;
+        let rung = choose(request, device)?;
         let arch = device.capability.arch();
         let capability = device.capability.major * 10 + device.capability.minor;
         let (needs, why) =
@@ -330,11 +331,15 @@ impl Plan {
     }
 }
 
-fn choose(request: &Request) -> Result<&'static Rung, PlanError> {
+fn choose(request: &Request, device: &Device) -> Result<&'static Rung, PlanError> {
     if let Some(name) = &request.rung {
         let rung = ladder::rung(name).ok_or_else(|| PlanError::UnknownRung(name.clone()))?;
         return missing(rung, request)
             .map_or(Ok(rung), |what| Err(PlanError::Unsupported { rung: rung.name, what }));
+    }
+    let predicted = dispatch::nearest(&request.shape, device).map(|entry| entry.rung);
+    if let Some(rung) = predicted.filter(|rung| missing(rung, request).is_none()) {
+        return Ok(rung);
     }
     LADDER.iter().rev().find(|rung| missing(rung, request).is_none()).ok_or_else(|| {
         let best =

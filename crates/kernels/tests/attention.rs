@@ -99,7 +99,7 @@ fn rungs_are_different_programs() {
     for rung in LADDER {
         // Some differ where rows are few, some where they are many.
         let mut program = String::new();
-        for rows in [64, 8192] {
+        for rows in [256, 8192] {
             let mut request = Request::new(Shape::equal(1, 2, rows, 64));
             request.rung = Some(rung.id.to_owned());
             request.format = rung.formats[0];
@@ -355,7 +355,12 @@ fn the_tensor_core_rungs_neither_spill_nor_use_the_stack() {
     }
     // Dense blocks of either form.
     for (dim, rows, mask) in [64, 128].into_iter().flat_map(|dim| {
-        [(dim, 2048, Mask::Full), (dim, 4096, Mask::Full), (dim, 2048, Mask::Causal), (dim, 4096, Mask::Causal)]
+        [
+            (dim, 2048, Mask::Full),
+            (dim, 4096, Mask::Full),
+            (dim, 2048, Mask::Causal),
+            (dim, 4096, Mask::Causal),
+        ]
     }) {
         for (lse, kv_heads, format) in [
             (false, 8, Format::E4m3),

@@ -184,20 +184,23 @@ pub struct RowTimes {
     pub limiters: Vec<Resource>,
 }
 
-/// Compiles, counts and explains everything; `tell` hears the name of each kernel before it is run.
+/// Compiles, counts and explains all rungs that `wanted` says yes to, and with `peers` Triton's kernels; `tell` hears the name of
+/// each kernel before it is run.
 pub fn ladder(
     shape: &Shape,
     device: &'static Device,
     toolchain: &Toolchain,
+    wanted: impl Fn(&Rung) -> bool,
+    peers: bool,
     mut tell: impl FnMut(&str),
 ) -> Ladder {
     let mut rows = Vec::new();
-    for rung in LADDER {
+    for rung in LADDER.iter().filter(|rung| wanted(rung)) {
         tell(rung.name);
         let outcome = self::rung(rung, shape, device, toolchain);
         rows.push(row(rung.name, Author::Ladder, rung.change, outcome));
     }
-    for module in TRITON {
+    for module in TRITON.iter().filter(|_| peers) {
         tell(module.name);
         let outcome = triton(module, shape, device, toolchain);
         rows.push(row(module.name, Author::Triton, module.what, outcome));

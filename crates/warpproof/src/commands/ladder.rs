@@ -7,6 +7,7 @@ use clap::Args;
 use warpproof_gate::explain::ladder::{self, LeftOut, RowOutcome, ladder};
 use warpproof_gate::ledger::{Ledger as Book, LedgerError};
 use warpproof_gate::view::{Evidence, rungs};
+use warpproof_kernels::ladder::{self as kernels, LADDER, Rung};
 use warpproof_kernels::problem::Shape;
 use warpproof_model::Device;
 use warpproof_toolchain::{Part, Toolchain};
@@ -33,6 +34,9 @@ pub(crate) struct Ladder {
     /// Batch, heads, rows of a sequence, elements of a row
     #[arg(long, value_name = "B,H,S,D", default_value = "2,8,256,64", value_parser = shape)]
     shape: Shape,
+    /// Predict these rungs alone, by id or name as n4,n7,n8, without Triton's kernels
+    #[arg(long, value_name = "RUNG,…", value_delimiter = ',', value_parser = rung)]
+    rungs: Option<Vec<&'static Rung>>,
     /// Write the table to this ledger, as a run that judges nobody
     #[arg(long, value_name = "DIR")]
     ledger: Option<PathBuf>,
@@ -60,6 +64,13 @@ fn shape(text: &str) -> Result<Shape, String> {
     Ok(shape)
 }
 
+fn rung(text: &str) -> Result<&'static Rung, String> {
+    kernels::rung(text.trim()).ok_or_else(|| {
+        let known: Vec<&str> = LADDER.iter().map(|rung| rung.id).collect();
+        format!("there is no rung `{text}`; there are {}", known.join(", "))
+    })
+}
+
 impl Ladder {
     pub(crate) fn run(&self, terminal: &mut Terminal) -> Outcome {
         let toolchain = Toolchain::partial(&self.toolchain.options());
@@ -68,8 +79,13 @@ impl Ladder {
             return Outcome::Stopped(Kind::Missing);
         }
         let progress = terminal.progress();
-        let table =
-            ladder(&self.shape, self.device, &toolchain, |name| progress.set_message(name.to_owned()));
+        let wanted = |rung: &Rung| match &self.rungs {
+            Some(rungs) => rungs.iter().any(|one| one.id == rung.id),
+            None => true,
+        };
+        let table = ladder(&self.shape, self.device, &toolchain, wanted, self.rungs.is_none(), |name| {
+            progress.set_message(name.to_owned());
+        });
         progress.finish_and_clear();
         if let Err(report) = self.keep(&table) {
             let kind = report.kind;
@@ -127,6 +143,13 @@ impl Ladder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rungs_are_found_by_id_and_name() {
+        assert_eq!(rung("n4").map(|rung| rung.name), Ok("n4-mma-fp8"));
+        assert_eq!(rung(" n4-mma-fp8").map(|rung| rung.id), Ok("n4"));
+        assert!(rung("n99").is_err_and(|error| error.contains("there are h0, h1")));
+    }
 
     #[test]
     fn shapes_are_read() {

@@ -1,0 +1,58 @@
+//! `cargo xtask dispatch`: which rung a shape gets, from the schedule model.
+//!
+//! Every candidate is compiled, run on the software GPU and predicted at every shape of the table; the least time with a warm
+//! second-level cache decides, and among equals the first rung. Nothing varies, so the table is compared word for word.
+
+use std::fs;
+
+use warpproof_gate::explain::ladder;
+use warpproof_kernels::dispatch::{self, CANDIDATES, SHAPES};
+use warpproof_kernels::ladder::{Rung, rung};
+use warpproof_kernels::problem::Shape;
+use warpproof_model::Device;
+use warpproof_toolchain::{Options, Toolchain};
+
+use crate::root;
+
+const TABLE: &str = "crates/kernels/data/dispatch.csv";
+
+/// Compares the table with what is predicted, or writes it.
+pub(crate) fn run(bless: bool) -> Result<(), String> {
+    let toolchain = Toolchain::find(&Options::from_env().with_cuda(12)).map_err(|error| error.to_string())?;
+    let device = Device::named("L4").ok_or("the L4 is not in the device table")?;
+    let mut text = "device,dim,heads,rows,rung,predicted_us\n".to_owned();
+    for [batch, heads, rows, dim] in SHAPES {
+        let shape = Shape::equal(*batch, *heads, *rows, *dim);
+        let (best, us) = best(&shape, device, &toolchain)?;
+        println!("dispatch: {shape}: {} in {us:.2} µs, predicted", best.name);
+        text.push_str(&dispatch::line(device, &shape, best, us));
+        text.push('\n');
+    }
+    let path = root().join(TABLE);
+    if bless {
+        return fs::write(&path, &text).map_err(|error| format!("cannot write {TABLE}: {error}"));
+    }
+    let committed = fs::read_to_string(&path).map_err(|error| format!("cannot read {TABLE}: {error}"))?;
+    if committed == text {
+        return Ok(());
+    }
+    Err(format!("{TABLE} is not what is predicted; `cargo xtask dispatch --bless` writes it"))
+}
+
+fn best(
+    shape: &Shape,
+    device: &'static Device,
+    toolchain: &Toolchain,
+) -> Result<(&'static Rung, f64), String> {
+    let mut best: Option<(&'static Rung, f64)> = None;
+    for id in CANDIDATES {
+        let rung = rung(id).ok_or_else(|| format!("there is no rung {id}"))?;
+        let figures = ladder::rung(rung, shape, device, toolchain).map_err(|why| format!("{id}: {why}"))?;
+        let us = figures.predicted.schedule_warm_us.ok_or_else(|| format!("{id} at {shape}: no schedule"))?;
+        // As it is written: what differs less is the same.
+        if best.is_none_or(|(_, least)| us < least - 0.005) {
+            best = Some((rung, us));
+        }
+    }
+    best.ok_or_else(|| "no candidates".to_owned())
+}
