@@ -166,16 +166,15 @@ class Driver:
 
     def time(self, launches, repeat, cold):
         graph = self.graph(launches, repeat)
-        if cold and self.flush is None:
+        if self.flush is None:
             self.flush = self.allocate(FLUSH_BYTES)
         self.synchronise()
         before = self.nvml.reading()
-        # What goes before keeps the device busy until both events and the graph are queued. An idle device would stamp the
-        # first event at once, and the host's way to the graph would be in the time.
-        if cold:
-            flush, size = ctypes.c_uint64(self.flush), ctypes.c_size_t(FLUSH_BYTES)
-            self.call("cuMemsetD8Async", flush, ctypes.c_ubyte(0), size, self.stream)
-        else:
+        # The write empties the cache, and keeps the device busy until both events and the graph are queued. An idle device
+        # would stamp the first event at once, and the host's way to the graph would be in the time.
+        flush, size = ctypes.c_uint64(self.flush), ctypes.c_size_t(FLUSH_BYTES)
+        self.call("cuMemsetD8Async", flush, ctypes.c_ubyte(0), size, self.stream)
+        if not cold:
             self.call("cuGraphLaunch", graph, self.stream)
         self.call("cuEventRecord", self.begin, self.stream)
         self.call("cuGraphLaunch", graph, self.stream)
