@@ -461,7 +461,6 @@ mod tests {
         assert_eq!(said, Err("the process that drives the device has ended".to_owned()));
     }
 
-    /// Seen to fail, with the first answer for the second request, where the process is asked on.
     #[test]
     fn a_late_answer_is_not_taken_for_the_next() {
         let script = r#"read a; sleep 1; echo '{"of": 1}'; read b; echo '{"of": 2}'; cat"#;
