@@ -10,8 +10,8 @@ use std::{
 };
 
 use crate::{
-    attention, bench, book, cores, corpus, dispatch, findings, fuzz, instructions, latencies, model, mutants,
-    readme, root, rungs, tidy, tune, ui,
+    attention, bench, book, cores, corpus, findings, fuzz, instructions, latencies, model, mutants, readme,
+    root, rungs, tidy, tune, ui,
 };
 
 /// How long each of the two fuzz targets runs: a minute in all.
@@ -67,7 +67,6 @@ const STEPS: &[Step] = &[
         )?;
         attention::run(true, None, false).map(quiet)
     }),
-    step("dispatch", || crate::in_release(&["dispatch"], || dispatch::run(false)).map(quiet)),
     step("rungs", || rungs::run(false).map(quiet)),
     step("tune", || crate::in_release(&["tune"], || tune::run(false)).map(quiet)),
     step("fuzz-parse", || fuzz::run("parse", FUZZ_SECONDS).map(quiet)),

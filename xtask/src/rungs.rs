@@ -69,7 +69,7 @@ fn picture(toolchain: &Toolchain, bless: bool) -> Result<(), String> {
     let shape = mission();
     let table = ladder::ladder(&shape, device, toolchain, |_| true, true, |_| {});
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let ledger = Ledger::create(&folder.path().join("ledger")).map_err(|error| error.to_string())?;
+    let ledger = Ledger::create(folder.path().join("ledger")).map_err(|error| error.to_string())?;
     let arguments = vec!["ladder".to_owned(), "--svg".to_owned()];
     let run =
         ladder::record(&table, &shape, device, &ledger, arguments).map_err(|error| error.to_string())?;

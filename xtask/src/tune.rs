@@ -37,7 +37,7 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     let text = fs::read_to_string(&path).map_err(|error| format!("cannot read {TASK}: {error}"))?;
     let task = Task::parse(&text).map_err(|problems| format!("{TASK}: {problems:?}"))?;
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let ledger = Ledger::create(&folder.path().join("ledger")).map_err(|error| error.to_string())?;
+    let ledger = Ledger::create(folder.path().join("ledger")).map_err(|error| error.to_string())?;
     let stop = AtomicBool::new(false);
     let session = Session {
         task: &task,

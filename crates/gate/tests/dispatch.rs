@@ -1,6 +1,4 @@
 //! The table of dispatch against the model that it was written from, at shapes that are cheap to run.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-#![expect(clippy::print_stderr, reason = "a test says why it is skipped")]
 
 use warpproof_gate::explain::ladder;
 use warpproof_kernels::dispatch::{CANDIDATES, nearest};
