@@ -232,6 +232,7 @@ fn no_schedule_is_below_a_bound() {
                     l2_bytes: if beyond { whole(access.sectors) * 32 } else { 0 },
                     dram_bytes: if global && from_dram { whole(access.sectors) * 32 } else { 0 },
                     dram_bytes_warm: 0,
+                    one_address: 0,
                     blocks: u64::from(sms) * 2,
                     threads: 256,
                     usage: Usage { registers: 32, ..Usage::default() },
