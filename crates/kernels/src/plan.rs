@@ -10,7 +10,7 @@ use crate::dispatch;
 use crate::fit::Fit;
 use crate::format::Format;
 use crate::gpu::Geometry;
-use crate::ladder::{self, Feature, LADDER, Rung};
+use crate::ladder::{self, Cut, Feature, LADDER, Rung};
 use crate::oracle::bitwise::Arithmetic;
 use crate::params::{Operand, Params, Strides, narrow};
 use crate::problem::{Granularity, Layout, Mask, Shape};
@@ -422,7 +422,7 @@ fn defines(request: &Request, rung: &Rung, varlen: bool) -> Vec<String> {
             set(name, 1);
         }
     }
-    if request.shape.group() == 1 {
+    if request.shape.group() == 1 && rung.cut != Cut::Fixed {
         set("GROUPED", 0);
     }
     for (name, granularity) in [("K_SCALES", request.scales.k), ("V_SCALES", request.scales.v)] {

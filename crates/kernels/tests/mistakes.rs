@@ -180,6 +180,7 @@ fn mistaken(plan: &Plan, toolchain: &Toolchain, right: &str, wrong: &str) -> Str
 
 /// How many findings there are, and whether the verdict passes, of `attention` that stores its sums on a condition only.
 fn storing_if(condition: &str, request: &Request) -> Option<(usize, bool)> {
+    let request = &Request { rung: Some("n4".to_owned()), ..request.clone() };
     let plan = Plan::new(request, l4()).unwrap();
     assert!(plan.is_split());
     let right = "    if (SPLIT)\n        store_partial(";

@@ -12,6 +12,7 @@ use std::path::Path;
 
 use bench::Bench;
 use serde_json::Value;
+use warpproof_kernels::ladder::LADDER;
 
 /// The ladder's own task with the shapes that take long left out.
 fn small_attention() -> String {
@@ -48,7 +49,8 @@ fn the_ladder_is_judged_once_and_then_known() {
     let gate = ["gate", "attention.toml", "--all", "--json"];
     let first = bench.run(gate).exits(0).json();
     let judged = verdicts(&first);
-    assert_eq!(judged.len(), 11);
+    // And a control of n4, `n4-single-chain`.
+    assert_eq!(judged.len(), LADDER.len() + 1);
     assert!(judged.iter().all(|(_, verdict)| verdict == "PROVISIONAL"), "{judged:?}");
     assert!(first["steps_done"].as_u64().unwrap() > 0);
 

@@ -10,7 +10,7 @@ use warpproof_model::bound::{Consumed, Share};
 use warpproof_model::grouped;
 
 use super::text::{reason, several};
-use super::{Change, Explanation, Line, Origin, Purchase, Scheduled};
+use super::{Change, Explanation, Line, Origin, Predicted, Purchase, Scheduled};
 use crate::view::escape::markup;
 use crate::view::scale::Scale;
 
@@ -43,7 +43,7 @@ pub fn html(explanation: &Explanation) -> String {
     lines(&mut out, explanation);
     accesses(&mut out, explanation);
     waits(&mut out, explanation);
-    purchases(&mut out, &explanation.predicted.purchases);
+    purchases(&mut out, &explanation.predicted);
     if !explanation.remarks.is_empty() {
         out.push_str("<h2>Remarks</h2>\n<ul>\n");
         for remark in &explanation.remarks {
@@ -396,8 +396,10 @@ fn waits(out: &mut String, explanation: &Explanation) {
     out.push_str("</tbody></table></div>\n");
 }
 
-fn purchases(out: &mut String, purchases: &[Purchase]) {
-    if !purchases.iter().any(Purchase::buys) {
+fn purchases(out: &mut String, predicted: &Predicted) {
+    let limiters = &predicted.bounds.occupancy.limiters;
+    let told: Vec<&Purchase> = predicted.purchases.iter().filter(|one| one.is_told(limiters)).collect();
+    if told.is_empty() {
         return;
     }
     out.push_str(
@@ -406,7 +408,7 @@ fn purchases(out: &mut String, purchases: &[Purchase]) {
          </thead>\n<tbody>\n",
     );
     let from_to = |change: &Change| format!("{:.2} → {:.2} µs", change.before, change.after);
-    for one in purchases.iter().filter(|one| one.buys()) {
+    for one in told {
         let scheduled = one.scheduled.as_ref().map_or("–".to_owned(), from_to);
         let (before, after) = one.blocks_per_sm;
         let _ = writeln!(

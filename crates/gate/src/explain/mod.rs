@@ -23,6 +23,7 @@ pub use machine::Timeline;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use warpproof_model::Resource;
 use warpproof_model::bound::{Bounds, Share, Work};
 use warpproof_model::schedule::Reason;
 
@@ -392,8 +393,14 @@ pub struct Purchase {
 }
 
 impl Purchase {
-    /// Whether it changes anything, or cannot be had; others are not worth a line.
-    pub fn buys(&self) -> bool {
-        self.verdict != "nothing"
+    /// Whether it is worth a line: it changes something or cannot be had, or it is less of what limits occupancy, where that
+    /// it buys nothing is what one wants to know.
+    pub fn is_told(&self, limiters: &[Resource]) -> bool {
+        let of_limiter = match self.offer {
+            Offer::HalveRegisters => limiters.contains(&Resource::Registers),
+            Offer::LessShared => limiters.contains(&Resource::SharedMemory),
+            Offer::RemoveConflicts | Offer::Coalesce | Offer::DoubleTile => false,
+        };
+        of_limiter || self.verdict != "nothing"
     }
 }

@@ -328,10 +328,11 @@ fn purchases(out: &mut String, explanation: &Explanation) -> std::fmt::Result {
         return Ok(());
     }
     writeln!(out, "\nwhat would it buy (predicted)")?;
-    if !all.iter().any(Purchase::buys) {
+    let limiters = &explanation.predicted.bounds.occupancy.limiters;
+    if !all.iter().any(|purchase| purchase.is_told(limiters)) {
         writeln!(out, "  nothing that was tried changes a bound, the schedule or occupancy")?;
     }
-    for purchase in all.iter().filter(|purchase| purchase.buys()) {
+    for purchase in all.iter().filter(|purchase| purchase.is_told(limiters)) {
         writeln!(out, "  {}\n      {}", purchase.title, purchase.verdict)?;
     }
     Ok(())

@@ -363,7 +363,8 @@ pub(super) fn speed(evidence: &Evidence, one: &Judged) -> Result<Vec<Block>, Vie
             bars.into_iter().filter(|(_, f)| f.unit == unit && f.at == at).map(|(bar, _)| bar).collect();
         let bounds = bounds.into_iter().filter(|(_, f)| f.unit == unit).map(|(bound, _)| bound).collect();
         blocks.push(Block::Plot(Plot {
-            title: "Latency and its bounds; a roofline floor is with a cold L2 and without launching".into(),
+            title: "Latency and its bounds; a roofline floor is with a cold cache and without launching"
+                .into(),
             line: false,
             bars,
             bounds,
