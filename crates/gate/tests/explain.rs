@@ -93,3 +93,24 @@ fn no_schedule_of_a_rung_is_below_a_bound() {
         }
     }
 }
+
+/// The fast rungs multiply no more than attention does, and ask memory and banks for nothing twice.
+#[test]
+fn the_fast_rungs_do_the_least() {
+    for (name, heads, rows, dim) in [
+        ("n5", 16, 256, 64),
+        ("n6", 16, 256, 64),
+        ("n7", 16, 256, 64),
+        ("n8", 8, 1024, 64),
+        ("n8", 8, 512, 128),
+    ] {
+        let Some(one) = explained(name, &Shape::equal(1, heads, rows, dim)) else { return };
+        let at = format!("{name}, {heads} heads of {rows} × {dim}");
+        let least = u64::try_from(2 * heads * rows * rows * dim).unwrap();
+        let multiplied: u64 = one.counted.work.tensor.iter().map(|(_, fma)| fma).sum();
+        assert_eq!(multiplied, least, "{at}");
+        assert!(one.conflicts.is_empty(), "{at}: {:?}", one.conflicts);
+        assert!(one.uncoalesced.is_empty(), "{at}: {:?}", one.uncoalesced);
+        assert_eq!(one.subject.spills, 0, "{at}");
+    }
+}

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use warpproof_model::grouped;
 use warpproof_model::schedule::Reason;
 
-use super::{Explanation, Line, Origin, Place, Purchase, Run, Scheduled, Stall};
+use super::{Explanation, Line, Origin, Place, Run, Scheduled, Stall};
 
 /// Lines, conflicts and uncoalesced accesses that are shown, unless all are asked for.
 const SHOWN: usize = 8;
