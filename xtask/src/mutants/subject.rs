@@ -31,8 +31,6 @@ pub(crate) const SUBJECTS: &[Subject] = &[
     rung("attention/h4", "h4"),
     rung("attention/n3", "n3"),
     rung("attention/n4", "n4"),
-    rung("attention/n5", "n5"),
-    rung("attention/n7", "n7"),
     of("async_copy/pipeline_two_stages"),
     of("async_copy/pipeline_three_stages_one_barrier"),
     of("async_copy/pipeline_four_stages_drained"),
