@@ -4,8 +4,8 @@
 // group before V; the scale is folded into the exponent and tiles that are seen in whole are not masked (fp8.cuh); scales are
 // read before the loop.
 //
-// n6 changes n5 in one way: the block is cut to the grid. ROW_WARPS units of 16 rows, and BLOCKS blocks on a multiprocessor, are
-// chosen so that all blocks are there at once and each multiprocessor has as many as the next.
+// n6 changes n5 in one way: the block is cut to the grid. As many units of 16 rows, ROW_WARPS, are
+// chosen that all blocks are there at once and each multiprocessor has as many as the next.
 //
 // n7 changes n6 in one way: where rows are too few to keep the sub-cores busy, two warps share the keys of a unit, one the first
 // half of the tiles and one the second, and the sums of the second come to the first through shared memory.
