@@ -3,7 +3,7 @@
 use crate::machine::{self, Grid, Limits, Outcome};
 use crate::memory::{Heap, HeapError, MAX_SHARED};
 use crate::observe::Observer;
-use crate::program::{self, Linked, Program};
+use crate::program::{self, ConstantBank, Linked, Program};
 use crate::schedule::Schedule;
 use crate::simd::Level;
 use crate::stop::{Blame, Stop, StopKind};
@@ -168,6 +168,13 @@ impl Device {
         self
     }
 
+    /// With device memory that begins at an address of its own, so that devices and host share one address space.
+    #[must_use]
+    pub fn with_heap(mut self, heap: Heap) -> Device {
+        self.heap = heap;
+        self
+    }
+
     /// Loads a module from PTX text: gives its variables their places and values.
     pub fn load(&mut self, ptx: &str) -> Result<Module, Box<Stop>> {
         let linked = Arc::new(program::link(ptx, &mut self.heap)?);
@@ -217,6 +224,11 @@ impl Device {
         &mut self.heap
     }
 
+    /// Device memory, to look at.
+    pub fn heap(&self) -> &Heap {
+        &self.heap
+    }
+
     /// The vector instructions it uses.
     pub(crate) fn level(&self) -> Level {
         self.level
@@ -243,7 +255,7 @@ impl Device {
             blocks: launch.grid,
             threads: launch.block,
             params: &params,
-            constants: &launch.kernel.linked.constants,
+            constants: launch.constants.as_ref().unwrap_or(&launch.kernel.linked.constants),
             shared,
             dynamic_shared: launch.shared,
             sm: launch.kernel.linked.sm,
@@ -297,7 +309,14 @@ impl Kernel {
 
     /// A launch of this kernel: one block of one thread until told otherwise.
     pub fn launch(&self) -> Launch {
-        Launch { kernel: self.clone(), grid: [1; 3], block: [1; 3], shared: 0, arguments: Vec::new() }
+        Launch {
+            kernel: self.clone(),
+            grid: [1; 3],
+            block: [1; 3],
+            shared: 0,
+            arguments: Vec::new(),
+            constants: None,
+        }
     }
 }
 
@@ -309,6 +328,7 @@ pub struct Launch {
     block: [u32; 3],
     shared: u32,
     arguments: Vec<Vec<u8>>,
+    constants: Option<ConstantBank>,
 }
 
 /// One, two or three extents.
@@ -389,6 +409,13 @@ impl Launch {
     #[must_use]
     pub fn arg(mut self, argument: impl Argument) -> Self {
         self.arguments.push(argument.bytes());
+        self
+    }
+
+    /// Constant memory as the host left it, in place of the module's own values.
+    #[must_use]
+    pub fn constants(mut self, bytes: ConstantBank) -> Self {
+        self.constants = Some(bytes);
         self
     }
 

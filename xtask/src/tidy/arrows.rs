@@ -8,7 +8,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("toolchain", &["ptx"]),
     ("sim", &["ptx"]),
     ("model", &["ptx", "sim"]),
-    ("driver", &["ptx", "sim"]),
+    ("driver", &["ptx", "sim", "model"]),
     ("kernels", &["ptx", "toolchain", "sim", "model"]),
     ("gate", &["ptx", "toolchain", "sim", "model", "kernels"]),
     ("warpproof", &["ptx", "toolchain", "sim", "model", "kernels", "gate"]),

@@ -11,7 +11,7 @@ use std::fmt;
 use warpproof_model::bound::{self, BoundError, Floor};
 use warpproof_model::sass::parse;
 use warpproof_model::schedule::{Cost, Launch, REASONS, Schedule, Stalls};
-use warpproof_model::{Device, Usage, grouped};
+use warpproof_model::{Device, Usage, grouped, work};
 use warpproof_sim::count::{Counters, multiply_adds};
 use warpproof_sim::memory::Space;
 use warpproof_toolchain::{AssembleError, Assembled, Resources, Toolchain};
@@ -19,7 +19,7 @@ use warpproof_toolchain::{AssembleError, Assembled, Resources, Toolchain};
 use super::machine::{Cache, Ideal, Machine, Timeline};
 use super::{
     Counted, Explanation, Line, LineCost, LineCounts, Origin, Place, Predicted, Run, SCHEMA, Scheduled,
-    Stall, Subject, Timed, memory, purchase, work,
+    Stall, Subject, Timed, memory, purchase,
 };
 
 /// A launch that was counted, and what is asked about it.

@@ -13,11 +13,9 @@ use warpproof_model::sass::{self, Flow, Function, Uncertain};
 use warpproof_model::schedule::{
     Access, Code, Kind, Launch, Limits, Ratios, ScheduleError, launch, pipes, timing,
 };
-use warpproof_model::{Device, Pipe};
+use warpproof_model::{Device, Pipe, work};
 use warpproof_sim::count::{Counters, Instruction, MemoryOp};
 use warpproof_sim::memory::Space;
-
-use super::work;
 
 /// What the second-level cache holds when the kernel starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,6 @@ mod memory;
 mod purchase;
 pub mod text;
 pub mod trace;
-mod work;
 
 pub use explained::{ExplainError, Request, explain};
 pub use machine::Timeline;

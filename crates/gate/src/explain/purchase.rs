@@ -7,12 +7,12 @@
 
 use warpproof_model::bound::{Bounds, Work, bounds};
 use warpproof_model::schedule::Launch;
-use warpproof_model::{Device, Usage, grouped};
+use warpproof_model::{Device, Usage, grouped, work};
 use warpproof_sim::count::Counters;
 use warpproof_sim::memory::Space;
 
 use super::machine::{Cache, Ideal, Machine};
-use super::{Change, Offer, Purchase, work};
+use super::{Change, Offer, Purchase};
 
 /// Bytes that [`Offer::LessShared`] takes away.
 const LESS_SHARED: u32 = 2048;

@@ -46,11 +46,11 @@ impl Device {
         let before = (count > 1).then(|| self.memory().clone());
         let (mut checked, mut writers) = self.check_keeping(launch, settings);
         let Some(before) = before else { return Schedules { checked, count: 1 } };
-        let after = std::mem::replace(self.memory(), before.clone());
+        let after = self.memory().clone();
         let mut different: Option<Finding> = None;
         let mut ran = 1;
         while ran < count && checked.outcome.stop.is_none() {
-            *self.memory() = before.clone();
+            self.memory().restore(&before);
             self.schedule = schedule(own, ran, seed);
             let (other, _) = self.check_keeping(launch, settings);
             ran += 1;
@@ -76,7 +76,7 @@ impl Device {
             }
         }
         self.schedule = own;
-        *self.memory() = after;
+        self.memory().restore(&after);
         let explained = |finding: &Finding| {
             finding.severity == Severity::Error
                 && matches!(finding.class, Class::SharedRace | Class::GlobalRace | Class::AsyncCopy)

@@ -1,6 +1,7 @@
 //! Device memory: allocations with bounds.
 
 use super::{Fault, FaultKind, HEAP_BASE, Space};
+use std::ops::{Deref, DerefMut};
 
 /// Distance kept between allocations, so that a small overrun is never another allocation.
 const GUARD: u64 = 4096;
@@ -8,6 +9,43 @@ const GUARD: u64 = 4096;
 const ALIGN: u64 = 4096;
 /// Allocations ever made, for each is remembered after it was freed; a kernel may call `malloc` without end.
 const MOST: usize = 1 << 20;
+
+/// Bytes that the heap owns, or that somebody lent to it.
+#[derive(Debug)]
+pub enum Bytes {
+    /// The heap's own.
+    Owned(Vec<u8>),
+    /// Memory of the host that the device reaches at the same address.
+    Lent(&'static mut [u8]),
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Owned(bytes) => bytes,
+            Bytes::Lent(bytes) => bytes,
+        }
+    }
+}
+
+impl DerefMut for Bytes {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Bytes::Owned(bytes) => bytes,
+            Bytes::Lent(bytes) => bytes,
+        }
+    }
+}
+
+/// A copy is the heap's own.
+impl Clone for Bytes {
+    fn clone(&self) -> Bytes {
+        Bytes::Owned(self.to_vec())
+    }
+}
 
 /// One allocation of device memory.
 #[derive(Clone, Debug)]
@@ -17,7 +55,7 @@ pub struct Allocation {
     /// What the user or the module calls it.
     pub name: String,
     /// The contents; empty once freed.
-    pub bytes: Vec<u8>,
+    pub bytes: Bytes,
     size: u64,
     freed: bool,
 }
@@ -59,6 +97,8 @@ pub enum HeapError {
     TooMany,
     /// Not the start of a live allocation.
     NotAllocated(u64),
+    /// Memory that would be lent is in use already.
+    Overlap(u64),
 }
 
 impl std::fmt::Display for HeapError {
@@ -71,6 +111,7 @@ impl std::fmt::Display for HeapError {
             HeapError::NotAllocated(address) => {
                 write!(f, "{address:#x} is not the start of a live allocation")
             }
+            HeapError::Overlap(address) => write!(f, "memory at {address:#x} is in use already"),
         }
     }
 }
@@ -80,7 +121,12 @@ impl std::error::Error for HeapError {}
 impl Heap {
     /// An empty heap that will hold at most `limit` bytes.
     pub fn new(limit: u64) -> Heap {
-        Heap { allocations: Vec::new(), next: HEAP_BASE, used: 0, limit }
+        Heap::at(HEAP_BASE, limit)
+    }
+
+    /// An empty heap whose addresses begin at `base`.
+    pub fn at(base: u64, limit: u64) -> Heap {
+        Heap { allocations: Vec::new(), next: base.next_multiple_of(ALIGN), used: 0, limit }
     }
 
     /// Allocates `size` zeroed bytes and gives their address.
@@ -95,14 +141,59 @@ impl Heap {
         let base = self.next;
         self.next = (base + size + GUARD).next_multiple_of(ALIGN);
         self.used += size;
-        self.allocations.push(Allocation {
-            base,
-            name: name.to_owned(),
-            bytes: vec![0; length],
-            size,
-            freed: false,
-        });
+        // At the end, but for lent memory behind the heap's own.
+        let place = self.allocations.partition_point(|a| a.base < base);
+        let bytes = Bytes::Owned(vec![0; length]);
+        self.allocations.insert(place, Allocation { base, name: name.to_owned(), bytes, size, freed: false });
         Ok(base)
+    }
+
+    /// Memory of the host that the device reaches at `base` from now on; freeing it gives the loan up. Freed allocations
+    /// that once were there are forgotten.
+    pub fn lend(&mut self, name: &str, base: u64, bytes: &'static mut [u8]) -> Result<(), HeapError> {
+        let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        let end = base.checked_add(size).ok_or(HeapError::NotAllocated(base))?;
+        let overlaps = |a: &Allocation| a.base < end && base < a.base.saturating_add(a.size);
+        if self.allocations.iter().any(|a| !a.freed && overlaps(a)) {
+            return Err(HeapError::Overlap(base));
+        }
+        self.allocations.retain(|a| !(a.freed && overlaps(a)));
+        if self.allocations.len() >= MOST {
+            return Err(HeapError::TooMany);
+        }
+        let place = self.allocations.partition_point(|a| a.base < base);
+        let bytes = Bytes::Lent(bytes);
+        self.allocations.insert(place, Allocation { base, name: name.to_owned(), bytes, size, freed: false });
+        Ok(())
+    }
+
+    /// Forgets freed allocations but the last `keep`: what is remembered of them makes reports better and takes room.
+    pub fn forget(&mut self, keep: usize) {
+        let freed = self.allocations.iter().filter(|a| a.freed).count();
+        let mut excess = freed.saturating_sub(keep);
+        self.allocations.retain(|a| {
+            let drop = a.freed && excess > 0;
+            excess -= usize::from(drop);
+            !drop
+        });
+    }
+
+    /// Brings contents and allocations back to what they were; lent memory stays lent.
+    pub fn restore(&mut self, before: &Heap) {
+        let mut lent = Vec::new();
+        for allocation in self.allocations.drain(..) {
+            if let Bytes::Lent(bytes) = allocation.bytes {
+                lent.push((allocation.base, bytes));
+            }
+        }
+        *self = before.clone();
+        for (base, bytes) in lent {
+            let known = self.allocations.iter_mut().find(|a| a.base == base && !a.freed);
+            if let Some(allocation) = known.filter(|a| a.bytes.len() == bytes.len()) {
+                bytes.copy_from_slice(&allocation.bytes);
+                allocation.bytes = Bytes::Lent(bytes);
+            }
+        }
     }
 
     /// Frees the allocation that starts at `address`; its address range is never used again.
@@ -112,8 +203,10 @@ impl Heap {
         let index = found.ok_or(HeapError::NotAllocated(address))?;
         let allocation = &mut self.allocations[index];
         allocation.freed = true;
-        allocation.bytes = Vec::new();
-        self.used -= allocation.size;
+        let bytes = std::mem::replace(&mut allocation.bytes, Bytes::Owned(Vec::new()));
+        if matches!(bytes, Bytes::Owned(_)) {
+            self.used -= allocation.size;
+        }
         Ok(())
     }
 
@@ -224,5 +317,34 @@ mod tests {
         assert_eq!(heap.free(a), Err(HeapError::NotAllocated(a)));
         assert!(matches!(heap.allocate("c", 1 << 21), Err(HeapError::OutOfMemory { .. })));
         assert!(matches!(heap.allocate("d", u64::MAX), Err(HeapError::OutOfMemory { .. })));
+    }
+
+    #[test]
+    fn lent_memory_is_reached_at_its_own_address_and_stays_lent() {
+        let mut heap = Heap::at(0x1000_0000, 1 << 20);
+        let own = heap.allocate("own", 8).unwrap();
+        heap.lend("lent", 0x7000_0000, Box::leak(Box::new([1u8; 64]))).unwrap();
+        let behind = heap.allocate("more", 8).unwrap();
+        assert!(own < behind && behind < 0x7000_0000);
+        assert_eq!(
+            heap.lend("again", 0x7000_0020, Box::leak(Box::new([0u8; 8]))),
+            Err(HeapError::Overlap(0x7000_0020))
+        );
+        let before = heap.clone();
+        heap.write(0x7000_0004, &[9]).unwrap();
+        heap.write(own, &[7]).unwrap();
+        heap.restore(&before);
+        assert_eq!(
+            (heap.read(0x7000_0004, 1).unwrap(), heap.read(own, 1).unwrap()),
+            (&[1u8][..], &[0u8][..])
+        );
+        assert!(heap.allocations().iter().any(|a| matches!(a.bytes, Bytes::Lent(_))));
+        heap.free(0x7000_0000).unwrap();
+        assert!(heap.read(0x7000_0004, 1).is_err());
+        heap.lend("anew", 0x7000_0000, Box::leak(Box::new([3u8; 8]))).unwrap();
+        assert_eq!(heap.read(0x7000_0000, 1).unwrap(), [3]);
+        heap.free(own).unwrap();
+        heap.forget(0);
+        assert!(heap.allocations().iter().all(|a| !a.is_freed()));
     }
 }

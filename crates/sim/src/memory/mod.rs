@@ -9,7 +9,7 @@ mod local;
 mod overlay;
 mod shared;
 
-pub use heap::{Allocation, Heap, HeapError};
+pub use heap::{Allocation, Bytes, Heap, HeapError};
 pub use local::LocalMemory;
 pub use overlay::{Global, Overlay};
 pub use shared::{MAX_SHARED, SharedMemory};

@@ -1,17 +1,15 @@
-//! Counters as work on resources.
+//! Counters of the software GPU as work on resources.
 
-use warpproof_model::bound::Work;
-use warpproof_model::{Device, Pipe, TensorType, Usage};
+use crate::bound::Work;
+use crate::{Device, Pipe, TensorType, Usage};
 use warpproof_sim::count::{Counters, MemoryOp, Traffic, multiply_adds};
 use warpproof_sim::isa::Unit;
 use warpproof_sim::memory::Space;
 
-use super::memory::ideal_sectors;
-
 const SECTOR: u64 = 32;
 
 /// What a launch did, by resource. `machine` is its machine instructions by pipe, where their counts are known.
-pub(super) fn of(
+pub fn of(
     device: &Device,
     counters: &Counters,
     usage: Usage,
@@ -67,29 +65,29 @@ pub(super) fn of(
 }
 
 /// Whether nothing comes back.
-pub(super) fn is_store(op: MemoryOp) -> bool {
+pub fn is_store(op: MemoryOp) -> bool {
     matches!(op, MemoryOp::Store | MemoryOp::StoreTile | MemoryOp::Reduction)
 }
 
 /// Whether it goes past the first-level cache.
-pub(super) fn bypasses(op: MemoryOp, traffic: &Traffic) -> bool {
+pub fn bypasses(op: MemoryOp, traffic: &Traffic) -> bool {
     matches!(op, MemoryOp::Atomic | MemoryOp::Reduction) || traffic.uncached_sectors > 0
 }
 
 /// The same work without conflicts of banks.
-pub(super) fn without_conflicts(work: &Work, counters: &Counters) -> Work {
+pub fn without_conflicts(work: &Work, counters: &Counters) -> Work {
     let ideal = counters.totals.traffic(Space::Shared, &[]).ideal_wavefronts;
     Work { shared_wavefronts: ideal.min(work.shared_wavefronts), ..work.clone() }
 }
 
 /// The same work with the bytes of each request side by side. What loads miss in the first level stays as it was counted, because
 /// each sector counts once there however often it is asked for; what goes past it counts each time.
-pub(super) fn coalesced(work: &Work, counters: &Counters) -> Work {
+pub fn coalesced(work: &Work, counters: &Counters) -> Work {
     let (mut saved, mut past) = (0u64, 0u64);
     for instruction in &counters.instructions {
         for ((space, op), traffic) in &instruction.memory {
             if matches!(space, Space::Global | Space::Generic) {
-                let fewer = traffic.sectors.saturating_sub(ideal_sectors(traffic));
+                let fewer = traffic.sectors.saturating_sub(traffic.ideal_sectors);
                 saved = saved.saturating_add(fewer);
                 let stores = matches!(op, MemoryOp::Store | MemoryOp::StoreTile);
                 let atomics = matches!(op, MemoryOp::Atomic | MemoryOp::Reduction);

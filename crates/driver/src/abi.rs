@@ -1,0 +1,268 @@
+//! What the C API is made of: error codes with their names and sentences, and the structures that cross the border.
+
+use std::ffi::c_void;
+
+use crate::api::In;
+
+/// A handle as C has it: a pointer that is never followed.
+pub type Handle = *mut c_void;
+
+/// An answer of the API that is not success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Error(pub u32);
+
+/// What a function of the driver gives.
+pub type Answer<T = ()> = Result<T, Error>;
+
+macro_rules! errors {
+    ($($name:ident = $code:literal, $symbol:literal, $sentence:literal;)*) => {
+        impl Error {
+            $(#[doc = $sentence] pub const $name: Error = Error($code);)*
+        }
+        /// Every answer: its number, its name and its sentence, with the ends that C wants.
+        pub static ANSWERS: &[(u32, &str, &str)] = &[
+            (0, "CUDA_SUCCESS\0", "no error\0"),
+            $(($code, concat!($symbol, "\0"), concat!($sentence, "\0")),)*
+        ];
+    };
+}
+
+errors! {
+    INVALID_VALUE = 1, "CUDA_ERROR_INVALID_VALUE", "invalid argument";
+    OUT_OF_MEMORY = 2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory";
+    NOT_INITIALIZED = 3, "CUDA_ERROR_NOT_INITIALIZED", "initialization error";
+    DEINITIALIZED = 4, "CUDA_ERROR_DEINITIALIZED", "driver shutting down";
+    PROFILER_DISABLED = 5, "CUDA_ERROR_PROFILER_DISABLED", "profiler disabled while using external profiling tool";
+    STUB_LIBRARY = 34, "CUDA_ERROR_STUB_LIBRARY", "CUDA driver is a stub library";
+    DEVICE_UNAVAILABLE = 46, "CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA-capable device(s) is/are busy or unavailable";
+    NO_DEVICE = 100, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected";
+    INVALID_DEVICE = 101, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal";
+    INVALID_IMAGE = 200, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid";
+    INVALID_CONTEXT = 201, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context";
+    MAP_FAILED = 205, "CUDA_ERROR_MAP_FAILED", "mapping of buffer object failed";
+    NO_BINARY_FOR_GPU = 209, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device";
+    UNSUPPORTED_LIMIT = 215, "CUDA_ERROR_UNSUPPORTED_LIMIT", "limit is not supported on this architecture";
+    PEER_ACCESS_UNSUPPORTED = 217, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", "peer access is not supported between these two devices";
+    INVALID_PTX = 218, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed";
+    UNSUPPORTED_PTX_VERSION = 222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "the provided PTX was compiled with an unsupported toolchain.";
+    INVALID_SOURCE = 300, "CUDA_ERROR_INVALID_SOURCE", "device kernel image is invalid";
+    FILE_NOT_FOUND = 301, "CUDA_ERROR_FILE_NOT_FOUND", "file not found";
+    OPERATING_SYSTEM = 304, "CUDA_ERROR_OPERATING_SYSTEM", "OS call failed or operation not supported on this OS";
+    INVALID_HANDLE = 400, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle";
+    ILLEGAL_STATE = 401, "CUDA_ERROR_ILLEGAL_STATE", "the operation cannot be performed in the present state";
+    NOT_FOUND = 500, "CUDA_ERROR_NOT_FOUND", "named symbol not found";
+    NOT_READY = 600, "CUDA_ERROR_NOT_READY", "device not ready";
+    ILLEGAL_ADDRESS = 700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered";
+    LAUNCH_OUT_OF_RESOURCES = 701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch";
+    LAUNCH_TIMEOUT = 702, "CUDA_ERROR_LAUNCH_TIMEOUT", "the launch timed out and was terminated";
+    PEER_ACCESS_ALREADY_ENABLED = 704, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "peer access is already enabled";
+    PEER_ACCESS_NOT_ENABLED = 705, "CUDA_ERROR_PEER_ACCESS_NOT_ENABLED", "peer access has not been enabled";
+    PRIMARY_CONTEXT_ACTIVE = 708, "CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE", "cannot set while device is active in this process";
+    CONTEXT_IS_DESTROYED = 709, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed";
+    ASSERT = 710, "CUDA_ERROR_ASSERT", "device-side assert triggered";
+    HOST_MEMORY_ALREADY_REGISTERED = 712, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "part or all of the requested memory range is already mapped";
+    HOST_MEMORY_NOT_REGISTERED = 713, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "pointer does not correspond to a registered memory region";
+    HARDWARE_STACK_ERROR = 714, "CUDA_ERROR_HARDWARE_STACK_ERROR", "hardware stack error";
+    ILLEGAL_INSTRUCTION = 715, "CUDA_ERROR_ILLEGAL_INSTRUCTION", "an illegal instruction was encountered";
+    MISALIGNED_ADDRESS = 716, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address";
+    INVALID_ADDRESS_SPACE = 717, "CUDA_ERROR_INVALID_ADDRESS_SPACE", "operation not supported on global/shared address space";
+    INVALID_PC = 718, "CUDA_ERROR_INVALID_PC", "invalid program counter";
+    LAUNCH_FAILED = 719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure";
+    COOPERATIVE_LAUNCH_TOO_LARGE = 720, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE", "too many blocks in cooperative launch";
+    NOT_PERMITTED = 800, "CUDA_ERROR_NOT_PERMITTED", "operation not permitted";
+    NOT_SUPPORTED = 801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported";
+    STREAM_CAPTURE_UNSUPPORTED = 900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing";
+    STREAM_CAPTURE_INVALIDATED = 901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture";
+    STREAM_CAPTURE_MERGE = 902, "CUDA_ERROR_STREAM_CAPTURE_MERGE", "operation would result in a merge of separate capture sequences";
+    STREAM_CAPTURE_UNMATCHED = 903, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED", "capture was not ended in the same stream as it began";
+    STREAM_CAPTURE_UNJOINED = 904, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "capturing stream has unjoined work";
+    STREAM_CAPTURE_IMPLICIT = 906, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", "operation would make the legacy stream depend on a capturing blocking stream";
+    CAPTURED_EVENT = 907, "CUDA_ERROR_CAPTURED_EVENT", "operation not permitted on an event last recorded in a capturing stream";
+    STREAM_CAPTURE_WRONG_THREAD = 908, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", "attempt to terminate a thread-local capture sequence from another thread";
+    TIMEOUT = 909, "CUDA_ERROR_TIMEOUT", "wait operation timed out";
+    GRAPH_EXEC_UPDATE_FAILURE = 910, "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE", "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update";
+    FUNCTION_NOT_LOADED = 913, "CUDA_ERROR_FUNCTION_NOT_LOADED", "the requested device function is not loaded";
+    UNKNOWN = 999, "CUDA_ERROR_UNKNOWN", "unknown error";
+}
+
+/// Launch by `cuLaunchKernelEx`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct LaunchConfig {
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub shared: u32,
+    /// The stream.
+    pub stream: Handle,
+    /// Attributes.
+    pub attributes: In<LaunchAttribute>,
+    /// How many of them.
+    pub count: u32,
+}
+
+/// An attribute of a launch: a number, and a union of 64 bytes that begins at 8.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, Debug)]
+pub struct LaunchAttribute {
+    /// `CUlaunchAttributeID`.
+    pub id: u32,
+    /// Nothing.
+    pub pad: u32,
+    /// The value.
+    pub value: [u32; 16],
+}
+
+/// `CUDA_MEMCPY2D`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Copy2d {
+    /// Bytes and rows to skip.
+    pub source_x: usize,
+    /// Rows to skip.
+    pub source_y: usize,
+    /// `CUmemorytype`.
+    pub source_type: u32,
+    /// Host memory.
+    pub source_host: u64,
+    /// Device memory.
+    pub source_device: u64,
+    /// An array.
+    pub source_array: u64,
+    /// Bytes of a row.
+    pub source_pitch: usize,
+    /// Bytes to skip.
+    pub target_x: usize,
+    /// Rows to skip.
+    pub target_y: usize,
+    /// `CUmemorytype`.
+    pub target_type: u32,
+    /// Host memory.
+    pub target_host: u64,
+    /// Device memory.
+    pub target_device: u64,
+    /// An array.
+    pub target_array: u64,
+    /// Bytes of a row.
+    pub target_pitch: usize,
+    /// Bytes to copy of a row.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+}
+
+/// `CUDA_MEMCPY3D`; what stands at its reserved places is the contexts of `CUDA_MEMCPY3D_PEER`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Copy3d {
+    /// Bytes to skip.
+    pub source_x: usize,
+    /// Rows to skip.
+    pub source_y: usize,
+    /// Slices to skip.
+    pub source_z: usize,
+    /// Level of a mipmap.
+    pub source_lod: usize,
+    /// `CUmemorytype`.
+    pub source_type: u32,
+    /// Host memory.
+    pub source_host: u64,
+    /// Device memory.
+    pub source_device: u64,
+    /// An array.
+    pub source_array: u64,
+    /// A context, or nothing.
+    pub source_context: u64,
+    /// Bytes of a row.
+    pub source_pitch: usize,
+    /// Rows of a slice.
+    pub source_height: usize,
+    /// Bytes to skip.
+    pub target_x: usize,
+    /// Rows to skip.
+    pub target_y: usize,
+    /// Slices to skip.
+    pub target_z: usize,
+    /// Level of a mipmap.
+    pub target_lod: usize,
+    /// `CUmemorytype`.
+    pub target_type: u32,
+    /// Host memory.
+    pub target_host: u64,
+    /// Device memory.
+    pub target_device: u64,
+    /// An array.
+    pub target_array: u64,
+    /// A context, or nothing.
+    pub target_context: u64,
+    /// Bytes of a row.
+    pub target_pitch: usize,
+    /// Rows of a slice.
+    pub target_height: usize,
+    /// Bytes to copy of a row.
+    pub width: usize,
+    /// Rows to copy of a slice.
+    pub height: usize,
+    /// Slices.
+    pub depth: usize,
+}
+
+/// `CUDA_KERNEL_NODE_PARAMS`; the last two fields are those of its second version.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct KernelNode {
+    /// The function.
+    pub function: Handle,
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub shared: u32,
+    /// Pointers to the arguments.
+    pub arguments: In<In<u8>>,
+    /// Or all of them in one buffer.
+    pub extra: In<*mut c_void>,
+}
+
+/// `CUDA_KERNEL_NODE_PARAMS_v2`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct KernelNodeV2 {
+    /// As before.
+    pub node: KernelNode,
+    /// A kernel of a library, where there is no function.
+    pub kernel: Handle,
+    /// A context.
+    pub context: Handle,
+}
+
+/// `CUDA_MEMSET_NODE_PARAMS`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct SetNode {
+    /// Where.
+    pub target: u64,
+    /// Bytes of a row.
+    pub pitch: usize,
+    /// What.
+    pub value: u32,
+    /// Bytes of an element.
+    pub element: u32,
+    /// Elements of a row.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+}
+
+/// `CUDA_HOST_NODE_PARAMS`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct HostNode {
+    /// What to call.
+    pub function: Option<unsafe extern "C" fn(*mut c_void)>,
+    /// With what.
+    pub data: *mut c_void,
+}

@@ -1,0 +1,295 @@
+//! Contexts.
+
+use std::ffi::{c_int, c_void};
+
+use super::{In, Out, driver, handle, number};
+use crate::abi::{Error, Handle};
+use crate::context::{pop, push, replace, top};
+
+api! {
+    /// A new context, current at once.
+    fn cuCtxCreate | cuCtxCreate_v2 => (context: Out<Handle>, flags: u32, device: c_int) {
+        if context.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
+        let created = driver().create_context(device, flags)?;
+        context.put(handle(created))
+    }
+}
+
+api! {
+    /// A new context with a share of the device, which is all of it.
+    fn cuCtxCreate_v3 => (context: Out<Handle>, _affinity: In<c_void>, _count: c_int, flags: u32, device: c_int) {
+        if context.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
+        let created = driver().create_context(device, flags)?;
+        context.put(handle(created))
+    }
+}
+
+api! {
+    /// A new context with parameters, which change nothing here.
+    fn cuCtxCreate_v4 => (context: Out<Handle>, _parameters: In<c_void>, flags: u32, device: c_int) {
+        if context.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
+        let created = driver().create_context(device, flags)?;
+        context.put(handle(created))
+    }
+}
+
+api! {
+    /// A context goes, with all it owns.
+    fn cuCtxDestroy | cuCtxDestroy_v2 => (context: Handle) {
+        driver().destroy_context(number(context))
+    }
+}
+
+api! {
+    /// A context is current, and the one before is remembered.
+    fn cuCtxPushCurrent | cuCtxPushCurrent_v2 => (context: Handle) {
+        driver().context(number(context))?;
+        push(number(context));
+        Ok(())
+    }
+}
+
+api! {
+    /// The one before is current again.
+    fn cuCtxPopCurrent | cuCtxPopCurrent_v2 => (context: Out<Handle>) {
+        driver().ready()?;
+        let popped = pop().ok_or(Error::INVALID_CONTEXT)?;
+        context.offer(handle(popped));
+        Ok(())
+    }
+}
+
+api! {
+    /// A context is current in place of the one that was; null is none.
+    fn cuCtxSetCurrent => (context: Handle) {
+        let driver = driver();
+        driver.ready()?;
+        if context.is_null() {
+            replace(None);
+        } else {
+            driver.context(number(context))?;
+            replace(Some(number(context)));
+        }
+        Ok(())
+    }
+}
+
+api! {
+    /// The current context.
+    fn cuCtxGetCurrent => (context: Out<Handle>) {
+        driver().ready()?;
+        context.put(handle(top().unwrap_or(0)))
+    }
+}
+
+api! {
+    /// Its device.
+    fn cuCtxGetDevice => (device: Out<c_int>) {
+        let driver = driver();
+        let (index, ..) = driver.current_any()?;
+        device.put(c_int::try_from(index).unwrap_or(0))
+    }
+}
+
+api! {
+    /// The device of a context.
+    fn cuCtxGetDevice_v2 => (device: Out<c_int>, context: Handle) {
+        let driver = driver();
+        let index = if context.is_null() { driver.current_any()?.0 } else { driver.context(number(context))?.device };
+        device.put(c_int::try_from(index).unwrap_or(0))
+    }
+}
+
+api! {
+    /// Its flags.
+    fn cuCtxGetFlags => (flags: Out<u32>) {
+        let driver = driver();
+        let (.., context) = driver.current_any()?;
+        flags.put(context.flags)
+    }
+}
+
+api! {
+    /// Sets its flags.
+    fn cuCtxSetFlags => (flags: u32) {
+        let mut driver = driver();
+        let (_, current) = driver.current()?;
+        if let Some(context) = driver.contexts.get_mut(&current) {
+            context.flags = flags;
+        }
+        Ok(())
+    }
+}
+
+api! {
+    /// A number that no other context has.
+    fn cuCtxGetId => (context: Handle, id: Out<u64>) {
+        let driver = driver();
+        let found = if context.is_null() { driver.current_any()?.2.id } else { driver.context(number(context))?.id };
+        id.put(found)
+    }
+}
+
+api! {
+    /// Everything is done; did anything go wrong?
+    fn cuCtxSynchronize => () {
+        let driver = driver();
+        let (_, context) = driver.current()?;
+        if driver.captures.values().any(|capture| capture.context == context && capture.mode == 0) {
+            return Err(Error::STREAM_CAPTURE_UNSUPPORTED);
+        }
+        Ok(())
+    }
+}
+
+api! {
+    /// Likewise, for a context.
+    fn cuCtxSynchronize_v2 => (context: Handle) {
+        let driver = driver();
+        let error = if context.is_null() { driver.current_any()?.2.error } else { driver.context(number(context))?.error };
+        error.map_or(Ok(()), Err)
+    }
+}
+
+api! {
+    /// Limits are remembered; kernels have the limits of the software GPU.
+    fn cuCtxSetLimit => (limit: u32, value: usize) {
+        let mut driver = driver();
+        let (_, current) = driver.current()?;
+        let context = driver.contexts.get_mut(&current).ok_or(Error::INVALID_CONTEXT)?;
+        let index = usize::try_from(limit).map_err(|_| Error::UNSUPPORTED_LIMIT)?;
+        *context.limits.get_mut(index).ok_or(Error::UNSUPPORTED_LIMIT)? = value;
+        Ok(())
+    }
+}
+
+api! {
+    /// A limit.
+    fn cuCtxGetLimit => (value: Out<usize>, limit: u32) {
+        let driver = driver();
+        let (.., context) = driver.current_any()?;
+        let index = usize::try_from(limit).map_err(|_| Error::UNSUPPORTED_LIMIT)?;
+        value.put(*context.limits.get(index).ok_or(Error::UNSUPPORTED_LIMIT)?)
+    }
+}
+
+api! {
+    /// How shared memory and cache are divided; changes nothing here.
+    fn cuCtxSetCacheConfig => (config: u32) {
+        let mut driver = driver();
+        let (_, current) = driver.current()?;
+        if let Some(context) = driver.contexts.get_mut(&current) {
+            context.cache = config;
+        }
+        Ok(())
+    }
+}
+
+api! {
+    /// What was set.
+    fn cuCtxGetCacheConfig => (config: Out<u32>) {
+        config.put(driver().current_any()?.2.cache)
+    }
+}
+
+api! {
+    /// Width of banks; changes nothing since Maxwell.
+    fn cuCtxSetSharedMemConfig => (config: u32) {
+        let mut driver = driver();
+        let (_, current) = driver.current()?;
+        if let Some(context) = driver.contexts.get_mut(&current) {
+            context.banks = config;
+        }
+        Ok(())
+    }
+}
+
+api! {
+    /// What was set.
+    fn cuCtxGetSharedMemConfig => (config: Out<u32>) {
+        config.put(driver().current_any()?.2.banks)
+    }
+}
+
+api! {
+    /// The version a context was made for.
+    fn cuCtxGetApiVersion => (context: Handle, version: Out<u32>) {
+        let driver = driver();
+        if !context.is_null() {
+            driver.context(number(context))?;
+        }
+        version.put(3020)
+    }
+}
+
+api! {
+    /// Priorities of streams: 0 is the least, -5 the greatest.
+    fn cuCtxGetStreamPriorityRange => (least: Out<c_int>, greatest: Out<c_int>) {
+        driver().current()?;
+        least.offer(0);
+        greatest.offer(-5);
+        Ok(())
+    }
+}
+
+api! {
+    /// Nothing persists in the second-level cache.
+    fn cuCtxResetPersistingL2Cache => () {
+        driver().current().map(drop)
+    }
+}
+
+api! {
+    /// Memory of another context may be reached. It can be anyway; programs that forget to ask are not told.
+    fn cuCtxEnablePeerAccess => (peer: Handle, flags: u32) {
+        let mut driver = driver();
+        let (device, current) = driver.current()?;
+        let other = driver.context(number(peer))?.device;
+        if flags != 0 {
+            return Err(Error::INVALID_VALUE);
+        }
+        if device == other {
+            return Err(Error::INVALID_DEVICE);
+        }
+        let context = driver.contexts.get_mut(&current).ok_or(Error::INVALID_CONTEXT)?;
+        if context.peers.contains(&number(peer)) {
+            return Err(Error::PEER_ACCESS_ALREADY_ENABLED);
+        }
+        context.peers.push(number(peer));
+        Ok(())
+    }
+}
+
+api! {
+    /// No longer.
+    fn cuCtxDisablePeerAccess => (peer: Handle) {
+        let mut driver = driver();
+        let (_, current) = driver.current()?;
+        let context = driver.contexts.get_mut(&current).ok_or(Error::INVALID_CONTEXT)?;
+        let at = context.peers.iter().position(|known| *known == number(peer)).ok_or(Error::PEER_ACCESS_NOT_ENABLED)?;
+        context.peers.remove(at);
+        Ok(())
+    }
+}
+
+api! {
+    /// An old way to retain a context.
+    fn cuCtxAttach => (context: Out<Handle>, _flags: u32) {
+        let driver = driver();
+        let (_, current) = driver.current()?;
+        context.put(handle(current))
+    }
+}
+
+api! {
+    /// An old way to release a context.
+    fn cuCtxDetach => (context: Handle) {
+        driver().context(number(context)).map(drop)
+    }
+}

@@ -1,0 +1,292 @@
+//! Copies and fills.
+
+use std::ffi::c_void;
+
+use super::{In, submit};
+use crate::abi::{Answer, Copy2d, Copy3d, Error, Handle};
+use crate::memory::{Copy, End, Set, Side};
+use crate::work::Work;
+
+fn address(pointer: *const c_void) -> u64 {
+    u64::try_from(pointer.expose_provenance()).unwrap_or(0)
+}
+
+fn wide(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+/// A copy of one row.
+fn line(to: End, from: End, bytes: usize) -> Work {
+    Work::Copy(Copy { from, to, width: bytes, height: 1, depth: 1 })
+}
+
+const NULL: Handle = std::ptr::null_mut();
+
+api! {
+    /// Whichever memories they are.
+    fn cuMemcpy | cuMemcpy_ptds => (to: u64, from: u64, bytes: usize) {
+        submit(NULL, line(End::line(Side::Either, to), End::line(Side::Either, from), bytes))
+    }
+}
+
+api! {
+    /// In the order of a stream.
+    fn cuMemcpyAsync | cuMemcpyAsync_ptsz => (to: u64, from: u64, bytes: usize, stream: Handle) {
+        submit(stream, line(End::line(Side::Either, to), End::line(Side::Either, from), bytes))
+    }
+}
+
+api! {
+    /// From one context to another.
+    fn cuMemcpyPeer | cuMemcpyPeer_ptds => (to: u64, _to_context: Handle, from: u64, _from_context: Handle, bytes: usize) {
+        submit(NULL, line(End::line(Side::Device, to), End::line(Side::Device, from), bytes))
+    }
+}
+
+api! {
+    /// Likewise, in the order of a stream.
+    fn cuMemcpyPeerAsync | cuMemcpyPeerAsync_ptsz => (to: u64, _to_context: Handle, from: u64, _from_context: Handle, bytes: usize, stream: Handle) {
+        submit(stream, line(End::line(Side::Device, to), End::line(Side::Device, from), bytes))
+    }
+}
+
+api! {
+    /// To the device.
+    fn cuMemcpyHtoD | cuMemcpyHtoD_v2 | cuMemcpyHtoD_v2_ptds => (to: u64, from: *const c_void, bytes: usize) {
+        submit(NULL, line(End::line(Side::Device, to), End::line(Side::Host, address(from)), bytes))
+    }
+}
+
+api! {
+    /// To the device, in the order of a stream.
+    fn cuMemcpyHtoDAsync | cuMemcpyHtoDAsync_v2 | cuMemcpyHtoDAsync_v2_ptsz => (to: u64, from: *const c_void, bytes: usize, stream: Handle) {
+        submit(stream, line(End::line(Side::Device, to), End::line(Side::Host, address(from)), bytes))
+    }
+}
+
+api! {
+    /// From the device.
+    fn cuMemcpyDtoH | cuMemcpyDtoH_v2 | cuMemcpyDtoH_v2_ptds => (to: *mut c_void, from: u64, bytes: usize) {
+        submit(NULL, line(End::line(Side::Host, address(to)), End::line(Side::Device, from), bytes))
+    }
+}
+
+api! {
+    /// From the device, in the order of a stream.
+    fn cuMemcpyDtoHAsync | cuMemcpyDtoHAsync_v2 | cuMemcpyDtoHAsync_v2_ptsz => (to: *mut c_void, from: u64, bytes: usize, stream: Handle) {
+        submit(stream, line(End::line(Side::Host, address(to)), End::line(Side::Device, from), bytes))
+    }
+}
+
+api! {
+    /// Within the device.
+    fn cuMemcpyDtoD | cuMemcpyDtoD_v2 | cuMemcpyDtoD_v2_ptds => (to: u64, from: u64, bytes: usize) {
+        submit(NULL, line(End::line(Side::Device, to), End::line(Side::Device, from), bytes))
+    }
+}
+
+api! {
+    /// Within the device, in the order of a stream.
+    fn cuMemcpyDtoDAsync | cuMemcpyDtoDAsync_v2 | cuMemcpyDtoDAsync_v2_ptsz => (to: u64, from: u64, bytes: usize, stream: Handle) {
+        submit(stream, line(End::line(Side::Device, to), End::line(Side::Device, from), bytes))
+    }
+}
+
+/// One end of a copy of rows: its kind of memory, its first byte, what comes before it.
+struct Origin {
+    kind: u32,
+    host: u64,
+    device: u64,
+    pitch: usize,
+    rows: usize,
+    skip: [usize; 3],
+}
+
+fn end(origin: &Origin) -> Answer<End> {
+    // `CUmemorytype`: host, device, array, unified.
+    let (side, base) = match origin.kind {
+        1 => (Side::Host, origin.host),
+        2 => (Side::Device, origin.device),
+        4 => (Side::Either, origin.device),
+        3 => return Err(Error::NOT_SUPPORTED),
+        _ => return Err(Error::INVALID_VALUE),
+    };
+    let [x, y, z] = origin.skip.map(wide);
+    let pitch = wide(origin.pitch);
+    let slice = pitch.checked_mul(wide(origin.rows)).ok_or(Error::INVALID_VALUE)?;
+    let skip =
+        z.checked_mul(slice).zip(y.checked_mul(pitch)).and_then(|(a, b)| a.checked_add(b)?.checked_add(x));
+    let address = skip.and_then(|skip| base.checked_add(skip)).ok_or(Error::INVALID_VALUE)?;
+    Ok(End { side, address, pitch, slice })
+}
+
+/// A copy of rows.
+pub(super) fn rows(copy: &Copy2d) -> Answer<Work> {
+    let or_width = |pitch: usize| if pitch == 0 { copy.width } else { pitch };
+    let from = end(&Origin {
+        kind: copy.source_type,
+        host: copy.source_host,
+        device: copy.source_device,
+        pitch: or_width(copy.source_pitch),
+        rows: 0,
+        skip: [copy.source_x, copy.source_y, 0],
+    })?;
+    let to = end(&Origin {
+        kind: copy.target_type,
+        host: copy.target_host,
+        device: copy.target_device,
+        pitch: or_width(copy.target_pitch),
+        rows: 0,
+        skip: [copy.target_x, copy.target_y, 0],
+    })?;
+    if from.pitch < wide(copy.width) || to.pitch < wide(copy.width) {
+        return Err(Error::INVALID_VALUE);
+    }
+    Ok(Work::Copy(Copy { from, to, width: copy.width, height: copy.height, depth: 1 }))
+}
+
+/// A copy of slices.
+pub(super) fn slices(copy: &Copy3d) -> Answer<Work> {
+    let or_width = |pitch: usize| if pitch == 0 { copy.width } else { pitch };
+    let or_height = |rows: usize| if rows == 0 { copy.height } else { rows };
+    let from = end(&Origin {
+        kind: copy.source_type,
+        host: copy.source_host,
+        device: copy.source_device,
+        pitch: or_width(copy.source_pitch),
+        rows: or_height(copy.source_height),
+        skip: [copy.source_x, copy.source_y, copy.source_z],
+    })?;
+    let to = end(&Origin {
+        kind: copy.target_type,
+        host: copy.target_host,
+        device: copy.target_device,
+        pitch: or_width(copy.target_pitch),
+        rows: or_height(copy.target_height),
+        skip: [copy.target_x, copy.target_y, copy.target_z],
+    })?;
+    if from.pitch < wide(copy.width) || to.pitch < wide(copy.width) {
+        return Err(Error::INVALID_VALUE);
+    }
+    Ok(Work::Copy(Copy { from, to, width: copy.width, height: copy.height, depth: copy.depth }))
+}
+
+api! {
+    /// Rows.
+    fn cuMemcpy2D | cuMemcpy2D_v2 | cuMemcpy2D_v2_ptds | cuMemcpy2DUnaligned | cuMemcpy2DUnaligned_v2 | cuMemcpy2DUnaligned_v2_ptds => (copy: In<Copy2d>) {
+        submit(NULL, rows(&copy.get()?)?)
+    }
+}
+
+api! {
+    /// Rows, in the order of a stream.
+    fn cuMemcpy2DAsync | cuMemcpy2DAsync_v2 | cuMemcpy2DAsync_v2_ptsz => (copy: In<Copy2d>, stream: Handle) {
+        submit(stream, rows(&copy.get()?)?)
+    }
+}
+
+api! {
+    /// Slices.
+    fn cuMemcpy3D | cuMemcpy3D_v2 | cuMemcpy3D_v2_ptds | cuMemcpy3DPeer | cuMemcpy3DPeer_ptds => (copy: In<Copy3d>) {
+        submit(NULL, slices(&copy.get()?)?)
+    }
+}
+
+api! {
+    /// Slices, in the order of a stream.
+    fn cuMemcpy3DAsync | cuMemcpy3DAsync_v2 | cuMemcpy3DAsync_v2_ptsz | cuMemcpy3DPeerAsync | cuMemcpy3DPeerAsync_ptsz => (copy: In<Copy3d>, stream: Handle) {
+        submit(stream, slices(&copy.get()?)?)
+    }
+}
+
+fn set(target: u64, value: u32, element: u32, width: usize) -> Work {
+    Work::Set(Set { target, pitch: 0, value, element, width, height: 1 })
+}
+
+api! {
+    /// Bytes.
+    fn cuMemsetD8 | cuMemsetD8_v2 | cuMemsetD8_v2_ptds => (target: u64, value: u8, count: usize) {
+        submit(NULL, set(target, u32::from(value), 1, count))
+    }
+}
+
+api! {
+    /// Numbers of 16 bits.
+    fn cuMemsetD16 | cuMemsetD16_v2 | cuMemsetD16_v2_ptds => (target: u64, value: u16, count: usize) {
+        submit(NULL, set(target, u32::from(value), 2, count))
+    }
+}
+
+api! {
+    /// Numbers of 32 bits.
+    fn cuMemsetD32 | cuMemsetD32_v2 | cuMemsetD32_v2_ptds => (target: u64, value: u32, count: usize) {
+        submit(NULL, set(target, value, 4, count))
+    }
+}
+
+api! {
+    /// Bytes, in the order of a stream.
+    fn cuMemsetD8Async | cuMemsetD8Async_ptsz => (target: u64, value: u8, count: usize, stream: Handle) {
+        submit(stream, set(target, u32::from(value), 1, count))
+    }
+}
+
+api! {
+    /// Numbers of 16 bits, in the order of a stream.
+    fn cuMemsetD16Async | cuMemsetD16Async_ptsz => (target: u64, value: u16, count: usize, stream: Handle) {
+        submit(stream, set(target, u32::from(value), 2, count))
+    }
+}
+
+api! {
+    /// Numbers of 32 bits, in the order of a stream.
+    fn cuMemsetD32Async | cuMemsetD32Async_ptsz => (target: u64, value: u32, count: usize, stream: Handle) {
+        submit(stream, set(target, value, 4, count))
+    }
+}
+
+fn set_rows(target: u64, pitch: usize, value: u32, element: u32, width: usize, height: usize) -> Work {
+    Work::Set(Set { target, pitch: wide(pitch), value, element, width, height })
+}
+
+api! {
+    /// Rows of bytes.
+    fn cuMemsetD2D8 | cuMemsetD2D8_v2 | cuMemsetD2D8_v2_ptds => (target: u64, pitch: usize, value: u8, width: usize, height: usize) {
+        submit(NULL, set_rows(target, pitch, u32::from(value), 1, width, height))
+    }
+}
+
+api! {
+    /// Rows of 16 bits.
+    fn cuMemsetD2D16 | cuMemsetD2D16_v2 | cuMemsetD2D16_v2_ptds => (target: u64, pitch: usize, value: u16, width: usize, height: usize) {
+        submit(NULL, set_rows(target, pitch, u32::from(value), 2, width, height))
+    }
+}
+
+api! {
+    /// Rows of 32 bits.
+    fn cuMemsetD2D32 | cuMemsetD2D32_v2 | cuMemsetD2D32_v2_ptds => (target: u64, pitch: usize, value: u32, width: usize, height: usize) {
+        submit(NULL, set_rows(target, pitch, value, 4, width, height))
+    }
+}
+
+api! {
+    /// Rows of bytes, in the order of a stream.
+    fn cuMemsetD2D8Async | cuMemsetD2D8Async_ptsz => (target: u64, pitch: usize, value: u8, width: usize, height: usize, stream: Handle) {
+        submit(stream, set_rows(target, pitch, u32::from(value), 1, width, height))
+    }
+}
+
+api! {
+    /// Rows of 16 bits, in the order of a stream.
+    fn cuMemsetD2D16Async | cuMemsetD2D16Async_ptsz => (target: u64, pitch: usize, value: u16, width: usize, height: usize, stream: Handle) {
+        submit(stream, set_rows(target, pitch, u32::from(value), 2, width, height))
+    }
+}
+
+api! {
+    /// Rows of 32 bits, in the order of a stream.
+    fn cuMemsetD2D32Async | cuMemsetD2D32Async_ptsz => (target: u64, pitch: usize, value: u32, width: usize, height: usize, stream: Handle) {
+        submit(stream, set_rows(target, pitch, value, 4, width, height))
+    }
+}

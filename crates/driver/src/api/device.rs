@@ -1,0 +1,194 @@
+//! Devices.
+
+use std::ffi::{c_char, c_int};
+
+use super::{In, Out, driver, handle};
+use crate::abi::{Error, Handle};
+
+api! {
+    /// A device by its number, which is its handle.
+    fn cuDeviceGet => (device: Out<c_int>, ordinal: c_int) {
+        driver().device(ordinal)?;
+        device.put(ordinal)
+    }
+}
+
+api! {
+    /// How many there are.
+    fn cuDeviceGetCount => (count: Out<c_int>) {
+        let driver = driver();
+        driver.ready()?;
+        count.put(c_int::try_from(driver.devices.len()).unwrap_or(c_int::MAX))
+    }
+}
+
+api! {
+    /// Its name.
+    fn cuDeviceGetName => (name: Out<c_char>, length: c_int, device: c_int) {
+        let driver = driver();
+        let (_, visible) = driver.device(device)?;
+        let room = usize::try_from(length).map_err(|_| Error::INVALID_VALUE)?;
+        name.put_text(room, visible.model.name)
+    }
+}
+
+api! {
+    /// Sixteen bytes that name it: "warpproof", and its number.
+    fn cuDeviceGetUuid | cuDeviceGetUuid_v2 => (uuid: Out<[u8; 16]>, device: c_int) {
+        let driver = driver();
+        let (index, _) = driver.device(device)?;
+        let mut bytes = *b"warpproof\0\0\0\0\0\0\0";
+        bytes[15] = u8::try_from(index).unwrap_or(u8::MAX);
+        uuid.put(bytes)
+    }
+}
+
+api! {
+    /// Windows' name of a device.
+    fn cuDeviceGetLuid => (_luid: Out<c_char>, _mask: Out<u32>, device: c_int) {
+        driver().device(device)?;
+        Err(Error::NOT_SUPPORTED)
+    }
+}
+
+api! {
+    /// Bytes of memory.
+    fn cuDeviceTotalMem | cuDeviceTotalMem_v2 => (bytes: Out<usize>, device: c_int) {
+        let driver = driver();
+        let (_, visible) = driver.device(device)?;
+        bytes.put(usize::try_from(visible.memory()).unwrap_or(usize::MAX))
+    }
+}
+
+api! {
+    /// An attribute.
+    fn cuDeviceGetAttribute => (value: Out<c_int>, attribute: u32, device: c_int) {
+        let driver = driver();
+        let (index, visible) = driver.device(device)?;
+        let found = visible.attribute(attribute, index).ok_or(Error::INVALID_VALUE)?;
+        value.put(c_int::try_from(found).unwrap_or(c_int::MAX))
+    }
+}
+
+api! {
+    /// Compute capability.
+    fn cuDeviceComputeCapability => (major: Out<c_int>, minor: Out<c_int>, device: c_int) {
+        let driver = driver();
+        let (_, visible) = driver.device(device)?;
+        let number = |n: u32| c_int::try_from(n).unwrap_or(0);
+        major.put(number(visible.model.capability.major))?;
+        minor.put(number(visible.model.capability.minor))
+    }
+}
+
+api! {
+    /// The first properties there were, ten numbers.
+    fn cuDeviceGetProperties => (properties: Out<[c_int; 14]>, device: c_int) {
+        let driver = driver();
+        let (index, visible) = driver.device(device)?;
+        let numbers = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
+        let values = numbers.map(|n| visible.attribute(n, index).and_then(|v| c_int::try_from(v).ok()).unwrap_or(0));
+        properties.put(values)
+    }
+}
+
+api! {
+    /// Where it would be on the bus.
+    fn cuDeviceGetPCIBusId => (id: Out<c_char>, length: c_int, device: c_int) {
+        let driver = driver();
+        let (index, _) = driver.device(device)?;
+        let room = usize::try_from(length).map_err(|_| Error::INVALID_VALUE)?;
+        id.put_text(room, &format!("0000:{:02X}:00.0", index + 1))
+    }
+}
+
+api! {
+    /// A device by its place on the bus.
+    fn cuDeviceGetByPCIBusId => (device: Out<c_int>, id: In<c_char>) {
+        let driver = driver();
+        driver.ready()?;
+        let id = id.text()?;
+        let bus = id.rsplit(':').nth(1).and_then(|bus| usize::from_str_radix(bus, 16).ok());
+        let index = bus.and_then(|bus| bus.checked_sub(1)).filter(|index| *index < driver.devices.len());
+        let index = index.and_then(|index| c_int::try_from(index).ok()).ok_or(Error::INVALID_DEVICE)?;
+        device.put(index)
+    }
+}
+
+api! {
+    /// Devices reach each other: there is one address space.
+    fn cuDeviceCanAccessPeer => (can: Out<c_int>, device: c_int, peer: c_int) {
+        let driver = driver();
+        driver.device(device)?;
+        driver.device(peer)?;
+        can.put(c_int::from(device != peer))
+    }
+}
+
+api! {
+    /// What two devices can do with each other: rank, access, atomics.
+    fn cuDeviceGetP2PAttribute => (value: Out<c_int>, attribute: u32, source: c_int, target: c_int) {
+        let driver = driver();
+        driver.device(source)?;
+        driver.device(target)?;
+        if source == target {
+            return Err(Error::INVALID_DEVICE);
+        }
+        value.put(c_int::from(matches!(attribute, 2 | 3)))
+    }
+}
+
+api! {
+    /// Whether contexts can be given a share of a device.
+    fn cuDeviceGetExecAffinitySupport => (supported: Out<c_int>, _kind: u32, device: c_int) {
+        driver().device(device)?;
+        supported.put(0)
+    }
+}
+
+api! {
+    /// The primary context, made if it is not there.
+    fn cuDevicePrimaryCtxRetain => (context: Out<Handle>, device: c_int) {
+        let retained = driver().retain_primary(device)?;
+        context.put(handle(retained))
+    }
+}
+
+api! {
+    /// One user less of the primary context.
+    fn cuDevicePrimaryCtxRelease | cuDevicePrimaryCtxRelease_v2 => (device: c_int) {
+        driver().release_primary(device)
+    }
+}
+
+api! {
+    /// All of the primary context goes.
+    fn cuDevicePrimaryCtxReset | cuDevicePrimaryCtxReset_v2 => (device: c_int) {
+        driver().reset_primary(device)
+    }
+}
+
+api! {
+    /// Flags of the primary context.
+    fn cuDevicePrimaryCtxSetFlags | cuDevicePrimaryCtxSetFlags_v2 => (device: c_int, flags: u32) {
+        let mut driver = driver();
+        let (index, _) = driver.device(device)?;
+        driver.primaries[index].flags = flags;
+        let primary = driver.primaries[index].handle;
+        if let Some(context) = primary.and_then(|handle| driver.contexts.get_mut(&handle)) {
+            context.flags = flags;
+        }
+        Ok(())
+    }
+}
+
+api! {
+    /// Whether there is a primary context, and its flags.
+    fn cuDevicePrimaryCtxGetState => (device: c_int, flags: Out<u32>, active: Out<c_int>) {
+        let driver = driver();
+        let (index, _) = driver.device(device)?;
+        let primary = driver.primaries[index];
+        flags.put(primary.flags)?;
+        active.put(c_int::from(primary.retained > 0))
+    }
+}

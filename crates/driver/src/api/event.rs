@@ -1,0 +1,60 @@
+//! Events.
+
+use super::{Out, driver, handle, number, submit};
+use crate::abi::{Error, Handle};
+use crate::work::Work;
+
+api! {
+    /// An event.
+    fn cuEventCreate => (event: Out<Handle>, flags: u32) {
+        if event.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
+        let made = driver().create_event(flags)?;
+        event.put(handle(made))
+    }
+}
+
+api! {
+    /// An event goes.
+    fn cuEventDestroy | cuEventDestroy_v2 => (event: Handle) {
+        let mut driver = driver();
+        driver.ready()?;
+        driver.events.remove(&number(event)).map(drop).ok_or(Error::INVALID_HANDLE)
+    }
+}
+
+api! {
+    /// The device time in a stream, predicted.
+    fn cuEventRecord | cuEventRecord_ptsz => (event: Handle, stream: Handle) {
+        driver().event(number(event))?;
+        submit(stream, Work::Record(number(event)))
+    }
+}
+
+api! {
+    /// Likewise.
+    fn cuEventRecordWithFlags | cuEventRecordWithFlags_ptsz => (event: Handle, stream: Handle, _flags: u32) {
+        driver().event(number(event))?;
+        submit(stream, Work::Record(number(event)))
+    }
+}
+
+api! {
+    /// What came before it is done; did anything go wrong?
+    fn cuEventQuery | cuEventSynchronize => (event: Handle) {
+        let driver = driver();
+        if driver.event(number(event))?.captured.is_some() {
+            return Err(Error::CAPTURED_EVENT);
+        }
+        Ok(())
+    }
+}
+
+api! {
+    /// Predicted milliseconds between two events.
+    fn cuEventElapsedTime | cuEventElapsedTime_v2 => (milliseconds: Out<f32>, start: Handle, end: Handle) {
+        let time = driver().elapsed(number(start), number(end))?;
+        milliseconds.put(time)
+    }
+}

@@ -1,0 +1,114 @@
+//! Initialisation, version, errors in words, and the way to functions by name.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use super::{In, Out, SYMBOLS, driver};
+use crate::abi::{ANSWERS, Error};
+
+/// What the library says of itself: the API of CUDA 12.9.
+const VERSION: c_int = 12_090;
+
+/// Which function a name and a version mean, as cudaTypedefs.h has it: `name version symbol`.
+const VERSIONS: &str = include_str!("../../data/versions.txt");
+
+api! {
+    /// Must come first.
+    fn cuInit => (_flags: u32) {
+        driver().init()
+    }
+}
+
+api! {
+    /// The version of the API.
+    fn cuDriverGetVersion => (version: Out<c_int>) {
+        version.put(VERSION)
+    }
+}
+
+api! {
+    /// An error's name.
+    fn cuGetErrorName => (error: u32, name: Out<*const c_char>) {
+        let Some((_, symbol, _)) = ANSWERS.iter().find(|(code, ..)| *code == error) else {
+            name.put(std::ptr::null())?;
+            return Err(Error::INVALID_VALUE);
+        };
+        name.put(symbol.as_ptr().cast())
+    }
+}
+
+api! {
+    /// An error's sentence.
+    fn cuGetErrorString => (error: u32, sentence: Out<*const c_char>) {
+        let Some((.., words)) = ANSWERS.iter().find(|(code, ..)| *code == error) else {
+            sentence.put(std::ptr::null())?;
+            return Err(Error::INVALID_VALUE);
+        };
+        sentence.put(words.as_ptr().cast())
+    }
+}
+
+/// The symbol for a name at a version, or the one of its per-thread kind.
+fn find(name: &str, version: c_int, per_thread: bool) -> Option<*const ()> {
+    let known = |symbol: &str| {
+        let at = SYMBOLS.binary_search_by_key(&symbol, |(name, _)| name).ok()?;
+        SYMBOLS.get(at).map(|(_, symbol)| symbol.0)
+    };
+    let listed = VERSIONS.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let (base, since, symbol) = (words.next()?, words.next()?.parse::<c_int>().ok()?, words.next()?);
+        (base == name && since <= version).then_some((since, symbol))
+    });
+    let symbol = listed.max_by_key(|(since, _)| *since).map_or(name, |(_, symbol)| symbol);
+    let own = per_thread
+        .then(|| ["_ptsz", "_ptds"].iter().find_map(|end| known(&format!("{symbol}{end}"))))
+        .flatten();
+    own.or_else(|| known(symbol))
+}
+
+/// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`.
+const PER_THREAD: u64 = 2;
+
+api! {
+    /// The address of a function.
+    fn cuGetProcAddress_v2 => (name: In<c_char>, address: Out<*const c_void>, version: c_int, flags: u64, status: Out<u32>) {
+        let name = name.text()?;
+        let found = find(&name, version, flags & PER_THREAD != 0);
+        address.put(found.map_or(std::ptr::null(), <*const ()>::cast))?;
+        // Found, or unknown.
+        status.offer(u32::from(found.is_none()));
+        if found.is_some() || !status.is_null() { Ok(()) } else { Err(Error::NOT_FOUND) }
+    }
+}
+
+api! {
+    /// The address of a function, as it was before a status was given.
+    fn cuGetProcAddress => (name: In<c_char>, address: Out<*const c_void>, version: c_int, flags: u64) {
+        let name = name.text()?;
+        let found = find(&name, version, flags & PER_THREAD != 0);
+        address.put(found.map_or(std::ptr::null(), <*const ()>::cast))?;
+        found.map(drop).ok_or(Error::NOT_FOUND)
+    }
+}
+
+api! {
+    /// Tables of private functions, which the CUDA runtime asks for. There are none.
+    fn cuGetExportTable => (table: Out<*const c_void>, _id: In<c_void>) {
+        let mut driver = driver();
+        driver.report.unsupported("cuGetExportTable (the CUDA runtime's private door; programs of the driver API do without)");
+        table.offer(std::ptr::null());
+        Err(Error::NOT_FOUND)
+    }
+}
+
+api! {
+    /// Profilers are told nothing.
+    fn cuProfilerStart | cuProfilerStop => () {
+        driver().ready()
+    }
+}
+
+/// The version of Warpproof, as a number: how a program, and our own tools, know that this is no GPU.
+#[unsafe(no_mangle)]
+pub extern "C" fn warpproof_driver() -> u32 {
+    1
+}

@@ -1,0 +1,93 @@
+//! Launches.
+
+use std::ffi::c_void;
+
+use super::{In, driver, number, submit};
+use crate::abi::{Answer, Error, Handle, LaunchConfig};
+use crate::work::{LaunchCall, Work};
+
+/// The arguments of a function: one pointer for each, or all of them in one buffer.
+pub(super) fn arguments(function: u64, each: In<In<u8>>, extra: In<*mut c_void>) -> Answer<Vec<Vec<u8>>> {
+    let places: Vec<(usize, usize)> = {
+        let driver = driver();
+        let wide = |n: u32| usize::try_from(n).unwrap_or(0);
+        driver.function(function)?.params().iter().map(|p| (wide(p.offset), wide(p.size))).collect()
+    };
+    if places.is_empty() {
+        return Ok(Vec::new());
+    }
+    if !each.is_null() {
+        let values = places.iter().enumerate();
+        return values.map(|(i, (_, size))| each.at(i).get()?.list(*size)).collect();
+    }
+    if extra.is_null() {
+        return Err(Error::INVALID_VALUE);
+    }
+    // Pairs of a word and a value, until a zero: 1 is the buffer, 2 where its size is.
+    let (mut buffer, mut length) = (None, None);
+    for i in (0..16).step_by(2) {
+        // The program ends the pairs with a zero.
+        match extra.at(i).get()?.addr() {
+            0 => break,
+            1 => buffer = Some(extra.cast::<In<u8>>().at(i + 1).get()?),
+            2 => length = Some(extra.cast::<In<usize>>().at(i + 1).get()?.get()?),
+            _ => return Err(Error::INVALID_VALUE),
+        }
+    }
+    let (Some(buffer), Some(length)) = (buffer, length) else { return Err(Error::INVALID_VALUE) };
+    // The most that parameters can be, so that a wrong size does no harm.
+    if length > 1 << 16 {
+        return Err(Error::INVALID_VALUE);
+    }
+    let bytes = buffer.list(length)?;
+    places
+        .iter()
+        .map(|(offset, size)| {
+            bytes.get(*offset..offset + size).map(<[u8]>::to_vec).ok_or(Error::INVALID_VALUE)
+        })
+        .collect()
+}
+
+api! {
+    /// A launch.
+    fn cuLaunchKernel | cuLaunchKernel_ptsz => (function: Handle, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32, stream: Handle, each: In<In<u8>>, extra: In<*mut c_void>) {
+        if !each.is_null() && !extra.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
+        let function = number(function);
+        let arguments = arguments(function, each, extra)?;
+        submit(stream, Work::Launch(LaunchCall { function, grid: [gx, gy, gz], block: [bx, by, bz], shared, arguments, cooperative: false }))
+    }
+}
+
+api! {
+    /// A launch whose blocks are all there at once.
+    fn cuLaunchCooperativeKernel | cuLaunchCooperativeKernel_ptsz => (function: Handle, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32, stream: Handle, each: In<In<u8>>) {
+        let function = number(function);
+        let arguments = arguments(function, each, In::none())?;
+        submit(stream, Work::Launch(LaunchCall { function, grid: [gx, gy, gz], block: [bx, by, bz], shared, arguments, cooperative: true }))
+    }
+}
+
+api! {
+    /// A launch with attributes: 2 is cooperative, 4 the extent of a cluster; others change nothing here.
+    fn cuLaunchKernelEx | cuLaunchKernelEx_ptsz => (config: In<LaunchConfig>, function: Handle, each: In<In<u8>>, extra: In<*mut c_void>) {
+        let config = config.get()?;
+        let count = usize::try_from(config.count).map_err(|_| Error::INVALID_VALUE)?;
+        let mut cooperative = false;
+        for attribute in config.attributes.list(count)? {
+            match attribute.id {
+                2 => cooperative = attribute.value[0] != 0,
+                4 if attribute.value[..3] != [1, 1, 1] => {
+                    driver().report.unsupported("clusters of blocks");
+                    return Err(Error::NOT_SUPPORTED);
+                }
+                _ => {}
+            }
+        }
+        let function = number(function);
+        let arguments = arguments(function, each, extra)?;
+        let LaunchConfig { grid, block, shared, stream, .. } = config;
+        submit(stream, Work::Launch(LaunchCall { function, grid, block, shared, arguments, cooperative }))
+    }
+}

@@ -1,0 +1,77 @@
+//! The linker: PTX in, PTX out.
+
+use std::ffi::{c_char, c_void};
+
+use super::{In, Out, driver, handle, number};
+use crate::abi::{Answer, Error, Handle};
+use crate::image;
+use crate::module::Link;
+
+/// `CU_JIT_INPUT_PTX`, and those that may hold PTX: cubin and fatbin.
+const READABLE: [u32; 3] = [0, 1, 2];
+
+api! {
+    /// A linker.
+    fn cuLinkCreate | cuLinkCreate_v2 => (_count: u32, _options: In<u32>, _values: In<*mut c_void>, link: Out<Handle>) {
+        let mut driver = driver();
+        driver.current()?;
+        let made = driver.handle();
+        driver.links.insert(made, Link::default());
+        link.put(handle(made))
+    }
+}
+
+fn add(link: Handle, kind: u32, bytes: &[u8]) -> Answer {
+    let mut driver = driver();
+    let (device, _) = driver.current()?;
+    if !READABLE.contains(&kind) {
+        driver.report.unsupported("linking of objects, archives and NVVM");
+        return Err(Error::NOT_SUPPORTED);
+    }
+    let sm = driver.devices[device].sm();
+    let text = image::ptx_of(bytes, sm).map_err(|error| {
+        driver.report.say(&format!("the linker cannot use what it was given: {error}"));
+        Error::INVALID_IMAGE
+    })?;
+    driver.links.get_mut(&number(link)).ok_or(Error::INVALID_HANDLE)?.parts.push(text);
+    Ok(())
+}
+
+api! {
+    /// Adds what lies in memory.
+    fn cuLinkAddData | cuLinkAddData_v2 => (link: Handle, kind: u32, data: In<u8>, size: usize, _name: In<c_char>, _count: u32, _options: In<u32>, _values: In<*mut c_void>) {
+        let bytes = data.list(size)?;
+        add(link, kind, &bytes)
+    }
+}
+
+api! {
+    /// Adds a file.
+    fn cuLinkAddFile | cuLinkAddFile_v2 => (link: Handle, kind: u32, path: In<c_char>, _count: u32, _options: In<u32>, _values: In<*mut c_void>) {
+        let path = path.text()?;
+        let bytes = std::fs::read(path).map_err(|_| Error::FILE_NOT_FOUND)?;
+        add(link, kind, &bytes)
+    }
+}
+
+api! {
+    /// What came out; it is there until the linker goes.
+    fn cuLinkComplete => (link: Handle, image: Out<*const c_void>, size: Out<usize>) {
+        let mut driver = driver();
+        driver.current()?;
+        let link = driver.links.get_mut(&number(link)).ok_or(Error::INVALID_HANDLE)?;
+        let made = link.complete()?;
+        image.put(made.as_ptr().cast())?;
+        size.offer(made.len());
+        Ok(())
+    }
+}
+
+api! {
+    /// A linker goes.
+    fn cuLinkDestroy => (link: Handle) {
+        let mut driver = driver();
+        driver.ready()?;
+        driver.links.remove(&number(link)).map(drop).ok_or(Error::INVALID_HANDLE)
+    }
+}

@@ -1,0 +1,234 @@
+//! Memory in the order of a stream, and pools. A pool is a name here: memory comes from the device, and goes back at once.
+
+use std::ffi::{c_int, c_void};
+
+use super::{In, Out, driver, handle, number, submit};
+use crate::abi::{Answer, Error, Handle};
+use crate::driver::Driver;
+use crate::memory::{Kind, Pool};
+use crate::work::Work;
+
+impl Driver {
+    /// The default pool of a device, made when it is first asked for.
+    fn default_pool(&mut self, device: usize) -> u64 {
+        if let Some(pool) = self.devices[device].default_pool {
+            return pool;
+        }
+        let pool = self.handle();
+        self.pools.insert(pool, Pool { device, ..Pool::default() });
+        self.devices[device].default_pool = Some(pool);
+        pool
+    }
+}
+
+fn allocate(size: usize, pool: Option<u64>, stream: Handle) -> Answer<u64> {
+    let stream = super::stream_number(stream);
+    let mut driver = driver();
+    let target = driver.target(stream)?;
+    if driver.streams.get(&target.stream).is_some_and(|stream| stream.capture.is_some()) {
+        driver.report.unsupported("allocations in a captured stream");
+        return Err(Error::STREAM_CAPTURE_UNSUPPORTED);
+    }
+    if let Some(pool) = pool {
+        driver.pools.get(&pool).ok_or(Error::INVALID_VALUE)?;
+    }
+    let base = driver.allocate(size)?;
+    let pool = match pool {
+        Some(pool) => pool,
+        None => match driver.devices[target.device].pool {
+            Some(pool) => pool,
+            None => driver.default_pool(target.device),
+        },
+    };
+    if let Some(allocation) = driver.memory.get_mut(&base) {
+        allocation.pool = Some(pool);
+    }
+    Ok(base)
+}
+
+api! {
+    /// Device memory from the current pool.
+    fn cuMemAllocAsync | cuMemAllocAsync_ptsz => (place: Out<u64>, size: usize, stream: Handle) {
+        if place.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
+        let base = allocate(size, None, stream)?;
+        place.put(base)
+    }
+}
+
+api! {
+    /// Device memory from a pool.
+    fn cuMemAllocFromPoolAsync | cuMemAllocFromPoolAsync_ptsz => (place: Out<u64>, size: usize, pool: Handle, stream: Handle) {
+        if place.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
+        let base = allocate(size, Some(number(pool)), stream)?;
+        place.put(base)
+    }
+}
+
+api! {
+    /// Gives memory back.
+    fn cuMemFreeAsync | cuMemFreeAsync_ptsz => (base: u64, stream: Handle) {
+        {
+            let driver = driver();
+            driver.current()?;
+            if base == 0 {
+                return Ok(());
+            }
+            if driver.memory.get(&base).is_none_or(|a| a.kind != Kind::Device) {
+                return Err(Error::INVALID_VALUE);
+            }
+        }
+        submit(stream, Work::Free(base))
+    }
+}
+
+api! {
+    /// The pool that a device begins with.
+    fn cuDeviceGetDefaultMemPool => (pool: Out<Handle>, device: c_int) {
+        let mut driver = driver();
+        let (index, _) = driver.device(device)?;
+        let found = driver.default_pool(index);
+        pool.put(handle(found))
+    }
+}
+
+api! {
+    /// The current pool.
+    fn cuDeviceGetMemPool => (pool: Out<Handle>, device: c_int) {
+        let mut driver = driver();
+        let (index, visible) = driver.device(device)?;
+        let found = match visible.pool {
+            Some(pool) => pool,
+            None => driver.default_pool(index),
+        };
+        pool.put(handle(found))
+    }
+}
+
+api! {
+    /// Sets the current pool.
+    fn cuDeviceSetMemPool => (device: c_int, pool: Handle) {
+        let mut driver = driver();
+        let (index, _) = driver.device(device)?;
+        let known = driver.pools.get(&number(pool)).is_some_and(|pool| pool.device == index);
+        if !known {
+            return Err(Error::INVALID_VALUE);
+        }
+        driver.devices[index].pool = Some(number(pool));
+        Ok(())
+    }
+}
+
+/// `CUmemPoolProps`: the kind of memory and of handles, then where.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct PoolProperties {
+    kind: u32,
+    handles: u32,
+    location: u32,
+    device: c_int,
+}
+
+api! {
+    /// A pool.
+    fn cuMemPoolCreate => (pool: Out<Handle>, properties: In<PoolProperties>) {
+        let properties = properties.get()?;
+        let mut driver = driver();
+        let (index, _) = driver.device(properties.device)?;
+        if properties.kind != 1 || properties.handles != 0 || properties.location != 1 {
+            return Err(Error::INVALID_VALUE);
+        }
+        let made = driver.handle();
+        driver.pools.insert(made, Pool { device: index, ..Pool::default() });
+        pool.put(handle(made))
+    }
+}
+
+api! {
+    /// A pool goes; what was allocated from it stays until it is freed.
+    fn cuMemPoolDestroy => (pool: Handle) {
+        let mut driver = driver();
+        driver.ready()?;
+        if driver.devices.iter().any(|device| device.default_pool == Some(number(pool))) {
+            return Err(Error::INVALID_VALUE);
+        }
+        driver.pools.remove(&number(pool)).ok_or(Error::INVALID_VALUE)?;
+        for device in driver.devices.iter_mut().filter(|device| device.pool == Some(number(pool))) {
+            device.pool = None;
+        }
+        Ok(())
+    }
+}
+
+api! {
+    /// Nothing is kept that could be given back.
+    fn cuMemPoolTrimTo => (pool: Handle, _keep: usize) {
+        let driver = driver();
+        driver.ready()?;
+        driver.pools.get(&number(pool)).map(drop).ok_or(Error::INVALID_VALUE)
+    }
+}
+
+/// Whether an attribute is one of 8 bytes.
+fn is_wide(attribute: u32) -> bool {
+    attribute >= 4
+}
+
+api! {
+    /// An attribute: 5 to 8 are bytes reserved and used, now and at most.
+    fn cuMemPoolGetAttribute => (pool: Handle, attribute: u32, value: Out<c_void>) {
+        let driver = driver();
+        driver.ready()?;
+        let known = driver.pools.get(&number(pool)).ok_or(Error::INVALID_VALUE)?;
+        let index = usize::try_from(attribute).map_err(|_| Error::INVALID_VALUE)?;
+        let mut found = *known.attributes.get(index).ok_or(Error::INVALID_VALUE)?;
+        if (5..=8).contains(&attribute) {
+            found = driver.memory.values().filter(|a| a.pool == Some(number(pool))).map(|a| a.size).sum();
+        }
+        if is_wide(attribute) {
+            value.cast::<u64>().put(found)
+        } else {
+            value.cast::<u32>().put(u32::try_from(found).unwrap_or(u32::MAX))
+        }
+    }
+}
+
+api! {
+    /// Sets one.
+    fn cuMemPoolSetAttribute => (pool: Handle, attribute: u32, value: In<c_void>) {
+        let mut driver = driver();
+        driver.ready()?;
+        let known = driver.pools.get_mut(&number(pool)).ok_or(Error::INVALID_VALUE)?;
+        let index = usize::try_from(attribute).map_err(|_| Error::INVALID_VALUE)?;
+        let value = if is_wide(attribute) {
+            value.cast::<u64>().get()?
+        } else {
+            u64::from(value.cast::<u32>().get()?)
+        };
+        *known.attributes.get_mut(index).ok_or(Error::INVALID_VALUE)? = value;
+        Ok(())
+    }
+}
+
+api! {
+    /// Every device reaches every pool.
+    fn cuMemPoolSetAccess => (pool: Handle, _map: In<c_void>, _count: usize) {
+        let driver = driver();
+        driver.ready()?;
+        driver.pools.get(&number(pool)).map(drop).ok_or(Error::INVALID_VALUE)
+    }
+}
+
+api! {
+    /// Reading and writing.
+    fn cuMemPoolGetAccess => (flags: Out<u32>, pool: Handle, _location: Out<c_void>) {
+        let driver = driver();
+        driver.ready()?;
+        driver.pools.get(&number(pool)).ok_or(Error::INVALID_VALUE)?;
+        flags.offer(3);
+        Ok(())
+    }
+}

@@ -1,0 +1,301 @@
+//! Streams and capture.
+
+use std::ffi::{c_int, c_void};
+
+use super::{In, Out, driver, handle, make, number, stream_number, submit};
+use crate::abi::{Answer, Error, Handle};
+use crate::work::{Calls, HostCall, Work};
+
+api! {
+    /// A stream.
+    fn cuStreamCreate => (stream: Out<Handle>, flags: u32) {
+        if stream.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
+        let made = driver().create_stream(flags, 0)?;
+        stream.put(handle(made))
+    }
+}
+
+api! {
+    /// A stream with a priority, which changes nothing here.
+    fn cuStreamCreateWithPriority => (stream: Out<Handle>, flags: u32, priority: c_int) {
+        if stream.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
+        let made = driver().create_stream(flags, priority)?;
+        stream.put(handle(made))
+    }
+}
+
+api! {
+    /// A stream goes.
+    fn cuStreamDestroy | cuStreamDestroy_v2 => (stream: Handle) {
+        driver().destroy_stream(number(stream))
+    }
+}
+
+api! {
+    /// Everything in it is done; did anything go wrong?
+    fn cuStreamSynchronize | cuStreamSynchronize_ptsz | cuStreamQuery | cuStreamQuery_ptsz => (stream: Handle) {
+        driver().synchronize(stream_number(stream))
+    }
+}
+
+api! {
+    /// What comes later comes after an event.
+    fn cuStreamWaitEvent | cuStreamWaitEvent_ptsz => (stream: Handle, event: Handle, _flags: u32) {
+        let stream = stream_number(stream);
+        let mut driver = driver();
+        let target = driver.target(stream)?;
+        driver.wait(target, number(event), &mut Calls::new())
+    }
+}
+
+/// A property of a stream.
+fn property<T>(stream: Handle, read: impl FnOnce(&crate::stream::Stream) -> T) -> Answer<T> {
+    let stream = stream_number(stream);
+    let mut driver = driver();
+    let target = driver.target(stream)?;
+    driver.streams.get(&target.stream).map(read).ok_or(Error::INVALID_HANDLE)
+}
+
+api! {
+    /// Its priority.
+    fn cuStreamGetPriority | cuStreamGetPriority_ptsz => (stream: Handle, priority: Out<c_int>) {
+        priority.put(property(stream, |stream| stream.priority)?)
+    }
+}
+
+api! {
+    /// Its flags.
+    fn cuStreamGetFlags | cuStreamGetFlags_ptsz => (stream: Handle, flags: Out<u32>) {
+        flags.put(property(stream, |stream| stream.flags)?)
+    }
+}
+
+api! {
+    /// A number that no other stream has.
+    fn cuStreamGetId | cuStreamGetId_ptsz => (stream: Handle, id: Out<u64>) {
+        id.put(property(stream, |stream| stream.id)?)
+    }
+}
+
+api! {
+    /// Its context.
+    fn cuStreamGetCtx | cuStreamGetCtx_ptsz => (stream: Handle, context: Out<Handle>) {
+        context.put(handle(property(stream, |stream| stream.context)?))
+    }
+}
+
+api! {
+    /// Its context, and that it is in no green one.
+    fn cuStreamGetCtx_v2 | cuStreamGetCtx_v2_ptsz => (stream: Handle, context: Out<Handle>, green: Out<Handle>) {
+        context.put(handle(property(stream, |stream| stream.context)?))?;
+        green.offer(handle(0));
+        Ok(())
+    }
+}
+
+api! {
+    /// Its device.
+    fn cuStreamGetDevice | cuStreamGetDevice_ptsz => (stream: Handle, device: Out<c_int>) {
+        let context = property(stream, |stream| stream.context)?;
+        let index = driver().context(context)?.device;
+        device.put(c_int::try_from(index).unwrap_or(0))
+    }
+}
+
+/// What `cuStreamAddCallback` is given to call.
+type Callback = unsafe extern "C" fn(Handle, u32, *mut c_void);
+
+api! {
+    /// A call of the program with the stream and its state.
+    fn cuStreamAddCallback | cuStreamAddCallback_ptsz => (stream: Handle, callback: Option<Callback>, data: *mut c_void, _flags: u32) {
+        let callback = callback.ok_or(Error::INVALID_VALUE)?;
+        if property(stream, |stream| stream.capture)?.is_some() {
+            return Err(Error::STREAM_CAPTURE_UNSUPPORTED);
+        }
+        submit(stream, Work::Empty)?;
+        // SAFETY: the program gave the function for this.
+        unsafe { callback(stream, 0, data) };
+        Ok(())
+    }
+}
+
+api! {
+    /// A call of the program.
+    fn cuLaunchHostFunc | cuLaunchHostFunc_ptsz => (stream: Handle, function: Option<unsafe extern "C" fn(*mut c_void)>, data: *mut c_void) {
+        let function = function.ok_or(Error::INVALID_VALUE)?;
+        submit(stream, Work::Host(HostCall { function, data: data.expose_provenance() }))
+    }
+}
+
+api! {
+    /// Managed memory belongs to every stream.
+    fn cuStreamAttachMemAsync | cuStreamAttachMemAsync_ptsz => (stream: Handle, _pointer: u64, _length: usize, _flags: u32) {
+        submit(stream, Work::Empty)
+    }
+}
+
+api! {
+    /// Attributes of streams change nothing here.
+    fn cuStreamSetAttribute | cuStreamSetAttribute_ptsz => (stream: Handle, _attribute: u32, _value: In<c_void>) {
+        property(stream, |_| ())
+    }
+}
+
+api! {
+    /// Nothing is copied that changes something.
+    fn cuStreamCopyAttributes | cuStreamCopyAttributes_ptsz => (to: Handle, from: Handle) {
+        property(to, |_| ())?;
+        property(from, |_| ())
+    }
+}
+
+/// A number of 32 bits into memory.
+fn write_value(stream: Handle, address: u64, value: u32) -> Answer {
+    let set = crate::memory::Set { target: address, pitch: 0, value, element: 4, width: 1, height: 1 };
+    submit(stream, Work::Set(set))
+}
+
+api! {
+    /// Writes a number.
+    fn cuStreamWriteValue32 | cuStreamWriteValue32_ptsz | cuStreamWriteValue32_v2 | cuStreamWriteValue32_v2_ptsz => (stream: Handle, address: u64, value: u32, _flags: u32) {
+        write_value(stream, address, value)
+    }
+}
+
+api! {
+    /// Work becomes nodes of a graph from here on.
+    fn cuStreamBeginCapture_v2 | cuStreamBeginCapture_v2_ptsz => (stream: Handle, mode: u32) {
+        let stream = stream_number(stream);
+        let mut driver = driver();
+        let target = driver.target(stream)?;
+        driver.begin_capture(target, mode, None)
+    }
+}
+
+api! {
+    /// As it was before there were modes.
+    fn cuStreamBeginCapture | cuStreamBeginCapture_ptsz => (stream: Handle) {
+        let stream = stream_number(stream);
+        let mut driver = driver();
+        let target = driver.target(stream)?;
+        driver.begin_capture(target, 0, None)
+    }
+}
+
+api! {
+    /// Work becomes nodes of a graph that is there already.
+    fn cuStreamBeginCaptureToGraph | cuStreamBeginCaptureToGraph_ptsz => (stream: Handle, graph: Handle, after: In<Handle>, _edges: In<c_void>, count: usize, mode: u32) {
+        let after = after.list(count)?.into_iter().map(number).collect();
+        let stream = stream_number(stream);
+        let mut driver = driver();
+        let target = driver.target(stream)?;
+        driver.begin_capture(target, mode, Some((number(graph), after)))
+    }
+}
+
+api! {
+    /// The graph.
+    fn cuStreamEndCapture | cuStreamEndCapture_ptsz => (stream: Handle, graph: Out<Handle>) {
+        let stream = stream_number(stream);
+        let mut driver = driver();
+        let target = driver.target(stream)?;
+        match driver.end_capture(target) {
+            Ok(made) => graph.put(handle(made)),
+            Err(error) => {
+                graph.offer(handle(0));
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Whether a stream is captured: no, yes, or in vain; and the capture.
+fn state(stream: Handle) -> Answer<(u32, u64)> {
+    let stream = stream_number(stream);
+    let mut driver = driver();
+    let target = driver.target(stream)?;
+    let capture = driver.streams.get(&target.stream).and_then(|stream| stream.capture);
+    Ok(match capture {
+        None => (0, 0),
+        Some(capture) => {
+            let invalid = driver.captures.get(&capture).is_none_or(|capture| capture.invalid);
+            (if invalid { 2 } else { 1 }, capture)
+        }
+    })
+}
+
+api! {
+    /// Whether a stream is captured.
+    fn cuStreamIsCapturing | cuStreamIsCapturing_ptsz => (stream: Handle, status: Out<u32>) {
+        let (word, _) = state(stream)?;
+        status.put(word)
+    }
+}
+
+api! {
+    /// Whether a stream is captured, and by which capture.
+    fn cuStreamGetCaptureInfo | cuStreamGetCaptureInfo_ptsz => (stream: Handle, status: Out<u32>, id: Out<u64>) {
+        let (word, capture) = state(stream)?;
+        status.put(word)?;
+        id.offer(capture >> 4);
+        Ok(())
+    }
+}
+
+api! {
+    /// Likewise; graph and dependencies of a capture under way are not shown.
+    fn cuStreamGetCaptureInfo_v2 | cuStreamGetCaptureInfo_v2_ptsz => (stream: Handle, status: Out<u32>, id: Out<u64>, graph: Out<Handle>, nodes: Out<*const Handle>, count: Out<usize>) {
+        let (word, capture) = state(stream)?;
+        status.put(word)?;
+        id.offer(capture >> 4);
+        if word == 1 && !(graph.is_null() && nodes.is_null()) {
+            driver().report.unsupported("looking into a capture under way");
+            return Err(Error::NOT_SUPPORTED);
+        }
+        count.offer(0);
+        Ok(())
+    }
+}
+
+thread_local! {
+    /// What streams of this thread may do while others capture; remembered, for nothing here depends on it.
+    static MODE: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+api! {
+    /// Exchanges the mode of this thread.
+    fn cuThreadExchangeStreamCaptureMode => (mode: Out<u32>) {
+        let wanted = mode.read().get()?;
+        if wanted > 2 {
+            return Err(Error::INVALID_VALUE);
+        }
+        mode.put(MODE.replace(wanted))
+    }
+}
+
+api! {
+    /// A graph is launched.
+    fn cuGraphLaunch | cuGraphLaunch_ptsz => (executable: Handle, stream: Handle) {
+        let stream = stream_number(stream);
+        let mut calls = Calls::new();
+        {
+            let mut driver = driver();
+            let target = driver.target(stream)?;
+            driver.launch_graph(target, number(executable), &mut calls)?;
+        }
+        make(calls);
+        Ok(())
+    }
+}
+
+api! {
+    /// Nothing has to be brought to the device.
+    fn cuGraphUpload | cuGraphUpload_ptsz => (executable: Handle, stream: Handle) {
+        property(stream, |_| ())?;
+        driver().executables.get(&number(executable)).map(drop).ok_or(Error::INVALID_VALUE)
+    }
+}

@@ -1,0 +1,364 @@
+//! Memory: of the device, pinned, managed and registered; copies and fills.
+//!
+//! Device memory belongs to the software GPU's heap. Pinned and managed memory is the host's, lent to the heap at its own address, so
+//! that the program and its kernels reach it through one pointer. Memory that nothing has written yet is known as such, and the checks
+//! hear of it.
+
+use warpproof_sim::check::{BufferRole, Role};
+use warpproof_sim::memory::HeapError;
+
+use crate::abi::{Answer, Error};
+use crate::driver::Driver;
+use crate::host;
+
+/// Freed allocations that reports can still name.
+const REMEMBERED: usize = 4096;
+/// Above this, the host is asked whether it has the memory before it is taken.
+const LARGE: u64 = 1 << 28;
+
+/// What kind of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The device's.
+    Device,
+    /// `cuMemAllocManaged`.
+    Managed,
+    /// `cuMemAllocHost`, `cuMemHostAlloc`.
+    Host,
+    /// `cuMemHostRegister`.
+    Registered,
+}
+
+/// An allocation.
+#[derive(Clone, Debug)]
+pub struct Allocation {
+    /// Who owns it.
+    pub context: u64,
+    /// Its device.
+    pub device: usize,
+    /// Bytes asked for.
+    pub size: u64,
+    /// What kind.
+    pub kind: Kind,
+    /// What it was allocated with.
+    pub flags: u32,
+    /// A number that is never used again.
+    pub id: u64,
+    /// Its pool.
+    pub pool: Option<u64>,
+    /// Whether nobody, host or kernel, can have written to it.
+    pub fresh: bool,
+    /// Where the lent part begins: a whole page, for registered memory.
+    pub lent: u64,
+}
+
+/// A memory pool.
+#[derive(Clone, Debug, Default)]
+pub struct Pool {
+    /// Its device.
+    pub device: usize,
+    /// Attributes by number.
+    pub attributes: [u64; 16],
+}
+
+/// One end of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The program's memory.
+    Host,
+    /// Memory that a device reaches.
+    Device,
+    /// Whichever the address belongs to.
+    Either,
+}
+
+/// Where one end of a copy lies.
+#[derive(Clone, Copy, Debug)]
+pub struct End {
+    /// Whose memory.
+    pub side: Side,
+    /// The first byte.
+    pub address: u64,
+    /// Bytes from row to row.
+    pub pitch: u64,
+    /// Bytes from slice to slice.
+    pub slice: u64,
+}
+
+impl End {
+    /// A row of bytes.
+    pub fn line(side: Side, address: u64) -> End {
+        End { side, address, pitch: 0, slice: 0 }
+    }
+}
+
+/// A copy of rows and slices. Whoever makes one promises that host memory it names is valid until the copy is done.
+#[derive(Clone, Copy, Debug)]
+pub struct Copy {
+    /// Where from.
+    pub from: End,
+    /// Where to.
+    pub to: End,
+    /// Bytes of a row.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+    /// Slices.
+    pub depth: usize,
+}
+
+/// A fill of rows with one element.
+#[derive(Clone, Copy, Debug)]
+pub struct Set {
+    /// The first byte.
+    pub target: u64,
+    /// Bytes from row to row.
+    pub pitch: u64,
+    /// The element.
+    pub value: u32,
+    /// Its bytes: 1, 2 or 4.
+    pub element: u32,
+    /// Elements of a row.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+}
+
+fn wide(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+impl Driver {
+    /// The allocation that holds an address.
+    pub fn allocation(&self, address: u64) -> Option<(u64, &Allocation)> {
+        let (base, allocation) = self.memory.range(..=address).next_back()?;
+        (address - base < allocation.size.max(1)).then_some((*base, allocation))
+    }
+
+    fn note(&mut self, base: u64, context: u64, device: usize, size: u64, kind: Kind) -> &mut Allocation {
+        let id = self.handle() >> 4;
+        let fresh = kind == Kind::Device;
+        let allocation =
+            Allocation { context, device, size, kind, flags: 0, id, pool: None, fresh, lent: base };
+        self.memory.entry(base).insert_entry(allocation).into_mut()
+    }
+
+    /// Whether a device has so many bytes left.
+    fn room(&self, device: usize, size: u64) -> Answer {
+        let visible = &self.devices[device];
+        let fits = visible.used.checked_add(size).is_some_and(|used| used <= visible.memory());
+        if fits { Ok(()) } else { Err(Error::OUT_OF_MEMORY) }
+    }
+
+    /// `cuMemAlloc`.
+    pub fn allocate(&mut self, size: usize) -> Answer<u64> {
+        let (device, context) = self.current()?;
+        if size == 0 {
+            return Err(Error::INVALID_VALUE);
+        }
+        let bytes = wide(size);
+        self.room(device, bytes)?;
+        if bytes > LARGE && Vec::<u8>::new().try_reserve_exact(size).is_err() {
+            return Err(Error::OUT_OF_MEMORY);
+        }
+        self.gpu.memory().forget(REMEMBERED);
+        let base = self.gpu.memory().allocate("device memory", bytes).map_err(|error| refused(&error))?;
+        self.devices[device].used += bytes;
+        self.note(base, context, device, bytes, Kind::Device);
+        Ok(base)
+    }
+
+    /// `cuMemAllocManaged`, `cuMemAllocHost`: the host's memory, which devices reach too.
+    pub fn allocate_host(&mut self, size: usize, kind: Kind, flags: u32) -> Answer<u64> {
+        let (device, context) = self.current()?;
+        if size == 0 {
+            return Err(Error::INVALID_VALUE);
+        }
+        let bytes = wide(size);
+        if kind == Kind::Managed {
+            self.room(device, bytes)?;
+        }
+        let base = host::allocate(size).ok_or(Error::OUT_OF_MEMORY)?;
+        // SAFETY: it was just allocated with this size, and is freed only after the heap has given it up.
+        let lent = unsafe { host::lend(base, size) };
+        let name = if kind == Kind::Managed { "managed memory" } else { "pinned memory" };
+        if let Err(error) = self.gpu.memory().lend(name, base, lent) {
+            // SAFETY: the heap did not take it.
+            unsafe { host::free(base, size) };
+            return Err(refused(&error));
+        }
+        self.note(base, context, device, bytes, kind).flags = flags;
+        Ok(base)
+    }
+
+    /// `cuMemHostRegister`: whole pages around what is named. The caller promises that they stay valid until it is unregistered.
+    pub fn register(&mut self, address: u64, size: usize, flags: u32) -> Answer {
+        let (device, context) = self.current()?;
+        let page = wide(host::PAGE);
+        let end = address
+            .checked_add(wide(size))
+            .filter(|_| size > 0 && address > 0)
+            .ok_or(Error::INVALID_VALUE)?;
+        let from = address / page * page;
+        let length = end.next_multiple_of(page) - from;
+        let length = usize::try_from(length).map_err(|_| Error::INVALID_VALUE)?;
+        // SAFETY: the program promised that the range is its own memory; memory is mapped in whole pages.
+        let lent = unsafe { host::lend(from, length) };
+        self.gpu
+            .memory()
+            .lend("registered memory", from, lent)
+            .map_err(|_| Error::HOST_MEMORY_ALREADY_REGISTERED)?;
+        let allocation = self.note(address, context, device, wide(size), Kind::Registered);
+        allocation.lent = from;
+        allocation.flags = flags;
+        Ok(())
+    }
+
+    /// Gives memory of a kind back that begins at an address.
+    pub fn free_memory(&mut self, base: u64, kinds: &[Kind]) -> Answer {
+        let kind = self.memory.get(&base).map(|a| a.kind);
+        if kind.is_none_or(|kind| !kinds.contains(&kind)) {
+            return Err(Error::INVALID_VALUE);
+        }
+        self.release_memory(base)
+    }
+
+    /// Gives memory back, whatever it is.
+    pub fn release_memory(&mut self, base: u64) -> Answer {
+        let Some(allocation) = self.memory.remove(&base) else { return Err(Error::INVALID_VALUE) };
+        self.gpu.memory().free(allocation.lent).map_err(|_| Error::INVALID_VALUE)?;
+        match allocation.kind {
+            Kind::Device => {
+                let device = &mut self.devices[allocation.device];
+                device.used = device.used.saturating_sub(allocation.size);
+            }
+            Kind::Managed | Kind::Host => {
+                let size = usize::try_from(allocation.size).unwrap_or(0);
+                // SAFETY: `allocate_host` made it with this size, and the heap has just given up its slice.
+                unsafe { host::free(base, size) };
+            }
+            Kind::Registered => {}
+        }
+        Ok(())
+    }
+
+    /// Whether an end of a copy is reached through the heap.
+    fn on_device(&self, end: End) -> bool {
+        match end.side {
+            Side::Host => false,
+            Side::Device => true,
+            // Memory of the host is reached directly, lent or not.
+            Side::Either => self.gpu_holds(end.address),
+        }
+    }
+
+    fn gpu_holds(&self, address: u64) -> bool {
+        // Variables of modules are in the heap and in no allocation.
+        self.allocation(address).is_some_and(|(_, a)| a.kind == Kind::Device) || self.is_variable(address)
+    }
+
+    /// Copies. An address that is not there, or too short a buffer, is an invalid value, and nothing is copied of that row.
+    pub fn copy(&mut self, copy: &Copy) -> Answer<u64> {
+        let (from, to) = (self.on_device(copy.from), self.on_device(copy.to));
+        // Rows that follow one another are one row.
+        let width = wide(copy.width);
+        let dense = |end: End| end.pitch == width || copy.height == 1;
+        let (rows, row) = if dense(copy.from) && dense(copy.to) {
+            (1, copy.width.checked_mul(copy.height).ok_or(Error::INVALID_VALUE)?)
+        } else {
+            (copy.height, copy.width)
+        };
+        if row == 0 || rows == 0 || copy.depth == 0 {
+            return Ok(0);
+        }
+        for z in 0..wide(copy.depth) {
+            for y in 0..wide(rows) {
+                let at = |end: End| {
+                    let slice = z.checked_mul(end.slice)?;
+                    end.address.checked_add(slice)?.checked_add(y.checked_mul(end.pitch)?)
+                };
+                let (source, target) = (at(copy.from), at(copy.to));
+                let (source, target) = source.zip(target).ok_or(Error::INVALID_VALUE)?;
+                let bytes = if from {
+                    self.gpu.memory().read(source, row).map_err(|_| Error::INVALID_VALUE)?.to_vec()
+                } else if source == 0 {
+                    return Err(Error::INVALID_VALUE);
+                } else {
+                    // SAFETY: whoever made the copy promised that its host memory is valid.
+                    unsafe { host::read(source, row) }
+                };
+                if to {
+                    self.gpu.memory().write(target, &bytes).map_err(|_| Error::INVALID_VALUE)?;
+                    self.written(target);
+                } else if target == 0 {
+                    return Err(Error::INVALID_VALUE);
+                } else {
+                    // SAFETY: likewise.
+                    unsafe { host::write(target, &bytes) };
+                }
+            }
+        }
+        Ok(width.saturating_mul(wide(copy.height)).saturating_mul(wide(copy.depth)))
+    }
+
+    /// Fills.
+    pub fn fill(&mut self, set: &Set) -> Answer<u64> {
+        let element = usize::try_from(set.element).unwrap_or(1);
+        let value = set.value.to_le_bytes();
+        let pattern = value.get(..element).ok_or(Error::INVALID_VALUE)?;
+        let misplaced = |number: u64| !number.is_multiple_of(u64::from(set.element.max(1)));
+        if element == 0 || misplaced(set.target) || (set.height > 1 && misplaced(set.pitch)) {
+            return Err(Error::INVALID_VALUE);
+        }
+        let bytes = set.width.checked_mul(element).ok_or(Error::INVALID_VALUE)?;
+        if bytes == 0 || set.height == 0 {
+            return Ok(0);
+        }
+        // Refused before room is made for it.
+        self.gpu.memory().read(set.target, bytes).map_err(|_| Error::INVALID_VALUE)?;
+        let row = pattern.repeat(set.width);
+        for y in 0..wide(set.height) {
+            let target = y.checked_mul(set.pitch).and_then(|skip| set.target.checked_add(skip));
+            let target = target.ok_or(Error::INVALID_VALUE)?;
+            self.gpu.memory().write(target, &row).map_err(|_| Error::INVALID_VALUE)?;
+            self.written(target);
+        }
+        Ok(wide(bytes).saturating_mul(wide(set.height)))
+    }
+
+    /// Something was written there.
+    fn written(&mut self, address: u64) {
+        if let Some((_, allocation)) = self.memory.range_mut(..=address).next_back() {
+            allocation.fresh = false;
+        }
+    }
+
+    /// What the checks are told of memory: what nobody has written holds nothing.
+    pub fn roles(&self) -> Vec<BufferRole> {
+        let fresh = self.memory.iter().filter(|(_, a)| a.fresh);
+        fresh
+            .map(|(base, a)| BufferRole {
+                name: "device memory".to_owned(),
+                address: *base,
+                element: 1,
+                extents: vec![a.size],
+                role: Role::InOut,
+                initialised: false,
+            })
+            .collect()
+    }
+
+    /// A kernel has run: what it was given may have been written.
+    pub fn touched(&mut self) {
+        for allocation in self.memory.values_mut() {
+            allocation.fresh = false;
+        }
+    }
+}
+
+fn refused(error: &HeapError) -> Error {
+    match error {
+        HeapError::OutOfMemory { .. } | HeapError::TooMany => Error::OUT_OF_MEMORY,
+        HeapError::NotAllocated(_) | HeapError::Overlap(_) => Error::INVALID_VALUE,
+    }
+}

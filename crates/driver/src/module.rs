@@ -1,0 +1,310 @@
+//! Modules, libraries, functions and the linker.
+//!
+//! A library is a module that no context owns. What the linker makes is PTX again: the texts it was given, one after another with the
+//! heads of all but the first removed; it is loaded as any image is.
+
+use std::collections::BTreeMap;
+
+use warpproof_sim::machine::Width;
+use warpproof_sim::program::{Parameter, Program, Symbol};
+use warpproof_sim::{Blame, Kernel, Stop, StopKind};
+
+use crate::abi::{Answer, Error};
+use crate::driver::Driver;
+use crate::image;
+
+/// A loaded module.
+#[derive(Debug)]
+pub struct Module {
+    /// Its context; a library has none.
+    pub context: Option<u64>,
+    /// What the software GPU made of it.
+    pub loaded: warpproof_sim::Module,
+    /// Where the host reaches its constant memory, if it has any, and the bytes of it.
+    pub constants: Option<(u64, usize)>,
+    /// Functions that were asked for, by name.
+    pub functions: BTreeMap<String, u64>,
+    /// Allocations of its variables.
+    pub variables: Vec<u64>,
+}
+
+/// A function of a module.
+#[derive(Debug)]
+pub struct Function {
+    /// Its module.
+    pub module: u64,
+    /// Its name.
+    pub name: String,
+    /// Ready to be launched.
+    pub kernel: Kernel,
+    /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
+    pub max_dynamic: u32,
+    /// Attributes that change nothing here, by number.
+    pub attributes: BTreeMap<u32, i32>,
+    registers: u32,
+}
+
+/// A linker at work.
+#[derive(Debug, Default)]
+pub struct Link {
+    /// The texts so far.
+    pub parts: Vec<String>,
+    /// What came out, kept for the program until the linker goes.
+    pub made: Option<Vec<u8>>,
+}
+
+impl Function {
+    /// Registers of a thread: an estimate, for only ptxas knows.
+    pub fn registers(&self) -> u32 {
+        self.registers
+    }
+
+    /// Bytes of static shared memory.
+    pub fn static_shared(&self) -> u32 {
+        self.kernel.program().static_shared
+    }
+
+    /// The kernel's parameters.
+    pub fn params(&self) -> &[Parameter] {
+        &self.kernel.program().params
+    }
+}
+
+/// The most 32-bit values alive at once, each from its first to its last mention in the text: what a compiler needs at least, were
+/// there no loops. Addresses, predicates and what the hardware keeps come on top.
+fn estimate(program: &Program) -> u32 {
+    let mut lives: BTreeMap<(u8, u32), (usize, usize)> = BTreeMap::new();
+    for (i, meta) in program.metas.iter().enumerate() {
+        for (width, row) in meta.reads.iter().chain(&*meta.writes) {
+            let words = match width {
+                Width::W32 => 1,
+                Width::W64 => 2,
+                _ => continue,
+            };
+            let life = lives.entry((words, *row)).or_insert((i, i));
+            life.1 = i;
+        }
+    }
+    let mut change = vec![0i64; program.metas.len() + 1];
+    for ((words, _), (first, last)) in lives {
+        change[first] += i64::from(words);
+        change[last + 1] -= i64::from(words);
+    }
+    let most = change
+        .iter()
+        .scan(0, |now, by| {
+            *now += by;
+            Some(*now)
+        })
+        .max()
+        .unwrap_or(0);
+    u32::try_from(most + 8).unwrap_or(255).next_multiple_of(8).clamp(16, 255)
+}
+
+/// What a stop means before anything ran.
+fn refused(stop: &Stop) -> Error {
+    match (stop.blame, stop.kind) {
+        (Blame::Gap, _) => Error::NOT_SUPPORTED,
+        (Blame::Limit, _) => Error::OUT_OF_MEMORY,
+        (Blame::Bug, _) => Error::UNKNOWN,
+        (_, StopKind::Malformed) => Error::INVALID_PTX,
+        _ => Error::INVALID_VALUE,
+    }
+}
+
+impl Driver {
+    /// Loads an image; `owner` is the context it belongs to, or nobody for a library. What went wrong is told in words too.
+    pub fn load(&mut self, bytes: &[u8], owner: Option<u64>, device: usize) -> Result<u64, (Error, String)> {
+        let sm = self.devices[device].sm();
+        let text = image::ptx_of(bytes, sm).map_err(|error| (image_error(&error), error.to_string()))?;
+        let before: Vec<u64> = self.gpu.memory().allocations().iter().map(|a| a.base).collect();
+        let loaded = self.gpu.load(&text).map_err(|stop| (refused(&stop), stop.to_string()))?;
+        let after = self.gpu.memory().allocations().iter().map(|a| a.base);
+        let variables: Vec<u64> = after.filter(|base| before.binary_search(base).is_err()).collect();
+        let linked = loaded.linked();
+        if linked.sm > sm {
+            let sentence = format!("the module is for {} and the device has sm_{sm}", linked.target);
+            for base in variables {
+                let _ = self.gpu.memory().free(base);
+            }
+            return Err((Error::NO_BINARY_FOR_GPU, sentence));
+        }
+        let handle = self.handle();
+        let bytes = loaded.linked().constants.clone();
+        let mut constants = None;
+        let mut variables = variables;
+        if !bytes.is_empty() {
+            let size = u64::try_from(bytes.len()).unwrap_or(0);
+            let base = self.gpu.memory().allocate("constant memory", size);
+            let base = base.map_err(|error| (Error::OUT_OF_MEMORY, error.to_string()))?;
+            let _ = self.gpu.memory().write(base, &bytes);
+            constants = Some((base, bytes.len()));
+            variables.push(base);
+            variables.sort_unstable();
+        }
+        let module = Module { context: owner, loaded, constants, functions: BTreeMap::new(), variables };
+        self.modules.insert(handle, module);
+        Ok(handle)
+    }
+
+    /// `cuModuleUnload`: its functions and variables go with it.
+    pub fn unload(&mut self, handle: u64) -> Answer {
+        let module = self.modules.remove(&handle).ok_or(Error::INVALID_HANDLE)?;
+        for base in module.variables {
+            let _ = self.gpu.memory().free(base);
+        }
+        self.functions.retain(|_, function| function.module != handle);
+        Ok(())
+    }
+
+    /// A module by its handle.
+    pub fn module(&self, handle: u64) -> Answer<&Module> {
+        self.ready()?;
+        self.modules.get(&handle).ok_or(Error::INVALID_HANDLE)
+    }
+
+    /// `cuModuleGetFunction`.
+    pub fn get_function(&mut self, module: u64, name: &str) -> Result<u64, (Error, String)> {
+        let told = |error: Error| (error, String::new());
+        let known = self.module(module).map_err(told)?;
+        if let Some(handle) = known.functions.get(name) {
+            return Ok(*handle);
+        }
+        if !known.loaded.kernels().iter().any(|kernel| kernel == name) {
+            return Err((Error::NOT_FOUND, format!("the module has no kernel `{name}`")));
+        }
+        let kernel = known.loaded.kernel(name).map_err(|stop| (refused(&stop), stop.to_string()))?;
+        let registers = estimate(kernel.program());
+        let handle = self.handle();
+        let max_dynamic = 48 * 1024 - kernel.program().static_shared.min(48 * 1024);
+        let function = Function {
+            module,
+            name: name.to_owned(),
+            kernel,
+            max_dynamic,
+            attributes: BTreeMap::new(),
+            registers,
+        };
+        self.functions.insert(handle, function);
+        if let Some(module) = self.modules.get_mut(&module) {
+            module.functions.insert(name.to_owned(), handle);
+        }
+        Ok(handle)
+    }
+
+    /// A function by its handle.
+    pub fn function(&self, handle: u64) -> Answer<&Function> {
+        self.ready()?;
+        self.functions.get(&handle).ok_or(Error::INVALID_HANDLE)
+    }
+
+    /// `cuModuleGetGlobal`: where the host reaches a variable, and its bytes.
+    pub fn variable(&self, module: u64, name: &str) -> Answer<(u64, u64)> {
+        let module = self.module(module)?;
+        match module.loaded.linked().symbols.get(name) {
+            Some(Symbol::Global { address, size }) => Ok((*address, *size)),
+            Some(Symbol::Const { offset, size }) => {
+                let (base, _) = module.constants.ok_or(Error::NOT_FOUND)?;
+                Ok((base + offset, *size))
+            }
+            _ => Err(Error::NOT_FOUND),
+        }
+    }
+
+    /// Whether a variable of some module lies at an address.
+    pub fn is_variable(&self, address: u64) -> bool {
+        self.variable_at(address).is_some()
+    }
+
+    /// The allocation of module variables at an address.
+    pub fn variable_at(&self, address: u64) -> Option<(u64, u64)> {
+        let all = self.modules.values().flat_map(|module| &module.variables);
+        let base = all.filter(|base| **base <= address).max()?;
+        let allocations = self.gpu.heap().allocations();
+        let at = allocations.binary_search_by_key(base, |a| a.base).ok()?;
+        let size = allocations[at].size();
+        (address - base < size).then_some((*base, size))
+    }
+
+    /// An attribute of a function by its number in `CUfunction_attribute`.
+    pub fn function_attribute(&self, function: u64, number: u32) -> Answer<i32> {
+        let function = self.function(function)?;
+        let program = function.kernel.program();
+        let clamp = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
+        let linked = self.module(function.module)?.loaded.linked();
+        Ok(match number {
+            0 => clamp(program.bounds.max_threads.unwrap_or(1024)),
+            1 => clamp(program.static_shared),
+            2 => i32::try_from(linked.constants.len()).unwrap_or(i32::MAX),
+            3 => clamp(program.frame),
+            4 => clamp(function.registers),
+            5 => clamp(linked.version.0 * 10 + linked.version.1),
+            6 => clamp(linked.sm),
+            7 => 0,
+            8 => clamp(function.max_dynamic),
+            9 => function.attributes.get(&9).copied().unwrap_or(-1),
+            10..=16 => function.attributes.get(&number).copied().unwrap_or(0),
+            _ => return Err(Error::INVALID_VALUE),
+        })
+    }
+
+    /// `cuFuncSetAttribute`.
+    pub fn set_function_attribute(&mut self, handle: u64, number: u32, value: i32) -> Answer {
+        let module = self.function(handle)?.module;
+        let device = match self.module(module)?.context {
+            Some(context) => self.context(context)?.device,
+            None => self.current().map_or(0, |(device, _)| device),
+        };
+        let most = self.devices[device].model.capability.block_shared_opt_in.value;
+        let function = self.functions.get_mut(&handle).ok_or(Error::INVALID_HANDLE)?;
+        match number {
+            8 => {
+                let value = u32::try_from(value).map_err(|_| Error::INVALID_VALUE)?;
+                if value.saturating_add(function.kernel.program().static_shared) > most {
+                    return Err(Error::INVALID_VALUE);
+                }
+                function.max_dynamic = value;
+            }
+            9..=16 => {
+                function.attributes.insert(number, value);
+            }
+            _ => return Err(Error::INVALID_VALUE),
+        }
+        Ok(())
+    }
+
+    /// Every kernel of a module, as handles.
+    pub fn all_functions(&mut self, module: u64) -> Answer<Vec<u64>> {
+        let names = self.module(module)?.loaded.kernels().to_vec();
+        names.iter().map(|name| self.get_function(module, name).map_err(|(error, _)| error)).collect()
+    }
+}
+
+fn image_error(error: &image::ImageError) -> Error {
+    match error {
+        image::ImageError::Unknown => Error::INVALID_IMAGE,
+    }
+}
+
+impl Link {
+    /// One module of all parts: the first as it is, the others without `.version`, `.target` and `.address_size`, and without
+    /// declarations of what another part defines.
+    pub fn complete(&mut self) -> Answer<&[u8]> {
+        let (first, others) = self.parts.split_first().ok_or(Error::INVALID_VALUE)?;
+        let mut text = first.trim_end_matches('\0').to_owned();
+        for other in others {
+            text.push('\n');
+            for line in other.trim_end_matches('\0').lines() {
+                let start = line.trim_start();
+                let head = [".version", ".target", ".address_size"];
+                if !head.iter().any(|word| start.starts_with(word)) {
+                    text.push_str(line);
+                    text.push('\n');
+                }
+            }
+        }
+        let mut bytes = text.into_bytes();
+        bytes.push(0);
+        Ok(self.made.insert(bytes))
+    }
+}

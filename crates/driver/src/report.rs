@@ -1,0 +1,381 @@
+//! What is told: findings and stops of launches, and what is not supported, each once.
+//!
+//! On its own the library writes to stderr, or to a file. Under `warpproof exec` it writes records to a directory, one file for each
+//! process, which the command reads when the program has ended; the PTX that findings are about lies beside them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use warpproof_sim::check::{Finding, Severity};
+use warpproof_sim::stop::Place;
+use warpproof_sim::{Blame, Stop};
+
+use crate::settings::{Format, Settings};
+use crate::work::LaunchCall;
+
+/// A line of CUDA source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceRecord {
+    /// The file as the compiler named it.
+    pub file: String,
+    /// From 1.
+    pub line: u32,
+    /// From 1; 0 if unknown.
+    pub column: u32,
+}
+
+/// A place with what happened there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlaceRecord {
+    /// What happened there.
+    pub text: String,
+    /// The kernel or device function.
+    pub function: String,
+    /// The instruction.
+    pub instruction: String,
+    /// The line of the PTX.
+    pub ptx_line: u32,
+    /// The CUDA source, innermost call first.
+    pub source: Vec<SourceRecord>,
+    /// Block and thread.
+    pub thread: Option<([u32; 3], [u32; 3])>,
+}
+
+/// What is written for each finding or stop, and once for a process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "kebab-case")]
+pub enum Record {
+    /// A process opened a device.
+    Process {
+        /// The version of this format.
+        version: u32,
+        /// Its number.
+        pid: u32,
+        /// Its program.
+        program: String,
+        /// The devices it sees.
+        devices: Vec<String>,
+    },
+    /// Something is wrong with a kernel, or a launch ended early.
+    Finding {
+        /// The kernel.
+        kernel: String,
+        /// The file of its PTX in the directory.
+        ptx: String,
+        /// Blocks.
+        grid: [u32; 3],
+        /// Threads of a block.
+        block: [u32; 3],
+        /// The number of the launch in its process, from 1.
+        launch: u64,
+        /// The class of the finding, or the kind of the stop.
+        class: String,
+        /// `kernel`, `input`, `limit`, `gap` or `bug`.
+        blame: String,
+        /// `error` or `note`.
+        severity: String,
+        /// One sentence.
+        sentence: String,
+        /// Where, the place to mend first.
+        places: Vec<PlaceRecord>,
+        /// Further lines.
+        notes: Vec<String>,
+        /// How to mend it.
+        help: Option<String>,
+        /// How often it happened in the launch.
+        count: u64,
+    },
+    /// A function that is not supported was called.
+    Unsupported {
+        /// Its name.
+        function: String,
+    },
+    /// How many launches there were so far.
+    Launches {
+        /// The number.
+        count: u64,
+        /// How many of them were checked.
+        checked: u64,
+    },
+}
+
+/// The version of the records.
+pub const VERSION: u32 = 1;
+
+/// What is told, and where.
+#[derive(Debug)]
+pub struct Report {
+    format: Format,
+    checked: bool,
+    file: Option<PathBuf>,
+    folder: Option<PathBuf>,
+    out: Option<File>,
+    seen: BTreeSet<String>,
+    unsupported: BTreeSet<String>,
+    texts: BTreeMap<u64, String>,
+    records: Vec<Record>,
+    launches: u64,
+}
+
+/// The most findings that are kept for a SARIF log.
+const KEPT: usize = 1000;
+
+impl Report {
+    /// Told as the settings ask.
+    pub fn new(settings: &Settings) -> Report {
+        let mut report = Report {
+            format: settings.format,
+            checked: !settings.checks.is_empty() && !settings.model_clock,
+            file: settings.file.clone(),
+            folder: settings.report.clone(),
+            out: None,
+            seen: BTreeSet::new(),
+            unsupported: BTreeSet::new(),
+            texts: BTreeMap::new(),
+            records: Vec::new(),
+            launches: 0,
+        };
+        let program =
+            std::env::current_exe().map_or_else(|_| String::new(), |path| path.display().to_string());
+        let devices = settings.devices.iter().map(|device| device.name.to_owned()).collect();
+        report.keep(&Record::Process { version: VERSION, pid: std::process::id(), program, devices });
+        report
+    }
+
+    /// A sentence on stderr.
+    pub fn say(&self, sentence: &str) {
+        if self.format != Format::Quiet {
+            // Nobody listens, and nothing can be done about it.
+            let _ = writeln!(std::io::stderr(), "warpproof: {sentence}");
+        }
+    }
+
+    /// A function that is not there was called.
+    pub fn unsupported(&mut self, function: &str) {
+        if self.unsupported.insert(function.to_owned()) {
+            self.say(&format!("{function} is not supported; it answers CUDA_ERROR_NOT_SUPPORTED"));
+            self.keep(&Record::Unsupported { function: function.to_owned() });
+        }
+    }
+
+    /// What kernels printed.
+    pub fn print(&self, output: &[u8]) {
+        if !output.is_empty() {
+            let mut out = std::io::stdout().lock();
+            let _ = out.write_all(output).and_then(|()| out.flush());
+        }
+    }
+
+    /// A launch has ended.
+    pub fn launched(
+        &mut self,
+        kernel: &str,
+        text: &str,
+        call: &LaunchCall,
+        findings: &[Finding],
+        stop: Option<&Stop>,
+    ) {
+        self.launches += 1;
+        // Not every one is worth a line in a file: powers of two, and the last of those that matter is told with a finding.
+        if self.launches.is_power_of_two() || self.launches.is_multiple_of(1024) {
+            self.count();
+        }
+        // A stop that is the kernel's fault is among the findings of a checked launch.
+        let stop = stop.filter(|stop| !findings.iter().any(|f| f.sentence == stop.sentence));
+        let stopped = stop.map(|stop| (Finding::of_stop(stop), stop));
+        if findings.is_empty() && stopped.is_none() {
+            return;
+        }
+        let ptx = self.text(text);
+        let launch = self.launches;
+        let record = |finding: &Finding, class: &str, blame: &str| Record::Finding {
+            kernel: kernel.to_owned(),
+            ptx: ptx.clone(),
+            grid: call.grid,
+            block: call.block,
+            launch,
+            class: class.to_owned(),
+            blame: blame.to_owned(),
+            severity: if finding.severity == Severity::Error { "error" } else { "note" }.to_owned(),
+            sentence: finding.sentence.clone(),
+            places: finding
+                .places
+                .iter()
+                .map(|l| place(&l.place, &l.text, l.thread.map(|t| (t.block, t.thread))))
+                .collect(),
+            notes: finding.notes.clone(),
+            help: finding.help.clone(),
+            count: finding.count,
+        };
+        for finding in findings {
+            self.tell(kernel, &finding.to_string(), record(finding, finding.class.name(), "kernel"));
+        }
+        if let Some((finding, stop)) = stopped {
+            let blame = match stop.blame {
+                Blame::Kernel => "kernel",
+                Blame::Input => "input",
+                Blame::Limit => "limit",
+                Blame::Gap => "gap",
+                Blame::Bug => "bug",
+            };
+            let finding = finding.unwrap_or_else(|| plain(stop));
+            self.tell(kernel, &stop.to_string(), record(&finding, stop.kind.name(), blame));
+        }
+        self.count();
+    }
+
+    fn count(&mut self) {
+        let checked = if self.checked { self.launches } else { 0 };
+        self.keep(&Record::Launches { count: self.launches, checked });
+    }
+
+    /// The file that holds a module's text.
+    fn text(&mut self, text: &str) -> String {
+        let key = fingerprint(text.as_bytes());
+        if let Some(known) = self.texts.get(&key) {
+            return known.clone();
+        }
+        let name = format!("{key:016x}.ptx");
+        if let Some(folder) = &self.folder {
+            // Another process may write the same.
+            let _ = fs::write(folder.join(&name), text);
+        }
+        self.texts.insert(key, name.clone());
+        name
+    }
+
+    /// Tells a finding the first time it is made.
+    fn tell(&mut self, kernel: &str, text: &str, record: Record) {
+        if !self.seen.insert(format!("{kernel}\n{text}")) {
+            return;
+        }
+        self.keep(&record);
+        match self.format {
+            Format::Quiet => {}
+            Format::Text => self.write(&format!("warpproof: kernel `{kernel}`: {text}\n"), true),
+            Format::Json => {
+                if let Ok(line) = serde_json::to_string(&record) {
+                    self.write(&format!("{line}\n"), true);
+                }
+            }
+            Format::Sarif => {
+                self.records.truncate(KEPT);
+                self.records.push(record);
+                self.write(&sarif(&self.records), false);
+            }
+        }
+    }
+
+    /// To the file, or to stderr.
+    fn write(&self, text: &str, append: bool) {
+        let written = match &self.file {
+            Some(path) => open(path, append).and_then(|mut file| file.write_all(text.as_bytes())),
+            None => std::io::stderr().write_all(text.as_bytes()),
+        };
+        // Nobody listens, and nothing can be done about it.
+        let _ = written;
+    }
+
+    /// Adds a record to this process's file.
+    fn keep(&mut self, record: &Record) {
+        let Some(folder) = &self.folder else { return };
+        if self.out.is_none() {
+            self.out = open(&folder.join(format!("{}.jsonl", std::process::id())), true).ok();
+        }
+        if let (Some(out), Ok(line)) = (&mut self.out, serde_json::to_string(record)) {
+            // One call for one line, so that lines of a process that is killed are whole.
+            let _ = out.write_all(format!("{line}\n").as_bytes());
+        }
+    }
+}
+
+fn open(path: &Path, append: bool) -> std::io::Result<File> {
+    OpenOptions::new().create(true).append(append).write(true).truncate(!append).open(path)
+}
+
+/// A stop that is nobody's finding, such as a limit.
+fn plain(stop: &Stop) -> Finding {
+    let mut finding = Finding {
+        class: warpproof_sim::check::Class::Trap,
+        severity: Severity::Error,
+        sentence: stop.sentence.clone(),
+        places: Vec::new(),
+        notes: stop.notes.clone(),
+        help: stop.help.clone(),
+        count: 1,
+    };
+    if let Some(place) = &stop.place {
+        finding.places.push(warpproof_sim::check::Label {
+            text: "here".to_owned(),
+            place: place.clone(),
+            thread: None,
+        });
+    }
+    finding
+}
+
+fn place(place: &Place, text: &str, thread: Option<([u32; 3], [u32; 3])>) -> PlaceRecord {
+    let source = place.source.iter();
+    PlaceRecord {
+        text: text.to_owned(),
+        function: place.function.clone(),
+        instruction: place.instruction.clone(),
+        ptx_line: place.ptx_line,
+        source: source
+            .map(|s| SourceRecord { file: s.file.clone(), line: s.line, column: s.column })
+            .collect(),
+        thread,
+    }
+}
+
+/// FNV-1a: names of files, no secret and no proof.
+fn fingerprint(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// A SARIF log of findings.
+fn sarif(records: &[Record]) -> String {
+    let results: Vec<serde_json::Value> = records
+        .iter()
+        .filter_map(|record| match record {
+            Record::Finding { kernel, class, severity, sentence, places, .. } => {
+                let location = |place: &PlaceRecord| {
+                    let (file, line) = place.source.first().map_or_else(
+                        || ("module.ptx".to_owned(), place.ptx_line),
+                        |s| (s.file.clone(), s.line),
+                    );
+                    serde_json::json!({
+                        "physicalLocation": {
+                            "artifactLocation": { "uri": file },
+                            "region": { "startLine": line.max(1) },
+                        },
+                        "message": { "text": place.text },
+                    })
+                };
+                let related: Vec<_> = places.iter().skip(1).map(location).collect();
+                Some(serde_json::json!({
+                    "ruleId": class,
+                    "level": if severity == "error" { "error" } else { "note" },
+                    "message": { "text": format!("kernel `{kernel}`: {sentence}") },
+                    "locations": places.iter().take(1).map(location).collect::<Vec<_>>(),
+                    "relatedLocations": related,
+                }))
+            }
+            _ => None,
+        })
+        .collect();
+    let log = serde_json::json!({
+        "version": "2.1.0",
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "runs": [{
+            "tool": { "driver": { "name": "warpproof", "version": env!("CARGO_PKG_VERSION") } },
+            "results": results,
+        }],
+    });
+    format!("{log:#}\n")
+}

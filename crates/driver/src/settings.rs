@@ -1,0 +1,152 @@
+//! What the environment asks for.
+
+use std::path::PathBuf;
+
+use warpproof_model::Device;
+use warpproof_sim::check::Check;
+
+/// How findings are told on stderr, or in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+    /// One SARIF log, written anew with each finding.
+    Sarif,
+    /// Not at all.
+    Quiet,
+}
+
+/// The environment as it was read.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `WARPPROOF_DEVICE`: the devices that programs see, by the names of the device table.
+    pub devices: Vec<&'static Device>,
+    /// `WARPPROOF_CHECKS`: `all`, `none`, or names with commas.
+    pub checks: Vec<Check>,
+    /// `WARPPROOF_SCHEDULES`: under how many schedules each launch is checked.
+    pub schedules: u32,
+    /// `WARPPROOF_FINDINGS`: `text`, `json`, `sarif` or `quiet`.
+    pub format: Format,
+    /// `WARPPROOF_FINDINGS_FILE`: where findings go instead of stderr.
+    pub file: Option<PathBuf>,
+    /// `WARPPROOF_FAIL`: whether a finding fails its launch.
+    pub fail: bool,
+    /// `WARPPROOF_REPORT`: the directory in which `warpproof exec` collects what all processes found.
+    pub report: Option<PathBuf>,
+    /// `WARPPROOF_INSTRUCTIONS`: warp instructions after which a launch has timed out.
+    pub instructions: Option<u64>,
+    /// `WARPPROOF_CLOCK`: `issue` or `model`; what the event clock is made of.
+    pub model_clock: bool,
+    /// `CUDA_LAUNCH_BLOCKING`: launches tell their own errors.
+    pub blocking: bool,
+    /// What of this was not understood.
+    pub doubts: Vec<String>,
+}
+
+impl Settings {
+    /// From the environment.
+    pub fn from_env() -> Settings {
+        Settings::from(|name| std::env::var(name).ok())
+    }
+
+    /// From variables that `get` knows.
+    pub fn from(get: impl Fn(&str) -> Option<String>) -> Settings {
+        let mut doubts = Vec::new();
+        let mut devices = Vec::new();
+        for name in get("WARPPROOF_DEVICE").unwrap_or_else(|| "l4".to_owned()).split(',') {
+            match Device::named(name.trim()) {
+                Some(device) => devices.push(device),
+                None => doubts.push(format!("WARPPROOF_DEVICE: there is no device `{}`", name.trim())),
+            }
+        }
+        let checks = match get("WARPPROOF_CHECKS").as_deref().map(str::trim) {
+            // Without roles of buffers there are no outputs to judge.
+            None | Some("all" | "") => {
+                Check::ALL.into_iter().filter(|check| *check != Check::Output).collect()
+            }
+            Some("none" | "off") => Vec::new(),
+            Some(names) => {
+                let mut checks = Vec::new();
+                for name in names.split(',').map(str::trim) {
+                    match Check::parse(name) {
+                        Some(check) => checks.push(check),
+                        None => doubts.push(format!("WARPPROOF_CHECKS: there is no check `{name}`")),
+                    }
+                }
+                checks
+            }
+        };
+        let mut number = |name: &str| -> Option<u64> {
+            let text = get(name)?;
+            let number = text.trim().parse().ok();
+            if number.is_none() {
+                doubts.push(format!("{name}: `{text}` is no number"));
+            }
+            number
+        };
+        let schedules = number("WARPPROOF_SCHEDULES").unwrap_or(1).clamp(1, 64);
+        let instructions = number("WARPPROOF_INSTRUCTIONS");
+        let mut word = |name: &str, known: &[&str]| -> String {
+            let text = get(name).unwrap_or_default().trim().to_ascii_lowercase();
+            if !text.is_empty() && !known.contains(&text.as_str()) {
+                doubts.push(format!("{name}: `{text}` is none of {}", known.join(", ")));
+            }
+            text
+        };
+        let format = match word("WARPPROOF_FINDINGS", &["text", "json", "sarif", "quiet"]).as_str() {
+            "json" => Format::Json,
+            "sarif" => Format::Sarif,
+            "quiet" => Format::Quiet,
+            _ => Format::Text,
+        };
+        let model_clock = word("WARPPROOF_CLOCK", &["issue", "model"]) == "model";
+        let on = |text: String| matches!(text.as_str(), "1" | "true" | "yes" | "on");
+        let fail = on(word("WARPPROOF_FAIL", &["0", "1", "true", "false", "yes", "no", "on", "off"]));
+        Settings {
+            devices,
+            checks,
+            schedules: u32::try_from(schedules).unwrap_or(1),
+            format,
+            file: get("WARPPROOF_FINDINGS_FILE").map(PathBuf::from),
+            fail,
+            report: get("WARPPROOF_REPORT").map(PathBuf::from),
+            instructions,
+            model_clock,
+            blocking: get("CUDA_LAUNCH_BLOCKING").is_some_and(|text| text.trim() == "1"),
+            doubts,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(pairs: &[(&str, &str)]) -> Settings {
+        Settings::from(|name| {
+            pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn what_is_not_understood_is_told_and_the_rest_holds() {
+        let settings = of(&[]);
+        assert_eq!(settings.devices.iter().map(|d| d.id).collect::<Vec<_>>(), ["l4"]);
+        assert!(settings.checks.contains(&Check::Race) && !settings.checks.contains(&Check::Output));
+        assert!(settings.doubts.is_empty());
+
+        let settings = of(&[
+            ("WARPPROOF_DEVICE", "h100,l4,gtx"),
+            ("WARPPROOF_CHECKS", "race,rice"),
+            ("WARPPROOF_SCHEDULES", "many"),
+            ("WARPPROOF_FINDINGS", "json"),
+            ("WARPPROOF_FAIL", "1"),
+        ]);
+        assert_eq!(settings.devices.len(), 2);
+        assert_eq!(settings.checks, [Check::Race]);
+        assert_eq!((settings.schedules, settings.format, settings.fail), (1, Format::Json, true));
+        assert_eq!(settings.doubts.len(), 3, "{:?}", settings.doubts);
+    }
+}

@@ -1,0 +1,158 @@
+//! Streams and events.
+//!
+//! Work is done when it is given, so a stream never has anything left to do, and waiting is a matter of asking whether something went
+//! wrong. Events remember the device time at which they were recorded.
+
+use crate::abi::{Answer, Error};
+use crate::driver::Driver;
+
+/// A stream.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    /// Its context.
+    pub context: u64,
+    /// What it was made with.
+    pub flags: u32,
+    /// Likewise; 0 is the lowest.
+    pub priority: i32,
+    /// A number that is never used again.
+    pub id: u64,
+    /// The capture it takes part in.
+    pub capture: Option<u64>,
+}
+
+/// An event.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// Its context.
+    pub context: u64,
+    /// What it was made with.
+    pub flags: u32,
+    /// The device, and its time in picoseconds when the event was recorded.
+    pub recorded: Option<(usize, u64)>,
+    /// The capture it was recorded in, and the nodes it stands for.
+    pub captured: Option<(u64, Vec<u64>)>,
+}
+
+/// `CU_EVENT_DISABLE_TIMING`.
+const DISABLE_TIMING: u32 = 2;
+
+/// A stream that a call names: one of its own, or a default stream of the current context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The context.
+    pub context: u64,
+    /// The device.
+    pub device: usize,
+    /// The key of the stream; default streams are made when they are first used.
+    pub stream: u64,
+    /// Whether it is the legacy default stream.
+    pub legacy: bool,
+}
+
+impl Driver {
+    /// What a stream handle means in the current context: 0 and 1 are the legacy default stream, 2 is the one of this thread.
+    pub fn target(&mut self, handle: u64) -> Answer<Target> {
+        let (device, context) = self.current()?;
+        if handle > 2 {
+            let stream = self.streams.get(&handle).ok_or(Error::INVALID_HANDLE)?;
+            let owner = self.contexts.get(&stream.context).ok_or(Error::CONTEXT_IS_DESTROYED)?;
+            if let Some(error) = owner.error {
+                return Err(error);
+            }
+            return Ok(Target {
+                context: stream.context,
+                device: owner.device,
+                stream: handle,
+                legacy: false,
+            });
+        }
+        // Keys that no handle has: the context's own, which is a multiple of 16, and the number.
+        let key = context + handle.max(1);
+        self.streams.entry(key).or_insert(Stream {
+            context,
+            flags: 0,
+            priority: 0,
+            id: handle.max(1),
+            capture: None,
+        });
+        Ok(Target { context, device, stream: key, legacy: handle < 2 })
+    }
+
+    /// `cuStreamCreate`.
+    pub fn create_stream(&mut self, flags: u32, priority: i32) -> Answer<u64> {
+        let (_, context) = self.current()?;
+        if flags > 1 {
+            return Err(Error::INVALID_VALUE);
+        }
+        let handle = self.handle();
+        let priority = priority.clamp(-5, 0);
+        self.streams.insert(handle, Stream { context, flags, priority, id: handle >> 4, capture: None });
+        Ok(handle)
+    }
+
+    /// `cuStreamDestroy`.
+    pub fn destroy_stream(&mut self, handle: u64) -> Answer {
+        self.ready()?;
+        let stream = self.streams.remove(&handle).filter(|_| handle > 2).ok_or(Error::INVALID_HANDLE)?;
+        if let Some(capture) = stream.capture {
+            self.invalidate(capture);
+        }
+        Ok(())
+    }
+
+    /// `cuStreamSynchronize`, `cuStreamQuery`: nothing is left to do; did anything go wrong?
+    pub fn synchronize(&mut self, handle: u64) -> Answer {
+        let target = self.target(handle)?;
+        let capture = self.streams.get(&target.stream).and_then(|stream| stream.capture);
+        if let Some(capture) = capture {
+            self.invalidate(capture);
+            return Err(Error::STREAM_CAPTURE_UNSUPPORTED);
+        }
+        Ok(())
+    }
+
+    /// `cuEventCreate`.
+    pub fn create_event(&mut self, flags: u32) -> Answer<u64> {
+        let (_, context) = self.current()?;
+        let handle = self.handle();
+        self.events.insert(handle, Event { context, flags, recorded: None, captured: None });
+        Ok(handle)
+    }
+
+    /// An event by its handle.
+    pub fn event(&self, handle: u64) -> Answer<&Event> {
+        self.ready()?;
+        let event = self.events.get(&handle).ok_or(Error::INVALID_HANDLE)?;
+        match self.contexts.get(&event.context).and_then(|context| context.error) {
+            Some(error) => Err(error),
+            None => Ok(event),
+        }
+    }
+
+    /// `cuEventElapsedTime`: predicted milliseconds between two events.
+    pub fn elapsed(&self, start: u64, end: u64) -> Answer<f32> {
+        let (start, end) = (self.event(start)?, self.event(end)?);
+        if (start.flags | end.flags) & DISABLE_TIMING != 0 {
+            return Err(Error::INVALID_HANDLE);
+        }
+        if start.captured.is_some() || end.captured.is_some() {
+            return Err(Error::CAPTURED_EVENT);
+        }
+        let (Some((device, from)), Some((other, to))) = (start.recorded, end.recorded) else {
+            return Err(Error::INVALID_HANDLE);
+        };
+        if device != other {
+            return Err(Error::INVALID_HANDLE);
+        }
+        let (sign, picoseconds) = if to >= from { (1.0, to - from) } else { (-1.0, from - to) };
+        #[expect(
+            clippy::as_conversions,
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            reason = "a time in milliseconds is rounded"
+        )]
+        let milliseconds = (picoseconds as f64 / 1e9) as f32;
+        Ok(sign * milliseconds)
+    }
+}

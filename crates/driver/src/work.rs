@@ -1,0 +1,258 @@
+//! What a stream is given and what a graph is made of: launches, copies, fills, calls of the host, events.
+
+use std::ffi::c_void;
+
+use warpproof_model::bound::bounds;
+use warpproof_model::{Usage, work};
+use warpproof_sim::check::{Finding, Settings as CheckSettings, Severity};
+use warpproof_sim::count::CountSettings;
+use warpproof_sim::{Blame, Launch, Stop, StopKind};
+
+use crate::abi::{Answer, Error};
+use crate::clock;
+use crate::driver::Driver;
+use crate::memory::{Copy, Set};
+use crate::stream::Target;
+
+/// A launch as it was asked for.
+#[derive(Clone, Debug)]
+pub struct LaunchCall {
+    /// The function.
+    pub function: u64,
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub shared: u32,
+    /// The arguments, one after another as the kernel declares them.
+    pub arguments: Vec<Vec<u8>>,
+    /// Whether all blocks must be resident at once.
+    pub cooperative: bool,
+}
+
+/// A function of the host with what it is called with.
+#[derive(Clone, Copy, Debug)]
+pub struct HostCall {
+    /// The function.
+    pub function: unsafe extern "C" fn(*mut c_void),
+    /// What it is called with, as a number.
+    pub data: usize,
+}
+
+/// One thing to do.
+#[derive(Clone, Debug)]
+pub enum Work {
+    /// Nothing, but in its place.
+    Empty,
+    /// A launch.
+    Launch(LaunchCall),
+    /// A copy.
+    Copy(Copy),
+    /// A fill.
+    Set(Set),
+    /// A call of the host.
+    Host(HostCall),
+    /// An event is recorded.
+    Record(u64),
+    /// An event is waited for.
+    Wait(u64),
+    /// A graph within a graph, as it was when it was put there.
+    Child(Vec<Work>),
+    /// Memory is given back.
+    Free(u64),
+}
+
+/// What must be done by the caller once the lock is released: calls into the program.
+pub type Calls = Vec<HostCall>;
+
+/// What a stop during a launch means.
+fn failed(stop: &Stop) -> Error {
+    match (stop.blame, stop.kind) {
+        (Blame::Limit, _) => Error::LAUNCH_TIMEOUT,
+        (Blame::Gap, _) => Error::NOT_SUPPORTED,
+        (Blame::Bug, _) => Error::UNKNOWN,
+        (_, StopKind::Bounds) => Error::ILLEGAL_ADDRESS,
+        (_, StopKind::Alignment) => Error::MISALIGNED_ADDRESS,
+        (_, StopKind::Deadlock) => Error::LAUNCH_TIMEOUT,
+        (_, StopKind::Trap) if stop.sentence.contains("assert") => Error::ASSERT,
+        (_, StopKind::Launch) => Error::INVALID_VALUE,
+        _ => Error::LAUNCH_FAILED,
+    }
+}
+
+impl Driver {
+    /// Gives work to a stream: it is done at once, or becomes a node of the graph that the stream is captured into.
+    pub fn submit(&mut self, target: Target, work: Work, calls: &mut Calls) -> Answer {
+        if let Some(capture) = self.streams.get(&target.stream).and_then(|stream| stream.capture) {
+            return self.captured(capture, target.stream, work);
+        }
+        if target.legacy && self.captures.values().any(|capture| capture.forbids(target.context)) {
+            return Err(Error::STREAM_CAPTURE_IMPLICIT);
+        }
+        self.perform(target, &work, calls)
+    }
+
+    /// Does work.
+    pub fn perform(&mut self, target: Target, work: &Work, calls: &mut Calls) -> Answer {
+        match work {
+            // What is waited for has been done.
+            Work::Empty | Work::Wait(_) => {}
+            Work::Launch(call) => return self.launch(target, call),
+            Work::Copy(copy) => {
+                let bytes = self.copy(copy)?;
+                let model = self.devices[target.device].model;
+                let within =
+                    copy.from.side != crate::memory::Side::Host && copy.to.side != crate::memory::Side::Host;
+                let time = if within { clock::memory_ps(model, bytes) } else { clock::bus_ps(bytes) };
+                self.advance(target.device, time);
+            }
+            Work::Set(set) => {
+                let bytes = self.fill(set)?;
+                let time = clock::memory_ps(self.devices[target.device].model, bytes) / 2;
+                self.advance(target.device, time);
+            }
+            Work::Host(call) => calls.push(*call),
+            Work::Record(event) => {
+                let now = self.devices[target.device].clock_ps;
+                let event = self.events.get_mut(event).ok_or(Error::INVALID_HANDLE)?;
+                event.recorded = Some((target.device, now));
+                event.captured = None;
+            }
+            Work::Child(all) => {
+                for work in all {
+                    self.perform(target, work, calls)?;
+                }
+            }
+            Work::Free(base) => self.release_memory(*base)?,
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, device: usize, picoseconds: u64) {
+        let clock = &mut self.devices[device].clock_ps;
+        *clock = clock.saturating_add(picoseconds);
+    }
+
+    /// Whether a launch is one that the device takes; what it refuses is told at once and harms nothing.
+    pub fn admit(&self, device: usize, call: &LaunchCall) -> Answer {
+        let function = self.function(call.function)?;
+        let model = self.devices[device].model;
+        let threads =
+            call.block.iter().try_fold(1u32, |n, t| n.checked_mul(*t)).ok_or(Error::INVALID_VALUE)?;
+        let zero = call.grid.contains(&0) || threads == 0;
+        if zero
+            || call.block[2] > 64
+            || call.grid[0] > 0x7fff_ffff
+            || call.grid[1] > 65_535
+            || call.grid[2] > 65_535
+        {
+            return Err(Error::INVALID_VALUE);
+        }
+        if threads > model.capability.max_block_threads.value {
+            return Err(Error::INVALID_VALUE);
+        }
+        let program = function.kernel.program();
+        if program.bounds.max_threads.is_some_and(|most| threads > most) {
+            return Err(Error::LAUNCH_OUT_OF_RESOURCES);
+        }
+        if call.shared > function.max_dynamic {
+            return Err(Error::INVALID_VALUE);
+        }
+        if call.arguments.len() != program.params.len() {
+            return Err(Error::INVALID_VALUE);
+        }
+        if call.cooperative {
+            let blocks = call.grid.iter().map(|b| u64::from(*b)).product::<u64>();
+            let resident = u64::from(self.blocks_per_multiprocessor(call.function, threads, call.shared)?);
+            if blocks > resident * u64::from(model.multiprocessors.value) {
+                return Err(Error::COOPERATIVE_LAUNCH_TOO_LARGE);
+            }
+        }
+        Ok(())
+    }
+
+    /// Launches.
+    fn launch(&mut self, target: Target, call: &LaunchCall) -> Answer {
+        self.admit(target.device, call)?;
+        let function = self.function(call.function)?;
+        let module = self.module(function.module)?;
+        let mut launch = function.kernel.launch().grid(call.grid).block(call.block).shared(call.shared);
+        for argument in &call.arguments {
+            launch = launch.arg(argument.clone());
+        }
+        if let Some((base, size)) = module.constants {
+            launch = launch.constants(self.gpu.heap().read(base, size).unwrap_or_default().to_vec());
+        }
+        let name = function.name.clone();
+        let text = module.loaded.linked().text.clone();
+        let usage = Usage {
+            registers: function.registers(),
+            static_shared: function.static_shared(),
+            dynamic_shared: call.shared,
+            barriers: 1,
+        };
+        let (findings, stop, picoseconds, output) = self.execute(target.device, &launch, usage);
+        self.touched();
+        self.advance(target.device, picoseconds);
+        self.report.print(&output);
+        let wrong = findings.iter().any(|finding| finding.severity == Severity::Error);
+        self.report.launched(&name, &text, call, &findings, stop.as_deref());
+        let error = match stop {
+            Some(stop) => {
+                let error = failed(&stop);
+                if stop.kind == StopKind::Launch {
+                    return Err(error);
+                }
+                Some(error)
+            }
+            None => (wrong && self.settings.fail).then_some(Error::LAUNCH_FAILED),
+        };
+        if let Some(error) = error {
+            self.poison(target.context, error);
+            if self.settings.blocking {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a launch, with checks if they are on; gives what was found, why it ended early, the predicted time and what it printed.
+    fn execute(
+        &mut self,
+        device: usize,
+        launch: &Launch,
+        usage: Usage,
+    ) -> (Vec<Finding>, Option<Box<Stop>>, u64, Vec<u8>) {
+        let model = self.devices[device].model;
+        let settings = &self.settings;
+        if settings.model_clock {
+            // Counting and checking are two listeners; a program that is timed is not checked.
+            let counted = self.gpu.count(launch, &CountSettings::default());
+            let work = work::of(model, &counted.counters, usage, None, &mut Vec::new());
+            let time = bounds(model, &work).map_or(0.0, |bounds| bounds.warm_us());
+            #[expect(
+                clippy::as_conversions,
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a float becomes the nearest time there is"
+            )]
+            let time = (time * 1e6) as u64;
+            return (Vec::new(), counted.outcome.stop, clock::LAUNCH_PS + time, counted.outcome.output);
+        }
+        let (findings, outcome) = if settings.checks.is_empty() {
+            (Vec::new(), self.gpu.run(launch))
+        } else {
+            let checks = CheckSettings {
+                checks: settings.checks.clone(),
+                buffers: self.roles(),
+                ..CheckSettings::default()
+            };
+            let schedules = self.settings.schedules;
+            let checked = self.gpu.check_schedules(launch, &checks, schedules, 0).checked;
+            (checked.findings, checked.outcome)
+        };
+        let time = clock::LAUNCH_PS + clock::issue_ps(model, outcome.instructions);
+        (findings, outcome.stop, time, outcome.output)
+    }
+}
