@@ -1,25 +1,486 @@
-//! What a program hands over as code.
+//! What a program hands over as code: PTX text, a fat binary, or machine code.
+//!
+//! The software GPU executes PTX, so the one question is which PTX an image carries for a device. A fat binary is a
+//! header and entries, each with a header of its own, a kind, an architecture and a payload that may be compressed
+//! (LZ4 by older compilers, zstd by newer ones). Machine code is an ELF file; it has its PTX only in the section that
+//! debuggers read. Layouts were read off what `fatbinary` and `ptxas` of CUDA 12.9 and 13.2 write.
+//!
+//! Bytes are never trusted: a field that leads outside of the image is an error, and what an entry unpacks to is
+//! bounded before it is unpacked.
 
-/// Why an image cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ImageError {
-    /// It is no PTX, fatbin or cubin.
-    Unknown,
+use std::{borrow::Cow, error::Error, fmt, io::Read};
+
+/// The first word of a fat binary.
+const FATBIN: u32 = 0xBA55_ED50;
+/// The first word of an ELF file.
+const ELF: u32 = u32::from_le_bytes(*b"\x7fELF");
+
+/// The size of a fat binary's header, and the least size of an entry's.
+const FATBIN_HEADER: usize = 16;
+const ENTRY_HEADER: usize = 64;
+/// The size of the header of a 64-bit ELF file, and of one of its section headers.
+const ELF_HEADER: usize = 64;
+const SECTION_HEADER: usize = 64;
+
+/// Bits of an entry's flags.
+const LZ4: u64 = 1 << 13;
+const ZSTD: u64 = 1 << 15;
+const ARCHITECTURE_ONLY: u64 = 1 << 20;
+const FAMILY_ONLY: u64 = 1 << 21;
+
+/// What text an entry may unpack to. The largest modules of today's libraries have a few tens of megabytes.
+const MAX_TEXT: usize = 1 << 29;
+/// No LZ4 block unpacks to more than this many bytes for each of its own.
+const LZ4_RATIO: usize = 255;
+
+/// The section of machine code in which ptxas leaves the PTX it was made from, for debuggers.
+const DEBUG_PTX: &[u8] = b".nv_debug_ptx_txt";
+
+/// What an entry of a fat binary holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// PTX text.
+    Ptx,
+    /// Machine code.
+    MachineCode,
+    /// Something else, by its number: intermediate code for linking, an index.
+    Other(u16),
 }
 
-impl std::fmt::Display for ImageError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("neither PTX nor a fatbin")
+/// Which devices code is for, next to its architecture: the letter after the number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// `sm_90`: this and every later one.
+    Onward,
+    /// `sm_100f`: this and later ones of its family, which is the number without its last digit.
+    Family,
+    /// `sm_90a`: this one alone.
+    Exact,
+}
+
+/// How an entry's payload is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// As it is.
+    Plain,
+    /// An LZ4 block.
+    Lz4,
+    /// A zstd frame.
+    Zstd,
+}
+
+/// An entry of a fat binary.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// What it holds.
+    pub kind: Kind,
+    /// The number of its architecture, such as 89.
+    pub sm: u32,
+    /// The letter of its architecture.
+    pub reach: Reach,
+    /// How it is stored.
+    pub packing: Packing,
+    /// The bytes, as they are stored.
+    payload: &'a [u8],
+    /// The size of what a packed payload unpacks to.
+    unpacked: usize,
+}
+
+/// Why an image has no PTX for a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ImageError {
+    /// The bytes are no PTX text, no fat binary and no ELF file.
+    Unknown,
+    /// The image ends before what its fields announce, or a field has a value it cannot have.
+    Damaged(&'static str),
+    /// There is machine code and no PTX.
+    MachineCodeOnly,
+    /// There is PTX, but for other devices: those it is for, and the device's number.
+    OtherDevices {
+        /// The architectures it is for.
+        found: Vec<String>,
+        /// The device's.
+        sm: u32,
+    },
+    /// What an entry unpacks to is more than is read.
+    TooLarge(usize),
+}
+
+impl fmt::Display for ImageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => f.write_str("the image is neither PTX text, nor a fat binary, nor an ELF file"),
+            Self::Damaged(what) => write!(f, "the image is damaged: {what}"),
+            Self::MachineCodeOnly => f.write_str(
+                "Machine code only: the image has no PTX, and machine code is not executed here. Build with PTX: nvcc \
+                 -gencode arch=compute_89,code=[sm_89,compute_89], or -ptx, or nvrtcGetPTX in place of nvrtcGetCUBIN",
+            ),
+            Self::OtherDevices { found, sm } => {
+                write!(f, "the image has PTX for {} only, and the device is sm_{sm}", found.join(", "))
+            }
+            Self::TooLarge(size) => write!(f, "an entry of the image unpacks to {size} bytes"),
+        }
     }
 }
 
-/// The PTX of an image.
-pub fn ptx_of(image: &[u8], _sm: u32) -> Result<String, ImageError> {
-    let end = image.iter().position(|byte| *byte == 0).unwrap_or(image.len());
-    String::from_utf8(image[..end].to_vec()).map_err(|_| ImageError::Unknown)
+impl Error for ImageError {}
+
+/// The PTX text that an image holds for a device of this architecture, such as 89.
+///
+/// Of several, the one of the highest architecture that the device can run is taken, and among equals the most
+/// specific, as the driver does.
+pub fn ptx_of(image: &[u8], sm: u32) -> Result<String, ImageError> {
+    match word(image, 0) {
+        Some(FATBIN) => ptx_of_fatbin(image, sm),
+        Some(ELF) => debug_ptx(image)?.ok_or(ImageError::MachineCodeOnly),
+        _ => text(image).filter(|text| looks_like_ptx(text)).map(Cow::into_owned).ok_or(ImageError::Unknown),
+    }
 }
 
-/// How many bytes an image has, from its first bytes; `None` for text.
-pub fn length_of(_header: &[u8]) -> Option<usize> {
-    None
+/// The size of an image in bytes, from its beginning, for which 64 bytes are enough; of PTX text, up to its NUL, if that
+/// is among the bytes given. `None` where they do not tell.
+pub fn length_of(beginning: &[u8]) -> Option<usize> {
+    match word(beginning, 0) {
+        Some(FATBIN) => usize::from(half(beginning, 6)?).checked_add(size(beginning, 8)?),
+        Some(ELF) => {
+            let table = |offset: usize, entry: usize, count: usize| {
+                let bytes = usize::from(half(beginning, entry)?) * usize::from(half(beginning, count)?);
+                size(beginning, offset)?.checked_add(bytes)
+            };
+            // The tables of programs and of sections; ptxas writes one of them last.
+            Some(table(32, 54, 56)?.max(table(40, 58, 60)?).max(ELF_HEADER))
+        }
+        _ => beginning.iter().position(|&byte| byte == 0),
+    }
+}
+
+/// The entries of a fat binary.
+pub fn entries(image: &[u8]) -> Result<Vec<Entry<'_>>, ImageError> {
+    if word(image, 0) != Some(FATBIN) {
+        return Err(ImageError::Unknown);
+    }
+    let cut = || ImageError::Damaged("the fat binary is shorter than its header says");
+    let end = length_of(image).ok_or_else(cut)?;
+    let start = usize::from(half(image, 6).ok_or_else(cut)?);
+    if start < FATBIN_HEADER {
+        return Err(ImageError::Damaged("the fat binary's header is too small"));
+    }
+    let mut rest = image.get(start..end).ok_or_else(cut)?;
+    let mut found = Vec::new();
+    while !rest.is_empty() {
+        let (entry, after) = entry(rest)?;
+        found.push(entry);
+        rest = after;
+    }
+    Ok(found)
+}
+
+impl Entry<'_> {
+    /// Whether a device of this architecture can run it.
+    fn runs_on(&self, sm: u32) -> bool {
+        match self.reach {
+            Reach::Onward => self.sm <= sm,
+            Reach::Family => self.sm <= sm && self.sm / 10 == sm / 10,
+            Reach::Exact => self.sm == sm,
+        }
+    }
+
+    /// The name of its architecture.
+    fn architecture(&self) -> String {
+        let letter = match self.reach {
+            Reach::Onward => "",
+            Reach::Family => "f",
+            Reach::Exact => "a",
+        };
+        format!("sm_{}{letter}", self.sm)
+    }
+
+    /// The payload, unpacked.
+    fn unpack(&self) -> Result<Cow<'_, [u8]>, ImageError> {
+        if self.packing != Packing::Plain && self.unpacked > MAX_TEXT {
+            return Err(ImageError::TooLarge(self.unpacked));
+        }
+        let wrong = ImageError::Damaged("a packed entry does not unpack");
+        match self.packing {
+            Packing::Plain => Ok(Cow::Borrowed(self.payload)),
+            Packing::Lz4 => {
+                // The size decides how much is allocated, so it is held against what the block can give at all.
+                if self.unpacked > self.payload.len().saturating_mul(LZ4_RATIO) {
+                    return Err(wrong);
+                }
+                let unpacked = lz4_flex::block::decompress(self.payload, self.unpacked);
+                unpacked.map(Cow::Owned).map_err(|_| wrong)
+            }
+            Packing::Zstd => {
+                let Ok(frame) = ruzstd::decoding::StreamingDecoder::new(self.payload) else { return Err(wrong) };
+                let mut unpacked = Vec::new();
+                // One byte more than announced tells a frame that is larger.
+                let limit = u64::try_from(self.unpacked).map_or(u64::MAX, |size| size.saturating_add(1));
+                match frame.take(limit).read_to_end(&mut unpacked) {
+                    Ok(read) if read == self.unpacked => Ok(Cow::Owned(unpacked)),
+                    _ => Err(wrong),
+                }
+            }
+        }
+    }
+}
+
+/// The first entry of these bytes, and what follows it.
+fn entry(bytes: &[u8]) -> Result<(Entry<'_>, &[u8]), ImageError> {
+    let cut = || ImageError::Damaged("an entry leads outside of the fat binary");
+    let kind = match half(bytes, 0).ok_or_else(cut)? {
+        1 => Kind::Ptx,
+        2 => Kind::MachineCode,
+        other => Kind::Other(other),
+    };
+    let header = word(bytes, 4).and_then(|size| usize::try_from(size).ok()).ok_or_else(cut)?;
+    if header < ENTRY_HEADER {
+        return Err(ImageError::Damaged("an entry's header is too small"));
+    }
+    let end = size(bytes, 8).and_then(|payload| header.checked_add(payload)).ok_or_else(cut)?;
+    let stored = bytes.get(header..end).ok_or_else(cut)?;
+    let packed = word(bytes, 16).and_then(|size| usize::try_from(size).ok()).ok_or_else(cut)?;
+    let sm = word(bytes, 28).ok_or_else(cut)?;
+    let flags = long(bytes, 40).ok_or_else(cut)?;
+    let unpacked = size(bytes, 56).ok_or_else(cut)?;
+
+    let packing = match flags {
+        flags if flags & ZSTD != 0 => Packing::Zstd,
+        flags if flags & LZ4 != 0 => Packing::Lz4,
+        _ => Packing::Plain,
+    };
+    let reach = match flags {
+        flags if flags & ARCHITECTURE_ONLY != 0 => Reach::Exact,
+        flags if flags & FAMILY_ONLY != 0 => Reach::Family,
+        _ => Reach::Onward,
+    };
+    // What is stored is padded; an unpacked text ends at its NUL, a packed one at the size it gives.
+    let payload = match packing {
+        Packing::Plain => stored,
+        Packing::Lz4 | Packing::Zstd => stored.get(..packed).ok_or_else(cut)?,
+    };
+    let after = bytes.get(end..).unwrap_or_default();
+    Ok((Entry { kind, sm, reach, packing, payload, unpacked }, after))
+}
+
+/// The PTX of a fat binary that suits a device best.
+fn ptx_of_fatbin(image: &[u8], sm: u32) -> Result<String, ImageError> {
+    let entries = entries(image)?;
+    let texts = || entries.iter().filter(|entry| entry.kind == Kind::Ptx);
+    // The first of those that are equally good.
+    let best = texts().rev().filter(|entry| entry.runs_on(sm)).max_by_key(|entry| (entry.sm, entry.reach));
+    if let Some(best) = best {
+        let bytes = best.unpack()?;
+        let text = text(&bytes).ok_or(ImageError::Damaged("the PTX of an entry is no text"))?;
+        return Ok(text.into_owned());
+    }
+    if texts().next().is_some() {
+        let found = texts().map(Entry::architecture).collect();
+        return Err(ImageError::OtherDevices { found, sm });
+    }
+    // Machine code that was built for debugging has its PTX inside.
+    for entry in entries.iter().filter(|entry| entry.kind == Kind::MachineCode && entry.runs_on(sm)) {
+        if let Some(text) = debug_ptx(&entry.unpack()?)? {
+            return Ok(text);
+        }
+    }
+    Err(ImageError::MachineCodeOnly)
+}
+
+/// The PTX that machine code has for debuggers, if any. Its lines end in NUL.
+fn debug_ptx(elf: &[u8]) -> Result<Option<String>, ImageError> {
+    let cut = || ImageError::Damaged("a section leads outside of the ELF file");
+    let (class, order) = (elf.get(4), elf.get(5));
+    if class != Some(&2) || order != Some(&1) {
+        return Err(ImageError::Damaged("the ELF file is not one of 64 bits, little-endian"));
+    }
+    let table = size(elf, 40).ok_or_else(cut)?;
+    let stride = usize::from(half(elf, 58).ok_or_else(cut)?);
+    let count = usize::from(half(elf, 60).ok_or_else(cut)?);
+    let names_at = usize::from(half(elf, 62).ok_or_else(cut)?);
+    if count == 0 {
+        return Ok(None);
+    }
+    if stride < SECTION_HEADER {
+        return Err(ImageError::Damaged("the ELF file's section headers are too small"));
+    }
+    let header = |index: usize| {
+        let start = index.checked_mul(stride)?.checked_add(table)?;
+        elf.get(start..start.checked_add(SECTION_HEADER)?)
+    };
+    let content = |header: &[u8]| {
+        let start = size(header, 24)?;
+        elf.get(start..start.checked_add(size(header, 32)?)?)
+    };
+    let names = header(names_at).and_then(content).ok_or_else(cut)?;
+    for index in 0..count {
+        let header = header(index).ok_or_else(cut)?;
+        let name = word(header, 0).and_then(|at| names.get(usize::try_from(at).ok()?..)).ok_or_else(cut)?;
+        if name.split(|&byte| byte == 0).next() != Some(DEBUG_PTX) {
+            continue;
+        }
+        let bytes = content(header).ok_or_else(cut)?;
+        let text: Vec<u8> = bytes.iter().map(|&byte| if byte == 0 { b'\n' } else { byte }).collect();
+        let text = String::from_utf8(text).map_err(|_| ImageError::Damaged("its PTX is no text"))?;
+        return Ok(looks_like_ptx(&text).then_some(text));
+    }
+    Ok(None)
+}
+
+/// Bytes as text, up to the first NUL. A byte that is no UTF-8 can stand in a comment only, and is replaced.
+fn text(bytes: &[u8]) -> Option<Cow<'_, str>> {
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    bytes.get(..end).map(String::from_utf8_lossy)
+}
+
+/// Whether a text can be PTX: every module says its version.
+fn looks_like_ptx(text: &str) -> bool {
+    text.contains(".version")
+}
+
+/// Two bytes at an offset.
+fn half(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+/// Four bytes at an offset.
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+/// Eight bytes at an offset.
+fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+/// Eight bytes at an offset, as a size.
+fn size(bytes: &[u8], at: usize) -> Option<usize> {
+    usize::try_from(long(bytes, at)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Machine code for sm_89, and PTX for sm_75, sm_89, sm_90a and sm_100f that stores that number; by `fatbinary` of
+    /// CUDA 13.2 with `--compress-mode` of none, speed (LZ4) and default (zstd).
+    const PLAIN: &[u8] = include_bytes!("../tests/data/plain.fatbin");
+    const LZ4: &[u8] = include_bytes!("../tests/data/lz4.fatbin");
+    const ZSTD: &[u8] = include_bytes!("../tests/data/zstd.fatbin");
+    /// The machine code of the above, and the same built with `-g`.
+    const CUBIN: &[u8] = include_bytes!("../tests/data/store.cubin");
+    const DEBUG_CUBIN: &[u8] = include_bytes!("../tests/data/store-debug.cubin");
+
+    const FATBINS: [(&[u8], Packing); 3] =
+        [(PLAIN, Packing::Plain), (LZ4, Packing::Lz4), (ZSTD, Packing::Zstd)];
+
+    #[test]
+    fn entries_say_what_they_are() {
+        for (image, packing) in FATBINS {
+            let entries = entries(image).expect("a fat binary");
+            let found: Vec<_> = entries.iter().map(|entry| (entry.kind, entry.sm, entry.reach)).collect();
+            let expected = [
+                (Kind::MachineCode, 89, Reach::Onward),
+                (Kind::Ptx, 75, Reach::Onward),
+                (Kind::Ptx, 89, Reach::Onward),
+                (Kind::Ptx, 90, Reach::Exact),
+                (Kind::Ptx, 100, Reach::Family),
+            ];
+            assert_eq!(found, expected);
+            assert!(entries.iter().skip(1).all(|entry| entry.packing == packing), "{entries:?}");
+        }
+    }
+
+    #[test]
+    fn the_best_text_for_a_device_is_given() {
+        for (image, _) in FATBINS {
+            for (sm, target, value) in [
+                (75, "sm_75", 75),
+                (86, "sm_75", 75),
+                (89, "sm_89", 89),
+                (90, "sm_90a", 90),
+                (91, "sm_89", 89),
+                (100, "sm_100f", 100),
+                (103, "sm_100f", 100),
+                (120, "sm_89", 89),
+            ] {
+                let text = ptx_of(image, sm).expect("PTX");
+                assert!(text.contains(&format!(".target {target}\n")), "sm_{sm}: {text}");
+                assert!(text.contains(&format!("mov.u32 %r1, {value};")), "sm_{sm}: {text}");
+                assert!(text.ends_with("}\n"), "{text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_older_device_is_told_what_there_is() {
+        let error = ptx_of(ZSTD, 70).expect_err("nothing for sm_70");
+        assert_eq!(
+            error.to_string(),
+            "the image has PTX for sm_75, sm_89, sm_90a, sm_100f only, and the device is sm_70"
+        );
+    }
+
+    #[test]
+    fn machine_code_gives_its_ptx_where_it_has_any() {
+        let text = ptx_of(DEBUG_CUBIN, 89).expect("PTX for debuggers");
+        assert!(text.starts_with(".version") && text.contains("mov.u32 %r1, 89;\nst.global.u32"), "{text}");
+        let error = ptx_of(CUBIN, 89).expect_err("no PTX");
+        assert_eq!(error, ImageError::MachineCodeOnly);
+        assert!(error.to_string().starts_with("Machine code only"), "{error}");
+    }
+
+    #[test]
+    fn text_ends_at_its_nul() {
+        assert_eq!(ptx_of(b".version 8.0\n.target sm_80\0rest", 89).as_deref(), Ok(".version 8.0\n.target sm_80"));
+        assert_eq!(ptx_of(b"// \xFF\n.version 8.0", 89).as_deref(), Ok("// \u{FFFD}\n.version 8.0"));
+        assert_eq!(ptx_of(b"hello", 89), Err(ImageError::Unknown));
+        assert_eq!(ptx_of(b"", 89), Err(ImageError::Unknown));
+    }
+
+    #[test]
+    fn the_beginning_tells_the_length() {
+        for image in [PLAIN, LZ4, ZSTD, CUBIN, DEBUG_CUBIN] {
+            assert_eq!(length_of(&image[..64]), Some(image.len()));
+        }
+        assert_eq!(length_of(b".version\0"), Some(8));
+        assert_eq!(length_of(b".version"), None);
+        assert_eq!(length_of(&PLAIN[..10]), None);
+    }
+
+    #[test]
+    fn every_cut_is_an_error_and_no_byte_makes_a_panic() {
+        for image in [PLAIN, LZ4, ZSTD, CUBIN, DEBUG_CUBIN] {
+            for length in 0..image.len() {
+                let cut = &image[..length];
+                if word(image, 0) == Some(FATBIN) {
+                    assert!(ptx_of(cut, 89).is_err(), "{length}");
+                }
+                let _ = (ptx_of(cut, 89), length_of(cut));
+            }
+            let mut changed = image.to_vec();
+            for at in 0..changed.len() {
+                let before = changed[at];
+                for value in [0, 0x7F, 0xFF, before ^ 1, before ^ 0x80] {
+                    changed[at] = value;
+                    let _ = (ptx_of(&changed, 89), length_of(&changed));
+                }
+                changed[at] = before;
+            }
+        }
+    }
+
+    #[test]
+    fn an_announced_size_is_not_believed() {
+        for (image, offset) in [(LZ4, 16 + 64 + 2984), (ZSTD, 16 + 64 + 2984)] {
+            // The size that the PTX for sm_75 unpacks to.
+            let mut changed = image.to_vec();
+            changed[offset + 56..offset + 64].copy_from_slice(&(1_u64 << 28).to_le_bytes());
+            assert!(matches!(ptx_of(&changed, 75), Err(ImageError::Damaged(_))));
+            changed[offset + 56..offset + 64].copy_from_slice(&(1_u64 << 40).to_le_bytes());
+            assert_eq!(ptx_of(&changed, 75), Err(ImageError::TooLarge(1 << 40)));
+            changed[offset + 56..offset + 64].copy_from_slice(&100_u64.to_le_bytes());
+            assert!(matches!(ptx_of(&changed, 75), Err(ImageError::Damaged(_))));
+        }
+    }
 }
