@@ -18,6 +18,7 @@ mod book;
 mod ci;
 mod corpus;
 mod dispatch;
+mod driver_api;
 mod findings;
 mod fuzz;
 mod instructions;
@@ -113,6 +114,13 @@ tasks! {
         #[arg(long)]
         bless: bool,
     } => in_release(if bless { &["tune", "--bless"] } else { &["tune"] }, || tune::run(bless)),
+
+    /// Reads CUDA's headers, and compares the driver's list of functions and of their versions with them
+    DriverApi {
+        /// Write the lists instead of comparing
+        #[arg(long)]
+        bless: bool,
+    } => driver_api::run(bless),
 
     /// Measures
     Bench {
