@@ -2,6 +2,7 @@
 //!
 //! The API's contract is the program's promise: a pointer it passes to a copy is valid for as many bytes as it says, until the copy is
 //! done. Nothing can check that; a program that breaks it breaks itself, as it does with NVIDIA's library.
+#![expect(unsafe_code, reason = "it follows the program's pointers")]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 

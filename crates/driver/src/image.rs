@@ -212,7 +212,9 @@ impl Entry<'_> {
                 unpacked.map(Cow::Owned).map_err(|_| wrong)
             }
             Packing::Zstd => {
-                let Ok(frame) = ruzstd::decoding::StreamingDecoder::new(self.payload) else { return Err(wrong) };
+                let Ok(frame) = ruzstd::decoding::StreamingDecoder::new(self.payload) else {
+                    return Err(wrong);
+                };
                 let mut unpacked = Vec::new();
                 // One byte more than announced tells a frame that is larger.
                 let limit = u64::try_from(self.unpacked).map_or(u64::MAX, |size| size.saturating_add(1));
@@ -432,7 +434,10 @@ mod tests {
 
     #[test]
     fn text_ends_at_its_nul() {
-        assert_eq!(ptx_of(b".version 8.0\n.target sm_80\0rest", 89).as_deref(), Ok(".version 8.0\n.target sm_80"));
+        assert_eq!(
+            ptx_of(b".version 8.0\n.target sm_80\0rest", 89).as_deref(),
+            Ok(".version 8.0\n.target sm_80")
+        );
         assert_eq!(ptx_of(b"// \xFF\n.version 8.0", 89).as_deref(), Ok("// \u{FFFD}\n.version 8.0"));
         assert_eq!(ptx_of(b"hello", 89), Err(ImageError::Unknown));
         assert_eq!(ptx_of(b"", 89), Err(ImageError::Unknown));

@@ -11,6 +11,7 @@
 //!
 //! **Invariant:** a handle is a number that is looked up, never a pointer that is followed; a program that hands over a wrong or an
 //! old one gets an error. **Invariant:** a panic does not leave the library.
+#![deny(unsafe_code)]
 #![allow(non_snake_case, reason = "the names are CUDA's")]
 
 pub mod abi;

@@ -3,6 +3,7 @@
 //! Device memory belongs to the software GPU's heap. Pinned and managed memory is the host's, lent to the heap at its own address, so
 //! that the program and its kernels reach it through one pointer. Memory that nothing has written yet is known as such, and the checks
 //! hear of it.
+#![expect(unsafe_code, reason = "the program's memory is lent and copied here, on its promise")]
 
 use warpproof_sim::check::{BufferRole, Role};
 use warpproof_sim::memory::HeapError;

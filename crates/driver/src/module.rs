@@ -283,7 +283,9 @@ impl Driver {
 fn image_error(error: &image::ImageError) -> Error {
     match error {
         image::ImageError::Unknown | image::ImageError::Damaged(_) => Error::INVALID_IMAGE,
-        image::ImageError::MachineCodeOnly | image::ImageError::OtherDevices { .. } => Error::NO_BINARY_FOR_GPU,
+        image::ImageError::MachineCodeOnly | image::ImageError::OtherDevices { .. } => {
+            Error::NO_BINARY_FOR_GPU
+        }
         image::ImageError::TooLarge(_) => Error::OUT_OF_MEMORY,
     }
 }

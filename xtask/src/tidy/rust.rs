@@ -6,6 +6,16 @@ use super::File;
 const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/toolchain/src/nvrtc.rs", "calls NVRTC, a foreign library"),
     ("crates/sim/src/simd.rs", "picks vector instructions at run time"),
+    ("crates/driver/src/api/mod.rs", "exports symbols, calls functions that C wants called"),
+    ("crates/driver/src/api/init.rs", "exports the symbol that tells this library from a GPU"),
+    ("crates/driver/src/api/pointer.rs", "pointers that C hands over"),
+    ("crates/driver/src/api/symbols.rs", "addresses of exported symbols"),
+    ("crates/driver/src/api/function.rs", "calls a function that C wants called"),
+    ("crates/driver/src/api/stream.rs", "calls functions that C wants called"),
+    ("crates/driver/src/abi.rs", "the type of functions that C wants called"),
+    ("crates/driver/src/work.rs", "the type of functions that C wants called"),
+    ("crates/driver/src/host.rs", "reaches the program's own memory"),
+    ("crates/driver/src/memory.rs", "lends and copies the program's memory, on its promise"),
 ];
 
 /// How far above an unsafe block its reason may begin.

@@ -2,6 +2,7 @@
 //!
 //! `api!` writes a function under all of its names: versions that mean the same here, and those of the per-thread default stream
 //! (`_ptds`, `_ptsz`). What stands in no `api!` is written by `build.rs` and answers not-supported.
+#![expect(unsafe_code, reason = "symbols that C calls are unsafe by definition")]
 #![allow(
     clippy::missing_safety_doc,
     reason = "the contract is CUDA's: pointers are null or valid for what the call says"
