@@ -7,6 +7,7 @@ mod claims;
 mod counters;
 mod doctor;
 mod evidence;
+mod exec;
 mod explain;
 mod export;
 pub(crate) mod flags;
@@ -52,6 +53,7 @@ commands![
     build::Build,
     run::Run,
     check::Check,
+    exec::Exec,
     explain::Explain,
     counters::Counters,
     ladder::Ladder,

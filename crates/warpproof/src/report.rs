@@ -50,6 +50,8 @@ pub enum Outcome {
     Green,
     /// It is not, and a report said why.
     Stopped(Kind),
+    /// A program that was run ended so.
+    Program(u8),
 }
 
 impl From<Outcome> for ExitCode {
@@ -57,6 +59,7 @@ impl From<Outcome> for ExitCode {
         match outcome {
             Outcome::Green => Self::SUCCESS,
             Outcome::Stopped(kind) => Self::from(kind.exit_code()),
+            Outcome::Program(code) => Self::from(code),
         }
     }
 }

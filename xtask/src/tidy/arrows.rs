@@ -11,7 +11,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("driver", &["ptx", "sim", "model"]),
     ("kernels", &["ptx", "toolchain", "sim", "model"]),
     ("gate", &["ptx", "toolchain", "sim", "model", "kernels"]),
-    ("warpproof", &["ptx", "toolchain", "sim", "model", "kernels", "gate"]),
+    ("warpproof", &["ptx", "toolchain", "sim", "model", "driver", "kernels", "gate"]),
 ];
 
 pub(super) fn point_down(files: &[File]) -> Vec<String> {

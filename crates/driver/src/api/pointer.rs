@@ -37,6 +37,11 @@ impl<T> Out<T> {
         Out(pointer)
     }
 
+    /// Nobody wants the answer.
+    pub fn none() -> Out<T> {
+        Out(std::ptr::null_mut())
+    }
+
     /// Whether nobody wants the answer.
     pub fn is_null(self) -> bool {
         self.0.is_null()

@@ -128,7 +128,7 @@ fn allocate(
         let report = about(Kind::Limit, error.to_string());
         match error {
             HeapError::OutOfMemory { .. } => Box::new(report.help("give the device more with --max-memory")),
-            HeapError::TooMany | HeapError::NotAllocated(_) => report,
+            HeapError::TooMany | HeapError::NotAllocated(_) | HeapError::Overlap(_) => report,
         }
     })?;
     let lost = |_| about(Kind::Bug, "its memory cannot be written".into());

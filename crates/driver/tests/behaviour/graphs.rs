@@ -1,0 +1,104 @@
+//! Graphs: captured, and made by hand.
+
+use warpproof_cuda::abi::KernelNode;
+use warpproof_cuda::api::{self, In, Out};
+
+use crate::program::{PTX, download, from, kernel, launch, null, out, start, upload};
+use crate::{answer, ok};
+
+#[test]
+fn what_is_captured_runs_when_the_graph_is_launched() {
+    start();
+    let add = kernel(PTX, "add");
+    let data = upload(&[0.0; 4]);
+    let (mut stream, mut graph, mut ready) = (null(), null(), null());
+    ok!(api::cuStreamCreate(out(&mut stream), 1));
+    ok!(api::cuStreamBeginCapture_v2(stream, 0));
+    assert_eq!(launch(add, 4, data, 1, stream), 0);
+    assert_eq!(launch(add, 4, data, 2, stream), 0);
+    // What would wait cannot be captured, and spoils it.
+    ok!(api::cuStreamEndCapture(stream, out(&mut graph)));
+    assert_eq!(download(data, 4), [0.0; 4]);
+    ok!(api::cuGraphInstantiateWithFlags(out(&mut ready), graph, 0));
+    ok!(api::cuGraphLaunch(ready, stream));
+    ok!(api::cuGraphLaunch(ready, stream));
+    ok!(api::cuStreamSynchronize(stream));
+    assert_eq!(download(data, 4), [6.0; 4]);
+    let mut count = 0;
+    ok!(api::cuGraphGetNodes(graph, Out::none(), out(&mut count)));
+    assert_eq!(count, 2);
+}
+
+#[test]
+fn streams_join_a_capture_by_events_and_must_come_back() {
+    start();
+    let add = kernel(PTX, "add");
+    let data = upload(&[0.0]);
+    let (mut first, mut second, mut fork, mut join, mut graph) = (null(), null(), null(), null(), null());
+    ok!(api::cuStreamCreate(out(&mut first), 1));
+    ok!(api::cuStreamCreate(out(&mut second), 1));
+    ok!(api::cuEventCreate(out(&mut fork), 2));
+    ok!(api::cuEventCreate(out(&mut join), 2));
+    for comes_back in [false, true] {
+        ok!(api::cuStreamBeginCapture_v2(first, 0));
+        ok!(api::cuEventRecord(fork, first));
+        ok!(api::cuStreamWaitEvent(second, fork, 0));
+        assert_eq!(launch(add, 1, data, 1, second), 0);
+        if comes_back {
+            ok!(api::cuEventRecord(join, second));
+            ok!(api::cuStreamWaitEvent(first, join, 0));
+            ok!(api::cuStreamEndCapture(first, out(&mut graph)));
+        } else {
+            assert_eq!(answer!(api::cuStreamEndCapture(first, out(&mut graph))), 904);
+        }
+    }
+    let mut status = 9;
+    ok!(api::cuStreamIsCapturing(second, out(&mut status)));
+    assert_eq!(status, 0);
+}
+
+#[test]
+fn waiting_spoils_a_capture() {
+    start();
+    let (mut stream, mut graph) = (null(), null());
+    ok!(api::cuStreamCreate(out(&mut stream), 1));
+    ok!(api::cuStreamBeginCapture_v2(stream, 0));
+    assert_eq!(answer!(api::cuStreamSynchronize(stream)), 900);
+    assert_eq!(answer!(api::cuStreamEndCapture(stream, out(&mut graph))), 901);
+    ok!(api::cuStreamSynchronize(stream));
+}
+
+#[test]
+fn nodes_run_in_the_order_of_their_edges_with_arguments_that_can_change() {
+    start();
+    let (add, scale) = (kernel(PTX, "add"), kernel(PTX, "scale"));
+    let data = upload(&[1.0]);
+    let node_of = |function, number: &u32| {
+        let arguments =
+            [from(std::slice::from_ref(&data)).cast::<u8>(), from(std::slice::from_ref(number)).cast::<u8>()];
+        let arguments: &'static [In<u8>] = Box::leak(Box::new(arguments));
+        KernelNode {
+            function,
+            grid: [1; 3],
+            block: [1; 3],
+            shared: 0,
+            arguments: from(arguments),
+            extra: In::none(),
+        }
+    };
+    let (mut graph, mut a, mut b, mut ready) = (null(), null(), null(), null());
+    ok!(api::cuGraphCreate(out(&mut graph), 0));
+    // The one that was added first comes second.
+    ok!(api::cuGraphAddKernelNode(out(&mut a), graph, In::none(), 0, from(&[node_of(scale, &0)])));
+    ok!(api::cuGraphAddKernelNode(out(&mut b), graph, In::none(), 0, from(&[node_of(add, &3)])));
+    ok!(api::cuGraphAddDependencies(graph, from(&[b]), from(&[a]), 1));
+    ok!(api::cuGraphInstantiateWithFlags(out(&mut ready), graph, 0));
+    ok!(api::cuGraphLaunch(ready, null()));
+    assert_eq!(download(data, 1), [8.0]);
+    ok!(api::cuGraphExecKernelNodeSetParams(ready, b, from(&[node_of(add, &0)])));
+    ok!(api::cuGraphLaunch(ready, null()));
+    assert_eq!(download(data, 1), [16.0]);
+    // A circle cannot be made ready.
+    ok!(api::cuGraphAddDependencies(graph, from(&[a]), from(&[b]), 1));
+    assert_eq!(answer!(api::cuGraphInstantiateWithFlags(out(&mut ready), graph, 0)), 1);
+}

@@ -1,0 +1,130 @@
+//! Memory of every kind.
+
+use warpproof_cuda::abi::Copy2d;
+use warpproof_cuda::api;
+
+use crate::program::{PTX, download, from, kernel, launch, null, out, start, upload};
+use crate::{answer, ok};
+
+#[test]
+fn pinned_and_managed_memory_is_one_memory() {
+    start();
+    let add = kernel(PTX, "add");
+    let mut pinned: *mut std::ffi::c_void = std::ptr::null_mut();
+    ok!(api::cuMemHostAlloc(out(&mut pinned), 64, 2));
+    let numbers: *mut f32 = pinned.cast();
+    // SAFETY: it was allocated with 64 bytes.
+    unsafe { numbers.write(5.0) };
+    let mut device = 0;
+    ok!(api::cuMemHostGetDevicePointer_v2(out(&mut device), pinned, 0));
+    assert_eq!(launch(add, 1, device, 1, null()), 0);
+    ok!(api::cuCtxSynchronize());
+    // SAFETY: likewise.
+    assert_eq!(unsafe { numbers.read() }, 6.0);
+    ok!(api::cuMemFreeHost(pinned));
+
+    let mut managed = 0;
+    ok!(api::cuMemAllocManaged(out(&mut managed), 64, 1));
+    let numbers: *mut f32 = std::ptr::with_exposed_provenance_mut(usize::try_from(managed).unwrap());
+    // SAFETY: likewise.
+    unsafe { numbers.write(1.5) };
+    assert_eq!(launch(add, 1, managed, 2, null()), 0);
+    ok!(api::cuCtxSynchronize());
+    // SAFETY: likewise.
+    assert_eq!(unsafe { numbers.read() }, 3.5);
+    ok!(api::cuMemFree_v2(managed));
+}
+
+#[test]
+fn registered_memory_is_reached_until_it_is_unregistered() {
+    start();
+    let add = kernel(PTX, "add");
+    let mut own = vec![1.0f32; 4096];
+    let pointer = own.as_mut_ptr().cast();
+    ok!(api::cuMemHostRegister_v2(pointer, 4096 * 4, 0));
+    assert_eq!(answer!(api::cuMemHostRegister_v2(pointer, 16, 0)), 712);
+    let mut device = 0;
+    ok!(api::cuMemHostGetDevicePointer_v2(out(&mut device), pointer, 0));
+    assert_eq!(launch(add, 4, device, 1, null()), 0);
+    ok!(api::cuCtxSynchronize());
+    assert_eq!(own[..5], [2.0, 2.0, 2.0, 2.0, 1.0]);
+    ok!(api::cuMemHostUnregister(pointer));
+    assert_eq!(answer!(api::cuMemHostUnregister(pointer)), 713);
+}
+
+#[test]
+fn rows_are_copied_with_their_pitches() {
+    start();
+    let (mut device, mut pitch) = (0, 0);
+    ok!(api::cuMemAllocPitch_v2(out(&mut device), out(&mut pitch), 12, 3, 4));
+    let host: Vec<u32> = (0..12).collect();
+    let mut copy = Copy2d {
+        source_x: 0,
+        source_y: 0,
+        source_type: 1,
+        source_host: u64::try_from(host.as_ptr().expose_provenance()).unwrap(),
+        source_device: 0,
+        source_array: 0,
+        source_pitch: 16,
+        target_x: 0,
+        target_y: 0,
+        target_type: 2,
+        target_host: 0,
+        target_device: device,
+        target_array: 0,
+        target_pitch: pitch,
+        width: 12,
+        height: 3,
+    };
+    ok!(api::cuMemcpy2D_v2(from(std::slice::from_ref(&copy))));
+    let mut row = [0u32; 3];
+    let second = device + u64::try_from(pitch).unwrap();
+    ok!(api::cuMemcpyDtoH_v2(row.as_mut_ptr().cast(), second, 12));
+    assert_eq!(row, [4, 5, 6]);
+    copy.height = 9;
+    assert_eq!(answer!(api::cuMemcpy2D_v2(from(std::slice::from_ref(&copy)))), 1);
+}
+
+#[test]
+fn fills_and_unified_copies() {
+    start();
+    let data = upload(&[0.0; 4]);
+    ok!(api::cuMemsetD32_v2(data, 1.0f32.to_bits(), 3));
+    assert_eq!(download(data, 4), [1.0, 1.0, 1.0, 0.0]);
+    assert_eq!(answer!(api::cuMemsetD32_v2(data, 0, 5)), 1);
+    assert_eq!(answer!(api::cuMemsetD32_v2(data + 2, 0, 1)), 1);
+    let mut host = [0f32; 4];
+    let address = u64::try_from(host.as_mut_ptr().expose_provenance()).unwrap();
+    ok!(api::cuMemcpy(address, data, 16));
+    assert_eq!(host, [1.0, 1.0, 1.0, 0.0]);
+}
+
+#[test]
+fn memory_in_stream_order_comes_from_a_pool() {
+    start();
+    let mut stream = null();
+    ok!(api::cuStreamCreate(out(&mut stream), 1));
+    let mut data = 0;
+    ok!(api::cuMemAllocAsync(out(&mut data), 64, stream));
+    ok!(api::cuMemsetD8Async(data, 0, 64, stream));
+    let (mut pool, mut used) = (null(), 0u64);
+    ok!(api::cuDeviceGetDefaultMemPool(out(&mut pool), 0));
+    ok!(api::cuMemPoolGetAttribute(pool, 7, out(&mut used).cast()));
+    assert_eq!(used, 64);
+    ok!(api::cuMemFreeAsync(data, stream));
+    ok!(api::cuMemPoolGetAttribute(pool, 7, out(&mut used).cast()));
+    assert_eq!(used, 0);
+    assert_eq!(answer!(api::cuMemFreeAsync(data, stream)), 1);
+}
+
+#[test]
+fn a_pointer_is_known() {
+    start();
+    let data = upload(&[0.0; 4]);
+    let (mut kind, mut base) = (0u32, 0u64);
+    ok!(api::cuPointerGetAttribute(out(&mut kind).cast(), 2, data + 4));
+    assert_eq!(kind, 2);
+    ok!(api::cuPointerGetAttribute(out(&mut base).cast(), 11, data + 4));
+    assert_eq!(base, data);
+    assert_eq!(answer!(api::cuPointerGetAttribute(out(&mut kind).cast(), 2, 8)), 1);
+}
