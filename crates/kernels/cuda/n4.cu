@@ -7,34 +7,21 @@
 // A block takes QUERY_TILE rows of one head, 16 for each warp, and walks over the keys, 64 at a time.
 #include "accumulator.cuh"
 #include "merge.cuh"
+#include "quantised.cuh"
 
 #ifndef QUERY_TILE
 #define QUERY_TILE 64
-#endif
-#ifndef FORMAT_E5M2 // Q, K and V are e5m2 instead of e4m3; P is always e4m3
-#define FORMAT_E5M2 0
-#endif
-#ifndef K_SCALES // 0: one for the head; 1: one for each tile of 64 keys; 2: one for each key
-#define K_SCALES 0
-#endif
-#ifndef V_SCALES // likewise
-#define V_SCALES 0
 #endif
 #ifndef USE_TWO_LEVEL // the sums of a tile are added in f32, not in the tensor core
 #define USE_TWO_LEVEL 1
 #endif
 
-constexpr unsigned D = HEAD_DIM;
 constexpr bool K_ROW_SCALES = K_SCALES == 2;
-constexpr Fp8 INPUT = FORMAT_E5M2 ? Fp8::E5M2 : Fp8::E4M3;
-// P is 2^8 times the weight: the most that is below e4m3's 448, and so the fewest that underflow. It leaves with the sum.
-constexpr int P_SHIFT = 8;
 
 struct Tile {
     static constexpr unsigned ROWS = QUERY_TILE, KEYS = 64, THREADS = ROWS / 16 * 32;
     // Blocks of an SM, where the compiler left to itself aims at one more and spills a register for it; 0: as it likes.
     static constexpr unsigned BLOCKS = K_ROW_SCALES || V_SCALES == 2 ? (D == 64 ? 384 : 256) / THREADS : 0;
-    static_assert(D == 64 || D == 128, "rows of 64 or 128 bytes");
     static_assert(ROWS % 16 == 0 && ROWS >= 16, "16 rows for each warp");
     static_assert(USE_TWO_LEVEL || V_SCALES == 0, "a tile's own scale needs a sum of its own");
 };

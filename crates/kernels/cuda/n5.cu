@@ -18,14 +18,9 @@
 #ifndef PAIRED // two warps share the keys of a unit
 #define PAIRED 0
 #endif
-#ifndef BLOCKS // of a multiprocessor, for which registers are held back
-#define BLOCKS 1
-#endif
 
 constexpr unsigned PARTS = PAIRED ? 2 : 1, THREADS = ROW_WARPS * PARTS * 32;
 static_assert(!PAIRED || !SPLIT, "either warps or blocks share the keys");
-// Where registers and shared memory are held back, Q lies where the second tile of K will, which is copied later for it.
-constexpr bool OVERLAY_Q = BLOCKS > 1 && !PAIRED && ROW_WARPS * UNIT <= TILE_KEYS;
 
 // The sums of the second warp of each pair; neighbouring rows are exchanged by halves of the banks.
 struct Second {
@@ -46,12 +41,7 @@ struct SharedStorage {
         Second second[1]; // of pairs, once the tiles are used up
     };
     TileScales scales[2][PARTS];
-    QueryTile own_q[OVERLAY_Q ? 1 : ROW_WARPS];
-
-    __device__ __forceinline__ QueryTile &q(unsigned unit)
-    {
-        return OVERLAY_Q ? reinterpret_cast<QueryTile *>(tiles.k[1])[unit] : own_q[unit];
-    }
+    QueryTile q[ROW_WARPS];
 };
 static_assert(sizeof(SharedStorage) <= 48 * 1024, "what a block may have without asking");
 
@@ -61,7 +51,7 @@ __device__ __forceinline__ void load_queries_async(SharedStorage &s, const Work 
 #pragma unroll
     for (unsigned i = threadIdx.x; i < ROW_WARPS * UNIT * CHUNKS; i += THREADS) {
         const unsigned row = i / CHUNKS, index = work.first_row + row;
-        cp_async_16(s.q(row / UNIT).chunk(row % UNIT, i % CHUNKS), work.q(index) + i % CHUNKS * 16, index < work.rows ? 16 : 0);
+        cp_async_16(s.q[row / UNIT].chunk(row % UNIT, i % CHUNKS), work.q(index) + i % CHUNKS * 16, index < work.rows ? 16 : 0);
     }
 }
 
@@ -131,10 +121,8 @@ struct Stream {
         else if (some)
             part.weigh<false>(weights, alpha, q, k, scales, rows, key, lane);
         if (FIRST) {
-            cp_async_wait_group<OVERLAY_Q ? 0 : 2>(); // V; the next tile may still come
+            cp_async_wait_group<2>(); // V; the next tile may still come
             __syncthreads();
-            if (OVERLAY_Q)
-                load(1, first + TILE_KEYS, lane);
         }
         if (some)
             part.accumulate(weights, alpha, v, scales, lane);
@@ -210,7 +198,7 @@ __device__ __forceinline__ void join(Second &second, Partial &part, unsigned uni
         }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) attention(const __grid_constant__ Params p)
+extern "C" __global__ void __launch_bounds__(THREADS, 1) attention(const __grid_constant__ Params p)
 {
     __shared__ SharedStorage s;
     const Work work(p, ROW_WARPS * UNIT);
@@ -226,18 +214,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) attention(const __
     load_queries_async(s, work);
     stream.load(0, from, lane);
     const UnitRows rows(work, work.first_row + unit * UNIT, lane);
-    // The scale of V is read early, unless registers are held back.
-    auto scale_of_v = [&] { return V_SCALES || work.keys == 0 ? 1.0f : work.v_scale(0); };
-    const float early = BLOCKS == 1 ? scale_of_v() : 0.0f;
+    const float v_scale = V_SCALES || work.keys == 0 ? 1.0f : work.v_scale(0);
 
     Partial part;
     if (from < end) {
         cp_async_wait_group<1>(); // Q and K
         __syncthreads();
         Queries q;
-        load_queries(q, s.q(unit), lane);
-        if (!OVERLAY_Q)
-            stream.load(1, from + TILE_KEYS, lane);
+        load_queries(q, s.q[unit], lane);
+        stream.load(1, from + TILE_KEYS, lane);
         stream.attend<true>(part, q, rows, own, 0, from, lane);
         unsigned stage = 1;
 #pragma unroll 1
@@ -254,7 +239,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) attention(const __
         if (own == 1)
             return;
     }
-    store(part, rows, work, BLOCKS == 1 ? early : scale_of_v(), lane);
+    store(part, rows, work, v_scale, lane);
 }
 
 #if SPLIT

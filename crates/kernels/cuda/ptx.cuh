@@ -31,12 +31,6 @@ template <int N> __device__ __forceinline__ void cp_async_wait_group()
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-// Waits for all `threads` of the block that come to barrier `id`.
-template <unsigned THREADS> __device__ __forceinline__ void barrier_sync(unsigned id)
-{
-    asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(id), "n"(THREADS) : "memory");
-}
-
 // Four 8×8 matrices of 16-bit elements; lane l gives the shared address of row l % 8 of matrix l / 8.
 __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], unsigned row)
 {
