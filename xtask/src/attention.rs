@@ -20,7 +20,7 @@ use warpproof_kernels::{
     format::Format,
     inputs::{Distribution, Inputs, generate},
     judge::judge,
-    ladder::{Cut, precision},
+    ladder::precision,
     null::Null,
     oracle::{
         bitwise::{Arithmetic, Bits},
@@ -62,9 +62,7 @@ pub(crate) fn run(quick: bool, rung: Option<&str>, bless: bool) -> Result<(), St
 
 fn study(quick: bool, rung: Option<&str>, bless: bool) -> Result<(), String> {
     let toolchain = Toolchain::find(&Options::from_env().with_cuda(12)).map_err(|error| error.to_string())?;
-    // Rungs that are cut to the device are held to both oracles by tests; the table has none of them yet.
-    let in_table = |variant: &Variant| variant.rung.cut == Cut::Fixed;
-    let asked = |variant: &Variant| rung.map_or_else(|| in_table(variant), |rung| variant.rung.id == rung);
+    let asked = |variant: &Variant| rung.is_none_or(|rung| variant.rung.id == rung);
     let variants: Vec<Variant> = variants().into_iter().filter(asked).collect();
     if variants.is_empty() {
         return Err(format!("there is no rung `{}`", rung.unwrap_or_default()));

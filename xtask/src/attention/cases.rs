@@ -12,7 +12,7 @@ pub(super) struct Variant {
     pub(super) toggles: Vec<(String, bool)>,
 }
 
-/// Every rung, and the last once more with the one accumulator that its history would have had.
+/// Every rung, and n4 once more with the one accumulator that its history would have had.
 pub(super) fn variants() -> Vec<Variant> {
     let mut variants: Vec<Variant> =
         LADDER.iter().map(|rung| Variant { name: rung.name, rung, toggles: Vec::new() }).collect();
