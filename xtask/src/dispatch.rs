@@ -12,7 +12,7 @@ use warpproof_kernels::problem::Shape;
 use warpproof_model::Device;
 use warpproof_toolchain::{Options, Toolchain};
 
-use crate::root;
+use crate::{root, section::difference};
 
 const TABLE: &str = "crates/kernels/data/dispatch.csv";
 
@@ -33,10 +33,10 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
         return fs::write(&path, &text).map_err(|error| format!("cannot write {TABLE}: {error}"));
     }
     let committed = fs::read_to_string(&path).map_err(|error| format!("cannot read {TABLE}: {error}"))?;
-    if committed == text {
-        return Ok(());
+    match difference(&text, &committed) {
+        Some(difference) => Err(format!("{TABLE}:{difference}\n`cargo xtask dispatch --bless` writes it")),
+        None => Ok(()),
     }
-    Err(format!("{TABLE} is not what is predicted; `cargo xtask dispatch --bless` writes it"))
 }
 
 fn best(

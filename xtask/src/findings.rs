@@ -18,13 +18,11 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{book, root};
+use crate::{book, root, section::Section};
 use sanitizer::{Documented, Verdict};
 
-/// The page; what stands between the two marks is written here, the rest by hand.
-const PAGE: &str = "book/src/findings.md";
-const BEGIN: &str = "<!-- findings: written by `cargo xtask findings --bless` -->";
-const END: &str = "<!-- end of findings -->";
+/// What is written here.
+const SECTION: Section = Section { page: "book/src/findings.md", name: "findings", task: "findings" };
 
 /// Where the kernels are.
 const TESTS: &str = "tests/fail";
@@ -73,16 +71,8 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
             "xtask/src/findings/sanitizer.rs speaks of `{name}`, which {TESTS} does not have"
         ));
     }
-    let path = root().join(PAGE);
-    let page = fs::read_to_string(&path).map_err(|error| format!("cannot read {PAGE}: {error}"))?;
-    let current = replaced(&page, &tables(&rows))?;
-    if bless {
-        return fs::write(&path, current).map_err(|error| format!("cannot write {PAGE}: {error}"));
-    }
-    if current != page {
-        return Err(format!("{PAGE} is not what is found; `cargo xtask findings --bless` writes it"));
-    }
-    println!("findings: {} kernels are found as {PAGE} says", rows.len());
+    SECTION.compare_or_write(&tables(&rows), bless)?;
+    println!("findings: {} kernels are found as {} says", rows.len(), SECTION.page);
     Ok(())
 }
 
@@ -145,13 +135,6 @@ fn check(program: &Path, file: &str) -> Result<Value, String> {
     serde_json::from_slice(&output.stdout).map_err(|error| {
         format!("{file}: no JSON was printed ({error}):\n{}", String::from_utf8_lossy(&output.stderr))
     })
-}
-
-/// The page with what stands between the marks replaced.
-fn replaced(page: &str, tables: &str) -> Result<String, String> {
-    let parts = page.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
-    let (before, after) = parts.ok_or_else(|| format!("{PAGE} has lost the marks around its tables"))?;
-    Ok(format!("{before}{BEGIN}\n\n{tables}\n{END}{after}"))
 }
 
 /// The summary, the tables by folder, and the sources.
@@ -261,13 +244,6 @@ mod tests {
     #[test]
     fn a_folder_without_a_title_is_not_lost() {
         assert!(tables(&[row("other/a", "bounds", true)]).contains("### other\n"));
-    }
-
-    #[test]
-    fn the_page_keeps_what_is_written_by_hand() {
-        let page = format!("# T\n{BEGIN}\nold\n{END}\nafter\n");
-        assert_eq!(replaced(&page, "table\n").unwrap(), format!("# T\n{BEGIN}\n\ntable\n\n{END}\nafter\n"));
-        assert!(replaced("# T\n", "table").is_err());
     }
 
     #[test]

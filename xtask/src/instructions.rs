@@ -12,12 +12,10 @@ use std::{
 
 use warpproof_sim::isa::{self, Entry, Unit};
 
-use crate::{root, target};
+use crate::{root, section::Section, target};
 
-/// The page; what stands between the two marks is written here, the rest by hand.
-const PAGE: &str = "book/src/instructions.md";
-const BEGIN: &str = "<!-- forms: written by `cargo xtask instructions --bless` -->";
-const END: &str = "<!-- end of forms -->";
+/// What is written here.
+const SECTION: Section = Section { page: "book/src/instructions.md", name: "forms", task: "instructions" };
 
 /// Where the tests are.
 const TESTS: &str = "crates/sim/tests/isa";
@@ -64,17 +62,7 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     if !untested.is_empty() {
         return Err(format!("no test executes these forms:\n  {}", untested.join("\n  ")));
     }
-    let path = root().join(PAGE);
-    let page = fs::read_to_string(&path).map_err(|error| format!("cannot read {PAGE}: {error}"))?;
-    let current = replaced(&page, &forms(table, &coverage))?;
-    if bless {
-        return fs::write(&path, current).map_err(|error| format!("cannot write {PAGE}: {error}"));
-    }
-    if current != page {
-        return Err(format!(
-            "{PAGE} is not what the table says; `cargo xtask instructions --bless` writes it"
-        ));
-    }
+    SECTION.compare_or_write(&forms(table, &coverage), bless)?;
     println!("instructions: {} forms, each executed by a test", table.len());
     Ok(())
 }
@@ -101,13 +89,6 @@ fn coverage(directory: &Path, tests: &Path) -> Result<Coverage, String> {
         }
     }
     Ok(found)
-}
-
-/// The page with what stands between the marks replaced.
-fn replaced(page: &str, forms: &str) -> Result<String, String> {
-    let parts = page.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
-    let (before, after) = parts.ok_or_else(|| format!("{PAGE} has lost the marks around its table"))?;
-    Ok(format!("{before}{BEGIN}\n\n{forms}\n{END}{after}"))
 }
 
 /// The tables, by family.
@@ -198,14 +179,6 @@ mod tests {
             ["bits::a", "int::a", "int::b", "int::c", "int::d"].map(str::to_owned).into();
         assert_eq!(tested_by("int", Some(&tests)), "`int::a` `int::b` `int::c` +1");
         assert_eq!(tested_by("float", Some(&["bits::a".to_owned()].into())), "`bits::a`");
-    }
-
-    #[test]
-    fn only_what_stands_between_the_marks_is_replaced() {
-        let page = format!("before\n{BEGIN}\nold\n{END}\nafter\n");
-        let page = replaced(&page, "new\n").unwrap();
-        assert_eq!(page, format!("before\n{BEGIN}\n\nnew\n\n{END}\nafter\n"));
-        assert!(replaced("no marks", "new").is_err());
     }
 
     #[test]

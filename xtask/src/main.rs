@@ -28,6 +28,7 @@ mod model;
 mod mutants;
 mod readme;
 mod rungs;
+mod section;
 mod tidy;
 mod tune;
 mod ui;

@@ -16,13 +16,11 @@ use warpproof_model::{
 };
 use warpproof_toolchain::{Options, Toolchain};
 
-use crate::root;
+use crate::{root, section::Section};
 use published::{Figure, Place, ROWS, Role, Unit};
 
-/// The page; what stands between the two marks is written here, the rest by hand.
-const PAGE: &str = "book/src/model/validation.md";
-const BEGIN: &str = "<!-- validation: written by `cargo xtask model --bless` -->";
-const END: &str = "<!-- end of validation -->";
+/// What is written here.
+const SECTION: Section = Section { page: "book/src/model/validation.md", name: "validation", task: "model" };
 
 const KERNELS: &str = "crates/model/microkernels";
 
@@ -36,15 +34,7 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     for figure in ROWS {
         predicted.push(predict(&toolchain, figure).map_err(|error| format!("{}: {error}", figure.kernel))?);
     }
-    let text = table(&predicted);
-    let path = root().join(PAGE);
-    let page = fs::read_to_string(&path).map_err(|error| format!("cannot read {PAGE}: {error}"))?;
-    let current = replaced(&page, &text)?;
-    if bless {
-        fs::write(&path, &current).map_err(|error| format!("cannot write {PAGE}: {error}"))?;
-    } else if current != page {
-        return Err(format!("{PAGE} is not what the model predicts; `cargo xtask model --bless` writes it"));
-    }
+    SECTION.compare_or_write(&table(&predicted), bless)?;
     println!("model: {}", summary(&predicted));
     Ok(())
 }
@@ -215,11 +205,4 @@ fn table(predicted: &[f64]) -> String {
         }
     }
     text
-}
-
-fn replaced(page: &str, text: &str) -> Result<String, String> {
-    let missing = || format!("{PAGE} has no marks");
-    let (before, rest) = page.split_once(BEGIN).ok_or_else(missing)?;
-    let (_, after) = rest.split_once(END).ok_or_else(missing)?;
-    Ok(format!("{before}{BEGIN}\n{text}\n{END}{after}"))
 }

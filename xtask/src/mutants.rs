@@ -91,7 +91,7 @@ pub(crate) fn run(bless: bool, filter: Option<&str>, list: bool) -> Result<(), S
         .collect();
     if filter.is_none() {
         wrong.extend(stale(&tried));
-        page::compare_or_write(&tried, bless, &mut wrong)?;
+        wrong.extend(page::compare_or_write(&tried, bless).err());
     }
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }

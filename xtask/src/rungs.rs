@@ -22,11 +22,13 @@ use warpproof_sim::isa::Unit;
 use warpproof_sim::memory::Space;
 use warpproof_toolchain::{Options, Toolchain};
 
-use crate::root;
+use crate::{
+    root,
+    section::{Section, difference},
+};
 
-const PAGE: &str = "book/src/attention/ladder.md";
-const BEGIN: &str = "<!-- counters: written by `cargo xtask rungs --bless` -->";
-const END: &str = "<!-- end of counters -->";
+/// What is written here.
+const SECTION: Section = Section { page: "book/src/attention/ladder.md", name: "counters", task: "rungs" };
 
 const PICTURE: &str = "book/src/attention/img/predicted.svg";
 
@@ -51,14 +53,7 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
             rows.push(Row { name: format!("{} without the swizzle", rung.id), totals });
         }
     }
-    let path = root().join(PAGE);
-    let page = fs::read_to_string(&path).map_err(|error| format!("cannot read {PAGE}: {error}"))?;
-    let current = replaced(&page, &table(&rows))?;
-    if bless {
-        fs::write(&path, &current).map_err(|error| format!("cannot write {PAGE}: {error}"))?;
-    } else if current != page {
-        return Err(format!("{PAGE} is not what is counted; `cargo xtask rungs --bless` writes it"));
-    }
+    SECTION.compare_or_write(&table(&rows), bless)?;
     println!("rungs: {} counted", rows.len());
     picture(&toolchain, bless)
 }
@@ -77,11 +72,13 @@ fn picture(toolchain: &Toolchain, bless: bool) -> Result<(), String> {
     let drawn = view::rungs(&evidence, &run).map_err(|error| error.to_string())?;
     let path = root().join(PICTURE);
     if bless {
-        fs::write(&path, drawn).map_err(|error| format!("cannot write {PICTURE}: {error}"))?;
-    } else if fs::read_to_string(&path).ok().as_deref() != Some(drawn.as_str()) {
-        return Err(format!("{PICTURE} is not what is predicted; `cargo xtask rungs --bless` draws it"));
+        return fs::write(&path, drawn).map_err(|error| format!("cannot write {PICTURE}: {error}"));
     }
-    Ok(())
+    let found = fs::read_to_string(&path).map_err(|error| format!("cannot read {PICTURE}: {error}"))?;
+    match difference(&drawn, &found) {
+        Some(difference) => Err(format!("{PICTURE}:{difference}\n`cargo xtask rungs --bless` draws it")),
+        None => Ok(()),
+    }
 }
 
 /// All launches of a rung at the mission's shape.
@@ -158,31 +155,4 @@ fn table(rows: &[Row]) -> String {
 #[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 fn per(above: u64, below: u64) -> String {
     if below == 0 { "–".to_owned() } else { format!("{:.2}", above as f64 / below as f64) }
-}
-
-/// The page with this text between its marks.
-fn replaced(page: &str, text: &str) -> Result<String, String> {
-    let start = page.find(BEGIN).map(|at| at + BEGIN.len());
-    let end = page.find(END);
-    match (start, end) {
-        (Some(start), Some(end)) if start <= end => {
-            Ok(format!("{}\n\n{}\n{}", &page[..start], text, &page[end..]))
-        }
-        _ => Err(format!("{PAGE} has not `{BEGIN}` and `{END}`")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_stands_between_the_marks_is_replaced() {
-        let page = format!("above\n{BEGIN}\nold\n{END}\nbelow\n");
-        let written = replaced(&page, "new\n").unwrap();
-        assert_eq!(written, format!("above\n{BEGIN}\n\nnew\n\n{END}\nbelow\n"));
-        assert_eq!(replaced(&written, "new\n").unwrap(), written);
-        assert!(replaced("above", "new").is_err());
-        assert!(replaced(&format!("{END}{BEGIN}"), "new").is_err());
-    }
 }

@@ -17,12 +17,11 @@ use warpproof_gate::tune::search::Strategy;
 use warpproof_gate::tune::{Settings, Study, tune};
 use warpproof_toolchain::{Options, Toolchain};
 
-use crate::root;
+use crate::{root, section::Section};
 
 const TASK: &str = "tasks/tune/sgemm.toml";
-const PAGE: &str = "book/src/tune.md";
-const BEGIN: &str = "<!-- search: written by `cargo xtask tune --bless` -->";
-const END: &str = "<!-- end of search -->";
+/// What is written here.
+const SECTION: Section = Section { page: "book/src/tune.md", name: "search", task: "tune" };
 /// Seeds of the searches.
 const SEEDS: u64 = 12;
 /// How far from the best a search may end.
@@ -93,16 +92,7 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     if !far.is_empty() {
         return Err(format!("seeds {far:?} end more than 1 % from the best, {best} us"));
     }
-    let written = page(&all, &times, best, &rows);
-    let path = root().join(PAGE);
-    let page = fs::read_to_string(&path).map_err(|error| format!("cannot read {PAGE}: {error}"))?;
-    let current = replaced(&page, &written)?;
-    if bless {
-        fs::write(&path, &current).map_err(|error| format!("cannot write {PAGE}: {error}"))?;
-    } else if current != page {
-        return Err(format!("{PAGE} is not what is found; `cargo xtask tune --bless` writes it"));
-    }
-    Ok(())
+    SECTION.compare_or_write(&page(&all, &times, best, &rows), bless)
 }
 
 /// How a search ended.
@@ -165,16 +155,4 @@ fn page(all: &Study, times: &BTreeMap<usize, f64>, best: f64, rows: &[Row]) -> S
 #[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "a count of variants")]
 fn count(n: usize) -> f64 {
     n as f64
-}
-
-/// The page with this text between its marks.
-fn replaced(page: &str, text: &str) -> Result<String, String> {
-    let start = page.find(BEGIN).map(|at| at + BEGIN.len());
-    let end = page.find(END);
-    match (start, end) {
-        (Some(start), Some(end)) if start <= end => {
-            Ok(format!("{}\n\n{}\n{}", &page[..start], text, &page[end..]))
-        }
-        _ => Err(format!("{PAGE} has not `{BEGIN}` and `{END}`")),
-    }
 }

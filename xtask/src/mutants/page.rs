@@ -1,15 +1,12 @@
 //! What is said of the study: a summary for the terminal, and the book's page.
 
 use std::fmt::Write as _;
-use std::fs;
 
 use super::{Fate, Tried, Verdict, mutation::Family};
-use crate::root;
+use crate::section::Section;
 
-/// The page; what stands between the two marks is written here, the rest by hand.
-const PAGE: &str = "book/src/mutants.md";
-const BEGIN: &str = "<!-- figures: written by `cargo xtask mutants --bless` -->";
-const END: &str = "<!-- end of figures -->";
+/// What is written here.
+const SECTION: Section = Section { page: "book/src/mutants.md", name: "figures", task: "mutants" };
 
 /// How many mutants had which fate.
 #[derive(Default)]
@@ -94,19 +91,9 @@ fn kernels(tried: &[Tried]) -> Vec<&'static str> {
     names
 }
 
-pub(super) fn compare_or_write(tried: &[Tried], bless: bool, wrong: &mut Vec<String>) -> Result<(), String> {
-    let path = root().join(PAGE);
-    let page = fs::read_to_string(&path).map_err(|error| format!("cannot read {PAGE}: {error}"))?;
-    let (before, rest) = page.split_once(BEGIN).ok_or_else(|| format!("{PAGE} has no line `{BEGIN}`"))?;
-    let (_, after) = rest.split_once(END).ok_or_else(|| format!("{PAGE} has no line `{END}`"))?;
-    let current = format!("{before}{BEGIN}\n{}{END}{after}", figures(tried));
-    if bless {
-        return fs::write(&path, current).map_err(|error| format!("cannot write {PAGE}: {error}"));
-    }
-    if current != page {
-        wrong.push(format!("{PAGE} is not what the study says; `cargo xtask mutants --bless` writes it"));
-    }
-    Ok(())
+/// Compares the book's page with the study, or writes it.
+pub(super) fn compare_or_write(tried: &[Tried], bless: bool) -> Result<(), String> {
+    SECTION.compare_or_write(&figures(tried), bless)
 }
 
 fn figures(tried: &[Tried]) -> String {
@@ -114,7 +101,7 @@ fn figures(tried: &[Tried]) -> String {
     let told = all.check + all.schedules + all.limit;
     let real = all.mutants - all.equivalent;
     let mut text = format!(
-        "\n**{} mutants of {} kernels**: {} equivalent to the kernel; of the other {real}, {told} are told by the checks, {} \
+        "**{} mutants of {} kernels**: {} equivalent to the kernel; of the other {real}, {told} are told by the checks, {} \
          are wrong values that only a reference tells, and {} are missed. {} more changes are in code that the launch does \
          not execute, and are not counted.\n\n## By mutation\n\n| mutation ",
         all.mutants,
@@ -142,7 +129,6 @@ fn figures(tried: &[Tried]) -> String {
         // Writing to a string does not fail.
         let _ = writeln!(text, "| {} | {} | {} |", mutant.kernel, mutant.line, mutant.label);
     }
-    text.push('\n');
     text
 }
 
