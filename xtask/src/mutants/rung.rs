@@ -7,7 +7,7 @@ use warpproof_kernels::{
     format::Format,
     gpu::{Checking, Gpu, SimError},
     inputs::{Distribution, Inputs, generate},
-    ladder::{Feature, rung},
+    ladder::{Cut, Feature, Rung, rung},
     plan::{Plan, Request, Splits},
     problem::{Lengths, Mask, Shape},
     source,
@@ -30,32 +30,50 @@ pub(crate) struct RungLaunch {
     source: &'static str,
 }
 
+/// Queries and keys of the launches of a rung, and the multiprocessors of the device that it is planned for. A rung that is cut
+/// to the device is another program on others; these give one program for all launches, of blocks with several warps.
+fn launches(rung: &Rung) -> (u32, Vec<(usize, usize)>) {
+    // Full tiles of queries and keys, others partly filled, and so many that every stage is used again.
+    let many = (rung.rows * 5 / 4, rung.keys * 7 / 2);
+    // Less than a tile, a warp without a row, and a row that sees no key where later ones are hidden.
+    let few = (3, 2);
+    // Full tiles only: bounds are met exactly.
+    let full = (rung.rows, rung.keys);
+    match rung.cut {
+        Cut::Fixed => (58, vec![many, few, full]),
+        // The second tile is copied ahead of the loop, so it is met with one key as well.
+        Cut::Streamed => (58, vec![many, few, full, (17, rung.keys + 1)]),
+        // Likewise, in two blocks of two units.
+        Cut::Fitted => (2, vec![(40, many.1), (40, 2), (64, rung.keys), (40, rung.keys + 1)]),
+        // Blocks of two pairs. Each warp of a pair has an odd number of tiles first, so that the last one lies where the sums
+        // go. Then rows that see no key, and a block that sees one key of its second tile.
+        Cut::Paired => (2, vec![(72, 300), (80, 67), (96, 129)]),
+        // Blocks of 128 rows. Some tiles are seen in whole by every row of a block.
+        Cut::Dense => (1, vec![(200, 270), (230, 2), (256, 64)]),
+    }
+}
+
 impl RungLaunch {
     pub(crate) fn new(id: &str) -> Result<Self, String> {
         let rung = rung(id).ok_or_else(|| format!("there is no rung `{id}`"))?;
-        let device = Model::named("L4").ok_or("the device table has no L4")?;
-        let rows = [
-            // Full tiles of queries and keys, others partly filled, and so many that every stage is used again.
-            Lengths { queries: rung.rows * 5 / 4, keys: rung.keys * 7 / 2 },
-            // Less than a tile, a warp without a row, and a row that sees no key where later ones are hidden.
-            Lengths { queries: 3, keys: 2 },
-            // Full tiles only: bounds are met exactly.
-            Lengths { queries: rung.rows, keys: rung.keys },
-        ];
+        let mut device = *Model::named("L4").ok_or("the device table has no L4")?;
+        let (multiprocessors, sizes) = launches(rung);
+        device.multiprocessors.value = multiprocessors;
         let mut launches = Vec::new();
-        for rows in rows {
+        for (queries, keys) in sizes {
             let request = Request {
                 rung: Some(rung.id.to_owned()),
                 format: rung.formats.first().copied().unwrap_or(Format::E4m3),
                 mask: if rung.can(Feature::Causal) { Mask::Causal } else { Mask::Full },
                 lse: rung.can(Feature::Lse),
                 splits: Splits::None,
-                ..Request::new(Shape::equal(1, 1, 1, 64).with(vec![rows]))
+                ..Request::new(Shape::equal(1, 1, 1, 64).with(vec![Lengths { queries, keys }]))
             };
-            let plan = Plan::new(&request, device).map_err(|error| error.to_string())?;
+            let plan = Plan::new(&request, &device).map_err(|error| error.to_string())?;
             launches.push((plan, generate(&request.shape, Distribution::Normal, 0, request.spec())));
         }
-        Ok(Self { launches, source: rung.source })
+        let source = launches.first().map_or(rung.source, |(plan, _)| plan.fit.source);
+        Ok(Self { launches, source })
     }
 }
 

@@ -59,6 +59,14 @@ const SEES_NONE: &str =
     "a query for which both sides are equal sees none of the keys by the other branch as well";
 const MASKED_TILE: &str = "a tile more, of which every key is masked: the factor is exactly 1 and the weights are 0, so it costs \
                            time only";
+const UNREAD: &str = "a tile more is copied that begins at the bound, into a stage that is not read any more";
+const ROUND_MORE: &str = "a round more, in which nothing is copied and no row sees a key";
+const OTHER_WAY: &str = "a tile that is seen in whole goes the way of those that are not: rounding is monotonic, so the largest \
+                         product is that of the largest score, and the bits are the same";
+const NOT_STORED: &str =
+    "a warp whose first row is the one behind the last computes as all do, and stores nothing";
+const NOTHING_BEFORE: &str = "before the first tile the sums are 0, whatever the factor";
+const ONE_GROUP: &str = "the loop waits for all groups at once, and the copies of K are in that of V";
 const SAME_ONES: &str = "both registers hold the same ones";
 
 const LEFT: &str = "`bra` does not wait: the loop is left";
@@ -130,12 +138,86 @@ pub(crate) static SURVIVORS: &[Survivor] = &[
     equivalent("attention/n3", 75, "`setp.lt.u32` as `le`", MASKED_TILE),
     equivalent("attention/n3", 77, "`setp.gt.u32` as `ge` in line 21, tile.cuh:15", NEVER_EQUAL),
     equivalent("attention/n3", 78, "`setp.gt.u32` as `ge` in line 21, tile.cuh:15", NEVER_EQUAL),
-    equivalent("attention/n4", 167, "`setp.ge.u32` as `gt`", NO_BLOCK),
-    equivalent("attention/n4", 171, "`setp.gt.u32` as `ge` in line 45, tile.cuh:15", NEVER_EQUAL),
-    equivalent("attention/n4", 171, "`setp.lt.u32` as `le` in line 45, tile.cuh:15", OVER_K),
-    equivalent("attention/n4", 177, "`setp.le.u32` as `lt` in accumulator.cuh:22, work.cuh:63", SEES_NONE),
-    equivalent("attention/n4", 179, "`setp.le.u32` as `lt` in work.cuh:66, work.cuh:63", SEES_NONE),
-    equivalent("attention/n4", 181, "`setp.lt.u32` as `le`", MASKED_TILE),
+    equivalent("attention/n4", 154, "`setp.ge.u32` as `gt`", NO_BLOCK),
+    equivalent("attention/n4", 158, "`setp.gt.u32` as `ge` in line 32, tile.cuh:15", NEVER_EQUAL),
+    equivalent("attention/n4", 158, "`setp.lt.u32` as `le` in line 32, tile.cuh:15", OVER_K),
+    equivalent("attention/n4", 164, "`setp.le.u32` as `lt` in accumulator.cuh:22, work.cuh:63", SEES_NONE),
+    equivalent("attention/n4", 166, "`setp.le.u32` as `lt` in work.cuh:66, work.cuh:63", SEES_NONE),
+    equivalent("attention/n4", 168, "`setp.lt.u32` as `le`", MASKED_TILE),
+    equivalent("attention/n5", 204, "`setp.gt.u32` as `ge` in work.cuh:42", SEES_NONE),
+    equivalent("attention/n5", 205, "`setp.ge.u32` as `gt`", NO_BLOCK),
+    equivalent("attention/n5", 211, "`setp.gt.u32` as `ge` in work.cuh:66, work.cuh:63", SEES_NONE),
+    equivalent(
+        "attention/n5",
+        216,
+        "`setp.gt.u32` as `ge` in fp8.cuh:73, fp8.cuh:89, work.cuh:63",
+        SEES_NONE,
+    ),
+    equivalent("attention/n5", 226, "`setp.ge.u32` as `gt` in line 116, fp8.cuh:104", NOT_STORED),
+    equivalent("attention/n5", 226, "`setp.le.u32` as `lt` in line 116, fp8.cuh:104, work.cuh:63", SEES_NONE),
+    equivalent("attention/n5", 226, "`setp.le.u32` as `lt` in line 119, fp8.cuh:99, work.cuh:63", SEES_NONE),
+    equivalent("attention/n5", 226, "`setp.lt.u32` as `le` in line 119, fp8.cuh:99, work.cuh:63", OTHER_WAY),
+    equivalent(
+        "attention/n5",
+        226,
+        "`fma.rn.f32` without its second factor in line 120, fp8.cuh:131, fp8.cuh:183",
+        NOTHING_BEFORE,
+    ),
+    equivalent(
+        "attention/n5",
+        226,
+        "`fma.rn.f32` without its second factor in line 122, fp8.cuh:131, fp8.cuh:183",
+        NOTHING_BEFORE,
+    ),
+    equivalent(
+        "attention/n5",
+        226,
+        "`fma.rn.f32` without its second factor in line 128, fp8.cuh:216, fp8.cuh:228",
+        NOTHING_BEFORE,
+    ),
+    equivalent("attention/n5", 232, "`cp.async.commit_group` removed in line 98", ONE_GROUP),
+    equivalent("attention/n5", 232, "`setp.le.u32` as `lt` in line 96", UNREAD),
+    equivalent("attention/n5", 232, "`setp.gt.u32` as `ge` in line 96", ROUND_MORE),
+    equivalent("attention/n5", 232, "`setp.gt.u32` as `ge` in line 101", SEES_NONE),
+    equivalent("attention/n5", 233, "`setp.le.u32` as `lt` in line 116, fp8.cuh:104", MASKED_TILE),
+    equivalent("attention/n5", 233, "`setp.lt.u32` as `le` in line 119, fp8.cuh:99", OTHER_WAY),
+    equivalent("attention/n6", 204, "`setp.gt.u32` as `ge` in work.cuh:42", SEES_NONE),
+    equivalent("attention/n6", 205, "`setp.ge.u32` as `gt`", NO_BLOCK),
+    equivalent("attention/n6", 211, "`setp.gt.u32` as `ge` in work.cuh:66, work.cuh:63", SEES_NONE),
+    equivalent(
+        "attention/n6",
+        216,
+        "`setp.gt.u32` as `ge` in fp8.cuh:73, fp8.cuh:89, work.cuh:63",
+        SEES_NONE,
+    ),
+    equivalent("attention/n6", 226, "`setp.ge.u32` as `gt` in line 116, fp8.cuh:104", NOT_STORED),
+    equivalent("attention/n6", 226, "`setp.le.u32` as `lt` in line 116, fp8.cuh:104, work.cuh:63", SEES_NONE),
+    equivalent("attention/n6", 226, "`setp.le.u32` as `lt` in line 119, fp8.cuh:99, work.cuh:63", SEES_NONE),
+    equivalent("attention/n6", 226, "`setp.lt.u32` as `le` in line 119, fp8.cuh:99, work.cuh:63", OTHER_WAY),
+    equivalent(
+        "attention/n6",
+        226,
+        "`fma.rn.f32` without its second factor in line 120, fp8.cuh:131, fp8.cuh:183",
+        NOTHING_BEFORE,
+    ),
+    equivalent(
+        "attention/n6",
+        226,
+        "`fma.rn.f32` without its second factor in line 122, fp8.cuh:131, fp8.cuh:183",
+        NOTHING_BEFORE,
+    ),
+    equivalent(
+        "attention/n6",
+        226,
+        "`fma.rn.f32` without its second factor in line 128, fp8.cuh:216, fp8.cuh:228",
+        NOTHING_BEFORE,
+    ),
+    equivalent("attention/n6", 232, "`cp.async.commit_group` removed in line 98", ONE_GROUP),
+    equivalent("attention/n6", 232, "`setp.le.u32` as `lt` in line 96", UNREAD),
+    equivalent("attention/n6", 232, "`setp.gt.u32` as `ge` in line 96", ROUND_MORE),
+    equivalent("attention/n6", 232, "`setp.gt.u32` as `ge` in line 101", SEES_NONE),
+    equivalent("attention/n6", 233, "`setp.le.u32` as `lt` in line 116, fp8.cuh:104", MASKED_TILE),
+    equivalent("attention/n6", 233, "`setp.lt.u32` as `le` in line 119, fp8.cuh:99", OTHER_WAY),
     equivalent(
         "async_copy/zero_filled_tiles",
         15,
