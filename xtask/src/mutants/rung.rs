@@ -46,10 +46,11 @@ fn launches(rung: &Rung) -> (u32, Vec<(usize, usize)>) {
         // Likewise, in two blocks of two units.
         Cut::Fitted => (2, vec![(40, many.1), (40, 2), (64, rung.keys), (40, rung.keys + 1)]),
         // Blocks of two pairs. Each warp of a pair has an odd number of tiles first, so that the last one lies where the sums
-        // go. Then rows that see no key, and a block that sees one key of its second tile.
-        Cut::Paired => (2, vec![(72, 300), (80, 67), (96, 129)]),
-        // Blocks of 128 rows. Some tiles are seen in whole by every row of a block.
-        Cut::Dense => (1, vec![(200, 270), (230, 2), (256, 64)]),
+        // go. Then rows that see no key, a block that sees one key of its second tile, and second tiles partly filled.
+        Cut::Paired => (2, vec![(65, 352), (80, 67), (96, 129), (65, 193)]),
+        // Four blocks of 128 rows, of which the last has few or all. Where it has one row, the tile behind those that it sees in
+        // whole has the last keys.
+        Cut::Dense => (2, vec![(400, 280), (390, 2), (512, 64), (385, 40)]),
     }
 }
 

@@ -15,6 +15,8 @@ enum Kind {
     Case(Option<&'static str>),
     /// Of the attention ladder, by its id.
     Rung(&'static str),
+    /// Likewise; the program of the rung before it, but for how blocks are cut.
+    Recut(&'static str),
 }
 
 const fn of(name: &'static str) -> Subject {
@@ -32,7 +34,7 @@ pub(crate) const SUBJECTS: &[Subject] = &[
     rung("attention/n3", "n3"),
     rung("attention/n4", "n4"),
     rung("attention/n5", "n5"),
-    rung("attention/n6", "n6"),
+    Subject { name: "attention/n6", kind: Kind::Recut("n6") },
     rung("attention/n7", "n7"),
     rung("attention/n8", "n8"),
     of("async_copy/pipeline_two_stages"),
@@ -138,9 +140,14 @@ pub(crate) trait Runner {
 
 impl Subject {
     /// Whether mutations of that family say something here. A comparison that is off by one shows where a bound is met
-    /// exactly: launches of the rungs are made so, a single launch is not, and its survivors would tell of it alone.
+    /// exactly: launches of the rungs are made so, a single launch is not, and its survivors would tell of it alone. What a lane
+    /// holds of a matrix, and multiplies with, does not depend on how blocks are cut.
     pub(crate) fn takes(&self, family: Family) -> bool {
-        family != Family::Compare || matches!(self.kind, Kind::Rung(_))
+        match family {
+            Family::Compare => !matches!(self.kind, Kind::Case(_)),
+            Family::Fragment | Family::Factor => !matches!(self.kind, Kind::Recut(_)),
+            _ => true,
+        }
     }
 
     /// What runs it: the program with files of the directory, or the library of kernels.
@@ -152,7 +159,7 @@ impl Subject {
     ) -> Result<Box<dyn Runner>, String> {
         Ok(match self.kind {
             Kind::Case(launch) => Box::new(Case::new(self.name, launch, root, program, directory)?),
-            Kind::Rung(id) => Box::new(RungLaunch::new(id)?),
+            Kind::Rung(id) | Kind::Recut(id) => Box::new(RungLaunch::new(id)?),
         })
     }
 }

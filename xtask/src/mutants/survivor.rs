@@ -59,12 +59,16 @@ const SEES_NONE: &str =
     "a query for which both sides are equal sees none of the keys by the other branch as well";
 const MASKED_TILE: &str = "a tile more, of which every key is masked: the factor is exactly 1 and the weights are 0, so it costs \
                            time only";
+const MASKED_FIRST: &str = "a first tile is attended to of which every key is masked: the weights are 0, and so are the sums before \
+                            and after it";
 const UNREAD: &str = "a tile more is copied that begins at the bound, into a stage that is not read any more";
 const ROUND_MORE: &str = "a round more, in which nothing is copied and no row sees a key";
 const OTHER_WAY: &str = "a tile that is seen in whole goes the way of those that are not: rounding is monotonic, so the largest \
                          product is that of the largest score, and the bits are the same";
 const NOT_STORED: &str =
     "a warp whose first row is the one behind the last computes as all do, and stores nothing";
+const LAST_ROW_IS_LOW: &str = "where the second unit would begin behind the last row, it would see what the last row sees, which is of \
+                               the first unit, and that has been asked";
 const NOTHING_BEFORE: &str = "before the first tile the sums are 0, whatever the factor";
 const ONE_GROUP: &str = "the loop waits for all groups at once, and the copies of K are in that of V";
 const SAME_ONES: &str = "both registers hold the same ones";
@@ -194,30 +198,63 @@ pub(crate) static SURVIVORS: &[Survivor] = &[
     equivalent("attention/n6", 226, "`setp.le.u32` as `lt` in line 116, fp8.cuh:104, work.cuh:63", SEES_NONE),
     equivalent("attention/n6", 226, "`setp.le.u32` as `lt` in line 119, fp8.cuh:99, work.cuh:63", SEES_NONE),
     equivalent("attention/n6", 226, "`setp.lt.u32` as `le` in line 119, fp8.cuh:99, work.cuh:63", OTHER_WAY),
-    equivalent(
-        "attention/n6",
-        226,
-        "`fma.rn.f32` without its second factor in line 120, fp8.cuh:131, fp8.cuh:183",
-        NOTHING_BEFORE,
-    ),
-    equivalent(
-        "attention/n6",
-        226,
-        "`fma.rn.f32` without its second factor in line 122, fp8.cuh:131, fp8.cuh:183",
-        NOTHING_BEFORE,
-    ),
-    equivalent(
-        "attention/n6",
-        226,
-        "`fma.rn.f32` without its second factor in line 128, fp8.cuh:216, fp8.cuh:228",
-        NOTHING_BEFORE,
-    ),
     equivalent("attention/n6", 232, "`cp.async.commit_group` removed in line 98", ONE_GROUP),
     equivalent("attention/n6", 232, "`setp.le.u32` as `lt` in line 96", UNREAD),
     equivalent("attention/n6", 232, "`setp.gt.u32` as `ge` in line 96", ROUND_MORE),
     equivalent("attention/n6", 232, "`setp.gt.u32` as `ge` in line 101", SEES_NONE),
     equivalent("attention/n6", 233, "`setp.le.u32` as `lt` in line 116, fp8.cuh:104", MASKED_TILE),
     equivalent("attention/n6", 233, "`setp.lt.u32` as `le` in line 119, fp8.cuh:99", OTHER_WAY),
+    equivalent("attention/n7", 204, "`setp.gt.u32` as `ge` in work.cuh:42", SEES_NONE),
+    equivalent("attention/n7", 205, "`setp.ge.u32` as `gt`", NO_BLOCK),
+    equivalent("attention/n7", 211, "`setp.gt.u32` as `ge` in work.cuh:66, work.cuh:63", SEES_NONE),
+    equivalent(
+        "attention/n7",
+        216,
+        "`setp.gt.u32` as `ge` in fp8.cuh:73, fp8.cuh:89, work.cuh:63",
+        SEES_NONE,
+    ),
+    equivalent("attention/n7", 226, "`setp.ge.u32` as `gt` in line 116, fp8.cuh:104", NOT_STORED),
+    equivalent("attention/n7", 226, "`setp.gt.u32` as `ge` in line 116, fp8.cuh:104, work.cuh:63", SEES_NONE),
+    equivalent("attention/n7", 226, "`setp.gt.u32` as `ge` in line 116, fp8.cuh:104", MASKED_FIRST),
+    equivalent("attention/n7", 226, "`setp.gt.u32` as `ge` in line 119, fp8.cuh:99, work.cuh:63", SEES_NONE),
+    equivalent("attention/n7", 226, "`setp.lt.u32` as `le` in line 119, fp8.cuh:99", OTHER_WAY),
+    equivalent(
+        "attention/n7",
+        226,
+        "`fma.rn.f32` without its second factor in line 120, fp8.cuh:131, fp8.cuh:183",
+        NOTHING_BEFORE,
+    ),
+    equivalent(
+        "attention/n7",
+        226,
+        "`fma.rn.f32` without its second factor in line 122, fp8.cuh:131, fp8.cuh:183",
+        NOTHING_BEFORE,
+    ),
+    equivalent(
+        "attention/n7",
+        226,
+        "`fma.rn.f32` without its second factor in line 128, fp8.cuh:216, fp8.cuh:228",
+        NOTHING_BEFORE,
+    ),
+    equivalent("attention/n7", 232, "`cp.async.commit_group` removed in line 98", ONE_GROUP),
+    equivalent("attention/n7", 232, "`setp.gt.u32` as `ge` in line 101", SEES_NONE),
+    equivalent("attention/n7", 233, "`setp.le.u32` as `lt` in line 116, fp8.cuh:104", MASKED_TILE),
+    equivalent("attention/n7", 233, "`setp.lt.u32` as `le` in line 119, fp8.cuh:99", OTHER_WAY),
+    equivalent("attention/n8", 167, "`setp.gt.u32` as `ge` in work.cuh:42", SEES_NONE),
+    equivalent("attention/n8", 167, "`setp.ge.u32` as `gt` in work.cuh:42", LAST_ROW_IS_LOW),
+    equivalent("attention/n8", 168, "`setp.ge.u32` as `gt`", NO_BLOCK),
+    equivalent("attention/n8", 171, "`setp.gt.u32` as `ge` in work.cuh:66, work.cuh:63", SEES_NONE),
+    equivalent("attention/n8", 173, "`setp.gt.u32` as `ge` in work.cuh:63", SEES_NONE),
+    equivalent("attention/n8", 194, "`setp.le.u32` as `lt` in line 190, line 70", UNREAD),
+    equivalent("attention/n8", 204, "`setp.lt.u32` as `le`", ROUND_MORE),
+    equivalent("attention/n8", 205, "`setp.le.u32` as `lt` in line 190, line 70", UNREAD),
+    equivalent("attention/n8", 205, "`setp.gt.u32` as `ge` in line 190, line 70", ROUND_MORE),
+    equivalent("attention/n8", 205, "`setp.gt.u32` as `ge` in line 190, line 74", SEES_NONE),
+    equivalent("attention/n8", 205, "`setp.lt.u32` as `le` in line 190, line 74", NOT_STORED),
+    equivalent("attention/n8", 207, "`setp.gt.u32` as `ge` in fp8.cuh:104", MASKED_TILE),
+    equivalent("attention/n8", 207, "`setp.le.u32` as `lt` in fp8.cuh:104", MASKED_TILE),
+    equivalent("attention/n8", 208, "`setp.gt.u32` as `ge` in line 95, fp8.cuh:183", SEES_NONE),
+    equivalent("attention/n8", 208, "`setp.gt.u32` as `ge` in line 96, fp8.cuh:198", SEES_NONE),
     equivalent(
         "async_copy/zero_filled_tiles",
         15,
