@@ -10,7 +10,7 @@ import warnings
 
 import numpy as np
 from numba import cuda, float32, int32, vectorize
-from numba.core.errors import NumbaPerformanceWarning
+from numba.cuda.core.errors import NumbaPerformanceWarning
 
 # Grids are small on purpose, and the driver's linker is what is tried here.
 warnings.simplefilter("ignore", NumbaPerformanceWarning)
