@@ -1,4 +1,4 @@
-/* Launches `shift` of vectors.cu, which lacks a barrier. On most machines its results look right. */
+/* Launches `shift` of vectors.cu, which lacks a barrier: whether its results are right depends on who comes first. */
 #include <cuda.h>
 #include <stdio.h>
 
