@@ -225,7 +225,7 @@ pub trait Observer: Any + Send {
         let SharedAccess { block, warp, pc, kind, offsets, bytes, lanes } = *shared;
         let addresses = &Row(offsets.0.map(u64::from));
         let space = Space::Shared;
-        let (unchanged, words, deferred) = (0, &[][..], false);
+        let (unchanged, words, deferred, used) = (0, &[][..], false, u32::MAX);
         self.access(&Access {
             block,
             warp,
@@ -238,6 +238,7 @@ pub trait Observer: Any + Send {
             unchanged,
             words,
             deferred,
+            used,
         });
     }
     /// When threads arrive at a barrier.

@@ -12,7 +12,7 @@ use super::output::{self, Outputs, Stores};
 use super::race::SharedRace;
 use super::settings::Check;
 use super::site::Kind;
-use crate::machine::{Access, lanes_of};
+use crate::machine::{Access, Row, lanes_of, used_pieces};
 use crate::memory::Space;
 use crate::observe::{Arrival, Copy, Exchange, Issue, Mbarrier, Moved, Observer};
 use std::sync::{Arc, Mutex};
@@ -130,10 +130,10 @@ impl Observer for Checker {
         if let Some(provenance) = &mut self.provenance {
             provenance.access(&self.context, access);
         }
-        if let (Some(arrays), Space::Shared) = (&self.context.arrays, access.space) {
-            arrays.access(&self.context, &mut self.ledger, access);
-        }
         let Checker { context, order, fences, ledger, race, init, outputs, .. } = self;
+        if let (Some(arrays), Space::Shared) = (&context.arrays, access.space) {
+            by_use(access, |access| arrays.access(context, ledger, access));
+        }
         if let (Some(init), Some(facts)) = (init, &context.facts) {
             let shared = race.as_ref().map(|race| &race.shared);
             init.access(context, facts, ledger, access, shared, outputs.as_mut());
@@ -145,11 +145,11 @@ impl Observer for Checker {
             }
         }
         if let (Some(race), false) = (race, access.deferred) {
-            match access.space {
+            by_use(access, |access| match access.space {
                 Space::Shared => race.shared.access(context, order, fences, ledger, access),
                 Space::Global => race.global.access(context, order, fences, ledger, access),
                 _ => {}
-            }
+            });
         }
     }
 
@@ -235,5 +235,16 @@ impl Observer for Checker {
 
     fn exit(&mut self, warp: u32, lanes: u32) {
         self.order.exit(warp, lanes);
+    }
+}
+
+/// Hands on an access, or each used piece of one that reads more than it uses.
+fn by_use(access: &Access<'_>, mut each: impl FnMut(&Access<'_>)) {
+    if access.used == u32::MAX {
+        return each(access);
+    }
+    for (offset, bytes) in used_pieces(access.used, access.bytes) {
+        let addresses = Row(access.addresses.0.map(|address| address.saturating_add(u64::from(offset))));
+        each(&Access { addresses: &addresses, bytes, used: u32::MAX, ..*access });
     }
 }

@@ -294,6 +294,21 @@ fn load_from<I: Isa>(spec: &Spec<'_>, space: Space) -> Result<Bound, Refusal> {
         vec![Slot::DstVec(layout.registers.iter().map(|bits| width(*bits)).collect()), Slot::Address];
     hint_slot(spec, &mut slots);
     let total = layout.bytes * u32::try_from(layout.registers.len()).unwrap_or(1);
+    let (used, all) = (spec.used, u32::MAX >> 32_u32.saturating_sub(total).min(31));
+    if used & all != all {
+        return Ok(match total {
+            0..=4 => {
+                Bound::fallible(slots, move |w, args| load_used::<1>(w, args, space, total, used, &layout))
+            }
+            5..=8 => {
+                Bound::fallible(slots, move |w, args| load_used::<2>(w, args, space, total, used, &layout))
+            }
+            9..=16 => {
+                Bound::fallible(slots, move |w, args| load_used::<4>(w, args, space, total, used, &layout))
+            }
+            _ => Bound::fallible(slots, move |w, args| load_used::<8>(w, args, space, total, used, &layout)),
+        });
+    }
     if total == 4 && layout.registers == [32] {
         // By far the most common load.
         return Ok(Bound::fallible(slots, move |w, args| {
@@ -343,6 +358,26 @@ fn load_words<const WORDS: usize>(
     layout: &Layout,
 ) -> Result<Flow, Flow> {
     let words = w.load::<WORDS>(actual(space, args.at[0], w), args.at[0], total)?;
+    spread(w, args, &words, layout);
+    Ok(Flow::Next)
+}
+
+/// A load that reads more than it uses.
+fn load_used<const WORDS: usize>(
+    w: &mut Warp<'_, '_>,
+    args: &Args,
+    space: Space,
+    total: u32,
+    used: u32,
+    layout: &Layout,
+) -> Result<Flow, Flow> {
+    let words = w.load_used::<WORDS>(actual(space, args.at[0], w), args.at[0], total, used)?;
+    spread(w, args, &words, layout);
+    Ok(Flow::Next)
+}
+
+/// Puts what was read into the registers.
+fn spread<const WORDS: usize>(w: &mut Warp<'_, '_>, args: &Args, words: &[Row<u32>; WORDS], layout: &Layout) {
     for (i, &bits) in layout.registers.iter().enumerate() {
         if bits == 0 {
             continue;
@@ -361,12 +396,11 @@ fn load_words<const WORDS: usize>(
         } else {
             let mut value = Row([0u128; LANES]);
             for lane in 0..LANES {
-                value.0[lane] = element(&words, lane, start, layout, bits);
+                value.0[lane] = element(words, lane, start, layout, bits);
             }
             w.put_row(width(bits), row, &value);
         }
     }
-    Ok(Flow::Next)
 }
 
 /// One element out of the loaded words, extended to its register.

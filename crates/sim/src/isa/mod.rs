@@ -218,6 +218,8 @@ pub struct Spec<'a> {
     pub operands: Vec<Shape>,
     /// The architecture number of the module's target.
     pub sm: u32,
+    /// Which bytes of what a load reads are used, a bit for each, as `.pragma "used_bytes_mask …"` before it says.
+    pub used: u32,
 }
 
 /// The binders of one entry, one for each [`Level`].

@@ -136,7 +136,8 @@ fn every_spelling_binds() {
             for written in lists(&entry.form, &spelling) {
                 for level in Level::ALL {
                     let modifiers = entry.form.matches(&spelling).expect("a form matches its own spelling");
-                    let spec = Spec { modifiers, operands: written.clone(), sm: entry.op.since.2 };
+                    let spec =
+                        Spec { modifiers, operands: written.clone(), sm: entry.op.since.2, used: u32::MAX };
                     let line = say(&entry.form, &spelling);
                     match (entry.op.bind.at(level))(&spec) {
                         Ok(bound) if fits(&bound, &written) => count += 1,

@@ -51,14 +51,24 @@ pub struct Access<'a> {
     pub words: &'a [Row<u32>],
     /// Whether the access is made later, by an asynchronous copy.
     pub deferred: bool,
+    /// Which bytes of a lane are used, a bit for each; a compiler that makes one wide load of several says so. The others
+    /// are read along, and whose they are does not matter.
+    pub used: u32,
 }
 
 /// What is told of an access beyond where it is.
 #[derive(Clone, Copy)]
-struct Told<'a> {
-    unchanged: u32,
-    words: &'a [Row<u32>],
-    deferred: bool,
+pub(super) struct Told<'a> {
+    pub(super) unchanged: u32,
+    pub(super) words: &'a [Row<u32>],
+    pub(super) deferred: bool,
+    pub(super) used: u32,
+}
+
+impl Told<'_> {
+    /// Nothing beyond.
+    pub(super) const NOTHING: Told<'static> =
+        Told { unchanged: 0, words: &[], deferred: false, used: u32::MAX };
 }
 
 /// A value as it lies in memory, which may be narrower than a word.
@@ -83,7 +93,7 @@ pub fn lanes_of(mask: u32) -> impl Iterator<Item = usize> {
 
 /// Whether an address is a multiple of an access size, which is a power of two.
 #[inline(always)]
-fn aligned(address: u64, bytes: u32) -> bool {
+pub(super) fn aligned(address: u64, bytes: u32) -> bool {
     address & u64::from(bytes - 1) == 0
 }
 
@@ -322,7 +332,7 @@ impl Warp<'_, '_> {
             addresses,
             bytes,
             lanes,
-            Told { unchanged, words, deferred: false },
+            Told { unchanged, words, ..Told::NOTHING },
         );
         Ok(())
     }
@@ -398,7 +408,7 @@ impl Warp<'_, '_> {
     }
 
     /// Splits the active lanes by the space their generic addresses mean. One group nearly always.
-    fn by_space(&self, addresses: &Row<u64>) -> Vec<(Space, Row<u64>, u32)> {
+    pub(super) fn by_space(&self, addresses: &Row<u64>) -> Vec<(Space, Row<u64>, u32)> {
         let mut groups = Vec::with_capacity(1);
         let mut rest = self.exec;
         while rest != 0 {
@@ -426,10 +436,10 @@ impl Warp<'_, '_> {
         bytes: u32,
         lanes: u32,
     ) {
-        self.tell(space, kind, addresses, bytes, lanes, Told { unchanged: 0, words: &[], deferred: false });
+        self.tell(space, kind, addresses, bytes, lanes, Told::NOTHING);
     }
 
-    fn tell(
+    pub(super) fn tell(
         &mut self,
         space: Space,
         kind: AccessKind,
@@ -451,11 +461,12 @@ impl Warp<'_, '_> {
                 unchanged: told.unchanged,
                 words: told.words,
                 deferred: told.deferred,
+                used: told.used,
             });
         }
     }
 
-    fn read_rows<const WORDS: usize>(
+    pub(super) fn read_rows<const WORDS: usize>(
         &mut self,
         space: Space,
         addresses: &Row<u64>,
@@ -769,7 +780,7 @@ impl Warp<'_, '_> {
         bytes: u32,
         lanes: u32,
     ) {
-        self.tell(space, kind, addresses, bytes, lanes, Told { unchanged: 0, words: &[], deferred: true });
+        self.tell(space, kind, addresses, bytes, lanes, Told { deferred: true, ..Told::NOTHING });
     }
 
     /// Announces an access that an instruction made lane by lane.

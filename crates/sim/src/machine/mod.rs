@@ -13,6 +13,7 @@ mod mbarrier;
 mod meeting;
 mod registers;
 mod spin;
+mod used;
 mod warp;
 
 pub use access::{Access, AccessKind, lanes_of};
@@ -23,4 +24,5 @@ pub use fragment::{Fragment, Frame, Wait};
 pub use grid::{Collect, Grid, Limits, Listen, Outcome, run};
 pub use mbarrier::{MAX_COUNT, Mbarrier};
 pub use registers::{LANES, Lane, Registers, Row, Scalar, Type, Width, at};
+pub(crate) use used::used_pieces;
 pub use warp::{Flow, Warp, WarpState, refuse};

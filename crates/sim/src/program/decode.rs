@@ -90,6 +90,8 @@ pub(super) struct Decoder<'s, 'd> {
     pub(super) frame: u32,
     /// The largest alignment of a variable in the frame.
     frame_align: u32,
+    /// What a pragma says of the load that follows it: which of its bytes are used.
+    used: u32,
     fixups: Vec<Fixup<'s>>,
     pub(super) prototypes: HashMap<&'s str, &'d ptx::CallPrototype<'s>>,
     /// Results that are registers: stored into the frame before `ret`.
@@ -189,6 +191,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
             function: None,
             frame: 0,
             frame_align: 16,
+            used: u32::MAX,
             fixups: Vec::new(),
             prototypes: HashMap::new(),
             epilogue: Vec::new(),
@@ -409,8 +412,11 @@ impl<'s, 'd> Decoder<'s, 'd> {
                     let families = list.names.iter().map(|name| (name.name, name.count)).collect();
                     self.scopes.table(list.label, families);
                 }
+                ptx::Statement::Pragma(pragma) => {
+                    let masks = pragma.texts.iter().filter_map(|text| used_bytes_mask(text));
+                    self.used = masks.last().unwrap_or(u32::MAX);
+                }
                 ptx::Statement::Loc(_)
-                | ptx::Statement::Pragma(_)
                 | ptx::Statement::CallPrototype(_)
                 | ptx::Statement::CallTargets(_)
                 | ptx::Statement::Dwarf(_) => {}
@@ -464,6 +470,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
     }
 
     fn instruction(&mut self, instruction: &'d ptx::Instruction<'s>) {
+        let used = std::mem::replace(&mut self.used, u32::MAX);
         if self.program.code.len() > MAX_CODE {
             // The kernel is refused at the end.
             return;
@@ -497,6 +504,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
             modifiers,
             operands: instruction.operands.iter().map(|operand| self.shape(operand)).collect(),
             sm: self.linked.sm,
+            used,
         };
         let bind = isa::table()[entry].op.bind.at(self.level);
         let bound = match bind(&spec) {
@@ -752,4 +760,13 @@ fn launch_bounds(function: &ptx::Function<'_>) -> LaunchBounds {
 
 pub(super) fn narrow(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// The mask of `used_bytes_mask 3855`, a bit for each byte of the load that follows.
+fn used_bytes_mask(text: &str) -> Option<u32> {
+    let mask = text.trim().strip_prefix("used_bytes_mask")?.trim();
+    match mask.strip_prefix("0x").or(mask.strip_prefix("0X")) {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => mask.parse().ok(),
+    }
 }

@@ -259,3 +259,38 @@ fn memory_that_is_not_there_stops_the_launch() {
     assert_eq!(stop("ld.global.L2::cache_hint.u32 %d0, [%a];"), input);
     assert_eq!(stop("ld.global.wt.u32 %d0, [%a];"), (Blame::Gap, StopKind::Unsupported));
 }
+
+/// Runs a load of 16 bytes from the middle of seven words, with a pragma before it, and gives its first and third word.
+fn load_at_the_end(level: Level, pragma: &str) -> Result<Vec<u32>, Box<Stop>> {
+    let text = format!(
+        ".version 8.8\n.target sm_89\n.address_size 64\n.visible .entry k(.param .u64 in, .param .u64 out) {{
+        .reg .b64 %a, %o; .reg .b32 %v<4>; ld.param.u64 %a, [in]; ld.param.u64 %o, [out];
+        {pragma}
+        ld.global.v4.b32 {{%v0, %v1, %v2, %v3}}, [%a+16];
+        st.global.v2.b32 [%o], {{%v0, %v2}}; ret; }}"
+    );
+    let mut device = Device::new().with_level(level).with_threads(1);
+    let prepared = device.load(&text)?.kernel("k")?;
+    let memory = device.upload(&[10_u32, 11, 12, 13, 14, 15, 16]).unwrap();
+    let out: Buffer<u32> = device.alloc(2).unwrap();
+    let prepared = prepared.launch().block(32).arg(memory).arg(&out);
+    match launch(&mut device, &prepared).stop {
+        Some(stop) => Err(stop),
+        None => Ok(device.read(&out)),
+    }
+}
+
+#[test]
+fn bytes_that_a_load_does_not_use_may_be_nobodys() {
+    for level in levels() {
+        for mask in ["3855", "0xF0F"] {
+            let pragma = format!(".pragma \"used_bytes_mask {mask}\";");
+            assert_eq!(load_at_the_end(level, &pragma).unwrap(), [14, 16]);
+        }
+        // The last word is used here, and is nobody's; so it is where nothing is said.
+        for pragma in ["", ".pragma \"used_bytes_mask 0xF00F\";", ".pragma \"nounroll\";"] {
+            let stop = load_at_the_end(level, pragma).unwrap_err();
+            assert_eq!(stop.kind, StopKind::Bounds, "{pragma}: {stop}");
+        }
+    }
+}

@@ -139,6 +139,7 @@ fn elementwise(client: &Client) -> Result<(), String> {
     let x = numbers(1000, 1);
     let input = client.create_from_slice(f32::as_bytes(&x));
     let output = client.empty(size_of_val(&x[..]));
+    // SAFETY: the lengths are those of the buffers.
     unsafe {
         gelu::launch::<CudaRuntime>(
             client,
@@ -157,6 +158,7 @@ fn vectors(client: &Client) -> Result<(), String> {
     let (x, y) = (numbers(1024, 2), numbers(1024, 3));
     let left = client.create_from_slice(f32::as_bytes(&x));
     let right = client.create_from_slice(f32::as_bytes(&y));
+    // SAFETY: the lengths are those of the buffers.
     unsafe {
         axpy::launch::<CudaRuntime>(
             client,
@@ -176,6 +178,7 @@ fn reduction(client: &Client) -> Result<(), String> {
     let x: Vec<u32> = (0..1000).map(|i| i * 7 % 101).collect();
     let input = client.create_from_slice(u32::as_bytes(&x));
     let output = client.empty(4 * size_of::<u32>());
+    // SAFETY: the lengths are those of the buffers.
     unsafe {
         sum_of_blocks::launch::<CudaRuntime>(
             client,
@@ -193,6 +196,7 @@ fn warps(client: &Client) -> Result<(), String> {
     let x = numbers(512, 4);
     let input = client.create_from_slice(f32::as_bytes(&x));
     let output = client.empty(16 * size_of::<f32>());
+    // SAFETY: the lengths are those of the buffers.
     unsafe {
         sum_of_warps::launch::<CudaRuntime>(
             client,
@@ -210,6 +214,7 @@ fn atomics(client: &Client) -> Result<(), String> {
     let x: Vec<u32> = (0..2000).map(|i| i * i % 16).collect();
     let input = client.create_from_slice(u32::as_bytes(&x));
     let bins = client.create_from_slice(u32::as_bytes(&[0; 16]));
+    // SAFETY: the lengths are those of the buffers.
     unsafe {
         histogram::launch::<CudaRuntime>(
             client,
@@ -243,6 +248,7 @@ fn tensor_cores(client: &Client) -> Result<(), String> {
     let lhs = client.create_from_slice(f16::as_bytes(&a));
     let rhs = client.create_from_slice(f16::as_bytes(&b));
     let out = client.empty(m * n * size_of::<f32>());
+    // SAFETY: the lengths are those of the buffers.
     unsafe {
         matmul::launch::<CudaRuntime>(
             client,

@@ -17,6 +17,7 @@ fn main() {
     let numbers: Vec<u32> = (0..64).map(|i| i * i).collect();
     let input = client.create_from_slice(u32::as_bytes(&numbers));
     let output = client.empty(size_of_val(&numbers[..]));
+    // SAFETY: the lengths are those of the buffers.
     unsafe {
         shift::launch::<CudaRuntime>(
             &client,
