@@ -16,6 +16,13 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/driver/src/work.rs", "the type of functions that C wants called"),
     ("crates/driver/src/host.rs", "reaches the program's own memory"),
     ("crates/driver/src/memory.rs", "lends and copies the program's memory, on its promise"),
+    ("crates/driver/tests/behaviour/main.rs", "calls the API as C does"),
+    ("crates/driver/tests/behaviour/program.rs", "calls the API as C does"),
+    ("crates/driver/tests/behaviour/memory.rs", "calls the API as C does"),
+    ("crates/driver/tests/behaviour/graphs.rs", "calls the API as C does"),
+    ("crates/driver/tests/behaviour/results.rs", "calls the API as C does"),
+    ("crates/driver/tests/behaviour/faults.rs", "calls the API as C does"),
+    ("crates/driver/tests/behaviour/threads.rs", "calls the API as C does"),
     ("ecosystem/cubecl/src/bin/kernels.rs", "launches as CubeCL has it: the caller answers for lengths"),
     ("ecosystem/cubecl/src/bin/race.rs", "likewise"),
 ];

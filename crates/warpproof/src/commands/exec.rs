@@ -104,6 +104,7 @@ fn library() -> Result<PathBuf, Box<Report>> {
     let places = folder.iter().flat_map(|folder| {
         [
             folder.join(LIBRARY),
+            folder.join("deps").join(LIBRARY),
             folder.join("../lib/warpproof").join(LIBRARY),
             folder.join("../lib").join(LIBRARY),
         ]
