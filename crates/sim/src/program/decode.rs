@@ -413,8 +413,8 @@ impl<'s, 'd> Decoder<'s, 'd> {
                     self.scopes.table(list.label, families);
                 }
                 ptx::Statement::Pragma(pragma) => {
-                    let masks = pragma.texts.iter().filter_map(|text| used_bytes_mask(text));
-                    self.used = masks.last().unwrap_or(u32::MAX);
+                    let mut masks = pragma.texts.iter().filter_map(|text| used_bytes_mask(text));
+                    self.used = masks.next_back().unwrap_or(u32::MAX);
                 }
                 ptx::Statement::Loc(_)
                 | ptx::Statement::CallPrototype(_)

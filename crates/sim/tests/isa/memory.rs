@@ -273,7 +273,7 @@ fn load_at_the_end(level: Level, pragma: &str) -> Result<Vec<u32>, Box<Stop>> {
     let prepared = device.load(&text)?.kernel("k")?;
     let memory = device.upload(&[10_u32, 11, 12, 13, 14, 15, 16]).unwrap();
     let out: Buffer<u32> = device.alloc(2).unwrap();
-    let prepared = prepared.launch().block(32).arg(memory).arg(&out);
+    let prepared = prepared.launch().block(32).arg(memory).arg(out);
     match launch(&mut device, &prepared).stop {
         Some(stop) => Err(stop),
         None => Ok(device.read(&out)),
