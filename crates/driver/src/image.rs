@@ -3,7 +3,7 @@
 //! The software GPU executes PTX, so the one question is which PTX an image carries for a device. A fat binary is a
 //! header and entries, each with a header of its own, a kind, an architecture and a payload that may be compressed
 //! (LZ4 by older compilers, zstd by newer ones). Machine code is an ELF file; it has its PTX only in the section that
-//! debuggers read. Layouts were read off what `fatbinary` and `ptxas` of CUDA 12.9 and 13.2 write.
+//! debuggers read. Layouts were read off what `fatbinary` and `ptxas` of CUDA 13.2 write.
 //!
 //! Bytes are never trusted: a field that leads outside of the image is an error, and what an entry unpacks to is
 //! bounded before it is unpacked.
