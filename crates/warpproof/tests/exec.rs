@@ -1,5 +1,9 @@
 //! `warpproof exec` on programs that use the driver API: Python with nothing but ctypes.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says why it is skipped"
+)]
 
 mod bench;
 
