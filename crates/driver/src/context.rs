@@ -187,6 +187,16 @@ impl Driver {
         }
         self.streams.retain(|_, stream| stream.context != context);
         self.events.retain(|_, event| event.context != context);
+        self.links.retain(|_, link| link.context != context);
+        let captures: Vec<u64> = self
+            .captures
+            .iter()
+            .filter(|(_, capture)| capture.context == context)
+            .map(|(handle, _)| *handle)
+            .collect();
+        for capture in captures {
+            self.abandon(capture);
+        }
     }
 
     /// Remembers what went wrong in a context. The first error stays.

@@ -36,8 +36,8 @@ impl Visible {
         self.model.capability.major * 10 + self.model.capability.minor
     }
 
-    /// An attribute by its number in `CUdevice_attribute`. What the device table does not say is what NVIDIA documents for all devices
-    /// since Turing; features that are not there are 0.
+    /// An attribute by its number in `CUdevice_attribute`. Textures, surfaces and the memory bus are not in the device table, and nothing
+    /// here uses them: those are one set of numbers for all devices. Features that are not there are 0.
     #[expect(clippy::match_same_arms, reason = "one line for each group of numbers, in their order")]
     pub fn attribute(&self, number: u32, ordinal: usize) -> Option<i64> {
         let c = self.model.capability;
@@ -72,7 +72,8 @@ impl Visible {
             38 => i64::from(self.model.l2_kb.value) * 1024,
             39 => i64::from(c.max_threads.value),
             40 => 2,
-            42..=49 | 52..=74 => 32_768,
+            44 => 1,
+            42 | 43 | 45..=49 | 52..=74 => 2048,
             51 => 32,
             75 => i64::from(c.major),
             76 => i64::from(c.minor),

@@ -55,14 +55,6 @@ pub struct Capture {
     pub into: Option<u64>,
 }
 
-impl Capture {
-    /// Whether work of the legacy default stream of a context is forbidden meanwhile.
-    pub fn forbids(&self, context: u64) -> bool {
-        // The relaxed mode leaves it to the program.
-        self.context == context && self.mode != 2
-    }
-}
-
 impl Graph {
     /// Nodes in an order that the edges allow: as they were added, those first that nothing holds back. A circle is an error.
     pub fn order(&self) -> Answer<Vec<u64>> {
@@ -104,6 +96,16 @@ impl Graph {
             .filter_map(|node| self.nodes.get(node))
             .map(|node| node.work.clone())
             .collect())
+    }
+}
+
+/// Graphs within graphs, as one list.
+fn flatten(works: Vec<Work>, flat: &mut Vec<Work>) {
+    for work in works {
+        match work {
+            Work::Child(inner) => flatten(inner, flat),
+            work => flat.push(work),
+        }
     }
 }
 
@@ -175,11 +177,17 @@ impl Driver {
         Ok(())
     }
 
-    /// `cuGraphLaunch`.
-    pub fn launch_graph(&mut self, target: Target, executable: u64, calls: &mut Calls) -> Answer {
+    /// `cuGraphLaunch`: what is to be done now, one thing after another; nothing where the stream is captured.
+    pub fn launch_graph(&mut self, target: Target, executable: u64) -> Answer<Vec<Work>> {
         let steps = self.executables.get(&executable).ok_or(Error::INVALID_VALUE)?.steps.clone();
-        let works = steps.into_iter().map(|(_, work)| work).collect();
-        self.submit(target, Work::Child(works), calls)
+        let works: Vec<Work> = steps.into_iter().map(|(_, work)| work).collect();
+        if self.streams.get(&target.stream).is_some_and(|stream| stream.capture.is_some()) {
+            self.submit(target, Work::Child(works), &mut Calls::new())?;
+            return Ok(Vec::new());
+        }
+        let mut flat = Vec::new();
+        flatten(works, &mut flat);
+        Ok(flat)
     }
 
     /// `cuStreamBeginCapture`.
@@ -212,6 +220,25 @@ impl Driver {
         };
         self.captures.insert(handle, capture);
         Ok(())
+    }
+
+    /// A capture that can never end, because what it began in is gone.
+    pub fn abandon(&mut self, handle: u64) {
+        self.captures.remove(&handle);
+        for stream in self.streams.values_mut().filter(|stream| stream.capture == Some(handle)) {
+            stream.capture = None;
+        }
+        for event in
+            self.events.values_mut().filter(|e| e.captured.as_ref().is_some_and(|(c, _)| *c == handle))
+        {
+            event.captured = None;
+        }
+    }
+
+    /// The capture of a stream that the legacy default stream waits for, which is every one that is not made otherwise.
+    pub fn captured_blocking(&self, context: u64) -> Option<u64> {
+        let blocking = |stream: &&crate::stream::Stream| stream.context == context && stream.flags & 1 == 0;
+        self.streams.values().filter(blocking).find_map(|stream| stream.capture)
     }
 
     /// Something was done that cannot be captured.
@@ -248,7 +275,7 @@ impl Driver {
                 }
                 None => {
                     capture.invalid = true;
-                    return Err(Error::STREAM_CAPTURE_UNSUPPORTED);
+                    return Err(Error::STREAM_CAPTURE_ISOLATION);
                 }
             },
             work => {

@@ -9,18 +9,19 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 /// Alignment of memory made for the host: a page.
 pub const PAGE: usize = 4096;
 
-/// Copies `length` bytes out of the program's memory.
+/// Copies `length` bytes out of the program's memory; `None` where there is no room for them.
 ///
 /// # Safety
 /// `address` is valid for reads of `length` bytes.
-pub unsafe fn read(address: u64, length: usize) -> Vec<u8> {
-    if length == 0 {
-        return Vec::new();
+pub unsafe fn read(address: u64, length: usize) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(length).ok()?;
+    bytes.resize(length, 0);
+    if length > 0 {
+        // SAFETY: the caller's promise; the target is new and as long.
+        unsafe { std::ptr::copy_nonoverlapping(pointer(address), bytes.as_mut_ptr(), length) };
     }
-    let mut bytes = vec![0; length];
-    // SAFETY: the caller's promise; the target is new and as long.
-    unsafe { std::ptr::copy_nonoverlapping(pointer(address), bytes.as_mut_ptr(), length) };
-    bytes
+    Some(bytes)
 }
 
 /// Copies bytes into the program's memory.
@@ -37,8 +38,9 @@ pub unsafe fn write(address: u64, bytes: &[u8]) {
 /// The program's memory as a slice that the software GPU may hold.
 ///
 /// # Safety
-/// `address` is valid for reads and writes of `length` bytes until the slice is given up, and while a launch runs nobody else writes
-/// there, which is what CUDA asks of the program too.
+/// `address` is valid for reads and writes of `length` bytes until the slice is given up. The program goes on using the memory, between
+/// launches and, where a kernel does not touch it, during them: the slice is looked at only while a launch or a copy runs, through the
+/// heap alone, and what the program does at the same time to other bytes is its own.
 pub unsafe fn lend(address: u64, length: usize) -> &'static mut [u8] {
     // SAFETY: the caller's promise.
     unsafe { std::slice::from_raw_parts_mut(pointer(address), length) }

@@ -14,8 +14,6 @@ use crate::host;
 
 /// Freed allocations that reports can still name.
 const REMEMBERED: usize = 4096;
-/// Above this, the host is asked whether it has the memory before it is taken.
-const LARGE: u64 = 1 << 28;
 
 /// What kind of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,12 +52,21 @@ pub struct Allocation {
 }
 
 /// A memory pool.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Pool {
     /// Its device.
     pub device: usize,
     /// Attributes by number.
     pub attributes: [u64; 16],
+}
+
+impl Pool {
+    /// A pool as CUDA makes it: memory is used again in every way that is allowed (attributes 1 to 3).
+    pub fn new(device: usize) -> Pool {
+        let mut attributes = [0; 16];
+        attributes[1..=3].fill(1);
+        Pool { device, attributes }
+    }
 }
 
 /// One end of a copy.
@@ -159,7 +166,7 @@ impl Driver {
         }
         let bytes = wide(size);
         self.room(device, bytes)?;
-        if bytes > LARGE && Vec::<u8>::new().try_reserve_exact(size).is_err() {
+        if Vec::<u8>::new().try_reserve_exact(size).is_err() {
             return Err(Error::OUT_OF_MEMORY);
         }
         self.gpu.memory().forget(REMEMBERED);
@@ -280,13 +287,17 @@ impl Driver {
                 };
                 let (source, target) = (at(copy.from), at(copy.to));
                 let (source, target) = source.zip(target).ok_or(Error::INVALID_VALUE)?;
+                if to {
+                    // Refused before the program's memory is read: a size that is wrong here is wrong there.
+                    self.gpu.heap().locate(target, wide(row)).map_err(|_| Error::INVALID_VALUE)?;
+                }
                 let bytes = if from {
                     self.gpu.memory().read(source, row).map_err(|_| Error::INVALID_VALUE)?.to_vec()
                 } else if source == 0 {
                     return Err(Error::INVALID_VALUE);
                 } else {
                     // SAFETY: whoever made the copy promised that its host memory is valid.
-                    unsafe { host::read(source, row) }
+                    unsafe { host::read(source, row) }.ok_or(Error::OUT_OF_MEMORY)?
                 };
                 if to {
                     self.gpu.memory().write(target, &bytes).map_err(|_| Error::INVALID_VALUE)?;

@@ -47,6 +47,8 @@ pub struct Function {
 /// A linker at work.
 #[derive(Debug, Default)]
 pub struct Link {
+    /// Its context.
+    pub context: u64,
     /// The texts so far.
     pub parts: Vec<String>,
     /// What came out, kept for the program until the linker goes.
@@ -118,15 +120,20 @@ impl Driver {
         let sm = self.devices[device].sm();
         let text = image::ptx_of(bytes, sm).map_err(|error| (image_error(&error), error.to_string()))?;
         let before: Vec<u64> = self.gpu.memory().allocations().iter().map(|a| a.base).collect();
-        let loaded = self.gpu.load(&text).map_err(|stop| (refused(&stop), stop.to_string()))?;
+        let loaded = self.gpu.load(&text);
         let after = self.gpu.memory().allocations().iter().map(|a| a.base);
         let variables: Vec<u64> = after.filter(|base| before.binary_search(base).is_err()).collect();
+        let loaded = match loaded {
+            Ok(loaded) => loaded,
+            Err(stop) => {
+                self.free_all(&variables);
+                return Err((refused(&stop), stop.to_string()));
+            }
+        };
         let linked = loaded.linked();
         if linked.sm > sm {
             let sentence = format!("the module is for {} and the device has sm_{sm}", linked.target);
-            for base in variables {
-                let _ = self.gpu.memory().free(base);
-            }
+            self.free_all(&variables);
             return Err((Error::NO_BINARY_FOR_GPU, sentence));
         }
         let handle = self.handle();
@@ -136,7 +143,10 @@ impl Driver {
         if !bytes.is_empty() {
             let size = u64::try_from(bytes.len()).unwrap_or(0);
             let base = self.gpu.memory().allocate("constant memory", size);
-            let base = base.map_err(|error| (Error::OUT_OF_MEMORY, error.to_string()))?;
+            let base = base.map_err(|error| {
+                self.free_all(&variables);
+                (Error::OUT_OF_MEMORY, error.to_string())
+            })?;
             let _ = self.gpu.memory().write(base, &bytes);
             constants = Some((base, bytes.len()));
             variables.push(base);
@@ -150,11 +160,17 @@ impl Driver {
     /// `cuModuleUnload`: its functions and variables go with it.
     pub fn unload(&mut self, handle: u64) -> Answer {
         let module = self.modules.remove(&handle).ok_or(Error::INVALID_HANDLE)?;
-        for base in module.variables {
-            let _ = self.gpu.memory().free(base);
-        }
+        self.free_all(&module.variables);
         self.functions.retain(|_, function| function.module != handle);
         Ok(())
+    }
+
+    /// Gives the memory of variables back.
+    fn free_all(&mut self, variables: &[u64]) {
+        for base in variables {
+            // It is there.
+            let _ = self.gpu.memory().free(*base);
+        }
     }
 
     /// A module by its handle.
@@ -238,8 +254,9 @@ impl Driver {
             2 => i32::try_from(linked.constants.len()).unwrap_or(i32::MAX),
             3 => clamp(program.frame),
             4 => clamp(function.registers),
-            5 => clamp(linked.version.0 * 10 + linked.version.1),
-            6 => clamp(linked.sm),
+            // What it was written for, and what it is made ready for.
+            5 => clamp(linked.sm),
+            6 => clamp(self.devices[self.device_of(function.module)].sm()),
             7 => 0,
             8 => clamp(function.max_dynamic),
             9 => function.attributes.get(&9).copied().unwrap_or(-1),
@@ -248,13 +265,16 @@ impl Driver {
         })
     }
 
+    /// The device that a module is for: its context's, or the current one for a library.
+    fn device_of(&self, module: u64) -> usize {
+        let owner = self.modules.get(&module).and_then(|module| module.context);
+        let owned = owner.and_then(|context| self.contexts.get(&context)).map(|context| context.device);
+        owned.or_else(|| self.current().ok().map(|(device, _)| device)).unwrap_or(0)
+    }
+
     /// `cuFuncSetAttribute`.
     pub fn set_function_attribute(&mut self, handle: u64, number: u32, value: i32) -> Answer {
-        let module = self.function(handle)?.module;
-        let device = match self.module(module)?.context {
-            Some(context) => self.context(context)?.device,
-            None => self.current().map_or(0, |(device, _)| device),
-        };
+        let device = self.device_of(self.function(handle)?.module);
         let most = self.devices[device].model.capability.block_shared_opt_in.value;
         let function = self.functions.get_mut(&handle).ok_or(Error::INVALID_HANDLE)?;
         match number {
@@ -291,9 +311,11 @@ fn image_error(error: &image::ImageError) -> Error {
 }
 
 impl Link {
-    /// One module of all parts: the first as it is, the others without `.version`, `.target` and `.address_size`, and without
-    /// declarations of what another part defines.
+    /// One module of all parts: the first as it is, the others without `.version`, `.target` and `.address_size`.
     pub fn complete(&mut self) -> Answer<&[u8]> {
+        if self.made.is_some() {
+            return self.made.as_deref().ok_or(Error::INVALID_VALUE);
+        }
         let (first, others) = self.parts.split_first().ok_or(Error::INVALID_VALUE)?;
         let mut text = first.trim_end_matches('\0').to_owned();
         for other in others {

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -93,14 +94,15 @@ pub enum Record {
         /// Its name.
         function: String,
     },
-    /// How many launches there were so far.
-    Launches {
-        /// The number.
-        count: u64,
-        /// How many of them were checked.
-        checked: u64,
+    /// A sentence for the user: a module that was not loaded, a setting that was not understood.
+    Said {
+        /// It.
+        sentence: String,
     },
 }
+
+/// The name of the file that holds how many launches a process made, beside its records.
+pub const COUNT: &str = "launches";
 
 /// The version of the records.
 pub const VERSION: u32 = 1;
@@ -113,6 +115,7 @@ pub struct Report {
     file: Option<PathBuf>,
     folder: Option<PathBuf>,
     out: Option<File>,
+    counter: Option<File>,
     seen: BTreeSet<String>,
     unsupported: BTreeSet<String>,
     texts: BTreeMap<u64, String>,
@@ -120,6 +123,8 @@ pub struct Report {
     launches: u64,
 }
 
+/// The most different findings of a process that are told.
+const MOST: usize = 10_000;
 /// The most findings that are kept for a SARIF log.
 const KEPT: usize = 1000;
 
@@ -132,6 +137,7 @@ impl Report {
             file: settings.file.clone(),
             folder: settings.report.clone(),
             out: None,
+            counter: None,
             seen: BTreeSet::new(),
             unsupported: BTreeSet::new(),
             texts: BTreeMap::new(),
@@ -146,7 +152,8 @@ impl Report {
     }
 
     /// A sentence on stderr.
-    pub fn say(&self, sentence: &str) {
+    pub fn say(&mut self, sentence: &str) {
+        self.keep(&Record::Said { sentence: sentence.to_owned() });
         if self.format != Format::Quiet {
             // Nobody listens, and nothing can be done about it.
             let _ = writeln!(std::io::stderr(), "warpproof: {sentence}");
@@ -156,7 +163,11 @@ impl Report {
     /// A function that is not there was called.
     pub fn unsupported(&mut self, function: &str) {
         if self.unsupported.insert(function.to_owned()) {
-            self.say(&format!("{function} is not supported; it answers CUDA_ERROR_NOT_SUPPORTED"));
+            if self.format != Format::Quiet {
+                let sentence = format!("{function} is not supported; it answers CUDA_ERROR_NOT_SUPPORTED");
+                // Nobody listens, and nothing can be done about it.
+                let _ = writeln!(std::io::stderr(), "warpproof: {sentence}");
+            }
             self.keep(&Record::Unsupported { function: function.to_owned() });
         }
     }
@@ -179,10 +190,7 @@ impl Report {
         stop: Option<&Stop>,
     ) {
         self.launches += 1;
-        // Not every one is worth a line in a file: powers of two, and the last of those that matter is told with a finding.
-        if self.launches.is_power_of_two() || self.launches.is_multiple_of(1024) {
-            self.count();
-        }
+        self.count();
         // A stop that is the kernel's fault is among the findings of a checked launch.
         let stop = stop.filter(|stop| !findings.iter().any(|f| f.sentence == stop.sentence));
         let stopped = stop.map(|stop| (Finding::of_stop(stop), stop));
@@ -224,12 +232,19 @@ impl Report {
             let finding = finding.unwrap_or_else(|| plain(stop));
             self.tell(kernel, &stop.to_string(), record(&finding, stop.kind.name(), blame));
         }
-        self.count();
     }
 
+    /// Writes the number of launches over the one before: always true, also of a process that is killed, and never longer.
     fn count(&mut self) {
-        let checked = if self.checked { self.launches } else { 0 };
-        self.keep(&Record::Launches { count: self.launches, checked });
+        let Some(folder) = &self.folder else { return };
+        if self.counter.is_none() {
+            let path = folder.join(format!("{}.{COUNT}", std::process::id()));
+            self.counter = open(&path, false).ok();
+        }
+        if let Some(counter) = &self.counter {
+            let checked = if self.checked { self.launches } else { 0 };
+            let _ = counter.write_at(format!("{:20} {checked:20}", self.launches).as_bytes(), 0);
+        }
     }
 
     /// The file that holds a module's text.
@@ -249,7 +264,10 @@ impl Report {
 
     /// Tells a finding the first time it is made.
     fn tell(&mut self, kernel: &str, text: &str, record: Record) {
-        if !self.seen.insert(format!("{kernel}\n{text}")) {
+        let Record::Finding { class, places, .. } = &record else { return };
+        // The same mistake is made in every launch, each time by other threads and another number of times.
+        let lines: Vec<u32> = places.iter().map(|place| place.ptx_line).collect();
+        if self.seen.len() >= MOST || !self.seen.insert(format!("{kernel}\n{class}\n{lines:?}")) {
             return;
         }
         self.keep(&record);

@@ -53,7 +53,7 @@ impl Settings {
 
     /// From variables that `get` knows.
     pub fn from(get: impl Fn(&str) -> Option<String>) -> Settings {
-        let mut doubts = Vec::new();
+        let (mut doubts, mut later) = (Vec::new(), Vec::new());
         let mut devices = Vec::new();
         for name in get("WARPPROOF_DEVICE").unwrap_or_else(|| "l4".to_owned()).split(',') {
             match Device::named(name.trim()) {
@@ -61,8 +61,9 @@ impl Settings {
                 None => doubts.push(format!("WARPPROOF_DEVICE: there is no device `{}`", name.trim())),
             }
         }
+        // Without roles of buffers there are no outputs to judge.
+        let all = || Check::ALL.into_iter().filter(|check| *check != Check::Output).collect();
         let checks = match get("WARPPROOF_CHECKS").as_deref().map(str::trim) {
-            // Without roles of buffers there are no outputs to judge.
             None | Some("all" | "") => {
                 Check::ALL.into_iter().filter(|check| *check != Check::Output).collect()
             }
@@ -75,7 +76,8 @@ impl Settings {
                         None => doubts.push(format!("WARPPROOF_CHECKS: there is no check `{name}`")),
                     }
                 }
-                checks
+                // A name that nobody knows must not leave a program unchecked.
+                if doubts.iter().any(|doubt| doubt.starts_with("WARPPROOF_CHECKS")) { all() } else { checks }
             }
         };
         let mut number = |name: &str| -> Option<u64> {
@@ -101,15 +103,26 @@ impl Settings {
             "quiet" => Format::Quiet,
             _ => Format::Text,
         };
+        let file = get("WARPPROOF_FINDINGS_FILE").map(PathBuf::from);
+        let format = if format == Format::Sarif && file.is_none() {
+            later.push(
+                "WARPPROOF_FINDINGS=sarif needs WARPPROOF_FINDINGS_FILE; findings are told as text"
+                    .to_owned(),
+            );
+            Format::Text
+        } else {
+            format
+        };
         let model_clock = word("WARPPROOF_CLOCK", &["issue", "model"]) == "model";
         let on = |text: String| matches!(text.as_str(), "1" | "true" | "yes" | "on");
         let fail = on(word("WARPPROOF_FAIL", &["0", "1", "true", "false", "yes", "no", "on", "off"]));
+        doubts.append(&mut later);
         Settings {
             devices,
             checks,
             schedules: u32::try_from(schedules).unwrap_or(1),
             format,
-            file: get("WARPPROOF_FINDINGS_FILE").map(PathBuf::from),
+            file,
             fail,
             report: get("WARPPROOF_REPORT").map(PathBuf::from),
             instructions,
@@ -145,7 +158,10 @@ mod tests {
             ("WARPPROOF_FAIL", "1"),
         ]);
         assert_eq!(settings.devices.len(), 2);
-        assert_eq!(settings.checks, [Check::Race]);
+        // All of them: a name that nobody knows must not leave a program unchecked.
+        assert_eq!(settings.checks.len(), Check::ALL.len() - 1);
+        assert_eq!(of(&[("WARPPROOF_CHECKS", "race")]).checks, [Check::Race]);
+        assert_eq!(of(&[("WARPPROOF_FINDINGS", "sarif")]).format, Format::Text);
         assert_eq!((settings.schedules, settings.format, settings.fail), (1, Format::Json, true));
         assert_eq!(settings.doubts.len(), 3, "{:?}", settings.doubts);
     }

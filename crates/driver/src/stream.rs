@@ -3,6 +3,9 @@
 //! Work is done when it is given, so a stream never has anything left to do, and waiting is a matter of asking whether something went
 //! wrong. Events remember the device time at which they were recorded.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
 use crate::abi::{Answer, Error};
 use crate::driver::Driver;
 
@@ -32,6 +35,11 @@ pub struct Event {
     pub recorded: Option<(usize, u64)>,
     /// The capture it was recorded in, and the nodes it stands for.
     pub captured: Option<(u64, Vec<u64>)>,
+}
+
+thread_local! {
+    /// The default streams of this thread, by context.
+    static OWN: RefCell<BTreeMap<u64, u64>> = const { RefCell::new(BTreeMap::new()) };
 }
 
 /// `CU_EVENT_DISABLE_TIMING`.
@@ -67,15 +75,18 @@ impl Driver {
                 legacy: false,
             });
         }
-        // Keys that no handle has: the context's own, which is a multiple of 16, and the number.
-        let key = context + handle.max(1);
-        self.streams.entry(key).or_insert(Stream {
-            context,
-            flags: 0,
-            priority: 0,
-            id: handle.max(1),
-            capture: None,
-        });
+        let key = if handle == 2 {
+            // Each thread has its own in each context.
+            let known = OWN.with_borrow(|own| own.get(&context).copied());
+            let key = known.filter(|key| self.streams.contains_key(key)).unwrap_or_else(|| self.handle());
+            OWN.with_borrow_mut(|own| own.insert(context, key));
+            key
+        } else {
+            // A key that no handle has: the context's own, which is a multiple of 16, and one.
+            context + 1
+        };
+        let made = Stream { context, flags: 0, priority: 0, id: key, capture: None };
+        self.streams.entry(key).or_insert(made);
         Ok(Target { context, device, stream: key, legacy: handle < 2 })
     }
 
@@ -96,7 +107,11 @@ impl Driver {
         self.ready()?;
         let stream = self.streams.remove(&handle).filter(|_| handle > 2).ok_or(Error::INVALID_HANDLE)?;
         if let Some(capture) = stream.capture {
-            self.invalidate(capture);
+            if self.captures.get(&capture).is_some_and(|capture| capture.origin == handle) {
+                self.abandon(capture);
+            } else {
+                self.invalidate(capture);
+            }
         }
         Ok(())
     }

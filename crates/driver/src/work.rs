@@ -11,7 +11,7 @@ use warpproof_sim::{Blame, Launch, Stop, StopKind};
 use crate::abi::{Answer, Error};
 use crate::clock;
 use crate::driver::Driver;
-use crate::memory::{Copy, Set};
+use crate::memory::{Copy, Kind, Set};
 use crate::stream::Target;
 
 /// A launch as it was asked for.
@@ -87,7 +87,8 @@ impl Driver {
         if let Some(capture) = self.streams.get(&target.stream).and_then(|stream| stream.capture) {
             return self.captured(capture, target.stream, work);
         }
-        if target.legacy && self.captures.values().any(|capture| capture.forbids(target.context)) {
+        if let Some(capture) = self.captured_blocking(target.context).filter(|_| target.legacy) {
+            self.invalidate(capture);
             return Err(Error::STREAM_CAPTURE_IMPLICIT);
         }
         self.perform(target, &work, calls)
@@ -248,7 +249,9 @@ impl Driver {
                 buffers: self.roles(),
                 ..CheckSettings::default()
             };
-            let schedules = self.settings.schedules;
+            // Memory of the host cannot be put back to what it was, for others may use it meanwhile: one schedule then.
+            let lent = self.memory.values().any(|allocation| allocation.kind != Kind::Device);
+            let schedules = if lent { 1 } else { self.settings.schedules };
             let checked = self.gpu.check_schedules(launch, &checks, schedules, 0).checked;
             (checked.findings, checked.outcome)
         };

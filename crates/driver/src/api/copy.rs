@@ -52,42 +52,42 @@ api! {
 
 api! {
     /// To the device.
-    fn cuMemcpyHtoD | cuMemcpyHtoD_v2 | cuMemcpyHtoD_v2_ptds => (to: u64, from: *const c_void, bytes: usize) {
+    fn cuMemcpyHtoD_v2 | cuMemcpyHtoD_v2_ptds => (to: u64, from: *const c_void, bytes: usize) {
         submit(NULL, line(End::line(Side::Device, to), End::line(Side::Host, address(from)), bytes))
     }
 }
 
 api! {
     /// To the device, in the order of a stream.
-    fn cuMemcpyHtoDAsync | cuMemcpyHtoDAsync_v2 | cuMemcpyHtoDAsync_v2_ptsz => (to: u64, from: *const c_void, bytes: usize, stream: Handle) {
+    fn cuMemcpyHtoDAsync_v2 | cuMemcpyHtoDAsync_v2_ptsz => (to: u64, from: *const c_void, bytes: usize, stream: Handle) {
         submit(stream, line(End::line(Side::Device, to), End::line(Side::Host, address(from)), bytes))
     }
 }
 
 api! {
     /// From the device.
-    fn cuMemcpyDtoH | cuMemcpyDtoH_v2 | cuMemcpyDtoH_v2_ptds => (to: *mut c_void, from: u64, bytes: usize) {
+    fn cuMemcpyDtoH_v2 | cuMemcpyDtoH_v2_ptds => (to: *mut c_void, from: u64, bytes: usize) {
         submit(NULL, line(End::line(Side::Host, address(to)), End::line(Side::Device, from), bytes))
     }
 }
 
 api! {
     /// From the device, in the order of a stream.
-    fn cuMemcpyDtoHAsync | cuMemcpyDtoHAsync_v2 | cuMemcpyDtoHAsync_v2_ptsz => (to: *mut c_void, from: u64, bytes: usize, stream: Handle) {
+    fn cuMemcpyDtoHAsync_v2 | cuMemcpyDtoHAsync_v2_ptsz => (to: *mut c_void, from: u64, bytes: usize, stream: Handle) {
         submit(stream, line(End::line(Side::Host, address(to)), End::line(Side::Device, from), bytes))
     }
 }
 
 api! {
     /// Within the device.
-    fn cuMemcpyDtoD | cuMemcpyDtoD_v2 | cuMemcpyDtoD_v2_ptds => (to: u64, from: u64, bytes: usize) {
+    fn cuMemcpyDtoD_v2 | cuMemcpyDtoD_v2_ptds => (to: u64, from: u64, bytes: usize) {
         submit(NULL, line(End::line(Side::Device, to), End::line(Side::Device, from), bytes))
     }
 }
 
 api! {
     /// Within the device, in the order of a stream.
-    fn cuMemcpyDtoDAsync | cuMemcpyDtoDAsync_v2 | cuMemcpyDtoDAsync_v2_ptsz => (to: u64, from: u64, bytes: usize, stream: Handle) {
+    fn cuMemcpyDtoDAsync_v2 | cuMemcpyDtoDAsync_v2_ptsz => (to: u64, from: u64, bytes: usize, stream: Handle) {
         submit(stream, line(End::line(Side::Device, to), End::line(Side::Device, from), bytes))
     }
 }
@@ -173,28 +173,28 @@ pub(super) fn slices(copy: &Copy3d) -> Answer<Work> {
 
 api! {
     /// Rows.
-    fn cuMemcpy2D | cuMemcpy2D_v2 | cuMemcpy2D_v2_ptds | cuMemcpy2DUnaligned | cuMemcpy2DUnaligned_v2 | cuMemcpy2DUnaligned_v2_ptds => (copy: In<Copy2d>) {
+    fn cuMemcpy2D_v2 | cuMemcpy2D_v2_ptds | cuMemcpy2DUnaligned_v2 | cuMemcpy2DUnaligned_v2_ptds => (copy: In<Copy2d>) {
         submit(NULL, rows(&copy.get()?)?)
     }
 }
 
 api! {
     /// Rows, in the order of a stream.
-    fn cuMemcpy2DAsync | cuMemcpy2DAsync_v2 | cuMemcpy2DAsync_v2_ptsz => (copy: In<Copy2d>, stream: Handle) {
+    fn cuMemcpy2DAsync_v2 | cuMemcpy2DAsync_v2_ptsz => (copy: In<Copy2d>, stream: Handle) {
         submit(stream, rows(&copy.get()?)?)
     }
 }
 
 api! {
     /// Slices.
-    fn cuMemcpy3D | cuMemcpy3D_v2 | cuMemcpy3D_v2_ptds | cuMemcpy3DPeer | cuMemcpy3DPeer_ptds => (copy: In<Copy3d>) {
+    fn cuMemcpy3D_v2 | cuMemcpy3D_v2_ptds | cuMemcpy3DPeer | cuMemcpy3DPeer_ptds => (copy: In<Copy3d>) {
         submit(NULL, slices(&copy.get()?)?)
     }
 }
 
 api! {
     /// Slices, in the order of a stream.
-    fn cuMemcpy3DAsync | cuMemcpy3DAsync_v2 | cuMemcpy3DAsync_v2_ptsz | cuMemcpy3DPeerAsync | cuMemcpy3DPeerAsync_ptsz => (copy: In<Copy3d>, stream: Handle) {
+    fn cuMemcpy3DAsync_v2 | cuMemcpy3DAsync_v2_ptsz | cuMemcpy3DPeerAsync | cuMemcpy3DPeerAsync_ptsz => (copy: In<Copy3d>, stream: Handle) {
         submit(stream, slices(&copy.get()?)?)
     }
 }
@@ -205,21 +205,21 @@ fn set(target: u64, value: u32, element: u32, width: usize) -> Work {
 
 api! {
     /// Bytes.
-    fn cuMemsetD8 | cuMemsetD8_v2 | cuMemsetD8_v2_ptds => (target: u64, value: u8, count: usize) {
+    fn cuMemsetD8_v2 | cuMemsetD8_v2_ptds => (target: u64, value: u8, count: usize) {
         submit(NULL, set(target, u32::from(value), 1, count))
     }
 }
 
 api! {
     /// Numbers of 16 bits.
-    fn cuMemsetD16 | cuMemsetD16_v2 | cuMemsetD16_v2_ptds => (target: u64, value: u16, count: usize) {
+    fn cuMemsetD16_v2 | cuMemsetD16_v2_ptds => (target: u64, value: u16, count: usize) {
         submit(NULL, set(target, u32::from(value), 2, count))
     }
 }
 
 api! {
     /// Numbers of 32 bits.
-    fn cuMemsetD32 | cuMemsetD32_v2 | cuMemsetD32_v2_ptds => (target: u64, value: u32, count: usize) {
+    fn cuMemsetD32_v2 | cuMemsetD32_v2_ptds => (target: u64, value: u32, count: usize) {
         submit(NULL, set(target, value, 4, count))
     }
 }
@@ -251,21 +251,21 @@ fn set_rows(target: u64, pitch: usize, value: u32, element: u32, width: usize, h
 
 api! {
     /// Rows of bytes.
-    fn cuMemsetD2D8 | cuMemsetD2D8_v2 | cuMemsetD2D8_v2_ptds => (target: u64, pitch: usize, value: u8, width: usize, height: usize) {
+    fn cuMemsetD2D8_v2 | cuMemsetD2D8_v2_ptds => (target: u64, pitch: usize, value: u8, width: usize, height: usize) {
         submit(NULL, set_rows(target, pitch, u32::from(value), 1, width, height))
     }
 }
 
 api! {
     /// Rows of 16 bits.
-    fn cuMemsetD2D16 | cuMemsetD2D16_v2 | cuMemsetD2D16_v2_ptds => (target: u64, pitch: usize, value: u16, width: usize, height: usize) {
+    fn cuMemsetD2D16_v2 | cuMemsetD2D16_v2_ptds => (target: u64, pitch: usize, value: u16, width: usize, height: usize) {
         submit(NULL, set_rows(target, pitch, u32::from(value), 2, width, height))
     }
 }
 
 api! {
     /// Rows of 32 bits.
-    fn cuMemsetD2D32 | cuMemsetD2D32_v2 | cuMemsetD2D32_v2_ptds => (target: u64, pitch: usize, value: u32, width: usize, height: usize) {
+    fn cuMemsetD2D32_v2 | cuMemsetD2D32_v2_ptds => (target: u64, pitch: usize, value: u32, width: usize, height: usize) {
         submit(NULL, set_rows(target, pitch, value, 4, width, height))
     }
 }

@@ -53,7 +53,7 @@ api! {
 
 api! {
     /// Bytes of memory.
-    fn cuDeviceTotalMem | cuDeviceTotalMem_v2 => (bytes: Out<usize>, device: c_int) {
+    fn cuDeviceTotalMem_v2 => (bytes: Out<usize>, device: c_int) {
         let driver = driver();
         let (_, visible) = driver.device(device)?;
         bytes.put(usize::try_from(visible.memory()).unwrap_or(usize::MAX))
@@ -82,7 +82,7 @@ api! {
 }
 
 api! {
-    /// The first properties there were, ten numbers.
+    /// The first properties there were, fourteen numbers.
     fn cuDeviceGetProperties => (properties: Out<[c_int; 14]>, device: c_int) {
         let driver = driver();
         let (index, visible) = driver.device(device)?;

@@ -34,7 +34,8 @@ api! {
 
 api! {
     /// Likewise.
-    fn cuEventRecordWithFlags | cuEventRecordWithFlags_ptsz => (event: Handle, stream: Handle, _flags: u32) {
+    fn cuEventRecordWithFlags | cuEventRecordWithFlags_ptsz => (event: Handle, stream: Handle, flags: u32) {
+        super::stream::refuse_external(stream, flags)?;
         driver().event(number(event))?;
         submit(stream, Work::Record(number(event)))
     }

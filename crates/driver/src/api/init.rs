@@ -58,7 +58,14 @@ fn find(name: &str, version: c_int, per_thread: bool) -> Option<*const ()> {
         let (base, since, symbol) = (words.next()?, words.next()?.parse::<c_int>().ok()?, words.next()?);
         (base == name && since <= version).then_some((since, symbol))
     });
-    let symbol = listed.max_by_key(|(since, _)| *since).map_or(name, |(_, symbol)| symbol);
+    // The plain forms first; those of the per-thread default stream are asked for by a flag.
+    let plain = listed.filter(|(_, symbol)| !symbol.ends_with("_ptsz") && !symbol.ends_with("_ptds"));
+    // The header gives this name another meaning since CUDA 12.
+    let symbol = if name == "cuGraphInstantiate" && version >= 12_000 {
+        "cuGraphInstantiateWithFlags"
+    } else {
+        plain.max_by_key(|(since, _)| *since).map_or(name, |(_, symbol)| symbol)
+    };
     let own = per_thread
         .then(|| ["_ptsz", "_ptds"].iter().find_map(|end| known(&format!("{symbol}{end}"))))
         .flatten();

@@ -14,9 +14,9 @@ api! {
     /// A linker.
     fn cuLinkCreate | cuLinkCreate_v2 => (_count: u32, _options: In<u32>, _values: In<*mut c_void>, link: Out<Handle>) {
         let mut driver = driver();
-        driver.current()?;
+        let (_, context) = driver.current()?;
         let made = driver.handle();
-        driver.links.insert(made, Link::default());
+        driver.links.insert(made, Link { context, ..Link::default() });
         link.put(handle(made))
     }
 }

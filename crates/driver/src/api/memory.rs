@@ -13,7 +13,7 @@ fn address(pointer: *const c_void) -> u64 {
 
 api! {
     /// Bytes that are left, and all of them.
-    fn cuMemGetInfo | cuMemGetInfo_v2 => (free: Out<usize>, total: Out<usize>) {
+    fn cuMemGetInfo_v2 => (free: Out<usize>, total: Out<usize>) {
         let driver = driver();
         let (device, _) = driver.current()?;
         let visible = &driver.devices[device];
@@ -25,7 +25,7 @@ api! {
 
 api! {
     /// Device memory.
-    fn cuMemAlloc | cuMemAlloc_v2 => (place: Out<u64>, size: usize) {
+    fn cuMemAlloc_v2 => (place: Out<u64>, size: usize) {
         if place.is_null() {
             return Err(Error::INVALID_VALUE);
         }
@@ -36,7 +36,7 @@ api! {
 
 api! {
     /// Device memory of rows, each at the beginning of a sector.
-    fn cuMemAllocPitch | cuMemAllocPitch_v2 => (place: Out<u64>, pitch: Out<usize>, width: usize, height: usize, element: u32) {
+    fn cuMemAllocPitch_v2 => (place: Out<u64>, pitch: Out<usize>, width: usize, height: usize, element: u32) {
         if !matches!(element, 4 | 8 | 16) || place.is_null() {
             return Err(Error::INVALID_VALUE);
         }
@@ -49,7 +49,7 @@ api! {
 
 api! {
     /// Gives device or managed memory back.
-    fn cuMemFree | cuMemFree_v2 => (base: u64) {
+    fn cuMemFree_v2 => (base: u64) {
         let mut driver = driver();
         driver.current()?;
         if base == 0 {
@@ -61,7 +61,7 @@ api! {
 
 api! {
     /// Where an allocation begins, and its bytes.
-    fn cuMemGetAddressRange | cuMemGetAddressRange_v2 => (base: Out<u64>, size: Out<usize>, pointer: u64) {
+    fn cuMemGetAddressRange_v2 => (base: Out<u64>, size: Out<usize>, pointer: u64) {
         let driver = driver();
         driver.current()?;
         let known = driver.allocation(pointer).map(|(base, a)| (base, a.size));
@@ -74,7 +74,7 @@ api! {
 
 api! {
     /// Pinned memory.
-    fn cuMemAllocHost | cuMemAllocHost_v2 => (place: Out<*mut c_void>, size: usize) {
+    fn cuMemAllocHost_v2 => (place: Out<*mut c_void>, size: usize) {
         if place.is_null() {
             return Err(Error::INVALID_VALUE);
         }
@@ -124,7 +124,7 @@ api! {
 
 api! {
     /// Where devices reach pinned memory: at its own address.
-    fn cuMemHostGetDevicePointer | cuMemHostGetDevicePointer_v2 => (place: Out<u64>, pointer: *mut c_void, _flags: u32) {
+    fn cuMemHostGetDevicePointer_v2 => (place: Out<u64>, pointer: *mut c_void, _flags: u32) {
         let driver = driver();
         driver.current()?;
         let (_, allocation) = driver.allocation(address(pointer)).ok_or(Error::INVALID_VALUE)?;
@@ -209,11 +209,11 @@ fn attribute(place: Out<c_void>, number: u32, pointer: u64) -> Answer {
         7 => place.cast::<u64>().put(allocation.id),
         8 => place.cast::<u32>().put(u32::from(allocation.kind == Kind::Managed)),
         9 => place.cast::<c_int>().put(device),
-        10 | 16 => place.cast::<u32>().put(0),
+        10 | 15 => place.cast::<u32>().put(0),
         11 => place.cast::<u64>().put(base),
         12 => place.cast::<usize>().put(usize::try_from(allocation.size).unwrap_or(usize::MAX)),
         14 => place.cast::<u64>().put(0),
-        15 => place.cast::<u32>().put(3),
+        16 => place.cast::<u32>().put(3),
         17 => place.cast::<Handle>().put(handle(allocation.pool.unwrap_or(0))),
         _ => Err(Error::INVALID_VALUE),
     }

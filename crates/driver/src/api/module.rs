@@ -179,7 +179,7 @@ fn variable(address: Out<u64>, size: Out<usize>, module: Handle, name: In<c_char
 
 api! {
     /// Where a variable is.
-    fn cuModuleGetGlobal | cuModuleGetGlobal_v2 => (address: Out<u64>, size: Out<usize>, module: Handle, name: In<c_char>) {
+    fn cuModuleGetGlobal_v2 => (address: Out<u64>, size: Out<usize>, module: Handle, name: In<c_char>) {
         variable(address, size, module, name)
     }
 }

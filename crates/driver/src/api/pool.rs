@@ -15,7 +15,7 @@ impl Driver {
             return pool;
         }
         let pool = self.handle();
-        self.pools.insert(pool, Pool { device, ..Pool::default() });
+        self.pools.insert(pool, Pool::new(device));
         self.devices[device].default_pool = Some(pool);
         pool
     }
@@ -142,7 +142,7 @@ api! {
             return Err(Error::INVALID_VALUE);
         }
         let made = driver.handle();
-        driver.pools.insert(made, Pool { device: index, ..Pool::default() });
+        driver.pools.insert(made, Pool::new(index));
         pool.put(handle(made))
     }
 }
@@ -178,7 +178,7 @@ fn is_wide(attribute: u32) -> bool {
 }
 
 api! {
-    /// An attribute: 5 to 8 are bytes reserved and used, now and at most.
+    /// An attribute: 5 to 8 are bytes reserved and used; what they were at most is not remembered, and is what they are.
     fn cuMemPoolGetAttribute => (pool: Handle, attribute: u32, value: Out<c_void>) {
         let driver = driver();
         driver.ready()?;

@@ -44,12 +44,22 @@ api! {
 
 api! {
     /// What comes later comes after an event.
-    fn cuStreamWaitEvent | cuStreamWaitEvent_ptsz => (stream: Handle, event: Handle, _flags: u32) {
+    fn cuStreamWaitEvent | cuStreamWaitEvent_ptsz => (stream: Handle, event: Handle, flags: u32) {
+        refuse_external(stream, flags)?;
         let stream = stream_number(stream);
         let mut driver = driver();
         let target = driver.target(stream)?;
         driver.wait(target, number(event), &mut Calls::new())
     }
+}
+
+/// Events that a captured stream shares with the world outside of its graph are not supported.
+pub(super) fn refuse_external(stream: Handle, flags: u32) -> Answer {
+    if flags & 1 != 0 && property(stream, |stream| stream.capture)?.is_some() {
+        driver().report.unsupported("external events in a captured stream");
+        return Err(Error::NOT_SUPPORTED);
+    }
+    Ok(())
 }
 
 /// A property of a stream.
@@ -281,13 +291,24 @@ api! {
     /// A graph is launched.
     fn cuGraphLaunch | cuGraphLaunch_ptsz => (executable: Handle, stream: Handle) {
         let stream = stream_number(stream);
-        let mut calls = Calls::new();
-        {
+        let (target, works) = {
             let mut driver = driver();
             let target = driver.target(stream)?;
-            driver.launch_graph(target, number(executable), &mut calls)?;
+            (target, driver.launch_graph(target, number(executable))?)
+        };
+        for work in works {
+            let mut calls = Calls::new();
+            {
+                let mut driver = driver();
+                // After a fault nothing more is done; a later call tells it.
+                if driver.contexts.get(&target.context).is_none_or(|context| context.error.is_some()) {
+                    break;
+                }
+                driver.perform(target, &work, &mut calls)?;
+            }
+            // A call of the program sees what came before, and what comes after sees what it did.
+            make(calls);
         }
-        make(calls);
         Ok(())
     }
 }

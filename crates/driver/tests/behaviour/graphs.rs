@@ -102,3 +102,50 @@ fn nodes_run_in_the_order_of_their_edges_with_arguments_that_can_change() {
     ok!(api::cuGraphAddDependencies(graph, from(&[a]), from(&[b]), 1));
     assert_eq!(answer!(api::cuGraphInstantiateWithFlags(out(&mut ready), graph, 0)), 1);
 }
+
+/// Adds one to the number that it is given.
+unsafe extern "C" fn one_more(data: *mut std::ffi::c_void) {
+    // SAFETY: the test passes a number that outlives the graph.
+    unsafe { *data.cast::<f32>() += 1.0 };
+}
+
+#[test]
+fn calls_of_the_program_stand_between_what_comes_before_and_after() {
+    start();
+    let data = upload(&[1.0]);
+    let number: &'static mut f32 = Box::leak(Box::new(0.0));
+    let host: *mut f32 = number;
+    let (mut stream, mut graph, mut ready) = (null(), null(), null());
+    ok!(api::cuStreamCreate(out(&mut stream), 1));
+    ok!(api::cuStreamBeginCapture_v2(stream, 0));
+    ok!(api::cuMemcpyDtoHAsync_v2(host.cast(), data, 4, stream));
+    ok!(api::cuLaunchHostFunc(stream, Some(one_more), host.cast()));
+    ok!(api::cuMemcpyHtoDAsync_v2(data, host.cast(), 4, stream));
+    ok!(api::cuStreamEndCapture(stream, out(&mut graph)));
+    ok!(api::cuGraphInstantiateWithFlags(out(&mut ready), graph, 0));
+    ok!(api::cuGraphLaunch(ready, stream));
+    ok!(api::cuGraphLaunch(ready, stream));
+    assert_eq!(download(data, 1), [3.0]);
+}
+
+#[test]
+fn the_legacy_stream_waits_for_blocking_streams_only() {
+    start();
+    let add = kernel(PTX, "add");
+    let data = upload(&[0.0]);
+    let (mut apart, mut blocking, mut graph) = (null(), null(), null());
+    ok!(api::cuStreamCreate(out(&mut apart), 1));
+    ok!(api::cuStreamCreate(out(&mut blocking), 0));
+    ok!(api::cuStreamBeginCapture_v2(apart, 0));
+    assert_eq!(launch(add, 1, data, 1, null()), 0);
+    ok!(api::cuStreamEndCapture(apart, out(&mut graph)));
+    ok!(api::cuStreamBeginCapture_v2(blocking, 2));
+    assert_eq!(launch(add, 1, data, 1, null()), 906);
+    assert_eq!(answer!(api::cuStreamEndCapture(blocking, out(&mut graph))), 901);
+    // A stream that goes takes its capture along.
+    ok!(api::cuStreamBeginCapture_v2(blocking, 0));
+    ok!(api::cuStreamDestroy_v2(blocking));
+    assert_eq!(launch(add, 1, data, 1, null()), 0);
+    ok!(api::cuCtxSynchronize());
+    assert_eq!(download(data, 1), [2.0]);
+}

@@ -105,7 +105,9 @@ fn functions_are_found_by_name_and_version() {
     };
     let symbol = |function: *const ()| function.addr();
     assert_eq!(find("cuMemAlloc", 12_000).0, symbol(api::cuMemAlloc_v2 as *const ()));
-    assert_eq!(find("cuMemAlloc", 2000).0, symbol(api::cuMemAlloc as *const ()));
+    assert_eq!(find("cuMemAlloc", 2000).0, symbol(api::symbols::cuMemAlloc as *const ()));
+    assert_eq!(find("cuLaunchKernel", 12_090).0, symbol(api::cuLaunchKernel as *const ()));
+    assert_eq!(find("cuGraphInstantiate", 12_000).0, symbol(api::cuGraphInstantiateWithFlags as *const ()));
     assert_eq!(find("cuCtxCreate", 12_050).0, symbol(api::cuCtxCreate_v4 as *const ()));
     assert_eq!(find("cuNothing", 12_000), (0, 1));
 }

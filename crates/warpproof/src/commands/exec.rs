@@ -1,6 +1,6 @@
 //! `warpproof exec`: a program that uses CUDA, on the software GPU, with one report of all its processes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::ffi::OsString;
 use std::fs;
@@ -9,7 +9,8 @@ use std::process::{Command, ExitStatus};
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use warpproof_cuda::report::{PlaceRecord, Record};
+use warpproof_cuda::report::{COUNT, PlaceRecord, Record};
+use warpproof_cuda::settings::Settings;
 use warpproof_model::grouped;
 use warpproof_sim::check::{Class, Finding, Label, Severity as Grade, Thread};
 use warpproof_sim::stop;
@@ -34,7 +35,7 @@ use crate::terminal::Terminal;
 /// Programs of the CUDA runtime (cudart) ask for more than the driver API and are not supported yet.
 ///
 /// Exit codes: that of the program, unless there is something to say · 1 a kernel is wrong ·
-/// 2 wrong usage · 3 a kernel or call is unsupported · 4 limit.
+/// 2 wrong usage · 3 a kernel is unsupported · 4 limit.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Exec {
@@ -75,7 +76,8 @@ struct Collected {
     processes: u64,
     launches: u64,
     checked: u64,
-    unsupported: BTreeMap<String, u64>,
+    unsupported: BTreeSet<String>,
+    said: BTreeSet<String>,
     findings: Vec<Found>,
 }
 
@@ -85,7 +87,8 @@ struct Found {
     kernel: String,
     report: Report,
     blame: String,
-    processes: u64,
+    /// The processes that made it.
+    processes: BTreeSet<PathBuf>,
 }
 
 /// The library's file, as cargo names it.
@@ -154,6 +157,7 @@ impl Exec {
     }
 
     fn execute(&self, terminal: &mut Terminal) -> Result<Outcome, Box<Report>> {
+        self.understood()?;
         let library = library()?;
         if self.library_path {
             let folder = lasting(&library).map_err(|cause| cannot("make the library's directory", &cause))?;
@@ -173,6 +177,25 @@ impl Exec {
         Ok(outcome)
     }
 
+    /// The settings as the library gets them.
+    fn settings(&self) -> [(&'static str, Option<String>); 4] {
+        [
+            ("WARPPROOF_CHECKS", self.checks.clone()),
+            ("WARPPROOF_SCHEDULES", self.schedules.map(|n| n.to_string())),
+            ("WARPPROOF_DEVICE", self.device.clone()),
+            ("WARPPROOF_FAIL", self.fail.then(|| "1".to_owned())),
+        ]
+    }
+
+    /// Refuses flags that the library would not understand.
+    fn understood(&self) -> Result<(), Box<Report>> {
+        let settings = self.settings();
+        let read = Settings::from(|name| {
+            settings.iter().find(|(known, _)| *known == name).and_then(|(_, value)| value.clone())
+        });
+        read.doubts.first().map_or(Ok(()), |doubt| Err(Box::new(Report::error(Kind::Usage, doubt.clone()))))
+    }
+
     /// Runs the program to its end.
     fn spawn(&self, folder: &Path) -> Result<ExitStatus, Box<Report>> {
         let (program, arguments) =
@@ -186,13 +209,7 @@ impl Exec {
         command.args(arguments).env("LD_LIBRARY_PATH", path).env("WARPPROOF_REPORT", folder);
         // Findings are told here, once, with their source.
         command.env("WARPPROOF_FINDINGS", "quiet");
-        let settings = [
-            ("WARPPROOF_CHECKS", self.checks.clone()),
-            ("WARPPROOF_SCHEDULES", self.schedules.map(|n| n.to_string())),
-            ("WARPPROOF_DEVICE", self.device.clone()),
-            ("WARPPROOF_FAIL", self.fail.then(|| "1".to_owned())),
-        ];
-        for (name, value) in settings {
+        for (name, value) in self.settings() {
             if let Some(value) = value {
                 command.env(name, value);
             }
@@ -231,17 +248,18 @@ fn collect(folder: &Path) -> Collected {
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
     for file in files {
         let text = fs::read_to_string(&file).unwrap_or_default();
-        let (mut launches, mut checked) = (0, 0);
+        let counted = fs::read_to_string(file.with_extension(COUNT)).unwrap_or_default();
+        let mut numbers = counted.split_whitespace().filter_map(|word| word.parse::<u64>().ok());
+        collected.launches += numbers.next().unwrap_or(0);
+        collected.checked += numbers.next().unwrap_or(0);
         for record in text.lines().filter_map(|line| serde_json::from_str::<Record>(line).ok()) {
             match record {
                 Record::Process { .. } => collected.processes += 1,
-                Record::Launches { count, checked: of } => (launches, checked) = (count, of),
-                Record::Unsupported { function } => *collected.unsupported.entry(function).or_default() += 1,
-                Record::Finding { .. } => collected.add(&record, folder, &mut known),
+                Record::Unsupported { function } => drop(collected.unsupported.insert(function)),
+                Record::Said { sentence } => drop(collected.said.insert(sentence)),
+                Record::Finding { .. } => collected.add(&record, &file, &mut known),
             }
         }
-        collected.launches += launches;
-        collected.checked += checked;
     }
     collected
 }
@@ -265,7 +283,8 @@ fn label(place: &PlaceRecord) -> Label {
 
 impl Collected {
     /// Adds a finding, or counts the process that made a known one.
-    fn add(&mut self, record: &Record, folder: &Path, known: &mut BTreeMap<String, usize>) {
+    fn add(&mut self, record: &Record, file: &Path, known: &mut BTreeMap<String, usize>) {
+        let folder = file.parent().unwrap_or(Path::new("."));
         let Record::Finding {
             kernel,
             ptx,
@@ -284,9 +303,10 @@ impl Collected {
         else {
             return;
         };
-        let key = format!("{kernel}\n{class}\n{sentence}\n{places:?}");
+        let lines: Vec<u32> = places.iter().map(|place| place.ptx_line).collect();
+        let key = format!("{kernel}\n{class}\n{ptx}\n{lines:?}");
         if let Some(found) = known.get(&key).and_then(|at| self.findings.get_mut(*at)) {
-            found.processes += 1;
+            found.processes.insert(file.to_path_buf());
             return;
         }
         known.insert(key, self.findings.len());
@@ -304,8 +324,8 @@ impl Collected {
         let name = format!("{}.ptx", readable(kernel));
         let ptx = Ptx { text: text.unwrap_or_default(), name: name.clone(), warnings: Vec::new() };
         // The file that the kernel came from, where it can be read.
-        let file = places.iter().find_map(|place| place.source.last()).map(|at| at.file.clone());
-        let read = file.and_then(|file| Source::read(Path::new(&file)).ok());
+        let origin = places.iter().find_map(|place| place.source.last()).map(|at| at.file.clone());
+        let read = origin.and_then(|origin| Source::read(Path::new(&origin)).ok());
         let source = read.unwrap_or_else(|| Source::new(name, ptx.text.clone()));
         let mut report = of_finding(&finding, &ptx, &source);
         report.code = Some(class.clone());
@@ -324,7 +344,12 @@ impl Collected {
             ),
             None,
         );
-        self.findings.push(Found { kernel: kernel.clone(), report, blame: blame.clone(), processes: 1 });
+        self.findings.push(Found {
+            kernel: kernel.clone(),
+            report,
+            blame: blame.clone(),
+            processes: BTreeSet::from([file.to_path_buf()]),
+        });
     }
 
     /// A finding decides; without one, the program's own end does.
@@ -341,12 +366,15 @@ impl Collected {
     fn print(&self, terminal: &mut Terminal) {
         for found in &self.findings {
             let mut report = found.report.clone();
-            if found.processes > 1 {
-                report = report.note(format!("in {} processes", found.processes), None);
+            if found.processes.len() > 1 {
+                report = report.note(format!("in {} processes", found.processes.len()), None);
             }
             terminal.report(&report);
         }
-        for function in self.unsupported.keys() {
+        for sentence in &self.said {
+            terminal.say(format_args!("note: {sentence}"));
+        }
+        for function in &self.unsupported {
             terminal.say(format_args!("note: {function} is not supported and was answered so"));
         }
         if self.processes == 0 {
@@ -369,7 +397,7 @@ impl Collected {
         let findings: Vec<serde_json::Value> = self
             .findings
             .iter()
-            .map(|found| json!({ "kernel": found.kernel, "processes": found.processes, "report": found.report }))
+            .map(|found| json!({ "kernel": found.kernel, "processes": found.processes.len(), "report": found.report }))
             .collect();
         json!({
             "schema": "warpproof.exec/1",
@@ -378,7 +406,8 @@ impl Collected {
             "processes": self.processes,
             "launches": self.launches,
             "checked": self.checked,
-            "unsupported": self.unsupported.keys().collect::<Vec<_>>(),
+            "unsupported": self.unsupported,
+            "said": self.said,
             "findings": findings,
         })
     }
