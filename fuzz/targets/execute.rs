@@ -133,7 +133,7 @@ fn execute(case: &Case, threads: usize, checked: bool) -> (Vec<Ran>, Vec<String>
         assert!(outcome.instructions <= LIMITS.instructions * 2, "{} instructions", outcome.instructions);
         ran.instructions = outcome.instructions;
         ran.output = outcome.output;
-        ran.memory = device.memory().allocations().iter().map(|a| (a.base, a.bytes.clone())).collect();
+        ran.memory = device.memory().allocations().iter().map(|a| (a.base, a.bytes.to_vec())).collect();
         all.push(ran);
     }
     (all, findings)
@@ -451,7 +451,7 @@ impl Writer {
         let (mut written, shapes): (Vec<String>, Vec<Shape>) = drafts.into_iter().unzip();
         // The entry itself says what its operands are, so that most instructions are valid.
         if let Ok((entry, matched)) = isa::find(opcode, modifiers) {
-            let spec = Spec { modifiers: matched, operands: shapes.clone(), sm: 89 };
+            let spec = Spec { modifiers: matched, operands: shapes.clone(), sm: 89, used: u32::MAX };
             match isa::table()[entry].op.bind.at(Level::Portable)(&spec) {
                 Ok(bound) => {
                     written.truncate(bound.slots.len());
