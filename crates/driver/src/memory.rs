@@ -132,7 +132,8 @@ pub struct Set {
     pub height: usize,
 }
 
-fn wide(number: usize) -> u64 {
+/// A size as an address has it.
+pub(crate) fn wide(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 

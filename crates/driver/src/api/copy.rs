@@ -2,18 +2,10 @@
 
 use std::ffi::c_void;
 
-use super::{In, submit};
+use super::{In, address, submit};
 use crate::abi::{Answer, Copy2d, Copy3d, Error, Handle};
-use crate::memory::{Copy, End, Set, Side};
+use crate::memory::{Copy, End, Set, Side, wide};
 use crate::work::Work;
-
-fn address(pointer: *const c_void) -> u64 {
-    u64::try_from(pointer.expose_provenance()).unwrap_or(0)
-}
-
-fn wide(number: usize) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
-}
 
 /// A copy of one row.
 fn line(to: End, from: End, bytes: usize) -> Work {

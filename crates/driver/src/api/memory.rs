@@ -2,14 +2,10 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::{In, Out, driver, handle, submit};
+use super::{In, Out, address, driver, handle, submit};
 use crate::abi::{Answer, Error, Handle};
 use crate::memory::Kind;
 use crate::work::Work;
-
-fn address(pointer: *const c_void) -> u64 {
-    u64::try_from(pointer.expose_provenance()).unwrap_or(0)
-}
 
 api! {
     /// Bytes that are left, and all of them.

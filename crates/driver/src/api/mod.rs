@@ -54,6 +54,7 @@ pub use stream::*;
 use symbols::SYMBOLS;
 
 use std::cell::Cell;
+use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::abi::{Answer, Error, Handle};
@@ -86,6 +87,11 @@ fn unsupported(name: &str) -> u32 {
 /// A handle as a number.
 fn number(handle: Handle) -> u64 {
     u64::try_from(handle.addr()).unwrap_or(0)
+}
+
+/// A pointer of the program as an address.
+fn address(pointer: *const c_void) -> u64 {
+    u64::try_from(pointer.expose_provenance()).unwrap_or(0)
 }
 
 /// A number as a handle.

@@ -382,13 +382,14 @@ impl Collected {
             return;
         }
         let wrong = self.findings.iter().filter(|found| found.blame == "kernel").count();
-        let plural = |n: u64, one: &str| format!("{} {one}{}", grouped(n), if n == 1 { "" } else { "s" });
+        let counted =
+            |n: u64, one: &str, more: &str| format!("{} {}", grouped(n), if n == 1 { one } else { more });
         terminal.say(format_args!(
             "exec: {}, {}, {} checked, {}",
-            plural(self.processes, "process").replace("processs", "processes"),
-            plural(self.launches, "launch").replace("launchs", "launches"),
+            counted(self.processes, "process", "processes"),
+            counted(self.launches, "launch", "launches"),
             grouped(self.checked),
-            plural(u64::try_from(wrong).unwrap_or(u64::MAX), "finding")
+            counted(u64::try_from(wrong).unwrap_or(u64::MAX), "finding", "findings")
         ));
     }
 
