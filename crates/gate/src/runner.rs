@@ -221,7 +221,7 @@ impl<'t> Runner<'t> {
         }
         // What a kernel leaves unwritten is NaN.
         if plan.workspace > 0 {
-            at.workspace = held.put(&vec![0xff; plan.workspace])?;
+            at.workspace = held.put(&plan.blank_workspace())?;
         }
         let bytes = inputs.q.rows.elements() * size_of::<u16>();
         at.o = held.put(&vec![0xff; bytes])?;

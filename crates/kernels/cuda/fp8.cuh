@@ -81,6 +81,8 @@ struct UnitRows {
             factor[h] = Q_SCALES ? __fmul_rn(work.q_factor(row(h, lane)), k_scale) : before.factor[h];
         see(lane);
     }
+    // Any unit, for tiles that all rows see in whole: nothing but the factor is asked for.
+    __device__ __forceinline__ UnitRows(const Work &work, float factor) : work(work), first(0), factor{factor, factor} {}
     __device__ __forceinline__ void see(const Lane &lane)
     {
         if (CAUSAL)

@@ -27,11 +27,11 @@ struct Params {
     float *lse;                   // [batch][heads][lse_rows], or null
     const unsigned *query_starts; // with VARLEN: rows before each sequence, and all rows; batch strides are then 0
     const unsigned *key_starts;
-    float *partial; // with SPLIT: [split][batch][heads][queries][D] sums, then as many [2] of maximum and sum
+    float *partial; // with SPLIT: [split][batch][heads][queries][D] sums, then as many [2] of maximum and sum; n9.cu has its own
     unsigned heads, group; // query heads; query heads for each key head
     unsigned queries, keys; // of every sequence; with VARLEN the most of any
     unsigned lse_rows, tiles_per_split;
-    unsigned batches, splits;
+    unsigned batches, splits; // n9: `splits` blocks after each other share `tiles_per_split` steps
     float factor; // softmax scale · log2(e): scores are in powers of two
     unsigned reserved;
 };

@@ -46,6 +46,13 @@ struct Work {
         end_row = min(first_row + tile_rows, rows);
     }
 
+    // A tile of rows that is not the grid's.
+    __device__ __forceinline__ Work(const Params &p, unsigned batch, unsigned head, unsigned first_row, unsigned tile_rows)
+        : p(p), batch(batch), split(0), head(head), queries(p.queries), keys(p.keys), first_row(first_row), rows(p.queries)
+    {
+        end_row = min(first_row + tile_rows, rows);
+    }
+
     // Row r of the tile's head, as a query and as a head of the queries.
     __device__ __forceinline__ unsigned query(unsigned row) const { return PACK_GQA ? row / p.group : row; }
     __device__ __forceinline__ unsigned query_head(unsigned row) const

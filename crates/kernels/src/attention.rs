@@ -32,7 +32,7 @@ pub struct Addresses {
     pub lse: u64,
     /// Rows before each sequence and all rows, u32, where lengths differ: of the queries and of the keys.
     pub starts: (u64, u64),
-    /// [`Plan::workspace`] bytes.
+    /// [`Plan::workspace`] bytes that were [`Plan::blank_workspace`] before the first launch of this plan on them.
     pub workspace: u64,
 }
 
@@ -220,15 +220,15 @@ impl<G: Gpu> Attention<G> {
             at.starts.1 = put(gpu, "key_starts", &starts(operands[1]), Use::Input)?.1;
         }
         // Whatever a kernel leaves unwritten is NaN, in f16 and f32, and is seen in the answer.
-        let mut own =
-            |gpu: &mut G, name: &str, bytes: usize| put(gpu, name, &vec![0xff; bytes], Use::Scratch);
         let workspace = if self.plan.workspace > 0 {
-            let (place, address) = own(gpu, "workspace", self.plan.workspace)?;
+            let (place, address) = put(gpu, "workspace", &self.plan.blank_workspace(), Use::Scratch)?;
             at.workspace = address;
             Some(place)
         } else {
             None
         };
+        let mut own =
+            |gpu: &mut G, name: &str, bytes: usize| put(gpu, name, &vec![0xff; bytes], Use::Scratch);
         let lse = if self.plan.request.lse {
             let rows = shape.batch() * shape.heads * shape.max_queries();
             let (place, address) = own(gpu, "lse", rows * size_of::<f32>())?;
@@ -244,9 +244,11 @@ impl<G: Gpu> Attention<G> {
         // Where lengths differ, the rows beyond a sequence's end stay as they are.
         let padded = if self.plan.varlen() { Use::Scratch } else { Use::Output };
         let last = self.plan.steps.len().saturating_sub(1);
+        // What a step before left is read; where there was none, blocks share it.
+        let shared = if last > 0 { Use::Input } else { Use::Scratch };
         for (index, step) in self.plan.steps.iter().enumerate() {
             let (before, after) =
-                if index == last { (Use::Input, [Use::Output, padded]) } else { (padded, [Use::Scratch; 2]) };
+                if index == last { (shared, [Use::Output, padded]) } else { (padded, [Use::Scratch; 2]) };
             let uses = [(workspace, before), (Some(output.0), after[0]), (lse, after[1])];
             for (place, what) in uses {
                 if let Some(memory) = place.and_then(|place| used.get(place)) {

@@ -5,19 +5,22 @@
 //! of them reads all keys. Where every sub-core has work enough, blocks stay as they are: then it is better to have several.
 //!
 //! Dense blocks are for the latter: they have one of few forms, each made for the registers of a multiprocessor, and that form is
-//! taken which leaves the fullest multiprocessor the fewest rows.
+//! taken which leaves the fullest multiprocessor the fewest rows. Where that is still uneven, blocks take equal runs of steps.
 
 use warpproof_model::Device;
 
 use crate::ladder::{Cut, Rung};
 use crate::plan::{FEW_ROWS, Request, WARP};
 use crate::problem::{Granularity, Mask};
+use crate::straddle::Straddle;
 
 /// Rows of a warp, and keys whose sum is made inside the tensor core.
 const UNIT: usize = 16;
 const TILE: usize = 64;
 /// Keys of a step of dense blocks.
 const DENSE_TILE: usize = 32;
+/// Steps of a block that it takes as long as to put a straddled tile together: as predicted.
+const SEAM_STEPS: usize = 2;
 /// Sub-cores of a multiprocessor.
 const SUB_CORES: usize = 4;
 /// The most units of a block, so that Q, K and V of 128 elements fit 48 KB.
@@ -41,6 +44,8 @@ pub struct Fit {
     pub keys: usize,
     /// Whether two warps share the keys of a row.
     pub paired: bool,
+    /// How steps are given to blocks, where a block has not one tile of rows.
+    pub straddle: Option<Straddle>,
     /// What is compiled.
     pub source: &'static str,
     /// Macros and their values.
@@ -56,6 +61,7 @@ impl Fit {
             threads,
             keys: rung.keys,
             paired: false,
+            straddle: None,
             source: rung.source,
             defines,
         };
@@ -68,6 +74,10 @@ impl Fit {
             Cut::Fitted => usual(),
             Cut::Paired => pairs(request, rung, sms).unwrap_or_else(usual),
             Cut::Dense => dense(request, sms).or_else(|| pairs(request, rung, sms)).unwrap_or_else(usual),
+            Cut::Straddled => straddled(request, sms)
+                .or_else(|| dense(request, sms))
+                .or_else(|| pairs(request, rung, sms))
+                .unwrap_or_else(usual),
         }
     }
 }
@@ -80,7 +90,7 @@ fn streamed(rung: &Rung, units: usize, warps: usize) -> Fit {
         defines.push(("PAIRED", 1));
     }
     let (rows, keys, source) = (units * UNIT, rung.keys, rung.source);
-    Fit { rows, threads, keys, paired: warps > 1, source, defines }
+    Fit { rows, threads, keys, paired: warps > 1, straddle: None, source, defines }
 }
 
 /// A form of dense blocks.
@@ -95,19 +105,50 @@ struct Form {
     /// Whether lengths may differ, and whether there may be a mask, without a spill.
     varlen: bool,
     causal: bool,
+    /// Whether runs of steps may be taken of it, without a spill.
+    straddles: bool,
     /// What a unit costs, in hundredths of the cheapest form's: the time predicted for long sequences that fill the device.
     cost: usize,
 }
 
 const FORMS: &[Form] = &[
-    Form { dim: 64, warps: 4, units: 2, blocks: 3, varlen: false, causal: true, cost: 100 },
-    Form { dim: 64, warps: 4, units: 1, blocks: 5, varlen: true, causal: true, cost: 103 },
-    Form { dim: 128, warps: 8, units: 1, blocks: 2, varlen: true, causal: false, cost: 100 },
-    Form { dim: 128, warps: 4, units: 1, blocks: 4, varlen: true, causal: true, cost: 103 },
+    Form { dim: 64, warps: 4, units: 2, blocks: 3, varlen: false, causal: true, straddles: true, cost: 100 },
+    Form { dim: 64, warps: 4, units: 1, blocks: 5, varlen: true, causal: true, straddles: false, cost: 103 },
+    Form { dim: 128, warps: 8, units: 1, blocks: 2, varlen: true, causal: false, straddles: false, cost: 100 },
+    Form { dim: 128, warps: 4, units: 1, blocks: 4, varlen: true, causal: true, straddles: false, cost: 103 },
 ];
 
+impl Form {
+    /// What the fullest multiprocessor has to do: units of 16 rows, each with all keys, times their cost.
+    fn load(&self, request: &Request, sms: usize) -> usize {
+        let all = request.shape.max_queries().div_ceil(UNIT).max(1);
+        let heads = request.shape.heads.saturating_mul(request.shape.batch());
+        let units = self.warps * self.units;
+        let blocks = heads.saturating_mul(all.div_ceil(units)).div_ceil(sms);
+        blocks.saturating_mul(units * self.cost)
+    }
+
+    /// Its blocks.
+    fn fit(&self, source: &'static str) -> Fit {
+        Fit {
+            rows: self.warps * self.units * UNIT,
+            threads: u32::try_from(self.warps).unwrap_or(u32::MAX).saturating_mul(WARP),
+            keys: DENSE_TILE,
+            paired: false,
+            straddle: None,
+            source,
+            defines: vec![
+                ("ROW_WARPS", self.warps),
+                ("UNITS", self.units),
+                ("BLOCKS", self.blocks),
+                ("KEY_TILE", DENSE_TILE),
+            ],
+        }
+    }
+}
+
 /// The form that leaves the fullest multiprocessor the least to do, where rows are many; scales finer than heads have no place.
-fn dense(request: &Request, sms: usize) -> Option<Fit> {
+fn dense_form(request: &Request, sms: usize) -> Option<&'static Form> {
     let fine = |granularity| matches!(granularity, Granularity::Block | Granularity::Row);
     if [request.scales.q, request.scales.k, request.scales.v].into_iter().any(fine) {
         return None;
@@ -115,30 +156,32 @@ fn dense(request: &Request, sms: usize) -> Option<Fit> {
     if fitted(request, sms).warps < BUSY {
         return None;
     }
-    let all = request.shape.max_queries().div_ceil(UNIT).max(1);
-    let heads = request.shape.heads.saturating_mul(request.shape.batch());
-    let load = |form: &&Form| {
-        let units = form.warps * form.units;
-        let blocks = heads.saturating_mul(all.div_ceil(units)).div_ceil(sms);
-        blocks.saturating_mul(units * form.cost)
-    };
     let (causal, varlen) = (request.mask == Mask::Causal, !request.shape.is_equal());
     let fits =
         |form: &&Form| form.dim == request.shape.dim && (form.varlen || !varlen) && (form.causal || !causal);
-    let form = FORMS.iter().filter(fits).min_by_key(load)?;
-    Some(Fit {
-        rows: form.warps * form.units * UNIT,
-        threads: u32::try_from(form.warps).unwrap_or(u32::MAX).saturating_mul(WARP),
-        keys: DENSE_TILE,
-        paired: false,
-        source: "n8.cu",
-        defines: vec![
-            ("ROW_WARPS", form.warps),
-            ("UNITS", form.units),
-            ("BLOCKS", form.blocks),
-            ("KEY_TILE", DENSE_TILE),
-        ],
-    })
+    FORMS.iter().filter(fits).min_by_key(|form| form.load(request, sms))
+}
+
+fn dense(request: &Request, sms: usize) -> Option<Fit> {
+    dense_form(request, sms).map(|form| form.fit("n8.cu"))
+}
+
+/// Equal runs of steps, where dense blocks would be uneven by more than it costs to put straddled tiles together. Masks, tails of
+/// keys and negative scales are left to dense blocks: they would take registers of the loop.
+fn straddled(request: &Request, sms: usize) -> Option<Fit> {
+    let dense = dense_form(request, sms)?;
+    let shape = &request.shape;
+    let plain = shape.is_equal()
+        && request.mask == Mask::Full
+        && shape.max_keys().is_multiple_of(DENSE_TILE)
+        && request.softmax_scale() >= 0.0;
+    let form = FORMS.iter().find(|form| plain && form.dim == shape.dim && form.straddles)?;
+    let fit = form.fit("n9.cu");
+    let straddle = Straddle::new(shape, fit.rows, fit.keys, sms.saturating_mul(form.blocks))?;
+    let steps = straddle.longest().saturating_add(SEAM_STEPS).saturating_mul(form.blocks);
+    let load = steps.saturating_mul(form.warps * form.units * form.cost);
+    let uneven = load < dense.load(request, sms).saturating_mul(straddle.steps);
+    uneven.then_some(Fit { straddle: Some(straddle), ..fit })
 }
 
 /// A choice, and what it means for the fullest multiprocessor.

@@ -103,7 +103,7 @@ impl Plan {
             k: &inputs.k,
             v: &inputs.v,
             o_layout: request.layout,
-            splits: self.tiles_apart(),
+            parts: self.tiles_apart(),
         };
         let arithmetic = self.arithmetic();
         bitwise::attention(&problem, &arithmetic).map_err(NoVerdict::Bits)

@@ -50,6 +50,8 @@ pub enum Cut {
     Paired,
     /// Likewise; where rows are many, and scales are no finer than heads, tiles of 32 keys and registers for more warps.
     Dense,
+    /// Likewise; where rows fill the device unevenly, and nothing is masked, equal runs of steps ([`crate::straddle`]).
+    Straddled,
 }
 
 /// What a rung can do beyond equal sequences with one scale for each head.
@@ -260,6 +262,14 @@ pub const LADDER: &[Rung] = &[
         change: "where rows are many, tiles of 32 keys and as many warps as registers allow",
         cut: Cut::Dense,
         arithmetic: Arithmetic::N8,
+        ..N5
+    },
+    Rung {
+        id: "n9",
+        name: "n9-straddle",
+        change: "where tiles of rows fill the device unevenly, equal runs of steps, and tiles that straddle two blocks",
+        cut: Cut::Straddled,
+        arithmetic: Arithmetic::N9,
         ..N5
     },
 ];

@@ -67,6 +67,7 @@ pub mod params;
 pub mod plan;
 pub mod problem;
 pub mod source;
+pub mod straddle;
 pub mod tensor;
 pub mod tolerance;
 

@@ -11,10 +11,11 @@ use crate::fit::Fit;
 use crate::format::Format;
 use crate::gpu::Geometry;
 use crate::ladder::{self, Cut, Feature, LADDER, Rung};
-use crate::oracle::bitwise::Arithmetic;
+use crate::oracle::bitwise::{Arithmetic, Parts};
 use crate::params::{Operand, Params, Strides, narrow};
 use crate::problem::{Granularity, Layout, Mask, Shape};
 use crate::source;
+use crate::straddle::Straddle;
 
 /// What is asked for. `Request::new` fills in the rest.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,8 +109,10 @@ pub struct Plan {
     pub arch: String,
     /// The launches, one after the other; all get the same parameters.
     pub steps: Vec<Step>,
-    /// Bytes of scratch memory.
+    /// Bytes of scratch memory; before the first launch it holds [`Plan::blank_workspace`].
     pub workspace: usize,
+    /// Bytes of it, from its beginning, in which blocks count each other: 0 before a launch, and after it.
+    pub counters: usize,
     /// The parameters, addresses missing.
     pub params: Params,
 }
@@ -225,10 +228,19 @@ impl Plan {
         } else {
             (shape.max_queries(), shape.heads)
         };
-        let grid = [rows.div_ceil(rows_of_tile), heads, shape.batch() * splits];
+        let grid = match &fit.straddle {
+            Some(straddle) => [straddle.blocks, 1, 1],
+            None => [rows.div_ceil(rows_of_tile), heads, shape.batch() * splits],
+        };
         let geometry = Geometry { grid: extents(grid)?, block: fit.threads, shared: 0 };
         let mut steps = vec![Step { kernel: "attention", geometry }];
-        let mut workspace = 0;
+        let (mut workspace, mut counters) = (0, 0);
+        if let Some(straddle) = &fit.straddle {
+            // A counter for each warp at the beginning of a block, to 16 bytes; then its sums, of either side.
+            let warps = usize::try_from(fit.threads / WARP).unwrap_or(usize::MAX);
+            counters = (straddle.blocks * warps).next_multiple_of(4) * size_of::<u32>();
+            workspace = counters + straddle.blocks * 2 * fit.rows * (shape.dim + 2) * size_of::<f32>();
+        }
         if split.is_some() {
             let grid = extents([shape.max_queries(), shape.heads, shape.batch()])?;
             steps.push(Step { kernel: "merge", geometry: Geometry { grid, block: WARP, shared: 0 } });
@@ -250,13 +262,17 @@ impl Plan {
             queries: narrow(shape.max_queries()),
             keys: narrow(shape.max_keys()),
             lse_rows: narrow(shape.max_queries()),
-            tiles_per_split: narrow(split.unwrap_or(if fit.paired { tiles.div_ceil(2) } else { tiles })),
+            tiles_per_split: narrow(match &fit.straddle {
+                Some(straddle) => straddle.run,
+                None => split.unwrap_or(if fit.paired { tiles.div_ceil(2) } else { tiles }),
+            }),
             batches: narrow(shape.batch()),
-            splits: narrow(splits),
+            splits: narrow(fit.straddle.map_or(splits, |straddle| straddle.per)),
             factor,
             ..Params::default()
         };
-        Ok(Plan { request: request.clone(), rung, fit, defines, arch, steps, workspace, params })
+        let request = request.clone();
+        Ok(Plan { request, rung, fit, defines, arch, steps, workspace, counters, params })
     }
 
     /// Whether sequences differ in length, so that the kernel reads where each begins.
@@ -280,20 +296,56 @@ impl Plan {
     }
 
     /// Tiles of keys that are summed on their own, by blocks or by warps, before they are put together.
-    pub fn tiles_apart(&self) -> Option<usize> {
-        let apart = self.is_split() || self.fit.paired;
-        apart.then(|| usize::try_from(self.params.tiles_per_split).unwrap_or(usize::MAX))
+    pub fn tiles_apart(&self) -> Parts {
+        if let Some(straddle) = self.fit.straddle {
+            return Parts::Straddled(straddle);
+        }
+        if self.is_split() || self.fit.paired {
+            return Parts::Tiles(usize::try_from(self.params.tiles_per_split).unwrap_or(usize::MAX));
+        }
+        Parts::Whole
     }
 
-    /// What each block of the first step does, in the order of the grid; blocks that do nothing are left out.
+    /// A workspace as it is before the first launch: counters are 0, and all else is NaN until it is written.
+    pub fn blank_workspace(&self) -> Vec<u8> {
+        let mut bytes = vec![0xff; self.workspace];
+        bytes.iter_mut().take(self.counters).for_each(|byte| *byte = 0);
+        bytes
+    }
+
+    /// What each block of the first step does, in the order of the grid, one after another where it has several tiles of rows;
+    /// blocks that do nothing are left out.
     pub fn table(&self) -> impl Iterator<Item = BlockWork> + '_ {
         let [x, y, z] = self.steps.first().map_or([0; 3], |step| step.geometry.grid);
         let blocks = (0..z).flat_map(move |z| (0..y).flat_map(move |y| (0..x).map(move |x| [x, y, z])));
-        blocks.filter_map(|block| self.work(block))
+        blocks.flat_map(move |block| {
+            let runs = self.fit.straddle.iter().flat_map(move |straddle| self.runs(straddle, block));
+            self.work(block).into_iter().chain(runs)
+        })
     }
 
-    /// What a block of the first step does.
+    /// What a block does that takes a run of steps. Blocks begin from the last run on.
+    fn runs<'a>(&'a self, straddle: &'a Straddle, block: [u32; 3]) -> impl Iterator<Item = BlockWork> + 'a {
+        let index = usize::try_from(block[0]).unwrap_or(usize::MAX);
+        let runs = straddle.blocks.checked_sub(index.saturating_add(1));
+        runs.into_iter().flat_map(|run| straddle.pieces(run)).map(move |(tile, steps)| {
+            let (head, first) = (tile / straddle.tiles_of_head, tile % straddle.tiles_of_head * straddle.rows);
+            let end = self.request.shape.max_queries().min(first + straddle.rows);
+            BlockWork {
+                block,
+                batch: head / straddle.heads,
+                head: head % straddle.heads,
+                rows: (first, end),
+                keys: (steps.start * self.fit.keys, steps.end * self.fit.keys),
+            }
+        })
+    }
+
+    /// What a block of the first step does that has one tile of rows.
     fn work(&self, block: [u32; 3]) -> Option<BlockWork> {
+        if self.fit.straddle.is_some() {
+            return None;
+        }
         let shape = &self.request.shape;
         let packed = self.is_split();
         let (tile, group) = (self.fit.rows, if packed { shape.group() } else { 1 });

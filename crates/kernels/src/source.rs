@@ -3,6 +3,7 @@
 /// Sources and headers by name.
 const FILES: &[(&str, &str)] = &[
     ("accumulator.cuh", include_str!("../cuda/accumulator.cuh")),
+    ("dense.cuh", include_str!("../cuda/dense.cuh")),
     ("fp8.cuh", include_str!("../cuda/fp8.cuh")),
     ("fragment.cuh", include_str!("../cuda/fragment.cuh")),
     ("historical.cu", include_str!("../cuda/historical.cu")),
@@ -13,6 +14,7 @@ const FILES: &[(&str, &str)] = &[
     ("n4.cu", include_str!("../cuda/n4.cu")),
     ("n5.cu", include_str!("../cuda/n5.cu")),
     ("n8.cu", include_str!("../cuda/n8.cu")),
+    ("n9.cu", include_str!("../cuda/n9.cu")),
     ("params.cuh", include_str!("../cuda/params.cuh")),
     ("ptx.cuh", include_str!("../cuda/ptx.cuh")),
     ("quantised.cuh", include_str!("../cuda/quantised.cuh")),

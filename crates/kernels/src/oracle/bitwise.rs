@@ -21,6 +21,7 @@ mod tests;
 use super::parallel;
 use crate::format::Format;
 use crate::inputs::{Inconsistent, consistent};
+use crate::straddle::Straddle;
 use crate::problem::{BLOCK_ROWS, Granularity, Layout, Mask, Shape};
 use crate::tensor::Quantised;
 use keys::{Keys, queries};
@@ -46,8 +47,41 @@ pub struct Problem<'a> {
     pub v: &'a Quantised,
     /// How the output lies in memory.
     pub o_layout: Layout,
-    /// Keys are split into parts of so many tiles, computed on their own and merged; without, one part.
-    pub splits: Option<usize>,
+    /// How the keys of a row are taken apart.
+    pub parts: Parts,
+}
+
+/// How the keys of a row are taken apart. Parts are computed on their own, and put together in the order of the keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parts {
+    /// Not at all.
+    Whole,
+    /// Into parts of so many tiles of keys.
+    Tiles(usize),
+    /// Where blocks meet; a step is a tile of keys.
+    Straddled(Straddle),
+}
+
+/// How the keys of one row are taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Division {
+    Whole,
+    /// Into parts of so many tiles.
+    Each(usize),
+    /// Into two, the second from that tile on.
+    At(usize),
+}
+
+impl Parts {
+    fn of_row(&self, batch: usize, head: usize, row: usize) -> Division {
+        match self {
+            Parts::Whole => Division::Whole,
+            Parts::Tiles(each) => Division::Each(*each),
+            Parts::Straddled(straddle) => {
+                straddle.cut(straddle.tile(batch, head, row)).map_or(Division::Whole, Division::At)
+            }
+        }
+    }
 }
 
 /// What multiplies queries and keys.
@@ -186,6 +220,8 @@ impl Arithmetic {
     pub const N7: Arithmetic = Arithmetic::N5;
     /// As [`Arithmetic::N7`]; the keys of a tile are the plan's.
     pub const N8: Arithmetic = Arithmetic::N7;
+    /// As [`Arithmetic::N8`]; where a row's keys are cut is the plan's.
+    pub const N9: Arithmetic = Arithmetic::N8;
 }
 
 /// The bits of the results.
@@ -367,13 +403,26 @@ fn finish<S: Core, V: Core>(
         visible[lane] = problem.mask.visible(lengths, row);
     }
     let queries = queries(cores.0, problem.q, item.batch, places.iter().copied());
-    let state = RowTile { arithmetic, cores, keys, queries, factors, visible }.run(problem.splits);
-    let row = |(lane, &(head, row)): (usize, &(usize, usize))| Finished {
-        batch: item.batch,
-        head,
-        row,
-        output: state.output(lane, keys.v_scale, arithmetic.exponent).collect(),
-        lse: state.lse(lane, arithmetic.shift),
-    };
-    places.iter().enumerate().map(row).collect()
+    let tile = RowTile { arithmetic, cores, keys, queries, factors, visible };
+    // Rows are nearly always divided alike: for each way, those that are.
+    let division = |&(head, row): &(usize, usize)| problem.parts.of_row(item.batch, head, row);
+    let mut ways: Vec<Division> = Vec::new();
+    for way in places.iter().map(division) {
+        if !ways.contains(&way) {
+            ways.push(way);
+        }
+    }
+    let mut finished = Vec::with_capacity(places.len());
+    for way in ways {
+        let state = tile.run(way);
+        let alike = places.iter().enumerate().filter(|(_, place)| division(place) == way);
+        finished.extend(alike.map(|(lane, &(head, row))| Finished {
+            batch: item.batch,
+            head,
+            row,
+            output: state.output(lane, keys.v_scale, arithmetic.exponent).collect(),
+            lse: state.lse(lane, arithmetic.shift),
+        }));
+    }
+    finished
 }

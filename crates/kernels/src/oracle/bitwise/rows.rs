@@ -2,7 +2,7 @@
 
 use super::keys::{Keys, TileScales};
 use super::product::{Core, ROWS, Row, SIDE, Tall};
-use super::{Arithmetic, Combine, Exponent, Lanes, Sum, Values};
+use super::{Arithmetic, Combine, Division, Exponent, Lanes, Sum, Values};
 use std::ops::Range;
 use warpproof_sim::num::Rounding;
 use warpproof_sim::num::approx::{ex2_approx_f32, lg2_approx_f32, rcp_approx_f32};
@@ -48,15 +48,17 @@ fn reference(largest: f32) -> f32 {
 }
 
 impl<S: Core, V: Core> RowTile<'_, S, V> {
-    /// The rows over all their keys; with splits, over so many tiles at a time, merged at the end.
-    pub(super) fn run(&self, splits: Option<usize>) -> State {
+    /// The rows over all their keys; where these are divided, a part at a time, merged at the end.
+    pub(super) fn run(&self, division: Division) -> State {
         let seen = self.visible.iter().copied().max().unwrap_or(0);
         let tiles = seen.div_ceil(self.arithmetic.tile);
-        let Some(each) = splits else { return self.tiles(0..tiles) };
-        let each = each.max(1);
-        let parts: Vec<State> = (0..tiles.div_ceil(each))
-            .map(|split| self.tiles(split * each..((split + 1) * each).min(tiles)))
-            .collect();
+        let starts: Vec<usize> = match division {
+            Division::Whole => return self.tiles(0..tiles),
+            Division::Each(each) => (0..tiles).step_by(each.max(1)).collect(),
+            Division::At(second) => vec![0, second.min(tiles)],
+        };
+        let ends = starts.iter().skip(1).copied().chain([tiles]);
+        let parts: Vec<State> = starts.iter().zip(ends).map(|(start, end)| self.tiles(*start..end)).collect();
         State::merged(&parts, self.queries.len(), self.arithmetic.exponent == Exponent::Folded)
     }
 

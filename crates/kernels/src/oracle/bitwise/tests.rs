@@ -178,7 +178,7 @@ struct Case {
     k: Tensor,
     v: Tensor,
     o_layout: Layout,
-    splits: Option<usize>,
+    parts: Parts,
 }
 
 impl Case {
@@ -199,6 +199,8 @@ impl Case {
         let q = Tensor::random(&random, shape.query_rows(layout()), format(), granularity(), wild);
         let k = Tensor::random(&random, shape.key_rows(layout()), format(), granularity(), wild);
         let v = Tensor::random(&random, shape.key_rows(layout()), format(), of_values, wild);
+        let straddle = Straddle::new(&shape, 5, arithmetic.tile, 1 + random.below(5));
+        let straddled = straddle.map_or(Parts::Whole, Parts::Straddled);
         Case {
             mask: random.pick(&[Mask::Full, Mask::Causal]),
             softmax_scale: 1.0 / (dim as f64).sqrt(),
@@ -206,7 +208,7 @@ impl Case {
             k,
             v,
             o_layout: layout(),
-            splits: random.pick(&[None, None, Some(1), Some(2)]),
+            parts: random.pick(&[Parts::Whole, Parts::Tiles(1), Parts::Tiles(2), straddled]),
             shape,
         }
     }
@@ -224,7 +226,7 @@ impl Case {
             k: &self.k,
             v: &self.v,
             o_layout: self.o_layout,
-            splits: self.splits,
+            parts: self.parts,
         }
     }
 
@@ -402,12 +404,20 @@ fn exchanged(mut lanes: Vec<u32>) -> u32 {
 fn reference(case: &Case, arithmetic: &Arithmetic, at: (usize, usize, usize)) -> (Vec<u16>, u32) {
     let (batch, head, _) = at;
     let tiles = case.shape.sequences[batch].keys.div_ceil(arithmetic.tile);
-    let whole = match case.splits {
+    let starts: Option<Vec<usize>> = match case.parts {
+        Parts::Whole => None,
+        Parts::Tiles(each) => Some((0..tiles).step_by(each).collect()),
+        Parts::Straddled(straddle) => {
+            let (batch, head, row) = at;
+            straddle.cut(straddle.tile(batch, head, row)).map(|second| vec![0, second.min(tiles)])
+        }
+    };
+    let whole = match starts {
         None => part(case, arithmetic, at, 0..tiles),
-        Some(each) => {
-            let starts = (0..tiles).step_by(each);
+        Some(starts) => {
+            let ends = starts.iter().skip(1).copied().chain([tiles]);
             let parts: Vec<Part> =
-                starts.map(|first| part(case, arithmetic, at, first..(first + each).min(tiles))).collect();
+                starts.iter().zip(ends).map(|(first, end)| part(case, arithmetic, at, *first..end)).collect();
             let m = parts.iter().fold(MINUS_INFINITY, |m, part| max(m, part.m));
             let u = if m == MINUS_INFINITY { 0 } else { m };
             let mut whole = Part { m, l: 0, acc: vec![0; case.shape.dim] };
@@ -467,7 +477,7 @@ fn compare_states<S: Core, V: Core>(case: &Case, arithmetic: &Arithmetic, cores:
         visible[0] = case.mask.visible(case.shape.sequences[batch], row);
         let keys = &Keys::new(&problem, arithmetic.tile, cores, place);
         let queries = queries(cores.0, problem.q, batch, [(head, row)].into_iter());
-        let state = RowTile { arithmetic, cores, keys, queries, factors, visible }.run(None);
+        let state = RowTile { arithmetic, cores, keys, queries, factors, visible }.run(Division::Whole);
         let tiles = case.shape.sequences[batch].keys.div_ceil(arithmetic.tile);
         let Part { m, l, acc } = part(case, arithmetic, at, 0..tiles);
         assert_eq!((state.largest[0].to_bits(), state.sum[0][0].to_bits()), (m, l), "{at:?}");
@@ -527,7 +537,7 @@ fn one_key_gives_its_value() {
             k: tensor(Granularity::Tensor),
             v: tensor(Granularity::Head),
             o_layout: Layout::Bhsd,
-            splits: None,
+            parts: Parts::Whole,
             shape: shape.clone(),
         };
         let bits = case.bits(&arithmetic);
@@ -559,7 +569,7 @@ fn a_row_that_sees_nothing_is_zero() {
     for (name, arithmetic, formats) in LADDER {
         let random = Random::new(3);
         let tensor = |rows| Tensor::random(&random, rows, formats[0], Granularity::Head, false);
-        for splits in [None, Some(1)] {
+        for parts in [Parts::Whole, Parts::Tiles(1)] {
             let case = Case {
                 mask: Mask::Causal,
                 softmax_scale: 1.0,
@@ -567,7 +577,7 @@ fn a_row_that_sees_nothing_is_zero() {
                 k: tensor(shape.key_rows(Layout::Bshd)),
                 v: tensor(shape.key_rows(Layout::Bhsd)),
                 o_layout: Layout::Bshd,
-                splits,
+                parts,
                 shape: shape.clone(),
             };
             let bits = case.bits(&arithmetic);
@@ -669,7 +679,7 @@ fn what_does_not_fit_is_refused() {
             k: tensor(),
             v: tensor(),
             o_layout: Layout::Bhsd,
-            splits: Some(0),
+            parts: Parts::Tiles(0),
             shape: shape.clone(),
         }
     };
@@ -736,7 +746,7 @@ fn how_long_2048_rows_take() {
             k: tensor(),
             v: tensor(),
             o_layout: Layout::Bhsd,
-            splits: None,
+            parts: Parts::Whole,
             shape: shape.clone(),
         };
         let start = std::time::Instant::now();

@@ -1,0 +1,231 @@
+// n9-straddle: work is cut evenly over blocks, not over tiles of rows.
+//
+// n8 gives a block a tile of rows and all of its keys, and where tiles do not divide over the multiprocessors some of them idle. n9
+// changes that alone: steps, of a tile of rows against a tile of keys, are numbered through, and every block of as many as the
+// device holds at once takes an equal run of them. A run begins and ends inside a tile of rows, which so straddles two blocks, never
+// three: the warp that comes first leaves its sums in memory, the one that comes last puts both together.
+//
+// One loop goes through the run. What a new tile of rows takes, its Q and the place of its keys, comes with the copies one step
+// ahead, and nobody but the warp itself is waited for when a tile ends.
+#include "dense.cuh"
+
+static_assert(!CAUSAL && !VARLEN, "n8 does these");
+
+// Steps of the whole, and those of a block.
+struct Run {
+    unsigned of_tile;    // steps of a tile of rows
+    unsigned begin, end; // of the block
+
+    __device__ __forceinline__ explicit Run(const Params &p) : of_tile(p.keys / TILE_KEYS)
+    {
+        // Blocks begin from the last on. A tile's second part is the beginning of a block, its first part the end of another: so
+        // the sums that are left in memory are there for long when they are needed, and are needed by blocks that come later.
+        const unsigned block = gridDim.x - 1 - blockIdx.x;
+        const unsigned all = p.batches * p.heads * tiles_of_head(p) * of_tile;
+        begin = bound(p, block), end = min(bound(p, block + 1), all);
+    }
+    static __device__ __forceinline__ unsigned tiles_of_head(const Params &p) { return (p.queries + ROWS - 1) / ROWS; }
+    static __device__ __forceinline__ unsigned bound(const Params &p, unsigned block) { return block * p.tiles_per_split / p.splits; }
+};
+
+// The tile of rows of that number.
+__device__ __forceinline__ Work work_of(const Params &p, unsigned tile)
+{
+    const unsigned tiles = Run::tiles_of_head(p), row_tile = tile % tiles, head = tile / tiles % p.heads, batch = tile / tiles / p.heads;
+    return Work(p, batch, head, row_tile * ROWS, ROWS);
+}
+
+// Keys, values and queries on their way. A thread keeps to its column of 16 bytes.
+struct Stream {
+    static constexpr unsigned CHUNKS = D / 16, STEP = THREADS / CHUNKS;
+    static_assert(TILE_KEYS % STEP == 0 && STEP % 8 == 0, "every thread has as many pieces, in the same place of the swizzle");
+    SharedStorage &s;
+    const unsigned char *k, *v; // this thread's piece of the next tile
+    unsigned place;             // of its first piece in a tile
+
+    __device__ __forceinline__ explicit Stream(SharedStorage &s) : s(s)
+    {
+        place = KeyTile::offset(threadIdx.x / CHUNKS, threadIdx.x % CHUNKS);
+    }
+
+    // Goes on with another tile of rows, from some key on. A warp copies its own queries: nobody else reads them.
+    __device__ __forceinline__ void turn_to(const Work &work, unsigned key, unsigned warp, const Lane &lane)
+    {
+        const unsigned row = key + threadIdx.x / CHUNKS, column = threadIdx.x % CHUNKS * 16;
+        k = work.k() + row * work.p.k.row_stride + column;
+        v = work.v() + row * work.p.v.row_stride + column;
+#pragma unroll
+        for (unsigned i = lane.lane; i < WARP_ROWS * CHUNKS; i += 32) {
+            const unsigned own = i / CHUNKS, index = work.first_row + warp * WARP_ROWS + own;
+            cp_async_16(s.q[warp * UNITS + own / UNIT].chunk(own % UNIT, i % CHUNKS), work.q(index) + i % CHUNKS * 16,
+                        index < work.rows ? 16 : 0);
+        }
+    }
+
+    __device__ __forceinline__ void copy(KeyTile &to, const unsigned char *&from, unsigned long long stride)
+    {
+#pragma unroll
+        for (unsigned n = 0; n < TILE_KEYS / STEP; n++)
+            cp_async_16(&to.bytes[0][0] + place + n * STEP * D, from + n * STEP * stride, 16);
+        from += TILE_KEYS * stride;
+    }
+
+    __device__ __forceinline__ void load(const Params &p, unsigned stage)
+    {
+        copy(s.k[stage], k, p.k.row_stride);
+        copy(s.v[stage], v, p.v.row_stride);
+    }
+};
+
+// Where the two parts of a tile of rows meet: the sums of a warp of each, and who has come.
+struct Seam {
+    float4 *sums;  // [unit and half][D / 16][lane]
+    float2 *stats; // [unit and half][row]: maximum, sum
+    unsigned *arrived;
+    static constexpr unsigned FLOATS = WARP_ROWS * (D + 2); // of a warp
+
+    // The seam at the beginning of a block's run, and a part on either side of it.
+    __device__ __forceinline__ Seam(const Params &p, unsigned block, unsigned part, unsigned warp)
+    {
+        const unsigned counters = (gridDim.x * ROW_WARPS + 3) / 4 * 4;
+        float *at = p.partial + counters + (unsigned long long)((block * 2 + part) * ROW_WARPS + warp) * FLOATS;
+        sums = reinterpret_cast<float4 *>(at);
+        stats = reinterpret_cast<float2 *>(at + WARP_ROWS * D);
+        arrived = reinterpret_cast<unsigned *>(p.partial) + block * ROW_WARPS + warp;
+    }
+
+    // Whether the other part is there; if so, the seam is as before both.
+    __device__ __forceinline__ bool taken(const Lane &lane) const
+    {
+        unsigned other = 0;
+        if (lane.lane == 0)
+            other = atomicCAS(arrived, 1, 0);
+        other = __shfl_sync(0xffffffff, other, 0);
+        __threadfence();
+        return other == 1;
+    }
+    // Likewise, after this part was left.
+    __device__ __forceinline__ bool left_last(const Lane &lane) const
+    {
+        __threadfence();
+        __syncwarp();
+        unsigned other = 0;
+        if (lane.lane == 0)
+            other = atomicInc(arrived, 1);
+        other = __shfl_sync(0xffffffff, other, 0);
+        __threadfence();
+        return other == 1;
+    }
+
+    __device__ __forceinline__ void leave(const WarpUnits &units, const Lane &lane) const
+    {
+#pragma unroll
+        for (unsigned i = 0; i < UNITS * 2; i++) {
+            const Partial &part = units.part[i / 2];
+#pragma unroll
+            for (unsigned c = 0; c < D / 16; c++)
+                __stcg(&sums[(i * (D / 16) + c) * 32 + lane.lane], four(part.out, c, i % 2));
+            if (lane.t == 0)
+                __stcg(&stats[i * 8 + lane.g], make_float2(part.softmax[i % 2].maximum, part.softmax[i % 2].sum));
+        }
+    }
+
+    // Adds the sums of the other part. FIRST: these are of the first keys.
+    template <bool FIRST> __device__ __forceinline__ void join(WarpUnits &units, const Lane &lane) const
+    {
+#pragma unroll
+        for (unsigned i = 0; i < UNITS * 2; i++) {
+            Partial &part = units.part[i / 2];
+            Softmax &softmax = part.softmax[i % 2];
+            const float2 other = __ldcg(&stats[i * 8 + lane.g]);
+            const float before = softmax.maximum;
+            softmax.maximum = fmaxf(before, other.x);
+            const float own = ex2_ftz(__fsub_rn(before, softmax.origin())), more = ex2_ftz(__fsub_rn(other.x, softmax.origin()));
+            auto add = [&](float x, float y) {
+                return FIRST ? __fmaf_rn(x, own, __fmaf_rn(y, more, 0.0f)) : __fmaf_rn(y, more, __fmaf_rn(x, own, 0.0f));
+            };
+            softmax.sum = add(softmax.sum, other.y);
+#pragma unroll
+            for (unsigned c = 0; c < D / 16; c++) {
+                const float4 four = __ldcg(&sums[(i * (D / 16) + c) * 32 + lane.lane]);
+                const float x[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+                for (unsigned n = 0; n < 4; n++) {
+                    float &o = part.out[c][n % 2][i % 2 * 2 + n / 2];
+                    o = add(o, x[n]);
+                }
+            }
+        }
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) attention(const __grid_constant__ Params p)
+{
+    __shared__ SharedStorage s;
+    const Run run(p);
+    if (run.begin >= run.end)
+        return;
+    const Lane lane;
+    const unsigned warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
+    unsigned tile = run.begin / run.of_tile, next_tile = (tile + 1) * run.of_tile; // the step at which the next tile begins
+
+    Stream stream(s);
+    stream.turn_to(work_of(p, tile), (run.begin - tile * run.of_tile) * TILE_KEYS, warp, lane);
+    stream.load(p, 0);
+    cp_async_commit_group();
+    const Work any(p, 0, 0, 0, ROWS);
+    WarpUnits units;
+    float factor; // of the scores of this tile
+    bool fresh = true; // no key of this tile was seen yet
+    unsigned stage = 0;
+#pragma unroll 1
+    for (unsigned step = run.begin; step < run.end; step++, stage ^= 1) {
+        cp_async_wait_group<0>();
+        __syncthreads();
+        if (fresh) {
+            fresh = false;
+            const Work work = work_of(p, tile);
+            factor = __fmul_rn(work.q_factor(0), work.k_scale(0));
+#pragma unroll
+            for (unsigned m = 0; m < UNITS; m++) {
+                load_queries(units.q[m], s.q[warp * UNITS + m], lane);
+                units.part[m] = Partial();
+            }
+            __syncwarp(); // before the next tile's queries come
+        }
+        if (step + 1 < run.end) {
+            if (step + 1 == next_tile)
+                stream.turn_to(work_of(p, tile + 1), 0, warp, lane);
+            stream.load(p, stage ^ 1); // where everybody has left
+        }
+        cp_async_commit_group();
+        const UnitRows rows(any, factor);
+        units.attend<true>({&rows, &rows}, s, stage, 0, lane);
+        if (step + 1 < next_tile && step + 1 < run.end)
+            continue;
+
+        units.combine();
+        const bool from_before = next_tile - run.of_tile < run.begin, goes_on = next_tile > run.end;
+        bool whole = true;
+        if (from_before || goes_on) {
+            const unsigned block = gridDim.x - 1 - blockIdx.x + goes_on; // the one that begins at the seam
+            const Seam own(p, block, from_before, warp), other(p, block, !from_before, warp);
+            whole = own.taken(lane);
+            if (!whole) {
+                own.leave(units, lane);
+                whole = own.left_last(lane);
+            }
+            if (whole && from_before)
+                other.join<true>(units, lane);
+            else if (whole)
+                other.join<false>(units, lane);
+        }
+        if (whole) {
+            const Work work = work_of(p, tile);
+            const UnitRows low(work, work.first_row + warp * WARP_ROWS, lane), high(low, low.first + UNIT, lane);
+            units.store({&low, &high}, work, lane);
+        }
+        fresh = true;
+        tile++, next_tile += run.of_tile;
+    }
+}

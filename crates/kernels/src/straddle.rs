@@ -1,0 +1,137 @@
+//! An even cut of long work: blocks take equal runs of steps, and tiles of rows straddle two of them.
+//!
+//! A step is a tile of rows against a tile of keys. Steps are numbered through all tiles of rows, and `per` blocks after each other
+//! take `run` steps: so a tile is cut at most once, and at a place that its number alone decides.
+
+use std::ops::Range;
+
+use crate::problem::Shape;
+
+/// The most blocks that share a whole number of tiles. Beyond, tiles fill the device nearly as well as they are.
+const MOST_SHARING: usize = 16;
+
+/// How the steps of a problem are given to blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Straddle {
+    /// Query rows of a tile.
+    pub rows: usize,
+    /// Steps of a tile of rows.
+    pub steps: usize,
+    /// Tiles of rows of a head.
+    pub tiles_of_head: usize,
+    /// Query heads of a sequence.
+    pub heads: usize,
+    /// Tiles of rows of all heads.
+    pub tiles: usize,
+    /// Blocks.
+    pub blocks: usize,
+    /// Steps that `per` blocks share.
+    pub run: usize,
+    /// Blocks that share them.
+    pub per: usize,
+}
+
+impl Straddle {
+    /// Steps of `keys` keys over at most `slots` blocks; `None` if nothing would be cut, or sizes are beyond 32 bits.
+    pub fn new(shape: &Shape, rows: usize, keys: usize, slots: usize) -> Option<Straddle> {
+        let steps = shape.max_keys() / keys.max(1);
+        let tiles_of_head = shape.max_queries().div_ceil(rows.max(1));
+        let tiles = shape.batch().checked_mul(shape.heads)?.checked_mul(tiles_of_head)?;
+        if steps < 2 || tiles == 0 || slots == 0 || tiles.is_multiple_of(slots) {
+            return None;
+        }
+        let (run, per) = if tiles > slots {
+            (tiles.checked_mul(steps)?, slots)
+        } else {
+            // n tiles over n + 1 blocks, the fewest n that leave no tile over; then no tile is cut twice.
+            let sharing = tiles.div_ceil(slots - tiles);
+            (sharing.checked_mul(steps)?, sharing + 1)
+        };
+        let blocks = tiles.checked_mul(steps)?.checked_mul(per)?.div_ceil(run);
+        let most = blocks.checked_add(1)?.checked_mul(run)?;
+        let fits = u32::try_from(most).is_ok() && (tiles > slots || per <= MOST_SHARING);
+        let heads = shape.heads;
+        fits.then_some(Straddle { rows, steps, tiles_of_head, heads, tiles, blocks, run, per })
+    }
+
+    /// The step that a run begins with; that of the run after the last is the end of all.
+    pub fn begin(&self, run: usize) -> usize {
+        (run.saturating_mul(self.run) / self.per.max(1)).min(self.tiles * self.steps)
+    }
+
+    /// The most steps of a block.
+    pub fn longest(&self) -> usize {
+        self.run.div_ceil(self.per.max(1))
+    }
+
+    /// The tile that a row is in.
+    pub fn tile(&self, batch: usize, head: usize, row: usize) -> usize {
+        (batch * self.heads + head) * self.tiles_of_head + row / self.rows.max(1)
+    }
+
+    /// The step of a tile that its second part begins with, where it is cut.
+    pub fn cut(&self, tile: usize) -> Option<usize> {
+        let (first, end) = (tile * self.steps, (tile + 1) * self.steps);
+        let at = self.begin(((first + 1) * self.per).div_ceil(self.run.max(1)));
+        (first < at && at < end).then(|| at - first)
+    }
+
+    /// The tiles of a run, and which of their steps are in it.
+    pub fn pieces(&self, run: usize) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
+        let (begin, end) = (self.begin(run), self.begin(run + 1));
+        let tiles = if begin < end { begin / self.steps..end.div_ceil(self.steps) } else { 0..0 };
+        tiles.map(move |tile| {
+            let first = tile * self.steps;
+            (tile, begin.max(first) - first..end.min(first + self.steps) - first)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_is_in_one_run_and_no_tile_is_cut_twice() {
+        let mut cut = 0;
+        for heads in [1, 2, 3, 8, 33] {
+            for rows in [1, 128, 129, 500, 2048] {
+                for slots in [1, 2, 3, 7, 58, 174] {
+                    let shape = Shape::equal(2, heads, rows, 64);
+                    let Some(straddle) = Straddle::new(&shape, 128, 32, slots) else { continue };
+                    assert!(straddle.blocks <= slots, "{straddle:?}");
+                    let pieces: Vec<_> = (0..straddle.blocks).flat_map(|run| straddle.pieces(run)).collect();
+                    assert!(pieces.iter().all(|(_, steps)| !steps.is_empty()), "{straddle:?}");
+                    for tile in 0..straddle.tiles {
+                        let parts: Vec<_> = pieces.iter().filter(|piece| piece.0 == tile).collect();
+                        let steps: Vec<usize> = parts.iter().flat_map(|(_, steps)| steps.clone()).collect();
+                        assert_eq!(steps, (0..straddle.steps).collect::<Vec<_>>());
+                        assert!(parts.len() <= 2, "{straddle:?}");
+                        let second = parts.get(1).map(|(_, steps)| steps.start);
+                        assert_eq!(straddle.cut(tile), second, "{straddle:?}");
+                        cut += usize::from(second.is_some());
+                    }
+                    let longest = (0..straddle.blocks).map(|run| straddle.begin(run + 1) - straddle.begin(run));
+                    assert!(longest.max().unwrap_or(0) <= straddle.longest());
+                }
+            }
+        }
+        assert!(cut > 1000, "{cut}");
+    }
+
+    #[test]
+    fn three_tiles_over_four_blocks() {
+        let straddle = Straddle::new(&Shape::equal(1, 8, 2048, 64), 128, 32, 3 * 58).unwrap();
+        assert_eq!((straddle.tiles, straddle.blocks, straddle.longest()), (128, 171, 48));
+        let cuts: Vec<_> = (0..4).map(|tile| straddle.cut(tile)).collect();
+        assert_eq!(cuts, [Some(48), Some(32), Some(16), Some(48)]);
+    }
+
+    #[test]
+    fn what_divides_evenly_or_is_too_large_is_not_cut() {
+        assert!(Straddle::new(&Shape::equal(1, 4, 1024, 64), 128, 32, 8).is_none());
+        assert!(Straddle::new(&Shape::equal(1, 1, 1024, 64), 128, 32, 0).is_none());
+        let huge = Shape::equal(1, 1 << 20, 1 << 20, 64);
+        assert!(Straddle::new(&huge, 128, 32, 174).is_none());
+    }
+}
