@@ -27,8 +27,8 @@ struct WarpUnits {
     Partial part[UNITS];
     Queries q[UNITS];
 
-    // Takes a tile of keys. FULL: every row sees all of them, and `rows` gives nothing but the factors.
-    template <bool FULL>
+    // Takes a tile of keys. FULL: every row sees all of them, and `rows` gives nothing but the factors. NUMBER: as in fp8.cuh.
+    template <bool FULL, bool NUMBER = false>
     __device__ __forceinline__ void attend(const UnitRows *const (&rows)[2], const SharedStorage &s, unsigned stage, unsigned first,
                                            const Lane &lane)
     {
@@ -39,7 +39,7 @@ struct WarpUnits {
         score(scores, s.k[stage], lane);
 #pragma unroll
         for (unsigned m = 0; m < UNITS; m++) {
-            part[m].template soften<FULL>(scores[m], alpha[m], none, *rows[m], first, lane);
+            part[m].template soften<FULL, NUMBER>(scores[m], alpha[m], none, *rows[m], first, lane);
             Partial::pack(weights[m], scores[m], none, lane);
         }
         accumulate(weights, alpha, s.v[stage], lane);

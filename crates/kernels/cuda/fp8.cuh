@@ -107,14 +107,6 @@ struct UnitRows {
     }
 };
 
-// Takes a tile's maximum; returns the factor of everything summed so far.
-__device__ __forceinline__ float raise(Softmax &softmax, float maximum)
-{
-    const float before = softmax.maximum;
-    softmax.maximum = fmaxf(before, maximum);
-    return ex2_ftz(__fsub_rn(before, softmax.origin()));
-}
-
 // What a row's sums are multiplied by at the end; 0 for a row that saw no key.
 __device__ __forceinline__ float normal(float sum, float v_scale) { return sum == 0.0f ? 0.0f : __fmul_rn(rcp_ftz(sum), v_scale); }
 
@@ -152,8 +144,8 @@ struct Partial {
         }
     }
 
-    // Scores become weights.
-    template <bool FULL>
+    // Scores become weights. NUMBER: the maximum begins with a number below all others, so that it is never -inf.
+    template <bool FULL, bool NUMBER = false>
     __device__ __forceinline__ void soften(Scores &s, float (&alpha)[2], const TileScales &scales, const UnitRows &rows,
                                            unsigned first, const Lane &lane)
     {
@@ -173,8 +165,11 @@ struct Partial {
                 pair[i % 2] = fmaxf(pair[i % 2], FULL ? x : seen(i) ? __fmul_rn(x, factor) : -infinity());
             }
             const float maximum = quad_max(fmaxf(pair[0], pair[1]));
-            alpha[h] = raise(softmax[h], FULL ? __fmul_rn(maximum, factor) : maximum);
-            const float origin = __fsub_rn(softmax[h].origin(), P_SHIFT);
+            const float before = softmax[h].maximum;
+            softmax[h].maximum = fmaxf(before, FULL ? __fmul_rn(maximum, factor) : maximum);
+            const float largest = NUMBER ? softmax[h].maximum : softmax[h].origin();
+            alpha[h] = ex2_ftz(__fsub_rn(before, largest));
+            const float origin = __fsub_rn(largest, P_SHIFT);
             float sum = 0.0f;
 #pragma unroll
             for (unsigned i = 0; i < TILE_KEYS / 4; i++) {

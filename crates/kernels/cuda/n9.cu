@@ -11,6 +11,10 @@
 
 static_assert(!CAUSAL && !VARLEN, "n8 does these");
 
+// Where maxima begin: a number, the lowest, so that nobody asks whether one is -inf. What is made of it is the same, for 2 to the
+// power of anything less it is 0.
+constexpr float LOWEST = -3.402823466e38f;
+
 // Steps of the whole, and those of a block.
 struct Run {
     unsigned of_tile;    // steps of a tile of rows
@@ -98,23 +102,25 @@ struct Seam {
     __device__ __forceinline__ bool taken(const Lane &lane) const
     {
         unsigned other = 0;
-        if (lane.lane == 0)
+        if (lane.lane == 0) {
             other = atomicCAS(arrived, 1, 0);
-        other = __shfl_sync(0xffffffff, other, 0);
-        __threadfence();
-        return other == 1;
+            __threadfence(); // what it left is read after
+        }
+        __syncwarp();
+        return __shfl_sync(0xffffffff, other, 0) == 1;
     }
     // Likewise, after this part was left.
     __device__ __forceinline__ bool left_last(const Lane &lane) const
     {
-        __threadfence();
-        __syncwarp();
         unsigned other = 0;
-        if (lane.lane == 0)
+        __syncwarp(); // all lanes have left theirs
+        if (lane.lane == 0) {
+            __threadfence();
             other = atomicInc(arrived, 1);
-        other = __shfl_sync(0xffffffff, other, 0);
-        __threadfence();
-        return other == 1;
+            __threadfence();
+        }
+        __syncwarp();
+        return __shfl_sync(0xffffffff, other, 0) == 1;
     }
 
     __device__ __forceinline__ void leave(const WarpUnits &units, const Lane &lane) const
@@ -140,7 +146,7 @@ struct Seam {
             const float2 other = __ldcg(&stats[i * 8 + lane.g]);
             const float before = softmax.maximum;
             softmax.maximum = fmaxf(before, other.x);
-            const float own = ex2_ftz(__fsub_rn(before, softmax.origin())), more = ex2_ftz(__fsub_rn(other.x, softmax.origin()));
+            const float own = ex2_ftz(__fsub_rn(before, softmax.maximum)), more = ex2_ftz(__fsub_rn(other.x, softmax.maximum));
             auto add = [&](float x, float y) {
                 return FIRST ? __fmaf_rn(x, own, __fmaf_rn(y, more, 0.0f)) : __fmaf_rn(y, more, __fmaf_rn(x, own, 0.0f));
             };
@@ -159,6 +165,34 @@ struct Seam {
     }
 };
 
+// Stores the rows of a tile whose last step in this run was taken, or leaves them for another block.
+__device__ __forceinline__ void end_tile(const Params &p, WarpUnits &units, const Run &run, unsigned tile, unsigned warp,
+                                         const Lane &lane)
+{
+    const unsigned first = tile * run.of_tile;
+    const bool from_before = first < run.begin, goes_on = first + run.of_tile > run.end;
+    units.combine();
+    bool whole = true;
+    if (from_before || goes_on) {
+        const unsigned block = gridDim.x - 1 - blockIdx.x + goes_on; // the one that begins at the seam
+        const Seam own(p, block, from_before, warp), other(p, block, !from_before, warp);
+        whole = own.taken(lane);
+        if (!whole) {
+            own.leave(units, lane);
+            whole = own.left_last(lane);
+        }
+        if (whole && from_before)
+            other.join<true>(units, lane);
+        else if (whole)
+            other.join<false>(units, lane);
+    }
+    if (whole) {
+        const Work work = work_of(p, tile);
+        const UnitRows low(work, work.first_row + warp * WARP_ROWS, lane), high(low, low.first + UNIT, lane);
+        units.store({&low, &high}, work, lane);
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) attention(const __grid_constant__ Params p)
 {
     __shared__ SharedStorage s;
@@ -167,7 +201,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) attention(const __
         return;
     const Lane lane;
     const unsigned warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
-    unsigned tile = run.begin / run.of_tile, next_tile = (tile + 1) * run.of_tile; // the step at which the next tile begins
+    const unsigned tile = run.begin / run.of_tile, next_tile = (tile + 1) * run.of_tile; // the step with which the next tile begins
+    const bool turns = next_tile < run.end;
+    const unsigned middle = turns ? next_tile : (run.begin + run.end) / 2; // the same way for runs inside of one tile
 
     Stream stream(s);
     stream.turn_to(work_of(p, tile), (run.begin - tile * run.of_tile) * TILE_KEYS, warp, lane);
@@ -176,56 +212,54 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) attention(const __
     const Work any(p, 0, 0, 0, ROWS);
     WarpUnits units;
     float factor; // of the scores of this tile
-    bool fresh = true; // no key of this tile was seen yet
-    unsigned stage = 0;
-#pragma unroll 1
-    for (unsigned step = run.begin; step < run.end; step++, stage ^= 1) {
+    unsigned step = run.begin, stage = 0;
+    auto begin = [&](unsigned tile) {
+        const Work work = work_of(p, tile);
+        factor = __fmul_rn(work.q_factor(0), work.k_scale(0));
+#pragma unroll
+        for (unsigned m = 0; m < UNITS; m++) {
+            load_queries(units.q[m], s.q[warp * UNITS + m], lane);
+            units.part[m] = Partial();
+            units.part[m].softmax[0].maximum = units.part[m].softmax[1].maximum = LOWEST;
+        }
+    };
+    auto wait = [&] {
         cp_async_wait_group<0>();
         __syncthreads();
-        if (fresh) {
-            fresh = false;
-            const Work work = work_of(p, tile);
-            factor = __fmul_rn(work.q_factor(0), work.k_scale(0));
-#pragma unroll
-            for (unsigned m = 0; m < UNITS; m++) {
-                load_queries(units.q[m], s.q[warp * UNITS + m], lane);
-                units.part[m] = Partial();
-            }
-            __syncwarp(); // before the next tile's queries come
-        }
-        if (step + 1 < run.end) {
-            if (step + 1 == next_tile)
-                stream.turn_to(work_of(p, tile + 1), 0, warp, lane);
-            stream.load(p, stage ^ 1); // where everybody has left
-        }
-        cp_async_commit_group();
+    };
+    auto attend = [&] {
         const UnitRows rows(any, factor);
-        units.attend<true>({&rows, &rows}, s, stage, 0, lane);
-        if (step + 1 < next_tile && step + 1 < run.end)
-            continue;
-
-        units.combine();
-        const bool from_before = next_tile - run.of_tile < run.begin, goes_on = next_tile > run.end;
-        bool whole = true;
-        if (from_before || goes_on) {
-            const unsigned block = gridDim.x - 1 - blockIdx.x + goes_on; // the one that begins at the seam
-            const Seam own(p, block, from_before, warp), other(p, block, !from_before, warp);
-            whole = own.taken(lane);
-            if (!whole) {
-                own.leave(units, lane);
-                whole = own.left_last(lane);
-            }
-            if (whole && from_before)
-                other.join<true>(units, lane);
-            else if (whole)
-                other.join<false>(units, lane);
-        }
-        if (whole) {
-            const Work work = work_of(p, tile);
-            const UnitRows low(work, work.first_row + warp * WARP_ROWS, lane), high(low, low.first + UNIT, lane);
-            units.store({&low, &high}, work, lane);
-        }
-        fresh = true;
-        tile++, next_tile += run.of_tile;
+        units.attend<true, true>({&rows, &rows}, s, stage, 0, lane);
+        step++, stage ^= 1;
+    };
+    wait();
+    begin(tile);
+    const unsigned copied = turns ? middle : run.end; // by the first loop, up to the step before
+#pragma unroll 1
+    while (step < middle) {
+        wait();
+        if (step + 1 < copied)
+            stream.load(p, stage ^ 1); // where everybody has left
+        cp_async_commit_group();
+        attend();
     }
+    if (turns) {
+        // On their way while the tile before is ended.
+        stream.turn_to(work_of(p, tile + 1), 0, warp, lane);
+        stream.load(p, stage);
+        cp_async_commit_group();
+        end_tile(p, units, run, tile, warp, lane);
+        cp_async_wait_group<0>();
+        __syncwarp();
+        begin(tile + 1);
+    }
+#pragma unroll 1
+    while (step < run.end) {
+        wait();
+        if (step + 1 < run.end)
+            stream.load(p, stage ^ 1);
+        cp_async_commit_group();
+        attend();
+    }
+    end_tile(p, units, run, turns ? tile + 1 : tile, warp, lane);
 }

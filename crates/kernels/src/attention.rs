@@ -220,8 +220,11 @@ impl<G: Gpu> Attention<G> {
             at.starts.1 = put(gpu, "key_starts", &starts(operands[1]), Use::Input)?.1;
         }
         // Whatever a kernel leaves unwritten is NaN, in f16 and f32, and is seen in the answer.
+        // What a step leaves the next reads; where there is one step, blocks share it.
+        let last = self.plan.steps.len().saturating_sub(1);
+        let (shared, read) = if last > 0 { (Use::Scratch, Use::Input) } else { (Use::Shared, Use::Shared) };
         let workspace = if self.plan.workspace > 0 {
-            let (place, address) = put(gpu, "workspace", &self.plan.blank_workspace(), Use::Scratch)?;
+            let (place, address) = put(gpu, "workspace", &self.plan.blank_workspace(), shared)?;
             at.workspace = address;
             Some(place)
         } else {
@@ -243,12 +246,9 @@ impl<G: Gpu> Attention<G> {
         let params = self.params(&at)?;
         // Where lengths differ, the rows beyond a sequence's end stay as they are.
         let padded = if self.plan.varlen() { Use::Scratch } else { Use::Output };
-        let last = self.plan.steps.len().saturating_sub(1);
-        // What a step before left is read; where there was none, blocks share it.
-        let shared = if last > 0 { Use::Input } else { Use::Scratch };
         for (index, step) in self.plan.steps.iter().enumerate() {
             let (before, after) =
-                if index == last { (shared, [Use::Output, padded]) } else { (padded, [Use::Scratch; 2]) };
+                if index == last { (read, [Use::Output, padded]) } else { (padded, [Use::Scratch; 2]) };
             let uses = [(workspace, before), (Some(output.0), after[0]), (lse, after[1])];
             for (place, what) in uses {
                 if let Some(memory) = place.and_then(|place| used.get(place)) {

@@ -20,7 +20,7 @@ const TILE: usize = 64;
 /// Keys of a step of dense blocks.
 const DENSE_TILE: usize = 32;
 /// Steps of a block that it takes as long as to put a straddled tile together: as predicted.
-const SEAM_STEPS: usize = 2;
+const SEAM_STEPS: usize = 3;
 /// Sub-cores of a multiprocessor.
 const SUB_CORES: usize = 4;
 /// The most units of a block, so that Q, K and V of 128 elements fit 48 KB.
@@ -114,7 +114,16 @@ struct Form {
 const FORMS: &[Form] = &[
     Form { dim: 64, warps: 4, units: 2, blocks: 3, varlen: false, causal: true, straddles: true, cost: 100 },
     Form { dim: 64, warps: 4, units: 1, blocks: 5, varlen: true, causal: true, straddles: false, cost: 103 },
-    Form { dim: 128, warps: 8, units: 1, blocks: 2, varlen: true, causal: false, straddles: false, cost: 100 },
+    Form {
+        dim: 128,
+        warps: 8,
+        units: 1,
+        blocks: 2,
+        varlen: true,
+        causal: false,
+        straddles: false,
+        cost: 100,
+    },
     Form { dim: 128, warps: 4, units: 1, blocks: 4, varlen: true, causal: true, straddles: false, cost: 103 },
 ];
 

@@ -15,6 +15,8 @@ pub enum Use {
     Output,
     /// Written in part or not at all, and read only where it was written.
     Scratch,
+    /// Read and written by blocks that share it, and what it holds before counts. Sums that nobody wrote are NaN there.
+    Shared,
 }
 
 impl Use {
@@ -22,7 +24,7 @@ impl Use {
         match self {
             Use::Input => Role::In,
             Use::Output => Role::Out,
-            Use::Scratch => Role::InOut,
+            Use::Scratch | Use::Shared => Role::InOut,
         }
     }
 }
@@ -183,7 +185,7 @@ impl Gpu for Checking {
             extents: vec![u64::try_from(bytes).unwrap_or(u64::MAX)],
             role: what.role(),
             // What is written into other buffers before a launch is not for the kernel to read.
-            initialised: what == Use::Input,
+            initialised: matches!(what, Use::Input | Use::Shared),
         });
         Ok(buffer)
     }

@@ -329,7 +329,8 @@ impl Plan {
         let index = usize::try_from(block[0]).unwrap_or(usize::MAX);
         let runs = straddle.blocks.checked_sub(index.saturating_add(1));
         runs.into_iter().flat_map(|run| straddle.pieces(run)).map(move |(tile, steps)| {
-            let (head, first) = (tile / straddle.tiles_of_head, tile % straddle.tiles_of_head * straddle.rows);
+            let (head, first) =
+                (tile / straddle.tiles_of_head, tile % straddle.tiles_of_head * straddle.rows);
             let end = self.request.shape.max_queries().min(first + straddle.rows);
             BlockWork {
                 block,

@@ -1,7 +1,8 @@
 //! An even cut of long work: blocks take equal runs of steps, and tiles of rows straddle two of them.
 //!
 //! A step is a tile of rows against a tile of keys. Steps are numbered through all tiles of rows, and `per` blocks after each other
-//! take `run` steps: so a tile is cut at most once, and at a place that its number alone decides.
+//! take `run` steps, a tile less than there are blocks: so a tile is cut at most once, at a place that its number alone decides, and a
+//! block has one tile or two.
 
 use std::ops::Range;
 
@@ -32,24 +33,22 @@ pub struct Straddle {
 }
 
 impl Straddle {
-    /// Steps of `keys` keys over at most `slots` blocks; `None` if nothing would be cut, or sizes are beyond 32 bits.
+    /// Steps of `keys` keys over at most `slots` blocks. `None` where there are as many tiles of rows as blocks or nearly, which
+    /// smaller tiles spread as evenly, and where sizes are beyond 32 bits.
     pub fn new(shape: &Shape, rows: usize, keys: usize, slots: usize) -> Option<Straddle> {
         let steps = shape.max_keys() / keys.max(1);
         let tiles_of_head = shape.max_queries().div_ceil(rows.max(1));
         let tiles = shape.batch().checked_mul(shape.heads)?.checked_mul(tiles_of_head)?;
-        if steps < 2 || tiles == 0 || slots == 0 || tiles.is_multiple_of(slots) {
+        let spare = slots.checked_sub(tiles).filter(|spare| *spare > 0)?;
+        if steps < 2 || tiles == 0 {
             return None;
         }
-        let (run, per) = if tiles > slots {
-            (tiles.checked_mul(steps)?, slots)
-        } else {
-            // n tiles over n + 1 blocks, the fewest n that leave no tile over; then no tile is cut twice.
-            let sharing = tiles.div_ceil(slots - tiles);
-            (sharing.checked_mul(steps)?, sharing + 1)
-        };
+        // n tiles over n + 1 blocks, the fewest n that leave no tile over: so no tile is cut twice, and no block has three.
+        let sharing = tiles.div_ceil(spare);
+        let (run, per) = (sharing.checked_mul(steps)?, sharing + 1);
         let blocks = tiles.checked_mul(steps)?.checked_mul(per)?.div_ceil(run);
         let most = blocks.checked_add(1)?.checked_mul(run)?;
-        let fits = u32::try_from(most).is_ok() && (tiles > slots || per <= MOST_SHARING);
+        let fits = u32::try_from(most).is_ok() && per <= MOST_SHARING;
         let heads = shape.heads;
         fits.then_some(Straddle { rows, steps, tiles_of_head, heads, tiles, blocks, run, per })
     }
@@ -111,12 +110,17 @@ mod tests {
                         assert_eq!(straddle.cut(tile), second, "{straddle:?}");
                         cut += usize::from(second.is_some());
                     }
-                    let longest = (0..straddle.blocks).map(|run| straddle.begin(run + 1) - straddle.begin(run));
+                    assert!(
+                        (0..straddle.blocks).all(|run| straddle.pieces(run).count() <= 2),
+                        "{straddle:?}"
+                    );
+                    let longest =
+                        (0..straddle.blocks).map(|run| straddle.begin(run + 1) - straddle.begin(run));
                     assert!(longest.max().unwrap_or(0) <= straddle.longest());
                 }
             }
         }
-        assert!(cut > 1000, "{cut}");
+        assert!(cut > 300, "{cut}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Every rung and every feature on the software GPU: checks silent, errors within what the formats explain, and the bits
 //! that the oracle says. `cargo xtask attention` does the same at full size.
 
+mod straddle;
 mod study;
 
 use study::{Case, l4, lengths, one_multiprocessor, toolchain};
@@ -114,7 +115,7 @@ fn rungs_are_different_programs() {
 
 #[test]
 fn causal_with_more_and_with_fewer_keys_than_queries() {
-    for id in ["n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8"] {
+    for id in ["n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9"] {
         for (queries, keys) in [(33, 97), (97, 33), (64, 64), (1, 70)] {
             let shape = Shape { sequences: vec![lengths(queries, keys)], ..grouped() };
             let mut request = Request { mask: Mask::Causal, lse: true, ..Request::new(shape) };
@@ -328,7 +329,7 @@ fn the_tensor_core_rungs_neither_spill_nor_use_the_stack() {
     let Some(toolchain) = toolchain() else { return };
     let device = l4();
     let mut requests = vec![Request { rung: Some("n3".into()), ..Request::new(grouped()) }];
-    for (id, dim) in ["n4", "n5", "n6", "n7", "n8"].into_iter().flat_map(|id| [(id, 64), (id, 128)]) {
+    for (id, dim) in ["n4", "n5", "n6", "n7", "n8", "n9"].into_iter().flat_map(|id| [(id, 64), (id, 128)]) {
         let rung = Some(id.to_owned());
         let chosen = |request: Request| Request { rung: rung.clone(), ..request };
         requests.push(chosen(Request::new(Shape { dim, ..Shape::equal(2, 8, 256, 64) })));
@@ -371,6 +372,7 @@ fn the_tensor_core_rungs_neither_spill_nor_use_the_stack() {
             let shape = Shape { kv_heads, ..Shape::equal(1, 8, rows, dim) };
             let request = Request { mask, lse, format, ..Request::new(shape) };
             requests.push(Request { rung: Some("n8".to_owned()), ..request.clone() });
+            requests.push(Request { rung: Some("n9".to_owned()), ..request.clone() });
             let sequences = vec![lengths(rows, rows), lengths(rows / 2, rows)];
             let shape = Shape { sequences, ..request.shape.clone() };
             requests.push(Request { shape, rung: Some("n8".to_owned()), layout: Layout::Bshd, ..request });
@@ -391,7 +393,7 @@ fn what_a_rung_cannot_do_is_refused() {
     let device = l4();
     let refused = |request: Request| Plan::new(&request, device).unwrap_err().to_string();
     let with = |id: &str| Request { rung: Some(id.to_owned()), ..Request::new(grouped()) };
-    assert_eq!(refused(with("n9")).split(';').next(), Some("there is no rung `n9`"));
+    assert_eq!(refused(with("n10")).split(';').next(), Some("there is no rung `n10`"));
     assert_eq!(refused(with("h2")), "rung h2-wmma-pv cannot do E4m3 inputs");
     let rows = Request { scales: Scales::all(Granularity::Row), ..with("n3") };
     assert_eq!(refused(rows), "rung n3-register-p cannot do scales for each block or row");

@@ -15,11 +15,15 @@ pub(crate) fn l4() -> &'static warpproof_model::Device {
     warpproof_model::Device::named("L4").unwrap()
 }
 
-/// An L4 with one multiprocessor, so that few rows are many.
-pub(crate) fn one_multiprocessor() -> warpproof_model::Device {
+/// An L4 with so many multiprocessors: with few, few rows are many.
+pub(crate) fn multiprocessors(count: u32) -> warpproof_model::Device {
     let mut device = *l4();
-    device.multiprocessors.value = 1;
+    device.multiprocessors.value = count;
     device
+}
+
+pub(crate) fn one_multiprocessor() -> warpproof_model::Device {
+    multiprocessors(1)
 }
 
 pub(crate) fn lengths(queries: usize, keys: usize) -> Lengths {

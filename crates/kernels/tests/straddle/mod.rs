@@ -1,0 +1,142 @@
+//! Blocks that take equal runs of steps: what is cut, who puts it together, and that nothing depends on who comes last.
+
+use crate::study::{Case, l4, lengths, multiprocessors, toolchain};
+use warpproof_kernels::attention::{Addresses, Attention};
+use warpproof_kernels::format::Format;
+use warpproof_kernels::gpu::{Checking, Gpu, Use};
+use warpproof_kernels::inputs::{Distribution, generate};
+use warpproof_kernels::plan::{Plan, Request};
+use warpproof_kernels::problem::{Layout, Mask, Shape};
+use warpproof_toolchain::{CompileOptions, Source};
+
+/// Eleven tiles of rows for fifteen blocks of five multiprocessors.
+const MULTIPROCESSORS: u32 = 5;
+const KEYS: usize = 1024;
+
+fn straddled(heads: usize, kv_heads: usize, rows: usize) -> Request {
+    let shape = Shape { heads, kv_heads, dim: 64, sequences: vec![lengths(rows, KEYS)] };
+    Request { rung: Some("n9".to_owned()), ..Request::new(shape) }
+}
+
+fn plan(request: &Request) -> Plan {
+    let plan = Plan::new(request, &multiprocessors(MULTIPROCESSORS));
+    plan.unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn straddled_tiles_with_every_feature() {
+    let one = straddled(1, 1, 1390);
+    let many = straddled(11, 1, 100);
+    let batches = Shape { heads: 1, kv_heads: 1, dim: 64, sequences: vec![lengths(128, KEYS); 11] };
+    for request in [
+        one.clone(),
+        Request { lse: true, format: Format::E5m2, ..one.clone() },
+        Request { layout: Layout::Bshd, lse: true, ..many.clone() },
+        Request { softmax_scale: Some(0.0), ..many },
+        Request { shape: batches, ..one },
+    ] {
+        let plan = plan(&request);
+        assert_eq!(plan.fit.source, "n9.cu");
+        assert!(plan.fit.straddle.is_some_and(|straddle| straddle.cut(0).is_some()));
+        Case::of(request).on(multiprocessors(MULTIPROCESSORS)).run();
+    }
+}
+
+#[test]
+fn what_cannot_be_cut_evenly_is_done_by_dense_blocks() {
+    let plain = straddled(1, 1, 1390);
+    let sequences = vec![lengths(700, KEYS), lengths(690, KEYS)];
+    let varlen = Shape { sequences, ..plain.shape.clone() };
+    let tail = plain.shape.clone().with(vec![lengths(1390, KEYS + 1)]);
+    for request in [
+        Request { mask: Mask::Causal, ..plain.clone() },
+        Request { softmax_scale: Some(-1.0), ..plain.clone() },
+        Request { shape: varlen, layout: Layout::Bshd, ..plain.clone() },
+        Request { shape: tail, ..plain.clone() },
+    ] {
+        assert_eq!(plan(&request).fit.source, "n8.cu");
+    }
+    let l4 = |heads, rows| {
+        let shape = Shape::equal(1, heads, rows, 64);
+        Plan::new(&Request { shape, ..plain.clone() }, l4()).unwrap()
+    };
+    // 128 tiles over 174 blocks; 1024 fill it several times; few rows are as n7's.
+    assert_eq!(l4(8, 2048).steps[0].geometry.grid, [171, 1, 1]);
+    assert_eq!(l4(32, 4096).fit.source, "n8.cu");
+    assert_eq!(l4(8, 256).fit.source, "n5.cu");
+}
+
+#[test]
+fn every_row_has_every_key_once() {
+    for request in [straddled(1, 1, 1390), straddled(11, 1, 100)] {
+        let plan = plan(&request);
+        let mut works: Vec<_> = plan.table().collect();
+        works.sort_by_key(|work| (work.head, work.rows, work.keys));
+        for tile in works.chunk_by(|a, b| (a.head, a.rows) == (b.head, b.rows)) {
+            assert!((1..=2).contains(&tile.len()));
+            assert_eq!((tile[0].keys.0, tile[tile.len() - 1].keys.1), (0, KEYS));
+            assert!(tile.windows(2).all(|pair| pair[0].keys.1 == pair[1].keys.0));
+        }
+        let rows: usize =
+            works.iter().filter(|work| work.keys.0 == 0).map(|work| work.rows.1 - work.rows.0).sum();
+        assert_eq!(rows, request.shape.heads * request.shape.max_queries());
+    }
+}
+
+/// Blocks run one after another here, so that the second always finds the first. Both may also come at once: then neither does, both
+/// leave their sums, and the one that counts second puts them together.
+#[test]
+fn the_bits_do_not_depend_on_who_comes_last() {
+    let Some(toolchain) = toolchain() else { return };
+    let request = straddled(1, 1, 1390);
+    let plan = plan(&request);
+    let text = plan.source().unwrap().text.replace("whole = own.taken(lane);", "whole = false;");
+    assert!(text != plan.source().unwrap().text, "a line is changed");
+    let options = CompileOptions {
+        defines: plan.defines.clone(),
+        std: Some("c++17".to_owned()),
+        ..CompileOptions::new(plan.arch.as_str())
+    };
+    let ptx = toolchain.compile(&Source::new("n9.cu", text), &options).unwrap().ptx;
+    let inputs = generate(&request.shape, Distribution::Outliers, 7, request.spec());
+    let mut gpu = Checking::new(warpproof_sim::Device::new(), 2);
+    let attention = Attention::load(plan, &ptx, &mut gpu).unwrap();
+    let answer = attention.run(&mut gpu, &inputs.q, &inputs.k, &inputs.v).unwrap();
+    assert!(gpu.findings.is_empty(), "{:#?}", gpu.findings);
+    assert!(attention.plan().oracles(&inputs).unwrap().judge(&answer).passed());
+}
+
+#[test]
+fn a_launch_leaves_the_counters_as_it_found_them() {
+    let Some(toolchain) = toolchain() else { return };
+    let request = straddled(1, 1, 1390);
+    let plan = plan(&request);
+    assert!(plan.counters > 0 && plan.counters < plan.workspace);
+    let ptx = plan.compile(toolchain).unwrap();
+    let inputs = generate(&request.shape, Distribution::Normal, 3, request.spec());
+    let wanted = plan.bits(&inputs).unwrap().output;
+    let mut gpu = warpproof_sim::Device::new();
+    let attention = Attention::load(plan, &ptx, &mut gpu).unwrap();
+    let mut put = |bytes: &[u8]| {
+        let memory = Gpu::allocate(&mut gpu, "buffer", bytes.len(), Use::Scratch).unwrap();
+        Gpu::write(&mut gpu, &memory, bytes).unwrap();
+        memory
+    };
+    let floats = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+    let operands = [&inputs.q, &inputs.k, &inputs.v].map(|x| (put(&x.codes), put(&floats(&x.scales))));
+    let workspace = put(&attention.plan().blank_workspace());
+    let output = put(&vec![0xff; wanted.len() * 2]);
+    let [q, k, v] = [0, 1, 2].map(|i| (operands[i].0.address(), operands[i].1.address()));
+    let at =
+        Addresses { q, k, v, o: output.address(), workspace: workspace.address(), ..Addresses::default() };
+    for _ in 0..2 {
+        Gpu::write(&mut gpu, &output, &vec![0xff; wanted.len() * 2]).unwrap();
+        attention.launch(&mut gpu, &at).unwrap();
+        let halves = Gpu::read(&mut gpu, &output).unwrap();
+        let halves: Vec<u16> =
+            halves.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
+        assert_eq!(halves, wanted);
+        let counters = Gpu::read(&mut gpu, &workspace).unwrap();
+        assert!(counters.iter().take(attention.plan().counters).all(|byte| *byte == 0));
+    }
+}
