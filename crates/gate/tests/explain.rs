@@ -103,6 +103,7 @@ fn the_fast_rungs_do_the_least() {
         ("n7", 16, 256, 64),
         ("n8", 8, 1024, 64),
         ("n8", 8, 512, 128),
+        ("n9", 8, 2048, 64),
     ] {
         let Some(one) = explained(name, &Shape::equal(1, heads, rows, dim)) else { return };
         let at = format!("{name}, {heads} heads of {rows} × {dim}");

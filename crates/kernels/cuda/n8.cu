@@ -55,10 +55,19 @@ struct Stream {
     }
 };
 
+// What a block has. With a mask the last rows see the most keys: they come first, of all heads, so that the last blocks to begin are
+// those that end soonest. The grid is then x = heads, y = tiles of query rows.
+__device__ __forceinline__ Work work_of(const Params &p)
+{
+    if (!CAUSAL)
+        return Work(p, ROWS);
+    return Work(p, ROWS, gridDim.y - 1 - blockIdx.y, blockIdx.x, blockIdx.z);
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) attention(const __grid_constant__ Params p)
 {
     __shared__ SharedStorage s;
-    const Work work(p, ROWS);
+    const Work work = work_of(p);
     if (work.first_row >= work.rows)
         return;
     const Lane lane;

@@ -35,8 +35,8 @@ struct Run {
 // The tile of rows of that number.
 __device__ __forceinline__ Work work_of(const Params &p, unsigned tile)
 {
-    const unsigned tiles = Run::tiles_of_head(p), row_tile = tile % tiles, head = tile / tiles % p.heads, batch = tile / tiles / p.heads;
-    return Work(p, batch, head, row_tile * ROWS, ROWS);
+    const unsigned tiles = Run::tiles_of_head(p), head = tile / tiles;
+    return Work(p, ROWS, tile % tiles, head % p.heads, head / p.heads);
 }
 
 // Keys, values and queries on their way. A thread keeps to its column of 16 bytes.
@@ -209,7 +209,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) attention(const __
     stream.turn_to(work_of(p, tile), (run.begin - tile * run.of_tile) * TILE_KEYS, warp, lane);
     stream.load(p, 0);
     cp_async_commit_group();
-    const Work any(p, 0, 0, 0, ROWS);
+    const Work any(p, ROWS, 0, 0, 0);
     WarpUnits units;
     float factor; // of the scores of this tile
     unsigned step = run.begin, stage = 0;

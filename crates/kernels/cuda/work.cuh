@@ -34,22 +34,18 @@ struct Work {
     unsigned first_row, end_row; // the tile's
     unsigned rows;               // all rows of the head
 
-    __device__ __forceinline__ Work(const Params &p, unsigned tile_rows) : p(p)
+    // The grid's.
+    __device__ __forceinline__ Work(const Params &p, unsigned tile_rows) : Work(p, tile_rows, blockIdx.x, blockIdx.y, blockIdx.z) {}
+    // Of another order: a tile of rows, a head, a sequence and its part of the keys.
+    __device__ __forceinline__ Work(const Params &p, unsigned tile_rows, unsigned tile, unsigned head, unsigned sequence)
+        : p(p), head(head)
     {
-        batch = SPLIT ? blockIdx.z / p.splits : blockIdx.z;
-        split = SPLIT ? blockIdx.z % p.splits : 0;
-        head = blockIdx.y;
+        batch = SPLIT ? sequence / p.splits : sequence;
+        split = SPLIT ? sequence % p.splits : 0;
         queries = VARLEN ? p.query_starts[batch + 1] - p.query_starts[batch] : p.queries;
         keys = VARLEN ? p.key_starts[batch + 1] - p.key_starts[batch] : p.keys;
-        first_row = blockIdx.x * tile_rows;
+        first_row = tile * tile_rows;
         rows = PACK_GQA ? queries * p.group : queries;
-        end_row = min(first_row + tile_rows, rows);
-    }
-
-    // A tile of rows that is not the grid's.
-    __device__ __forceinline__ Work(const Params &p, unsigned batch, unsigned head, unsigned first_row, unsigned tile_rows)
-        : p(p), batch(batch), split(0), head(head), queries(p.queries), keys(p.keys), first_row(first_row), rows(p.queries)
-    {
         end_row = min(first_row + tile_rows, rows);
     }
 

@@ -44,6 +44,8 @@ pub struct Fit {
     pub keys: usize,
     /// Whether two warps share the keys of a row.
     pub paired: bool,
+    /// Whether blocks go through the heads first and through the tiles of rows from the last on: with a mask, the heaviest come first.
+    pub heavy_first: bool,
     /// How steps are given to blocks, where a block has not one tile of rows.
     pub straddle: Option<Straddle>,
     /// What is compiled.
@@ -61,6 +63,7 @@ impl Fit {
             threads,
             keys: rung.keys,
             paired: false,
+            heavy_first: false,
             straddle: None,
             source: rung.source,
             defines,
@@ -90,7 +93,7 @@ fn streamed(rung: &Rung, units: usize, warps: usize) -> Fit {
         defines.push(("PAIRED", 1));
     }
     let (rows, keys, source) = (units * UNIT, rung.keys, rung.source);
-    Fit { rows, threads, keys, paired: warps > 1, straddle: None, source, defines }
+    Fit { rows, threads, keys, paired: warps > 1, heavy_first: false, straddle: None, source, defines }
 }
 
 /// A form of dense blocks.
@@ -144,6 +147,7 @@ impl Form {
             threads: u32::try_from(self.warps).unwrap_or(u32::MAX).saturating_mul(WARP),
             keys: DENSE_TILE,
             paired: false,
+            heavy_first: false,
             straddle: None,
             source,
             defines: vec![
@@ -172,7 +176,8 @@ fn dense_form(request: &Request, sms: usize) -> Option<&'static Form> {
 }
 
 fn dense(request: &Request, sms: usize) -> Option<Fit> {
-    dense_form(request, sms).map(|form| form.fit("n8.cu"))
+    let heavy_first = request.mask == Mask::Causal;
+    dense_form(request, sms).map(|form| Fit { heavy_first, ..form.fit("n8.cu") })
 }
 
 /// Equal runs of steps, where dense blocks would be uneven by more than it costs to put straddled tiles together. Masks, tails of
@@ -187,7 +192,8 @@ fn straddled(request: &Request, sms: usize) -> Option<Fit> {
     let form = FORMS.iter().find(|form| plain && form.dim == shape.dim && form.straddles)?;
     let fit = form.fit("n9.cu");
     let straddle = Straddle::new(shape, fit.rows, fit.keys, sms.saturating_mul(form.blocks))?;
-    let steps = straddle.longest().saturating_add(SEAM_STEPS).saturating_mul(form.blocks);
+    let blocks = straddle.blocks.div_ceil(sms);
+    let steps = straddle.longest().saturating_add(SEAM_STEPS).saturating_mul(blocks);
     let load = steps.saturating_mul(form.warps * form.units * form.cost);
     let uneven = load < dense.load(request, sms).saturating_mul(straddle.steps);
     uneven.then_some(Fit { straddle: Some(straddle), ..fit })

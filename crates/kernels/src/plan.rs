@@ -230,6 +230,7 @@ impl Plan {
         };
         let grid = match &fit.straddle {
             Some(straddle) => [straddle.blocks, 1, 1],
+            None if fit.heavy_first => [heads, rows.div_ceil(rows_of_tile), shape.batch()],
             None => [rows.div_ceil(rows_of_tile), heads, shape.batch() * splits],
         };
         let geometry = Geometry { grid: extents(grid)?, block: fit.threads, shared: 0 };
@@ -352,7 +353,11 @@ impl Plan {
         let (tile, group) = (self.fit.rows, if packed { shape.group() } else { 1 });
         let wide = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
         let per_split = wide(self.params.tiles_per_split) * self.fit.keys;
-        let [x, y, z] = block;
+        let [mut x, mut y, z] = block;
+        if self.fit.heavy_first {
+            let tiles = self.steps.first().map_or(0, |step| step.geometry.grid[1]);
+            (x, y) = (tiles.checked_sub(y + 1)?, x);
+        }
         let splits = self.params.splits.max(1);
         let (batch, split) = (wide(z / splits), wide(z % splits));
         let lengths = *shape.sequences.get(batch)?;
@@ -510,9 +515,7 @@ fn tiles_per_split(request: &Request, rung: &Rung, device: &Device) -> Option<us
 fn extents(grid: [usize; 3]) -> Result<[u32; 3], PlanError> {
     if grid[1] > 65_535 || grid[2] > 65_535 || u32::try_from(grid[0]).is_err() {
         let [x, y, z] = grid;
-        return Err(PlanError::Shape(format!(
-            "a grid of {x} × {y} × {z} blocks; y (heads) and z (batch times splits) go to 65535"
-        )));
+        return Err(PlanError::Shape(format!("a grid of {x} × {y} × {z} blocks; y and z go to 65535")));
     }
     Ok(grid.map(narrow))
 }

@@ -230,6 +230,19 @@ fn dense_blocks_leave_the_fullest_multiprocessor_the_fewest_rows() {
 }
 
 #[test]
+fn with_a_mask_the_blocks_with_the_most_keys_come_first() {
+    let plan =
+        Plan::new(&Request { mask: Mask::Causal, ..dense(257, 300, 64) }, &one_multiprocessor()).unwrap();
+    let works: Vec<_> = plan.table().collect();
+    assert!(works.windows(2).all(|pair| pair[0].keys.1 >= pair[1].keys.1), "{works:?}");
+    let mut tiles: Vec<_> = works.iter().map(|work| (work.head, work.rows)).collect();
+    tiles.sort_unstable();
+    tiles.dedup();
+    assert_eq!((tiles.len(), works.len()), (10, 10));
+    assert_eq!((works[0].rows, works[0].head, works[1].head), ((256, 257), 0, 1));
+}
+
+#[test]
 fn scales_of_every_granularity() {
     for granularity in Granularity::ALL {
         Case::of(Request { scales: Scales::all(granularity), ..Request::new(grouped()) }).run();
