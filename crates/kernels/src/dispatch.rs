@@ -13,7 +13,7 @@ use crate::problem::Shape;
 pub const TABLE: &str = include_str!("../data/dispatch.csv");
 
 /// Rungs that the table chooses from, in the order in which the first of equals is taken.
-pub const CANDIDATES: &[&str] = &["n5", "n6", "n7", "n8"];
+pub const CANDIDATES: &[&str] = &["n5", "n6", "n7", "n8", "n9"];
 
 /// Shapes of the table: sequences, heads, rows, elements of a row.
 pub const SHAPES: &[[usize; 4]] = &[
