@@ -91,7 +91,7 @@ struct Seam {
     // The seam at the beginning of a block's run, and a part on either side of it.
     __device__ __forceinline__ Seam(const Params &p, unsigned block, unsigned part, unsigned warp)
     {
-        const unsigned counters = (gridDim.x * ROW_WARPS + 3) / 4 * 4;
+        const unsigned counters = (gridDim.x * ROW_WARPS + 31) / 32 * 32; // then lines begin where sums do
         float *at = p.partial + counters + (unsigned long long)((block * 2 + part) * ROW_WARPS + warp) * FLOATS;
         sums = reinterpret_cast<float4 *>(at);
         stats = reinterpret_cast<float2 *>(at + WARP_ROWS * D);

@@ -237,9 +237,9 @@ impl Plan {
         let mut steps = vec![Step { kernel: "attention", geometry }];
         let (mut workspace, mut counters) = (0, 0);
         if let Some(straddle) = &fit.straddle {
-            // A counter for each warp at the beginning of a block, to 16 bytes; then its sums, of either side.
+            // A counter for each warp at the beginning of a block, to 128 bytes; then its sums, of either side.
             let warps = usize::try_from(fit.threads / WARP).unwrap_or(usize::MAX);
-            counters = (straddle.blocks * warps).next_multiple_of(4) * size_of::<u32>();
+            counters = (straddle.blocks * warps).next_multiple_of(32) * size_of::<u32>();
             workspace = counters + straddle.blocks * 2 * fit.rows * (shape.dim + 2) * size_of::<f32>();
         }
         if split.is_some() {
