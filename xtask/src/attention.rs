@@ -23,7 +23,7 @@ use warpproof_kernels::{
     ladder::precision,
     null::Null,
     oracle::{
-        bitwise::{Arithmetic, Bits},
+        bitwise::{Arithmetic, Bits, Parts},
         exact::Exact,
     },
     plan::{Plan, Request},
@@ -107,8 +107,8 @@ struct Study {
 struct Known {
     inputs: Inputs,
     exact: Vec<(Precision, Exact)>,
-    /// The bits of an arithmetic with so many tiles for each split.
-    bits: Vec<((Arithmetic, Option<usize>), Bits)>,
+    /// The bits of an arithmetic with tiles of keys summed apart.
+    bits: Vec<((Arithmetic, Parts), Bits)>,
 }
 
 impl Known {

@@ -5,8 +5,8 @@
 // device holds at once takes an equal run of them. A run begins and ends inside a tile of rows, which so straddles two blocks, never
 // three: the warp that comes first leaves its sums in memory, the one that comes last puts both together.
 //
-// One loop goes through the run. What a new tile of rows takes, its Q and the place of its keys, comes with the copies one step
-// ahead, and nobody but the warp itself is waited for when a tile ends.
+// A run has one loop for each of its tiles of rows. The Q of the second, and its first keys, come while the first is ended, and nobody
+// but the warp itself is waited for then.
 #include "dense.cuh"
 
 static_assert(!CAUSAL && !VARLEN, "n8 does these");

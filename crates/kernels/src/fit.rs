@@ -57,7 +57,7 @@ pub struct Fit {
 impl Fit {
     /// The blocks of a rung for a request. `packed`: few rows, and the keys are spread over blocks.
     pub(crate) fn new(request: &Request, rung: &Rung, device: &Device, packed: bool) -> Fit {
-        let sms = usize::try_from(device.multiprocessors.value).unwrap_or(1).max(1);
+        let sms = multiprocessors(device);
         let fixed = |rows: usize, threads: u32, defines| Fit {
             rows,
             threads,
@@ -77,12 +77,21 @@ impl Fit {
             Cut::Fitted => usual(),
             Cut::Paired => pairs(request, rung, sms).unwrap_or_else(usual),
             Cut::Dense => dense(request, sms).or_else(|| pairs(request, rung, sms)).unwrap_or_else(usual),
-            Cut::Straddled => straddled(request, sms)
+            Cut::Straddled => even(request, sms)
                 .or_else(|| dense(request, sms))
                 .or_else(|| pairs(request, rung, sms))
                 .unwrap_or_else(usual),
         }
     }
+
+    /// Equal runs of steps, wherever there are any.
+    pub(crate) fn straddled(request: &Request, device: &Device) -> Option<Fit> {
+        runs(request, multiprocessors(device)).map(|(form, straddle)| form.straddled(straddle))
+    }
+}
+
+fn multiprocessors(device: &Device) -> usize {
+    usize::try_from(device.multiprocessors.value).unwrap_or(1).max(1)
 }
 
 /// A block of so many units with one warp or two for each.
@@ -140,10 +149,20 @@ impl Form {
         blocks.saturating_mul(units * self.cost)
     }
 
+    /// Query rows of a block.
+    fn rows(&self) -> usize {
+        self.warps * self.units * UNIT
+    }
+
+    /// Its blocks with runs of steps.
+    fn straddled(&self, straddle: Straddle) -> Fit {
+        Fit { straddle: Some(straddle), ..self.fit("n9.cu") }
+    }
+
     /// Its blocks.
     fn fit(&self, source: &'static str) -> Fit {
         Fit {
-            rows: self.warps * self.units * UNIT,
+            rows: self.rows(),
             threads: u32::try_from(self.warps).unwrap_or(u32::MAX).saturating_mul(WARP),
             keys: DENSE_TILE,
             paired: false,
@@ -160,13 +179,14 @@ impl Form {
     }
 }
 
+fn has_fine_scales(request: &Request) -> bool {
+    let fine = |granularity| matches!(granularity, Granularity::Block | Granularity::Row);
+    [request.scales.q, request.scales.k, request.scales.v].into_iter().any(fine)
+}
+
 /// The form that leaves the fullest multiprocessor the least to do, where rows are many; scales finer than heads have no place.
 fn dense_form(request: &Request, sms: usize) -> Option<&'static Form> {
-    let fine = |granularity| matches!(granularity, Granularity::Block | Granularity::Row);
-    if [request.scales.q, request.scales.k, request.scales.v].into_iter().any(fine) {
-        return None;
-    }
-    if fitted(request, sms).warps < BUSY {
+    if has_fine_scales(request) || fitted(request, sms).warps < BUSY {
         return None;
     }
     let (causal, varlen) = (request.mask == Mask::Causal, !request.shape.is_equal());
@@ -180,23 +200,29 @@ fn dense(request: &Request, sms: usize) -> Option<Fit> {
     dense_form(request, sms).map(|form| Fit { heavy_first, ..form.fit("n8.cu") })
 }
 
-/// Equal runs of steps, where dense blocks would be uneven by more than it costs to put straddled tiles together. Masks, tails of
-/// keys and negative scales are left to dense blocks: they would take registers of the loop.
-fn straddled(request: &Request, sms: usize) -> Option<Fit> {
+/// Equal runs of steps, where rows are many and dense blocks would be uneven by more than it costs to put straddled tiles together.
+fn even(request: &Request, sms: usize) -> Option<Fit> {
     let dense = dense_form(request, sms)?;
-    let shape = &request.shape;
-    let plain = shape.is_equal()
-        && request.mask == Mask::Full
-        && shape.max_keys().is_multiple_of(DENSE_TILE)
-        && request.softmax_scale() >= 0.0;
-    let form = FORMS.iter().find(|form| plain && form.dim == shape.dim && form.straddles)?;
-    let fit = form.fit("n9.cu");
-    let straddle = Straddle::new(shape, fit.rows, fit.keys, sms.saturating_mul(form.blocks))?;
+    let (form, straddle) = runs(request, sms)?;
     let blocks = straddle.blocks.div_ceil(sms);
     let steps = straddle.longest().saturating_add(SEAM_STEPS).saturating_mul(blocks);
     let load = steps.saturating_mul(form.warps * form.units * form.cost);
     let uneven = load < dense.load(request, sms).saturating_mul(straddle.steps);
-    uneven.then_some(Fit { straddle: Some(straddle), ..fit })
+    uneven.then(|| form.straddled(straddle))
+}
+
+/// The form that takes runs of steps, and these. Masks, tails of keys, negative scales and scales finer than heads are left to other
+/// blocks: they would take registers of the loop.
+fn runs(request: &Request, sms: usize) -> Option<(&'static Form, Straddle)> {
+    let shape = &request.shape;
+    let plain = shape.is_equal()
+        && request.mask == Mask::Full
+        && shape.max_keys().is_multiple_of(DENSE_TILE)
+        && request.softmax_scale() >= 0.0
+        && !has_fine_scales(request);
+    let form = FORMS.iter().find(|form| plain && form.dim == shape.dim && form.straddles)?;
+    let straddle = Straddle::new(shape, form.rows(), DENSE_TILE, sms.saturating_mul(form.blocks))?;
+    Some((form, straddle))
 }
 
 /// A choice, and what it means for the fullest multiprocessor.

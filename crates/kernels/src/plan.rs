@@ -189,6 +189,25 @@ pub(crate) const WARP: u32 = 32;
 impl Plan {
     /// Chooses a variant and its geometry for a device.
     pub fn new(request: &Request, device: &Device) -> Result<Plan, PlanError> {
+        Plan::cut(request, device, |rung, packed| Ok(Fit::new(request, rung, device, packed)))
+    }
+
+    /// Likewise, but a rung that can gives its blocks equal runs of steps also where that is not predicted to be better: so it is seen
+    /// on problems of any size.
+    pub fn straddled(request: &Request, device: &Device) -> Result<Plan, PlanError> {
+        Plan::cut(request, device, |rung, packed| {
+            let fit = (!packed && rung.cut == Cut::Straddled).then(|| Fit::straddled(request, device));
+            let what = || "equal runs of steps for this request".to_owned();
+            fit.flatten().ok_or_else(|| PlanError::Unsupported { rung: rung.name, what: what() })
+        })
+    }
+
+    /// `fit` cuts the blocks of a rung, for keys that are spread over blocks or not.
+    fn cut(
+        request: &Request,
+        device: &Device,
+        fit: impl FnOnce(&'static Rung, bool) -> Result<Fit, PlanError>,
+    ) -> Result<Plan, PlanError> {
         request.shape.check().map_err(|error| PlanError::Shape(error.to_string()))?;
         if request.shape.max_queries() == 0 {
             return Err(PlanError::Shape("no sequence has a query".to_owned()));
@@ -213,7 +232,7 @@ impl Plan {
         let shape = &request.shape;
         let varlen = !shape.is_equal();
         let split = tiles_per_split(request, rung, device);
-        let fit = Fit::new(request, rung, device, split.is_some());
+        let fit = fit(rung, split.is_some())?;
         let (rows_of_tile, packed) = (fit.rows, split.is_some());
 
         let mut defines = defines(request, rung, varlen);

@@ -20,7 +20,7 @@ fn small_attention() -> String {
     let text = fs::read_to_string(path).unwrap();
     let mut kept = Vec::new();
     for section in text.split("\n\n") {
-        let long = ["mission", "historical", "long"]
+        let long = ["mission", "historical", "long", "many-rows"]
             .iter()
             .any(|name| section.contains("[[shape]]") && section.contains(&format!("name = \"{name}\"")));
         if !long {
@@ -29,7 +29,7 @@ fn small_attention() -> String {
     }
     let text = kept.join("\n\n");
     let text = text.replace("\"mission\", \"historical\", \"small\"", "\"small\"").replace(", \"long\"", "");
-    let text = text.replace("\"mission\", ", "").replace("[\"mission\"]", "[\"small\"]");
+    let text = text.replace(", \"many-rows\"", "").replace("\"mission\", ", "").replace("[\"mission\"]", "[\"small\"]");
     let text = text.replace("[1, 17, 31, 257]", "[1, 17]");
     text.replace("s = 257", "s = 65").replace("s = [1, 300]", "s = [1, 64]")
 }

@@ -51,6 +51,9 @@ fn launches(rung: &Rung) -> (u32, Vec<(usize, usize)>) {
         // Four blocks of 128 rows, of which the last has few or all. Where it has one row, the tile behind those that it sees in
         // whole has the last keys.
         Cut::Dense => (2, vec![(400, 280), (390, 2), (512, 64), (385, 40)]),
+        // Two tiles of rows over three blocks, of which the second has a part of both; the last tile has two rows first, then all.
+        // Then one tile over two blocks, with a step for each, and with some.
+        Cut::Straddled => (1, vec![(130, 160), (256, 96), (128, 64), (17, 192)]),
     }
 }
 
@@ -60,17 +63,20 @@ impl RungLaunch {
         let mut device = *Model::named("L4").ok_or("the device table has no L4")?;
         let (multiprocessors, sizes) = launches(rung);
         device.multiprocessors.value = multiprocessors;
+        // With a mask it would be the program of the rung before it, and at these sizes as well if it were left to choose.
+        let straddled = rung.cut == Cut::Straddled;
+        let plan = if straddled { Plan::straddled } else { Plan::new };
         let mut launches = Vec::new();
         for (queries, keys) in sizes {
             let request = Request {
                 rung: Some(rung.id.to_owned()),
                 format: rung.formats.first().copied().unwrap_or(Format::E4m3),
-                mask: if rung.can(Feature::Causal) { Mask::Causal } else { Mask::Full },
+                mask: if rung.can(Feature::Causal) && !straddled { Mask::Causal } else { Mask::Full },
                 lse: rung.can(Feature::Lse),
                 splits: Splits::None,
                 ..Request::new(Shape::equal(1, 1, 1, 64).with(vec![Lengths { queries, keys }]))
             };
-            let plan = Plan::new(&request, &device).map_err(|error| error.to_string())?;
+            let plan = plan(&request, &device).map_err(|error| error.to_string())?;
             launches.push((plan, generate(&request.shape, Distribution::Normal, 0, request.spec())));
         }
         let source = launches.first().map_or(rung.source, |(plan, _)| plan.fit.source);

@@ -37,6 +37,7 @@ pub(crate) const SUBJECTS: &[Subject] = &[
     Subject { name: "attention/n6", kind: Kind::Recut("n6") },
     rung("attention/n7", "n7"),
     rung("attention/n8", "n8"),
+    rung("attention/n9", "n9"),
     of("async_copy/pipeline_two_stages"),
     of("async_copy/pipeline_three_stages_one_barrier"),
     of("async_copy/pipeline_four_stages_drained"),
