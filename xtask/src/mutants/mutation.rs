@@ -518,8 +518,9 @@ fn shift(instruction: &Instruction<'_>, found: &mut Vec<Found>) {
 
 fn zero_fill(instruction: &Instruction<'_>, known: &Constants<'_>, found: &mut Vec<Found>) {
     let is_copy = instruction.opcode == "cp" && instruction.has("shared");
-    if let (true, Some(size), true) = (is_copy, number(instruction, 2), instruction.operands.len() > 3)
-        && number(instruction, 3) != Some(size)
+    // A copy that takes all of its bytes as it is cannot be changed so.
+    if let (true, Some(size), Some(taken)) = (is_copy, number(instruction, 2), instruction.operands.get(3))
+        && constant(taken, known) != u64::try_from(size).ok()
     {
         found.push((Family::ZeroFill, "copies all bytes".to_owned(), Change::Number(3, size)));
     }
