@@ -29,7 +29,10 @@ fn small_attention() -> String {
     }
     let text = kept.join("\n\n");
     let text = text.replace("\"mission\", \"historical\", \"small\"", "\"small\"").replace(", \"long\"", "");
-    let text = text.replace(", \"many-rows\"", "").replace("\"mission\", ", "").replace("[\"mission\"]", "[\"small\"]");
+    let text = text
+        .replace(", \"many-rows\"", "")
+        .replace("\"mission\", ", "")
+        .replace("[\"mission\"]", "[\"small\"]");
     let text = text.replace("[1, 17, 31, 257]", "[1, 17]");
     text.replace("s = 257", "s = 65").replace("s = [1, 300]", "s = [1, 64]")
 }

@@ -110,6 +110,40 @@ fn the_bits_do_not_depend_on_who_comes_last() {
     assert!(attention.plan().oracles(&inputs).unwrap().judge(&answer).passed());
 }
 
+/// Sizes at which it would not be chosen: two tiles over three blocks, and one tile over two.
+#[test]
+fn small_problems_are_cut_where_it_is_asked_for() {
+    let one = multiprocessors(1);
+    let small = |rows: usize, keys: usize| {
+        let shape = Shape::equal(1, 1, 1, 64).with(vec![lengths(rows, keys)]);
+        Request { lse: true, rung: Some("n9".to_owned()), ..Request::new(shape) }
+    };
+    let plan =
+        |rows, keys| Plan::straddled(&small(rows, keys), &one).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(plan(130, 160).steps[0].geometry.grid, [3, 1, 1]);
+    assert_eq!(plan(17, 192).steps[0].geometry.grid, [2, 1, 1]);
+    for request in [
+        Request { mask: Mask::Causal, ..small(130, 160) },
+        Request { rung: Some("n8".to_owned()), ..small(130, 160) },
+        small(130, 161),
+        small(128, 32),
+    ] {
+        let refused = Plan::straddled(&request, &one).unwrap_err();
+        assert!(refused.to_string().contains("cannot do equal runs of steps"), "{refused}");
+    }
+    let Some(toolchain) = toolchain() else { return };
+    for (rows, keys) in [(130, 160), (17, 192)] {
+        let plan = plan(rows, keys);
+        let ptx = plan.compile(toolchain).unwrap();
+        let inputs = generate(&plan.request.shape, Distribution::Peaked, 5, plan.request.spec());
+        let mut gpu = Checking::new(warpproof_sim::Device::new(), 2);
+        let attention = Attention::load(plan, &ptx, &mut gpu).unwrap();
+        let answer = attention.run(&mut gpu, &inputs.q, &inputs.k, &inputs.v).unwrap();
+        assert!(gpu.findings.is_empty(), "{:#?}", gpu.findings);
+        assert!(attention.plan().oracles(&inputs).unwrap().judge(&answer).passed());
+    }
+}
+
 #[test]
 fn a_launch_leaves_the_counters_as_it_found_them() {
     let Some(toolchain) = toolchain() else { return };
