@@ -1,0 +1,528 @@
+//! The driver API in safe Rust: handles that are given back when they are dropped, and calls that need them.
+//!
+//! Everything `unsafe` of this crate is here. Handles are made by the driver alone and destroyed once, by `Drop`; whatever needs
+//! another to live holds it. They stay in the thread that made them.
+
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::fmt;
+use std::rc::Rc;
+
+use cudarc::driver::{result, sys};
+
+/// The most bytes of parameters that a kernel has: 4 KB, and 32,764 bytes since CUDA 12.1.
+const PARAMETER_BYTES: usize = 32_764;
+/// Bytes of the compiler's log that are looked at.
+const LOG: usize = 8192;
+
+/// Why the driver did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CudaError {
+    /// There is no driver library, or none that answers.
+    NoDriver(String),
+    /// There is no device of this number.
+    NoDevice {
+        /// The number that was asked for.
+        asked: u32,
+        /// How many there are.
+        count: u32,
+    },
+    /// A call failed.
+    Call {
+        /// The function.
+        function: &'static str,
+        /// What the driver calls the error.
+        name: String,
+        /// What it says about it.
+        text: String,
+    },
+    /// What was asked for cannot be.
+    Request(String),
+}
+
+impl fmt::Display for CudaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CudaError::NoDriver(why) => write!(f, "no NVIDIA driver: {why}"),
+            CudaError::NoDevice { asked, count } => {
+                write!(f, "there is no device {asked}: the driver has {count}")
+            }
+            CudaError::Call { function, name, text } => write!(f, "{function}: {name}, {text}"),
+            CudaError::Request(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for CudaError {}
+
+/// Names a failed call.
+fn failed(function: &'static str) -> impl Fn(result::DriverError) -> CudaError {
+    move |error| {
+        let text = |said: Result<&CStr, result::DriverError>| {
+            said.map_or_else(|_| "unknown".to_owned(), |said| said.to_string_lossy().into_owned())
+        };
+        CudaError::Call { function, name: text(error.error_name()), text: text(error.error_string()) }
+    }
+}
+
+/// What the library and the device say of themselves.
+#[derive(Clone, Debug)]
+pub(crate) struct Described {
+    pub(crate) name: String,
+    pub(crate) uuid: [u8; 16],
+    pub(crate) cuda: (u32, u32),
+    pub(crate) capability: (u32, u32),
+    pub(crate) l2_bytes: u64,
+    /// The library is the one over the software GPU.
+    pub(crate) software: bool,
+}
+
+/// The primary context of a device.
+pub(crate) struct Context {
+    device: sys::CUdevice,
+    handle: sys::CUcontext,
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Context({})", self.device)
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: it was retained once, and nothing that lives in it is left: all of that holds it.
+        let _lost = unsafe { result::primary_ctx::release(self.device) };
+    }
+}
+
+impl Context {
+    /// Opens the driver and the device of a number.
+    pub(crate) fn open(ordinal: u32) -> Result<Rc<Context>, CudaError> {
+        // SAFETY: opening a library runs its initialisers; that of a CUDA driver is made for it.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(CudaError::NoDriver("libcuda.so.1 is not found".to_owned()));
+        }
+        result::init().map_err(|error| CudaError::NoDriver(failed("cuInit")(error).to_string()))?;
+        let count = result::device::get_count().map_err(failed("cuDeviceGetCount"))?;
+        let count = u32::try_from(count).unwrap_or(0);
+        let none = || CudaError::NoDevice { asked: ordinal, count };
+        let number = c_int::try_from(ordinal).ok().filter(|_| ordinal < count).ok_or_else(none)?;
+        let device = result::device::get(number).map_err(failed("cuDeviceGet"))?;
+        // SAFETY: the device is the driver's; the context is released when it is dropped.
+        let handle =
+            unsafe { result::primary_ctx::retain(device) }.map_err(failed("cuDevicePrimaryCtxRetain"))?;
+        let context = Rc::new(Context { device, handle });
+        context.enter()?;
+        Ok(context)
+    }
+
+    /// Makes it the thread's own: another device may have been used in between.
+    fn enter(&self) -> Result<(), CudaError> {
+        // SAFETY: the context is retained as long as this lives.
+        unsafe { result::ctx::set_current(self.handle) }.map_err(failed("cuCtxSetCurrent"))
+    }
+
+    pub(crate) fn describe(&self) -> Result<Described, CudaError> {
+        let name = result::device::get_name(self.device).map_err(failed("cuDeviceGetName"))?;
+        let uuid = result::device::get_uuid(self.device).map_err(failed("cuDeviceGetUuid"))?;
+        let uuid = uuid.bytes.map(|byte| byte.to_ne_bytes()[0]);
+        let mut version: c_int = 0;
+        // SAFETY: the pointer is to a number that lives.
+        unsafe { sys::cuDriverGetVersion(&raw mut version) }
+            .result()
+            .map_err(failed("cuDriverGetVersion"))?;
+        let version = u32::try_from(version).unwrap_or(0);
+        let attribute = |which| {
+            // SAFETY: the device is the driver's.
+            let value = unsafe { result::device::get_attribute(self.device, which) };
+            value.map(|value| u32::try_from(value).unwrap_or(0)).map_err(failed("cuDeviceGetAttribute"))
+        };
+        let major = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+        let minor = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        let l2 = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?;
+        // SAFETY: the library is open; the symbol is only looked for, and never called.
+        let software = unsafe { sys::culib().get::<*const c_void>(b"warpproof_driver\0").is_ok() };
+        Ok(Described {
+            name,
+            uuid,
+            cuda: (version / 1000, version % 1000 / 10),
+            capability: (major, minor),
+            l2_bytes: u64::from(l2),
+            software,
+        })
+    }
+
+    /// Waits for all work.
+    pub(crate) fn synchronise(&self) -> Result<(), CudaError> {
+        self.enter()?;
+        result::ctx::synchronize().map_err(failed("cuCtxSynchronize"))
+    }
+}
+
+/// Device memory.
+pub(crate) struct Allocation {
+    context: Rc<Context>,
+    pub(crate) address: u64,
+    pub(crate) bytes: usize,
+}
+
+impl fmt::Debug for Allocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Allocation({:#x}, {})", self.address, self.bytes)
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        if self.context.enter().is_ok() {
+            // SAFETY: it was allocated once and is freed once; a launch that still uses it is waited for by the driver.
+            let _lost = unsafe { result::free_sync(self.address) };
+        }
+    }
+}
+
+impl Allocation {
+    pub(crate) fn new(context: &Rc<Context>, bytes: usize) -> Result<Allocation, CudaError> {
+        context.enter()?;
+        // SAFETY: what is allocated is freed when it is dropped.
+        let address = unsafe { result::malloc_sync(bytes) }.map_err(failed("cuMemAlloc"))?;
+        Ok(Allocation { context: context.clone(), address, bytes })
+    }
+
+    /// Writes from its beginning.
+    pub(crate) fn write(&self, bytes: &[u8]) -> Result<(), CudaError> {
+        self.fits(bytes.len())?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.context.enter()?;
+        // SAFETY: the allocation has so many bytes, and the copy has ended when this returns.
+        unsafe { result::memcpy_htod_sync(self.address, bytes) }.map_err(failed("cuMemcpyHtoD"))
+    }
+
+    pub(crate) fn read(&self) -> Result<Vec<u8>, CudaError> {
+        let mut bytes = vec![0; self.bytes];
+        if bytes.is_empty() {
+            return Ok(bytes);
+        }
+        self.context.enter()?;
+        // SAFETY: the allocation has so many bytes, and the copy has ended when this returns.
+        unsafe { result::memcpy_dtoh_sync(&mut bytes, self.address) }.map_err(failed("cuMemcpyDtoH"))?;
+        Ok(bytes)
+    }
+
+    fn fits(&self, bytes: usize) -> Result<(), CudaError> {
+        if bytes <= self.bytes {
+            return Ok(());
+        }
+        let why = format!("{bytes} bytes do not fit into {}", self.bytes);
+        Err(CudaError::Request(why))
+    }
+}
+
+/// A loaded module.
+pub(crate) struct Module {
+    context: Rc<Context>,
+    handle: sys::CUmodule,
+}
+
+impl fmt::Debug for Module {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Module({:?})", self.handle)
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        if self.context.enter().is_ok() {
+            // SAFETY: it was loaded once and is unloaded once; functions and graphs that use it hold it.
+            let _lost = unsafe { result::module::unload(self.handle) };
+        }
+    }
+}
+
+impl Module {
+    pub(crate) fn load(context: &Rc<Context>, ptx: &str) -> Result<Rc<Module>, CudaError> {
+        context.enter()?;
+        let image = CString::new(ptx)
+            .map_err(|_| CudaError::Request("the module's text holds a zero byte".to_owned()))?;
+        let mut log = vec![0u8; LOG];
+        let mut options = [
+            sys::CUjit_option_enum::CU_JIT_ERROR_LOG_BUFFER,
+            sys::CUjit_option_enum::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+        ];
+        let mut values = [log.as_mut_ptr().cast::<c_void>(), std::ptr::without_provenance_mut(LOG)];
+        let mut handle: sys::CUmodule = std::ptr::null_mut();
+        // SAFETY: text and log end with or after what the driver is told, and live until it returns; two options, two values.
+        let code = unsafe {
+            sys::cuModuleLoadDataEx(
+                &raw mut handle,
+                image.as_ptr().cast(),
+                2,
+                options.as_mut_ptr(),
+                values.as_mut_ptr(),
+            )
+        };
+        code.result().map_err(|error| {
+            let said = CStr::from_bytes_until_nul(&log).unwrap_or_default().to_string_lossy();
+            match failed("cuModuleLoadDataEx")(error) {
+                CudaError::Call { function, name, text } if !said.trim().is_empty() => {
+                    CudaError::Call { function, name, text: format!("{text}; {}", said.trim()) }
+                }
+                other => other,
+            }
+        })?;
+        Ok(Rc::new(Module { context: context.clone(), handle }))
+    }
+}
+
+/// A kernel of a module.
+#[derive(Clone)]
+pub(crate) struct Function {
+    module: Rc<Module>,
+    handle: sys::CUfunction,
+}
+
+impl Function {
+    /// The kernel of a name, allowed so much dynamic shared memory.
+    pub(crate) fn new(module: &Rc<Module>, name: &str, shared: u32) -> Result<Function, CudaError> {
+        module.context.enter()?;
+        let text = CString::new(name)
+            .map_err(|_| CudaError::Request("a kernel's name holds a zero byte".to_owned()))?;
+        // SAFETY: the module is loaded, and the function holds it.
+        let handle = unsafe { result::module::get_function(module.handle, text) }.map_err(|error| {
+            match failed("cuModuleGetFunction")(error) {
+                CudaError::Call { function, name: code, text } => {
+                    CudaError::Call { function, name: code, text: format!("{text}: `{name}`") }
+                }
+                other => other,
+            }
+        })?;
+        // What every block may have without asking.
+        if shared > 48 << 10 {
+            let which = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            let bytes = i32::try_from(shared)
+                .map_err(|_| CudaError::Request("more shared memory than any block has".to_owned()))?;
+            // SAFETY: the function is of a loaded module.
+            unsafe { result::function::set_function_attribute(handle, which, bytes) }
+                .map_err(failed("cuFuncSetAttribute"))?;
+        }
+        Ok(Function { module: module.clone(), handle })
+    }
+}
+
+/// A launch with its arguments as the driver wants them.
+pub(crate) struct Ready {
+    function: Function,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+    /// The arguments one after another, and as many zeros as a kernel can have parameters.
+    bytes: Vec<u8>,
+    /// Where each begins.
+    starts: Vec<usize>,
+}
+
+impl Ready {
+    pub(crate) fn new(
+        function: Function,
+        grid: [u32; 3],
+        block: [u32; 3],
+        shared: u32,
+        arguments: &[Vec<u8>],
+    ) -> Ready {
+        // The driver copies parameters byte by byte; alignment is for whoever would load them.
+        let mut bytes: Vec<u8> = Vec::new();
+        let mut starts = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            bytes.resize(bytes.len().next_multiple_of(16), 0);
+            starts.push(bytes.len());
+            bytes.extend(argument);
+        }
+        // The driver reads what the kernel's parameters say, whatever was given: behind the last byte there are zeros for it.
+        bytes.resize(bytes.len() + PARAMETER_BYTES, 0);
+        Ready { function, grid, block, shared, bytes, starts }
+    }
+
+    /// Gives it to a stream.
+    pub(crate) fn launch(&mut self, stream: &Stream) -> Result<(), CudaError> {
+        let (grid, block) = (self.grid, self.block);
+        let base = self.bytes.as_mut_ptr();
+        let last = self.bytes.len() - PARAMETER_BYTES;
+        let at = |start: usize| base.wrapping_add(start).cast::<c_void>();
+        let mut pointers: Vec<*mut c_void> = self.starts.iter().map(|start| at(*start)).collect();
+        // As many pointers as a kernel can have parameters, each of a byte.
+        pointers.resize(pointers.len().max(PARAMETER_BYTES), at(last));
+        // SAFETY: function and stream live. However many parameters the kernel has and whatever their sizes, each pointer is to as
+        // many bytes as all parameters of a kernel can have. What the kernel does to device memory is no matter of this process's own.
+        unsafe {
+            result::launch_kernel(
+                self.function.handle,
+                (grid[0], grid[1], grid[2]),
+                (block[0], block[1], block[2]),
+                self.shared,
+                stream.handle,
+                &mut pointers,
+            )
+        }
+        .map_err(failed("cuLaunchKernel"))
+    }
+}
+
+/// A stream. It waits for the legacy stream, and so for copies.
+pub(crate) struct Stream {
+    context: Rc<Context>,
+    handle: sys::CUstream,
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream({:?})", self.handle)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if self.context.enter().is_ok() {
+            // SAFETY: it was made once and is destroyed once.
+            let _lost = unsafe { result::stream::destroy(self.handle) };
+        }
+    }
+}
+
+impl Stream {
+    pub(crate) fn new(context: &Rc<Context>) -> Result<Stream, CudaError> {
+        context.enter()?;
+        let kind = result::stream::StreamKind::Default;
+        let handle = result::stream::create(kind).map_err(failed("cuStreamCreate"))?;
+        Ok(Stream { context: context.clone(), handle })
+    }
+
+    /// Makes the stream's context current before a row of calls.
+    pub(crate) fn enter(&self) -> Result<(), CudaError> {
+        self.context.enter()
+    }
+
+    /// Fills memory from its beginning with zeros.
+    pub(crate) fn zero(&self, memory: &Allocation, bytes: usize) -> Result<(), CudaError> {
+        memory.fits(bytes)?;
+        // SAFETY: the allocation has so many bytes. Freeing it waits for the stream.
+        unsafe { result::memset_d8_async(memory.address, 0, bytes, self.handle) }
+            .map_err(failed("cuMemsetD8Async"))
+    }
+
+    pub(crate) fn record(&self, event: &Event) -> Result<(), CudaError> {
+        // SAFETY: both live.
+        unsafe { result::event::record(event.handle, self.handle) }.map_err(failed("cuEventRecord"))
+    }
+
+    pub(crate) fn launch(&self, graph: &Graph) -> Result<(), CudaError> {
+        // SAFETY: both live.
+        unsafe { result::graph::launch(graph.handle, self.handle) }.map_err(failed("cuGraphLaunch"))
+    }
+
+    /// The launches, so many times, as one graph: the device goes from one to the next without the host.
+    pub(crate) fn capture(&self, launches: &mut [Ready], repeat: u32) -> Result<Graph, CudaError> {
+        self.enter()?;
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: the stream lives.
+        unsafe { result::stream::begin_capture(self.handle, mode) }
+            .map_err(failed("cuStreamBeginCapture"))?;
+        let mut given = Ok(());
+        'all: for _ in 0..repeat {
+            for launch in &mut *launches {
+                given = launch.launch(self);
+                if given.is_err() {
+                    break 'all;
+                }
+            }
+        }
+        // Whatever happened: a stream that stays in capture takes no other work.
+        // SAFETY: the stream lives and is in capture.
+        let graph = unsafe { result::stream::end_capture(self.handle) }.map_err(failed("cuStreamEndCapture"));
+        if given.is_err() {
+            if let Ok(graph) = graph {
+                destroy(graph);
+            }
+            return Err(given.err().unwrap_or_else(|| CudaError::Request("nothing was captured".to_owned())));
+        }
+        let graph = graph?;
+        let mut handle: sys::CUgraphExec = std::ptr::null_mut();
+        // SAFETY: the graph was captured just now.
+        let made = unsafe { sys::cuGraphInstantiateWithFlags(&raw mut handle, graph, 0) }.result();
+        destroy(graph);
+        made.map_err(failed("cuGraphInstantiateWithFlags"))?;
+        let modules = launches.iter().map(|launch| launch.function.module.clone()).collect();
+        let graph = Graph { context: self.context.clone(), handle, _modules: modules };
+        // SAFETY: both live.
+        unsafe { result::graph::upload(graph.handle, self.handle) }.map_err(failed("cuGraphUpload"))?;
+        Ok(graph)
+    }
+}
+
+/// Destroys a graph that was captured.
+fn destroy(graph: sys::CUgraph) {
+    if !graph.is_null() {
+        // SAFETY: it was captured once and is destroyed once, here.
+        let _lost = unsafe { result::graph::destroy(graph) };
+    }
+}
+
+/// A graph that can be launched.
+pub(crate) struct Graph {
+    context: Rc<Context>,
+    handle: sys::CUgraphExec,
+    /// What its launches run.
+    _modules: Vec<Rc<Module>>,
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        if self.context.enter().is_ok() {
+            // SAFETY: it was made once and is destroyed once.
+            let _lost = unsafe { result::graph::exec_destroy(self.handle) };
+        }
+    }
+}
+
+/// An event that has a time.
+pub(crate) struct Event {
+    context: Rc<Context>,
+    handle: sys::CUevent,
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Event({:?})", self.handle)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        if self.context.enter().is_ok() {
+            // SAFETY: it was made once and is destroyed once.
+            let _lost = unsafe { result::event::destroy(self.handle) };
+        }
+    }
+}
+
+impl Event {
+    pub(crate) fn new(context: &Rc<Context>) -> Result<Event, CudaError> {
+        context.enter()?;
+        let flags = sys::CUevent_flags::CU_EVENT_DEFAULT;
+        let handle = result::event::create(flags).map_err(failed("cuEventCreate"))?;
+        Ok(Event { context: context.clone(), handle })
+    }
+
+    /// Waits for it.
+    pub(crate) fn wait(&self) -> Result<(), CudaError> {
+        // SAFETY: the event lives.
+        unsafe { result::event::synchronize(self.handle) }.map_err(failed("cuEventSynchronize"))
+    }
+
+    /// Milliseconds from this event to another.
+    pub(crate) fn until(&self, end: &Event) -> Result<f32, CudaError> {
+        // SAFETY: both live.
+        unsafe { result::event::elapsed(self.handle, end.handle) }.map_err(failed("cuEventElapsedTime"))
+    }
+}
