@@ -40,7 +40,7 @@ impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let short = self.uuid.get(..8).unwrap_or(&self.uuid);
         write!(f, "{}, GPU {short}, driver {}", self.name, self.driver)?;
-        if self.predicted { f.write_str(", predicted by Warpproof's own driver") } else { Ok(()) }
+        if self.predicted { f.write_str(", Warpproof's own: times are predicted") } else { Ok(()) }
     }
 }
 

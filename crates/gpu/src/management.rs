@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// The library as drivers install it; the name without a number comes with development files only.
 const LIBRARY: &str = "libnvidia-ml.so.1";
 
-/// The state of a device at one moment; what the library does not say is `None`.
+/// The state of a device at one moment, in the units in which NVIDIA's management library gives it; what the library does not say is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
     /// Clock of the multiprocessors, MHz.
@@ -25,6 +25,13 @@ pub struct Reading {
     /// Power drawn, mW.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power_mw: Option<u32>,
+}
+
+impl Reading {
+    /// Whether nothing was read.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A device in the management library. Clocks that were pinned through it are put back when it is dropped.

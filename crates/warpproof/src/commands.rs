@@ -5,6 +5,8 @@ mod build;
 mod check;
 mod claims;
 mod counters;
+mod device;
+mod device_runner;
 mod doctor;
 mod evidence;
 mod exec;
@@ -70,4 +72,5 @@ commands![
     doctor::Doctor,
     selftest::Selftest,
     toolchain::Toolchain,
+    device_runner::DeviceRunner,
 ];

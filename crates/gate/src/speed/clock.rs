@@ -7,6 +7,8 @@ use std::{error, fmt};
 
 use serde::{Deserialize, Serialize};
 
+pub use warpproof_gpu::Reading;
+
 /// Which of the two programs is launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -62,30 +64,6 @@ impl fmt::Display for Origin {
             Self::Predicted { device } => write!(f, "predicted for {device}"),
             Self::Synthetic => f.write_str("synthetic"),
         }
-    }
-}
-
-/// The state of a device at one moment, in the units in which NVIDIA's management library gives it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reading {
-    /// Clock of the multiprocessors, MHz.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sm_mhz: Option<u32>,
-    /// Clock of the memory, MHz.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory_mhz: Option<u32>,
-    /// Temperature of the chip, °C.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub temperature_c: Option<i32>,
-    /// Power drawn, mW.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub power_mw: Option<u32>,
-}
-
-impl Reading {
-    /// Whether nothing was read.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
     }
 }
 

@@ -173,7 +173,7 @@ fn files_of(bench: &Bench<'_>, part: &Part, case: &Case<'_>) -> Result<Option<Lo
 }
 
 /// What each output should be.
-fn expectations(
+pub(super) fn expectations(
     bench: &Bench<'_>,
     part: &Part,
     case: &Case<'_>,

@@ -9,11 +9,15 @@ mod build;
 mod checks;
 mod correct;
 mod counters;
+mod external;
 mod identity;
 mod launch;
+mod layout;
 mod model;
+mod profile;
 mod rung;
 mod speed;
+mod staged;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,7 +28,8 @@ use warpproof_sim::{Device, schedule::SplitMix};
 use warpproof_toolchain::Toolchain;
 
 pub use build::{Built, Programs, compile};
-pub use speed::{Clocks, Side};
+pub use speed::{Clocks, Profiled, Side};
+pub use staged::{Staged, StagedArgument, StagedLaunch};
 
 use crate::dtype::Dtype;
 use crate::record::{Comparison, Figure, FigureKind, Obstacle, Outcome, Stage};
@@ -319,9 +324,8 @@ impl<'a> Bench<'a> {
             Stage::Budget => budget::judge(self, candidate, built),
             Stage::Model => model::judge(self, candidate, built),
             Stage::Speed => speed::judge(self, candidate, built, baseline),
-            Stage::Profile | Stage::External => {
-                Ok(Ending::skipped("there is no GPU: peers and a device's own counters are measured on one"))
-            }
+            Stage::Profile => profile::judge(self, candidate, built),
+            Stage::External => external::judge(self, candidate),
             Stage::Counters if !self.sizes(candidate, Some(stage)).is_empty() => Ok(Ending::skipped(
                 "the stage counts on shapes as the task declares them, and all that were chosen are hidden",
             )),

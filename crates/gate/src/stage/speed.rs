@@ -1,5 +1,7 @@
 //! Measured speed against the baseline, through whatever clock the run has.
 
+use warpproof_gpu::ncu::Profile;
+
 use super::{Bench, Built, Ending, Trouble, unfit};
 use crate::record::{Comparison as Op, Figure, FigureKind, Outcome};
 use crate::speed::{
@@ -20,14 +22,32 @@ pub trait Clocks: Sync {
     /// The device, and what tells it from its like: results of others do not stand for it.
     fn device(&self) -> String;
 
+    /// Whether its times are predictions.
+    fn predicted(&self) -> bool;
+
     /// A clock for a baseline and a candidate on one size, with the second-level cache in a stated condition.
     fn clock<'c>(
         &'c self,
+        bench: &Bench<'_>,
         baseline: Side<'c>,
         candidate: Side<'c>,
         size: &Size,
         l2: L2,
     ) -> Result<Box<dyn Clock + 'c>, ClockError>;
+
+    /// The device's own counters of one run of a program, where it has any.
+    fn profile(&self, bench: &Bench<'_>, side: Side<'_>, size: &Size) -> Profiled;
+}
+
+/// What a device's own counters say.
+#[derive(Clone, Debug)]
+pub enum Profiled {
+    /// What each launch did.
+    Counted(Vec<Profile>),
+    /// There is nothing that counts, and why.
+    Skipped(String),
+    /// It went wrong, and how.
+    Failed(String),
 }
 
 pub(super) fn judge(
@@ -50,24 +70,20 @@ pub(super) fn judge(
         budget: Budget::fixed(timing.pairs.div_ceil(2)),
         ..Plan::default()
     };
-    let sizes: Vec<Size> = bench
-        .sizes(candidate, None)
-        .into_iter()
-        .filter(|size| !size.hidden && !size.name.contains(':'))
-        .collect();
+    let sizes = declared(bench, candidate);
     let mut ending = Ending::pass(Vec::new());
     let mut decided: Vec<Judgement> = Vec::new();
     for (index, size) in sizes.iter().enumerate() {
         for l2 in &timing.l2 {
             bench.check_stop()?;
             let case = format!("{}, {} cache", size.name, state(*l2));
-            let clock = clocks.clock(baseline, (candidate, built), size, *l2);
+            let clock = clocks.clock(bench, baseline, (candidate, built), size, *l2);
             let mut clock = Recorder::new(clock.map_err(|error| failed(&case, &error.into()))?);
             let measured = measure(&mut clock, &plan).map_err(|error| failed(&case, &error))?;
             let found = Comparison::of(&measured, &plan);
             // The first shape decides; this machine is held against itself there.
             let calibration = if index == 0 {
-                let twice = clocks.clock(baseline, baseline, size, *l2);
+                let twice = clocks.clock(bench, baseline, baseline, size, *l2);
                 let mut twice = twice.map_err(|error| failed(&case, &error.into()))?;
                 Some(calibrate(&mut *twice, &plan, CALIBRATION).map_err(|error| failed(&case, &error))?)
             } else {
@@ -101,6 +117,13 @@ pub(super) fn judge(
     ending.outcome = outcome;
     ending.reason = decides.to_string();
     Ok(ending)
+}
+
+/// The shapes that are timed: as the task declares them, not tails nor what was drawn.
+pub(super) fn declared(bench: &Bench<'_>, candidate: &Candidate) -> Vec<Size> {
+    let mut sizes = bench.sizes(candidate, None);
+    sizes.retain(|size| !size.hidden && !size.name.contains(':'));
+    sizes
 }
 
 fn state(l2: L2) -> &'static str {

@@ -13,6 +13,7 @@ use warpproof_sim::Stop;
 use warpproof_sim::check::{Class, Finding, Settings, Severity as Grade};
 use warpproof_toolchain::Source;
 
+use super::device::{Where, listening};
 use super::launch::{LaunchFlags, Plan, setting, stop_report};
 use crate::report::{Kind, Outcome, Place, Report, first_error};
 use crate::source::{self, Ptx, Shown, of_finding, shown};
@@ -52,6 +53,9 @@ pub(crate) struct Check {
     /// Where the random orders begin
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     seed: u64,
+    /// Where to run: the software GPU is the one that can be checked
+    #[arg(long, value_name = "GPU", default_value_t = Where::Software, value_parser = listening, hide = true)]
+    device: Where,
     /// Show so many findings; more are only counted
     #[arg(long, value_name = "N", default_value_t = 100)]
     max_findings: usize,

@@ -13,6 +13,7 @@ use warpproof_sim::StopKind;
 use warpproof_sim::count::{CountSettings, Counters as Counts};
 use warpproof_toolchain::Source;
 
+use super::device::{Where, listening};
 use super::launch::{LaunchFlags, Plan, stop_report};
 use crate::report::{Outcome, Report, first_error};
 use crate::source::{self, Ptx};
@@ -43,6 +44,9 @@ use metrics::Selection;
 pub(crate) struct Counters {
     #[command(flatten)]
     launch: Launch,
+    /// Where to run: the software GPU is the one that can be counted
+    #[arg(long, value_name = "GPU", default_value_t = Where::Software, value_parser = listening, hide = true)]
+    device: Where,
     /// A table of every line that was executed
     #[arg(long, conflicts_with_all = ["metrics", "json"])]
     by_line: bool,

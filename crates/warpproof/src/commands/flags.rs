@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use warpproof_gate::ledger::{Ledger, LedgerError};
+use warpproof_gate::runner::{Runner, RunnerError, Settings, this_program};
 use warpproof_model::{DEVICES, Device};
 use warpproof_toolchain::{NotFound, Options};
 
@@ -51,6 +52,43 @@ impl LedgerFlags {
         let absent = matches!(Ledger::open(&self.ledger), Err(LedgerError::Absent(_)));
         let ledger = Ledger::create(&self.ledger).map_err(|error| Box::new(of_ledger(&error)))?;
         Ok((ledger, absent))
+    }
+}
+
+/// Whether speed is judged, and on what device.
+#[derive(Debug, Args)]
+pub(crate) struct GpuFlags {
+    /// Time on the first CUDA device, or on number N; not tested on hardware
+    ///
+    /// A process of its own drives the device through NVIDIA's driver. Through Warpproof's own driver,
+    /// as under `warpproof exec`, every time is a prediction, and nothing is merged.
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
+    gpu: Option<u32>,
+    /// Hold the clock of its multiprocessors at so many MHz while it times, where that is permitted
+    #[arg(long, value_name = "MHZ", requires = "gpu")]
+    pin_clock: Option<u32>,
+}
+
+impl GpuFlags {
+    /// Whether a device is asked for.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.gpu.is_some()
+    }
+
+    /// The device, behind a process, where one is asked for.
+    pub(crate) fn start(&self, terminal: &mut Terminal) -> Result<Option<Runner>, Box<Report>> {
+        let Some(device) = self.gpu else { return Ok(None) };
+        let absent = |error: RunnerError| {
+            let report = Report::error(Kind::Missing, format!("there is no CUDA device: {error}"));
+            Box::new(report.help("leave --gpu out: without a device nothing is timed"))
+        };
+        let program = this_program().map_err(absent)?;
+        let settings = Settings { program, device, pin_mhz: self.pin_clock };
+        let runner = Runner::start(settings).map_err(absent)?;
+        for note in &runner.notes {
+            terminal.say(format_args!("note: {note}"));
+        }
+        Ok(Some(runner))
     }
 }
 

@@ -13,14 +13,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use warpproof_gate::ledger::Ledger;
 use warpproof_gate::record::Outcome as Ended;
-use warpproof_gate::runner::{Runner, RunnerError};
 use warpproof_gate::session::{Event, Judged, Options, Report as Run, Session, SessionError};
 use warpproof_gate::stage::Clocks;
 use warpproof_gate::task::{At, Candidate, MAX_BYTES, Task};
 use warpproof_toolchain::{Part, Toolchain};
 
 use super::evidence::of_ledger;
-use super::flags::{LedgerFlags, ToolchainFlags, missing};
+use super::flags::{GpuFlags, LedgerFlags, ToolchainFlags, missing};
 use crate::report::{Kind, Outcome, Place, Report};
 use crate::terminal::Terminal;
 
@@ -63,11 +62,8 @@ pub(crate) struct Gate {
     /// What is judged so is known to runs with the same number only.
     #[arg(long, value_name = "HEX", value_parser = hexadecimal, conflicts_with = "resume")]
     secret: Option<u64>,
-    /// Time rungs of the attention ladder on the first CUDA device; not tested on hardware
-    ///
-    /// A Python process drives the device through NVIDIA's driver (`WARPPROOF_PYTHON`, else python3).
-    #[arg(long)]
-    gpu: bool,
+    #[command(flatten)]
+    gpu: GpuFlags,
     /// Print the outcome as JSON, schema warpproof.gate/1
     #[arg(long)]
     json: bool,
@@ -116,7 +112,7 @@ impl Gate {
         let directory = self.task.parent().map_or(Path::new("."), |parent| {
             if parent.as_os_str().is_empty() { Path::new(".") } else { parent }
         });
-        let runner = if self.gpu { Some(cuda_device(&task)?) } else { None };
+        let runner = self.gpu.start(terminal).map_err(|report| vec![*report])?;
         let session = Session {
             task: &task,
             text: &text,
@@ -131,7 +127,7 @@ impl Gate {
             resume: self.resume,
             fresh: self.fresh,
             // Whoever times shares the device with nobody.
-            jobs: self.jobs.map_or(usize::from(self.gpu), usize::from),
+            jobs: self.jobs.map_or(usize::from(self.gpu.is_wanted()), usize::from),
             secret: self.secret,
             arguments: std::env::args().skip(1).collect(),
         };
@@ -213,17 +209,6 @@ fn sign(outcome: Ended) -> &'static str {
         Ended::Inconclusive => "?",
         Ended::Skipped => "–",
     }
-}
-
-/// The first CUDA device, behind a process.
-pub(super) fn cuda_device(task: &Task) -> Result<Runner<'_>, Vec<Report>> {
-    let absent = |error: RunnerError| {
-        vec![
-            Report::error(Kind::Missing, format!("there is no CUDA device: {error}"))
-                .help("leave --gpu out: without a device nothing is timed"),
-        ]
-    };
-    Runner::start(task).map_err(absent)
 }
 
 /// Reads a task file, and says everything that is wrong with it.

@@ -1,5 +1,6 @@
-//! `warpproof run`: a kernel on the software GPU, with arguments described on the command line or in the file's head.
+//! `warpproof run`: a kernel on the software GPU or on a CUDA device, with arguments described on the command line or in the file's head.
 
+mod on_device;
 mod render;
 
 use std::path::PathBuf;
@@ -7,9 +8,11 @@ use std::time::Instant;
 
 use clap::Args;
 use warpproof_gate::tensor_file::{self, FileTensor};
+use warpproof_gpu::Identity;
 use warpproof_sim::schedule::{Order, Schedule};
 use warpproof_sim::{Device, Stop, StopKind};
 
+use super::device::{self, Where};
 use super::launch::{ArgumentValue, Array, LaunchFlags, Spec, stop_report};
 use crate::report::{Kind, Outcome, Report, first_error};
 use crate::source;
@@ -18,8 +21,9 @@ use render::Print;
 
 /// Run a kernel on the software GPU
 ///
-/// CUDA C++ is compiled to PTX by NVRTC; a .ptx file is run as it is. No GPU is needed. An argument
-/// is described as name:type=value for a scalar and as name:type[count]=fill for an array:
+/// CUDA C++ is compiled to PTX by NVRTC; a .ptx file is run as it is. No GPU is needed; with --device
+/// cuda:0 the same launch runs on one. An argument is described as name:type=value for a scalar and as
+/// name:type[count]=fill for an array:
 ///
 ///   --arg n:u32=1024                      a scalar
 ///   --arg in:f32[1024]=randn(seed=0)      an array of random numbers
@@ -45,6 +49,9 @@ pub(crate) struct Run {
     /// Print an array's first values after the launch
     #[arg(long, value_name = "NAME[:COUNT]", value_parser = Print::parse)]
     print: Vec<Print>,
+    /// Where to run: software, or cuda:N for a CUDA device (not tested on hardware)
+    #[arg(long, value_name = "GPU", default_value_t = Where::Software, value_parser = device::parse)]
+    device: Where,
     /// The order in which a block's warps take turns: forward, reverse or random:SEED
     #[arg(long, value_name = "ORDER", default_value = "forward", value_parser = order)]
     schedule: Order,
@@ -73,7 +80,10 @@ struct Finished {
     grid: [u32; 3],
     block: [u32; 3],
     shared: u32,
-    instructions: u64,
+    /// Counted on the software GPU; a device says nothing of it.
+    instructions: Option<u64>,
+    /// The CUDA device, where it was one.
+    device: Option<Identity>,
     host_seconds: f64,
     printed: Vec<u8>,
     arrays: Vec<Array>,
@@ -88,7 +98,11 @@ impl Run {
 
         let mut reports = Vec::new();
         let mut finished = None;
-        if let Err(errors) = self.execute(&mut device, &mut finished, &mut reports) {
+        let executed = match self.device {
+            Where::Software => self.execute(&mut device, &mut finished, &mut reports),
+            Where::Cuda(number) => self.on_device(number, &mut device, &mut finished, &mut reports),
+        };
+        if let Err(errors) = executed {
             reports.extend(errors);
         }
         // A stopped kernel has no results; what it left in memory would only mislead.
@@ -146,7 +160,8 @@ impl Run {
                 grid: prepared.grid,
                 block: prepared.block,
                 shared: prepared.shared,
-                instructions: outcome.instructions,
+                instructions: Some(outcome.instructions),
+                device: None,
                 host_seconds,
                 printed: outcome.output,
                 arrays: prepared.arrays,
@@ -154,6 +169,11 @@ impl Run {
             });
         }
         failed.map_or(Ok(()), Err)
+    }
+
+    /// Whether the flags say in which order warps take turns.
+    fn orders_warps(&self) -> bool {
+        self.seed.is_some() || self.schedule != Order::Forward
     }
 
     /// `--out` and `--print` name arrays that there are; better said before a long run than after it.

@@ -12,8 +12,8 @@ use warpproof_gate::tune::search::Strategy;
 use warpproof_gate::tune::{Event, SCHEMA, Settings, TuneError, text, tune};
 use warpproof_toolchain::{Part, Toolchain};
 
-use super::flags::{LedgerFlags, ToolchainFlags, missing};
-use super::gate::{cuda_device, of_session, read_task, stop_on_interrupt};
+use super::flags::{GpuFlags, LedgerFlags, ToolchainFlags, missing};
+use super::gate::{of_session, read_task, stop_on_interrupt};
 use crate::report::{Kind, Outcome, Report};
 use crate::terminal::Terminal;
 
@@ -50,11 +50,8 @@ pub(crate) struct Tune {
     /// Take every variant through all stages, not only those that lead
     #[arg(long)]
     full: bool,
-    /// Rank by time on the first CUDA device, rungs of the attention ladder only; not tested on hardware
-    ///
-    /// Every variant then goes through all stages: only what is correct is timed.
-    #[arg(long)]
-    gpu: bool,
+    #[command(flatten)]
+    gpu: GpuFlags,
     /// Seconds after which no further generation begins
     #[arg(long, value_name = "SECONDS")]
     time_limit: Option<u32>,
@@ -107,7 +104,7 @@ impl Tune {
         let directory = self.task.parent().map_or(Path::new("."), |parent| {
             if parent.as_os_str().is_empty() { Path::new(".") } else { parent }
         });
-        let runner = if self.gpu { Some(cuda_device(&task)?) } else { None };
+        let runner = self.gpu.start(terminal).map_err(|report| vec![*report])?;
         let session = Session {
             task: &task,
             text: &source,
@@ -128,7 +125,7 @@ impl Tune {
             full: self.full,
             time_limit: self.time_limit.map(|seconds| Duration::from_secs(u64::from(seconds))),
             // Whoever times shares the device with nobody.
-            jobs: self.jobs.map_or(usize::from(self.gpu), usize::from),
+            jobs: self.jobs.map_or(usize::from(self.gpu.is_wanted()), usize::from),
             arguments: std::env::args().skip(1).collect(),
         };
         let progress = terminal.progress();

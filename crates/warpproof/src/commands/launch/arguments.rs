@@ -48,13 +48,7 @@ pub(crate) fn lay_out(
     let mut arrays = Vec::new();
     for spec in specs {
         match &spec.value {
-            ArgumentValue::ByValue(codes) => {
-                let mut bytes = Vec::new();
-                for code in codes {
-                    spec.element.push(*code, &mut bytes);
-                }
-                launch = launch.arg(bytes);
-            }
+            ArgumentValue::ByValue(_) => launch = launch.arg(spec.bytes()),
             ArgumentValue::Array { shape, fill } => {
                 let array = allocate(spec, shape.as_deref(), fill, device, limit)?;
                 launch = launch.arg(array.address);

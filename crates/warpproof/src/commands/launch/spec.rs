@@ -194,6 +194,17 @@ impl Spec {
         Ok(Self { name: name.to_owned(), element, role, value })
     }
 
+    /// The bytes of a value; an array has none of its own.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        if let ArgumentValue::ByValue(codes) = &self.value {
+            for code in codes {
+                self.element.push(*code, &mut bytes);
+            }
+        }
+        bytes
+    }
+
     /// Whether it holds anything before the launch.
     pub(crate) fn is_filled(&self) -> bool {
         !matches!(self.value, ArgumentValue::Array { fill: Fill::Nothing, .. })

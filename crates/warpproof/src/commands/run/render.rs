@@ -58,12 +58,15 @@ pub(super) fn summary(finished: &Finished) -> String {
     let blocks: u64 = finished.grid.iter().map(|n| u64::from(*n)).product();
     let threads: u64 = finished.block.iter().map(|n| u64::from(*n)).product();
     let count = |n: u64, noun: &str| format!("{} {noun}{}", grouped(n), if n == 1 { "" } else { "s" });
+    let counted = finished.instructions.map(|n| format!("; {} (counted)", count(n, "warp instruction")));
+    let device = finished.device.as_ref().map(|device| format!("; on {device}"));
     format!(
-        "{}: {} of {}; {} (counted); {:.1} ms on this machine (measured)",
+        "{}: {} of {}{}{}; {:.1} ms on this machine (measured)",
         finished.kernel,
         count(blocks, "block"),
         count(threads, "thread"),
-        count(finished.instructions, "warp instruction"),
+        counted.unwrap_or_default(),
+        device.unwrap_or_default(),
         finished.host_seconds * 1e3,
     )
 }
@@ -94,10 +97,12 @@ pub(super) fn json(
         put("grid", json!(finished.grid));
         put("block", json!(finished.block));
         put("shared", json!(finished.shared));
-        put(
-            "instructions",
-            json!({ "value": finished.instructions, "kind": "counted", "unit": "warp instructions" }),
-        );
+        if let Some(device) = &finished.device {
+            put("device", json!(device));
+        }
+        if let Some(count) = finished.instructions {
+            put("instructions", json!({ "value": count, "kind": "counted", "unit": "warp instructions" }));
+        }
         put("host_time", json!({ "value": finished.host_seconds, "kind": "measured", "unit": "s" }));
         put("printf", json!(String::from_utf8_lossy(&finished.printed)));
         put("outputs", Value::Array(outputs));

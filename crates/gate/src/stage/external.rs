@@ -1,0 +1,175 @@
+//! Peers from elsewhere on the same shapes: PyTorch's attention, each of its backends, through a small Python program.
+//!
+//! A peer that cannot be timed is skipped with its reason, which is kept. A peer never decides. **Not tested on hardware**: tests
+//! run the program with a stand-in for torch.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::speed::declared;
+use super::{Bench, Ending, Trouble, unfit};
+use crate::record::{Figure, FigureKind};
+use crate::reference::python::interpreter;
+use crate::task::{Candidate, Operator, Peer, Reference, Size};
+use crate::view::vocabulary as name;
+
+/// The one peer that is known, as tasks name it.
+const TORCH: &str = "torch-sdpa";
+const SCRIPT: &str = include_str!("external/torch_sdpa.py");
+/// Calls of one graph, and how often it is timed.
+const LAUNCHES: u32 = 20;
+const SAMPLES: u32 = 30;
+/// How long all shapes may take; torch alone takes half a minute to load on a cold disk.
+const PATIENCE: Duration = Duration::from_mins(10);
+/// Bytes of answers that are looked at.
+const MOST: u64 = 16 << 20;
+
+/// A line of the program.
+#[derive(Debug, Deserialize)]
+struct Line {
+    shape: String,
+    backend: String,
+    #[serde(default)]
+    us: Vec<f64>,
+    #[serde(default)]
+    skipped: Option<String>,
+}
+
+pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate) -> Result<Ending, Trouble> {
+    let peers = bench.task.baselines.iter().filter_map(|baseline| match &baseline.who {
+        Peer::External(name) => Some(name.value.as_str()),
+        Peer::Candidate(_) => None,
+    });
+    let peers: Vec<&str> = peers.collect();
+    if peers.is_empty() {
+        return Ok(Ending::skipped("the task names no peer from elsewhere"));
+    }
+    if let Some(unknown) = peers.iter().find(|peer| **peer != TORCH) {
+        return Err(unfit(format!("there is no way to run `{unknown}`; `{TORCH}` is known")));
+    }
+    let Some(clocks) = bench.clocks else {
+        return Ok(Ending::skipped("there is no GPU here, and peers are measured on one"));
+    };
+    let shapes = shapes(bench, candidate)?;
+    let seed = bench.task.data.seeds.first().copied().unwrap_or_default();
+    let request =
+        json!({ "shapes": shapes, "launches": LAUNCHES, "samples": SAMPLES, "seed": seed % (1 << 32) });
+    let told = match ask(&request) {
+        Ok(told) => told,
+        Err(why) => return Ok(Ending::skipped(format!("{TORCH}: {why}"))),
+    };
+    let kind = if clocks.predicted() { FigureKind::Predicted } else { FigureKind::Measured };
+    let mut figures = Vec::new();
+    // What is skipped for one reason is told once.
+    let mut skipped: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for line in told.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok()) {
+        let peer = format!("torch SDPA {}, {}", line.backend, line.shape);
+        match (line.skipped, median(line.us)) {
+            (None, Some(us)) => {
+                figures
+                    .extend(Figure::new(name::PEER_LATENCY, us, "us", kind).map(|figure| figure.at(&peer)));
+            }
+            (why, _) => {
+                let why = why.unwrap_or_else(|| "it gave no time".to_owned());
+                skipped.entry(why).or_default().push(format!("{} on {}", line.backend, line.shape));
+            }
+        }
+    }
+    let reasons: Vec<String> =
+        skipped.iter().map(|(why, who)| format!("{}: {why}", who.join(", "))).collect();
+    let ending = match (figures.is_empty(), reasons.is_empty()) {
+        (true, true) => Ending::skipped(format!("{TORCH}: the program said nothing")),
+        (true, false) => Ending::skipped(reasons.join("; ")),
+        (false, _) => Ending { reason: reasons.join("; "), ..Ending::pass(figures) },
+    };
+    Ok(ending.with_object(TORCH, told))
+}
+
+/// The shapes of the stage as the program wants them.
+fn shapes(bench: &Bench<'_>, candidate: &Candidate) -> Result<Vec<Value>, Trouble> {
+    let Reference::BuiltIn { operator: Operator::Attention { causal, softmax_scale } } =
+        &bench.task.reference
+    else {
+        return Err(unfit(format!("`{TORCH}` is attention, and the task is not")));
+    };
+    let of = |size: &Size| {
+        let get = |axis: &str| size.axes.get(axis).copied();
+        let need = |axis: &str| get(axis).ok_or_else(|| unfit(format!("attention needs the axis `{axis}`")));
+        let (b, h, s, d) = (need("b")?, need("h")?, need("s")?, need("d")?);
+        let usual = 1.0 / f64::from(u32::try_from(d).unwrap_or(u32::MAX)).sqrt();
+        Ok(json!({
+            "name": size.name,
+            "b": b,
+            "h": h,
+            "kv": get("kv").unwrap_or(h),
+            "s": s,
+            "keys": get("keys").unwrap_or(s),
+            "d": d,
+            "causal": size.causal.unwrap_or(*causal),
+            "scale": softmax_scale.map_or(usual, f64::from),
+        }))
+    };
+    declared(bench, candidate).iter().map(of).collect()
+}
+
+/// Runs the program and gives what it said.
+fn ask(request: &Value) -> Result<String, String> {
+    let python = interpreter();
+    let failed = |cause: std::io::Error| format!("cannot run {}: {cause}", python.display());
+    let folder = tempfile::tempdir().map_err(|cause| format!("cannot make a directory: {cause}"))?;
+    let mut child = Command::new(&python)
+        .args(["-c", SCRIPT])
+        // Where no module lies about.
+        .current_dir(folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(failed)?;
+    if let Some(mut input) = child.stdin.take() {
+        // A program that ends before it has read says why by its answers.
+        let _unread = writeln!(input, "{request}");
+    }
+    let output = child.stdout.take();
+    let reader = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        if let Some(output) = output {
+            let _cut = output.take(MOST).read_to_end(&mut text);
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    let start = Instant::now();
+    while !reader.is_finished() {
+        if start.elapsed() > PATIENCE {
+            let _gone = child.kill();
+            let _reaped = child.wait();
+            return Err(format!("it took longer than {} s", PATIENCE.as_secs()));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let _gone = child.kill();
+    let _reaped = child.wait();
+    reader.join().map_err(|_| "what it said was lost".to_owned())
+}
+
+fn median(mut all: Vec<f64>) -> Option<f64> {
+    all.retain(|one| one.is_finite());
+    all.sort_by(f64::total_cmp);
+    all.get(all.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::median;
+
+    #[test]
+    fn the_median_leaves_out_what_is_no_time() {
+        assert_eq!(median(vec![3.0, f64::NAN, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(Vec::new()), None);
+    }
+}
