@@ -18,7 +18,7 @@ use warpproof_gate::session::{Event, Judged, Options, Report, Session};
 use warpproof_gate::speed::{
     Clock, ClockError, Noise, Origin, Quantised, Sample, Side, Synthetic, Ticks, Truth,
 };
-use warpproof_gate::stage::{Clocks, Side as Program};
+use warpproof_gate::stage::{Bench, Clocks, Profiled, Side as Program};
 use warpproof_gate::task::{L2, Size, Task};
 use warpproof_gate::view::{self, Evidence, Refusal, Subject, ViewError, vocabulary as name};
 use warpproof_toolchain::{Options as Parts, Toolchain};
@@ -174,8 +174,17 @@ impl Clocks for Known {
         }
     }
 
+    fn predicted(&self) -> bool {
+        !matches!(self.origin, Origin::Measured { .. })
+    }
+
+    fn profile(&self, _: &Bench<'_>, _: Program<'_>, _: &Size) -> Profiled {
+        Profiled::Skipped("times are made up, and nothing counts".to_owned())
+    }
+
     fn clock<'c>(
         &'c self,
+        _bench: &Bench<'_>,
         baseline: Program<'c>,
         candidate: Program<'c>,
         _size: &Size,

@@ -356,7 +356,8 @@ impl Session<'_> {
             }
         }
         if let Some(clocks) = self.clocks {
-            host.insert(topic::DEVICE.into(), clocks.device());
+            let fact = if clocks.predicted() { topic::EVENT_CLOCK } else { topic::DEVICE };
+            host.insert(fact.into(), clocks.device());
         }
         let device = self.task.target.devices.first().and_then(|id| Device::named(id));
         host.extend(device.map(|device| (topic::MODEL_DEVICE.to_owned(), device.name.to_owned())));

@@ -229,7 +229,7 @@ pub fn measure(clock: &mut dyn Clock, plan: &Plan) -> Result<Measurement, SpeedE
     }
     run.timed_ps = 0;
     let blocks = run.blocks(launches)?;
-    let resolution = resolution(&run.times, run.clock.resolution_hint_ps());
+    let resolution = run.resolution();
     Ok(Measurement { origin: run.clock.origin(), resolution, launches, capped, blocks })
 }
 
@@ -250,6 +250,16 @@ impl Run<'_> {
         self.times.push(sample.elapsed_ps);
         self.timed_ps = self.timed_ps.saturating_add(sample.elapsed_ps);
         Ok(sample)
+    }
+
+    /// The timer's resolution so far. A model has no timer: two predictions lie on a grid as wide as they differ, which says
+    /// nothing, so what a model states of itself stands.
+    fn resolution(&self) -> Resolution {
+        let stated = self.clock.resolution_hint_ps();
+        match (self.clock.origin(), stated) {
+            (Origin::Predicted { .. }, Some(tick_ps)) => Resolution { tick_ps, evidence: Evidence::Stated },
+            _ => resolution(&self.times, stated),
+        }
     }
 
     /// Launches in a batch such that a tick is a small enough share of it, and what stood in the way.
@@ -273,7 +283,7 @@ impl Run<'_> {
                 three.sort_unstable();
                 shorter = shorter.min(three[1]);
             }
-            let timer = resolution(&self.times, self.clock.resolution_hint_ps());
+            let timer = self.resolution();
             // A timer without a grid needs no batch for its sake: no tick is there to be mistaken for a gain.
             let share = if timer.evidence == Evidence::Fine { 0.0 } else { timer.share_of(shorter as f64) };
             if share <= self.plan.tick_share {
@@ -340,6 +350,7 @@ impl Run<'_> {
 #[cfg(test)]
 mod tests {
     use super::{
+        super::Reading,
         super::synthetic::{Noise, Quantised, Synthetic, Ticks, Truth},
         *,
     };
@@ -362,6 +373,40 @@ mod tests {
             let taken = f64::from(measured.launches);
             assert!(taken > 0.9 * needed && taken < 2.0 * needed, "{taken} of {needed}");
         }
+    }
+
+    /// A model: every launch of a side takes the same time.
+    struct Model(Origin);
+
+    impl Clock for Model {
+        fn origin(&self) -> Origin {
+            self.0.clone()
+        }
+
+        fn resolution_hint_ps(&self) -> Option<u64> {
+            Some(1_000)
+        }
+
+        fn launch_limit(&self) -> u32 {
+            1
+        }
+
+        fn time(&mut self, side: Side, _: u32) -> Result<Sample, ClockError> {
+            let elapsed_ps = if side == Side::Baseline { 6_200_000 } else { 2_040_000 };
+            Ok(Sample { elapsed_ps, before: Reading::default(), after: Reading::default() })
+        }
+    }
+
+    #[test]
+    fn two_predictions_are_no_grid() {
+        let device = "a device".to_owned();
+        let predicted = measure(&mut Model(Origin::Predicted { device }), &Plan::default()).unwrap();
+        assert_eq!(predicted.resolution, Resolution { tick_ps: 1_000, evidence: Evidence::Stated });
+        assert_eq!(predicted.capped, None);
+        // Of a timer it would be what is seen.
+        let device = "a device".to_owned();
+        let measured = measure(&mut Model(Origin::Measured { device }), &Plan::default()).unwrap();
+        assert_eq!(measured.resolution.tick_ps, 4_160_000);
     }
 
     #[test]

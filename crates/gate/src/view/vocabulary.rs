@@ -42,6 +42,8 @@ pub const PTX: &str = "ptx";
 
 /// A fact of a run: the device on which was measured.
 pub const DEVICE: &str = "device";
+/// A fact of a run: the driver of Warpproof's own whose event times the stage speed took; they are predictions.
+pub const EVENT_CLOCK: &str = "event clock";
 /// A fact of a run: the device for which was predicted.
 pub const MODEL_DEVICE: &str = "model device";
 

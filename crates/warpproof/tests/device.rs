@@ -1,0 +1,415 @@
+//! CUDA devices of the tools, `run --device` and `gate --gpu`, on Warpproof's own driver: modules are loaded, launched, held against
+//! the reference, timed and judged, through the code that drives NVIDIA's. What it cannot show is that the hardware agrees.
+#![cfg(target_os = "linux")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says why it is skipped"
+)]
+
+mod bench;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bench::{Bench, Run, kernels};
+use serde_json::Value;
+use warpproof_gate::ledger::Ledger;
+use warpproof_gate::record::{Body, Figure, FigureKind, Outcome, Stage, StepRecord, Verdict};
+use warpproof_gate::task::Task;
+use warpproof_gate::verdict::decide;
+
+/// y = 2 x; `wrong` writes one word too far.
+const MODULE: &str = "
+//@launch: kernel=twice grid=2 block=32 arg=x:f32[64]=iota(0,0.5) arg=y:f32[64]
+.version 8.7
+.target sm_89
+.address_size 64
+.visible .entry twice(.param .u64 x, .param .u64 y)
+{
+    .reg .b64 %rd<8>; .reg .b32 %r<8>; .reg .f32 %f<4>;
+    ld.param.u64 %rd1, [x];
+    ld.param.u64 %rd2, [y];
+    mov.u32 %r1, %ctaid.x;
+    mov.u32 %r2, %tid.x;
+    mad.lo.u32 %r3, %r1, 32, %r2;
+    mul.wide.u32 %rd3, %r3, 4;
+    add.s64 %rd4, %rd1, %rd3;
+    add.s64 %rd5, %rd2, %rd3;
+    ld.global.f32 %f1, [%rd4];
+    add.f32 %f2, %f1, %f1;
+    st.global.f32 [%rd5], %f2;
+    ret;
+}
+.visible .entry wrong(.param .u64 x, .param .u64 y)
+{
+    .reg .b64 %rd<4>; .reg .b32 %r<4>;
+    ld.param.u64 %rd1, [y];
+    mov.u32 %r1, 7;
+    st.global.u32 [%rd1+1099511627776], %r1;
+    ret;
+}
+";
+
+/// y = 2 x + 1: as it is, after a walk through numbers that changes nothing, and right only where `x` lies first in memory.
+const SOURCE: &str = r#"
+extern "C" __global__ void direct(const float* x, float* y, unsigned m) {
+    unsigned i = threadIdx.x;
+    if (i < m) y[i] = 2.0f * x[i] + 1.0f;
+}
+extern "C" __global__ void slow(const float* x, float* y, unsigned m) {
+    unsigned i = threadIdx.x, s = i;
+    for (unsigned n = 0; n < 50000u; ++n) s = s * 1664525u + 1013904223u;
+    if (i < m) y[i] = s == 7u ? 0.0f : 2.0f * x[i] + 1.0f;
+}
+extern "C" __global__ void elsewhere(const float* x, float* y, unsigned m) {
+    unsigned i = threadIdx.x;
+    if (i < m) y[i] = (unsigned long long)x == FIRST ? 2.0f * x[i] + 1.0f : 0.0f;
+}
+"#;
+
+const TASK: &str = r#"
+name = "scaled-add"
+version = 1
+operator = "elementwise"
+dtypes = ["f32"]
+seeds = [1]
+distributions = ["normal"]
+input = [{ name = "x", dtype = "each", dims = ["m"] }]
+output = [{ name = "y", dtype = "each", dims = ["m"] }]
+shape = [{ name = "main", axes = { m = 96 } }]
+reference = { expression = "2 * x + 1", output = "y" }
+target = { architectures = ["sm_89"], devices = ["l4"] }
+gate = [{ stage = "build" }, { stage = "correct" }, { stage = "speed" }]
+baseline = [{ candidate = "slow", role = "speed" }]
+
+[tolerance]
+policy = "derived"
+accumulate = "f32"
+non_finite = "refuse"
+derivation = "one multiplication and one addition in f32"
+
+[timing]
+l2 = ["warm", "cold"]
+pairs = 40
+confidence = 0.95
+reduction = { at_least = 0.05, source = "a test" }
+grades = { good = 0.05, excellent = 0.2, outstanding = 0.4, source = "a test" }
+
+[[candidate]]
+name = "slow"
+source = "kernels.cu"
+flags = ["-DFIRST=0"]
+launch = [{ kernel = "slow", grid = 1, block = 128, arguments = ["x", "y", { value = "m", dtype = "u32" }] }]
+
+[[candidate]]
+name = "direct"
+source = "kernels.cu"
+flags = ["-DFIRST=0"]
+launch = [{ kernel = "direct", grid = 1, block = 128, arguments = ["x", "y", { value = "m", dtype = "u32" }] }]
+"#;
+
+const ATTENTION: &str = r#"
+name = "on-a-device"
+version = 1
+operator = "attention"
+seeds = [1]
+distributions = ["normal"]
+shape = [{ name = "small", axes = { b = 1, h = 2, s = 64, d = 64 } }]
+tolerance = { policy = "derived", derivation = "that of the family" }
+target = { architectures = ["sm_89"], devices = ["l4"] }
+gate = [{ stage = "build" }, { stage = "correct" }, { stage = "speed" }, { stage = "profile" }, { stage = "external" }]
+baseline = [{ candidate = "n3", role = "speed", for = ["n4"] }, { external = "torch-sdpa", role = "context" }]
+candidate = [{ name = "n3", rung = "n3" }, { name = "n4", rung = "n4" }]
+
+[timing]
+l2 = ["warm"]
+pairs = 40
+confidence = 0.95
+reduction = { at_least = 0.05, source = "a test" }
+grades = { good = 0.05, excellent = 0.2, outstanding = 0.4, source = "a test" }
+"#;
+
+/// A command that finds Warpproof's driver, and libraries of a folder before it.
+fn on_driver(bench: &Bench, folder: Option<&Path>) -> Command {
+    let path = bench.run(["exec", "--library-path"]).exits(0).out;
+    let mut folders: Vec<PathBuf> = folder.map(Path::to_path_buf).into_iter().collect();
+    folders.push(PathBuf::from(path.trim()));
+    let mut command = bench.command();
+    command.env("LD_LIBRARY_PATH", std::env::join_paths(folders).unwrap()).env("WARPPROOF_CHECKS", "none");
+    command
+}
+
+fn run(command: &mut Command) -> Run {
+    Run::of(&command.output().unwrap())
+}
+
+/// A candidate of what `gate --json` printed.
+fn candidate<'r>(report: &'r Value, name: &str) -> &'r Value {
+    report["candidates"].as_array().unwrap().iter().find(|one| one["candidate"] == name).unwrap()
+}
+
+fn stage<'r>(report: &'r Value, name: &str, stage: &str) -> &'r Value {
+    candidate(report, name)["stages"].as_array().unwrap().iter().find(|one| one["stage"] == stage).unwrap()
+}
+
+fn figure(stage: &Value, name: &str) -> Option<f64> {
+    let all = stage["figures"].as_array().unwrap();
+    all.iter().find(|one| one["name"] == name).and_then(|one| one["value"].as_f64())
+}
+
+#[test]
+fn a_launch_on_a_device_gives_what_the_software_gpu_gives() {
+    let bench = Bench::bare();
+    fs::write(bench.dir.path().join("module.ptx"), MODULE).unwrap();
+    let there = run(on_driver(&bench, None).args(["run", "module.ptx", "--device", "cuda:0", "--json"]));
+    let there = there.exits(0).json();
+    let here = bench.run(["run", "module.ptx", "--json"]).exits(0).json();
+    assert_eq!(there["outputs"], here["outputs"]);
+    assert_eq!(there["outputs"][1]["values"][3], 3.0);
+    assert_eq!(there["device"]["predicted"], true);
+    // A device counts nothing.
+    assert!(there.get("instructions").is_none() && here.get("instructions").is_some());
+    let said =
+        run(on_driver(&bench, None).args(["run", "module.ptx", "--device", "cuda:0", "--print", "y:2"]));
+    let said = said.exits(0);
+    assert_eq!(said.out, "y: f32[64] = 0.0 1.0 … (62 more)\n");
+    assert!(said.err.contains("Warpproof's own: times are predicted"), "{}", said.err);
+}
+
+#[test]
+fn what_a_device_cannot_do_is_told() {
+    let bench = Bench::bare();
+    fs::write(bench.dir.path().join("module.ptx"), MODULE).unwrap();
+    let refused = |arguments: &[&str], code: i32, reason: &str| {
+        let said = run(on_driver(&bench, None).args(arguments)).exits(code).err;
+        assert!(said.contains(reason), "{said}");
+    };
+    refused(&["run", "module.ptx", "--device", "cuda:7"], 2, "there is no device 7: the driver has 1");
+    refused(&["run", "module.ptx", "--device", "gpu"], 2, "cuda:N");
+    refused(&["run", "module.ptx", "--device", "cuda:0", "--seed", "1"], 2, "a CUDA device orders its own");
+    refused(&["check", "module.ptx", "--device", "cuda:0"], 2, "a CUDA device lets nobody listen");
+    refused(&["counters", "module.ptx", "--device", "cuda:0"], 2, "a CUDA device lets nobody listen");
+    let wrong = ["run", "module.ptx", "--device", "cuda:0", "--kernel", "wrong", "--block", "1"];
+    let arrays = ["--arg", "x:f32[64]", "--arg", "y:f32[64]"];
+    refused(&[&wrong[..], &arrays[..]].concat(), 1, "CUDA_ERROR_ILLEGAL_ADDRESS");
+}
+
+#[test]
+fn without_a_driver_it_says_so() {
+    let bench = Bench::bare();
+    fs::write(bench.dir.path().join("module.ptx"), MODULE).unwrap();
+    let said = bench.run(["run", "module.ptx", "--device", "cuda:0"]);
+    if said.code == Some(0) {
+        eprintln!("skipped: this machine has a driver");
+        return;
+    }
+    let said = said.exits(2);
+    assert!(said.err.contains("no NVIDIA driver") && said.err.contains("leave --device out"), "{}", said.err);
+    let Some(bench) = Bench::new() else { return };
+    fs::write(bench.dir.path().join("task.toml"), ATTENTION).unwrap();
+    let said = bench.run(["gate", "task.toml", "--gpu"]).exits(2).err;
+    assert!(said.contains("there is no CUDA device: no NVIDIA driver"), "{said}");
+}
+
+/// The steps of a candidate as the ledger has them.
+fn steps(ledger: &Ledger, name: &str) -> Vec<StepRecord> {
+    let records = ledger.records().unwrap().map(|record| record.unwrap().body);
+    let steps = records.filter_map(|body| match body {
+        Body::Step(step) if step.candidate == name && step.part.is_none() => Some(step),
+        _ => None,
+    });
+    steps.collect()
+}
+
+#[test]
+fn kernels_of_any_task_are_timed_and_a_prediction_is_never_merged() {
+    let Some(bench) = Bench::new() else { return };
+    fs::write(bench.dir.path().join("task.toml"), TASK).unwrap();
+    fs::write(bench.dir.path().join("kernels.cu"), SOURCE).unwrap();
+    let report = run(on_driver(&bench, None).env("WARPPROOF_CLOCK", "model").args([
+        "gate",
+        "task.toml",
+        "--gpu",
+        "--json",
+        "--ledger",
+        "ledger",
+    ]))
+    .exits(0)
+    .json();
+    let speed = stage(&report, "direct", "speed");
+    // Much faster, and all the same no MERGE.
+    assert_eq!(speed["outcome"], "PASS", "{speed}");
+    assert!(figure(speed, "latency reduction").unwrap() > 0.2, "{speed}");
+    assert_eq!(candidate(&report, "direct")["verdict"], "PROVISIONAL");
+    assert!(candidate(&report, "direct")["reason"].as_str().unwrap().contains("not measured on a device"));
+    for one in speed["figures"].as_array().unwrap() {
+        assert_eq!(one["kind"], "predicted", "{one}");
+    }
+    let ledger = Ledger::open(bench.dir.path().join("ledger")).unwrap();
+    let run = ledger.records().unwrap().find_map(|record| match record.unwrap().body {
+        Body::Run(run) => Some(run),
+        _ => None,
+    });
+    let host = run.unwrap().host;
+    assert!(host["event clock"].ends_with("times are predicted") && !host.contains_key("device"), "{host:?}");
+
+    // The stamp is what keeps it from merging: the same figures, measured, would.
+    let task = Task::parse(TASK).unwrap();
+    let stamped = steps(&ledger, "direct");
+    let verdict = |steps: &[StepRecord]| decide(&task, &steps.iter().collect::<Vec<_>>()).verdict;
+    assert_eq!(verdict(&stamped), Verdict::Provisional);
+    let unstamped = stamped.into_iter().map(|mut step| {
+        let measured = |figure: Figure| Figure { kind: FigureKind::Measured, ..figure };
+        step.figures = step.figures.into_iter().map(measured).collect();
+        step
+    });
+    assert_eq!(verdict(&unstamped.collect::<Vec<_>>()), Verdict::Merge);
+}
+
+#[test]
+fn what_a_device_gives_is_held_against_the_reference() {
+    let Some(bench) = Bench::new() else { return };
+    // Where the first array lies on a software GPU that has nothing else.
+    let probe = "extern \"C\" __global__ void f(unsigned long long* x) { *x = (unsigned long long)x; }\n";
+    fs::write(bench.dir.path().join("probe.cu"), probe).unwrap();
+    let first = bench.run(["run", "probe.cu", "--block", "1", "--arg", "x:u64[1]", "--json"]).exits(0).json();
+    let first = first["outputs"][0]["values"][0].as_u64().unwrap();
+    let elsewhere = format!(
+        "\n[[candidate]]\nname = \"elsewhere\"\nsource = \"kernels.cu\"\nflags = [\"-DFIRST={first}ull\"]\n\
+         launch = [{{ kernel = \"elsewhere\", grid = 1, block = 128, \
+         arguments = [\"x\", \"y\", {{ value = \"m\", dtype = \"u32\" }}] }}]\n"
+    );
+    fs::write(bench.dir.path().join("task.toml"), format!("{TASK}{elsewhere}")).unwrap();
+    fs::write(bench.dir.path().join("kernels.cu"), SOURCE).unwrap();
+    let report =
+        run(on_driver(&bench, None).args(["gate", "task.toml", "elsewhere", "direct", "--gpu", "--json"]));
+    let report = report.exits(1).json();
+    assert_eq!(stage(&report, "elsewhere", "correct")["outcome"], "PASS", "{report}");
+    let speed = stage(&report, "elsewhere", "speed");
+    assert_eq!(speed["outcome"], "FAIL", "{speed}");
+    assert!(speed["reason"].as_str().unwrap().contains("a timed launch gave a wrong output"), "{speed}");
+    assert_eq!(candidate(&report, "elsewhere")["verdict"], "REJECT");
+    // And who comes after is timed as if nothing had been.
+    assert_eq!(stage(&report, "direct", "speed")["outcome"], "PASS", "{report}");
+}
+
+/// A stand-in for a program, as a shell script.
+fn script(folder: &Path, name: &str, text: &str) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = folder.join(name);
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+/// Runs the program it is given, and writes a table as Nsight Compute does.
+const NCU: &str = r#"#!/bin/sh
+while [ "$1" != --log-file ]; do shift; done
+log=$2
+shift 2
+"$@"
+cat > "$log" <<'TABLE'
+==PROF== Connected
+"ID","Kernel Name","gpu__time_duration.sum","launch__registers_per_thread"
+"","","ns","register/thread"
+"0","attention","7,000","128"
+TABLE
+"#;
+
+#[test]
+fn rungs_are_timed_profiled_and_set_beside_peers() {
+    let Some(bench) = Bench::new() else { return };
+    let folder = bench.dir.path();
+    fs::write(folder.join("task.toml"), ATTENTION).unwrap();
+    fs::create_dir(folder.join("modules")).unwrap();
+    fs::copy(kernels().join("torch_stand_in.py"), folder.join("modules/torch.py")).unwrap();
+    let ncu = script(folder, "ncu", NCU);
+    let gate = |ledger: &str, stands: bool| {
+        let mut command = on_driver(&bench, None);
+        command.args(["gate", "task.toml", "n4", "--gpu", "--json", "--ledger", ledger]);
+        if stands {
+            command.env("WARPPROOF_NCU", &ncu).env("PYTHONPATH", folder.join("modules"));
+        } else {
+            command.env("WARPPROOF_NCU", folder.join("nowhere")).env("WARPPROOF_PYTHON", "no-such-python");
+        }
+        run(&mut command)
+    };
+    let report = gate("with", true).exits(0).json();
+    let speed = stage(&report, "n4", "speed");
+    assert!(figure(speed, "latency").is_some_and(|us| us > 2.0), "{speed}");
+    assert_ne!(candidate(&report, "n4")["verdict"], "MERGE");
+    let profile = stage(&report, "n4", "profile");
+    assert_eq!(profile["outcome"], "PASS", "{profile}");
+    assert_eq!((figure(profile, "duration"), figure(profile, "registers")), (Some(7000.0), Some(128.0)));
+    let external = stage(&report, "n4", "external");
+    assert_eq!(external["outcome"], "PASS", "{external}");
+    let peers = external["figures"].as_array().unwrap();
+    let of = |peer: &str| {
+        let found = peers.iter().find(|one| one["at"].as_str().unwrap().contains(peer));
+        found.map(|one| (one["value"].as_f64().unwrap() * 1e3).round())
+    };
+    assert_eq!((of("flash"), of("math"), of("efficient")), (Some(8e3), Some(40e3), None), "{external}");
+    let reason = external["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("efficient on small: No available kernel") && !reason.contains("nobody"),
+        "{reason}"
+    );
+    assert!(reason.contains("cudnn on small: its output is off by 0.5"), "{reason}");
+    // Nothing of it was measured.
+    for one in [speed, profile, external].iter().flat_map(|stage| stage["figures"].as_array().unwrap()) {
+        assert_eq!(one["kind"], "predicted", "{one}");
+    }
+    // What is not there is skipped, and the ledger has the reason.
+    gate("without", false).exits(0);
+    let steps = steps(&Ledger::open(folder.join("without")).unwrap(), "n4");
+    let why = |stage: Stage| {
+        let step = steps.iter().find(|step| step.stage == stage).unwrap();
+        assert_eq!(step.outcome, Outcome::Skipped);
+        step.reason.clone()
+    };
+    assert!(why(Stage::Profile).contains("which is no file"), "{}", why(Stage::Profile));
+    assert!(why(Stage::External).contains("cannot run no-such-python"), "{}", why(Stage::External));
+}
+
+#[test]
+fn clocks_are_read_pinned_and_put_back() {
+    let Some(bench) = Bench::new() else { return };
+    let folder = bench.dir.path();
+    fs::write(folder.join("task.toml"), TASK.replace("\"warm\", \"cold\"", "\"warm\"")).unwrap();
+    fs::write(folder.join("kernels.cu"), SOURCE).unwrap();
+    fs::create_dir(folder.join("nvml")).unwrap();
+    let made = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(folder.join("nvml/libnvidia-ml.so.1"))
+        .arg(kernels().join("libnvml.c"))
+        .status();
+    if !made.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: a C compiler is needed");
+        return;
+    }
+    let log = folder.join("log");
+    let gate = |ledger: &str, refuses: bool| {
+        let mut command = on_driver(&bench, Some(&folder.join("nvml")));
+        command.args(["gate", "task.toml", "--gpu=0", "--pin-clock", "1500", "--json", "--ledger", ledger]);
+        command.env("STAND_IN_LOG", &log);
+        if refuses {
+            command.env("STAND_IN_REFUSES", "yes");
+        }
+        run(&mut command).exits(0)
+    };
+    let report = gate("pinned", false).json();
+    let speed = stage(&report, "direct", "speed");
+    assert_eq!(figure(speed, "SM clock, before"), Some(1500.0), "{speed}");
+    assert_eq!(
+        (figure(speed, "power, after"), figure(speed, "temperature, after")),
+        (Some(60.0), Some(50.0))
+    );
+    assert_eq!(fs::read_to_string(&log).unwrap(), "pinned 1500\nreleased 0\n");
+    // Where it is not permitted it is told, and the clock is as it is.
+    let refused = gate("free", true);
+    assert!(refused.err.contains("note: clocks are not pinned:"), "{}", refused.err);
+    assert_eq!(figure(stage(&refused.json(), "direct", "speed"), "SM clock, before"), Some(2040.0));
+    assert_eq!(fs::read_to_string(&log).unwrap(), "pinned 1500\nreleased 0\n");
+}
