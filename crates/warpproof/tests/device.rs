@@ -10,11 +10,12 @@
 mod bench;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use bench::{Bench, Run, kernels};
-use serde_json::Value;
+use serde_json::{Value, json};
 use warpproof_gate::ledger::Ledger;
 use warpproof_gate::record::{Body, Figure, FigureKind, Outcome, Stage, StepRecord, Verdict};
 use warpproof_gate::task::Task;
@@ -211,6 +212,65 @@ fn without_a_driver_it_says_so() {
     fs::write(bench.dir.path().join("task.toml"), ATTENTION).unwrap();
     let said = bench.run(["gate", "task.toml", "--gpu"]).exits(2).err;
     assert!(said.contains("there is no CUDA device: no NVIDIA driver"), "{said}");
+}
+
+#[test]
+fn the_process_behind_the_gate_answers_line_by_line() {
+    let bench = Bench::bare();
+    let mut child = on_driver(&bench, None)
+        .arg("device-runner")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut answers = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut ask = |request: Value| -> Value {
+        writeln!(input, "{request}").unwrap();
+        serde_json::from_str(&answers.next().unwrap().unwrap()).unwrap()
+    };
+    assert_eq!(ask(json!({ "op": "open", "device": 0 }))["identity"]["predicted"], true);
+    let module = ask(json!({ "op": "load", "ptx": MODULE }))["module"].clone();
+    let x = ask(json!({ "op": "allocate", "bytes": 256 }))["memory"].clone();
+    let y = ask(json!({ "op": "allocate", "bytes": 256 }))["memory"].clone();
+    // 1.0, 64 times.
+    assert_eq!(ask(json!({ "op": "write", "memory": x, "hex": "0000803f".repeat(64) }))["answer"], "done");
+    let argument = |memory: &Value| memory["address"].as_u64().unwrap().to_le_bytes();
+    let launch = json!({
+        "module": module, "kernel": "twice", "grid": [2, 1, 1], "block": [32, 1, 1], "shared": 0,
+        "arguments": [argument(&x), argument(&y)],
+    });
+    assert_eq!(ask(json!({ "op": "launch", "launch": launch }))["answer"], "done");
+    assert_eq!(ask(json!({ "op": "read", "memory": y }))["hex"], "00000040".repeat(64));
+    let mut time = |batch: &str, repeat: u32| {
+        let request =
+            json!({ "op": "time", "launches": [launch], "repeat": repeat, "batch": batch, "cold": false });
+        ask(request)["elapsed_ps"].as_u64().unwrap()
+    };
+    for batch in ["graph", "stream"] {
+        let (one, four) = (time(batch, 1), time(batch, 4));
+        assert!(one > 0 && four.abs_diff(4 * one) <= one, "{batch}: {one} and {four}");
+    }
+    // Mistakes are answers, and leave the rest as it was.
+    let mut refused = |request: Value, reason: &str| {
+        let said = ask(request);
+        assert!(said["error"].as_str().unwrap().contains(reason), "{said}");
+    };
+    refused(json!({ "op": "load", "ptx": "no PTX" }), "cuModuleLoadDataEx");
+    refused(json!({ "op": "write", "memory": y, "hex": "00".repeat(257) }), "257 bytes do not fit into 256");
+    refused(json!({ "op": "read", "memory": { "address": 1, "bytes": 1 } }), "there are no 1 bytes at 0x1");
+    refused(json!({ "op": "unload", "module": 77 }), "no module of this number");
+    refused(json!({ "op": "time", "launches": [], "repeat": 1, "batch": "graph", "cold": true }), "launches");
+    let mut unknown = launch.clone();
+    unknown["kernel"] = "thrice".into();
+    refused(json!({ "op": "launch", "launch": unknown }), "`thrice`");
+    // Fewer arguments than the kernel has parameters: they are 0, and nothing beyond them is read.
+    let mut few = launch.clone();
+    few["arguments"] = json!([]);
+    refused(json!({ "op": "launch", "launch": few }), "CUDA_ERROR_ILLEGAL_ADDRESS");
+    drop(input);
+    assert!(child.wait().unwrap().success());
 }
 
 /// The steps of a candidate as the ledger has them.

@@ -10,8 +10,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("model", &["ptx", "sim"]),
     ("driver", &["ptx", "sim", "model"]),
     ("kernels", &["ptx", "toolchain", "sim", "model"]),
-    ("gate", &["ptx", "toolchain", "sim", "model", "kernels"]),
-    ("warpproof", &["ptx", "toolchain", "sim", "model", "driver", "kernels", "gate"]),
+    ("gpu", &["kernels"]),
+    ("gate", &["ptx", "toolchain", "sim", "model", "kernels", "gpu"]),
+    ("warpproof", &["ptx", "toolchain", "sim", "model", "driver", "kernels", "gpu", "gate"]),
 ];
 
 pub(super) fn point_down(files: &[File]) -> Vec<String> {
