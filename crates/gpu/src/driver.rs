@@ -317,10 +317,10 @@ pub(crate) struct Ready {
     grid: [u32; 3],
     block: [u32; 3],
     shared: u32,
-    /// The arguments one after another, and as many zeros as a kernel can have parameters.
-    bytes: Vec<u8>,
-    /// Where each begins.
-    starts: Vec<usize>,
+    /// The arguments one after another, and as many zeros as a kernel can have parameters. Not touched any more: others point to it.
+    _bytes: Vec<u8>,
+    /// To each argument, and for each parameter that a kernel can have beyond them to the zeros.
+    pointers: Vec<*mut c_void>,
 }
 
 impl Ready {
@@ -340,21 +340,21 @@ impl Ready {
             bytes.extend(argument);
         }
         // The driver reads what the kernel's parameters say, whatever was given: behind the last byte there are zeros for it.
-        bytes.resize(bytes.len() + PARAMETER_BYTES, 0);
-        Ready { function, grid, block, shared, bytes, starts }
+        let last = bytes.len();
+        bytes.resize(last + PARAMETER_BYTES, 0);
+        let base = bytes.as_mut_ptr();
+        let at = |start: usize| base.wrapping_add(start).cast::<c_void>();
+        let mut pointers: Vec<*mut c_void> = starts.into_iter().map(at).collect();
+        // As many pointers as a kernel can have parameters, each of a byte.
+        pointers.resize(pointers.len().max(PARAMETER_BYTES), at(last));
+        Ready { function, grid, block, shared, _bytes: bytes, pointers }
     }
 
     /// Gives it to a stream.
     pub(crate) fn launch(&mut self, stream: &Stream) -> Result<(), CudaError> {
         let (grid, block) = (self.grid, self.block);
-        let base = self.bytes.as_mut_ptr();
-        let last = self.bytes.len() - PARAMETER_BYTES;
-        let at = |start: usize| base.wrapping_add(start).cast::<c_void>();
-        let mut pointers: Vec<*mut c_void> = self.starts.iter().map(|start| at(*start)).collect();
-        // As many pointers as a kernel can have parameters, each of a byte.
-        pointers.resize(pointers.len().max(PARAMETER_BYTES), at(last));
         // SAFETY: function and stream live. However many parameters the kernel has and whatever their sizes, each pointer is to as
-        // many bytes as all parameters of a kernel can have. What the kernel does to device memory is no matter of this process's own.
+        // many bytes as all parameters of a kernel can have, which live as long as this. What the kernel does to device memory is no matter of this process's own.
         unsafe {
             result::launch_kernel(
                 self.function.handle,
@@ -362,7 +362,7 @@ impl Ready {
                 (block[0], block[1], block[2]),
                 self.shared,
                 stream.handle,
-                &mut pointers,
+                &mut self.pointers,
             )
         }
         .map_err(failed("cuLaunchKernel"))
