@@ -10,8 +10,8 @@ use std::{
 };
 
 use crate::{
-    attention, bench, book, cores, corpus, driver_api, findings, fuzz, instructions, latencies, model,
-    mutants, readme, root, rungs, tidy, tune, ui,
+    attention, bench, book, cores, corpus, driver_api, ecosystem, findings, fuzz, instructions, latencies,
+    model, mutants, readme, root, rungs, tidy, tune, ui,
 };
 
 /// How long each of the two fuzz targets runs: a minute in all.
@@ -59,6 +59,7 @@ const STEPS: &[Step] = &[
     step("book", || book::run(false).map(quiet)),
     step("findings", || findings::run(false).map(quiet)),
     step("driver-api", || driver_api::run(false).map(quiet)),
+    step("ecosystem", || ecosystem::run(false).map(quiet)),
     step("latencies", || latencies::run(false).map(quiet)),
     step("model", || model::run(false).map(quiet)),
     step("attention", || {

@@ -19,6 +19,7 @@ mod ci;
 mod corpus;
 mod dispatch;
 mod driver_api;
+mod ecosystem;
 mod findings;
 mod fuzz;
 mod instructions;
@@ -123,6 +124,13 @@ tasks! {
         bless: bool,
     } => driver_api::run(bless),
 
+    /// Runs programs of others on the driver, from their registries, and compares the book's table of what ran
+    Ecosystem {
+        /// Write the table instead of comparing
+        #[arg(long)]
+        bless: bool,
+    } => ecosystem::run(bless),
+
     /// Measures
     Bench {
         #[command(subcommand)]
@@ -132,6 +140,7 @@ tasks! {
         Bench::Sim { json } => bench::run("sim", json),
         Bench::Checks { json } => bench::run("checks", json),
         Bench::Counters { json } => bench::run("counters", json),
+        Bench::Driver { json } => bench::run("driver", json),
     },
 
     /// Runs the README's commands word for word and compares what they print
@@ -214,6 +223,12 @@ enum Bench {
     },
     /// What checking costs: checked to unchecked time, and bytes of shadow
     Checks {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// What a launch through the driver costs above the software GPU called directly
+    Driver {
         /// Print one JSON object
         #[arg(long)]
         json: bool,

@@ -250,7 +250,6 @@ impl Driver {
 
     /// Work in a stream that is captured becomes a node; events join streams.
     pub fn captured(&mut self, handle: u64, stream: u64, work: Work) -> Answer {
-        let node = self.handle();
         let capture = self.captures.get_mut(&handle).ok_or(Error::STREAM_CAPTURE_INVALIDATED)?;
         if capture.invalid {
             return Err(Error::STREAM_CAPTURE_INVALIDATED);
@@ -278,11 +277,18 @@ impl Driver {
                     return Err(Error::STREAM_CAPTURE_ISOLATION);
                 }
             },
-            work => {
-                let after = std::mem::replace(tail, vec![node]);
-                capture.graph.nodes.insert(node, Node { work, after, child: None });
-            }
+            work => return self.capture_node(handle, stream, work),
         }
+        Ok(())
+    }
+
+    /// Work becomes a node of what is captured, events too.
+    pub fn capture_node(&mut self, handle: u64, stream: u64, work: Work) -> Answer {
+        let node = self.handle();
+        let capture = self.captures.get_mut(&handle).filter(|capture| !capture.invalid);
+        let capture = capture.ok_or(Error::STREAM_CAPTURE_INVALIDATED)?;
+        let after = std::mem::replace(capture.tails.entry(stream).or_default(), vec![node]);
+        capture.graph.nodes.insert(node, Node { work, after, child: None });
         Ok(())
     }
 

@@ -38,9 +38,8 @@ pub unsafe fn write(address: u64, bytes: &[u8]) {
 /// The program's memory as a slice that the software GPU may hold.
 ///
 /// # Safety
-/// `address` is valid for reads and writes of `length` bytes until the slice is given up. The program goes on using the memory, between
-/// launches and, where a kernel does not touch it, during them: the slice is looked at only while a launch or a copy runs, through the
-/// heap alone, and what the program does at the same time to other bytes is its own.
+/// `address` is valid for reads and writes of `length` bytes until the slice is given up, which must be before the call of the API
+/// ends. What other threads of the program do to the same bytes meanwhile is a race of the program, as it is with a GPU.
 pub unsafe fn lend(address: u64, length: usize) -> &'static mut [u8] {
     // SAFETY: the caller's promise.
     unsafe { std::slice::from_raw_parts_mut(pointer(address), length) }

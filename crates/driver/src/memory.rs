@@ -58,6 +58,10 @@ pub struct Pool {
     pub device: usize,
     /// Attributes by number.
     pub attributes: [u64; 16],
+    /// Bytes that are allocated from it, and the most of them since each of the two marks was reset: reserved and used.
+    pub used: u64,
+    /// The marks.
+    pub most: [u64; 2],
 }
 
 impl Pool {
@@ -65,7 +69,15 @@ impl Pool {
     pub fn new(device: usize) -> Pool {
         let mut attributes = [0; 16];
         attributes[1..=3].fill(1);
-        Pool { device, attributes }
+        Pool { device, attributes, used: 0, most: [0; 2] }
+    }
+
+    /// So many bytes more are allocated from it.
+    pub fn allocated(&mut self, bytes: u64) {
+        self.used = self.used.saturating_add(bytes);
+        for most in &mut self.most {
+            *most = self.used.max(*most);
+        }
     }
 }
 
@@ -188,10 +200,8 @@ impl Driver {
             self.room(device, bytes)?;
         }
         let base = host::allocate(size).ok_or(Error::OUT_OF_MEMORY)?;
-        // SAFETY: it was just allocated with this size, and is freed only after the heap has given it up.
-        let lent = unsafe { host::lend(base, size) };
         let name = if kind == Kind::Managed { "managed memory" } else { "pinned memory" };
-        if let Err(error) = self.gpu.memory().lend(name, base, lent) {
+        if let Err(error) = self.gpu.memory().lend(name, base, bytes) {
             // SAFETY: the heap did not take it.
             unsafe { host::free(base, size) };
             return Err(refused(&error));
@@ -210,12 +220,9 @@ impl Driver {
             .ok_or(Error::INVALID_VALUE)?;
         let from = address / page * page;
         let length = end.next_multiple_of(page) - from;
-        let length = usize::try_from(length).map_err(|_| Error::INVALID_VALUE)?;
-        // SAFETY: the program promised that the range is its own memory; memory is mapped in whole pages.
-        let lent = unsafe { host::lend(from, length) };
         self.gpu
             .memory()
-            .lend("registered memory", from, lent)
+            .lend("registered memory", from, length)
             .map_err(|_| Error::HOST_MEMORY_ALREADY_REGISTERED)?;
         let allocation = self.note(address, context, device, wide(size), Kind::Registered);
         allocation.lent = from;
@@ -240,6 +247,9 @@ impl Driver {
             Kind::Device => {
                 let device = &mut self.devices[allocation.device];
                 device.used = device.used.saturating_sub(allocation.size);
+                if let Some(pool) = allocation.pool.and_then(|pool| self.pools.get_mut(&pool)) {
+                    pool.used = pool.used.saturating_sub(allocation.size);
+                }
             }
             Kind::Managed | Kind::Host => {
                 let size = usize::try_from(allocation.size).unwrap_or(0);
@@ -249,6 +259,30 @@ impl Driver {
             Kind::Registered => {}
         }
         Ok(())
+    }
+
+    /// Brings memory of the host to the heap, for as long as one launch, copy or fill takes. The slices live no longer: between them
+    /// the program uses its memory as it likes.
+    pub fn attach(&mut self) {
+        let page = wide(host::PAGE);
+        for (base, allocation) in self.memory.iter().filter(|(_, a)| a.kind != Kind::Device) {
+            let from = allocation.lent;
+            let length = match allocation.kind {
+                Kind::Registered => (base + allocation.size).next_multiple_of(page) - from,
+                _ => allocation.size,
+            };
+            let Ok(length) = usize::try_from(length) else { continue };
+            // SAFETY: it is an allocation of `allocate_host`, or pages that the program promised when it registered them; `detach` ends
+            // the slice before the call of the API does.
+            let lent = unsafe { host::lend(from, length) };
+            // It was lent with this length.
+            let _ = self.gpu.memory().attach(from, lent);
+        }
+    }
+
+    /// Gives it back.
+    pub fn detach(&mut self) {
+        self.gpu.memory().detach();
     }
 
     /// Whether an end of a copy is reached through the heap.

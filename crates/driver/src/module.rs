@@ -12,6 +12,7 @@ use warpproof_sim::{Blame, Kernel, Stop, StopKind};
 use crate::abi::{Answer, Error};
 use crate::driver::Driver;
 use crate::image;
+use crate::memory::{Allocation, Kind};
 
 /// A loaded module.
 #[derive(Debug)]
@@ -101,6 +102,12 @@ fn estimate(program: &Program) -> u32 {
         .max()
         .unwrap_or(0);
     u32::try_from(most + 8).unwrap_or(255).next_multiple_of(8).clamp(16, 255)
+}
+
+/// Whether a text has a name in more than the declarations of functions.
+fn is_used(text: &str, name: &str) -> bool {
+    let part = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '%'));
+    text.lines().any(|line| !line.contains(".func") && line.split(part).any(|word| word == name))
 }
 
 /// What a stop means before anything ran.
@@ -240,6 +247,35 @@ impl Driver {
         let at = allocations.binary_search_by_key(base, |a| a.base).ok()?;
         let size = allocations[at].size();
         (address - base < size).then_some((*base, size))
+    }
+
+    /// The variables of a module at an address, as an allocation of its context's; a library's are of the context that asks.
+    pub fn variable_allocation(&self, address: u64) -> Option<(u64, Allocation)> {
+        let (base, size) = self.variable_at(address)?;
+        let owner = self.modules.values().find(|module| module.variables.contains(&base))?.context;
+        let context = owner.or_else(crate::context::top)?;
+        let device = self.contexts.get(&context)?.device;
+        let (kind, flags, pool) = (Kind::Device, 0, None);
+        // Handles are numbered from the same row, and this one is no handle.
+        let id = base;
+        let allocation =
+            Allocation { context, device, size, kind, flags, id, pool, fresh: false, lent: base };
+        Some((base, allocation))
+    }
+
+    /// Whether a text that was linked has all that it declares, as ptxas asks for.
+    pub fn resolves(&mut self, text: &[u8], device: usize) -> Result<(), (Error, String)> {
+        let handle = self.load(text, None, device)?;
+        let module = self.modules.get(&handle);
+        let missing = module.and_then(|module| {
+            let linked = module.loaded.linked();
+            linked.missing.iter().find(|name| is_used(&linked.text, name)).cloned()
+        });
+        // It was just loaded.
+        let _ = self.unload(handle);
+        missing.map_or(Ok(()), |name| {
+            Err((Error::INVALID_PTX, format!("the function `{name}` is declared and nowhere defined")))
+        })
     }
 
     /// An attribute of a function by its number in `CUfunction_attribute`.

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -273,24 +273,44 @@ impl Report {
         self.keep(&record);
         match self.format {
             Format::Quiet => {}
-            Format::Text => self.write(&format!("warpproof: kernel `{kernel}`: {text}\n"), true),
+            Format::Text => self.write(&format!("warpproof: kernel `{kernel}`: {text}\n")),
             Format::Json => {
                 if let Ok(line) = serde_json::to_string(&record) {
-                    self.write(&format!("{line}\n"), true);
+                    self.write(&format!("{line}\n"));
                 }
             }
             Format::Sarif => {
-                self.records.truncate(KEPT);
-                self.records.push(record);
-                self.write(&sarif(&self.records), false);
+                if self.records.len() < KEPT {
+                    self.records.push(record);
+                    self.write_sarif();
+                }
             }
         }
     }
 
+    /// This process's run in the SARIF log, whose file is shared with other processes: each has a run of its own in it.
+    fn write_sarif(&self) {
+        let Some(path) = &self.file else { return };
+        let write = || -> std::io::Result<()> {
+            let mut file =
+                OpenOptions::new().create(true).read(true).write(true).truncate(false).open(path)?;
+            // Released when the file is closed, also of a process that is killed.
+            file.lock()?;
+            let mut text = String::new();
+            // What is no log of ours is written over.
+            let _ = file.read_to_string(&mut text);
+            let log = with_run(&text, sarif_run(&self.records));
+            file.set_len(0)?;
+            file.write_all_at(format!("{log:#}\n").as_bytes(), 0)
+        };
+        // Nobody listens, and nothing can be done about it.
+        let _ = write();
+    }
+
     /// To the file, or to stderr.
-    fn write(&self, text: &str, append: bool) {
+    fn write(&self, text: &str) {
         let written = match &self.file {
-            Some(path) => open(path, append).and_then(|mut file| file.write_all(text.as_bytes())),
+            Some(path) => open(path, true).and_then(|mut file| file.write_all(text.as_bytes())),
             None => std::io::stderr().write_all(text.as_bytes()),
         };
         // Nobody listens, and nothing can be done about it.
@@ -356,8 +376,24 @@ fn fingerprint(bytes: &[u8]) -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// A SARIF log of findings.
-fn sarif(records: &[Record]) -> String {
+/// A SARIF log with a run in it, in place of the one that this process wrote before.
+fn with_run(log: &str, run: serde_json::Value) -> serde_json::Value {
+    let known = serde_json::from_str::<serde_json::Value>(log).ok();
+    let mut runs =
+        known.and_then(|mut log| log["runs"].as_array_mut().map(std::mem::take)).unwrap_or_default();
+    let whose = |run: &serde_json::Value| run["automationDetails"]["id"].clone();
+    let own = whose(&run);
+    runs.retain(|run| whose(run) != own);
+    runs.push(run);
+    serde_json::json!({
+        "version": "2.1.0",
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "runs": runs,
+    })
+}
+
+/// The findings of this process as a run of a SARIF log.
+fn sarif_run(records: &[Record]) -> serde_json::Value {
     let results: Vec<serde_json::Value> = records
         .iter()
         .filter_map(|record| match record {
@@ -387,13 +423,42 @@ fn sarif(records: &[Record]) -> String {
             _ => None,
         })
         .collect();
-    let log = serde_json::json!({
-        "version": "2.1.0",
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "runs": [{
-            "tool": { "driver": { "name": "warpproof", "version": env!("CARGO_PKG_VERSION") } },
-            "results": results,
-        }],
-    });
-    format!("{log:#}\n")
+    serde_json::json!({
+        "tool": { "driver": { "name": "warpproof", "version": env!("CARGO_PKG_VERSION") } },
+        "automationDetails": { "id": format!("process {}", std::process::id()) },
+        "results": results,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_share_a_log_and_each_has_one_run_in_it() {
+        let other = serde_json::json!({ "automationDetails": { "id": "process 0" }, "results": ["theirs"] });
+        let log = with_run("", other);
+        let log = with_run(&log.to_string(), sarif_run(&[]));
+        let finding = Record::Finding {
+            kernel: "k".to_owned(),
+            ptx: String::new(),
+            grid: [1; 3],
+            block: [1; 3],
+            launch: 1,
+            class: "race".to_owned(),
+            blame: "kernel".to_owned(),
+            severity: "error".to_owned(),
+            sentence: "two threads".to_owned(),
+            places: Vec::new(),
+            notes: Vec::new(),
+            help: None,
+            count: 1,
+        };
+        let log = with_run(&log.to_string(), sarif_run(&[finding]));
+        let results: Vec<_> = log["runs"].as_array().unwrap().iter().map(|run| &run["results"]).collect();
+        assert_eq!(results.len(), 2);
+        assert_eq!(results[0][0], "theirs");
+        assert_eq!(results[1][0]["ruleId"], "race");
+        assert_eq!(with_run("no log", sarif_run(&[]))["runs"].as_array().unwrap().len(), 1);
+    }
 }

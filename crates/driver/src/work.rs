@@ -94,8 +94,20 @@ impl Driver {
         self.perform(target, &work, calls)
     }
 
-    /// Does work.
+    /// Does work; memory of the host is here meanwhile.
     pub fn perform(&mut self, target: Target, work: &Work, calls: &mut Calls) -> Answer {
+        let reaches = matches!(work, Work::Launch(_) | Work::Copy(_) | Work::Set(_));
+        if reaches {
+            self.attach();
+        }
+        let answer = self.perform_here(target, work, calls);
+        if reaches {
+            self.detach();
+        }
+        answer
+    }
+
+    fn perform_here(&mut self, target: Target, work: &Work, calls: &mut Calls) -> Answer {
         match work {
             // What is waited for has been done.
             Work::Empty | Work::Wait(_) => {}

@@ -108,6 +108,13 @@ fn what_was_found_as_json() {
     let findings = json["findings"].as_array().unwrap();
     assert_eq!(findings.len(), 1);
     assert_eq!((&findings[0]["kernel"], &findings[0]["processes"]), (&"wrong".into(), &2.into()));
+    // In a file, where the program prints too.
+    let run = bench.run(["exec", "--output", "found.json", "--", "python3", "program.py", "wrong"]).exits(1);
+    assert_eq!(run.out, "synchronised 0\n");
+    assert!(run.err.contains("1 finding"), "{}", run.err);
+    let text = fs::read_to_string(bench.dir.path().join("found.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&json["launches"], &json["findings"][0]["kernel"]), (&3.into(), &"wrong".into()));
 }
 
 #[test]

@@ -44,9 +44,9 @@ fn steps(thread: u32, until: Instant) -> Result<u64, Box<dyn std::error::Error +
     Ok(launches)
 }
 
-/// Ten threads on ten streams, for a minute or as `SECONDS` says.
+/// Ten threads on ten streams, for a minute or as `THREAD_SECONDS` says.
 pub fn threads() -> Done {
-    let seconds = asked("SECONDS", 60);
+    let seconds = asked("THREAD_SECONDS", 60);
     let until = Instant::now() + Duration::from_secs(seconds);
     let all: Vec<_> = (0..10).map(|thread| std::thread::spawn(move || steps(thread, until))).collect();
     let mut launches = Vec::new();

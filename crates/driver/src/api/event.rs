@@ -35,7 +35,9 @@ api! {
 api! {
     /// Likewise.
     fn cuEventRecordWithFlags | cuEventRecordWithFlags_ptsz => (event: Handle, stream: Handle, flags: u32) {
-        super::stream::refuse_external(stream, flags)?;
+        if super::stream::external(stream, flags)? {
+            return super::stream::capture_node(stream, number(event), Work::Record(number(event)));
+        }
         driver().event(number(event))?;
         submit(stream, Work::Record(number(event)))
     }

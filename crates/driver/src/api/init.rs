@@ -47,29 +47,62 @@ api! {
     }
 }
 
+/// What a name means at a version.
+enum Found {
+    /// This function.
+    Symbol(*const ()),
+    /// Nothing.
+    Nothing,
+    /// A function that came later.
+    Later,
+}
+
+impl Found {
+    /// The function's address, or null.
+    fn address(&self) -> *const c_void {
+        match self {
+            Found::Symbol(symbol) => symbol.cast(),
+            Found::Nothing | Found::Later => std::ptr::null(),
+        }
+    }
+
+    /// `CUdriverProcAddressQueryResult`.
+    fn status(&self) -> u32 {
+        match self {
+            Found::Symbol(_) => 0,
+            Found::Nothing => 1,
+            Found::Later => 2,
+        }
+    }
+}
+
 /// The symbol for a name at a version, or the one of its per-thread kind.
-fn find(name: &str, version: c_int, per_thread: bool) -> Option<*const ()> {
+fn find(name: &str, version: c_int, per_thread: bool) -> Found {
     let known = |symbol: &str| {
         let at = SYMBOLS.binary_search_by_key(&symbol, |(name, _)| name).ok()?;
         SYMBOLS.get(at).map(|(_, symbol)| symbol.0)
     };
+    let mut later = false;
     let listed = VERSIONS.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
         let (base, since, symbol) = (words.next()?, words.next()?.parse::<c_int>().ok()?, words.next()?);
+        later |= base == name && since > version;
         (base == name && since <= version).then_some((since, symbol))
     });
     // The plain forms first; those of the per-thread default stream are asked for by a flag.
     let plain = listed.filter(|(_, symbol)| !symbol.ends_with("_ptsz") && !symbol.ends_with("_ptds"));
     // The header gives this name another meaning since CUDA 12.
-    let symbol = if name == "cuGraphInstantiate" && version >= 12_000 {
-        "cuGraphInstantiateWithFlags"
-    } else {
-        plain.max_by_key(|(since, _)| *since).map_or(name, |(_, symbol)| symbol)
+    let newest = plain.max_by_key(|(since, _)| *since).map(|(_, symbol)| symbol);
+    let symbol = match newest {
+        _ if name == "cuGraphInstantiate" && version >= 12_000 => "cuGraphInstantiateWithFlags",
+        Some(symbol) => symbol,
+        None if later => return Found::Later,
+        None => name,
     };
     let own = per_thread
         .then(|| ["_ptsz", "_ptds"].iter().find_map(|end| known(&format!("{symbol}{end}"))))
         .flatten();
-    own.or_else(|| known(symbol))
+    own.or_else(|| known(symbol)).map_or(Found::Nothing, Found::Symbol)
 }
 
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`.
@@ -80,10 +113,9 @@ api! {
     fn cuGetProcAddress_v2 => (name: In<c_char>, address: Out<*const c_void>, version: c_int, flags: u64, status: Out<u32>) {
         let name = name.text()?;
         let found = find(&name, version, flags & PER_THREAD != 0);
-        address.put(found.map_or(std::ptr::null(), <*const ()>::cast))?;
-        // Found, or unknown.
-        status.offer(u32::from(found.is_none()));
-        if found.is_some() || !status.is_null() { Ok(()) } else { Err(Error::NOT_FOUND) }
+        address.put(found.address())?;
+        status.offer(found.status());
+        if found.status() == 0 || !status.is_null() { Ok(()) } else { Err(Error::NOT_FOUND) }
     }
 }
 
@@ -92,8 +124,8 @@ api! {
     fn cuGetProcAddress => (name: In<c_char>, address: Out<*const c_void>, version: c_int, flags: u64) {
         let name = name.text()?;
         let found = find(&name, version, flags & PER_THREAD != 0);
-        address.put(found.map_or(std::ptr::null(), <*const ()>::cast))?;
-        found.map(drop).ok_or(Error::NOT_FOUND)
+        address.put(found.address())?;
+        if found.status() == 0 { Ok(()) } else { Err(Error::NOT_FOUND) }
     }
 }
 

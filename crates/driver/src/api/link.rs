@@ -58,9 +58,15 @@ api! {
     /// What came out; it is there until the linker goes.
     fn cuLinkComplete => (link: Handle, image: Out<*const c_void>, size: Out<usize>) {
         let mut driver = driver();
-        driver.current()?;
-        let link = driver.links.get_mut(&number(link)).ok_or(Error::INVALID_HANDLE)?;
-        let made = link.complete()?;
+        let (device, _) = driver.current()?;
+        let known = driver.links.get_mut(&number(link)).ok_or(Error::INVALID_HANDLE)?;
+        let text = known.complete()?.to_vec();
+        driver.resolves(&text, device).map_err(|(error, sentence)| {
+            driver.report.say(&format!("what was linked is not complete: {sentence}"));
+            error
+        })?;
+        let known = driver.links.get_mut(&number(link)).ok_or(Error::INVALID_HANDLE)?;
+        let made = known.complete()?;
         image.put(made.as_ptr().cast())?;
         size.offer(made.len());
         Ok(())

@@ -193,7 +193,10 @@ api! {
 fn attribute(place: Out<c_void>, number: u32, pointer: u64) -> Answer {
     let driver = driver();
     driver.ready()?;
-    let (base, allocation) = driver.allocation(pointer).ok_or(Error::INVALID_VALUE)?;
+    let (base, allocation) = match driver.allocation(pointer) {
+        Some((base, allocation)) => (base, allocation.clone()),
+        None => driver.variable_allocation(pointer).ok_or(Error::INVALID_VALUE)?,
+    };
     let host = matches!(allocation.kind, Kind::Host | Kind::Registered);
     let device = c_int::try_from(allocation.device).unwrap_or(0);
     match number {

@@ -42,6 +42,10 @@ fn allocate(size: usize, pool: Option<u64>, stream: Handle) -> Answer<u64> {
     };
     if let Some(allocation) = driver.memory.get_mut(&base) {
         allocation.pool = Some(pool);
+        let bytes = allocation.size;
+        if let Some(pool) = driver.pools.get_mut(&pool) {
+            pool.allocated(bytes);
+        }
     }
     Ok(base)
 }
@@ -178,16 +182,18 @@ fn is_wide(attribute: u32) -> bool {
 }
 
 api! {
-    /// An attribute: 5 to 8 are bytes reserved and used; what they were at most is not remembered, and is what they are.
+    /// An attribute: 5 to 8 are bytes reserved, reserved at most, used and used at most. Nothing is reserved that is not used.
     fn cuMemPoolGetAttribute => (pool: Handle, attribute: u32, value: Out<c_void>) {
         let driver = driver();
         driver.ready()?;
         let known = driver.pools.get(&number(pool)).ok_or(Error::INVALID_VALUE)?;
         let index = usize::try_from(attribute).map_err(|_| Error::INVALID_VALUE)?;
-        let mut found = *known.attributes.get(index).ok_or(Error::INVALID_VALUE)?;
-        if (5..=8).contains(&attribute) {
-            found = driver.memory.values().filter(|a| a.pool == Some(number(pool))).map(|a| a.size).sum();
-        }
+        let found = match attribute {
+            5 | 7 => known.used,
+            6 => known.most[0],
+            8 => known.most[1],
+            _ => *known.attributes.get(index).ok_or(Error::INVALID_VALUE)?,
+        };
         if is_wide(attribute) {
             value.cast::<u64>().put(found)
         } else {
@@ -197,7 +203,7 @@ api! {
 }
 
 api! {
-    /// Sets one.
+    /// Sets one; of the bytes, only what they were at most, and only to nothing.
     fn cuMemPoolSetAttribute => (pool: Handle, attribute: u32, value: In<c_void>) {
         let mut driver = driver();
         driver.ready()?;
@@ -208,7 +214,13 @@ api! {
         } else {
             u64::from(value.cast::<u32>().get()?)
         };
-        *known.attributes.get_mut(index).ok_or(Error::INVALID_VALUE)? = value;
+        let place = match attribute {
+            // The marks go back to nothing, and to nothing else.
+            6 | 8 if value == 0 => known.most.get_mut(usize::from(attribute == 8)),
+            5..=8 => None,
+            _ => known.attributes.get_mut(index),
+        };
+        *place.ok_or(Error::INVALID_VALUE)? = value;
         Ok(())
     }
 }

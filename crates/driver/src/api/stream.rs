@@ -45,7 +45,9 @@ api! {
 api! {
     /// What comes later comes after an event.
     fn cuStreamWaitEvent | cuStreamWaitEvent_ptsz => (stream: Handle, event: Handle, flags: u32) {
-        refuse_external(stream, flags)?;
+        if external(stream, flags)? {
+            return capture_node(stream, number(event), Work::Wait(number(event)));
+        }
         let stream = stream_number(stream);
         let mut driver = driver();
         let target = driver.target(stream)?;
@@ -53,13 +55,24 @@ api! {
     }
 }
 
-/// Events that a captured stream shares with the world outside of its graph are not supported.
-pub(super) fn refuse_external(stream: Handle, flags: u32) -> Answer {
-    if flags & 1 != 0 && property(stream, |stream| stream.capture)?.is_some() {
-        driver().report.unsupported("external events in a captured stream");
-        return Err(Error::NOT_SUPPORTED);
+/// Whether an event is one that a captured stream shares with the world outside of its graph: it becomes a node. Where nothing is
+/// captured the flag is a mistake.
+pub(super) fn external(stream: Handle, flags: u32) -> Answer<bool> {
+    match flags {
+        0 => Ok(false),
+        1 if property(stream, |stream| stream.capture)?.is_some() => Ok(true),
+        _ => Err(Error::INVALID_VALUE),
     }
-    Ok(())
+}
+
+/// An event of the world outside becomes a node of what a stream is captured into.
+pub(super) fn capture_node(stream: Handle, event: u64, work: Work) -> Answer {
+    let stream = stream_number(stream);
+    let mut driver = driver();
+    driver.event(event)?;
+    let target = driver.target(stream)?;
+    let capture = driver.streams.get(&target.stream).and_then(|stream| stream.capture);
+    driver.capture_node(capture.ok_or(Error::INVALID_VALUE)?, target.stream, work)
 }
 
 /// A property of a stream.

@@ -297,6 +297,8 @@ pub(super) struct BlockRun {
     pub(super) done: Vec<bool>,
     pub(super) order: Vec<usize>,
     pub(super) instructions: u64,
+    /// Whether its last turn among other blocks changed nothing that cannot be undone.
+    pub(super) idle: bool,
     /// Bytes that each warp holds beside its registers, and all together.
     held: (Vec<u64>, u64),
 }
@@ -349,7 +351,15 @@ impl BlockRun {
         let order = grid.schedule.order(linear, at(count));
         let held: Vec<u64> = warps.iter().map(WarpState::holds).collect();
         let all = held.iter().fold(0, |sum: u64, held| sum.saturating_add(*held));
-        BlockRun { cta, done: vec![false; warps.len()], warps, order, instructions: 0, held: (held, all) }
+        BlockRun {
+            cta,
+            done: vec![false; warps.len()],
+            warps,
+            order,
+            instructions: 0,
+            idle: false,
+            held: (held, all),
+        }
     }
 
     /// Bytes of the host it holds while it runs.

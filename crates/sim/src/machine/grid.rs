@@ -20,6 +20,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 pub(super) const WAVE: u32 = 64;
 /// Instructions a block that talks to others runs before the next one gets a turn.
 const TURN: u64 = 65_536;
+/// Likewise, if no barrier completed and no thread exited in its last turn: it may be waiting for a block that has not started.
+const IDLE_TURN: u64 = 2048;
 
 /// Blocks that may be under way at once where they can wait for each other, and the bytes they may hold.
 const RESIDENT: usize = 4096;
@@ -444,14 +446,16 @@ fn run_in_turns(
             let mut global = Global::Direct(heap);
             held = held.saturating_sub(run.footprint(grid));
             let room = grid.limits.memory.saturating_sub(held);
+            let progress_before = run.progress();
             let allowance = Allowance {
-                turn: TURN,
+                turn: if run.idle { IDLE_TURN } else { TURN },
                 instructions: before.saturating_add(grid.limits.instructions.saturating_sub(used)),
                 running: room.saturating_sub(run.output_bytes()),
                 kept: room,
             };
             let watch = watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w });
             let progress = run.run(grid, &mut global, watch, &allowance);
+            run.idle = run.progress() == progress_before;
             held = held.saturating_add(run.footprint(grid));
             outcome.instructions += run.instructions - before;
             used = used.saturating_add(run.instructions - before);

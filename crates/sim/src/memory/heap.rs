@@ -15,8 +15,10 @@ const MOST: usize = 1 << 20;
 pub enum Bytes {
     /// The heap's own.
     Owned(Vec<u8>),
-    /// Memory of the host that the device reaches at the same address.
+    /// Memory of the host that the device reaches at the same address, while it is here.
     Lent(&'static mut [u8]),
+    /// Memory of the host that is not here: the host uses it.
+    Away,
 }
 
 impl Deref for Bytes {
@@ -26,6 +28,7 @@ impl Deref for Bytes {
         match self {
             Bytes::Owned(bytes) => bytes,
             Bytes::Lent(bytes) => bytes,
+            Bytes::Away => &[],
         }
     }
 }
@@ -36,6 +39,7 @@ impl DerefMut for Bytes {
         match self {
             Bytes::Owned(bytes) => bytes,
             Bytes::Lent(bytes) => bytes,
+            Bytes::Away => &mut [],
         }
     }
 }
@@ -43,7 +47,10 @@ impl DerefMut for Bytes {
 /// A copy is the heap's own.
 impl Clone for Bytes {
     fn clone(&self) -> Bytes {
-        Bytes::Owned(self.to_vec())
+        match self {
+            Bytes::Away => Bytes::Away,
+            bytes => Bytes::Owned(bytes.to_vec()),
+        }
     }
 }
 
@@ -148,10 +155,9 @@ impl Heap {
         Ok(base)
     }
 
-    /// Memory of the host that the device reaches at `base` from now on; freeing it gives the loan up. Freed allocations
-    /// that once were there are forgotten.
-    pub fn lend(&mut self, name: &str, base: u64, bytes: &'static mut [u8]) -> Result<(), HeapError> {
-        let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+    /// Memory of the host that the device reaches at `base` from now on, whenever it is here ([`Heap::attach`]); freeing it
+    /// gives the loan up. Freed allocations that once were there are forgotten.
+    pub fn lend(&mut self, name: &str, base: u64, size: u64) -> Result<(), HeapError> {
         let end = base.checked_add(size).ok_or(HeapError::NotAllocated(base))?;
         let overlaps = |a: &Allocation| a.base < end && base < a.base.saturating_add(a.size);
         if self.allocations.iter().any(|a| !a.freed && overlaps(a)) {
@@ -162,9 +168,27 @@ impl Heap {
             return Err(HeapError::TooMany);
         }
         let place = self.allocations.partition_point(|a| a.base < base);
-        let bytes = Bytes::Lent(bytes);
+        let bytes = Bytes::Away;
         self.allocations.insert(place, Allocation { base, name: name.to_owned(), bytes, size, freed: false });
         Ok(())
+    }
+
+    /// Lent memory comes here, until [`Heap::detach`]: nobody else may look at it meanwhile.
+    pub fn attach(&mut self, base: u64, bytes: &'static mut [u8]) -> Result<(), HeapError> {
+        let known = self.find(base).and_then(|i| self.allocations.get_mut(i));
+        let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        let fits = |a: &&mut Allocation| {
+            a.base == base && !a.freed && !matches!(a.bytes, Bytes::Owned(_)) && a.size == length
+        };
+        known.filter(fits).ok_or(HeapError::NotAllocated(base))?.bytes = Bytes::Lent(bytes);
+        Ok(())
+    }
+
+    /// All lent memory goes back to the host.
+    pub fn detach(&mut self) {
+        for allocation in self.allocations.iter_mut().filter(|a| matches!(a.bytes, Bytes::Lent(_))) {
+            allocation.bytes = Bytes::Away;
+        }
     }
 
     /// Forgets freed allocations but the last `keep`: what is remembered of them makes reports better and takes room.
@@ -323,13 +347,14 @@ mod tests {
     fn lent_memory_is_reached_at_its_own_address_and_stays_lent() {
         let mut heap = Heap::at(0x1000_0000, 1 << 20);
         let own = heap.allocate("own", 8).unwrap();
-        heap.lend("lent", 0x7000_0000, Box::leak(Box::new([1u8; 64]))).unwrap();
+        heap.lend("lent", 0x7000_0000, 64).unwrap();
+        assert!(heap.read(0x7000_0004, 1).is_err(), "it is not here");
+        assert!(heap.attach(0x7000_0000, Box::leak(Box::new([1u8; 63]))).is_err());
+        assert!(heap.attach(own, Box::leak(Box::new([1u8; 8]))).is_err());
+        heap.attach(0x7000_0000, Box::leak(Box::new([1u8; 64]))).unwrap();
         let behind = heap.allocate("more", 8).unwrap();
         assert!(own < behind && behind < 0x7000_0000);
-        assert_eq!(
-            heap.lend("again", 0x7000_0020, Box::leak(Box::new([0u8; 8]))),
-            Err(HeapError::Overlap(0x7000_0020))
-        );
+        assert_eq!(heap.lend("again", 0x7000_0020, 8), Err(HeapError::Overlap(0x7000_0020)));
         let before = heap.clone();
         heap.write(0x7000_0004, &[9]).unwrap();
         heap.write(own, &[7]).unwrap();
@@ -339,9 +364,11 @@ mod tests {
             (&[1u8][..], &[0u8][..])
         );
         assert!(heap.allocations().iter().any(|a| matches!(a.bytes, Bytes::Lent(_))));
+        heap.detach();
+        assert!(heap.read(0x7000_0004, 1).is_err() && heap.read(own, 1).is_ok());
         heap.free(0x7000_0000).unwrap();
-        assert!(heap.read(0x7000_0004, 1).is_err());
-        heap.lend("anew", 0x7000_0000, Box::leak(Box::new([3u8; 8]))).unwrap();
+        heap.lend("anew", 0x7000_0000, 8).unwrap();
+        heap.attach(0x7000_0000, Box::leak(Box::new([3u8; 8]))).unwrap();
         assert_eq!(heap.read(0x7000_0000, 1).unwrap(), [3]);
         heap.free(own).unwrap();
         heap.forget(0);

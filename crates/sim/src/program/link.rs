@@ -1,5 +1,6 @@
 //! Linking: where the variables of a module live, and what they start with.
 
+use crate::device_functions;
 use crate::machine::at;
 use crate::memory::{FUNCTION_WINDOW, Heap, HeapError, Space};
 use crate::stop::{Blame, Stop, StopKind};
@@ -26,6 +27,8 @@ pub struct Linked {
     pub version: (u32, u32),
     /// Names of the kernels, in source order.
     pub kernels: Vec<String>,
+    /// Functions that are declared, and neither defined here nor the device's own: calls of them cannot be made.
+    pub missing: Vec<String>,
 }
 
 /// The module's constant memory.
@@ -134,6 +137,7 @@ pub fn link(text: &str, heap: &mut Heap) -> Result<Linked, Box<Stop>> {
         sm,
         version: module.version().unwrap_or((0, 0)),
         kernels: Vec::new(),
+        missing: Vec::new(),
     };
     let mut kernels = HashSet::new();
     for function in module.functions() {
@@ -148,6 +152,11 @@ pub fn link(text: &str, heap: &mut Heap) -> Result<Linked, Box<Stop>> {
             linked.kernels.push(function.name.to_owned());
         }
     }
+    let defined: HashSet<&str> =
+        module.functions().filter(|function| function.body.is_some()).map(|function| function.name).collect();
+    linked.missing =
+        linked.functions.iter().filter(|name| !defined.contains(name.as_str())).cloned().collect();
+    linked.missing.retain(|name| !device_functions::find(name).is_some());
     for directive in &module.directives {
         if let ptx::Directive::Alias(alias) = directive
             && let Some(symbol) = linked.symbols.get(alias.function).cloned()

@@ -54,6 +54,9 @@ pub(crate) struct Exec {
     /// How to print what was found
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
+    /// Write the object of `--format json` to a file as well, for what the program prints goes to standard output too
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// Print the directory of the library, for LD_LIBRARY_PATH, and do nothing else
     #[arg(long, conflicts_with = "program")]
     library_path: bool,
@@ -170,9 +173,14 @@ impl Exec {
         let status = self.spawn(folder.path())?;
         let collected = collect(folder.path());
         let outcome = collected.outcome(status);
+        let document = collected.document(&self.program, status);
         match self.format {
             Format::Text => collected.print(terminal),
-            Format::Json => terminal.json(&collected.document(&self.program, status)),
+            Format::Json => terminal.json(&document),
+        }
+        if let Some(output) = &self.output {
+            let written = fs::write(output, format!("{document:#}\n"));
+            written.map_err(|cause| cannot(&format!("write {}", output.display()), &cause))?;
         }
         Ok(outcome)
     }

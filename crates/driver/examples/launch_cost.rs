@@ -1,0 +1,162 @@
+//! What a launch through the library costs above the software GPU called directly, for the same kernel, checks and sizes, in one run.
+//!
+//! `cargo xtask bench driver` runs it, with checks and without (`WARPPROOF_CHECKS=none`). Times are *measured* on this machine; the
+//! best batch counts, because other work can only slow one down. Prints one JSON object of microseconds.
+#![allow(unsafe_code, reason = "the API is C's")]
+#![expect(clippy::print_stdout, reason = "it is a program")]
+
+use std::ffi::{CString, c_void};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use warpproof_cuda::abi::Handle;
+use warpproof_cuda::api::{self, In, Out};
+use warpproof_cuda::settings::Settings;
+use warpproof_sim::check::Settings as CheckSettings;
+use warpproof_sim::{Buffer, Device, Launch};
+
+/// A kernel that does nothing, and one that adds to a thousand numbers.
+const PTX: &str = "
+.version 8.0
+.target sm_75
+.address_size 64
+.visible .entry empty()
+{
+    ret;
+}
+.visible .entry add(.param .u64 data, .param .f32 by)
+{
+    .reg .b64 %rd<4>; .reg .b32 %r<5>; .reg .f32 %f<4>;
+    ld.param.u64 %rd1, [data];
+    ld.param.f32 %f1, [by];
+    mov.u32 %r1, %ctaid.x;
+    mov.u32 %r2, %ntid.x;
+    mov.u32 %r3, %tid.x;
+    mad.lo.u32 %r4, %r1, %r2, %r3;
+    mul.wide.u32 %rd2, %r4, 4;
+    add.s64 %rd3, %rd1, %rd2;
+    ld.global.f32 %f2, [%rd3];
+    add.f32 %f3, %f2, %f1;
+    st.global.f32 [%rd3], %f3;
+    ret;
+}
+";
+
+/// Launches of a batch, and batches.
+const LAUNCHES: u32 = 200;
+const BATCHES: u32 = 30;
+/// Blocks and threads of the second kernel.
+const BLOCKS: u32 = 4;
+const THREADS: u32 = 256;
+
+/// Where an answer goes.
+fn out<T>(place: &mut T) -> Out<T> {
+    // SAFETY: the variable lives until the call returns.
+    unsafe { Out::new(place) }
+}
+
+/// What is read.
+fn from<T>(values: &[T]) -> In<T> {
+    // SAFETY: likewise.
+    unsafe { In::new(values.as_ptr()) }
+}
+
+/// An answer of the library as a result.
+fn ok(code: u32, what: &str) -> Result<(), String> {
+    if code == 0 { Ok(()) } else { Err(format!("{what} answers {code}")) }
+}
+
+/// A kernel of the library's module.
+fn function(module: Handle, name: &str) -> Result<Handle, String> {
+    let name = CString::new(name).map_err(|error| error.to_string())?;
+    let mut function = std::ptr::null_mut();
+    // SAFETY: a text with its end; a place for the answer.
+    let code = unsafe { api::cuModuleGetFunction(out(&mut function), module, In::new(name.as_ptr())) };
+    ok(code, "cuModuleGetFunction")?;
+    Ok(function)
+}
+
+/// Microseconds of one of a batch of launches.
+fn batch(mut launch: impl FnMut() -> Result<(), String>) -> Result<f64, String> {
+    let start = Instant::now();
+    for _ in 0..LAUNCHES {
+        launch()?;
+    }
+    Ok(start.elapsed().as_secs_f64() * 1e6 / f64::from(LAUNCHES))
+}
+
+/// Launches on the software GPU itself, as the library does it.
+fn direct(device: &mut Device, launch: &Launch, settings: &Settings) -> Result<(), String> {
+    let stop = if settings.checks.is_empty() {
+        device.run(launch).stop
+    } else {
+        let checks = CheckSettings { checks: settings.checks.clone(), ..CheckSettings::default() };
+        device.check_schedules(launch, &checks, settings.schedules, 0).checked.outcome.stop
+    };
+    stop.map_or(Ok(()), |stop| Err(stop.to_string()))
+}
+
+fn measure() -> Result<serde_json::Value, String> {
+    let settings = Settings::from_env();
+    let text = CString::new(PTX).map_err(|error| error.to_string())?;
+    let (mut context, mut module, mut data) = (std::ptr::null_mut(), std::ptr::null_mut(), 0u64);
+    let bytes = usize::try_from(BLOCKS * THREADS * 4).map_err(|error| error.to_string())?;
+    // SAFETY: places for the answers; a text with its end.
+    unsafe {
+        ok(api::cuInit(0), "cuInit")?;
+        ok(api::cuCtxCreate_v2(out(&mut context), 0, 0), "cuCtxCreate")?;
+        ok(api::cuModuleLoadData(out(&mut module), from(text.as_bytes_with_nul())), "cuModuleLoadData")?;
+        ok(api::cuMemAlloc_v2(out(&mut data), bytes), "cuMemAlloc")?;
+        ok(api::cuMemsetD8_v2(data, 0, bytes), "cuMemsetD8")?;
+    }
+    let mut device = Device::new();
+    let loaded = device.load(PTX).map_err(|stop| stop.to_string())?;
+    let buffer: Buffer<f32> = device.alloc(bytes / 4).map_err(|error| error.to_string())?;
+    let kernel = |name: &str| loaded.kernel(name).map_err(|stop| stop.to_string());
+    let by = 1f32;
+    let arguments: [*const c_void; 2] = [(&raw const data).cast(), (&raw const by).cast()];
+    let mut figures = serde_json::Map::new();
+    for (name, blocks, threads) in [("empty", 1, 32), ("add", BLOCKS, THREADS)] {
+        let through = function(module, name)?;
+        let kernel = kernel(name)?;
+        let mut best = [f64::INFINITY; 2];
+        for _ in 0..BATCHES {
+            let own = batch(|| {
+                // As a program has it: the launch is described anew each time.
+                let launch = kernel.launch().grid(blocks).block(threads);
+                let launch = if name == "add" { launch.arg(buffer).arg(by) } else { launch };
+                direct(&mut device, &launch, &settings)
+            })?;
+            let library = batch(|| {
+                let each = from(&arguments).cast();
+                let none = std::ptr::null_mut();
+                // SAFETY: the arguments are those of the kernel.
+                let code = unsafe {
+                    api::cuLaunchKernel(through, blocks, 1, 1, threads, 1, 1, 0, none, each, In::none())
+                };
+                ok(code, "cuLaunchKernel")
+            })?;
+            best = [best[0].min(own), best[1].min(library)];
+        }
+        let rounded = |number: f64| serde_json::json!((number * 100.0).round() / 100.0);
+        figures.insert(format!("{name}_direct_us"), rounded(best[0]));
+        figures.insert(format!("{name}_library_us"), rounded(best[1]));
+        figures.insert(format!("{name}_above_us"), rounded(best[1] - best[0]));
+    }
+    // SAFETY: nothing is handed over.
+    ok(unsafe { api::cuCtxSynchronize() }, "cuCtxSynchronize")?;
+    Ok(serde_json::Value::Object(figures))
+}
+
+fn main() -> ExitCode {
+    match measure() {
+        Ok(figures) => {
+            println!("{figures}");
+            ExitCode::SUCCESS
+        }
+        Err(problem) => {
+            println!("{problem}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What a launch through the driver costs above the software GPU called directly.
+//!
+//! An example of the driver takes the times, of both in turns in one process, for the API is C's. All figures are *measured*.
+
+use std::process::Command;
+
+use serde_json::{Map, Value, json};
+
+/// Microseconds that a launch through the library may take above the same launch without it.
+const MOST: f64 = 20.0;
+
+/// Takes every figure, with checks and without.
+pub(crate) fn run(json: bool) -> Result<(), String> {
+    let mut figures = Map::new();
+    for (name, checks) in [("checked", "all"), ("unchecked", "none")] {
+        for (figure, value) in take(checks)? {
+            figures.insert(format!("{name}_{figure}"), value);
+        }
+    }
+    if json {
+        println!("{}", json!(figures));
+    } else {
+        println!("best batch of each on this machine, in microseconds, measured:");
+        for (name, value) in &figures {
+            println!("  {name:32} {value:>8}");
+        }
+    }
+    let above = |(name, value): (&String, &Value)| name.ends_with("above_us") && value.as_f64() > Some(MOST);
+    match figures.iter().find(|(name, value)| above((*name, *value))) {
+        Some((name, value)) => Err(format!("{name} is {value}, more than {MOST}")),
+        None => Ok(()),
+    }
+}
+
+/// The figures under these checks.
+fn take(checks: &str) -> Result<Map<String, Value>, String> {
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .current_dir(crate::root())
+        .args([
+            "run",
+            "--quiet",
+            "--locked",
+            "--release",
+            "--package",
+            "warpproof-driver",
+            "--example",
+            "launch_cost",
+        ])
+        .env("WARPPROOF_CHECKS", checks)
+        .output()
+        .map_err(|error| format!("cannot run cargo: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        return Err(format!("{text}{}", String::from_utf8_lossy(&output.stderr)));
+    }
+    serde_json::from_str(&text).map_err(|error| format!("no figures: {error}: {text}"))
+}
