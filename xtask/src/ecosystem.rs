@@ -43,8 +43,9 @@ const fn right(folder: &'static str) -> Job {
 
 /// The longest first, so that none is left alone at the end.
 const JOBS: &[Job] = &[
-    Job { environment: &[("OPS_PART", "1/2")], ..right("tinygrad") },
-    Job { environment: &[("OPS_PART", "2/2")], ..right("tinygrad") },
+    // Two thirds of the operators, which is more than was promised; all of them take half as long again.
+    Job { environment: &[("OPS_PART", "1/3")], ..right("tinygrad") },
+    Job { environment: &[("OPS_PART", "2/3")], ..right("tinygrad") },
     // Programs that go wrong on purpose are among them.
     Job { findings: &["alignment", "bounds", "limit", "trap"], ..right("cudarc") },
     right("numba"),
@@ -173,7 +174,9 @@ impl Job {
     /// Runs it under `exec`.
     fn run(&self, warpproof: &Path, library: &Path, place: &Path) -> Result<Ran, String> {
         let file = place.join(format!("{}.json", self.name().replace([' ', '/'], "-")));
-        let script = root().join("ecosystem").join(self.folder).join("run");
+        // Where its sources are, so that reports show their lines.
+        let folder = root().join("ecosystem").join(self.folder);
+        let script = folder.join("run");
         let start = Instant::now();
         let output = Command::new("timeout")
             .args(["--kill-after=10", PATIENCE])
@@ -183,6 +186,7 @@ impl Job {
             .arg("--")
             .arg(script)
             .args(self.arguments)
+            .current_dir(folder)
             .env("WARPPROOF_LIBRARY", library)
             .env("ECOSYSTEM_TARGET", place)
             .envs(self.environment.iter().copied())

@@ -262,9 +262,10 @@ impl Driver {
     }
 
     /// Brings memory of the host to the heap, for as long as one launch, copy or fill takes. The slices live no longer: between them
-    /// the program uses its memory as it likes.
-    pub fn attach(&mut self) {
+    /// the program uses its memory as it likes. Tells whether there is any.
+    pub fn attach(&mut self) -> bool {
         let page = wide(host::PAGE);
+        let mut any = false;
         for (base, allocation) in self.memory.iter().filter(|(_, a)| a.kind != Kind::Device) {
             let from = allocation.lent;
             let length = match allocation.kind {
@@ -276,8 +277,9 @@ impl Driver {
             // the slice before the call of the API does.
             let lent = unsafe { host::lend(from, length) };
             // It was lent with this length.
-            let _ = self.gpu.memory().attach(from, lent);
+            any |= self.gpu.memory().attach(from, lent).is_ok();
         }
+        any
     }
 
     /// Gives it back.

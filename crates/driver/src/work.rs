@@ -97,11 +97,9 @@ impl Driver {
     /// Does work; memory of the host is here meanwhile.
     pub fn perform(&mut self, target: Target, work: &Work, calls: &mut Calls) -> Answer {
         let reaches = matches!(work, Work::Launch(_) | Work::Copy(_) | Work::Set(_));
-        if reaches {
-            self.attach();
-        }
+        let attached = reaches && self.attach();
         let answer = self.perform_here(target, work, calls);
-        if reaches {
+        if attached {
             self.detach();
         }
         answer

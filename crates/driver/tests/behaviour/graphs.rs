@@ -129,6 +129,35 @@ fn calls_of_the_program_stand_between_what_comes_before_and_after() {
 }
 
 #[test]
+fn external_events_are_nodes_of_what_is_captured() {
+    start();
+    let add = kernel(PTX, "add");
+    let data = upload(&[0.0]);
+    let (mut stream, mut event, mut before, mut graph, mut ready) = (null(), null(), null(), null(), null());
+    ok!(api::cuStreamCreate(out(&mut stream), 1));
+    ok!(api::cuEventCreate(out(&mut event), 0));
+    ok!(api::cuEventCreate(out(&mut before), 0));
+    // Outside of a capture the flag means nothing.
+    assert_eq!(answer!(api::cuEventRecordWithFlags(event, stream, 1)), 1);
+    ok!(api::cuStreamBeginCapture_v2(stream, 0));
+    ok!(api::cuStreamWaitEvent(stream, before, 1));
+    assert_eq!(launch(add, 1, data, 1, stream), 0);
+    ok!(api::cuEventRecordWithFlags(event, stream, 1));
+    ok!(api::cuStreamEndCapture(stream, out(&mut graph)));
+    let mut count = 0;
+    ok!(api::cuGraphGetNodes(graph, Out::none(), out(&mut count)));
+    assert_eq!(count, 3);
+    ok!(api::cuGraphInstantiateWithFlags(out(&mut ready), graph, 0));
+    ok!(api::cuEventRecord(before, stream));
+    let mut time = 0.0;
+    assert_ne!(answer!(api::cuEventElapsedTime(out(&mut time), before, event)), 0, "it is not recorded yet");
+    ok!(api::cuGraphLaunch(ready, stream));
+    ok!(api::cuEventSynchronize(event));
+    ok!(api::cuEventElapsedTime(out(&mut time), before, event));
+    assert!(time > 0.0, "predicted, {time}");
+}
+
+#[test]
 fn the_legacy_stream_waits_for_blocking_streams_only() {
     start();
     let add = kernel(PTX, "add");

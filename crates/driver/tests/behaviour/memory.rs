@@ -115,6 +115,36 @@ fn memory_in_stream_order_comes_from_a_pool() {
     ok!(api::cuMemPoolGetAttribute(pool, 7, out(&mut used).cast()));
     assert_eq!(used, 0);
     assert_eq!(answer!(api::cuMemFreeAsync(data, stream)), 1);
+    // What it was at most, until that is reset.
+    for (attribute, reset) in [(6, false), (8, false), (8, true)] {
+        if reset {
+            ok!(api::cuMemPoolSetAttribute(pool, attribute, from(&[0u64]).cast()));
+        }
+        ok!(api::cuMemPoolGetAttribute(pool, attribute, out(&mut used).cast()));
+        assert_eq!(used, if reset { 0 } else { 64 });
+    }
+    assert_eq!(answer!(api::cuMemPoolSetAttribute(pool, 6, from(&[1u64]).cast())), 1);
+    assert_eq!(answer!(api::cuMemPoolSetAttribute(pool, 7, from(&[0u64]).cast())), 1);
+}
+
+#[test]
+fn the_program_uses_its_memory_between_the_calls() {
+    start();
+    let add = kernel(PTX, "add");
+    let mut managed = 0;
+    ok!(api::cuMemAllocManaged(out(&mut managed), 16, 1));
+    let numbers: *mut f32 = std::ptr::with_exposed_provenance_mut(usize::try_from(managed).unwrap());
+    for round in 0..3u8 {
+        // SAFETY: four numbers of managed memory.
+        unsafe { numbers.write(f32::from(round)) };
+        assert_eq!(launch(add, 4, managed, 1, null()), 0);
+        // SAFETY: likewise.
+        assert_eq!(unsafe { numbers.read() }, f32::from(round) + 1.0);
+    }
+    // Copies and fills reach it by its address too.
+    ok!(api::cuMemsetD32_v2(managed, 2.0f32.to_bits(), 4));
+    assert_eq!(download(managed, 4), [2.0; 4]);
+    ok!(api::cuMemFree_v2(managed));
 }
 
 #[test]
