@@ -14,7 +14,7 @@ use crate::{
     model, mutants, readme, root, rungs, tidy, tune, ui,
 };
 
-/// How long each of the two fuzz targets runs: a minute in all.
+/// How long each fuzz target of the parser runs; that of the machine runs for as long as both.
 const FUZZ_SECONDS: u64 = 30;
 
 struct Step {
@@ -71,13 +71,22 @@ const STEPS: &[Step] = &[
     }),
     step("rungs", || rungs::run(false).map(quiet)),
     step("tune", || crate::in_release(&["tune"], || tune::run(false)).map(quiet)),
-    step("fuzz-parse", || fuzz::run("parse", FUZZ_SECONDS).map(quiet)),
-    step("fuzz-roundtrip", || fuzz::run("roundtrip", FUZZ_SECONDS).map(quiet)),
-    step("fuzz-execute", || fuzz::run("execute", 60).map(quiet)),
+    step("fuzz", || fuzz_all().map(quiet)),
     // A speed on a shared machine is no verdict: shown, never a failure.
     Step { name: "bench-parse", must_pass: false, work: || bench::run("parse", false).map(quiet) },
     Step { name: "bench-sim", must_pass: false, work: || bench::run("sim", false).map(quiet) },
 ];
+
+/// A fuzz target keeps one core busy: those of the parser run one after the other beside that of the machine.
+fn fuzz_all() -> Result<(), String> {
+    std::thread::scope(|scope| {
+        let machine = scope.spawn(|| fuzz::run("execute", 2 * FUZZ_SECONDS));
+        let parser = fuzz::run("parse", FUZZ_SECONDS).and_then(|()| fuzz::run("roundtrip", FUZZ_SECONDS));
+        let machine =
+            machine.join().unwrap_or_else(|_| Err("the fuzz target of the machine was not run".to_owned()));
+        parser.and(machine)
+    })
+}
 
 fn quiet((): ()) -> String {
     String::new()
