@@ -1,4 +1,5 @@
 //! Contexts: primary and own.
+#![expect(unsafe_code, reason = "most of the driver API is unsafe")]
 
 use std::ptr::null_mut;
 

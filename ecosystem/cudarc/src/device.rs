@@ -1,4 +1,5 @@
 //! Devices and their attributes, errors in words, functions by name.
+#![expect(unsafe_code, reason = "most of the driver API is unsafe")]
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, c_int, c_void};
@@ -66,8 +67,16 @@ pub fn error_names() -> Done {
         (CUresult::CUDA_ERROR_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"),
         (CUresult::CUDA_ERROR_INVALID_PTX, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"),
         (CUresult::CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"),
-        (CUresult::CUDA_ERROR_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"),
-        (CUresult::CUDA_ERROR_LAUNCH_TIMEOUT, "CUDA_ERROR_LAUNCH_TIMEOUT", "the launch timed out and was terminated"),
+        (
+            CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
+            "CUDA_ERROR_ILLEGAL_ADDRESS",
+            "an illegal memory access was encountered",
+        ),
+        (
+            CUresult::CUDA_ERROR_LAUNCH_TIMEOUT,
+            "CUDA_ERROR_LAUNCH_TIMEOUT",
+            "the launch timed out and was terminated",
+        ),
         (CUresult::CUDA_ERROR_MISALIGNED_ADDRESS, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"),
         (CUresult::CUDA_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"),
         (CUresult::CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"),
@@ -84,7 +93,8 @@ fn address(name: &CStr, version: c_int, flags: u64) -> (sys::CUresult, *mut c_vo
     let mut found = null_mut();
     let mut status = sys::CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_SUCCESS;
     // SAFETY: a text with its end, and places for the answers.
-    let answer = unsafe { sys::cuGetProcAddress_v2(name.as_ptr(), &raw mut found, version, flags, &raw mut status) };
+    let answer =
+        unsafe { sys::cuGetProcAddress_v2(name.as_ptr(), &raw mut found, version, flags, &raw mut status) };
     (answer, found, status as u32)
 }
 

@@ -1,9 +1,12 @@
 //! What goes wrong, and how it is told: as CUDA documents it.
+#![expect(unsafe_code, reason = "most of the driver API is unsafe")]
 
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUresult;
-use cudarc::driver::{CudaContext, CudaFunction, CudaSlice, DriverError, LaunchConfig, PushKernelArg, result, sys};
+use cudarc::driver::{
+    CudaContext, CudaFunction, CudaSlice, DriverError, LaunchConfig, PushKernelArg, result, sys,
+};
 
 use crate::{Done, kernel, opened, refused};
 
@@ -121,7 +124,11 @@ pub fn errors_ignored() -> Done {
                     result::stream::synchronize(handle.cast()),
                     result::event::synchronize(handle.cast()),
                     result::event::destroy(handle.cast()),
-                    result::stream::destroy(if wrong > 2 { handle.cast() } else { std::ptr::without_provenance_mut(48) }),
+                    result::stream::destroy(if wrong > 2 {
+                        handle.cast()
+                    } else {
+                        std::ptr::without_provenance_mut(48)
+                    }),
                     result::module::unload(handle.cast()),
                     result::graph::launch(handle.cast(), stream.cu_stream()),
                     result::free_sync(*number | 1),

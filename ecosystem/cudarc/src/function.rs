@@ -1,4 +1,5 @@
 //! Attributes of functions, and occupancy.
+#![expect(unsafe_code, reason = "most of the driver API is unsafe")]
 
 use cudarc::driver::sys::{CUfunction_attribute as Attribute, CUresult};
 use cudarc::driver::{LaunchConfig, PushKernelArg, result};
@@ -24,8 +25,9 @@ pub fn attributes() -> Done {
 pub fn occupancy() -> Done {
     let (context, sum) = kernel("sum")?;
     let most = |block, shared| sum.occupancy_max_active_blocks_per_multiprocessor(block, shared, None);
-    let threads = context
-        .attribute(cudarc::driver::sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?;
+    let threads = context.attribute(
+        cudarc::driver::sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
+    )?;
     let full = most(1024, 0)?;
     assert!(full >= 1 && full * 1024 <= u32::try_from(threads)?);
     // Shared memory limits, from some size on.

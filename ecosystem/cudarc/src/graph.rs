@@ -1,4 +1,5 @@
 //! Graphs: captured from streams, and made by hand.
+#![expect(unsafe_code, reason = "most of the driver API is unsafe")]
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -41,7 +42,10 @@ pub fn captured() -> Done {
     stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)?;
     refused(stream.synchronize(), CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     assert_eq!(stream.capture_status()?, CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_INVALIDATED);
-    refused(stream.end_capture(CUgraphInstantiate_flags(0)).map(drop), CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    refused(
+        stream.end_capture(CUgraphInstantiate_flags(0)).map(drop),
+        CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+    );
     stream.synchronize()?;
     Ok(())
 }
@@ -51,7 +55,8 @@ pub fn by_hand() -> Done {
     let stream = context.new_stream()?;
     let x: CudaSlice<u32> = stream.alloc_zeros(64)?;
     let (mut place, mut first, mut second, mut length) = (x.device_ptr(&stream).0, 5u32, 6u32, 64i32);
-    let mut arguments: [*mut c_void; 3] = [(&raw mut place).cast(), (&raw mut first).cast(), (&raw mut length).cast()];
+    let mut arguments: [*mut c_void; 3] =
+        [(&raw mut place).cast(), (&raw mut first).cast(), (&raw mut length).cast()];
     // SAFETY: parameters are plain numbers and pointers, of which zero is none.
     let mut parameters: sys::CUDA_KERNEL_NODE_PARAMS = unsafe { std::mem::zeroed() };
     parameters.func = step.cu_function();
@@ -65,7 +70,8 @@ pub fn by_hand() -> Done {
         sys::cuGraphAddKernelNode_v2(&raw mut one, graph, null_mut(), 0, &raw const parameters).result()?;
         // The arguments were copied.
         *arguments.as_mut_ptr().add(1) = (&raw mut second).cast();
-        sys::cuGraphAddKernelNode_v2(&raw mut other, graph, &raw const one, 1, &raw const parameters).result()?;
+        sys::cuGraphAddKernelNode_v2(&raw mut other, graph, &raw const one, 1, &raw const parameters)
+            .result()?;
         assert_ne!(one, other);
         sys::cuGraphInstantiateWithFlags(&raw mut executable, graph, 0).result()?;
         sys::cuGraphLaunch(executable, stream.cu_stream()).result()?;

@@ -1,4 +1,5 @@
 //! Launches: plain, with attributes, cooperative.
+#![expect(unsafe_code, reason = "most of the driver API is unsafe")]
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -73,7 +74,8 @@ pub fn extended() -> Done {
         attrs: &raw mut priority,
         numAttrs: 1,
     };
-    let mut arguments: [*mut c_void; 3] = [(&raw mut place).cast(), (&raw mut by).cast(), (&raw mut length).cast()];
+    let mut arguments: [*mut c_void; 3] =
+        [(&raw mut place).cast(), (&raw mut by).cast(), (&raw mut length).cast()];
     let launch = |config: &sys::CUlaunchConfig, each: *mut *mut c_void, extra: *mut *mut c_void| {
         // SAFETY: the arguments are those of the kernel.
         unsafe { sys::cuLaunchKernelEx(config, step.cu_function(), each, extra) }.result()
@@ -87,7 +89,8 @@ pub fn extended() -> Done {
     packed[12..].copy_from_slice(&length.to_le_bytes());
     let mut size = packed.len();
     let word = std::ptr::without_provenance_mut;
-    let mut extra: [*mut c_void; 5] = [word(1), packed.as_mut_ptr().cast(), word(2), (&raw mut size).cast(), null_mut()];
+    let mut extra: [*mut c_void; 5] =
+        [word(1), packed.as_mut_ptr().cast(), word(2), (&raw mut size).cast(), null_mut()];
     config.numAttrs = 0;
     launch(&config, null_mut(), extra.as_mut_ptr())?;
     assert_eq!(stream.clone_dtoh(&x)?, [28; 200]);

@@ -1,4 +1,5 @@
 //! Many threads, and many processes.
+#![expect(unsafe_code, reason = "most of the driver API is unsafe")]
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

@@ -2,6 +2,7 @@
 //!
 //! `programs` runs all of them, each in a process of its own, and says how many failed; `programs NAME…` runs these alone, in this process
 //! if it is one. The driver is whatever the loader finds.
+#![deny(unsafe_code)]
 
 mod context;
 mod device;
@@ -70,7 +71,11 @@ const PROGRAMS: &[Program] = &[
     program("misaligned_address", fault::misaligned_address),
     program("launch_failure", fault::launch_failure),
     // A limit that a loop without end reaches soon.
-    Program { name: "launch_timeout", body: fault::launch_timeout, environment: &[("WARPPROOF_INSTRUCTIONS", "100000")] },
+    Program {
+        name: "launch_timeout",
+        body: fault::launch_timeout,
+        environment: &[("WARPPROOF_INSTRUCTIONS", "100000")],
+    },
     program("errors_ignored", fault::errors_ignored),
     program("threads", load::threads),
     program("processes", load::processes),
@@ -78,10 +83,15 @@ const PROGRAMS: &[Program] = &[
 
 fn main() -> ExitCode {
     let names: Vec<String> = std::env::args().skip(1).collect();
-    let chosen: Vec<&Program> =
-        PROGRAMS.iter().filter(|program| names.is_empty() || names.iter().any(|name| name == program.name)).collect();
+    let chosen: Vec<&Program> = PROGRAMS
+        .iter()
+        .filter(|program| names.is_empty() || names.iter().any(|name| name == program.name))
+        .collect();
     if chosen.is_empty() || chosen.len() < names.len() {
-        eprintln!("no such program; there are {:?}", PROGRAMS.iter().map(|program| program.name).collect::<Vec<_>>());
+        eprintln!(
+            "no such program; there are {:?}",
+            PROGRAMS.iter().map(|program| program.name).collect::<Vec<_>>()
+        );
         return ExitCode::from(2);
     }
     if let ([one], 1) = (&chosen[..], names.len()) {

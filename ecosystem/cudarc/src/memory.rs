@@ -1,9 +1,12 @@
 //! Memory: of the device, in the order of streams, pinned and managed; copies and fills.
+#![expect(unsafe_code, reason = "most of the driver API is unsafe")]
 
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
-use cudarc::driver::sys::{CUmemPool_attribute as PoolAttribute, CUmemorytype, CUpointer_attribute, CUresult};
+use cudarc::driver::sys::{
+    CUmemPool_attribute as PoolAttribute, CUmemorytype, CUpointer_attribute, CUresult,
+};
 use cudarc::driver::{CudaContext, CudaSlice, DevicePtr, LaunchConfig, PushKernelArg, result, sys};
 
 use crate::{Done, kernel, opened, refused};
@@ -20,7 +23,14 @@ pub fn buffers() -> Done {
     {
         let mut middle = x.slice_mut(100..200);
         // SAFETY: the arguments are those of the kernel.
-        unsafe { stream.launch_builder(&scale).arg(&mut middle).arg(&by).arg(&100).launch(LaunchConfig::for_num_elems(100)) }?;
+        unsafe {
+            stream
+                .launch_builder(&scale)
+                .arg(&mut middle)
+                .arg(&by)
+                .arg(&100)
+                .launch(LaunchConfig::for_num_elems(100))
+        }?;
     }
     let want: Vec<f32> =
         numbers.iter().enumerate().map(|(i, x)| if (100..200).contains(&i) { x * by } else { *x }).collect();
@@ -233,9 +243,17 @@ pub fn pinned() -> Done {
     // SAFETY: the memory is our own, and stays until it is unregistered.
     unsafe {
         sys::cuMemHostRegister_v2(pointer, 4 * 4096, 0).result()?;
-        refused(sys::cuMemHostRegister_v2(pointer, 4 * 4096, 0).result(), CUresult::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+        refused(
+            sys::cuMemHostRegister_v2(pointer, 4 * 4096, 0).result(),
+            CUresult::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+        );
         sys::cuMemHostGetDevicePointer_v2(&raw mut place, pointer, 0).result()?;
-        stream.launch_builder(&scale).arg(&place).arg(&by).arg(&4096).launch(LaunchConfig::for_num_elems(4096))?;
+        stream
+            .launch_builder(&scale)
+            .arg(&place)
+            .arg(&by)
+            .arg(&4096)
+            .launch(LaunchConfig::for_num_elems(4096))?;
         stream.synchronize()?;
         sys::cuMemHostUnregister(pointer).result()?;
         refused(sys::cuMemHostUnregister(pointer).result(), CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
@@ -253,7 +271,14 @@ pub fn managed() -> Done {
     for _ in 0..3 {
         x.prefetch()?;
         // SAFETY: the arguments are those of the kernel.
-        unsafe { stream.launch_builder(&scale).arg(&mut x).arg(&2.0f32).arg(&300).launch(LaunchConfig::for_num_elems(300)) }?;
+        unsafe {
+            stream
+                .launch_builder(&scale)
+                .arg(&mut x)
+                .arg(&2.0f32)
+                .arg(&300)
+                .launch(LaunchConfig::for_num_elems(300))
+        }?;
         stream.synchronize()?;
         // The host adds to what the kernel wrote, through the same pointer.
         x.as_mut_slice()?.iter_mut().for_each(|x| *x += 1.0);
@@ -264,7 +289,10 @@ pub fn managed() -> Done {
 }
 
 /// An attribute of a pointer.
-fn attribute<T: Default>(pointer: u64, attribute: CUpointer_attribute) -> Result<T, cudarc::driver::DriverError> {
+fn attribute<T: Default>(
+    pointer: u64,
+    attribute: CUpointer_attribute,
+) -> Result<T, cudarc::driver::DriverError> {
     let mut value = T::default();
     // SAFETY: the attribute is of this type.
     unsafe { sys::cuPointerGetAttribute((&raw mut value).cast(), attribute, pointer) }.result()?;
@@ -291,7 +319,10 @@ pub fn pointers() -> Done {
     let counter = module.get_global("counter", &stream)?;
     let variable = counter.device_ptr(&stream).0;
     assert_eq!(attribute::<u32>(variable, kind)?, 2);
-    assert_eq!(attribute::<i32>(variable, Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)?, context.cu_device());
+    assert_eq!(
+        attribute::<i32>(variable, Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)?,
+        context.cu_device()
+    );
     assert_eq!(attribute::<u64>(variable, Attribute::CU_POINTER_ATTRIBUTE_DEVICE_POINTER)?, variable);
     // Pinned memory is the host's; managed memory is everybody's.
     // SAFETY: memory of our own, freed once.

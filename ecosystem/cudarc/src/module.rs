@@ -1,4 +1,5 @@
 //! Modules from PTX, fat binaries and machine code; variables; the linker.
+#![expect(unsafe_code, reason = "most of the driver API is unsafe")]
 
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
@@ -35,7 +36,8 @@ pub fn from_ptx() -> Done {
 pub fn from_images() -> Done {
     let context = CudaContext::new(0)?;
     let stream = context.default_stream();
-    let images: [&[u8]; 2] = [include_bytes!("../kernels/image.fatbin"), include_bytes!("../kernels/debug.cubin")];
+    let images: [&[u8]; 2] =
+        [include_bytes!("../kernels/image.fatbin"), include_bytes!("../kernels/debug.cubin")];
     for (image, value) in images.into_iter().zip([17, 23]) {
         let module = context.load_module(Ptx::from_binary(image.to_vec()))?;
         let store = module.load_function("store")?;
@@ -96,7 +98,8 @@ pub fn linker() -> Done {
                     let text = format!("{part}\0");
                     let kind = CUjitInputType::CU_JIT_INPUT_PTX;
                     let data = text.as_ptr().cast_mut().cast();
-                    sys::cuLinkAddData_v2(state, kind, data, text.len(), null(), 0, null_mut(), null_mut()).result()
+                    sys::cuLinkAddData_v2(state, kind, data, text.len(), null(), 0, null_mut(), null_mut())
+                        .result()
                 })
                 .and_then(|()| sys::cuLinkComplete(state, &raw mut image, &raw mut size).result())
                 .map(|()| std::slice::from_raw_parts(image.cast::<u8>(), size).to_vec());

@@ -1,4 +1,5 @@
 //! Streams, events, and functions of the host.
+#![expect(unsafe_code, reason = "most of the driver API is unsafe")]
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -94,7 +95,9 @@ pub fn events() -> Done {
     let mut x: CudaSlice<u32> = stream.alloc_zeros(4096)?;
     start.record(&stream)?;
     // SAFETY: the arguments are those of the kernel.
-    unsafe { stream.launch_builder(&step).arg(&mut x).arg(&1).arg(&4096).launch(LaunchConfig::for_num_elems(4096)) }?;
+    unsafe {
+        stream.launch_builder(&step).arg(&mut x).arg(&1).arg(&4096).launch(LaunchConfig::for_num_elems(4096))
+    }?;
     end.record(&stream)?;
     end.synchronize()?;
     let time = start.elapsed_ms(&end)?;
@@ -123,8 +126,17 @@ pub fn host_functions() -> Done {
     for by in 0..5u32 {
         // SAFETY: the arguments are those of the kernel; the number outlives the stream's work.
         unsafe {
-            stream.launch_builder(&step).arg(&mut x).arg(&by).arg(&32).launch(LaunchConfig::for_num_elems(32))?;
-            result::stream::launch_host_function(stream.cu_stream(), count, Arc::as_ptr(&called).cast_mut().cast())?;
+            stream
+                .launch_builder(&step)
+                .arg(&mut x)
+                .arg(&by)
+                .arg(&32)
+                .launch(LaunchConfig::for_num_elems(32))?;
+            result::stream::launch_host_function(
+                stream.cu_stream(),
+                count,
+                Arc::as_ptr(&called).cast_mut().cast(),
+            )?;
         }
     }
     stream.synchronize()?;
