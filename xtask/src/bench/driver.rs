@@ -20,7 +20,7 @@ pub(crate) fn run(json: bool) -> Result<(), String> {
     if json {
         println!("{}", json!(figures));
     } else {
-        println!("best batch of each on this machine, in microseconds, measured:");
+        println!("best launch of each on this machine, in microseconds, measured:");
         for (name, value) in &figures {
             println!("  {name:32} {value:>8}");
         }
