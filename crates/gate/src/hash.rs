@@ -50,6 +50,16 @@ impl Hash {
         Ok(Self(bytes))
     }
 
+    /// Its 32 bytes, for tables that keep them so.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// The hash of 32 bytes that [`as_bytes`](Self::as_bytes) gave.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, NotAHash> {
+        bytes.try_into().map(Self).map_err(|_| NotAHash)
+    }
+
     /// Its first twelve digits: enough for a person, not for a program.
     pub fn short(&self) -> String {
         self.to_string().chars().take(12).collect()

@@ -19,6 +19,7 @@
 
 mod clock;
 mod error;
+mod exchange;
 mod export;
 mod index;
 mod line;
@@ -31,6 +32,7 @@ mod writer;
 
 pub use clock::utc;
 pub use error::{LedgerError, Problem};
+pub use exchange::{MAX_SEGMENT, is_segment_name, read_segment};
 pub use export::{FigureRow, export_csv, figures};
 pub use index::Index;
 pub use line::{Fault, MAX_LINE, Parents};

@@ -65,6 +65,33 @@ pub(crate) fn add_to_key(
     true
 }
 
+/// The files that a source in `directory` may read beside the toolkit's own headers. What it names by a macro is not told,
+/// and what depends on the time of day is never the same: the answer is then `None`.
+pub fn included_files(text: &str, directory: &Path) -> Option<Vec<PathBuf>> {
+    let mut seen: BTreeSet<PathBuf> = BTreeSet::new();
+    let mut pending: Vec<(PathBuf, Vec<String>)> = vec![(directory.to_owned(), names_in(text, false)?)];
+    let mut bytes = 0_usize;
+    while let Some((from, names)) = pending.pop() {
+        for name in names {
+            for dir in [from.as_path(), directory] {
+                let path = dir.join(&name);
+                if seen.contains(&path) || !path.is_file() {
+                    continue;
+                }
+                let content = fs::read(&path).ok()?;
+                bytes = bytes.saturating_add(content.len());
+                if seen.len() >= MAX_FILES || bytes > MAX_BYTES {
+                    return None;
+                }
+                let names = names_in(&String::from_utf8_lossy(&content), false)?;
+                pending.push((path.parent().unwrap_or(dir).to_owned(), names));
+                seen.insert(path);
+            }
+        }
+    }
+    Some(seen.into_iter().collect())
+}
+
 /// The names that may be included by a text, or `None` if the text does not tell.
 fn names_in(text: &str, of_toolkit: bool) -> Option<Vec<String>> {
     if !of_toolkit && ["__TIME__", "__DATE__", "__TIMESTAMP__"].iter().any(|word| text.contains(word)) {

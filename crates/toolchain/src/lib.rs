@@ -33,6 +33,7 @@ pub use assemble::{AssembleError, Assembled};
 pub use cache::BuildCache;
 pub use compile::{CompileError, CompileOptions, Compiled, Source};
 pub use diagnostic::{Diagnostic, Place, Severity};
+pub use headers::included_files;
 pub use install::{InstallError, Installed, Progress, install, installed, remove};
 pub use locate::{Environment, Found, NotFound, Options, Part, Rule, Survey, Toolchain};
 pub use pins::{CudaSet, SETS, Wheel};

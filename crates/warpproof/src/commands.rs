@@ -8,11 +8,13 @@ mod counters;
 mod device;
 mod device_runner;
 mod doctor;
+mod evaluate;
 mod evidence;
 mod exec;
 mod explain;
 mod export;
 pub(crate) mod flags;
+mod fleet;
 mod gate;
 mod init;
 mod ladder;
@@ -22,10 +24,12 @@ mod note;
 mod report;
 mod run;
 mod selftest;
+mod serve;
 mod show;
 mod toolchain;
 mod tune;
 mod verify;
+mod work;
 
 use crate::report::Outcome;
 use crate::terminal::Terminal;
@@ -73,4 +77,8 @@ commands![
     selftest::Selftest,
     toolchain::Toolchain,
     device_runner::DeviceRunner,
+    serve::Serve,
+    work::Work,
+    fleet::Fleet,
+    evaluate::Evaluate,
 ];

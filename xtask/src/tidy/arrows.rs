@@ -12,7 +12,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("kernels", &["ptx", "toolchain", "sim", "model"]),
     ("gpu", &["kernels"]),
     ("gate", &["ptx", "toolchain", "sim", "model", "kernels", "gpu"]),
-    ("warpproof", &["ptx", "toolchain", "sim", "model", "driver", "kernels", "gpu", "gate"]),
+    ("fleet", &["toolchain", "gate"]),
+    ("warpproof", &["ptx", "toolchain", "sim", "model", "driver", "kernels", "gpu", "gate", "fleet"]),
 ];
 
 pub(super) fn point_down(files: &[File]) -> Vec<String> {

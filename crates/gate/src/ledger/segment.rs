@@ -127,7 +127,7 @@ impl Lines {
 }
 
 /// What the next record must follow.
-enum Before {
+pub(super) enum Before {
     Nothing,
     Record(Hash),
     /// A line that could not be read; any record may follow.
@@ -140,6 +140,25 @@ pub(super) struct Segment {
     lines: Lines,
     before: Before,
     unreadable: bool,
+}
+
+/// What is wrong with where a record stands: after what came before it, in the segment of this name.
+pub(super) fn misplaced(
+    before: &Before,
+    parents: &Parents,
+    segment: Option<String>,
+    id: &str,
+) -> Option<Fault> {
+    match (before, parents) {
+        (Before::Nothing, Parents::Heads(_)) => match segment {
+            Some(own) if own == id => None,
+            Some(own) => Some(Fault::Renamed(own)),
+            None => Some(Fault::Misplaced),
+        },
+        (Before::Nothing, Parents::Prev(_)) | (_, Parents::Heads(_)) => Some(Fault::Misplaced),
+        (Before::Record(hash), Parents::Prev(prev)) if hash != prev => Some(Fault::BrokenChain),
+        (_, Parents::Prev(_)) => None,
+    }
 }
 
 impl Segment {
@@ -175,16 +194,7 @@ impl Segment {
         let place =
             Place { segment: Arc::clone(&self.id), line: self.lines.number, offset, bytes: text.len() };
         let record = Record::read(text, place).and_then(|(record, segment)| {
-            let fault = match (&self.before, &record.parents) {
-                (Before::Nothing, Parents::Heads(_)) => match segment {
-                    Some(id) if *id == *self.id => None,
-                    Some(id) => Some(Fault::Renamed(id)),
-                    None => Some(Fault::Misplaced),
-                },
-                (Before::Nothing, Parents::Prev(_)) | (_, Parents::Heads(_)) => Some(Fault::Misplaced),
-                (Before::Record(hash), Parents::Prev(prev)) if hash != prev => Some(Fault::BrokenChain),
-                (_, Parents::Prev(_)) => None,
-            };
+            let fault = misplaced(&self.before, &record.parents, segment, &self.id);
             fault.map_or(Ok(record), Err)
         });
         match record {

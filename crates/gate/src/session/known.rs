@@ -121,7 +121,7 @@ fn rests(
 
 /// Whether a step need not be done again: what a measurement left open is measured again, and what this machine or a file
 /// kept from an answer is tried again.
-pub(super) fn lasting(step: &StepRecord) -> bool {
+pub fn lasting(step: &StepRecord) -> bool {
     step.outcome != Outcome::Inconclusive
         || (step.stage != Stage::Speed && step.obstacle == Some(Obstacle::Unsupported))
 }

@@ -7,6 +7,7 @@
 //! them: whatever was judged was judged with secrets that its author did not know, and a changed candidate is another
 //! content, with other secrets.
 
+mod adopt;
 mod error;
 mod keys;
 mod known;
@@ -22,7 +23,9 @@ use std::time::{Instant, SystemTime};
 use warpproof_model::Device;
 use warpproof_toolchain::{Part, Toolchain};
 
+pub use adopt::{Elsewhere, adopt};
 pub use error::SessionError;
+pub use known::lasting;
 pub use screen::{Screened, Screening};
 
 use crate::hash::Hash;

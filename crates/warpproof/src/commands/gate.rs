@@ -1,5 +1,6 @@
 //! `warpproof gate`: candidates of a task through all stages, one verdict each, everything in the ledger.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs;
@@ -11,6 +12,8 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
+use warpproof_fleet::submit::{SubmitError, Wish, judge};
+use warpproof_fleet::wire::{RunView, SOFTWARE_GPU, State};
 use warpproof_gate::ledger::Ledger;
 use warpproof_gate::record::Outcome as Ended;
 use warpproof_gate::session::{Event, Judged, Options, Report as Run, Session, SessionError};
@@ -20,6 +23,7 @@ use warpproof_toolchain::{Part, Toolchain};
 
 use super::evidence::of_ledger;
 use super::flags::{GpuFlags, LedgerFlags, ToolchainFlags, missing};
+use super::fleet::{AuthorityFlags, of_fleet};
 use crate::report::{Kind, Outcome, Place, Report};
 use crate::terminal::Terminal;
 
@@ -64,6 +68,14 @@ pub(crate) struct Gate {
     secret: Option<u64>,
     #[command(flatten)]
     gpu: GpuFlags,
+    /// Have a fleet judge, and take its evidence into this ledger; its token is in WARPPROOF_FLEET_TOKEN
+    #[arg(long, value_name = "URL", conflicts_with_all = ["resume", "jobs", "gpu"])]
+    fleet: Option<String>,
+    /// With --fleet: time on a device of this name, as its worker gives it
+    #[arg(long, value_name = "NAME", requires = "fleet")]
+    device: Option<String>,
+    #[command(flatten)]
+    authorities: AuthorityFlags,
     /// Print the outcome as JSON, schema warpproof.gate/1
     #[arg(long)]
     json: bool,
@@ -105,13 +117,14 @@ impl Gate {
                 );
             }
         }
+        if let Some(url) = &self.fleet {
+            return self.elsewhere(url, &task, &text, terminal);
+        }
         let toolchain = Toolchain::partial(&self.toolchain.options());
         toolchain.require(&[Part::Nvrtc, Part::Ptxas]).map_err(|error| vec![missing(&error)])?;
         let (ledger, _) = self.ledger.create().map_err(|report| vec![*report])?;
         let stop = stop_on_interrupt();
-        let directory = self.task.parent().map_or(Path::new("."), |parent| {
-            if parent.as_os_str().is_empty() { Path::new(".") } else { parent }
-        });
+        let directory = self.directory();
         let runner = self.gpu.start(terminal).map_err(|report| vec![*report])?;
         let session = Session {
             task: &task,
@@ -135,19 +148,71 @@ impl Gate {
         let run = session.run(&options, &|event| progress.tell(&event));
         progress.bar.finish_and_clear();
         let run = run.map_err(|error| vec![of_session(&error)])?;
-        if self.json {
-            terminal.json(&document(&run, ledger.root()));
-        } else {
-            self.print(&run, &ledger, terminal);
+        Ok(self.render(&run, &ledger, terminal))
+    }
+
+    /// Where the task's files are.
+    fn directory(&self) -> &Path {
+        self.task.parent().map_or(Path::new("."), |parent| {
+            if parent.as_os_str().is_empty() { Path::new(".") } else { parent }
+        })
+    }
+
+    /// As it would be judged here, by a fleet.
+    fn elsewhere(
+        &self,
+        url: &str,
+        task: &Task,
+        text: &str,
+        terminal: &mut Terminal,
+    ) -> Result<Outcome, Vec<Report>> {
+        let stop = stop_on_interrupt();
+        let fleet = self.authorities.fleet(url).map_err(|report| vec![*report])?;
+        let (ledger, _) = self.ledger.create().map_err(|report| vec![*report])?;
+        let arguments: Vec<String> = std::env::args().skip(1).collect();
+        let wish = Wish {
+            task,
+            text,
+            file: self.task.file_name().and_then(OsStr::to_str).unwrap_or_default(),
+            directory: self.directory(),
+            candidates: &self.candidates,
+            secret: self.secret,
+            fresh: self.fresh,
+            capability: self.device.as_deref().unwrap_or(SOFTWARE_GPU),
+            arguments: &arguments,
+        };
+        let progress = Progress::new(terminal);
+        let returned = judge(&fleet, &ledger, &wish, &stop, &|run| progress.look(run));
+        progress.bar.finish_and_clear();
+        let returned = returned.map_err(|error| {
+            vec![match &error {
+                SubmitError::Session(error) => of_session(error),
+                SubmitError::Bundle(why) => Report::error(Kind::Usage, why.clone()),
+                SubmitError::Fleet(error) => of_fleet(error),
+            }]
+        })?;
+        let outcome = self.render(&returned.report, &ledger, terminal);
+        for (candidate, why) in &returned.given_up {
+            terminal.say(format_args!("{candidate}: the fleet gave it up: {}", why.escape_debug()));
         }
-        Ok(match run.exit_code() {
+        Ok(outcome)
+    }
+
+    /// Shows how a run ended, and what that means for the exit code.
+    fn render(&self, run: &Run, ledger: &Ledger, terminal: &mut Terminal) -> Outcome {
+        if self.json {
+            terminal.json(&document(run, ledger.root()));
+        } else {
+            self.print(run, ledger, terminal);
+        }
+        match run.exit_code() {
             0 => Outcome::Green,
             1 => Outcome::Stopped(Kind::Kernel),
             2 => Outcome::Stopped(Kind::Usage),
             3 => Outcome::Stopped(Kind::Unsupported),
             4 => Outcome::Stopped(Kind::Limit),
             _ => Outcome::Stopped(Kind::Inconclusive),
-        })
+        }
     }
 
     fn print(&self, run: &Run, ledger: &Ledger, terminal: &mut Terminal) {
@@ -293,6 +358,25 @@ impl Progress {
         bar.set_message("compiling");
         bar.enable_steady_tick(Duration::from_millis(250));
         Self { bar, ended: AtomicUsize::new(0) }
+    }
+
+    /// A run of a fleet: its candidates are what there is to count.
+    fn look(&self, run: &RunView) {
+        let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+        let ended = run.jobs.iter().filter(|job| job.state.is_settled()).count();
+        self.bar.set_length(count(run.jobs.len()));
+        self.bar.set_position(count(ended));
+        let before = self.ended.swap(ended, Ordering::Relaxed);
+        let held = run.jobs.iter().find(|job| job.state == State::Leased);
+        self.bar
+            .set_message(held.map_or_else(|| "waiting for a worker".to_owned(), |job| job.candidate.clone()));
+        if ended > before {
+            let verdicts = run.jobs.iter().filter_map(|job| job.verdict.as_ref());
+            let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+            verdicts.for_each(|verdict| *counts.entry(verdict).or_default() += 1);
+            let counts: Vec<String> = counts.iter().map(|(verdict, n)| format!("{n} {verdict}")).collect();
+            self.bar.println(counts.join(", "));
+        }
     }
 
     fn tell(&self, event: &Event<'_>) {

@@ -1,0 +1,179 @@
+//! A task with all files it needs, by content: what travels to a worker, and is all that an evaluation can read of it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use warpproof_gate::hash::Hash;
+use warpproof_gate::task::{Program, Reference, Task};
+use warpproof_toolchain::included_files;
+
+use crate::wire::{Bundle, MAX_FILES};
+
+/// Bytes of the largest file of a bundle.
+const MAX_FILE: u64 = 64 << 20;
+
+/// A bundle with its bytes.
+#[derive(Clone, Debug)]
+pub struct Packed {
+    /// What it is.
+    pub bundle: Bundle,
+    /// Its bytes by hash.
+    pub objects: BTreeMap<Hash, Vec<u8>>,
+}
+
+/// Whether a path is one below a directory: no root, no `..`, no `.`, nothing that another system reads otherwise.
+pub fn check_path(path: &str) -> Result<(), String> {
+    let wrong = || format!("`{}` is no path below a task", path.escape_debug());
+    if path.is_empty() || path.len() > 1024 || path.contains(['\\', ':']) || path.contains(char::is_control) {
+        return Err(wrong());
+    }
+    if path.split('/').any(|part| part.is_empty() || part == "." || part == "..") {
+        return Err(wrong());
+    }
+    Ok(())
+}
+
+/// A path below a directory, with `..` worked out.
+fn below(directory: &Path, path: &Path) -> Option<String> {
+    let rest = path.strip_prefix(directory).ok()?;
+    let mut parts: Vec<&str> = Vec::new();
+    for part in rest.components() {
+        match part {
+            Component::Normal(part) => parts.push(part.to_str()?),
+            Component::ParentDir => {
+                parts.pop()?;
+            }
+            Component::CurDir => {}
+            Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    let path = parts.join("/");
+    check_path(&path).ok()?;
+    Some(path)
+}
+
+fn read(directory: &Path, path: &str) -> Result<Vec<u8>, String> {
+    let place = directory.join(path);
+    let unreadable = |why: String| format!("cannot read {}: {why}", place.display());
+    let found = fs::metadata(&place).map_err(|error| unreadable(error.to_string()))?;
+    if !found.is_file() || found.len() > MAX_FILE {
+        return Err(unreadable(format!("it is no file of at most {MAX_FILE} bytes")));
+    }
+    fs::read(&place).map_err(|error| unreadable(error.to_string()))
+}
+
+/// Collects what a task needs: itself, sources with the headers they name, PTX, and the files of its reference.
+pub fn pack(task: &Task, text: &str, file_name: &str, directory: &Path) -> Result<Packed, String> {
+    let mut wanted: Vec<String> = Vec::new();
+    for candidate in &task.candidates {
+        let sources: &str = match &candidate.program {
+            Program::Source { file, .. } => file,
+            Program::Ptx { file, .. } => {
+                wanted.push(file.value.clone());
+                continue;
+            }
+            Program::Rung { .. } => continue,
+        };
+        wanted.push(sources.to_owned());
+        let source = String::from_utf8_lossy(&read(directory, sources)?).into_owned();
+        let place = directory.join(sources);
+        let own = place.parent().unwrap_or(directory);
+        let headers = included_files(&source, own).ok_or_else(|| {
+            format!(
+                "{sources} names a header by a macro, or asks for the time: what it depends on is not known"
+            )
+        })?;
+        for header in headers {
+            let shown = header.display();
+            wanted.push(below(directory, &header).ok_or_else(|| {
+                format!("{sources} includes {shown}, which is outside of the task's directory")
+            })?);
+        }
+    }
+    match &task.reference {
+        Reference::BuiltIn { .. } => {}
+        Reference::Files { cases } => {
+            let files = cases.iter().flat_map(|case| case.inputs.values().chain(case.outputs.values()));
+            // `weights.safetensors#q` is a tensor of a file.
+            wanted.extend(files.map(|file| file.split('#').next().unwrap_or(file).to_owned()));
+        }
+        Reference::Python { file, .. } => wanted.push(file.value.clone()),
+    }
+    let mut files = BTreeMap::new();
+    let mut objects = BTreeMap::new();
+    let mut add = |path: String, bytes: Vec<u8>| {
+        let hash = Hash::of(&bytes);
+        files.insert(path, hash.to_string());
+        objects.insert(hash, bytes);
+    };
+    let name = below(Path::new(""), Path::new(file_name))
+        .ok_or_else(|| format!("`{}` is no name for a task file", file_name.escape_debug()))?;
+    add(name.clone(), text.as_bytes().to_vec());
+    for path in wanted {
+        let below = below(directory, &directory.join(&path))
+            .ok_or_else(|| format!("{path} is outside of the task's directory"))?;
+        let bytes = read(directory, &below)?;
+        add(below, bytes);
+    }
+    if files.len() > MAX_FILES {
+        return Err(format!("the task has {} files, and at most {MAX_FILES} travel", files.len()));
+    }
+    Ok(Packed { bundle: Bundle { task: name, files, secret: None }, objects })
+}
+
+/// Writes a bundle's files below a directory that is empty.
+pub fn unpack(
+    bundle: &Bundle,
+    directory: &Path,
+    mut bytes_of: impl FnMut(&Hash) -> Result<Vec<u8>, String>,
+) -> Result<(), String> {
+    for (path, name) in &bundle.files {
+        // The server has looked too; a worker believes nobody.
+        check_path(path)?;
+        let hash: Hash = name.parse().map_err(|error| format!("{path}: {error}"))?;
+        let bytes = bytes_of(&hash)?;
+        if Hash::of(&bytes) != hash {
+            return Err(format!("{path}: the bytes are not those it is named by"));
+        }
+        let place: PathBuf = directory.join(path);
+        let refused = |error: std::io::Error| format!("{}: {error}", place.display());
+        if let Some(parent) = place.parent() {
+            fs::create_dir_all(parent).map_err(refused)?;
+        }
+        fs::write(&place, bytes).map_err(refused)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_stays_below_its_task() {
+        for path in ["a", "a/b.cu", "..a/b", "a..", "ä/ü.cuh"] {
+            assert_eq!(check_path(path), Ok(()), "{path}");
+        }
+        for path in
+            ["", "/a", "a/../b", "..", "./a", "a//b", "a/", "a\\b", "c:a", "a\0", "a\nb", &"a".repeat(1025)]
+        {
+            assert!(check_path(path).is_err(), "{path:?}");
+        }
+        let here = Path::new("task");
+        assert_eq!(below(here, Path::new("task/a/../b.h")).as_deref(), Some("b.h"));
+        assert_eq!(below(here, Path::new("task/../b.h")), None);
+        assert_eq!(below(here, Path::new("/etc/passwd")), None);
+    }
+
+    #[test]
+    fn what_does_not_have_its_hash_is_not_written() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let files = BTreeMap::from([("a.cu".to_owned(), Hash::of(b"x").to_string())]);
+        let bundle = Bundle { task: "a.cu".to_owned(), files, secret: None };
+        assert!(unpack(&bundle, directory.path(), |_| Ok(b"y".to_vec())).is_err());
+        assert!(!directory.path().join("a.cu").exists());
+        unpack(&bundle, directory.path(), |_| Ok(b"x".to_vec())).expect("written");
+        assert_eq!(fs::read(directory.path().join("a.cu")).expect("read"), b"x");
+    }
+}

@@ -1,0 +1,317 @@
+//! The other end of the wire: blocking, no runtime. What passes by itself is tried again.
+
+use std::fmt;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
+use ureq::{Agent, Body};
+use warpproof_gate::hash::Hash;
+
+use crate::wire::{
+    Accepted, Beaten, Claim, Claimed, Failure, Heartbeat, Imported, MadeToken, NewToken, Outcome, QueueView,
+    Refusal, Release, Retained, Retention, RunView, SegmentView, Submission, WorkerView,
+};
+
+/// Bytes of the largest answer that is read.
+const MAX_ANSWER: u64 = 1 << 30;
+/// Bodies above this travel packed.
+const PACKED: usize = 1 << 10;
+
+/// A fleet, as those see it who dial in.
+#[derive(Clone)]
+pub struct Fleet {
+    agent: Agent,
+    base: String,
+    token: String,
+    patience: Duration,
+    stop: Option<Arc<AtomicBool>>,
+}
+
+impl fmt::Debug for Fleet {
+    /// Without the token.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fleet").field("base", &self.base).finish_non_exhaustive()
+    }
+}
+
+/// Why something was not done.
+#[derive(Clone, Debug)]
+pub enum FleetError {
+    /// The server said no.
+    Refused(u16, Refusal),
+    /// The server did not answer, or not for long enough.
+    Unreachable(String),
+    /// What came back is not of this protocol.
+    Odd(String),
+    /// A file or a setting of this machine.
+    Local(String),
+}
+
+impl FleetError {
+    /// Whether it may pass by itself.
+    pub fn passes(&self) -> bool {
+        match self {
+            Self::Refused(status, refusal) => {
+                (*status == 429 && refusal.error != "quota") || matches!(status, 408 | 500 | 502 | 503 | 504)
+            }
+            Self::Unreachable(_) => true,
+            Self::Odd(_) | Self::Local(_) => false,
+        }
+    }
+
+    /// The word of a refusal.
+    pub fn word(&self) -> Option<&str> {
+        match self {
+            Self::Refused(_, refusal) => Some(&refusal.error),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for FleetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(status, refusal) => {
+                write!(f, "the fleet refused ({status}): {}", refusal.message.escape_debug())
+            }
+            Self::Unreachable(why) => write!(f, "the fleet cannot be reached: {why}"),
+            Self::Odd(why) => write!(f, "this is no fleet: {why}"),
+            Self::Local(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for FleetError {}
+
+type Answer = ureq::http::Response<Body>;
+
+impl Fleet {
+    /// A fleet at `http://…` or `https://…`. Certificates are held against the system's own, or against those of a file.
+    pub fn new(base: &str, token: &str, authorities: Option<&Path>) -> Result<Self, FleetError> {
+        let base = base.trim_end_matches('/');
+        if !base.starts_with("https://") && !base.starts_with("http://") {
+            return Err(FleetError::Local(format!(
+                "`{base}` is no address of a fleet: https://HOST is wanted"
+            )));
+        }
+        let roots = match authorities {
+            None => RootCerts::PlatformVerifier,
+            Some(path) => {
+                let wrong =
+                    |error: &dyn fmt::Display| FleetError::Local(format!("{}: {error}", path.display()));
+                let pem = std::fs::read(path).map_err(|error| wrong(&error))?;
+                let certificate = Certificate::from_pem(&pem).map_err(|error| wrong(&error))?;
+                RootCerts::new_with_certs(&[certificate])
+            }
+        };
+        let tls = TlsConfig::builder()
+            .provider(TlsProvider::Rustls)
+            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .root_certs(roots)
+            .build();
+        let agent = Agent::config_builder()
+            .http_status_as_error(false)
+            .tls_config(tls)
+            // A token goes to whom it was given for, and to nobody that one names.
+            .max_redirects(0)
+            .timeout_connect(Some(Duration::from_secs(10)))
+            .timeout_global(Some(Duration::from_secs(150)))
+            .build()
+            .new_agent();
+        let patience = Duration::from_mins(1);
+        Ok(Self { agent, base: base.to_owned(), token: token.to_owned(), patience, stop: None })
+    }
+
+    /// How long what passes by itself is tried again.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Nothing is tried again once this is set.
+    #[must_use]
+    pub fn with_stop(mut self, stop: Arc<AtomicBool>) -> Self {
+        self.stop = Some(stop);
+        self
+    }
+
+    /// Its address.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
+
+    fn patiently<T>(&self, mut ask: impl FnMut() -> Result<T, FleetError>) -> Result<T, FleetError> {
+        let end = Instant::now() + self.patience;
+        let mut pause = Duration::from_millis(50);
+        loop {
+            match ask() {
+                Err(error) if error.passes() && Instant::now() + pause < end && !self.stopped() => {
+                    thread::sleep(pause);
+                    pause = (pause * 2).min(Duration::from_secs(2));
+                }
+                answered => return answered,
+            }
+        }
+    }
+
+    fn send(&self, method: &str, path: &str, body: Option<&[u8]>) -> Result<Vec<u8>, FleetError> {
+        let unreachable = |error: ureq::Error| FleetError::Unreachable(error.to_string());
+        let request = ureq::http::Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.base))
+            .header("authorization", format!("Bearer {}", self.token));
+        let wrong = |error: ureq::http::Error| FleetError::Local(error.to_string());
+        let mut answer: Answer = match body {
+            None => self.agent.run(request.body(()).map_err(wrong)?).map_err(unreachable)?,
+            Some(bytes) if bytes.len() > PACKED => {
+                let request = request.header("content-encoding", "gzip");
+                let bytes = pack(bytes)?;
+                self.agent.run(request.body(&bytes[..]).map_err(wrong)?).map_err(unreachable)?
+            }
+            Some(bytes) => self.agent.run(request.body(bytes).map_err(wrong)?).map_err(unreachable)?,
+        };
+        let status = answer.status().as_u16();
+        let bytes = answer.body_mut().with_config().limit(MAX_ANSWER).read_to_vec().map_err(unreachable)?;
+        if answer.status().is_success() {
+            return Ok(bytes);
+        }
+        let refusal = serde_json::from_slice(&bytes).unwrap_or_else(|_| Refusal {
+            error: "status".to_owned(),
+            message: format!("status {status}"),
+            missing: Vec::new(),
+        });
+        Err(FleetError::Refused(status, refusal))
+    }
+
+    fn ask<A: DeserializeOwned>(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<A, FleetError> {
+        let odd = |error: serde_json::Error| FleetError::Odd(error.to_string());
+        let body = body.map(serde_json::to_vec).transpose().map_err(odd)?;
+        let bytes = self.patiently(|| self.send(method, path, body.as_deref()))?;
+        serde_json::from_slice(if bytes.is_empty() { b"null" } else { &bytes }).map_err(odd)
+    }
+
+    fn get<A: DeserializeOwned>(&self, path: &str) -> Result<A, FleetError> {
+        self.ask("GET", path, None::<&()>)
+    }
+
+    /// Asks for evaluations.
+    pub fn submit(&self, submission: &Submission) -> Result<RunView, FleetError> {
+        self.ask("POST", "/v1/runs", Some(submission))
+    }
+
+    /// What became of a run; waits so many seconds for its last job.
+    pub fn run(&self, run: &str, wait: u64) -> Result<RunView, FleetError> {
+        self.get(&format!("/v1/runs/{run}?wait={wait}"))
+    }
+
+    /// Takes back what of a run waits.
+    pub fn cancel(&self, run: &str) -> Result<(), FleetError> {
+        self.ask("POST", &format!("/v1/runs/{run}/cancel"), Some(&()))
+    }
+
+    /// Asks for work.
+    pub fn claim(&self, claim: &Claim) -> Result<Claimed, FleetError> {
+        self.ask("POST", "/v1/claims", Some(claim))
+    }
+
+    /// Gives a sign of life, once: the next one comes soon.
+    pub fn heartbeat(&self, beat: &Heartbeat) -> Result<Beaten, FleetError> {
+        let once = Self { patience: Duration::ZERO, ..self.clone() };
+        once.ask("POST", "/v1/heartbeats", Some(beat))
+    }
+
+    /// Gives a job back untouched.
+    pub fn release(&self, job: i64, token: i64) -> Result<(), FleetError> {
+        self.ask("POST", &format!("/v1/jobs/{job}/release"), Some(&Release { token }))
+    }
+
+    /// Says that a job could not be done.
+    pub fn fail(&self, job: i64, failure: &Failure) -> Result<(), FleetError> {
+        self.ask("POST", &format!("/v1/jobs/{job}/failure"), Some(failure))
+    }
+
+    /// Sends a result.
+    pub fn finish(&self, job: i64, outcome: &Outcome) -> Result<Accepted, FleetError> {
+        self.ask("POST", &format!("/v1/jobs/{job}/result"), Some(outcome))
+    }
+
+    /// Uploads an object.
+    pub fn put_object(&self, hash: &Hash, bytes: &[u8]) -> Result<(), FleetError> {
+        self.patiently(|| self.send("PUT", &format!("/v1/objects/{hash}"), Some(bytes))).map(|_| ())
+    }
+
+    /// Fetches an object, whose bytes are those it is named by.
+    pub fn object(&self, hash: &Hash) -> Result<Vec<u8>, FleetError> {
+        let bytes = self.patiently(|| self.send("GET", &format!("/v1/objects/{hash}"), None))?;
+        if Hash::of(&bytes) == *hash {
+            return Ok(bytes);
+        }
+        Err(FleetError::Odd(format!("the bytes of object {hash} are not those it is named by")))
+    }
+
+    /// Segments after a number.
+    pub fn segments(&self, after: i64) -> Result<Vec<SegmentView>, FleetError> {
+        self.get(&format!("/v1/segments?after={after}&limit=1000"))
+    }
+
+    /// The lines of a segment.
+    pub fn segment(&self, id: &str) -> Result<Vec<u8>, FleetError> {
+        self.patiently(|| self.send("GET", &format!("/v1/segments/{id}"), None))
+    }
+
+    /// Imports a segment.
+    pub fn put_segment(&self, id: &str, text: &[u8]) -> Result<Imported, FleetError> {
+        let bytes = self.patiently(|| self.send("PUT", &format!("/v1/segments/{id}"), Some(text)))?;
+        serde_json::from_slice(&bytes).map_err(|error| FleetError::Odd(error.to_string()))
+    }
+
+    /// Makes a token.
+    pub fn make_token(&self, wanted: &NewToken) -> Result<MadeToken, FleetError> {
+        self.ask("POST", "/v1/tokens", Some(wanted))
+    }
+
+    /// Revokes a token.
+    pub fn revoke_token(&self, id: i64) -> Result<(), FleetError> {
+        self.ask("DELETE", &format!("/v1/tokens/{id}"), None::<&()>)
+    }
+
+    /// The workers.
+    pub fn workers(&self) -> Result<Vec<WorkerView>, FleetError> {
+        self.get("/v1/workers")
+    }
+
+    /// What waits and what is held.
+    pub fn queue(&self) -> Result<Vec<QueueView>, FleetError> {
+        self.get("/v1/queue")
+    }
+
+    /// Drops what is old.
+    pub fn retain(&self, days: u32) -> Result<Retained, FleetError> {
+        self.ask("POST", "/v1/retention", Some(&Retention { days }))
+    }
+}
+
+fn pack(bytes: &[u8]) -> Result<Vec<u8>, FleetError> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    let written = packed.write_all(bytes).and_then(|()| packed.finish());
+    written.map_err(|error| FleetError::Local(error.to_string()))
+}

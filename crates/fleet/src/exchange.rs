@@ -1,0 +1,80 @@
+//! A local ledger into a fleet, and a fleet's into a local one, byte for byte.
+
+use warpproof_gate::hash::Hash;
+use warpproof_gate::ledger::{Ledger, LedgerError, read_segment};
+
+use crate::client::{Fleet, FleetError};
+
+fn local(error: &LedgerError) -> FleetError {
+    FleetError::Local(error.to_string())
+}
+
+/// Fetches a segment and the objects it names into a ledger; whether it is new there.
+pub fn fetch(fleet: &Fleet, into: &Ledger, id: &str) -> Result<bool, FleetError> {
+    let text = fleet.segment(id)?;
+    let records = read_segment(id, &text).map_err(|problem| FleetError::Odd(problem.to_string()))?;
+    for record in &records {
+        for (_, hash) in record.body.objects() {
+            if !into.has_object(&hash) {
+                into.put_object(&fleet.object(&hash)?).map_err(|error| local(&error))?;
+            }
+        }
+    }
+    into.put_segment(id, &text).map_err(|error| local(&error))
+}
+
+/// Fetches everything; how many segments are new.
+pub fn export(fleet: &Fleet, into: &Ledger) -> Result<usize, FleetError> {
+    let (mut after, mut new) = (0, 0);
+    loop {
+        let page = fleet.segments(after)?;
+        let Some(last) = page.last() else { return Ok(new) };
+        after = last.number;
+        for segment in &page {
+            new += usize::from(fetch(fleet, into, &segment.id)?);
+        }
+    }
+}
+
+/// Sends everything; how many segments are new there. A segment comes after those whose records it names.
+pub fn import(fleet: &Fleet, from: &Ledger) -> Result<usize, FleetError> {
+    let mut waiting = from.segment_names().map_err(|error| local(&error))?;
+    let mut new = 0;
+    while !waiting.is_empty() {
+        let before = waiting.len();
+        let mut still = Vec::new();
+        let mut refused = None;
+        for id in waiting {
+            let text = from.segment_text(&id).map_err(|error| local(&error))?;
+            if text.is_empty() {
+                continue;
+            }
+            match send(fleet, from, &id, &text) {
+                Ok(taken) => new += usize::from(taken),
+                Err(error) if error.word() == Some("missing_records") => {
+                    refused = Some(error);
+                    still.push(id);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        waiting = still;
+        if let Some(error) = refused.filter(|_| waiting.len() == before) {
+            return Err(error);
+        }
+    }
+    Ok(new)
+}
+
+fn send(fleet: &Fleet, from: &Ledger, id: &str, text: &[u8]) -> Result<bool, FleetError> {
+    let missing = match fleet.put_segment(id, text) {
+        Ok(imported) => return Ok(imported.new),
+        Err(FleetError::Refused(_, refusal)) if refusal.error == "missing_objects" => refusal.missing,
+        Err(error) => return Err(error),
+    };
+    for name in missing {
+        let hash: Hash = name.parse().map_err(|_| FleetError::Odd(format!("`{name}` is no hash")))?;
+        fleet.put_object(&hash, &from.object(&hash).map_err(|error| local(&error))?)?;
+    }
+    fleet.put_segment(id, text).map(|imported| imported.new)
+}

@@ -1,0 +1,230 @@
+//! What an evaluation's process may use and reach.
+//!
+//! A process gives its rights up itself, before it reads anything of a task, and all it starts are bound by it: compilers,
+//! and a reference in Python. On Linux the kernel holds it: Landlock says which files, seccomp which calls. Elsewhere only
+//! the limits hold, and [`Confinement::files`] says so.
+
+use std::path::{Path, PathBuf};
+
+/// How much an evaluation may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Limits {
+    /// Bytes of address space of each process.
+    pub memory_bytes: u64,
+    /// Seconds until it is ended.
+    pub seconds: u64,
+    /// Bytes of the largest file it writes.
+    pub file_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { memory_bytes: 8 << 30, seconds: 1_800, file_bytes: 1 << 30 }
+    }
+}
+
+/// What is held, and by what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Confinement {
+    /// Whether the kernel keeps files from it that are not its own.
+    pub files: bool,
+    /// Whether the kernel refuses calls it does not need: the network, other processes, the system itself.
+    pub calls: bool,
+}
+
+/// Where it may read and execute, beside the system's programs and libraries, and where it may write.
+#[derive(Clone, Debug)]
+pub struct Reach {
+    /// Read and execute: the compiler.
+    pub read: Vec<PathBuf>,
+    /// All: its own directory, and a GPU's devices where it is to time.
+    pub write: Vec<PathBuf>,
+}
+
+/// Binds this process, for good. Threads that exist already are not bound: it comes first of all.
+pub fn confine(limits: &Limits, reach: &Reach) -> Result<Confinement, String> {
+    limit(limits)?;
+    let files = kernel::files(reach)?;
+    let calls = kernel::calls()?;
+    Ok(Confinement { files, calls })
+}
+
+#[cfg(unix)]
+fn limit(limits: &Limits) -> Result<(), String> {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let cores =
+        std::thread::available_parallelism().map_or(1, |cores| u64::try_from(cores.get()).unwrap_or(1));
+    for (resource, most) in [
+        (Resource::As, limits.memory_bytes),
+        (Resource::Cpu, limits.seconds.saturating_mul(cores).saturating_add(1)),
+        (Resource::Fsize, limits.file_bytes),
+        (Resource::Nofile, 1_024),
+        (Resource::Core, 0),
+    ] {
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
+            .map_err(|error| format!("the limit {resource:?} is refused: {error}"))?;
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn limit(_: &Limits) -> Result<(), String> {
+    Ok(())
+}
+
+/// The system's own programs and libraries, and the few files that they ask for.
+const SYSTEM: [&str; 14] = [
+    "/usr",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/bin",
+    "/sbin",
+    "/opt",
+    "/nix/store",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/alternatives",
+    "/etc/localtime",
+    "/sys/devices/system/cpu",
+];
+
+/// Devices that give or take bytes and know nobody.
+const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+
+#[cfg(target_os = "linux")]
+mod kernel {
+    use std::collections::BTreeMap;
+
+    use landlock::{
+        ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+        RulesetCreatedAttr, RulesetStatus, Scope,
+    };
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+
+    use super::{DEVICES, Path, Reach, SYSTEM};
+
+    /// The newest whose rights are asked for; an older kernel holds what it knows.
+    const NEWEST: ABI = ABI::V6;
+
+    /// Files that are there.
+    fn there<'p>(paths: impl Iterator<Item = &'p Path>) -> impl Iterator<Item = (PathFd, bool)> {
+        paths.filter_map(|path| Some((PathFd::new(path).ok()?, path.is_dir())))
+    }
+
+    pub(super) fn files(reach: &Reach) -> Result<bool, String> {
+        let refused = |error: landlock::RulesetError| format!("Landlock refuses: {error}");
+        let read = AccessFs::from_read(NEWEST);
+        let all = AccessFs::from_all(NEWEST);
+        let of_file = AccessFs::from_file(NEWEST);
+        let mut rules = Ruleset::default()
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(all)
+            .map_err(refused)?
+            .handle_access(AccessNet::from_all(NEWEST))
+            .map_err(refused)?
+            .scope(Scope::from_all(NEWEST))
+            .map_err(refused)?
+            .create()
+            .map_err(refused)?;
+        let system = SYSTEM.iter().map(Path::new).chain(reach.read.iter().map(AsRef::as_ref));
+        for (path, directory) in there(system) {
+            let rights = if directory { read } else { read & of_file };
+            rules = rules.add_rule(PathBeneath::new(path, rights)).map_err(refused)?;
+        }
+        let own = DEVICES.iter().map(Path::new).chain(reach.write.iter().map(AsRef::as_ref));
+        for (path, directory) in there(own) {
+            let rights = if directory { all } else { all & of_file };
+            rules = rules.add_rule(PathBeneath::new(path, rights)).map_err(refused)?;
+        }
+        let status = rules.restrict_self().map_err(refused)?;
+        Ok(status.ruleset != RulesetStatus::NotEnforced)
+    }
+
+    /// Calls that no compiler, interpreter or judge needs: the network, other processes, the kernel's workshop.
+    const REFUSED: &[libc::c_long] = &[
+        libc::SYS_socket,
+        libc::SYS_connect,
+        libc::SYS_bind,
+        libc::SYS_listen,
+        libc::SYS_accept4,
+        libc::SYS_ptrace,
+        libc::SYS_process_vm_readv,
+        libc::SYS_process_vm_writev,
+        libc::SYS_pidfd_getfd,
+        libc::SYS_process_madvise,
+        libc::SYS_kcmp,
+        libc::SYS_setsid,
+        libc::SYS_setpgid,
+        libc::SYS_io_uring_setup,
+        libc::SYS_io_uring_enter,
+        libc::SYS_io_uring_register,
+        libc::SYS_bpf,
+        libc::SYS_perf_event_open,
+        libc::SYS_userfaultfd,
+        libc::SYS_keyctl,
+        libc::SYS_add_key,
+        libc::SYS_request_key,
+        libc::SYS_mount,
+        libc::SYS_umount2,
+        libc::SYS_pivot_root,
+        libc::SYS_chroot,
+        libc::SYS_unshare,
+        libc::SYS_setns,
+        libc::SYS_open_tree,
+        libc::SYS_move_mount,
+        libc::SYS_fsopen,
+        libc::SYS_open_by_handle_at,
+        libc::SYS_init_module,
+        libc::SYS_finit_module,
+        libc::SYS_delete_module,
+        libc::SYS_kexec_load,
+        libc::SYS_reboot,
+        libc::SYS_swapon,
+        libc::SYS_swapoff,
+        libc::SYS_settimeofday,
+        libc::SYS_clock_settime,
+        libc::SYS_sethostname,
+        libc::SYS_setdomainname,
+        libc::SYS_quotactl,
+        libc::SYS_acct,
+    ];
+
+    pub(super) fn calls() -> Result<bool, String> {
+        // A machine whose calls have other numbers is not confined so.
+        let Ok(target) = std::env::consts::ARCH.try_into() else { return Ok(false) };
+        let rules: BTreeMap<i64, Vec<seccompiler::SeccompRule>> =
+            REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+        let refuse = SeccompAction::Errno(u32::try_from(libc::EPERM).unwrap_or(1));
+        let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, target)
+            .and_then(BpfProgram::try_from)
+            .map_err(|error| format!("seccomp: {error}"))?;
+        apply_filter(&filter).map_err(|error| format!("seccomp refuses: {error}"))?;
+        Ok(true)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod kernel {
+    use super::Reach;
+
+    pub(super) fn files(_: &Reach) -> Result<bool, String> {
+        Ok(false)
+    }
+
+    pub(super) fn calls() -> Result<bool, String> {
+        Ok(false)
+    }
+}
+
+/// The devices of NVIDIA's GPUs, where there are any.
+pub fn gpu_devices() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(Path::new("/dev")).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.to_string_lossy().starts_with("/dev/nvidia"))
+        .collect();
+    found.sort_unstable();
+    found
+}

@@ -1,0 +1,200 @@
+//! Who may do what: tokens, their roles, and how often they may ask.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::extract::{FromRequestParts, MatchedPath, Request, State};
+use axum::http::request::Parts;
+use axum::http::{Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use sqlx::{PgPool, Row};
+use warpproof_gate::hash::Hash;
+
+use super::Shared;
+use super::refused::{Refused, patiently};
+use crate::wire::Role::{self, Admin, Read, Submit, Work};
+
+/// How long a token that was found is not looked up again; a revoked one is refused after this at the latest.
+const REMEMBERED: Duration = Duration::from_secs(2);
+/// How many tokens are remembered at a time.
+const MAX_REMEMBERED: usize = 10_000;
+/// How a token starts, so that a scanner of secrets knows one.
+const PREFIX: &str = "wpf_";
+
+/// Every route, and the roles of which one is enough; none: whoever asks. A route that is not here is refused.
+pub const ACCESS: &[(&str, &str, &[Role])] = &[
+    ("GET", "/healthz", &[]),
+    ("GET", "/readyz", &[]),
+    ("GET", "/metrics", &[]),
+    ("GET", "/openapi.json", &[]),
+    ("POST", "/v1/runs", &[Submit]),
+    ("GET", "/v1/runs", &[Read]),
+    ("GET", "/v1/runs/{run}", &[Submit, Read]),
+    ("POST", "/v1/runs/{run}/cancel", &[Submit]),
+    ("POST", "/v1/claims", &[Work]),
+    ("POST", "/v1/heartbeats", &[Work]),
+    ("POST", "/v1/jobs/{job}/release", &[Work]),
+    ("POST", "/v1/jobs/{job}/failure", &[Work]),
+    ("POST", "/v1/jobs/{job}/result", &[Work]),
+    ("PUT", "/v1/objects/{hash}", &[Submit, Work, Admin]),
+    ("GET", "/v1/objects/{hash}", &[Submit, Work, Read]),
+    ("HEAD", "/v1/objects/{hash}", &[Submit, Work, Read, Admin]),
+    ("GET", "/v1/segments", &[Read]),
+    ("GET", "/v1/segments/{id}", &[Submit, Read]),
+    ("PUT", "/v1/segments/{id}", &[Admin]),
+    ("GET", "/v1/records/{hash}", &[Submit, Read]),
+    ("GET", "/v1/workers", &[Read]),
+    ("GET", "/v1/queue", &[Read]),
+    ("GET", "/v1/tokens", &[Admin]),
+    ("POST", "/v1/tokens", &[Admin]),
+    ("DELETE", "/v1/tokens/{id}", &[Admin]),
+    ("POST", "/v1/retention", &[Admin]),
+];
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    pub(super) id: i64,
+    pub(super) quota: i32,
+    roles: Vec<Role>,
+}
+
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
+        parts.extensions.get().cloned().ok_or_else(|| Refused::failed("a route without its caller"))
+    }
+}
+
+/// What is remembered of tokens.
+#[derive(Debug, Default)]
+pub(super) struct Doorkeeper {
+    known: Mutex<BTreeMap<Hash, (Instant, Caller)>>,
+    /// What each token, and all unknown ones together, may still ask: a bucket that fills with time.
+    buckets: Mutex<BTreeMap<i64, (f64, Instant)>>,
+}
+
+impl Doorkeeper {
+    /// Takes one from a bucket.
+    fn take(&self, bucket: i64, per_second: f64) -> bool {
+        let now = Instant::now();
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let (left, filled) = buckets.entry(bucket).or_insert((2.0 * per_second, now));
+        *left = (*left + now.duration_since(*filled).as_secs_f64() * per_second).min(2.0 * per_second);
+        *filled = now;
+        let enough = *left >= 1.0;
+        if enough {
+            *left -= 1.0;
+        }
+        enough
+    }
+
+    /// Forgets a token that was revoked here.
+    pub(super) fn forget(&self, id: i64) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, (_, caller)| caller.id != id);
+    }
+
+    async fn find(&self, pool: &PgPool, token: &str, per_second: f64) -> Result<Option<Caller>, Refused> {
+        let hash = Hash::of(token.as_bytes());
+        {
+            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((seen, caller)) = known.get(&hash)
+                && seen.elapsed() < REMEMBERED
+            {
+                return Ok(Some(caller.clone()));
+            }
+        }
+        if !self.take(-1, per_second) {
+            return Err(too_often());
+        }
+        let row = patiently(|| async {
+            let statement = "SELECT id, roles, quota FROM tokens WHERE hash = $1 AND revoked_at IS NULL";
+            Ok(sqlx::query(statement).bind(&hash.as_bytes()[..]).fetch_optional(pool).await?)
+        })
+        .await?;
+        let Some(row) = row else { return Ok(None) };
+        let words: Vec<String> = row.try_get(1)?;
+        let caller = Caller {
+            id: row.try_get(0)?,
+            quota: row.try_get(2)?,
+            roles: words.iter().filter_map(|word| Role::named(word)).collect(),
+        };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MAX_REMEMBERED {
+            known.clear();
+        }
+        known.insert(hash, (Instant::now(), caller.clone()));
+        Ok(Some(caller))
+    }
+}
+
+fn too_often() -> Refused {
+    Refused::new(StatusCode::TOO_MANY_REQUESTS, "rate", "too many requests; wait a second")
+}
+
+/// A token that nobody has: its text and its hash.
+pub(super) fn draw() -> Result<(String, Hash), String> {
+    let token = format!("{PREFIX}{}", crate::random::hexadecimal::<32>()?);
+    let hash = Hash::of(token.as_bytes());
+    Ok((token, hash))
+}
+
+/// Stands before every route.
+pub(super) async fn guard(State(shared): State<Shared>, mut request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str).to_owned();
+    let method = request.method().clone();
+    let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let token = given.and_then(|value| value.strip_prefix("Bearer ")).map(ToOwned::to_owned);
+    match admit(&shared, &route, &method, token.as_deref()).await {
+        Ok(caller) => {
+            if let Some(caller) = caller {
+                request.extensions_mut().insert(caller);
+            }
+            next.run(request).await
+        }
+        Err(refused) => refused.into_response(),
+    }
+}
+
+async fn admit(
+    shared: &Shared,
+    path: &str,
+    method: &Method,
+    token: Option<&str>,
+) -> Result<Option<Caller>, Refused> {
+    let own = |wanted: &str| wanted == method.as_str() || (wanted == "GET" && *method == Method::HEAD);
+    let mut found = ACCESS.iter().filter(|(_, route, _)| *route == path);
+    let exact = found.clone().find(|(wanted, ..)| *wanted == method.as_str());
+    let Some((.., roles)) = exact.or_else(|| found.find(|(wanted, ..)| own(wanted))) else {
+        return if path.is_empty() {
+            Err(Refused::absent("page"))
+        } else {
+            Err(Refused::new(StatusCode::METHOD_NOT_ALLOWED, "method", "this is not done here"))
+        };
+    };
+    if roles.is_empty() {
+        return Ok(None);
+    }
+    let unknown =
+        || Refused::new(StatusCode::UNAUTHORIZED, "token", "a token is wanted: Authorization: Bearer wpf_…");
+    let token = token.ok_or_else(unknown)?;
+    let digits = token.strip_prefix(PREFIX).ok_or_else(unknown)?;
+    if digits.len() != 64 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return Err(unknown());
+    }
+    let per_second = f64::from(shared.limits.requests_per_second);
+    let caller = shared.doorkeeper.find(&shared.pool, token, per_second).await?.ok_or_else(unknown)?;
+    if !shared.doorkeeper.take(caller.id, per_second) {
+        return Err(too_often());
+    }
+    if !roles.iter().any(|role| caller.roles.contains(role)) {
+        let roles: Vec<&str> = roles.iter().map(|role| role.as_str()).collect();
+        let message = format!("this takes a token with the role {}", roles.join(" or "));
+        return Err(Refused::new(StatusCode::FORBIDDEN, "role", message));
+    }
+    Ok(Some(caller))
+}

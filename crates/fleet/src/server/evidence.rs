@@ -1,0 +1,362 @@
+//! Results, and the ledger they make up: segments with their lines, to the byte.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::http::StatusCode;
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, PgPool, Row};
+use warpproof_gate::hash::Hash;
+use warpproof_gate::ledger::{Parents, Record, read_segment};
+use warpproof_gate::record::{Body, VerdictRecord};
+use warpproof_gate::session::lasting;
+
+use super::jobs::{UTC, named};
+use super::refused::Refused;
+use crate::wire::{Accepted, Bundle, SegmentView};
+
+/// A segment that was read and found sound in itself.
+pub(super) struct Segment {
+    pub(super) id: String,
+    /// The hash of all its bytes.
+    pub(super) hash: Hash,
+    bytes: usize,
+    pub(super) records: Vec<Record>,
+}
+
+impl Segment {
+    /// Reads a segment as `verify` does.
+    pub(super) fn read(id: &str, text: &[u8]) -> Result<Self, Refused> {
+        let records = read_segment(id, text).map_err(|problem| {
+            Refused::new(StatusCode::UNPROCESSABLE_ENTITY, "segment", problem.to_string())
+        })?;
+        Ok(Self { id: id.to_owned(), hash: Hash::of(text), bytes: text.len(), records })
+    }
+
+    /// The objects its records name.
+    pub(super) fn objects(&self) -> BTreeSet<Hash> {
+        self.records.iter().flat_map(|record| record.body.objects()).map(|(_, hash)| hash).collect()
+    }
+
+    /// The records it names and does not hold.
+    pub(super) fn foreign(&self) -> BTreeSet<Hash> {
+        let own: BTreeSet<Hash> = self.records.iter().map(|record| record.hash).collect();
+        let mut named: BTreeSet<Hash> = BTreeSet::new();
+        for record in &self.records {
+            if let Parents::Heads(heads) = &record.parents {
+                named.extend(heads);
+            }
+            named.extend(record.body.references().into_iter().map(|(_, hash)| hash));
+        }
+        named.difference(&own).copied().collect()
+    }
+}
+
+/// What a result says about its job.
+pub(super) struct Judged {
+    record: Hash,
+    verdict: VerdictRecord,
+    lasting: bool,
+}
+
+/// Whether a segment is about a job and nothing else, and what it decides.
+pub(super) fn judged(segment: &Segment, bundle: &Bundle, candidate: &str) -> Result<Judged, Refused> {
+    let wrong = |why: &str| {
+        Refused::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "result",
+            format!("this is no result of the job: {why}"),
+        )
+    };
+    if !segment.foreign().is_empty() {
+        return Err(wrong("its segment names records of others"));
+    }
+    let mut runs = segment.records.iter().filter_map(|record| match &record.body {
+        Body::Run(run) => Some(run),
+        _ => None,
+    });
+    let (Some(run), None) = (runs.next(), runs.next()) else { return Err(wrong("it is not one run")) };
+    let task = bundle.files.get(&bundle.task);
+    if task != Some(&run.task_hash.to_string()) {
+        return Err(wrong("it is of another task"));
+    }
+    if run.candidates != [candidate] {
+        return Err(wrong("it is of other candidates"));
+    }
+    let given = bundle.secret.as_deref().map(|secret| u64::from_str_radix(secret, 16));
+    let used = run.secret.as_deref().map(|secret| u64::from_str_radix(secret, 16));
+    if given.is_some() && given != used {
+        return Err(wrong("it was judged with another secret"));
+    }
+    let mut verdicts = segment.records.iter().filter_map(|record| match &record.body {
+        Body::Verdict(verdict) if verdict.candidate == candidate && verdict.run == run.run => {
+            Some((record.hash, verdict))
+        }
+        _ => None,
+    });
+    let (Some((record, verdict)), None) = (verdicts.next(), verdicts.next()) else {
+        return Err(wrong("it has not one verdict"));
+    };
+    let steps: BTreeMap<Hash, bool> = segment
+        .records
+        .iter()
+        .filter_map(|record| match &record.body {
+            Body::Step(step) => Some((record.hash, lasting(step))),
+            _ => None,
+        })
+        .collect();
+    let rests: Option<Vec<bool>> = verdict.steps.iter().map(|hash| steps.get(hash).copied()).collect();
+    let Some(rests) = rests.filter(|steps| !steps.is_empty()) else {
+        return Err(wrong("its verdict rests on no steps"));
+    };
+    Ok(Judged { record, verdict: verdict.clone(), lasting: rests.into_iter().all(|lasting| lasting) })
+}
+
+/// The task and the candidate of a job.
+pub(super) async fn job(pool: &PgPool, job: i64) -> Result<(Bundle, String), Refused> {
+    let row = sqlx::query("SELECT body, candidate FROM jobs JOIN bundles USING (bundle) WHERE job = $1")
+        .bind(job)
+        .fetch_optional(pool)
+        .await?
+        .ok_or_else(|| Refused::absent("job"))?;
+    let bundle = serde_json::from_value(row.try_get(0)?).map_err(Refused::failed)?;
+    Ok((bundle, row.try_get(1)?))
+}
+
+/// Takes a result, once: the token is the newest, the lease holds, and all of it is one transaction.
+pub(super) async fn accept(
+    pool: &PgPool,
+    (job, token): (i64, i64),
+    segment: &Segment,
+    judged: &Judged,
+) -> Result<Accepted, Refused> {
+    let mut transaction = pool.begin().await?;
+    let answer = |replayed: bool| Accepted {
+        job,
+        segment: segment.id.clone(),
+        verdict: judged.verdict.verdict.to_string(),
+        replayed,
+    };
+    // Whoever comes second waits here. Values are of after the wait, and so must the clock be.
+    let row = sqlx::query("SELECT state::text, lease_token, worker FROM jobs WHERE job = $1 FOR UPDATE")
+        .bind(job)
+        .fetch_optional(&mut *transaction)
+        .await?
+        .ok_or_else(|| Refused::absent("job"))?;
+    let state: String = row.try_get(0)?;
+    let newest: Option<i64> = row.try_get(1)?;
+    let worker: Option<String> = row.try_get(2)?;
+    if state == "done" {
+        let row = sqlx::query("SELECT lease_token, content FROM results WHERE job = $1")
+            .bind(job)
+            .fetch_optional(&mut *transaction)
+            .await?;
+        let same = match row {
+            Some(row) => {
+                row.try_get::<i64, _>(0)? == token && row.try_get::<Vec<u8>, _>(1)? == segment.hash.as_bytes()
+            }
+            None => false,
+        };
+        return if same {
+            Ok(answer(true))
+        } else {
+            Err(Refused::conflict("done", "the job has another result"))
+        };
+    }
+    let holds: bool = sqlx::query(
+        "SELECT coalesce(state = 'leased' AND lease_token = $2 AND lease_until >= clock_timestamp(), false)
+         FROM jobs WHERE job = $1",
+    )
+    .bind(job)
+    .bind(token)
+    .fetch_one(&mut *transaction)
+    .await?
+    .try_get(0)?;
+    if !holds || newest != Some(token) {
+        return Err(Refused::conflict(
+            "lease",
+            "the lease is over, or the token is not the newest of this job",
+        ));
+    }
+    let (number, new) = insert(&mut transaction, segment).await?;
+    if !new {
+        return Err(Refused::conflict("segment", "another job has this segment"));
+    }
+    sqlx::query(
+        "INSERT INTO results (job, lease_token, content, segment, segment_id, record, verdict, reason, lasting, worker)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+    )
+    .bind(job)
+    .bind(token)
+    .bind(segment.hash.as_bytes())
+    .bind(number)
+    .bind(&segment.id)
+    .bind(judged.record.as_bytes())
+    .bind(judged.verdict.verdict.as_str())
+    .bind(&judged.verdict.reason)
+    .bind(judged.lasting)
+    .bind(worker.unwrap_or_default())
+    .execute(&mut *transaction)
+    .await?;
+    sqlx::query(
+        "UPDATE jobs SET state = 'done', lease_until = NULL, ended_at = now(), reason = NULL WHERE job = $1",
+    )
+    .bind(job)
+    .execute(&mut *transaction)
+    .await?;
+    transaction.commit().await?;
+    Ok(answer(false))
+}
+
+/// Writes a segment with its lines; its number, and whether it was not there before.
+async fn insert(connection: &mut PgConnection, segment: &Segment) -> Result<(i64, bool), Refused> {
+    let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+    let row = sqlx::query(
+        "INSERT INTO segments (id, hash, bytes, lines) VALUES ($1, $2, $3, $4)
+         ON CONFLICT (id) DO NOTHING RETURNING number",
+    )
+    .bind(&segment.id)
+    .bind(segment.hash.as_bytes())
+    .bind(count(segment.bytes))
+    .bind(i32::try_from(segment.records.len()).unwrap_or(i32::MAX))
+    .fetch_optional(&mut *connection)
+    .await?;
+    let Some(row) = row else {
+        let row = sqlx::query("SELECT number, hash FROM segments WHERE id = $1")
+            .bind(&segment.id)
+            .fetch_one(&mut *connection)
+            .await?;
+        return if row.try_get::<Vec<u8>, _>(1)? == segment.hash.as_bytes() {
+            Ok((row.try_get(0)?, false))
+        } else {
+            Err(Refused::conflict("segment", "another segment has this name"))
+        };
+    };
+    let number: i64 = row.try_get(0)?;
+    let (mut lines, mut hashes) = (Vec::new(), Vec::new());
+    let (mut kinds, mut runs, mut candidates, mut texts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (at, record) in segment.records.iter().enumerate() {
+        // U+0000 is no character of the database; in JSON it is an escape, and a line that has it raw is no record.
+        let clean = |text: &str| text.replace('\0', "\u{fffd}");
+        lines.push(i32::try_from(at + 1).unwrap_or(i32::MAX));
+        hashes.push(&record.hash.as_bytes()[..]);
+        kinds.push(clean(record.body.kind()));
+        runs.push(record.body.run().map(clean));
+        candidates.push(record.body.candidate().map(clean));
+        texts.push(record.text());
+    }
+    sqlx::query(
+        "INSERT INTO lines (segment, line, hash, kind, run, candidate, text)
+         SELECT $1, * FROM unnest($2::int[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::text[])",
+    )
+    .bind(number)
+    .bind(&lines)
+    .bind(&hashes)
+    .bind(&kinds)
+    .bind(&runs)
+    .bind(&candidates)
+    .bind(&texts)
+    .execute(&mut *connection)
+    .await?;
+    Ok((number, true))
+}
+
+/// Takes in a segment that was written elsewhere.
+pub(super) async fn import(pool: &PgPool, segment: &Segment) -> Result<bool, Refused> {
+    let foreign: Vec<Hash> = segment.foreign().into_iter().collect();
+    let names: Vec<&[u8]> = foreign.iter().map(|hash| &hash.as_bytes()[..]).collect();
+    let mut transaction = pool.begin().await?;
+    let rows = sqlx::query("SELECT DISTINCT hash FROM lines WHERE hash = ANY($1)")
+        .bind(&names)
+        .fetch_all(&mut *transaction)
+        .await?;
+    let mut there = BTreeSet::new();
+    for row in &rows {
+        there.insert(row.try_get::<Vec<u8>, _>(0)?);
+    }
+    let missing: Vec<String> = foreign
+        .iter()
+        .filter(|hash| !there.contains(&hash.as_bytes()[..]))
+        .map(ToString::to_string)
+        .collect();
+    if !missing.is_empty() {
+        let message = "the segment names records that are not here";
+        return Err(Refused::missing("missing_records", message, missing));
+    }
+    let (_, new) = insert(&mut transaction, segment).await?;
+    transaction.commit().await?;
+    Ok(new)
+}
+
+/// The text of a segment, to the byte.
+pub(super) async fn segment(pool: &PgPool, id: &str) -> Result<String, Refused> {
+    let rows = sqlx::query(
+        "SELECT text FROM lines WHERE segment = (SELECT number FROM segments WHERE id = $1) ORDER BY line",
+    )
+    .bind(id)
+    .fetch_all(pool)
+    .await?;
+    if rows.is_empty() {
+        return Err(Refused::absent("segment"));
+    }
+    let mut text = String::new();
+    for row in &rows {
+        text.push_str(row.try_get(0)?);
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// Segments after a number, in their order.
+pub(super) async fn segments(pool: &PgPool, after: i64, limit: i64) -> Result<Vec<SegmentView>, Refused> {
+    let statement = format!(
+        "SELECT number, id, bytes, lines, to_char(made_at AT TIME ZONE 'UTC', {UTC})
+         FROM segments WHERE number > $1 ORDER BY number LIMIT $2"
+    );
+    let rows = sqlx::query(&statement).bind(after).bind(limit).fetch_all(pool).await?;
+    let view = |row: &PgRow| -> Result<SegmentView, Refused> {
+        Ok(SegmentView {
+            number: row.try_get(0)?,
+            id: row.try_get(1)?,
+            bytes: row.try_get(2)?,
+            lines: row.try_get(3)?,
+            made_at: row.try_get(4)?,
+        })
+    };
+    rows.iter().map(view).collect()
+}
+
+/// One record, as its line.
+pub(super) async fn record(pool: &PgPool, hash: &Hash) -> Result<String, Refused> {
+    let row = sqlx::query("SELECT text FROM lines WHERE hash = $1 LIMIT 1")
+        .bind(&hash.as_bytes()[..])
+        .fetch_optional(pool)
+        .await?;
+    Ok(row.ok_or_else(|| Refused::absent("record"))?.try_get(0)?)
+}
+
+/// Which of these objects were never uploaded.
+pub(super) async fn missing_objects(pool: &PgPool, wanted: &BTreeSet<Hash>) -> Result<Vec<Hash>, Refused> {
+    let names: Vec<&[u8]> = wanted.iter().map(|hash| &hash.as_bytes()[..]).collect();
+    let rows =
+        sqlx::query("SELECT hash FROM objects WHERE hash = ANY($1)").bind(&names).fetch_all(pool).await?;
+    let mut there = BTreeSet::new();
+    for row in &rows {
+        there.insert(named(&row.try_get::<Vec<u8>, _>(0)?)?);
+    }
+    Ok(wanted.iter().filter(|hash| !there.contains(&hash.to_string())).copied().collect())
+}
+
+/// Writes down that objects are in the store.
+pub(super) async fn note_objects(pool: &PgPool, stored: &[(Hash, usize)]) -> Result<(), Refused> {
+    let names: Vec<&[u8]> = stored.iter().map(|(hash, _)| &hash.as_bytes()[..]).collect();
+    let bytes: Vec<i64> = stored.iter().map(|(_, bytes)| i64::try_from(*bytes).unwrap_or(i64::MAX)).collect();
+    sqlx::query(
+        "INSERT INTO objects (hash, bytes) SELECT * FROM unnest($1::bytea[], $2::bigint[]) ORDER BY 1
+         ON CONFLICT (hash) DO NOTHING",
+    )
+    .bind(&names)
+    .bind(&bytes)
+    .execute(pool)
+    .await?;
+    Ok(())
+}

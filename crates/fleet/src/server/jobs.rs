@@ -1,0 +1,362 @@
+//! Runs, jobs and leases in the database. Statements are constants, values are bound; the clock is the database's.
+
+use sqlx::postgres::PgRow;
+use sqlx::{PgPool, Row};
+use warpproof_gate::hash::Hash;
+
+use super::refused::Refused;
+use crate::wire::{
+    Bundle, Claim, Failure, Heartbeat, JobView, Leased, QueueView, RunSummary, RunView, State, Submission,
+    WorkerView,
+};
+
+/// How often a job may be reported as failed before it is given up.
+pub(super) const MAX_FAILURES: i32 = 3;
+/// How often a job may be claimed before it is given up: what takes every worker down with it must end.
+pub(super) const MAX_ATTEMPTS: i32 = 100;
+/// How the database writes a time for people.
+pub(super) const UTC: &str = r#"'YYYY-MM-DD"T"HH24:MI:SS"Z"'"#;
+
+/// One job for each candidate whose content is new; the others are answered by what is there.
+pub(super) struct Wish<'s> {
+    pub(super) token: i64,
+    pub(super) quota: i32,
+    pub(super) submission: &'s Submission,
+    /// What was asked for, as one hash.
+    pub(super) request: Hash,
+    pub(super) bundle: Hash,
+    /// One for each candidate.
+    pub(super) keys: &'s [Hash],
+}
+
+pub(super) async fn submit(pool: &PgPool, wish: &Wish<'_>) -> Result<(), Refused> {
+    let Wish { token, submission, .. } = wish;
+    let mut transaction = pool.begin().await?;
+    let made = sqlx::query(
+        "INSERT INTO runs (run, token, request, task) VALUES ($1, $2, $3, $4) ON CONFLICT (run) DO NOTHING",
+    )
+    .bind(&submission.run)
+    .bind(token)
+    .bind(wish.request.as_bytes())
+    .bind(&submission.bundle.task)
+    .execute(&mut *transaction)
+    .await?;
+    if made.rows_affected() == 0 {
+        let row = sqlx::query("SELECT request, token FROM runs WHERE run = $1")
+            .bind(&submission.run)
+            .fetch_one(&mut *transaction)
+            .await?;
+        let same =
+            row.try_get::<Vec<u8>, _>(0)? == wish.request.as_bytes() && row.try_get::<i64, _>(1)? == *token;
+        return if same { Ok(()) } else { Err(Refused::conflict("run", "another run has this name")) };
+    }
+    let body = serde_json::to_value(&submission.bundle).map_err(Refused::failed)?;
+    sqlx::query("INSERT INTO bundles (bundle, body) VALUES ($1, $2) ON CONFLICT (bundle) DO NOTHING")
+        .bind(wish.bundle.as_bytes())
+        .bind(body)
+        .execute(&mut *transaction)
+        .await?;
+    let keys: Vec<&[u8]> = wish.keys.iter().map(|key| &key.as_bytes()[..]).collect();
+    // What was given up, and what a measurement left open, is tried again; with `fresh`, everything that has ended.
+    sqlx::query(
+        "UPDATE jobs SET current = false WHERE key = ANY($1) AND current AND (state IN ('failed', 'cancelled')
+         OR (state = 'done' AND ($2 OR EXISTS (SELECT FROM results WHERE results.job = jobs.job AND NOT lasting))))",
+    )
+    .bind(&keys)
+    .bind(submission.fresh)
+    .execute(&mut *transaction)
+    .await?;
+    // In the order of the keys, so that two submissions never wait for each other.
+    let added = sqlx::query(
+        "INSERT INTO jobs (key, token, capability, priority, candidate, bundle)
+         SELECT key, $3, $4, $5, candidate, $6 FROM unnest($1::bytea[], $2::text[]) AS wanted (key, candidate)
+         ORDER BY key ON CONFLICT (key) WHERE current DO NOTHING",
+    )
+    .bind(&keys)
+    .bind(&submission.candidates)
+    .bind(token)
+    .bind(&submission.capability)
+    .bind(submission.priority)
+    .bind(wish.bundle.as_bytes())
+    .execute(&mut *transaction)
+    .await?;
+    if added.rows_affected() > 0 {
+        let row = sqlx::query(
+            "SELECT count(*) FROM (SELECT FROM jobs WHERE token = $1 AND state IN ('queued', 'leased') LIMIT $2) AS open",
+        )
+        .bind(token)
+        .bind(i64::from(wish.quota) + 1)
+        .fetch_one(&mut *transaction)
+        .await?;
+        if row.try_get::<i64, _>(0)? > i64::from(wish.quota) {
+            let message = format!("this token may have {} unfinished jobs at a time", wish.quota);
+            return Err(Refused::new(axum::http::StatusCode::TOO_MANY_REQUESTS, "quota", message));
+        }
+    }
+    sqlx::query(
+        "INSERT INTO run_jobs (run, place, job, known)
+         SELECT $1, place, jobs.job, jobs.state = 'done'
+         FROM unnest($2::bytea[]) WITH ORDINALITY AS wanted (key, place)
+         JOIN jobs ON jobs.key = wanted.key AND jobs.current",
+    )
+    .bind(&submission.run)
+    .bind(&keys)
+    .execute(&mut *transaction)
+    .await?;
+    transaction.commit().await?;
+    Ok(())
+}
+
+/// The name that bytes of the database are.
+pub(super) fn named(bytes: &[u8]) -> Result<String, Refused> {
+    Hash::from_bytes(bytes).map(|hash| hash.to_string()).map_err(Refused::failed)
+}
+
+fn state(word: &str) -> Result<State, Refused> {
+    State::named(word).ok_or_else(|| Refused::failed(format!("the database has a state `{word}`")))
+}
+
+/// A run with its jobs.
+pub(super) async fn run(pool: &PgPool, name: &str) -> Result<RunView, Refused> {
+    let statement =
+        format!("SELECT task, to_char(made_at AT TIME ZONE 'UTC', {UTC}) FROM runs WHERE run = $1");
+    let row = sqlx::query(&statement).bind(name).fetch_optional(pool).await?;
+    let row = row.ok_or_else(|| Refused::absent("run"))?;
+    let jobs = sqlx::query(
+        "SELECT job, candidate, state::text, known, verdict, coalesce(results.reason, jobs.reason), segment_id, record
+         FROM run_jobs JOIN jobs USING (job) LEFT JOIN results USING (job) WHERE run = $1 ORDER BY place",
+    )
+    .bind(name)
+    .fetch_all(pool)
+    .await?;
+    let view = |row: &PgRow| -> Result<JobView, Refused> {
+        Ok(JobView {
+            job: row.try_get(0)?,
+            candidate: row.try_get(1)?,
+            state: state(row.try_get(2)?)?,
+            known: row.try_get(3)?,
+            verdict: row.try_get(4)?,
+            reason: row.try_get(5)?,
+            segment: row.try_get(6)?,
+            record: row.try_get::<Option<Vec<u8>>, _>(7)?.map(|hash| named(&hash)).transpose()?,
+        })
+    };
+    let jobs: Vec<JobView> = jobs.iter().map(view).collect::<Result<_, _>>()?;
+    let open = jobs.iter().filter(|job| !job.state.is_settled()).count();
+    Ok(RunView {
+        run: name.to_owned(),
+        task: row.try_get(0)?,
+        made_at: row.try_get(1)?,
+        open: i64::try_from(open).unwrap_or(i64::MAX),
+        jobs,
+    })
+}
+
+/// How many jobs of a run are not settled; nothing where there is no such run.
+pub(super) async fn open(pool: &PgPool, name: &str) -> Result<Option<i64>, Refused> {
+    let row = sqlx::query(
+        "SELECT (SELECT count(*) FROM run_jobs JOIN jobs USING (job)
+                 WHERE run_jobs.run = runs.run AND state IN ('queued', 'leased')) FROM runs WHERE run = $1",
+    )
+    .bind(name)
+    .fetch_optional(pool)
+    .await?;
+    Ok(row.map(|row| row.try_get(0)).transpose()?)
+}
+
+/// Runs, newest first, older than a number.
+pub(super) async fn runs(pool: &PgPool, before: i64, limit: i64) -> Result<Vec<RunSummary>, Refused> {
+    let statement = format!(
+        "SELECT run, number, task, to_char(made_at AT TIME ZONE 'UTC', {UTC}),
+                (SELECT count(*) FROM run_jobs WHERE run_jobs.run = runs.run),
+                (SELECT count(*) FROM run_jobs JOIN jobs USING (job)
+                 WHERE run_jobs.run = runs.run AND state IN ('queued', 'leased'))
+         FROM runs WHERE number < $1 ORDER BY number DESC LIMIT $2"
+    );
+    let rows = sqlx::query(&statement).bind(before).bind(limit).fetch_all(pool).await?;
+    let view = |row: &PgRow| -> Result<RunSummary, Refused> {
+        Ok(RunSummary {
+            run: row.try_get(0)?,
+            number: row.try_get(1)?,
+            task: row.try_get(2)?,
+            made_at: row.try_get(3)?,
+            jobs: row.try_get(4)?,
+            open: row.try_get(5)?,
+        })
+    };
+    rows.iter().map(view).collect()
+}
+
+/// Takes back what of a run waits and nobody else asked for.
+pub(super) async fn cancel(pool: &PgPool, name: &str) -> Result<(), Refused> {
+    sqlx::query(
+        "UPDATE jobs SET state = 'cancelled', ended_at = now(), reason = 'nobody wants it any more'
+         WHERE state = 'queued' AND job IN (SELECT job FROM run_jobs WHERE run = $1)
+           AND NOT EXISTS (SELECT FROM run_jobs WHERE run_jobs.job = jobs.job AND run <> $1)",
+    )
+    .bind(name)
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
+/// What a claim of one capability does: leases that ended first, then what waits, and the worker is seen. Rows that
+/// another claim has in its hands are passed over, so that claims never wait for each other.
+pub const CLAIM: &str = "
+    WITH ended AS MATERIALIZED (
+        SELECT job FROM jobs WHERE state = 'leased' AND capability = $1 AND lease_until < now()
+        ORDER BY lease_until LIMIT $2 FOR UPDATE SKIP LOCKED
+    ), waiting AS MATERIALIZED (
+        SELECT job FROM jobs WHERE state = 'queued' AND capability = $1
+        ORDER BY priority DESC, job LIMIT $2 - (SELECT count(*) FROM ended) FOR UPDATE SKIP LOCKED
+    ), seen AS (
+        INSERT INTO workers (worker, token, capabilities, version) VALUES ($4, $5, $6, $7)
+        ON CONFLICT (worker) DO UPDATE SET last_seen = now(), token = $5, capabilities = $6, version = $7
+    ), claimed AS (
+        UPDATE jobs SET state = 'leased', attempts = attempts + 1, lease_token = nextval('lease_tokens'),
+            lease_until = now() + make_interval(secs => $3), worker = $4
+        FROM (SELECT job FROM ended UNION ALL SELECT job FROM waiting) AS chosen
+        WHERE jobs.job = chosen.job
+        RETURNING jobs.job, lease_token, capability, candidate, bundle
+    )
+    SELECT job, lease_token, capability, candidate, body FROM claimed JOIN bundles USING (bundle) ORDER BY job";
+
+/// Gives out jobs, for the scarcest capability first.
+pub(super) async fn claim(pool: &PgPool, token: i64, claim: &Claim) -> Result<Vec<Leased>, Refused> {
+    let mut jobs: Vec<Leased> = Vec::new();
+    for capability in &claim.capabilities {
+        let room = i64::from(claim.limit) - i64::try_from(jobs.len()).unwrap_or(i64::MAX);
+        if room <= 0 {
+            break;
+        }
+        let rows = sqlx::query(CLAIM)
+            .bind(capability)
+            .bind(room)
+            .bind(f64::from(claim.lease_seconds))
+            .bind(&claim.worker)
+            .bind(token)
+            .bind(&claim.capabilities)
+            .bind(&claim.version)
+            .fetch_all(pool)
+            .await?;
+        for row in &rows {
+            let body: serde_json::Value = row.try_get(4)?;
+            let bundle: Bundle = serde_json::from_value(body).map_err(Refused::failed)?;
+            jobs.push(Leased {
+                job: row.try_get(0)?,
+                token: row.try_get(1)?,
+                capability: row.try_get(2)?,
+                candidate: row.try_get(3)?,
+                bundle,
+            });
+        }
+    }
+    Ok(jobs)
+}
+
+/// Extends leases that hold, and names those that do not.
+pub(super) async fn heartbeat(pool: &PgPool, beat: &Heartbeat) -> Result<Vec<i64>, Refused> {
+    let jobs: Vec<i64> = beat.leases.iter().map(|lease| lease.job).collect();
+    let tokens: Vec<i64> = beat.leases.iter().map(|lease| lease.token).collect();
+    let rows = sqlx::query(
+        "WITH seen AS (UPDATE workers SET last_seen = now() WHERE worker = $4)
+         UPDATE jobs SET lease_until = now() + make_interval(secs => $3)
+         FROM unnest($1::bigint[], $2::bigint[]) AS held (job, token)
+         WHERE jobs.job = held.job AND jobs.lease_token = held.token AND state = 'leased' AND lease_until >= now()
+         RETURNING jobs.job",
+    )
+    .bind(&jobs)
+    .bind(&tokens)
+    .bind(f64::from(beat.lease_seconds))
+    .bind(&beat.worker)
+    .fetch_all(pool)
+    .await?;
+    let mut held: Vec<i64> = Vec::new();
+    for row in &rows {
+        held.push(row.try_get(0)?);
+    }
+    Ok(jobs.into_iter().filter(|job| !held.contains(job)).collect())
+}
+
+fn lost() -> Refused {
+    Refused::conflict("lease", "the lease is over, or the token is not the newest of this job")
+}
+
+/// Puts a job back where it came from; its claim counts for nothing.
+pub(super) async fn release(pool: &PgPool, job: i64, token: i64) -> Result<(), Refused> {
+    let done = sqlx::query(
+        "UPDATE jobs SET state = 'queued', lease_until = NULL, attempts = attempts - 1
+         WHERE job = $1 AND lease_token = $2 AND state = 'leased' AND lease_until >= clock_timestamp()",
+    )
+    .bind(job)
+    .bind(token)
+    .execute(pool)
+    .await?;
+    if done.rows_affected() == 1 { Ok(()) } else { Err(lost()) }
+}
+
+/// A worker could not do a job: it waits for another try, or is given up.
+pub(super) async fn fail(pool: &PgPool, job: i64, failure: &Failure) -> Result<(), Refused> {
+    let done = sqlx::query(
+        "UPDATE jobs SET failures = failures + 1, reason = $3, lease_until = NULL,
+             state = CASE WHEN failures + 1 >= $4 THEN 'failed' ELSE 'queued' END::job_state,
+             ended_at = CASE WHEN failures + 1 >= $4 THEN now() END
+         WHERE job = $1 AND lease_token = $2 AND state = 'leased' AND lease_until >= clock_timestamp()",
+    )
+    .bind(job)
+    .bind(failure.token)
+    .bind(&failure.reason)
+    .bind(MAX_FAILURES)
+    .execute(pool)
+    .await?;
+    if done.rows_affected() == 1 { Ok(()) } else { Err(lost()) }
+}
+
+/// Gives up what has taken too many claims. Nobody asks for it: the server does, now and then.
+pub(super) async fn give_up(pool: &PgPool) -> Result<u64, Refused> {
+    let done = sqlx::query(
+        "UPDATE jobs SET state = 'failed', lease_until = NULL, ended_at = now(),
+             reason = 'it was claimed ' || attempts || ' times, and no worker came back'
+         WHERE job IN (SELECT job FROM jobs WHERE state = 'leased' AND lease_until < now() AND attempts >= $1
+                       LIMIT 1000 FOR UPDATE SKIP LOCKED)",
+    )
+    .bind(MAX_ATTEMPTS)
+    .execute(pool)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// The workers, those heard of last first.
+pub(super) async fn workers(pool: &PgPool) -> Result<Vec<WorkerView>, Refused> {
+    let statement = format!(
+        "SELECT worker, capabilities, version, to_char(last_seen AT TIME ZONE 'UTC', {UTC}), coalesce(held.jobs, 0)
+         FROM workers LEFT JOIN (SELECT worker, count(*) AS jobs FROM jobs WHERE state = 'leased' GROUP BY worker) AS held
+         USING (worker) ORDER BY last_seen DESC LIMIT 10000"
+    );
+    let rows = sqlx::query(&statement).fetch_all(pool).await?;
+    let view = |row: &PgRow| -> Result<WorkerView, Refused> {
+        Ok(WorkerView {
+            worker: row.try_get(0)?,
+            capabilities: row.try_get(1)?,
+            version: row.try_get(2)?,
+            last_seen: row.try_get(3)?,
+            leases: row.try_get(4)?,
+        })
+    };
+    rows.iter().map(view).collect()
+}
+
+/// What waits and what is held, by capability.
+pub(super) async fn queue(pool: &PgPool) -> Result<Vec<QueueView>, Refused> {
+    let rows = sqlx::query(
+        "SELECT capability, state::text, count(*) FROM jobs WHERE state = 'queued' GROUP BY 1, 2
+         UNION ALL SELECT capability, state::text, count(*) FROM jobs WHERE state = 'leased' GROUP BY 1, 2
+         ORDER BY 1, 2",
+    )
+    .fetch_all(pool)
+    .await?;
+    let view = |row: &PgRow| -> Result<QueueView, Refused> {
+        Ok(QueueView { capability: row.try_get(0)?, state: state(row.try_get(1)?)?, jobs: row.try_get(2)? })
+    };
+    rows.iter().map(view).collect()
+}

@@ -1,0 +1,85 @@
+//! What the server counts, as Prometheus reads it. Counters are of this process; the queue is the database's.
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::wire::QueueView;
+
+/// Upper ends of the buckets of request times, in seconds.
+const BUCKETS: [f64; 8] = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 1.0, 10.0];
+
+/// Counters of one process.
+#[derive(Debug, Default)]
+pub(super) struct Metrics {
+    /// By the first digit of the status.
+    requests: [AtomicU64; 6],
+    times: [AtomicU64; 9],
+    microseconds: AtomicU64,
+    pub(super) submitted: AtomicU64,
+    pub(super) claimed: AtomicU64,
+    pub(super) accepted: AtomicU64,
+    pub(super) replayed: AtomicU64,
+    pub(super) refused: AtomicU64,
+    pub(super) failed: AtomicU64,
+    pub(super) released: AtomicU64,
+}
+
+impl Metrics {
+    /// Counts a request.
+    pub(super) fn request(&self, status: u16, took: Duration) {
+        if let Some(counter) = self.requests.get(usize::from(status / 100)) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+        let seconds = took.as_secs_f64();
+        let place = BUCKETS.iter().position(|end| seconds <= *end).unwrap_or(BUCKETS.len());
+        if let Some(counter) = self.times.get(place) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.microseconds.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    /// All of it as text.
+    pub(super) fn text(&self, queue: &[QueueView]) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let mut line = |arguments: std::fmt::Arguments<'_>| {
+            let _ = writeln!(text, "{arguments}");
+        };
+        line(format_args!("# TYPE warpproof_requests_total counter"));
+        for (class, counter) in self.requests.iter().enumerate().skip(1) {
+            let count = counter.load(Ordering::Relaxed);
+            line(format_args!("warpproof_requests_total{{class=\"{class}xx\"}} {count}"));
+        }
+        line(format_args!("# TYPE warpproof_request_seconds histogram"));
+        let mut sum = 0;
+        for (place, counter) in self.times.iter().enumerate() {
+            sum += counter.load(Ordering::Relaxed);
+            let end = BUCKETS.get(place).map_or_else(|| "+Inf".to_owned(), ToString::to_string);
+            line(format_args!("warpproof_request_seconds_bucket{{le=\"{end}\"}} {sum}"));
+        }
+        let seconds = Duration::from_micros(self.microseconds.load(Ordering::Relaxed)).as_secs_f64();
+        line(format_args!("warpproof_request_seconds_sum {seconds}"));
+        line(format_args!("warpproof_request_seconds_count {sum}"));
+        for (name, counter) in [
+            ("submitted", &self.submitted),
+            ("claimed", &self.claimed),
+            ("accepted", &self.accepted),
+            ("replayed", &self.replayed),
+            ("refused", &self.refused),
+            ("failed", &self.failed),
+            ("released", &self.released),
+        ] {
+            line(format_args!("# TYPE warpproof_jobs_{name}_total counter"));
+            line(format_args!("warpproof_jobs_{name}_total {}", counter.load(Ordering::Relaxed)));
+        }
+        line(format_args!("# TYPE warpproof_queue gauge"));
+        for QueueView { capability, state, jobs } in queue {
+            let capability = capability.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let state = format!("{state:?}").to_lowercase();
+            line(format_args!("warpproof_queue{{capability=\"{capability}\",state=\"{state}\"}} {jobs}"));
+        }
+        text
+    }
+}

@@ -1,0 +1,54 @@
+//! The tables, brought to this version. Migrations are files of the repository and part of the program.
+
+use std::borrow::Cow;
+use std::future::Future;
+use std::pin::Pin;
+
+use sqlx::error::BoxDynError;
+use sqlx::migrate::{Migration, MigrationSource, MigrationType, Migrator};
+use sqlx::{PgPool, Row};
+
+/// All of them, in order; one that was released is never changed.
+const MIGRATIONS: &[(i64, &str, &str)] = &[(1, "fleet", include_str!("../../migrations/0001_fleet.sql"))];
+
+#[derive(Debug)]
+struct Embedded;
+
+impl MigrationSource<'static> for Embedded {
+    fn resolve(self) -> Pin<Box<dyn Future<Output = Result<Vec<Migration>, BoxDynError>> + Send + 'static>> {
+        let migrations = MIGRATIONS.iter().map(|(version, name, sql)| {
+            let kind = MigrationType::Simple;
+            Migration::new(*version, Cow::Borrowed(name), kind, Cow::Borrowed(sql), false)
+        });
+        let migrations = migrations.collect();
+        Box::pin(async { Ok(migrations) })
+    }
+}
+
+/// Applies what is missing. Several processes may do so at once; a lock of the database lets one after another.
+pub(super) async fn run(pool: &PgPool) -> Result<(), String> {
+    let migrator = Migrator::new(Embedded).await.map_err(|error| error.to_string())?;
+    migrator
+        .run(pool)
+        .await
+        .map_err(|error| format!("the database cannot be brought to this version: {error}"))
+}
+
+/// Whether the tables are those of this version.
+pub(super) async fn check(pool: &PgPool) -> Result<(), String> {
+    let newest = MIGRATIONS.last().map_or(0, |(version, ..)| *version);
+    let row = sqlx::query("SELECT coalesce(max(version), 0) FROM _sqlx_migrations WHERE success")
+        .fetch_one(pool)
+        .await;
+    let found: i64 = match row {
+        Ok(row) => row.try_get(0).map_err(|error| error.to_string())?,
+        Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some("42P01") => 0,
+        Err(error) => return Err(error.to_string()),
+    };
+    if found == newest {
+        return Ok(());
+    }
+    let mend =
+        if found < newest { "`warpproof serve --migrate` brings it there" } else { "use a later warpproof" };
+    Err(format!("the database's tables are of version {found}, and this warpproof wants {newest}; {mend}"))
+}

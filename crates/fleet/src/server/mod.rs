@@ -1,0 +1,274 @@
+//! The server: routes over PostgreSQL and a store of objects. It keeps nothing that a restart could lose.
+//!
+//! Several servers may share one database: leases, fences and quotas are decided there.
+
+mod access;
+mod body;
+mod evidence;
+mod jobs;
+mod log;
+mod metrics;
+mod migrate;
+mod objects;
+mod refused;
+mod retention;
+mod routes;
+mod tls;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, Semaphore, watch};
+
+use crate::wire::{NewToken, Role};
+
+#[doc(hidden)]
+pub use access::ACCESS;
+#[doc(hidden)]
+pub use jobs::CLAIM;
+
+/// How long a body may take to arrive.
+const BODY_TIME: Duration = Duration::from_mins(2);
+/// How often the server does what nobody asks for.
+const UPKEEP: Duration = Duration::from_secs(10);
+/// How many bodies are in memory at a time.
+const MAX_BODIES: usize = 32;
+
+/// What is too much.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of a body, packed and unpacked.
+    pub body_bytes: usize,
+    /// Requests of one token in a second, on average; twice as many at once.
+    pub requests_per_second: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { body_bytes: 64 << 20, requests_per_second: 1_000 }
+    }
+}
+
+/// How a server is started.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// `postgres://user@host/database`.
+    pub database: String,
+    /// A directory, or `s3://bucket/prefix`.
+    pub objects: String,
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// A certificate chain and its key, in PEM files; without them a proxy has to see to TLS.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// Connections to the database.
+    pub connections: u32,
+    /// What is too much.
+    pub limits: Limits,
+    /// Whether requests are written to standard error.
+    pub log: bool,
+}
+
+impl Config {
+    /// Defaults: any free port of this machine.
+    pub fn new(database: impl Into<String>, objects: impl Into<String>) -> Self {
+        Self {
+            database: database.into(),
+            objects: objects.into(),
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            tls: None,
+            connections: 16,
+            limits: Limits::default(),
+            log: false,
+        }
+    }
+}
+
+/// What all requests share.
+#[derive(Clone)]
+struct Shared(Arc<Inner>);
+
+struct Inner {
+    pool: PgPool,
+    objects: objects::Objects,
+    limits: Limits,
+    doorkeeper: access::Doorkeeper,
+    metrics: metrics::Metrics,
+    bodies: Semaphore,
+    /// Rung when a job has ended here, for those who wait for a run.
+    ended: Notify,
+    log: bool,
+    /// Set when the server is to stop, so that those who wait are answered.
+    stopping: watch::Receiver<bool>,
+}
+
+impl std::ops::Deref for Shared {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+/// A server that runs on threads of its own.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<Result<(), String>>>,
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, String> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("the server has no threads: {error}"))
+}
+
+async fn connect(config: &Config) -> Result<PgPool, String> {
+    let options: PgConnectOptions =
+        config.database.parse().map_err(|error| format!("the database's address: {error}"))?;
+    let pool = PgPoolOptions::new()
+        .max_connections(config.connections.max(2))
+        .acquire_timeout(Duration::from_secs(5))
+        // A connection that a restart broke is found here, not in the middle of a transaction.
+        .test_before_acquire(true)
+        .connect_lazy_with(options.application_name("warpproof"));
+    refused::patiently(|| async {
+        sqlx::query("SELECT 1").execute(&pool).await?;
+        Ok(())
+    })
+    .await
+    .map_err(|refused| format!("the database cannot be reached: {}", refused.explained()))?;
+    Ok(pool)
+}
+
+/// Brings the database to this version's tables.
+pub fn migrate(config: &Config) -> Result<(), String> {
+    runtime()?.block_on(async {
+        let pool = connect(config).await?;
+        migrate::run(&pool).await
+    })
+}
+
+/// Makes a token, as only who has the database can: the first one comes from here.
+pub fn make_token(config: &Config, wanted: &NewToken) -> Result<String, String> {
+    runtime()?.block_on(async {
+        let pool = connect(config).await?;
+        let made = routes::tokens::make(&pool, wanted).await;
+        made.map(|made| made.token).map_err(|refused| refused.explained())
+    })
+}
+
+/// The OpenAPI description of all routes, as JSON.
+pub fn description() -> Result<String, String> {
+    routes::description().to_pretty_json().map_err(|error| error.to_string())
+}
+
+/// A token with all roles, for a server that one person tries out.
+pub fn developer() -> NewToken {
+    NewToken { name: "dev".to_owned(), roles: Role::ALL.to_vec(), quota: 1_000_000 }
+}
+
+impl Server {
+    /// Starts a server; it answers when this returns. The tables must be there.
+    pub fn start(config: &Config) -> Result<Self, String> {
+        let runtime = runtime()?;
+        let (stop, stopping) = watch::channel(false);
+        let (listener, address, shared, tls) = runtime.block_on(async {
+            let pool = connect(config).await?;
+            migrate::check(&pool).await?;
+            retention::ensure_partitions(&pool).await.map_err(|refused| refused.explained())?;
+            let tls = config.tls.as_ref().map(|(chain, key)| tls::acceptor(chain, key)).transpose()?;
+            let listener = TcpListener::bind(config.listen)
+                .await
+                .map_err(|error| format!("cannot listen on {}: {error}", config.listen))?;
+            let address = listener.local_addr().map_err(|error| error.to_string())?;
+            let shared = Shared(Arc::new(Inner {
+                pool,
+                objects: objects::Objects::open(&config.objects)?,
+                limits: config.limits,
+                doorkeeper: access::Doorkeeper::default(),
+                metrics: metrics::Metrics::default(),
+                bodies: Semaphore::new(MAX_BODIES),
+                ended: Notify::new(),
+                log: config.log,
+                stopping,
+            }));
+            Ok::<_, String>((listener, address, shared, tls))
+        })?;
+        let thread = std::thread::spawn(move || {
+            let served = runtime.block_on(serve(listener, shared, tls));
+            // Whatever still runs has had its time.
+            runtime.shutdown_timeout(Duration::from_secs(5));
+            served
+        });
+        Ok(Self { address, stop, thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers what was asked, takes nothing new, and ends.
+    pub fn stop(mut self) -> Result<(), String> {
+        self.stop.send_replace(true);
+        self.join()
+    }
+
+    /// Waits until it ends.
+    fn join(&mut self) -> Result<(), String> {
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        thread.join().unwrap_or_else(|_| Err("the server panicked".to_owned()))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+        // Nobody is left to tell.
+        let _ended = self.join();
+    }
+}
+
+async fn serve(
+    listener: TcpListener,
+    shared: Shared,
+    tls: Option<tokio_rustls::TlsAcceptor>,
+) -> Result<(), String> {
+    let router = routes::router(&shared);
+    let mut stopping = shared.stopping.clone();
+    let upkeep = tokio::spawn(upkeep(shared.clone()));
+    let stopped = async move {
+        // The sender lives as long as the server does.
+        let _gone = stopping.wait_for(|stop| *stop).await;
+    };
+    let served = match tls {
+        Some(acceptor) => {
+            let listener = tls::Listener::new(listener, acceptor);
+            axum::serve(listener, router).with_graceful_shutdown(stopped).await
+        }
+        None => axum::serve(listener, router).with_graceful_shutdown(stopped).await,
+    };
+    upkeep.abort();
+    shared.pool.close().await;
+    served.map_err(|error| error.to_string())
+}
+
+/// What nobody asks for: jobs that take every worker down are given up, and partitions are there before they are needed.
+async fn upkeep(shared: Shared) {
+    loop {
+        let given_up = jobs::give_up(&shared.pool).await;
+        let ensured = retention::ensure_partitions(&shared.pool).await;
+        for refused in [given_up.err(), ensured.err()].into_iter().flatten() {
+            log::upkeep(&shared, &refused.explained());
+        }
+        tokio::time::sleep(UPKEEP).await;
+    }
+}

@@ -1,0 +1,140 @@
+//! Why a request was refused, and which failures of the database pass by themselves.
+
+use std::future::Future;
+use std::time::Duration;
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::http::header::RETRY_AFTER;
+use axum::response::{IntoResponse, Response};
+use tokio::time::{Instant, sleep};
+
+use crate::wire::Refusal;
+
+/// How long a request waits for a database that went away.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A request that is not answered as it wishes.
+#[derive(Debug)]
+pub(super) struct Refused {
+    status: StatusCode,
+    refusal: Refusal,
+    /// What is written to the log and told to nobody else.
+    cause: Option<String>,
+}
+
+impl Refused {
+    pub(super) fn new(status: StatusCode, error: &str, message: impl Into<String>) -> Self {
+        let refusal = Refusal { error: error.to_owned(), message: message.into(), missing: Vec::new() };
+        Self { status, refusal, cause: None }
+    }
+
+    pub(super) fn wrong(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "wrong", message)
+    }
+
+    pub(super) fn absent(what: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "absent", format!("there is no such {what}"))
+    }
+
+    pub(super) fn conflict(error: &str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, error, message)
+    }
+
+    pub(super) fn missing(error: &str, message: impl Into<String>, missing: Vec<String>) -> Self {
+        let mut refused = Self::new(StatusCode::UNPROCESSABLE_ENTITY, error, message);
+        refused.refusal.missing = missing;
+        refused
+    }
+
+    /// All of it, for whoever runs the server.
+    pub(super) fn explained(&self) -> String {
+        self.cause.clone().unwrap_or_else(|| self.refusal.message.clone())
+    }
+
+    /// Something of ours went wrong; why is for the log.
+    #[expect(clippy::needless_pass_by_value, reason = "so that `map_err` takes it as it is")]
+    pub(super) fn failed(cause: impl ToString) -> Self {
+        let mut refused =
+            Self::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "the server failed; its log says why");
+        refused.cause = Some(cause.to_string());
+        refused
+    }
+
+    fn unavailable(cause: &impl ToString) -> Self {
+        let message = "the server cannot reach what it keeps its truth in; try again";
+        let mut refused = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message);
+        refused.cause = Some(cause.to_string());
+        refused
+    }
+}
+
+impl From<sqlx::Error> for Refused {
+    fn from(error: sqlx::Error) -> Self {
+        if passes(&error) { Self::unavailable(&error) } else { Self::failed(error) }
+    }
+}
+
+impl From<object_store::Error> for Refused {
+    fn from(error: object_store::Error) -> Self {
+        match error {
+            object_store::Error::NotFound { .. } => Self::absent("object"),
+            other => Self::unavailable(&other),
+        }
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(&self.refusal)).into_response();
+        if matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+            response.headers_mut().insert(RETRY_AFTER, axum::http::HeaderValue::from_static("1"));
+        }
+        if let Some(cause) = self.cause {
+            response.extensions_mut().insert(Cause(cause));
+        }
+        response
+    }
+}
+
+/// The cause of a failure, on its way to the log.
+#[derive(Clone, Debug)]
+pub(super) struct Cause(pub(super) String);
+
+/// Whether an error is about the connection or about the moment, not about the statement.
+pub(super) fn passes(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_)
+        | sqlx::Error::PoolTimedOut
+        | sqlx::Error::PoolClosed
+        | sqlx::Error::WorkerCrashed
+        | sqlx::Error::Protocol(_)
+        | sqlx::Error::Tls(_) => true,
+        sqlx::Error::Database(error) => error.code().is_some_and(|code| {
+            // Connections, resources, an operator's intervention, serialisation, deadlock, read-only after a failover.
+            ["08", "53", "57"].iter().any(|class| code.starts_with(class))
+                || ["40001", "40P01", "25006"].contains(&code.as_ref())
+        }),
+        _ => false,
+    }
+}
+
+/// Does something with the database until it is done, or until patience ends. What is done must be safe to do twice: a
+/// connection that breaks in a commit does not say whether it was made.
+pub(super) async fn patiently<T, F, W>(mut work: W) -> Result<T, Refused>
+where
+    F: Future<Output = Result<T, Refused>>,
+    W: FnMut() -> F,
+{
+    let end = Instant::now() + PATIENCE;
+    let mut pause = Duration::from_millis(20);
+    loop {
+        match work().await {
+            Err(refused) if refused.status == StatusCode::SERVICE_UNAVAILABLE && Instant::now() < end => {
+                sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(1));
+            }
+            answered => return answered,
+        }
+    }
+}

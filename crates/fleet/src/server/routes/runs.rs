@@ -1,0 +1,191 @@
+//! Asking for evaluations, and what became of them.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use serde::Deserialize;
+use tokio::time::{Instant, timeout};
+use utoipa::IntoParams;
+use warpproof_gate::hash::Hash;
+
+use super::{hash, word};
+use crate::bundle;
+use crate::server::access::Caller;
+use crate::server::body::Wanted;
+use crate::server::jobs::{self, Wish};
+use crate::server::refused::{Refused, patiently};
+use crate::server::{Shared, evidence};
+use crate::wire::{MAX_CANDIDATES, MAX_FILES, Refusal, RunSummary, RunView, Submission};
+
+/// Another one where the same content may be judged differently.
+const RULES: &str = concat!("warpproof fleet 1, ", env!("CARGO_PKG_VERSION"));
+/// The longest that somebody waits for a run in one request.
+const MAX_WAIT: u64 = 30;
+/// How often a run that is waited for is looked at: other servers may have taken its last result.
+const LOOK: Duration = Duration::from_millis(500);
+
+fn check(submission: &Submission) -> Result<(), Refused> {
+    let Submission { run, bundle, candidates, capability, .. } = submission;
+    let digits = run.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+    if run.len() != 32 || !digits {
+        return Err(Refused::wrong("a run's name has 32 lowercase hexadecimal digits"));
+    }
+    word("a capability", capability, 128)?;
+    if candidates.is_empty() || candidates.len() > MAX_CANDIDATES {
+        return Err(Refused::wrong(format!("a run has 1 to {MAX_CANDIDATES} candidates")));
+    }
+    let mut seen = BTreeSet::new();
+    for candidate in candidates {
+        word("a candidate's name", candidate, 512)?;
+        if !seen.insert(candidate) {
+            return Err(Refused::wrong("a candidate is named twice"));
+        }
+    }
+    if bundle.files.is_empty() || bundle.files.len() > MAX_FILES {
+        return Err(Refused::wrong(format!("a task has 1 to {MAX_FILES} files")));
+    }
+    for (path, name) in &bundle.files {
+        bundle::check_path(path).map_err(Refused::wrong)?;
+        hash(name)?;
+    }
+    if !bundle.files.contains_key(&bundle.task) {
+        return Err(Refused::wrong("the task file is not among the files"));
+    }
+    let secret = bundle.secret.as_deref();
+    if secret.is_some_and(|secret| secret.len() > 16 || u64::from_str_radix(secret, 16).is_err()) {
+        return Err(Refused::wrong("a secret has 1 to 16 hexadecimal digits"));
+    }
+    Ok(())
+}
+
+/// What a bundle is.
+fn bundle_hash(submission: &Submission) -> Hash {
+    let bundle = &submission.bundle;
+    let secret = bundle.secret.as_deref().map(|secret| u64::from_str_radix(secret, 16).unwrap_or(0));
+    let mut pieces = vec![bundle.task.clone(), format!("{secret:x?}")];
+    pieces.extend(bundle.files.iter().flat_map(|(path, hash)| [path.clone(), hash.clone()]));
+    Hash::of_pieces(pieces.iter().map(String::as_bytes))
+}
+
+/// Ask for evaluations
+///
+/// What was judged before by this very content comes back at once. All objects must have been uploaded.
+#[utoipa::path(
+    post, path = "/v1/runs", tag = "runs", request_body = Submission,
+    responses(
+        (status = 200, body = RunView), (status = 400, body = Refusal), (status = 409, body = Refusal),
+        (status = 422, body = Refusal, description = "objects are missing"), (status = 429, body = Refusal),
+    )
+)]
+pub(super) async fn submit(
+    State(shared): State<Shared>,
+    caller: Caller,
+    Wanted(submission): Wanted<Submission>,
+) -> Result<Json<RunView>, Refused> {
+    check(&submission)?;
+    let mut wanted = BTreeSet::new();
+    for name in submission.bundle.files.values() {
+        wanted.insert(hash(name)?);
+    }
+    let missing = patiently(|| evidence::missing_objects(&shared.pool, &wanted)).await?;
+    if !missing.is_empty() {
+        let missing = missing.iter().map(ToString::to_string).collect();
+        return Err(Refused::missing("missing_objects", "upload these objects first", missing));
+    }
+    let bundle = bundle_hash(&submission);
+    // What an evaluation depends on. It is made here: a key that a client could choose could claim another's verdict.
+    let own = bundle.to_string();
+    let keys: Vec<Hash> = submission
+        .candidates
+        .iter()
+        .map(|candidate| {
+            let pieces = [RULES, &submission.capability, &own, candidate];
+            Hash::of_pieces(pieces.iter().map(|piece| piece.as_bytes()))
+        })
+        .collect();
+    let request = serde_json::to_vec(&submission).map_err(Refused::failed)?;
+    let wish = Wish {
+        token: caller.id,
+        quota: caller.quota,
+        submission: &submission,
+        request: Hash::of(&request),
+        bundle,
+        keys: &keys,
+    };
+    patiently(|| jobs::submit(&shared.pool, &wish)).await?;
+    let count = u64::try_from(keys.len()).unwrap_or(u64::MAX);
+    shared.metrics.submitted.fetch_add(count, Ordering::Relaxed);
+    patiently(|| jobs::run(&shared.pool, &submission.run)).await.map(Json)
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+pub(super) struct Wait {
+    /// Seconds to wait for the last job, at most 30.
+    #[serde(default)]
+    wait: u64,
+}
+
+/// What became of a run
+#[utoipa::path(
+    get, path = "/v1/runs/{run}", tag = "runs", params(("run" = String, Path), Wait),
+    responses((status = 200, body = RunView), (status = 404, body = Refusal))
+)]
+pub(super) async fn show(
+    State(shared): State<Shared>,
+    Path(run): Path<String>,
+    Query(wait): Query<Wait>,
+) -> Result<Json<RunView>, Refused> {
+    word("a run's name", &run, 64)?;
+    let end = Instant::now() + Duration::from_secs(wait.wait.min(MAX_WAIT));
+    loop {
+        // Registered before the look, so that nothing ends unseen between the two.
+        let ended = shared.ended.notified();
+        let open = patiently(|| jobs::open(&shared.pool, &run)).await?;
+        let open = open.ok_or_else(|| Refused::absent("run"))?;
+        if open == 0 || Instant::now() >= end || *shared.stopping.borrow() {
+            return patiently(|| jobs::run(&shared.pool, &run)).await.map(Json);
+        }
+        let _looked = timeout(LOOK.min(end.saturating_duration_since(Instant::now())), ended).await;
+        // Many results at once are one look.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+pub(super) struct Page {
+    /// Runs whose number is below this.
+    before: Option<i64>,
+    /// How many, at most 1000.
+    limit: Option<u32>,
+}
+
+/// Runs, newest first
+#[utoipa::path(get, path = "/v1/runs", tag = "runs", params(Page), responses((status = 200, body = Vec<RunSummary>)))]
+pub(super) async fn list(
+    State(shared): State<Shared>,
+    Query(page): Query<Page>,
+) -> Result<Json<Vec<RunSummary>>, Refused> {
+    let (before, limit) = (page.before.unwrap_or(i64::MAX), i64::from(page.limit.unwrap_or(100).min(1000)));
+    patiently(|| jobs::runs(&shared.pool, before, limit)).await.map(Json)
+}
+
+/// Take back what of a run waits and nobody else asked for
+#[utoipa::path(
+    post, path = "/v1/runs/{run}/cancel", tag = "runs", params(("run" = String, Path)),
+    responses((status = 204), (status = 404, body = Refusal))
+)]
+pub(super) async fn cancel(
+    State(shared): State<Shared>,
+    Path(run): Path<String>,
+) -> Result<StatusCode, Refused> {
+    word("a run's name", &run, 64)?;
+    let open = patiently(|| jobs::open(&shared.pool, &run)).await?;
+    open.ok_or_else(|| Refused::absent("run"))?;
+    patiently(|| jobs::cancel(&shared.pool, &run)).await?;
+    shared.ended.notify_waiters();
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,195 @@
+//! What workers ask: jobs, time, and to be heard.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use warpproof_gate::hash::Hash;
+
+use super::{hash, word};
+use crate::server::access::Caller;
+use crate::server::body::Wanted;
+use crate::server::evidence::{self, Segment};
+use crate::server::refused::{Refused, patiently};
+use crate::server::{Shared, jobs};
+use crate::wire::{
+    Accepted, Beaten, Claim, Claimed, Failure, Heartbeat, MAX_CLAIM, Outcome, Refusal, Release,
+};
+
+/// Objects with their bytes.
+type Objects = Vec<(Hash, Vec<u8>)>;
+
+/// The longest lease, in seconds.
+const MAX_LEASE: u32 = 3_600;
+
+fn lease(seconds: u32) -> Result<(), Refused> {
+    if (1..=MAX_LEASE).contains(&seconds) {
+        return Ok(());
+    }
+    Err(Refused::wrong(format!("a lease has 1 to {MAX_LEASE} seconds")))
+}
+
+/// Get work
+///
+/// Each job comes with a token: only who has the newest is listened to, and only while the lease holds.
+#[utoipa::path(
+    post, path = "/v1/claims", tag = "work", request_body = Claim,
+    responses((status = 200, body = Claimed), (status = 400, body = Refusal), (status = 409, body = Refusal))
+)]
+pub(super) async fn claim(
+    State(shared): State<Shared>,
+    caller: Caller,
+    Wanted(claim): Wanted<Claim>,
+) -> Result<Json<Claimed>, Refused> {
+    word("a worker's name", &claim.worker, 128)?;
+    if claim.version != env!("CARGO_PKG_VERSION") {
+        let ours = env!("CARGO_PKG_VERSION");
+        let message =
+            format!("this server takes results of warpproof {ours} only: judging changes with a version");
+        return Err(Refused::conflict("version", message));
+    }
+    if claim.capabilities.is_empty() || claim.capabilities.len() > 16 {
+        return Err(Refused::wrong("a worker has 1 to 16 capabilities"));
+    }
+    for capability in &claim.capabilities {
+        word("a capability", capability, 128)?;
+    }
+    if claim.limit == 0 || claim.limit > MAX_CLAIM {
+        return Err(Refused::wrong(format!("a claim is for 1 to {MAX_CLAIM} jobs")));
+    }
+    lease(claim.lease_seconds)?;
+    let jobs = patiently(|| jobs::claim(&shared.pool, caller.id, &claim)).await?;
+    let count = u64::try_from(jobs.len()).unwrap_or(u64::MAX);
+    shared.metrics.claimed.fetch_add(count, Ordering::Relaxed);
+    Ok(Json(Claimed { jobs }))
+}
+
+/// Keep what is held
+#[utoipa::path(
+    post, path = "/v1/heartbeats", tag = "work", request_body = Heartbeat,
+    responses((status = 200, body = Beaten), (status = 400, body = Refusal))
+)]
+pub(super) async fn heartbeat(
+    State(shared): State<Shared>,
+    Wanted(beat): Wanted<Heartbeat>,
+) -> Result<Json<Beaten>, Refused> {
+    word("a worker's name", &beat.worker, 128)?;
+    lease(beat.lease_seconds)?;
+    if beat.leases.len() > 4_096 {
+        return Err(Refused::wrong("a worker holds at most 4096 jobs"));
+    }
+    let lost = patiently(|| jobs::heartbeat(&shared.pool, &beat)).await?;
+    Ok(Json(Beaten { lost }))
+}
+
+/// Give a job back untouched
+#[utoipa::path(
+    post, path = "/v1/jobs/{job}/release", tag = "work", params(("job" = i64, Path)), request_body = Release,
+    responses((status = 204), (status = 409, body = Refusal))
+)]
+pub(super) async fn release(
+    State(shared): State<Shared>,
+    Path(job): Path<i64>,
+    Wanted(release): Wanted<Release>,
+) -> Result<StatusCode, Refused> {
+    patiently(|| jobs::release(&shared.pool, job, release.token)).await?;
+    shared.metrics.released.fetch_add(1, Ordering::Relaxed);
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Say that a job could not be done
+///
+/// It waits for another try; after the third it is given up.
+#[utoipa::path(
+    post, path = "/v1/jobs/{job}/failure", tag = "work", params(("job" = i64, Path)), request_body = Failure,
+    responses((status = 204), (status = 409, body = Refusal))
+)]
+pub(super) async fn fail(
+    State(shared): State<Shared>,
+    Path(job): Path<i64>,
+    Wanted(failure): Wanted<Failure>,
+) -> Result<StatusCode, Refused> {
+    word("a reason", &failure.reason, 4_096)?;
+    patiently(|| jobs::fail(&shared.pool, job, &failure)).await?;
+    shared.metrics.failed.fetch_add(1, Ordering::Relaxed);
+    shared.ended.notify_waiters();
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Send a result
+///
+/// It is taken once: with the newest token, while the lease holds. The same result again gets the same answer.
+#[utoipa::path(
+    post, path = "/v1/jobs/{job}/result", tag = "work", params(("job" = i64, Path)), request_body = Outcome,
+    responses(
+        (status = 200, body = Accepted), (status = 400, body = Refusal), (status = 404, body = Refusal),
+        (status = 409, body = Refusal), (status = 413, body = Refusal), (status = 422, body = Refusal),
+    )
+)]
+pub(super) async fn accept(
+    State(shared): State<Shared>,
+    Path(job): Path<i64>,
+    Wanted(outcome): Wanted<Outcome>,
+) -> Result<Json<Accepted>, Refused> {
+    let answer = take(&shared, job, outcome).await;
+    let counter = match &answer {
+        Ok(Accepted { replayed: true, .. }) => &shared.metrics.replayed,
+        Ok(_) => &shared.metrics.accepted,
+        Err(_) => &shared.metrics.refused,
+    };
+    counter.fetch_add(1, Ordering::Relaxed);
+    if answer.is_ok() {
+        shared.ended.notify_waiters();
+    }
+    answer.map(Json)
+}
+
+async fn take(shared: &Shared, job: i64, outcome: Outcome) -> Result<Accepted, Refused> {
+    let token = outcome.token;
+    let (segment, objects) =
+        tokio::task::spawn_blocking(move || read(outcome)).await.map_err(Refused::failed)??;
+    let (bundle, candidate) = patiently(|| evidence::job(&shared.pool, job)).await?;
+    let judged = evidence::judged(&segment, &bundle, &candidate)?;
+    let wanted = segment.objects();
+    if let Some((hash, _)) = objects.iter().find(|(hash, _)| !wanted.contains(hash)) {
+        return Err(Refused::wrong(format!("no record names object {hash}")));
+    }
+    let brought: BTreeSet<Hash> = objects.iter().map(|(hash, _)| *hash).collect();
+    let others: BTreeSet<Hash> = wanted.difference(&brought).copied().collect();
+    let missing = patiently(|| evidence::missing_objects(&shared.pool, &others)).await?;
+    if !missing.is_empty() {
+        let missing = missing.iter().map(ToString::to_string).collect();
+        return Err(Refused::missing("missing_objects", "upload these objects first", missing));
+    }
+    // Objects come before the records that name them.
+    let new = patiently(|| evidence::missing_objects(&shared.pool, &brought)).await?;
+    let mut stored = Vec::new();
+    for (hash, bytes) in objects.into_iter().filter(|(hash, _)| new.contains(hash)) {
+        stored.push((hash, bytes.len()));
+        shared.objects.put(&hash, bytes).await?;
+    }
+    if !stored.is_empty() {
+        patiently(|| evidence::note_objects(&shared.pool, &stored)).await?;
+    }
+    patiently(|| evidence::accept(&shared.pool, (job, token), &segment, &judged)).await
+}
+
+/// Reads a segment, and objects that have the bytes they are named by.
+fn read(outcome: Outcome) -> Result<(Segment, Objects), Refused> {
+    let segment = Segment::read(&outcome.segment, outcome.text.as_bytes())?;
+    let mut objects = Vec::new();
+    for (name, text) in outcome.objects {
+        let bytes =
+            STANDARD.decode(text).map_err(|error| Refused::wrong(format!("object {name}: {error}")))?;
+        let named = hash(&name)?;
+        if Hash::of(&bytes) != named {
+            return Err(Refused::wrong(format!("the bytes of object {name} are not those it is named by")));
+        }
+        objects.push((named, bytes));
+    }
+    Ok((segment, objects))
+}

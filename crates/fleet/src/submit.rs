@@ -1,0 +1,184 @@
+//! Having candidates judged by a fleet, and the evidence here.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use warpproof_gate::hash::Hash;
+use warpproof_gate::ledger::Ledger;
+use warpproof_gate::session::{Elsewhere, Judged, Report, SessionError, adopt};
+use warpproof_gate::task::Task;
+
+use crate::bundle::{self, Packed};
+use crate::client::{Fleet, FleetError};
+use crate::wire::{JobView, RunView, State, Submission};
+use crate::{exchange, random};
+
+/// How long one look at a run waits, in seconds.
+const WAIT: u64 = 3;
+
+/// What is to be judged.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish<'w> {
+    /// The task.
+    pub task: &'w Task,
+    /// Its text.
+    pub text: &'w str,
+    /// The name of its file.
+    pub file: &'w str,
+    /// Where its files are.
+    pub directory: &'w Path,
+    /// The candidates; empty: all.
+    pub candidates: &'w [String],
+    /// What hidden shapes and secret seeds are drawn from, where somebody gave it.
+    pub secret: Option<u64>,
+    /// Judge again what was judged before.
+    pub fresh: bool,
+    /// What it takes.
+    pub capability: &'w str,
+    /// The command line, for the record.
+    pub arguments: &'w [String],
+}
+
+/// Why nothing was judged.
+#[derive(Debug)]
+pub enum SubmitError {
+    /// The task cannot travel.
+    Bundle(String),
+    /// The fleet did not do it.
+    Fleet(FleetError),
+    /// The local ledger did not take it.
+    Session(SessionError),
+}
+
+impl std::fmt::Display for SubmitError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Bundle(why) => f.write_str(why),
+            Self::Fleet(error) => error.fmt(f),
+            Self::Session(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SubmitError {}
+
+impl From<FleetError> for SubmitError {
+    fn from(error: FleetError) -> Self {
+        Self::Fleet(error)
+    }
+}
+
+/// What came back.
+#[derive(Debug)]
+pub struct Returned {
+    /// As a run here would have ended.
+    pub report: Report,
+    /// Candidates that the fleet gave up, each with why.
+    pub given_up: Vec<(String, String)>,
+}
+
+/// Submits, waits, and takes the evidence into the ledger. `tell` hears of the run whenever it was looked at.
+pub fn judge(
+    fleet: &Fleet,
+    ledger: &Ledger,
+    wish: &Wish<'_>,
+    stop: &AtomicBool,
+    tell: &dyn Fn(&RunView),
+) -> Result<Returned, SubmitError> {
+    let Packed { bundle, objects } =
+        bundle::pack(wish.task, wish.text, wish.file, wish.directory).map_err(SubmitError::Bundle)?;
+    let all = || wish.task.candidates.iter().map(|one| one.name.value.clone()).collect();
+    for name in wish.candidates {
+        if wish.task.candidate(name).is_none() {
+            return Err(SubmitError::Session(SessionError::NoCandidate(name.clone(), all())));
+        }
+    }
+    let candidates: Vec<String> = if wish.candidates.is_empty() { all() } else { wish.candidates.to_vec() };
+    if candidates.is_empty() {
+        return Err(SubmitError::Session(SessionError::NoCandidates));
+    }
+    let submission = Submission {
+        run: random::hexadecimal::<16>().map_err(SubmitError::Bundle)?,
+        bundle: crate::wire::Bundle { secret: wish.secret.map(|secret| format!("{secret:x}")), ..bundle },
+        candidates,
+        capability: wish.capability.to_owned(),
+        fresh: wish.fresh,
+        priority: 0,
+    };
+    let mut run = send(fleet, &submission, &objects)?;
+    tell(&run);
+    while run.open > 0 {
+        if stop.load(Ordering::Relaxed) {
+            fleet.cancel(&submission.run)?;
+            run = fleet.run(&submission.run, 0)?;
+            break;
+        }
+        run = fleet.run(&submission.run, WAIT)?;
+        tell(&run);
+    }
+    take(fleet, ledger, &run, wish.arguments, stop.load(Ordering::Relaxed))
+}
+
+/// Submits, with what the fleet lacks first.
+fn send(
+    fleet: &Fleet,
+    submission: &Submission,
+    objects: &BTreeMap<Hash, Vec<u8>>,
+) -> Result<RunView, FleetError> {
+    let missing = match fleet.submit(submission) {
+        Err(FleetError::Refused(_, refusal)) if refusal.error == "missing_objects" => refusal.missing,
+        answered => return answered,
+    };
+    for name in missing {
+        let object = name.parse::<Hash>().ok().and_then(|hash| Some((hash, objects.get(&hash)?)));
+        let (hash, bytes) = object.ok_or_else(|| FleetError::Odd(format!("the fleet lacks `{name}`")))?;
+        fleet.put_object(&hash, bytes)?;
+    }
+    fleet.submit(submission)
+}
+
+fn take(
+    fleet: &Fleet,
+    ledger: &Ledger,
+    run: &RunView,
+    arguments: &[String],
+    stopped: bool,
+) -> Result<Returned, SubmitError> {
+    let mut elsewhere = Vec::new();
+    let mut open: Vec<&JobView> = Vec::new();
+    for job in &run.jobs {
+        let (Some(segment), Some(record)) = (&job.segment, &job.record) else {
+            open.push(job);
+            continue;
+        };
+        exchange::fetch(fleet, ledger, segment)?;
+        let verdict = record.parse().map_err(|_| FleetError::Odd(format!("`{record}` is no record")))?;
+        elsewhere.push(Elsewhere { candidate: job.candidate.clone(), verdict, known: job.known });
+    }
+    let mut report = if elsewhere.is_empty() {
+        Report {
+            run: run.run.clone(),
+            judged: Vec::new(),
+            done: 0,
+            known: 0,
+            stopped: false,
+            resumed: false,
+            unchanged: false,
+        }
+    } else {
+        adopt(ledger, &elsewhere, arguments.to_vec()).map_err(SubmitError::Session)?
+    };
+    report.stopped = stopped && !open.is_empty();
+    for job in &open {
+        let (candidate, run) = (job.candidate.clone(), report.run.clone());
+        report.judged.push(Judged { candidate, run, decision: None, steps: Vec::new() });
+    }
+    let place = |one: &Judged| run.jobs.iter().position(|job| job.candidate == one.candidate);
+    report.judged.sort_by_key(place);
+    let given_up = open.iter().filter(|job| job.state == State::Failed).map(|job| {
+        let why = job.reason.clone().unwrap_or_else(|| "nobody says why".to_owned());
+        (job.candidate.clone(), why)
+    });
+    Ok(Returned { given_up: given_up.collect(), report })
+}

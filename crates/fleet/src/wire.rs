@@ -1,0 +1,437 @@
+//! What travels between the server, workers and those who submit: JSON, one shape for both ends.
+//!
+//! The OpenAPI description at `/openapi.json` is made from these types.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// What a worker without a GPU can do, and what a candidate that is not timed needs.
+pub const SOFTWARE_GPU: &str = "software-gpu";
+/// The most candidates of one submission.
+pub const MAX_CANDIDATES: usize = 100_000;
+/// The most files of a bundle.
+pub const MAX_FILES: usize = 4_096;
+/// The most jobs of one claim.
+pub const MAX_CLAIM: u32 = 256;
+
+/// What a token allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Ask for evaluations and see what became of them.
+    Submit,
+    /// Claim evaluations and send results.
+    Work,
+    /// See everything.
+    Read,
+    /// Make tokens, import segments, drop what is old.
+    Admin,
+}
+
+impl Role {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Submit, Self::Work, Self::Read, Self::Admin];
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Submit => "submit",
+            Self::Work => "work",
+            Self::Read => "read",
+            Self::Admin => "admin",
+        }
+    }
+
+    /// The role of a word.
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.as_str() == word)
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Why something was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Refusal {
+    /// A word for programs.
+    pub error: String,
+    /// A sentence for people.
+    pub message: String,
+    /// What is not there, by hash: objects of a submission, objects or records of a segment.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+}
+
+/// A task with the files it needs, all by content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Bundle {
+    /// The task file, one of `files`.
+    pub task: String,
+    /// Every file by its path below the task's directory, with the hash of its bytes.
+    pub files: BTreeMap<String, String>,
+    /// What hidden shapes and secret seeds are drawn from, in hexadecimal, where somebody gave it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+}
+
+/// Candidates of a task that are to be judged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Submission {
+    /// A name that the asker draws, 32 hexadecimal digits: asking twice is asking once.
+    pub run: String,
+    /// The task.
+    pub bundle: Bundle,
+    /// Its candidates, or variants of them.
+    pub candidates: Vec<String>,
+    /// What it takes to judge them.
+    #[serde(default = "software_gpu")]
+    pub capability: String,
+    /// Judge again what was judged before.
+    #[serde(default)]
+    pub fresh: bool,
+    /// Who has more is claimed first.
+    #[serde(default)]
+    pub priority: i16,
+}
+
+fn software_gpu() -> String {
+    SOFTWARE_GPU.to_owned()
+}
+
+/// Where a job is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It waits.
+    Queued,
+    /// A worker has it.
+    Leased,
+    /// It has a result.
+    Done,
+    /// It was given up.
+    Failed,
+    /// Nobody wants it any more.
+    Cancelled,
+}
+
+impl State {
+    /// The state of a word of the database.
+    pub fn named(word: &str) -> Option<Self> {
+        match word {
+            "queued" => Some(Self::Queued),
+            "leased" => Some(Self::Leased),
+            "done" => Some(Self::Done),
+            "failed" => Some(Self::Failed),
+            "cancelled" => Some(Self::Cancelled),
+            _ => None,
+        }
+    }
+
+    /// Whether nothing more will happen to it.
+    pub fn is_settled(self) -> bool {
+        matches!(self, Self::Done | Self::Failed | Self::Cancelled)
+    }
+}
+
+/// One candidate of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct JobView {
+    /// The job's number.
+    pub job: i64,
+    /// The candidate.
+    pub candidate: String,
+    /// Where it is.
+    pub state: State,
+    /// Whether its verdict was there before it was asked for.
+    pub known: bool,
+    /// The verdict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<String>,
+    /// Why: of the verdict, or of giving up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The segment of the ledger that holds its records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segment: Option<String>,
+    /// The record of the verdict in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<String>,
+}
+
+/// A run and what became of it so far.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RunView {
+    /// Its name.
+    pub run: String,
+    /// The task file's path.
+    pub task: String,
+    /// When it was asked for.
+    pub made_at: String,
+    /// How many jobs are not settled.
+    pub open: i64,
+    /// The jobs, in the order of the submission.
+    pub jobs: Vec<JobView>,
+}
+
+/// A run in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RunSummary {
+    /// Its name.
+    pub run: String,
+    /// Its place among all runs.
+    pub number: i64,
+    /// The task file's path.
+    pub task: String,
+    /// When it was asked for.
+    pub made_at: String,
+    /// How many jobs it has.
+    pub jobs: i64,
+    /// How many are not settled.
+    pub open: i64,
+}
+
+/// A worker asks for work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// The worker's name.
+    pub worker: String,
+    /// Its version of Warpproof.
+    pub version: String,
+    /// What it can do, the scarcest first.
+    pub capabilities: Vec<String>,
+    /// How many jobs at most.
+    pub limit: u32,
+    /// How long it wants to keep each without a sign of life.
+    pub lease_seconds: u32,
+}
+
+/// A job that a worker has now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Leased {
+    /// The job's number.
+    pub job: i64,
+    /// The fence: only who holds the newest is listened to.
+    pub token: i64,
+    /// What it takes.
+    pub capability: String,
+    /// The candidate.
+    pub candidate: String,
+    /// The task.
+    pub bundle: Bundle,
+}
+
+/// What a claim gave.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Claimed {
+    /// The jobs; none where nothing waits.
+    pub jobs: Vec<Leased>,
+}
+
+/// A job with its fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+pub struct Lease {
+    /// The job's number.
+    pub job: i64,
+    /// Its fence.
+    pub token: i64,
+}
+
+/// A sign of life.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Heartbeat {
+    /// The worker's name.
+    pub worker: String,
+    /// What it holds.
+    pub leases: Vec<Lease>,
+    /// How long from now.
+    pub lease_seconds: u32,
+}
+
+/// What a sign of life gave.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Beaten {
+    /// Jobs that the worker has no more.
+    pub lost: Vec<i64>,
+}
+
+/// A worker gives a job back untouched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Release {
+    /// Its fence.
+    pub token: i64,
+}
+
+/// A worker could not do a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Failure {
+    /// Its fence.
+    pub token: i64,
+    /// Why, in one sentence.
+    pub reason: String,
+}
+
+/// What a job came to: a segment of the ledger, and the objects its records name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Outcome {
+    /// Its fence.
+    pub token: i64,
+    /// The name of the segment.
+    pub segment: String,
+    /// Its lines, to the byte.
+    pub text: String,
+    /// Objects in base64, by hash; larger ones were uploaded before.
+    #[serde(default)]
+    pub objects: BTreeMap<String, String>,
+}
+
+/// A result was taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Accepted {
+    /// The job's number.
+    pub job: i64,
+    /// The segment that holds it.
+    pub segment: String,
+    /// The verdict.
+    pub verdict: String,
+    /// Whether this very result was taken before.
+    pub replayed: bool,
+}
+
+/// A segment in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SegmentView {
+    /// Its place among all segments.
+    pub number: i64,
+    /// Its name.
+    pub id: String,
+    /// Its size.
+    pub bytes: i64,
+    /// Its records.
+    pub lines: i32,
+    /// When it was taken in.
+    pub made_at: String,
+}
+
+/// A segment was taken in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Imported {
+    /// Its name.
+    pub id: String,
+    /// Its records.
+    pub records: usize,
+    /// Whether it was not there before.
+    pub new: bool,
+}
+
+/// An object was taken in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Stored {
+    /// Its name.
+    pub hash: String,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// A token that is wanted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewToken {
+    /// For whom, for people.
+    pub name: String,
+    /// What it allows.
+    pub roles: Vec<Role>,
+    /// How many jobs of it may be unfinished at a time.
+    #[serde(default = "default_quota")]
+    pub quota: i32,
+}
+
+/// As many unfinished jobs as one token has by default.
+pub(crate) fn default_quota() -> i32 {
+    100_000
+}
+
+/// A token that was made. The text is told once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MadeToken {
+    /// Its number.
+    pub id: i64,
+    /// The token itself.
+    pub token: String,
+}
+
+/// A token in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TokenView {
+    /// Its number.
+    pub id: i64,
+    /// For whom.
+    pub name: String,
+    /// What it allows.
+    pub roles: Vec<Role>,
+    /// How many jobs of it may be unfinished at a time.
+    pub quota: i32,
+    /// When it was made.
+    pub made_at: String,
+    /// Whether it was revoked.
+    pub revoked: bool,
+}
+
+/// A worker in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WorkerView {
+    /// Its name.
+    pub worker: String,
+    /// What it can do.
+    pub capabilities: Vec<String>,
+    /// Its version of Warpproof.
+    pub version: String,
+    /// When it was last heard of.
+    pub last_seen: String,
+    /// How many jobs it has.
+    pub leases: i64,
+}
+
+/// How much waits, for what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct QueueView {
+    /// What it takes.
+    pub capability: String,
+    /// Where the jobs are.
+    pub state: State,
+    /// How many.
+    pub jobs: i64,
+}
+
+/// What is to be dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Retention {
+    /// What ended longer ago than this goes.
+    pub days: u32,
+}
+
+/// What was dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Retained {
+    /// Partitions of results and of lines.
+    pub partitions: u64,
+    /// Jobs.
+    pub jobs: u64,
+    /// Segments.
+    pub segments: u64,
+    /// Runs.
+    pub runs: u64,
+}

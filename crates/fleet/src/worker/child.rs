@@ -1,0 +1,196 @@
+//! One evaluation in a process of its own: started, watched, and read when it has ended.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use warpproof_gate::hash::Hash;
+use warpproof_gate::ledger::{Ledger, read_segment};
+
+use super::Worker;
+use crate::bundle;
+use crate::evaluate::{ORDER, Order};
+use crate::wire::{Leased, Outcome};
+
+/// Objects above this are uploaded on their own.
+const INLINE: usize = 256 << 10;
+/// Bytes of what a process says that are read.
+const SAID: u64 = 16 << 10;
+/// The longest reason that is reported.
+const REASON: usize = 1_000;
+
+/// Why there is no result.
+pub(super) enum Trouble {
+    /// The lease is over.
+    Over,
+    /// It could not be done.
+    Failed(String),
+}
+
+impl From<String> for Trouble {
+    fn from(reason: String) -> Self {
+        // It is told to people, and a task may have put anything into it.
+        let reason: String =
+            reason.chars().map(|c| if c.is_control() { ' ' } else { c }).take(REASON).collect();
+        Self::Failed(if reason.trim().is_empty() { "it gave no reason".to_owned() } else { reason })
+    }
+}
+
+/// Judges a job in a directory that does not exist yet.
+pub(super) fn judge(
+    worker: &Worker<'_>,
+    job: &Leased,
+    directory: &Path,
+    timed: bool,
+    over: &AtomicBool,
+) -> Result<Outcome, Trouble> {
+    let refused = |error: std::io::Error| format!("{}: {error}", directory.display());
+    for inner in ["task", "cache", "tmp"] {
+        fs::create_dir_all(directory.join(inner)).map_err(refused)?;
+    }
+    let objects = worker.config.directory.join("objects");
+    fs::create_dir_all(&objects).map_err(refused)?;
+    bundle::unpack(&job.bundle, &directory.join("task"), |hash| object(worker, &objects, hash))?;
+    let (sets, read) = worker.toolchain();
+    #[cfg(unix)]
+    if let Some(sets) = sets {
+        std::os::unix::fs::symlink(sets, directory.join("cache/toolchain")).map_err(refused)?;
+    }
+    #[cfg(not(unix))]
+    let _unlinked = sets;
+    let order = Order {
+        task: job.bundle.task.clone(),
+        candidate: job.candidate.clone(),
+        secret: job.bundle.secret.clone(),
+        timed,
+        share: worker.config.slots,
+        limits: worker.config.limits,
+        read,
+        unconfined: worker.config.unconfined,
+    };
+    let text = serde_json::to_vec(&order).map_err(|error| error.to_string())?;
+    fs::write(directory.join(ORDER), text).map_err(refused)?;
+    let said = File::options().create_new(true).read(true).write(true).open(directory.join("said"));
+    let mut said = said.map_err(refused)?;
+    let child =
+        start(worker, directory, &said).map_err(|error| format!("the evaluation does not start: {error}"))?;
+    let limit = Duration::from_secs(worker.config.limits.seconds);
+    let status = wait(child, limit, over)?;
+    if !status.success() {
+        let mut text = Vec::new();
+        let read = said.seek(SeekFrom::Start(0)).and_then(|_| said.take(SAID).read_to_end(&mut text));
+        let text = read.map(|_| String::from_utf8_lossy(&text).trim().to_owned()).unwrap_or_default();
+        let line = text.lines().last().unwrap_or_default();
+        return Err(format!("the evaluation ended with {status}: {line}").into());
+    }
+    pack(worker, job, directory)
+}
+
+/// An object of a bundle: from this machine, or from the server and then kept.
+fn object(worker: &Worker<'_>, directory: &Path, hash: &Hash) -> Result<Vec<u8>, String> {
+    let path = directory.join(hash.to_string());
+    if let Ok(bytes) = fs::read(&path)
+        && Hash::of(&bytes) == *hash
+    {
+        return Ok(bytes);
+    }
+    let bytes = worker.fleet.object(hash).map_err(|error| error.to_string())?;
+    let refused = |error: std::io::Error| format!("{}: {error}", path.display());
+    let file = tempfile::NamedTempFile::new_in(directory).map_err(refused)?;
+    fs::write(file.path(), &bytes).map_err(refused)?;
+    file.persist(&path).map_err(|error| refused(error.error))?;
+    Ok(bytes)
+}
+
+fn start(worker: &Worker<'_>, directory: &Path, said: &File) -> std::io::Result<Child> {
+    let (program, arguments) = &worker.config.program;
+    let mut command = Command::new(program);
+    command.args(arguments).arg(directory).current_dir(directory.join("task"));
+    // Nothing of this process's surroundings but what finds the compiler: above all no token.
+    command.env_clear();
+    let kept =
+        ["PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "WARPPROOF_TOOLCHAIN", "WARPPROOF_PYTHON"];
+    for name in kept {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    command.env("HOME", directory).env("TMPDIR", directory.join("tmp")).env("LC_ALL", "C.UTF-8");
+    command.env("WARPPROOF_CACHE", directory.join("cache"));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said.try_clone()?);
+    #[cfg(unix)]
+    {
+        use std::os::unix::process::CommandExt;
+        // All that it starts is ended with it.
+        command.process_group(0);
+    }
+    command.spawn()
+}
+
+/// Waits for the end, for the limit, or for the lease to be over.
+fn wait(mut child: Child, limit: Duration, over: &AtomicBool) -> Result<ExitStatus, Trouble> {
+    let begun = Instant::now();
+    let mut pause = Duration::from_micros(500);
+    let ended = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break Ok(status),
+            Ok(None) => {}
+            Err(error) => break Err(Trouble::from(error.to_string())),
+        }
+        if over.load(Ordering::Relaxed) {
+            break Err(Trouble::Over);
+        }
+        if begun.elapsed() > limit {
+            break Err(format!("the evaluation took more than {} seconds", limit.as_secs()).into());
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(5));
+    };
+    end(&mut child);
+    ended
+}
+
+/// Ends a process with all that it has started.
+fn end(child: &mut Child) {
+    #[cfg(unix)]
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
+        // A group of which nobody is left is no error.
+        let _gone = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+    let _ended = child.kill().and_then(|()| child.wait());
+}
+
+/// Reads the ledger that an evaluation left: one segment, and its objects.
+fn pack(worker: &Worker<'_>, job: &Leased, directory: &Path) -> Result<Outcome, Trouble> {
+    let ledger = Ledger::open(directory.join("ledger")).map_err(|error| error.to_string())?;
+    let mut names = ledger.segment_names().map_err(|error| error.to_string())?;
+    let (Some(segment), true) = (names.pop(), names.is_empty()) else {
+        return Err("the evaluation left not one segment".to_owned().into());
+    };
+    let text = ledger.segment_text(&segment).map_err(|error| error.to_string())?;
+    let records = read_segment(&segment, &text).map_err(|problem| problem.to_string())?;
+    let mut objects = BTreeMap::new();
+    for record in &records {
+        for (_, hash) in record.body.objects() {
+            let name = hash.to_string();
+            if objects.contains_key(&name) {
+                continue;
+            }
+            let bytes = ledger.object(&hash).map_err(|error| error.to_string())?;
+            if bytes.len() > INLINE {
+                worker.fleet.put_object(&hash, &bytes).map_err(|error| error.to_string())?;
+            } else {
+                objects.insert(name, STANDARD.encode(bytes));
+            }
+        }
+    }
+    let text = String::from_utf8(text).map_err(|error| error.to_string())?;
+    Ok(Outcome { token: job.token, segment, text, objects })
+}

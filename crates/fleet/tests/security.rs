@@ -1,0 +1,325 @@
+//! What a server refuses: every route for every role, and what somebody with bad intent would send.
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod stand;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use stand::{Stand, claim, outcome, run_name, status, submission, submit};
+use ureq::Agent;
+use warpproof_fleet::server::{ACCESS, Server, description};
+use warpproof_fleet::wire::Role::{self, Admin, Read, Submit, Work};
+use warpproof_gate::hash::Hash;
+use warpproof_gate::record::Verdict;
+
+/// What each route takes, said a second time: a change of one must be a change of both.
+const EXPECTED: &[(&str, &str, &[Role])] = &[
+    ("POST", "/v1/runs", &[Submit]),
+    ("GET", "/v1/runs", &[Read]),
+    ("GET", "/v1/runs/{run}", &[Submit, Read]),
+    ("POST", "/v1/runs/{run}/cancel", &[Submit]),
+    ("POST", "/v1/claims", &[Work]),
+    ("POST", "/v1/heartbeats", &[Work]),
+    ("POST", "/v1/jobs/{job}/release", &[Work]),
+    ("POST", "/v1/jobs/{job}/failure", &[Work]),
+    ("POST", "/v1/jobs/{job}/result", &[Work]),
+    ("PUT", "/v1/objects/{hash}", &[Submit, Work, Admin]),
+    ("GET", "/v1/objects/{hash}", &[Submit, Work, Read]),
+    ("HEAD", "/v1/objects/{hash}", &[Submit, Work, Read, Admin]),
+    ("GET", "/v1/segments", &[Read]),
+    ("GET", "/v1/segments/{id}", &[Submit, Read]),
+    ("PUT", "/v1/segments/{id}", &[Admin]),
+    ("GET", "/v1/records/{hash}", &[Submit, Read]),
+    ("GET", "/v1/workers", &[Read]),
+    ("GET", "/v1/queue", &[Read]),
+    ("GET", "/v1/tokens", &[Admin]),
+    ("POST", "/v1/tokens", &[Admin]),
+    ("DELETE", "/v1/tokens/{id}", &[Admin]),
+    ("POST", "/v1/retention", &[Admin]),
+];
+const OPEN: &[&str] = &["/healthz", "/readyz", "/metrics", "/openapi.json"];
+
+struct Raw {
+    agent: Agent,
+    base: String,
+}
+
+impl Raw {
+    fn of(stand: &Stand) -> Self {
+        let agent =
+            Agent::config_builder().http_status_as_error(false).max_idle_connections(0).build().new_agent();
+        Self { agent, base: stand.base() }
+    }
+
+    fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> (u16, String) {
+        let mut request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.base));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let mut answer = self.agent.run(request.body(body).unwrap()).unwrap();
+        (answer.status().as_u16(), answer.body_mut().read_to_string().unwrap_or_default())
+    }
+}
+
+#[test]
+fn every_route_for_every_role() {
+    let stand = Stand::new();
+    let raw = Raw::of(&stand);
+    let tokens: Vec<(Option<Role>, String)> = Role::ALL
+        .into_iter()
+        .map(|role| (Some(role), stand.token_for(&[role], 10)))
+        .chain([(None, format!("wpf_{}", "0".repeat(64)))])
+        .collect();
+    let mut seen = 0;
+    for (method, route, roles) in EXPECTED {
+        let path = route.replace("{run}", &run_name(9)).replace("{job}", "9").replace("{id}", "9");
+        let path = path.replace("{hash}", &"0".repeat(64));
+        for (role, token) in &tokens {
+            let bearer = format!("Bearer {token}");
+            let (status, text) = raw.send(method, &path, &[("authorization", &bearer)], b"{}");
+            match role {
+                None => assert_eq!(status, 401, "{method} {route} with a token of nobody: {text}"),
+                Some(role) if roles.contains(role) => {
+                    assert!(
+                        status != 401 && status != 403 && status < 500,
+                        "{method} {route} as {role}: {status} {text}"
+                    );
+                }
+                Some(role) => assert_eq!(status, 403, "{method} {route} as {role}: {text}"),
+            }
+            seen += 1;
+        }
+        for headers in [&[][..], &[("authorization", "Basic x")], &[("authorization", "Bearer ' OR 1=1 --")]]
+        {
+            assert_eq!(raw.send(method, &path, headers, b"{}").0, 401, "{method} {route} with {headers:?}");
+        }
+    }
+    assert_eq!(seen, EXPECTED.len() * 5);
+    for path in OPEN {
+        assert_eq!(raw.send("GET", path, &[], b"").0, 200, "{path}");
+    }
+    // The server's own table, the description and this one have the same routes.
+    let own: Vec<(&str, &str)> = ACCESS.iter().map(|(method, route, _)| (*method, *route)).collect();
+    assert_eq!(own.len(), EXPECTED.len() + OPEN.len());
+    let described: serde_json::Value = serde_json::from_str(&description().unwrap()).unwrap();
+    let mut routes = 0;
+    for (path, methods) in described["paths"].as_object().unwrap() {
+        for method in methods.as_object().unwrap().keys() {
+            assert!(own.contains(&(method.to_uppercase().as_str(), path)), "{method} {path}");
+            routes += 1;
+        }
+    }
+    assert_eq!(routes + 1, own.len(), "all but the description itself is described");
+    // A method or a page that is not there.
+    let bearer = format!("Bearer {}", stand.token);
+    assert_eq!(raw.send("DELETE", "/v1/runs", &[("authorization", &bearer)], b"").0, 405);
+    for path in ["/", "/v1", "/v1/../etc/passwd", "/v1/objects/", "//v1/runs", "/%2e%2e/%2e%2e/etc/passwd"] {
+        assert_eq!(raw.send("GET", path, &[("authorization", &bearer)], b"").0, 404, "{path}");
+    }
+}
+
+#[test]
+fn a_revoked_token_opens_nothing() {
+    let stand = Stand::new();
+    let wanted = warpproof_fleet::wire::NewToken { name: "x".to_owned(), roles: vec![Read], quota: 0 };
+    let made = stand.fleet().make_token(&wanted).unwrap();
+    let reader = stand.fleet_as(&made.token);
+    reader.queue().unwrap();
+    stand.fleet().revoke_token(made.id).unwrap();
+    assert_eq!(status(&reader.queue().unwrap_err()), 401);
+    // The text of a token is nowhere in the database.
+    assert_eq!(
+        stand.sql(&format!("SELECT count(*) FROM tokens WHERE tokens::text LIKE '%{}%'", &made.token[4..])),
+        "0"
+    );
+}
+
+#[test]
+fn bodies_have_an_end_before_and_after_they_are_unpacked() {
+    let mut stand = Stand::new();
+    stand.config.limits.body_bytes = 1 << 20;
+    stand.server = Some(Server::start(&stand.config).unwrap());
+    let raw = Raw::of(&stand);
+    let bearer = format!("Bearer {}", stand.token);
+    let path = format!("/v1/objects/{}", Hash::of(b"x"));
+    let large = vec![b'x'; (1 << 20) + 1];
+    assert_eq!(raw.send("PUT", &path, &[("authorization", &bearer)], &large).0, 413);
+    // A gigabyte of zeros is a megabyte when it is packed.
+    let mut bomb = GzEncoder::new(Vec::new(), Compression::best());
+    for _ in 0..256 {
+        bomb.write_all(&vec![0; 1 << 20]).unwrap();
+    }
+    let bomb = bomb.finish().unwrap();
+    assert!(bomb.len() < 1 << 20);
+    let packed = [("authorization", bearer.as_str()), ("content-encoding", "gzip")];
+    assert_eq!(raw.send("PUT", &path, &packed, &bomb).0, 413);
+    assert_eq!(raw.send("POST", "/v1/claims", &packed, &bomb).0, 413);
+    assert_eq!(raw.send("PUT", &path, &packed, b"no gzip").0, 400);
+    let other = [("authorization", bearer.as_str()), ("content-encoding", "br")];
+    assert_eq!(raw.send("PUT", &path, &other, b"x").0, 415);
+    // What is within the limit is taken, and only under its name.
+    assert_eq!(raw.send("PUT", &path, &[("authorization", &bearer)], b"x").0, 200);
+    assert_eq!(raw.send("PUT", &path, &[("authorization", &bearer)], b"y").0, 400);
+    for name in ["..%2f..%2fetc%2fpasswd", "x", &"A".repeat(64), "%00", &"0".repeat(65)] {
+        let path = format!("/v1/objects/{name}");
+        for method in ["PUT", "GET", "HEAD"] {
+            assert_eq!(raw.send(method, &path, &[("authorization", &bearer)], b"").0, 400, "{method} {path}");
+        }
+    }
+}
+
+#[test]
+fn texts_that_mean_something_elsewhere_mean_nothing_here() {
+    let stand = Stand::new();
+    let fleet = stand.fleet();
+    let nasty = [
+        "'; DROP TABLE jobs; --",
+        "<script>alert(1)</script>",
+        "${jndi:ldap://x}",
+        "%s%n",
+        "\u{202e}a",
+        "a\\",
+    ];
+    fleet.put_object(&Hash::of(b"task"), b"task").unwrap();
+    let mut wish = submission(1, "task", 0);
+    wish.candidates = nasty.iter().map(|text| (*text).to_owned()).collect();
+    let run = fleet.submit(&wish).unwrap();
+    assert_eq!(run.jobs.iter().map(|job| job.candidate.as_str()).collect::<Vec<_>>(), nasty);
+    for job in fleet.claim(&claim("<b>w'\"</b>", 10, 60)).unwrap().jobs {
+        fleet.finish(job.job, &outcome(&job, Verdict::Reject)).unwrap();
+    }
+    assert_eq!(fleet.run(&run_name(1), 0).unwrap().open, 0);
+    // Nothing that comes back is a page.
+    let raw = Raw::of(&stand);
+    let bearer = format!("Bearer {}", stand.token);
+    let (_, text) = raw.send("GET", &format!("/v1/runs/{}", run_name(1)), &[("authorization", &bearer)], b"");
+    assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok());
+    // Control characters, which a database or a terminal would take for something else, are refused everywhere.
+    for (number, change) in
+        (2..).zip(["candidate", "capability", "path", "task", "secret", "run", "twice", "none"])
+    {
+        let mut wish = submission(number, "task", 1);
+        match change {
+            "candidate" => wish.candidates = vec!["a\u{0}b".to_owned()],
+            "capability" => wish.capability = "\u{1b}[2J".to_owned(),
+            "path" => {
+                wish.bundle.files.insert("../x".to_owned(), Hash::of(b"task").to_string());
+            }
+            "task" => wish.bundle.task = "other.toml".to_owned(),
+            "secret" => wish.bundle.secret = Some("xyz".to_owned()),
+            "run" => wish.run = "'; --".to_owned(),
+            "twice" => wish.candidates = vec!["a".to_owned(), "a".to_owned()],
+            _ => wish.candidates = Vec::new(),
+        }
+        assert_eq!(status(&fleet.submit(&wish).unwrap_err()), 400, "{change}");
+    }
+    assert_eq!(status(&fleet.claim(&claim("a\u{0}", 1, 60)).unwrap_err()), 400);
+    assert_eq!(status(&fleet.claim(&claim("w", 0, 60)).unwrap_err()), 400);
+    assert_eq!(status(&fleet.claim(&claim("w", 100_000, 60)).unwrap_err()), 400);
+    assert_eq!(status(&fleet.claim(&claim("w", 1, 100_000)).unwrap_err()), 400);
+    for path in [
+        "/v1/runs/%00",
+        "/v1/runs/'%20OR%201=1",
+        "/v1/segments/..%2f..",
+        "/v1/records/xyz",
+        "/v1/runs?limit=-1",
+    ] {
+        let (status, text) = raw.send("GET", path, &[("authorization", &bearer)], b"");
+        assert!((400..500).contains(&status), "{path}: {status} {text}");
+    }
+    for body in [&b"{"[..], b"[]", b"null", b"\xff\xfe", b"{\"run\": 7}", b"{\"extra\": 1}"] {
+        assert_eq!(raw.send("POST", "/v1/runs", &[("authorization", &bearer)], body).0, 400);
+    }
+    let depth = [b'['; 100_000];
+    assert_eq!(raw.send("POST", "/v1/runs", &[("authorization", &bearer)], &depth).0, 400);
+    assert_eq!(stand.sql("SELECT count(*) FROM jobs"), "6");
+}
+
+#[test]
+fn a_result_that_is_not_what_it_says_is_refused() {
+    let stand = Stand::new();
+    let fleet = stand.fleet();
+    submit(&fleet, 1, "task", 2);
+    submit(&fleet, 2, "another task", 1);
+    let jobs = fleet.claim(&claim("w", 9, 60)).unwrap().jobs;
+    let (one, two, other) = (&jobs[0], &jobs[1], &jobs[2]);
+    let right = outcome(one, Verdict::Provisional);
+    let refused = |what: &str, change: &dyn Fn(&mut warpproof_fleet::wire::Outcome), wanted: u16| {
+        let mut wrong = right.clone();
+        change(&mut wrong);
+        let error = fleet.finish(one.job, &wrong).unwrap_err();
+        assert_eq!(status(&error), wanted, "{what}: {error}");
+    };
+    refused("a changed byte", &|wrong| wrong.text = wrong.text.replacen("PROVISIONAL", "MERGE", 1), 422);
+    refused(
+        "a line too few",
+        &|wrong| {
+            let end = wrong.text.trim_end().rfind('\n').unwrap() + 1;
+            wrong.text.truncate(end);
+        },
+        422,
+    );
+    refused(
+        "half a line",
+        &|wrong| {
+            wrong.text.pop();
+        },
+        422,
+    );
+    refused("another name", &|wrong| wrong.segment = "20260101T000000Z-0".to_owned(), 422);
+    refused("a path", &|wrong| wrong.segment = "../x".to_owned(), 422);
+    refused("no object", &|wrong| wrong.objects.clear(), 422);
+    refused(
+        "other bytes",
+        &|wrong| wrong.objects.values_mut().for_each(|text| *text = "eHh4".to_owned()),
+        400,
+    );
+    refused("no base64", &|wrong| wrong.objects.values_mut().for_each(|text| *text = "?".to_owned()), 400);
+    refused(
+        "an object that nobody names",
+        &|wrong| {
+            wrong.objects.insert(Hash::of(b"").to_string(), String::new());
+        },
+        400,
+    );
+    refused("empty", &|wrong| wrong.text = String::new(), 422);
+    // Of another candidate, and of another task.
+    for stranger in [two, other] {
+        let mut wrong = outcome(stranger, Verdict::Provisional);
+        wrong.token = one.token;
+        assert_eq!(status(&fleet.finish(one.job, &wrong).unwrap_err()), 422);
+    }
+    assert!(!fleet.finish(one.job, &right).unwrap().replayed);
+    // One result is one job's: the same segment for another job is refused.
+    let mut twice = right.clone();
+    twice.token = two.token;
+    assert_eq!(status(&fleet.finish(two.job, &twice).unwrap_err()), 422);
+    assert_eq!(stand.sql("SELECT count(*) FROM results"), "1");
+    // A submission of files that nobody uploaded names them.
+    let mut lacking = submission(3, "never uploaded", 1);
+    let error = fleet.submit(&lacking).unwrap_err();
+    assert_eq!((status(&error), error.word()), (422, Some("missing_objects")));
+    lacking.bundle.files = BTreeMap::from([("task.toml".to_owned(), "zz".to_owned())]);
+    assert_eq!(status(&fleet.submit(&lacking).unwrap_err()), 400);
+}
+
+#[test]
+fn too_many_requests_are_told_so() {
+    let mut stand = Stand::new();
+    stand.config.limits.requests_per_second = 5;
+    stand.server = Some(Server::start(&stand.config).unwrap());
+    let raw = Raw::of(&stand);
+    let bearer = format!("Bearer {}", stand.token);
+    let answers: Vec<u16> =
+        (0..40).map(|_| raw.send("GET", "/v1/queue", &[("authorization", &bearer)], b"").0).collect();
+    assert!(answers.contains(&200) && answers.contains(&429), "{answers:?}");
+    assert!(answers.iter().all(|status| [200, 429].contains(status)), "{answers:?}");
+    // Whether it lives is answered all the same.
+    assert_eq!(raw.send("GET", "/healthz", &[], b"").0, 200);
+    let (_, metrics) = raw.send("GET", "/metrics", &[], b"");
+    assert!(metrics.contains("warpproof_requests_total{class=\"4xx\"}"), "{metrics}");
+}

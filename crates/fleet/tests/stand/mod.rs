@@ -1,0 +1,175 @@
+//! A fleet of a test's own: a PostgreSQL, a server, tokens, and results that need no kernel.
+#![allow(dead_code, reason = "each of the tests that share this uses a part of it")]
+
+use std::collections::BTreeMap;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use tempfile::TempDir;
+use warpproof_fleet::client::{Fleet, FleetError};
+use warpproof_fleet::postgres::Postgres;
+use warpproof_fleet::server::{Config, Server, make_token, migrate};
+use warpproof_fleet::wire::{
+    Bundle, Claim, Leased, NewToken, Outcome, Role, RunView, SOFTWARE_GPU, Submission,
+};
+use warpproof_gate::hash::Hash;
+use warpproof_gate::ledger::Ledger;
+use warpproof_gate::record::{
+    Body, Finite, Obstacle, Outcome as Ended, RunRecord, Stage, StepRecord, Verdict, VerdictRecord,
+};
+
+pub(crate) struct Stand {
+    pub(crate) postgres: Postgres,
+    pub(crate) config: Config,
+    pub(crate) server: Option<Server>,
+    pub(crate) dir: TempDir,
+    pub(crate) token: String,
+}
+
+impl Stand {
+    pub(crate) fn new() -> Self {
+        let postgres = Postgres::start(&[]).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let url = postgres.create("fleet").unwrap();
+        let config = Config::new(url, dir.path().join("objects").display().to_string());
+        migrate(&config).unwrap();
+        let all = NewToken { name: "all".to_owned(), roles: Role::ALL.to_vec(), quota: 2_000_000 };
+        let token = make_token(&config, &all).unwrap();
+        let server = Some(Server::start(&config).unwrap());
+        Self { postgres, config, server, dir, token }
+    }
+
+    /// The server ends, and another takes its place on the same port.
+    pub(crate) fn restart(&mut self) {
+        let old = self.server.take().unwrap();
+        self.config.listen = old.address();
+        old.stop().unwrap();
+        self.server = Some(Server::start(&self.config).unwrap());
+    }
+
+    pub(crate) fn base(&self) -> String {
+        format!("http://{}", self.server.as_ref().unwrap().address())
+    }
+
+    pub(crate) fn fleet(&self) -> Fleet {
+        self.fleet_as(&self.token)
+    }
+
+    pub(crate) fn fleet_as(&self, token: &str) -> Fleet {
+        Fleet::new(&self.base(), token, None).unwrap()
+    }
+
+    pub(crate) fn token_for(&self, roles: &[Role], quota: i32) -> String {
+        let wanted = NewToken { name: "some".to_owned(), roles: roles.to_vec(), quota };
+        self.fleet().make_token(&wanted).unwrap().token
+    }
+
+    pub(crate) fn sql(&self, statement: &str) -> String {
+        self.postgres.psql("fleet", statement).unwrap()
+    }
+}
+
+/// A name for a run, from a number.
+pub(crate) fn run_name(number: u64) -> String {
+    format!("{number:032x}")
+}
+
+/// A submission of candidates `c0`, `c1`, … of a task whose text is given.
+pub(crate) fn submission(number: u64, task: &str, candidates: usize) -> Submission {
+    let files = BTreeMap::from([("task.toml".to_owned(), Hash::of(task.as_bytes()).to_string())]);
+    Submission {
+        run: run_name(number),
+        bundle: Bundle { task: "task.toml".to_owned(), files, secret: None },
+        candidates: (0..candidates).map(|at| format!("c{at}")).collect(),
+        capability: SOFTWARE_GPU.to_owned(),
+        fresh: false,
+        priority: 0,
+    }
+}
+
+/// Uploads the task and submits.
+pub(crate) fn submit(fleet: &Fleet, number: u64, task: &str, candidates: usize) -> RunView {
+    fleet.put_object(&Hash::of(task.as_bytes()), task.as_bytes()).unwrap();
+    fleet.submit(&submission(number, task, candidates)).unwrap()
+}
+
+pub(crate) fn claim(worker: &str, limit: u32, lease_seconds: u32) -> Claim {
+    Claim {
+        worker: worker.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        capabilities: vec![SOFTWARE_GPU.to_owned()],
+        limit,
+        lease_seconds,
+    }
+}
+
+/// What a worker would send for a job: a run, a step, a verdict and an object.
+pub(crate) fn outcome(job: &Leased, verdict: Verdict) -> Outcome {
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = Ledger::create(dir.path()).unwrap();
+    let task: Hash = job.bundle.files[&job.bundle.task].parse().unwrap();
+    let bytes = format!("ptx of {}", job.candidate);
+    let object = ledger.put_object(bytes.as_bytes()).unwrap();
+    let mut writer = ledger.writer();
+    let run = format!("run-{}-{}", job.job, job.token);
+    let record = RunRecord {
+        run: run.clone(),
+        task: "task".to_owned(),
+        task_version: 1,
+        task_hash: task,
+        warpproof: env!("CARGO_PKG_VERSION").to_owned(),
+        started: None,
+        arguments: Vec::new(),
+        candidates: vec![job.candidate.clone()],
+        programs: BTreeMap::new(),
+        secret: Some("1".to_owned()),
+        host: BTreeMap::new(),
+        objects: BTreeMap::new(),
+    };
+    let ended = match verdict {
+        Verdict::Reject => Ended::Fail,
+        Verdict::Inconclusive => Ended::Inconclusive,
+        _ => Ended::Pass,
+    };
+    let step = StepRecord {
+        run: run.clone(),
+        key: Hash::of(job.candidate.as_bytes()),
+        candidate: job.candidate.clone(),
+        stage: Stage::Correct,
+        part: None,
+        outcome: ended,
+        reason: "said so".to_owned(),
+        obstacle: (ended == Ended::Inconclusive).then_some(Obstacle::Limit),
+        figures: Vec::new(),
+        objects: BTreeMap::from([("ptx".to_owned(), object)]),
+        seconds: Finite::ZERO,
+        from: None,
+    };
+    writer.append(&Body::Run(record)).unwrap();
+    let step = writer.append(&Body::Step(step)).unwrap();
+    let record = VerdictRecord {
+        run,
+        candidate: job.candidate.clone(),
+        verdict,
+        grade: None,
+        reason: "said so".to_owned(),
+        steps: vec![step],
+    };
+    writer.append(&Body::Verdict(record)).unwrap();
+    let segment = ledger.segment_names().unwrap().remove(0);
+    let text = String::from_utf8(ledger.segment_text(&segment).unwrap()).unwrap();
+    let objects = BTreeMap::from([(object.to_string(), STANDARD.encode(&bytes))]);
+    Outcome { token: job.token, segment, text, objects }
+}
+
+pub(crate) fn status(error: &FleetError) -> u16 {
+    match error {
+        FleetError::Refused(status, _) => *status,
+        other => panic!("{other}"),
+    }
+}
+
+/// Fetches all segments with their objects into a ledger of this machine.
+pub(crate) fn export(fleet: &Fleet, into: &Ledger) -> usize {
+    warpproof_fleet::exchange::export(fleet, into).unwrap()
+}

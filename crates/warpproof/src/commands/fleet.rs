@@ -1,0 +1,160 @@
+//! `warpproof fleet`: what an operator asks a fleet.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use warpproof_fleet::client::{Fleet as Client, FleetError};
+use warpproof_fleet::exchange;
+use warpproof_fleet::wire::{NewToken, Role};
+
+use super::flags::{LedgerFlags, ended};
+use crate::report::{Kind, Outcome, Report};
+use crate::terminal::Terminal;
+
+/// The variable of the token.
+const TOKEN: &str = "WARPPROOF_FLEET_TOKEN";
+
+/// Whom to believe.
+#[derive(Debug, Args)]
+pub(crate) struct AuthorityFlags {
+    /// The authority that signed the fleet's certificate, in PEM [default: those of the system]
+    #[arg(long, value_name = "FILE")]
+    fleet_ca: Option<PathBuf>,
+}
+
+impl AuthorityFlags {
+    /// The fleet at an address, with the token of the environment.
+    pub(crate) fn fleet(&self, url: &str) -> Result<Client, Box<Report>> {
+        let token = std::env::var(TOKEN).unwrap_or_default();
+        if token.is_empty() {
+            let report = Report::error(Kind::Usage, format!("{TOKEN} is not set"));
+            return Err(Box::new(
+                report.help("a fleet asks for a token; its operator makes one: `warpproof fleet token`"),
+            ));
+        }
+        Client::new(url, token.trim(), self.fleet_ca.as_deref()).map_err(|error| Box::new(of_fleet(&error)))
+    }
+}
+
+/// What a fleet refused, as a report.
+pub(crate) fn of_fleet(error: &FleetError) -> Report {
+    let kind = match error {
+        FleetError::Refused(413 | 429, _) => Kind::Limit,
+        FleetError::Refused(..) | FleetError::Local(_) => Kind::Usage,
+        FleetError::Unreachable(_) | FleetError::Odd(_) => Kind::Missing,
+    };
+    Report::error(kind, error.to_string())
+}
+
+/// Ask a fleet, or change it: tokens, its ledger in and out, what may go
+///
+/// Exit codes: 0 done · 2 the fleet refuses or cannot be reached · 4 a limit of the fleet.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Fleet {
+    /// The fleet
+    #[arg(long, value_name = "URL")]
+    fleet: String,
+    #[command(flatten)]
+    authorities: AuthorityFlags,
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// What waits, what is held, and who works
+    Status,
+    /// Make a token and print it; it is told once
+    Token {
+        /// For whom
+        name: String,
+        /// What it allows: submit, work, read, admin
+        #[arg(long, value_name = "ROLE", value_delimiter = ',', required = true, value_parser = role)]
+        roles: Vec<Role>,
+        /// How many jobs of it may be unfinished at a time
+        #[arg(long, value_name = "N", default_value_t = 100_000)]
+        quota: i32,
+    },
+    /// Revoke a token
+    Revoke {
+        /// Its number
+        id: i64,
+    },
+    /// Send a local ledger, byte for byte
+    Import {
+        #[command(flatten)]
+        ledger: LedgerFlags,
+    },
+    /// Fetch all of the fleet's ledger, byte for byte
+    Export {
+        #[command(flatten)]
+        ledger: LedgerFlags,
+    },
+    /// Drop whole stretches in which everything ended longer ago
+    Retain {
+        /// Than so many days
+        #[arg(long, value_name = "N")]
+        days: u32,
+    },
+}
+
+fn role(text: &str) -> Result<Role, String> {
+    Role::named(text).ok_or_else(|| "the roles are submit, work, read and admin".to_owned())
+}
+
+impl Fleet {
+    pub(crate) fn run(&self, terminal: &mut Terminal) -> Outcome {
+        let done = self.ask(terminal);
+        ended(done, terminal)
+    }
+
+    fn ask(&self, terminal: &mut Terminal) -> Result<Outcome, Box<Report>> {
+        let refused = |error: FleetError| Box::new(of_fleet(&error));
+        let fleet = self.authorities.fleet(&self.fleet)?;
+        match &self.what {
+            What::Status => {
+                for queue in fleet.queue().map_err(refused)? {
+                    let state = format!("{:?}", queue.state).to_lowercase();
+                    terminal.print(format_args!(
+                        "{:>9} {state:8} {}\n",
+                        queue.jobs,
+                        queue.capability.escape_debug()
+                    ));
+                }
+                for worker in fleet.workers().map_err(refused)? {
+                    let (name, can) = (worker.worker.escape_debug(), worker.capabilities.join(", "));
+                    let (leases, seen) = (worker.leases, &worker.last_seen);
+                    terminal.print(format_args!(
+                        "{name}: {leases} jobs, last seen {seen}, {}\n",
+                        can.escape_debug()
+                    ));
+                }
+            }
+            What::Token { name, roles, quota } => {
+                let wanted = NewToken { name: name.clone(), roles: roles.clone(), quota: *quota };
+                let made = fleet.make_token(&wanted).map_err(refused)?;
+                terminal.print(format_args!("{}\n", made.token));
+                terminal.say(format_args!("token {} for {}", made.id, name.escape_debug()));
+            }
+            What::Revoke { id } => fleet.revoke_token(*id).map_err(refused)?,
+            What::Import { ledger } => {
+                let new = exchange::import(&fleet, &ledger.open()?).map_err(refused)?;
+                terminal.say(format_args!("{new} segments are new there"));
+            }
+            What::Export { ledger } => {
+                let (ledger, _) = ledger.create()?;
+                let new = exchange::export(&fleet, &ledger).map_err(refused)?;
+                terminal.say(format_args!("{new} segments are new in {}", ledger.root().display()));
+            }
+            What::Retain { days } => {
+                let gone = fleet.retain(*days).map_err(refused)?;
+                terminal.say(format_args!(
+                    "{} partitions, {} jobs, {} segments and {} runs are gone",
+                    gone.partitions, gone.jobs, gone.segments, gone.runs
+                ));
+            }
+        }
+        Ok(Outcome::Green)
+    }
+}
