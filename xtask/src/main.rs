@@ -21,6 +21,7 @@ mod dispatch;
 mod driver_api;
 mod ecosystem;
 mod findings;
+mod fleet_faults;
 mod fuzz;
 mod instructions;
 mod kills;
@@ -73,6 +74,12 @@ tasks! {
 
     /// Kills runs of the gate at 300 moments: nothing is lost, and resuming gives the same verdicts
     Kills {} => kills::run(),
+
+    /// Kills workers, servers and databases of a fleet behind a hostile network: every job completes, once
+    FleetFaults {
+        /// Only tests whose name contains this
+        only: Option<String>,
+    } => fleet_faults::run(only.as_deref()),
 
     /// Runs a fuzz target
     Fuzz {
@@ -141,6 +148,7 @@ tasks! {
         Bench::Checks { json } => bench::run("checks", json),
         Bench::Counters { json } => bench::run("counters", json),
         Bench::Driver { json } => bench::run("driver", json),
+        Bench::Fleet { jobs, claimers, batch, seconds } => bench::fleet([jobs, claimers, batch, seconds]),
     },
 
     /// Runs the README's commands word for word and compares what they print
@@ -220,6 +228,21 @@ enum Bench {
         /// Print one JSON object
         #[arg(long)]
         json: bool,
+    },
+    /// Claims of a fleet's server a second, and how long the slowest take, against a PostgreSQL of its own
+    Fleet {
+        /// Jobs that wait
+        #[arg(long, default_value_t = 1_000_000)]
+        jobs: u32,
+        /// Workers that ask at a time
+        #[arg(long, default_value_t = 32)]
+        claimers: u32,
+        /// Jobs of one claim
+        #[arg(long, default_value_t = 8)]
+        batch: u32,
+        /// How long
+        #[arg(long, default_value_t = 15)]
+        seconds: u32,
     },
     /// What checking costs: checked to unchecked time, and bytes of shadow
     Checks {

@@ -30,6 +30,8 @@ const PACKED: usize = 1 << 10;
 #[derive(Clone)]
 pub struct Fleet {
     agent: Agent,
+    /// For what is soon said again, and must not hang meanwhile.
+    brisk: Agent,
     base: String,
     token: String,
     patience: Duration,
@@ -118,17 +120,20 @@ impl Fleet {
             .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .root_certs(roots)
             .build();
-        let agent = Agent::config_builder()
-            .http_status_as_error(false)
-            .tls_config(tls)
-            // A token goes to whom it was given for, and to nobody that one names.
-            .max_redirects(0)
-            .timeout_connect(Some(Duration::from_secs(10)))
-            .timeout_global(Some(Duration::from_secs(150)))
-            .build()
-            .new_agent();
+        let agent = |seconds: u64| {
+            Agent::config_builder()
+                .http_status_as_error(false)
+                .tls_config(tls.clone())
+                // A token goes to whom it was given for, and to nobody that one names.
+                .max_redirects(0)
+                .timeout_connect(Some(Duration::from_secs(seconds.min(10))))
+                .timeout_global(Some(Duration::from_secs(seconds)))
+                .build()
+                .new_agent()
+        };
+        let (agent, brisk) = (agent(150), agent(5));
         let patience = Duration::from_mins(1);
-        Ok(Self { agent, base: base.to_owned(), token: token.to_owned(), patience, stop: None })
+        Ok(Self { agent, brisk, base: base.to_owned(), token: token.to_owned(), patience, stop: None })
     }
 
     /// How long what passes by itself is tried again.
@@ -235,7 +240,7 @@ impl Fleet {
 
     /// Gives a sign of life, once: the next one comes soon.
     pub fn heartbeat(&self, beat: &Heartbeat) -> Result<Beaten, FleetError> {
-        let once = Self { patience: Duration::ZERO, ..self.clone() };
+        let once = Self { patience: Duration::ZERO, agent: self.brisk.clone(), ..self.clone() };
         once.ask("POST", "/v1/heartbeats", Some(beat))
     }
 

@@ -1,6 +1,7 @@
 //! Bytes by their hash, in a directory or anywhere that speaks S3.
 
-use std::path::Path as Directory;
+use std::fs::File;
+use std::path::{Path as Directory, PathBuf};
 use std::sync::Arc;
 
 use object_store::aws::AmazonS3Builder;
@@ -16,6 +17,8 @@ use super::refused::Refused;
 #[derive(Clone, Debug)]
 pub(super) struct Objects {
     store: Arc<dyn ObjectStore>,
+    /// Where the store is a directory.
+    directory: Option<PathBuf>,
 }
 
 impl Objects {
@@ -26,14 +29,14 @@ impl Objects {
             let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
             let store = AmazonS3Builder::from_env().with_bucket_name(bucket).build().map_err(refused)?;
             let prefix = Path::parse(prefix).map_err(|error| refused(error.into()))?;
-            return Ok(Self { store: Arc::new(PrefixStore::new(store, prefix)) });
+            return Ok(Self { store: Arc::new(PrefixStore::new(store, prefix)), directory: None });
         }
         if place.contains("://") {
             return Err(format!("the object store {place}: a directory or s3://BUCKET/PREFIX is wanted"));
         }
         std::fs::create_dir_all(Directory::new(place)).map_err(|error| format!("{place}: {error}"))?;
         let store = LocalFileSystem::new_with_prefix(place).map_err(refused)?;
-        Ok(Self { store: Arc::new(store) })
+        Ok(Self { store: Arc::new(store), directory: Some(PathBuf::from(place)) })
     }
 
     /// Where an object is. A hash has no character that a path could be made of.
@@ -53,7 +56,16 @@ impl Objects {
             return Ok(());
         }
         self.store.put(&path, PutPayload::from(bytes)).await?;
-        Ok(())
+        let Some(directory) = &self.directory else { return Ok(()) };
+        // A directory does not wait for the disk by itself, and what is acknowledged must be there.
+        let file = directory.join(path.as_ref());
+        let synced = tokio::task::spawn_blocking(move || {
+            File::open(&file)?.sync_all()?;
+            let parents = file.ancestors().skip(1).take(3);
+            // Only Unix has, and needs, a way to make names lasting.
+            parents.filter(|_| cfg!(unix)).try_for_each(|parent| File::open(parent)?.sync_all())
+        });
+        synced.await.map_err(Refused::failed)?.map_err(Refused::failed)
     }
 
     /// The bytes of an object, which are those it is named by.

@@ -58,7 +58,7 @@ pub(super) fn judge(
     let objects = worker.config.directory.join("objects");
     fs::create_dir_all(&objects).map_err(refused)?;
     bundle::unpack(&job.bundle, &directory.join("task"), |hash| object(worker, &objects, hash))?;
-    let (sets, read) = worker.toolchain();
+    let (sets, read) = Worker::toolchain();
     #[cfg(unix)]
     if let Some(sets) = sets {
         std::os::unix::fs::symlink(sets, directory.join("cache/toolchain")).map_err(refused)?;

@@ -345,7 +345,7 @@ impl Worker<'_> {
     }
 
     /// The directories an evaluation may read: wherever the compiler is.
-    fn toolchain(&self) -> (Option<PathBuf>, Vec<PathBuf>) {
+    fn toolchain() -> (Option<PathBuf>, Vec<PathBuf>) {
         let environment = warpproof_toolchain::Environment::read();
         let sets = environment.cache.map(|cache| cache.join("toolchain"));
         let sets = sets.and_then(|sets| fs::canonicalize(sets).ok());
@@ -358,7 +358,6 @@ impl Worker<'_> {
             // `…/bin/python3` needs what is beside `bin`.
             python.parent().and_then(Path::parent).map(Path::to_owned)
         }));
-        read.extend(self.config.program.0.parent().map(Path::to_owned));
         (sets, read)
     }
 }

@@ -149,6 +149,9 @@ pub fn adopt(
             ..own.verdict.clone()
         };
         store.append(&Body::Verdict(verdict))?;
+        // What was done for this run is told as done; the record says where.
+        let done = own.steps.iter().map(|(_, step)| step.clone());
+        let steps = if one.known { steps } else { done.collect() };
         let (candidate, run) = (one.candidate.clone(), run.clone());
         judged.push(Judged { candidate, run, decision: Some(decision(&own.verdict)), steps });
     }

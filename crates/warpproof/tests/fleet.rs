@@ -1,0 +1,315 @@
+//! A fleet as a user runs it: a server, workers and the gate, against a PostgreSQL that the test starts itself.
+#![cfg(unix)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says why it is skipped"
+)]
+
+mod bench;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use bench::{Bench, Run};
+use serde_json::Value;
+use warpproof_fleet::postgres::Postgres;
+use warpproof_gate::ledger::Ledger;
+use warpproof_gate::record::{Body, Finite, StepRecord, VerdictRecord};
+
+const TASK: &str = r#"
+name = "doubled"
+version = 1
+description = "y = 2 x"
+operator = "custom"
+dtypes = ["f32"]
+seeds = [1, 2]
+secret_seeds = 1
+distributions = ["normal", "structured"]
+
+[[shape]]
+name = "main"
+axes = { n = 6 }
+
+[[input]]
+name = "x"
+dtype = "each"
+dims = ["n"]
+
+[[output]]
+name = "y"
+dtype = "each"
+dims = ["n"]
+
+[reference]
+python = "reference.py"
+function = "reference"
+
+[tolerance]
+policy = "stated"
+absolute = 0.0
+relative = 1e-6
+rmse = 1e-6
+bias = 1e-6
+non_finite = "refuse"
+derivation = "doubling is exact"
+
+[target]
+architectures = ["sm_89"]
+devices = ["l4"]
+
+[[gate]]
+stage = "build"
+
+[[gate]]
+stage = "correct"
+
+[[gate]]
+stage = "checks"
+"#;
+
+/// A candidate whose source is a file of its name.
+fn candidate(name: &str) -> String {
+    format!(
+        "\n[[candidate]]\nname = \"{name}\"\nsource = \"kernels/{name}.cu\"\n\n[[candidate.launch]]\nkernel = \
+         \"doubled\"\ngrid = 1\nblock = 32\narguments = [\"x\", \"y\", {{ value = \"n\", dtype = \"i32\" }}]\n"
+    )
+}
+
+fn kernel(body: &str) -> String {
+    format!(
+        "#include \"factor.cuh\"\nextern \"C\" __global__ void doubled(const float* x, float* y, int n) {{\n    \
+         int i = threadIdx.x;\n    {body}\n}}\n"
+    )
+}
+
+/// Good ones, wrong ones, one that is another's program, and one that does not compile.
+const KERNELS: &[(&str, &str)] = &[
+    ("product", "if (i < n) y[i] = FACTOR * x[i];"),
+    ("sum", "if (i < n) y[i] = x[i] + x[i];"),
+    ("twin", "if (i < n) y[i] = FACTOR * x[i];"),
+    ("triple", "if (i < n) y[i] = 3.0f * x[i];"),
+    ("outside", "y[i] = FACTOR * x[i];"),
+    ("racing", "__shared__ float s; s = 2.0f * i; if (i < n) y[i] = FACTOR * x[i] + 0.0f * s;"),
+    ("broken", "y[i] = ;"),
+];
+
+const REFERENCE: &str = "def reference(x, n):\n    return [2 * x[i] for i in range(n)]\n";
+
+fn write_task(bench: &Bench) {
+    let at = |name: &str| bench.dir.path().join(name);
+    let candidates: String = KERNELS.iter().map(|(name, _)| candidate(name)).collect();
+    fs::write(at("task.toml"), format!("{TASK}{candidates}")).unwrap();
+    fs::write(at("reference.py"), REFERENCE).unwrap();
+    fs::create_dir_all(at("kernels")).unwrap();
+    fs::write(at("kernels/factor.cuh"), "#define FACTOR 2.0f\n").unwrap();
+    for (name, body) in KERNELS {
+        fs::write(at(&format!("kernels/{name}.cu")), kernel(body)).unwrap();
+    }
+}
+
+/// A server and a database that end with the test.
+struct Fleet {
+    _postgres: Postgres,
+    server: Child,
+    url: String,
+    token: String,
+}
+
+impl Fleet {
+    fn start(bench: &Bench) -> Self {
+        let postgres = Postgres::start(&[]).unwrap();
+        let mut server = bench
+            .command()
+            .args([
+                "serve",
+                "--dev",
+                "--quiet",
+                "--listen",
+                "127.0.0.1:0",
+                "--objects",
+                "objects",
+                "--database",
+            ])
+            .arg(postgres.url())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
+        let url = lines.next().unwrap().unwrap().strip_prefix("serving ").unwrap().to_owned();
+        let token = lines.next().unwrap().unwrap().strip_prefix("WARPPROOF_FLEET_TOKEN=").unwrap().to_owned();
+        Self { _postgres: postgres, server, url, token }
+    }
+
+    fn command(&self, bench: &Bench, arguments: &[&str]) -> Command {
+        let mut command = bench.command();
+        command.args(arguments).env("WARPPROOF_FLEET_TOKEN", &self.token);
+        command
+    }
+
+    /// A worker that goes on until a stop.
+    fn worker(&self, bench: &Bench, number: usize) -> Child {
+        let directory = format!("worker-{number}");
+        let arguments =
+            ["work", "--fleet", &self.url, "--jobs", "1", "--directory", &directory, "--lease", "20"];
+        self.command(bench, &arguments).stderr(Stdio::inherit()).spawn().unwrap()
+    }
+
+    fn run(&self, bench: &Bench, arguments: &[&str]) -> Run {
+        Run::of(&self.command(bench, arguments).output().unwrap())
+    }
+}
+
+fn stop(mut child: Child) {
+    let pid = i32::try_from(child.id()).unwrap();
+    assert!(Command::new("kill").arg(pid.to_string()).status().unwrap().success());
+    assert!(child.wait().unwrap().success(), "a stop that was asked for ends well");
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        let _ = self.server.kill().and_then(|()| self.server.wait());
+    }
+}
+
+/// Steps and verdicts by candidate, without what two runs of the same cannot share: names of runs, times, hashes of records.
+fn evidence(ledger: &Ledger) -> BTreeMap<String, Vec<String>> {
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for record in ledger.records().unwrap() {
+        match record.unwrap().body {
+            Body::Step(step) if step.from.is_none() => {
+                let step = StepRecord { run: String::new(), seconds: Finite::ZERO, ..step };
+                found.entry(step.candidate.clone()).or_default().push(format!("{step:?}"));
+            }
+            Body::Verdict(verdict) => {
+                let verdict = VerdictRecord { run: String::new(), steps: Vec::new(), ..verdict };
+                found.entry(verdict.candidate.clone()).or_default().push(format!("{verdict:?}"));
+            }
+            _ => {}
+        }
+    }
+    for of_one in found.values_mut() {
+        of_one.sort_unstable();
+        of_one.dedup();
+    }
+    found
+}
+
+fn without_runs(run: &Value) -> Value {
+    let mut run = run.clone();
+    for candidate in run["candidates"].as_array_mut().unwrap() {
+        candidate["run"] = Value::Null;
+    }
+    run["candidates"].clone()
+}
+
+#[test]
+fn a_fleet_judges_as_this_machine_does_record_for_record() {
+    let Some(bench) = Bench::new() else { return };
+    write_task(&bench);
+    let local = bench.run(["gate", "task.toml", "--secret", "77", "--json", "--ledger", "local"]).exits(1);
+    let fleet = Fleet::start(&bench);
+    let workers: Vec<Child> = (0..3).map(|number| fleet.worker(&bench, number)).collect();
+    let gate = ["gate", "task.toml", "--secret", "77", "--json", "--ledger", "remote", "--fleet", &fleet.url];
+    let remote = fleet.run(&bench, &gate).exits(1);
+    assert_eq!(without_runs(&remote.json()), without_runs(&local.json()));
+    let open = |name: &str| Ledger::open(bench.dir.path().join(name)).unwrap();
+    let (here, there) = (evidence(&open("local")), evidence(&open("remote")));
+    assert_eq!(here.len(), KERNELS.len());
+    assert_eq!(there, here);
+    assert!(open("remote").verify().unwrap().is_sound());
+    // Known by content: nothing is done, and what was said is said again.
+    let again = fleet.run(&bench, &gate).exits(1).json();
+    assert_eq!(
+        (again["steps_done"].as_u64(), again["unchanged"].as_bool()),
+        (Some(0), Some(true)),
+        "{again:#}"
+    );
+    // Reports are made from the local ledger, of all candidates.
+    let summary = bench.run(["report", "summary", "--ledger", "remote"]).exits(0).out;
+    assert!(KERNELS.iter().all(|(name, _)| summary.contains(name)), "{summary}");
+    // All of it comes out of the fleet, and goes into another place, sound.
+    fleet.run(&bench, &["fleet", "--fleet", &fleet.url, "export", "--ledger", "all"]).exits(0);
+    let report = open("all").verify().unwrap();
+    assert!(report.is_sound() && report.tally.segments == 7, "{report}");
+    workers.into_iter().for_each(stop);
+    let token = ["fleet", "--fleet", &fleet.url, "token", "reader", "--roles", "read"];
+    let reader = fleet.run(&bench, &token).exits(0).out;
+    let refused = bench.command().args(gate).env("WARPPROOF_FLEET_TOKEN", reader.trim()).output().unwrap();
+    assert!(Run::of(&refused).exits(2).err.contains("submit"));
+    assert!(bench.run(gate).exits(2).err.contains("WARPPROOF_FLEET_TOKEN is not set"));
+}
+
+/// Tries what no task should be able to do, and computes something else where it succeeds.
+const HOSTILE: &str = r#"
+import os
+import socket
+
+def tried(what, attempt):
+    try:
+        attempt()
+    except OSError:
+        return []
+    return [what]
+
+def reference(x, n):
+    done = []
+    done += tried("read a file of the system", lambda: open("/etc/passwd").read())
+    done += tried("read a file of the user", lambda: os.listdir("SECRET"))
+    done += tried("list other evaluations", lambda: os.listdir("OTHERS"))
+    done += tried("write beside its own", lambda: open("SECRET/mine", "w"))
+    done += tried("write into the system", lambda: open("/usr/warpproof-was-here", "w"))
+    done += tried("open a connection", lambda: socket.create_connection(("127.0.0.1", PORT), 2))
+    done += tried("open a socket", lambda: socket.socket(socket.AF_UNIX))
+    done += tried("end another process", lambda: os.kill(VICTIM, 0))
+    done += tried("read another's memory", lambda: open("/proc/VICTIM/environ").read())
+    if "WARPPROOF_FLEET_TOKEN" in os.environ:
+        done += ["read the token"]
+    factor = 3 if done else 2
+    return [factor * x[i] for i in range(n)]
+"#;
+
+#[test]
+fn a_hostile_reference_reaches_nothing() {
+    let Some(bench) = Bench::new() else { return };
+    let at = |name: &str| bench.dir.path().join(name);
+    let fleet = Fleet::start(&bench);
+    write_task(&bench);
+    fs::create_dir_all(at("secret")).unwrap();
+    let mut victim = Command::new("sleep").arg("600").spawn().unwrap();
+    let port = fleet.url.rsplit(':').next().unwrap().to_owned();
+    let hostile = HOSTILE
+        .replace("SECRET", &at("secret").display().to_string())
+        .replace("OTHERS", &at("worker-0/jobs").display().to_string())
+        .replace("PORT", &port)
+        .replace("VICTIM", &victim.id().to_string());
+    fs::write(at("reference.py"), hostile).unwrap();
+    // Here nothing holds it: the very same file does all of it, so that a silent sandbox would be seen.
+    let local = bench.run(["gate", "task.toml", "product", "--json", "--ledger", "local"]).exits(1).json();
+    assert_eq!(local["candidates"][0]["verdict"], "REJECT", "{local:#}");
+    let worker = fleet.worker(&bench, 0);
+    let gate = ["gate", "task.toml", "product", "--json", "--ledger", "remote", "--fleet", &fleet.url];
+    let remote = fleet.run(&bench, &gate);
+    stop(worker);
+    victim.kill().and_then(|()| victim.wait()).unwrap();
+    let remote = remote.exits(0).json();
+    assert_eq!(remote["candidates"][0]["verdict"], "PROVISIONAL", "{remote:#}");
+    assert!(!at("secret/mine").exists() || fs::read(at("secret/mine")).unwrap().is_empty());
+}
+
+#[test]
+fn an_evaluation_that_does_not_end_is_ended_and_given_up() {
+    let Some(bench) = Bench::new() else { return };
+    let at = |name: &str| bench.dir.path().join(name);
+    let fleet = Fleet::start(&bench);
+    write_task(&bench);
+    fs::write(at("reference.py"), "import time\n\ndef reference(x, n):\n    time.sleep(3600)\n").unwrap();
+    let arguments = ["work", "--fleet", &fleet.url, "--directory", "w", "--timeout", "3", "--jobs", "1"];
+    let worker = fleet.command(&bench, &arguments).spawn().unwrap();
+    let gate = ["gate", "task.toml", "product", "--fleet", &fleet.url];
+    let given_up = fleet.run(&bench, &gate).exits(5);
+    assert!(given_up.err.contains("took more than 3 seconds"), "{}", given_up.err);
+    stop(worker);
+}
