@@ -41,7 +41,21 @@ const EXPECTED: &[(&str, &str, &[Role])] = &[
     ("DELETE", "/v1/tokens/{id}", &[Admin]),
     ("POST", "/v1/retention", &[Admin]),
 ];
-const OPEN: &[&str] = &["/healthz", "/readyz", "/metrics", "/openapi.json"];
+/// Pages for people: with the role to read they are shown, and who is not known is asked to sign in.
+const PAGES: &[&str] = &[
+    "/",
+    "/runs",
+    "/runs/{run}",
+    "/jobs/{job}",
+    "/tasks",
+    "/tasks/{task}",
+    "/negatives",
+    "/workers",
+    "/queue",
+];
+const OPEN: &[&str] = &["/healthz", "/readyz", "/metrics", "/openapi.json", "/sign-in"];
+/// Open too, with methods of their own.
+const SIGNING: usize = 2;
 
 struct Raw {
     agent: Agent,
@@ -51,7 +65,7 @@ struct Raw {
 impl Raw {
     fn of(stand: &Stand) -> Self {
         let agent =
-            Agent::config_builder().http_status_as_error(false).max_idle_connections(0).build().new_agent();
+            Agent::config_builder().http_status_as_error(false).max_idle_connections(0).max_redirects(0).build().new_agent();
         Self { agent, base: stand.base() }
     }
 
@@ -102,9 +116,29 @@ fn every_route_for_every_role() {
     for path in OPEN {
         assert_eq!(raw.send("GET", path, &[], b"").0, 200, "{path}");
     }
+    for page in PAGES {
+        let path = page.replace("{run}", &run_name(9)).replace("{job}", "9").replace("{task}", "t");
+        assert_eq!(raw.send("GET", &path, &[], b"").0, 303, "{page} for nobody");
+        for (role, token) in &tokens {
+            let bearer = format!("Bearer {token}");
+            let cookie = format!("other=1; warpproof_token={token}");
+            for headers in [[("authorization", &*bearer)], [("cookie", &*cookie)]] {
+                let (status, text) = raw.send("GET", &path, &headers, b"");
+                match role {
+                    None => assert_eq!(status, 303, "{page} with a token of nobody: {text}"),
+                    Some(Read) => assert!(status == 200 || status == 404, "{page}: {status} {text}"),
+                    Some(role) => assert_eq!(status, 403, "{page} as {role}: {text}"),
+                }
+            }
+        }
+    }
+    // A cookie lets a browser look, and change nothing.
+    let cookie = format!("warpproof_token={}", stand.token);
+    assert_eq!(raw.send("POST", "/v1/retention", &[("cookie", &cookie)], b"{\"days\": 1}").0, 401);
+    assert_eq!(raw.send("GET", "/v1/queue", &[("cookie", &cookie)], b"").0, 200);
     // The server's own table, the description and this one have the same routes.
     let own: Vec<(&str, &str)> = ACCESS.iter().map(|(method, route, _)| (*method, *route)).collect();
-    assert_eq!(own.len(), EXPECTED.len() + OPEN.len());
+    assert_eq!(own.len(), EXPECTED.len() + OPEN.len() + PAGES.len() + SIGNING);
     let described: serde_json::Value = serde_json::from_str(&description().unwrap()).unwrap();
     let mut routes = 0;
     for (path, methods) in described["paths"].as_object().unwrap() {
@@ -113,11 +147,12 @@ fn every_route_for_every_role() {
             routes += 1;
         }
     }
-    assert_eq!(routes + 1, own.len(), "all but the description itself is described");
+    let for_people = PAGES.len() + SIGNING + 1;
+    assert_eq!(routes + for_people + 1, own.len(), "all but pages and the description itself is described");
     // A method or a page that is not there.
     let bearer = format!("Bearer {}", stand.token);
     assert_eq!(raw.send("DELETE", "/v1/runs", &[("authorization", &bearer)], b"").0, 405);
-    for path in ["/", "/v1", "/v1/../etc/passwd", "/v1/objects/", "//v1/runs", "/%2e%2e/%2e%2e/etc/passwd"] {
+    for path in ["/v1", "/v1/../etc/passwd", "/v1/objects/", "//v1/runs", "/%2e%2e/%2e%2e/etc/passwd"] {
         assert_eq!(raw.send("GET", path, &[("authorization", &bearer)], b"").0, 404, "{path}");
     }
 }

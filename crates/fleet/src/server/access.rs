@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use sqlx::{PgPool, Row};
 use warpproof_gate::hash::Hash;
 
-use super::Shared;
+use super::{Shared, pages};
 use super::refused::{Refused, patiently};
 use crate::wire::Role::{self, Admin, Read, Submit, Work};
 
@@ -29,6 +29,18 @@ pub const ACCESS: &[(&str, &str, &[Role])] = &[
     ("GET", "/readyz", &[]),
     ("GET", "/metrics", &[]),
     ("GET", "/openapi.json", &[]),
+    ("GET", "/", &[Read]),
+    ("GET", "/runs", &[Read]),
+    ("GET", "/runs/{run}", &[Read]),
+    ("GET", "/jobs/{job}", &[Read]),
+    ("GET", "/tasks", &[Read]),
+    ("GET", "/tasks/{task}", &[Read]),
+    ("GET", "/negatives", &[Read]),
+    ("GET", "/workers", &[Read]),
+    ("GET", "/queue", &[Read]),
+    ("GET", "/sign-in", &[]),
+    ("POST", "/sign-in", &[]),
+    ("POST", "/sign-out", &[]),
     ("POST", "/v1/runs", &[Submit]),
     ("GET", "/v1/runs", &[Read]),
     ("GET", "/v1/runs/{run}", &[Submit, Read]),
@@ -148,7 +160,10 @@ pub(super) async fn guard(State(shared): State<Shared>, mut request: Request, ne
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str).to_owned();
     let method = request.method().clone();
     let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let token = given.and_then(|value| value.strip_prefix("Bearer ")).map(ToOwned::to_owned);
+    let bearer = given.and_then(|value| value.strip_prefix("Bearer "));
+    // A browser's cookie lets it look, and change nothing.
+    let looks = method == Method::GET || method == Method::HEAD;
+    let token = bearer.or_else(|| pages::cookie_token(request.headers()).filter(|_| looks)).map(ToOwned::to_owned);
     match admit(&shared, &route, &method, token.as_deref()).await {
         Ok(caller) => {
             if let Some(caller) = caller {
@@ -156,8 +171,23 @@ pub(super) async fn guard(State(shared): State<Shared>, mut request: Request, ne
             }
             next.run(request).await
         }
+        Err(refused) if pages::is_page(&route) => pages::refusal(refused),
         Err(refused) => refused.into_response(),
     }
+}
+
+/// Whether a token is known.
+pub(super) async fn known(shared: &Shared, token: &str) -> Result<bool, Refused> {
+    if !well_formed(token) {
+        return Ok(false);
+    }
+    let per_second = f64::from(shared.limits.requests_per_second);
+    Ok(shared.doorkeeper.find(&shared.pool, token, per_second).await?.is_some())
+}
+
+fn well_formed(token: &str) -> bool {
+    let digits = token.strip_prefix(PREFIX).unwrap_or_default();
+    digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
 }
 
 async fn admit(
@@ -181,11 +211,7 @@ async fn admit(
     }
     let unknown =
         || Refused::new(StatusCode::UNAUTHORIZED, "token", "a token is wanted: Authorization: Bearer wpf_…");
-    let token = token.ok_or_else(unknown)?;
-    let digits = token.strip_prefix(PREFIX).ok_or_else(unknown)?;
-    if digits.len() != 64 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-        return Err(unknown());
-    }
+    let token = token.filter(|token| well_formed(token)).ok_or_else(unknown)?;
     let per_second = f64::from(shared.limits.requests_per_second);
     let caller = shared.doorkeeper.find(&shared.pool, token, per_second).await?.ok_or_else(unknown)?;
     if !shared.doorkeeper.take(caller.id, per_second) {

@@ -11,6 +11,7 @@ use warpproof_gate::record::{Body, VerdictRecord};
 use warpproof_gate::session::lasting;
 
 use super::jobs::{UTC, named};
+use super::pages;
 use super::refused::Refused;
 use crate::wire::{Accepted, Bundle, SegmentView};
 
@@ -197,6 +198,7 @@ pub(super) async fn accept(
     .bind(worker.unwrap_or_default())
     .execute(&mut *transaction)
     .await?;
+    pages::insert_standings(&mut transaction, job, &segment.records).await?;
     sqlx::query(
         "UPDATE jobs SET state = 'done', lease_until = NULL, ended_at = now(), reason = NULL WHERE job = $1",
     )

@@ -9,7 +9,10 @@ use sqlx::migrate::{Migration, MigrationSource, MigrationType, Migrator};
 use sqlx::{PgPool, Row};
 
 /// All of them, in order; one that was released is never changed.
-const MIGRATIONS: &[(i64, &str, &str)] = &[(1, "fleet", include_str!("../../migrations/0001_fleet.sql"))];
+const MIGRATIONS: &[(i64, &str, &str)] = &[
+    (1, "fleet", include_str!("../../migrations/0001_fleet.sql")),
+    (2, "standings", include_str!("../../migrations/0002_standings.sql")),
+];
 
 #[derive(Debug)]
 struct Embedded;

@@ -10,6 +10,7 @@ mod log;
 mod metrics;
 mod migrate;
 mod objects;
+mod pages;
 mod refused;
 mod retention;
 mod routes;
@@ -103,6 +104,8 @@ struct Inner {
     /// Rung when a job has ended here, for those who wait for a run.
     ended: Notify,
     log: bool,
+    /// Whether it is this server that sees to TLS.
+    tls: bool,
     /// Set when the server is to stop, so that those who wait are answered.
     stopping: watch::Receiver<bool>,
 }
@@ -198,6 +201,7 @@ impl Server {
                 bodies: Semaphore::new(MAX_BODIES),
                 ended: Notify::new(),
                 log: config.log,
+                tls: config.tls.is_some(),
                 stopping,
             }));
             Ok::<_, String>((listener, address, shared, tls))

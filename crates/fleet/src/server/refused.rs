@@ -47,6 +47,15 @@ impl Refused {
         refused
     }
 
+    pub(super) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The sentence for people.
+    pub(super) fn message(&self) -> &str {
+        &self.refusal.message
+    }
+
     /// All of it, for whoever runs the server.
     pub(super) fn explained(&self) -> String {
         self.cause.clone().unwrap_or_else(|| self.refusal.message.clone())

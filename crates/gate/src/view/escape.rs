@@ -26,7 +26,7 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
 }
 
 /// Between tags and in attributes of HTML and XML. What XML cannot hold is replaced.
-pub(crate) fn markup(text: &str) -> String {
+pub fn markup(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for c in plain(text).chars() {
         match c {

@@ -7,7 +7,8 @@ use super::text::width;
 use crate::hash::Hash;
 use std::fmt::Write;
 
-const STYLE: &str = include_str!("report.css");
+/// The style of a report in HTML.
+pub const STYLE: &str = include_str!("report.css");
 /// How many records the title of a number names.
 const MAX_NAMED: usize = 4;
 /// Numbers of a table that have no more characters stay on one line.
@@ -17,13 +18,19 @@ impl Document {
     /// The report as one page that needs nothing else.
     pub fn html(&self) -> String {
         let title: String = self.title.0.iter().map(bare).collect();
-        let mut out = format!(
+        format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
              content=\"width=device-width, initial-scale=1\">\n<meta http-equiv=\"Content-Security-Policy\" \
              content=\"default-src 'none'; style-src 'unsafe-inline'\">\n<meta name=\"color-scheme\" content=\"light \
-             dark\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n",
-            escape::markup(&title)
-        );
+             dark\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{}</main>\n</body>\n</html>\n",
+            escape::markup(&title),
+            self.html_content()
+        )
+    }
+
+    /// What stands between the tags of such a page, for pages that hold more than one report; [`STYLE`] is for it.
+    pub fn html_content(&self) -> String {
+        let mut out = String::new();
         let tone = self.gravest().map_or("quiet", tone);
         let _ = writeln!(out, "<header class=\"{tone}\">\n<h1>{}</h1>", self.phrase(&self.title));
         for (i, line) in self.headline.iter().enumerate() {
@@ -44,7 +51,6 @@ impl Document {
             self.block(block, &mut out);
         }
         self.records_html(&mut out);
-        out.push_str("</main>\n</body>\n</html>\n");
         out
     }
 

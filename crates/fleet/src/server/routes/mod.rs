@@ -17,7 +17,7 @@ use utoipa_axum::routes;
 use warpproof_gate::hash::Hash;
 
 use super::refused::Refused;
-use super::{Shared, access, log};
+use super::{Shared, access, log, pages};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -66,6 +66,7 @@ pub(super) fn router(shared: &Shared) -> Router {
     let describe = move || std::future::ready(Json(description.clone()));
     router
         .route("/openapi.json", axum::routing::get(describe))
+        .merge(pages::router())
         // Whoever may not is told so before anything of a body is read.
         .route_layer(middleware::from_fn_with_state(shared.clone(), access::guard))
         .fallback(|| async { Refused::absent("page") })

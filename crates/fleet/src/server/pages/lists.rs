@@ -1,0 +1,125 @@
+//! Runs, workers, and what waits.
+
+use axum::extract::{Path, Query, State};
+use serde::Deserialize;
+use warpproof_gate::view::markup;
+
+use super::Shown;
+use super::layout::{Page, Table, number, pill, segment, time};
+use crate::server::refused::patiently;
+use crate::server::{Shared, jobs};
+use crate::wire::{RunSummary, State as JobState};
+
+/// How many runs a page shows.
+const RUNS: i64 = 50;
+/// How many candidates of a run a page shows.
+const CANDIDATES: usize = 1000;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Before {
+    /// Runs whose number is below this.
+    before: Option<i64>,
+}
+
+pub(super) async fn runs(State(shared): State<Shared>, Query(page): Query<Before>) -> Shown {
+    let before = page.before.unwrap_or(i64::MAX);
+    let runs = patiently(|| jobs::runs(&shared.pool, before, RUNS)).await?;
+    let mut body = runs_table(&runs);
+    if let Some(last) = runs.last().filter(|_| i64::try_from(runs.len()).is_ok_and(|count| count == RUNS)) {
+        body.push_str(&format!("<p class=\"more\"><a href=\"/runs?before={}\">Older runs</a></p>\n", last.number));
+    }
+    Ok(Page::new("/runs", "Runs", body))
+}
+
+/// Runs, newest first.
+pub(super) fn runs_table(runs: &[RunSummary]) -> String {
+    let mut table = Table::new(&["run", "task", "asked for", "candidates", ""]);
+    for run in runs {
+        let short: String = run.run.chars().take(8).collect();
+        let state = if run.open == 0 { pill("done") } else { pill(&format!("{} open", number(run.open))) };
+        table.row(&[
+            format!("<a href=\"/runs/{}\">{}</a>", segment(&run.run), markup(&short)),
+            markup(&run.task),
+            time(&run.made_at),
+            number(run.jobs),
+            state,
+        ]);
+    }
+    table.or("Nobody has asked for anything yet: `warpproof gate TASK --fleet URL` does.")
+}
+
+pub(super) async fn run(State(shared): State<Shared>, Path(run): Path<String>) -> Shown {
+    let view = patiently(|| jobs::run(&shared.pool, &run)).await?;
+    let mut counts: Vec<(String, usize)> = Vec::new();
+    for job in &view.jobs {
+        let word = job.verdict.clone().unwrap_or_else(|| word(job.state).to_owned());
+        match counts.iter_mut().find(|(known, _)| *known == word) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((word, 1)),
+        }
+    }
+    let mut body = format!("<p>Asked for {}, task <b>{}</b>.</p>\n<p>", time(&view.made_at), markup(&view.task));
+    for (word, count) in &counts {
+        body.push_str(&format!("{} {}&ensp;", pill(word), number(i64::try_from(*count).unwrap_or(i64::MAX))));
+    }
+    body.push_str("</p>\n");
+    let mut table = Table::new(&["candidate", "verdict", "why", ""]);
+    for job in view.jobs.iter().take(CANDIDATES) {
+        let verdict = job.verdict.as_deref().unwrap_or(word(job.state));
+        let name = markup(&job.candidate);
+        let name = match job.segment {
+            Some(_) => format!("<a href=\"/jobs/{}\">{name}</a>", job.job),
+            None => name,
+        };
+        table.row(&[
+            name,
+            pill(verdict),
+            markup(job.reason.as_deref().unwrap_or_default()),
+            if job.known { "known before".to_owned() } else { String::new() },
+        ]);
+    }
+    body.push_str(&table.or("This run has no candidates."));
+    if view.jobs.len() > CANDIDATES {
+        body.push_str(&format!(
+            "<p class=\"nothing\">The first {} of {} are shown; the others are at /v1/runs.</p>\n",
+            number(i64::try_from(CANDIDATES).unwrap_or(i64::MAX)),
+            number(i64::try_from(view.jobs.len()).unwrap_or(i64::MAX))
+        ));
+    }
+    let short: String = view.run.chars().take(8).collect();
+    let page = Page::new("/runs", format!("Run {short}"), body);
+    Ok(if view.open > 0 { page.refreshed(5) } else { page })
+}
+
+fn word(state: JobState) -> &'static str {
+    match state {
+        JobState::Queued => "queued",
+        JobState::Leased => "in work",
+        JobState::Done => "done",
+        JobState::Failed => "failed",
+        JobState::Cancelled => "cancelled",
+    }
+}
+
+pub(super) async fn workers(State(shared): State<Shared>) -> Shown {
+    let mut table = Table::new(&["worker", "can do", "version", "last seen", "jobs"]);
+    for worker in patiently(|| jobs::workers(&shared.pool)).await? {
+        table.row(&[
+            markup(&worker.worker),
+            markup(&worker.capabilities.join(", ")),
+            markup(&worker.version),
+            time(&worker.last_seen),
+            number(worker.leases),
+        ]);
+    }
+    let body = table.or("No worker has come yet: `warpproof work --fleet URL` starts one.");
+    Ok(Page::new("/workers", "Workers", body).refreshed(10))
+}
+
+pub(super) async fn queue(State(shared): State<Shared>) -> Shown {
+    let mut table = Table::new(&["what it takes", "state", "jobs"]);
+    for queue in patiently(|| jobs::queue(&shared.pool)).await? {
+        table.row(&[markup(&queue.capability), pill(word(queue.state)), number(queue.jobs)]);
+    }
+    Ok(Page::new("/queue", "Queue", table.or("Nothing waits, and nothing is in work.")).refreshed(10))
+}

@@ -1,0 +1,75 @@
+//! The first page: is the fleet well, and what came of the last two days.
+
+use std::fmt::Write;
+
+use axum::extract::State;
+use sqlx::Row;
+use warpproof_gate::view::markup;
+
+use super::Shown;
+use super::chart::{Column, columns};
+use super::layout::{Page, number};
+use super::lists::runs_table;
+use crate::server::refused::Refused;
+use crate::server::{Shared, jobs};
+use crate::wire::State as JobState;
+
+const HOURS: i32 = 48;
+
+pub(super) async fn overview(State(shared): State<Shared>) -> Shown {
+    let pool = &shared.pool;
+    let (mut waiting, mut held) = (0, 0);
+    for queue in jobs::queue(pool).await? {
+        match queue.state {
+            JobState::Queued => waiting += queue.jobs,
+            _ => held += queue.jobs,
+        }
+    }
+    let alive = sqlx::query("SELECT count(*) FROM workers WHERE last_seen > now() - interval '2 minutes'")
+        .fetch_one(pool)
+        .await?;
+    let hours = hours(&shared).await?;
+    let today: i64 = hours.iter().rev().take(24).flat_map(|hour| &hour.parts).map(|(_, count)| count).sum();
+    let mut body = String::from("<div class=\"tiles\">");
+    for (count, what) in [
+        (waiting, "jobs wait"),
+        (held, "jobs are in work"),
+        (alive.try_get(0)?, "workers seen in the last two minutes"),
+        (today, "results in the last 24 hours"),
+    ] {
+        let _ = write!(body, "<div class=\"tile\"><b>{}</b><span>{}</span></div>", number(count), markup(what));
+    }
+    body.push_str("</div>\n");
+    body.push_str(&columns("Results of each hour, last two days (UTC)", &hours));
+    body.push_str("<h2>Newest runs</h2>\n");
+    body.push_str(&runs_table(&jobs::runs(pool, i64::MAX, 10).await?));
+    Ok(Page::new("/", "Fleet", body).refreshed(30))
+}
+
+/// The last hours, each with its verdicts; one without results is there too.
+async fn hours(shared: &Shared) -> Result<Vec<Column>, Refused> {
+    let rows = sqlx::query(
+        "SELECT to_char(hour AT TIME ZONE 'UTC', 'HH24:MI'), verdict, count(results.job)
+         FROM generate_series(date_trunc('hour', now()) - make_interval(hours => $1 - 1), date_trunc('hour', now()),
+                              interval '1 hour') AS hour
+         LEFT JOIN results ON accepted_at >= hour AND accepted_at < hour + interval '1 hour'
+              AND accepted_at >= date_trunc('hour', now()) - make_interval(hours => $1 - 1)
+         GROUP BY hour, verdict ORDER BY hour, verdict",
+    )
+    .bind(HOURS)
+    .fetch_all(&shared.pool)
+    .await?;
+    let mut columns: Vec<(String, Column)> = Vec::new();
+    for row in &rows {
+        let label: String = row.try_get(0)?;
+        let verdict: Option<String> = row.try_get(1)?;
+        // Two days have each hour twice, but never one after the other.
+        if columns.last().is_none_or(|(last, _)| *last != label) {
+            columns.push((label.clone(), Column { label, parts: Vec::new() }));
+        }
+        if let (Some((_, column)), Some(verdict)) = (columns.last_mut(), verdict) {
+            column.parts.push((verdict, row.try_get(2)?));
+        }
+    }
+    Ok(columns.into_iter().map(|(_, column)| column).collect())
+}

@@ -1,0 +1,233 @@
+//! Leaderboards: the latencies of what stands, by task, shape, device, and whether measured or predicted.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use axum::extract::{Path, Query, State};
+use serde::Deserialize;
+use sqlx::{PgConnection, PgPool, Row};
+use warpproof_gate::ledger::Record;
+use warpproof_gate::view::{Evidence, markup, standings};
+
+use super::Shown;
+use super::chart::course;
+use super::evidence::{history, of_segments, run_of};
+use super::layout::{Page, Table, number, pill, segment, time};
+use crate::server::Shared;
+use crate::server::refused::{Refused, patiently};
+
+/// How many places a leaderboard has.
+const PLACES: usize = 25;
+/// How many of the best are looked at: a candidate may stand with several of them.
+const LOOKED_AT: i64 = 500;
+
+/// Writes down with what a result stands. It is part of the transaction that accepts the result.
+pub(in crate::server) async fn insert(
+    connection: &mut PgConnection,
+    job: i64,
+    records: &[Record],
+) -> Result<(), Refused> {
+    let mut evidence = Evidence::default();
+    for record in records {
+        evidence.add(record.hash, record.body.clone());
+    }
+    let Some(run) = run_of(records.iter().map(|record| &record.body)) else { return Ok(()) };
+    // What no report can be made of has no standing either; the verdict is what it is.
+    let Ok(standings) = standings(&evidence, run) else { return Ok(()) };
+    // The database has no U+0000.
+    let clean = |text: &str| text.replace('\0', "\u{fffd}");
+    for one in standings {
+        let version = i64::try_from(one.task_version).unwrap_or(i64::MAX);
+        let (task, shape, device) = (clean(&one.task), clean(&one.case), clean(&one.device));
+        sqlx::query(
+            "WITH board AS (INSERT INTO boards (task, task_version, shape, kind, device) VALUES ($1, $2, $3, $4, $5)
+                            ON CONFLICT DO NOTHING)
+             INSERT INTO standings (task, task_version, shape, kind, device, latency, unit, candidate, verdict, record, job)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+        )
+        .bind(task)
+        .bind(version)
+        .bind(shape)
+        .bind(one.kind.as_str())
+        .bind(device)
+        .bind(one.latency)
+        .bind(clean(&one.unit))
+        .bind(clean(&one.candidate))
+        .bind(one.verdict.as_str())
+        .bind(&one.record.as_bytes()[..])
+        .bind(job)
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn tasks(State(shared): State<Shared>) -> Shown {
+    let rows = patiently(|| async {
+        let statement = "SELECT task, max(task_version), count(DISTINCT (shape)), count(DISTINCT (device))
+             FROM boards GROUP BY task ORDER BY task LIMIT 1000";
+        Ok(sqlx::query(statement).fetch_all(&shared.pool).await?)
+    })
+    .await?;
+    let mut table = Table::new(&["task", "newest version", "shapes", "devices"]);
+    for row in &rows {
+        let task: String = row.try_get(0)?;
+        table.row(&[
+            format!("<a href=\"/tasks/{}\">{}</a>", segment(&task), markup(&task)),
+            number(row.try_get(1)?),
+            number(row.try_get(2)?),
+            number(row.try_get(3)?),
+        ]);
+    }
+    let body = table.or("No candidate stands yet: one that is green has a latency, predicted or measured.");
+    Ok(Page::new("/tasks", "Leaderboards", body))
+}
+
+/// Which leaderboard of a task.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Wanted {
+    version: Option<i64>,
+    shape: Option<String>,
+    kind: Option<String>,
+    device: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Board {
+    version: i64,
+    shape: String,
+    kind: String,
+    device: String,
+}
+
+impl Board {
+    fn is(&self, wanted: &Wanted) -> bool {
+        wanted.version.is_none_or(|version| version == self.version)
+            && wanted.shape.as_ref().is_none_or(|shape| *shape == self.shape)
+            && wanted.kind.as_ref().is_none_or(|kind| *kind == self.kind)
+            && wanted.device.as_ref().is_none_or(|device| *device == self.device)
+    }
+
+    fn name(&self) -> String {
+        format!("{}, {} for {}, version {}", self.shape, self.kind, self.device, self.version)
+    }
+
+    fn query(&self) -> String {
+        format!(
+            "version={}&amp;shape={}&amp;kind={}&amp;device={}",
+            self.version,
+            segment(&self.shape),
+            segment(&self.kind),
+            segment(&self.device)
+        )
+    }
+}
+
+async fn boards(pool: &PgPool, task: &str) -> Result<Vec<Board>, Refused> {
+    // What was measured goes before what was predicted, the newest version before others.
+    let rows = sqlx::query(
+        "SELECT task_version, shape, kind, device FROM boards WHERE task = $1
+         ORDER BY task_version DESC, kind, shape, device LIMIT 200",
+    )
+    .bind(task)
+    .fetch_all(pool)
+    .await?;
+    let board = |row: &sqlx::postgres::PgRow| -> Result<Board, Refused> {
+        Ok(Board {
+            version: row.try_get(0)?,
+            shape: row.try_get(1)?,
+            kind: row.try_get(2)?,
+            device: row.try_get(3)?,
+        })
+    };
+    rows.iter().map(board).collect()
+}
+
+pub(super) async fn task(
+    State(shared): State<Shared>,
+    Path(task): Path<String>,
+    Query(wanted): Query<Wanted>,
+) -> Shown {
+    let boards = patiently(|| boards(&shared.pool, &task)).await?;
+    let board = boards.iter().find(|board| board.is(&wanted)).ok_or_else(|| Refused::absent("leaderboard"))?;
+    let rows = patiently(|| async {
+        let statement = "SELECT candidate, latency, unit, standings.verdict, job, segment_id,
+                to_char(made_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')
+             FROM standings LEFT JOIN results USING (job)
+             WHERE task = $1 AND task_version = $2 AND shape = $3 AND kind = $4 AND device = $5
+             ORDER BY latency LIMIT $6";
+        let query = sqlx::query(statement)
+            .bind(&task)
+            .bind(board.version)
+            .bind(&board.shape)
+            .bind(&board.kind)
+            .bind(&board.device)
+            .bind(LOOKED_AT)
+            .fetch_all(&shared.pool)
+            .await?;
+        Ok(query)
+    })
+    .await?;
+    let mut body = String::from("<ul class=\"boards\">");
+    for one in &boards {
+        let here = if one == board { " aria-current=\"page\"" } else { "" };
+        let _ = write!(body, "<li><a href=\"?{}\"{here}>{}</a></li>", one.query(), markup(&one.name()));
+    }
+    body.push_str("</ul>\n");
+    let mut table = Table::new(&["", "candidate", &format!("latency, {}", board.kind), "verdict", "since"]);
+    let (mut seen, mut segments) = (BTreeSet::new(), Vec::new());
+    let mut times: Vec<(String, f64)> = Vec::new();
+    let mut unit = String::new();
+    for row in &rows {
+        let candidate: String = row.try_get(0)?;
+        let latency: f64 = row.try_get(1)?;
+        let made: String = row.try_get(6)?;
+        unit = row.try_get(2)?;
+        times.push((made.clone(), latency));
+        if !seen.insert(candidate.clone()) || seen.len() > PLACES {
+            continue;
+        }
+        let (job, verdict): (i64, String) = (row.try_get(4)?, row.try_get(3)?);
+        segments.extend(row.try_get::<Option<String>, _>(5)?);
+        table.row(&[
+            number(i64::try_from(seen.len()).unwrap_or(i64::MAX)),
+            format!("<a href=\"/jobs/{job}\">{}</a>", markup(&candidate)),
+            format!("{latency:.3} {}", markup(&unit)),
+            pill(&verdict),
+            time(&made),
+        ]);
+    }
+    body.push_str(&table.or("Nobody stands here."));
+    let course_title = format!("The best so far, {} for {}", board.kind, board.device);
+    body.push_str(&course(&course_title, &unit, board.kind == "predicted", &best_so_far(times)));
+    segments.sort();
+    segments.dedup();
+    let records = of_segments(&shared.pool, &segments).await?;
+    body.push_str("<h2>History</h2>\n");
+    body.push_str(&history(&records, &task)?);
+    Ok(Page::new("/tasks", task, body))
+}
+
+/// Those that were the best when they came, in the order of time.
+fn best_so_far(mut times: Vec<(String, f64)>) -> Vec<(String, f64)> {
+    times.sort_by(|one, other| one.0.cmp(&other.0));
+    let mut best: Vec<(String, f64)> = Vec::new();
+    for (made, latency) in times {
+        if best.last().is_none_or(|(_, than)| latency < *than) {
+            best.push((made, latency));
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_better_than_all_before_it_is_on_the_course() {
+        let at = |hour: &str, latency: f64| (hour.to_owned(), latency);
+        let times = vec![at("03", 4.0), at("01", 9.0), at("02", 9.5), at("04", 5.0)];
+        assert_eq!(best_so_far(times), vec![at("01", 9.0), at("03", 4.0)]);
+    }
+}
