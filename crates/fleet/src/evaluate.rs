@@ -52,11 +52,13 @@ pub fn evaluate(directory: &Path) -> Result<(), String> {
     let text = fs::read(&place).map_err(|error| format!("{}: {error}", place.display()))?;
     let order: Order =
         serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", place.display()))?;
-    let mut write = vec![directory.to_owned()];
+    let (mut read, mut write) = (order.read.clone(), vec![directory.to_owned()]);
     if order.timed {
         write.extend(sandbox::gpu_devices());
+        // A device is driven by a process of its own, which is this program once more.
+        read.extend(std::env::current_exe());
     }
-    let held = sandbox::confine(&order.limits, &Reach { read: order.read.clone(), write })?;
+    let held = sandbox::confine(&order.limits, &Reach { read, write })?;
     let confined = held.files && held.calls;
     if !confined && !order.unconfined {
         return Err(
