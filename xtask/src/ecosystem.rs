@@ -217,7 +217,7 @@ impl Job {
         let found = ran.report["findings"].as_array().map(Vec::as_slice).unwrap_or_default();
         let found: BTreeSet<&str> =
             found.iter().filter_map(|found| found["report"]["code"].as_str()).collect();
-        if found != BTreeSet::from_iter(self.findings.iter().copied()) {
+        if found != self.findings.iter().copied().collect::<BTreeSet<_>>() {
             return Err(format!("found {found:?}, not {:?}{}", self.findings, told()));
         }
         match self.places.iter().find(|place| !ran.text.contains(**place)) {

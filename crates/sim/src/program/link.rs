@@ -156,7 +156,7 @@ pub fn link(text: &str, heap: &mut Heap) -> Result<Linked, Box<Stop>> {
         module.functions().filter(|function| function.body.is_some()).map(|function| function.name).collect();
     linked.missing =
         linked.functions.iter().filter(|name| !defined.contains(name.as_str())).cloned().collect();
-    linked.missing.retain(|name| !device_functions::find(name).is_some());
+    linked.missing.retain(|name| device_functions::find(name).is_none());
     for directive in &module.directives {
         if let ptx::Directive::Alias(alias) = directive
             && let Some(symbol) = linked.symbols.get(alias.function).cloned()
