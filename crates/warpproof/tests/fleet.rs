@@ -260,7 +260,6 @@ def reference(x, n):
     done += tried("read a file of the user", lambda: os.listdir("SECRET"))
     done += tried("list other evaluations", lambda: os.listdir("OTHERS"))
     done += tried("write beside its own", lambda: open("SECRET/mine", "w"))
-    done += tried("write into the system", lambda: open("/usr/warpproof-was-here", "w"))
     done += tried("open a connection", lambda: socket.create_connection(("127.0.0.1", PORT), 2))
     done += tried("open a socket", lambda: socket.socket(socket.AF_UNIX))
     done += tried("end another process", lambda: os.kill(VICTIM, 0))

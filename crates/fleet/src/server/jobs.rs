@@ -202,21 +202,23 @@ pub(super) async fn cancel(pool: &PgPool, name: &str) -> Result<(), Refused> {
 
 /// What a claim of one capability does: leases that ended first, then what waits, and the worker is seen. Rows that
 /// another claim has in its hands are passed over, so that claims never wait for each other.
+///
+/// The limits of 256 are [`MAX_CLAIM`](crate::wire::MAX_CLAIM), written out: of a limit that is a parameter the planner
+/// expects a tenth of the table, and reads all of it. Only as many rows are taken as the last limit asks for.
 pub const CLAIM: &str = "
     WITH ended AS MATERIALIZED (
         SELECT job FROM jobs WHERE state = 'leased' AND capability = $1 AND lease_until < now()
-        ORDER BY lease_until LIMIT $2 FOR UPDATE SKIP LOCKED
+        ORDER BY lease_until LIMIT 256 FOR UPDATE SKIP LOCKED
     ), waiting AS MATERIALIZED (
         SELECT job FROM jobs WHERE state = 'queued' AND capability = $1
-        ORDER BY priority DESC, job LIMIT $2 - (SELECT count(*) FROM ended) FOR UPDATE SKIP LOCKED
+        ORDER BY priority DESC, job LIMIT 256 FOR UPDATE SKIP LOCKED
     ), seen AS (
         INSERT INTO workers (worker, token, capabilities, version) VALUES ($4, $5, $6, $7)
         ON CONFLICT (worker) DO UPDATE SET last_seen = now(), token = $5, capabilities = $6, version = $7
     ), claimed AS (
         UPDATE jobs SET state = 'leased', attempts = attempts + 1, lease_token = nextval('lease_tokens'),
             lease_until = now() + make_interval(secs => $3), worker = $4
-        FROM (SELECT job FROM ended UNION ALL SELECT job FROM waiting) AS chosen
-        WHERE jobs.job = chosen.job
+        WHERE job = ANY (ARRAY(SELECT job FROM ended UNION ALL SELECT job FROM waiting LIMIT $2))
         RETURNING jobs.job, lease_token, capability, candidate, bundle
     )
     SELECT job, lease_token, capability, candidate, body FROM claimed JOIN bundles USING (bundle) ORDER BY job";

@@ -53,8 +53,8 @@ pub(crate) fn of_fleet(error: &FleetError) -> Report {
 #[command(verbatim_doc_comment)]
 pub(crate) struct Fleet {
     /// The fleet
-    #[arg(long, value_name = "URL")]
-    fleet: String,
+    #[arg(long = "fleet", value_name = "URL")]
+    url: String,
     #[command(flatten)]
     authorities: AuthorityFlags,
     #[command(subcommand)]
@@ -111,7 +111,7 @@ impl Fleet {
 
     fn ask(&self, terminal: &mut Terminal) -> Result<Outcome, Box<Report>> {
         let refused = |error: FleetError| Box::new(of_fleet(&error));
-        let fleet = self.authorities.fleet(&self.fleet)?;
+        let fleet = self.authorities.fleet(&self.url)?;
         match &self.what {
             What::Status => {
                 for queue in fleet.queue().map_err(refused)? {
