@@ -6,7 +6,7 @@ use crate::root;
 
 /// What is asked for in full; CI runs the same tests with fewer.
 const FULL: [(&str, &str); 5] = [
-    ("WARPPROOF_TEST_FLEET_EVALUATIONS", "600"),
+    ("WARPPROOF_TEST_FLEET_EVALUATIONS", "5400"),
     ("WARPPROOF_TEST_FLEET_WORKER_KILLS", "200"),
     ("WARPPROOF_TEST_FLEET_SERVER_KILLS", "50"),
     ("WARPPROOF_TEST_FLEET_RESTARTS", "20"),

@@ -269,7 +269,7 @@ fn texts_that_mean_something_elsewhere_mean_nothing_here() {
     for body in [&b"{"[..], b"[]", b"null", b"\xff\xfe", b"{\"run\": 7}", b"{\"extra\": 1}"] {
         assert_eq!(raw.send("POST", "/v1/runs", &[("authorization", &bearer)], body).0, 400);
     }
-    let depth = [b'['; 100_000];
+    let depth = vec![b'['; 100_000];
     assert_eq!(raw.send("POST", "/v1/runs", &[("authorization", &bearer)], &depth).0, 400);
     assert_eq!(stand.sql("SELECT count(*) FROM jobs"), "6");
 }

@@ -372,7 +372,7 @@ fn number(name: &str, otherwise: usize) -> usize {
 #[test]
 fn every_job_completes_once_whatever_is_killed() {
     let Some(bench) = Bench::new() else { return };
-    let evaluations = number("WARPPROOF_TEST_FLEET_EVALUATIONS", 24);
+    let evaluations = number("WARPPROOF_TEST_FLEET_EVALUATIONS", 220);
     let mut left = [
         number("WARPPROOF_TEST_FLEET_WORKER_KILLS", 6),
         number("WARPPROOF_TEST_FLEET_SERVER_KILLS", 3),
@@ -381,9 +381,9 @@ fn every_job_completes_once_whatever_is_killed() {
     let mut machines = Machines::start(&bench);
     let proxy = Proxy::start(machines.listen.clone());
     let fleet = machines.fleet(&proxy.address);
-    for number in 0..evaluations {
-        submit(&fleet, number);
-    }
+    // Some before each fault, so that there is always something to lose.
+    let each = evaluations.div_ceil(left.iter().sum::<usize>().max(1));
+    let mut submitted = 0;
     let mut workers: Vec<Child> = (0..4).map(|number| machines.worker(&proxy.address, number, "4")).collect();
     let dice = Dice(AtomicU64::new(3));
     // What the server has said yes to, as those see it who ask.
@@ -407,7 +407,12 @@ fn every_job_completes_once_whatever_is_killed() {
         open
     };
     while left.iter().sum::<usize>() > 0 {
-        thread::sleep(Duration::from_millis(100 + dice.roll(500)));
+        let next = (submitted + each).min(evaluations);
+        for number in submitted..next {
+            submit(&fleet, number);
+        }
+        submitted = next;
+        thread::sleep(Duration::from_millis(dice.roll(400)));
         let all: usize = left.iter().sum();
         let mut chosen = usize::try_from(dice.roll(u64::try_from(all).unwrap())).unwrap();
         let what = left.iter().position(|count| {
@@ -433,6 +438,9 @@ fn every_job_completes_once_whatever_is_killed() {
                 machines.postgres.resume().unwrap();
             }
         }
+    }
+    for number in submitted..evaluations {
+        submit(&fleet, number);
     }
     let deadline = Instant::now() + Duration::from_mins(30);
     while done(&fleet) > 0 {
