@@ -372,7 +372,7 @@ fn number(name: &str, otherwise: usize) -> usize {
 #[test]
 fn every_job_completes_once_whatever_is_killed() {
     let Some(bench) = Bench::new() else { return };
-    let evaluations = number("WARPPROOF_TEST_FLEET_EVALUATIONS", 220);
+    let evaluations = number("WARPPROOF_TEST_FLEET_EVALUATIONS", 110);
     let mut left = [
         number("WARPPROOF_TEST_FLEET_WORKER_KILLS", 6),
         number("WARPPROOF_TEST_FLEET_SERVER_KILLS", 3),
