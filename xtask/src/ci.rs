@@ -74,6 +74,7 @@ const STEPS: &[Step] = &[
     step("fuzz", || fuzz_all().map(quiet)),
     // A speed on a shared machine is no verdict: shown, never a failure.
     Step { name: "bench-parse", must_pass: false, work: || bench::run("parse", false).map(quiet) },
+    Step { name: "bench-driver", must_pass: false, work: || bench::run("driver", false).map(quiet) },
     Step { name: "bench-sim", must_pass: false, work: || bench::run("sim", false).map(quiet) },
 ];
 
