@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use warpproof_gate::view::markup;
 
-use super::layout::{number, tone};
+use super::layout::number;
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 190.0;
@@ -22,8 +22,14 @@ pub(super) struct Column {
     pub(super) parts: Vec<(String, i64)>,
 }
 
-/// The order in which verdicts are stacked, the best at the bottom.
-const ORDER: [&str; 5] = ["MERGE", "PROVISIONAL", "DEFER", "INCONCLUSIVE", "REJECT"];
+/// The verdicts in the order in which they are stacked, the best at the bottom, each with a colour of its own.
+const ORDER: [(&str, &str); 5] = [
+    ("MERGE", "good"),
+    ("PROVISIONAL", "open"),
+    ("DEFER", "quiet"),
+    ("INCONCLUSIVE", "unsure"),
+    ("REJECT", "bad"),
+];
 
 /// Columns side by side, each stacked from its parts.
 pub(super) fn columns(title: &str, columns: &[Column]) -> String {
@@ -44,7 +50,7 @@ pub(super) fn columns(title: &str, columns: &[Column]) -> String {
     for (at, column) in columns.iter().enumerate() {
         let x = LEFT + at as f64 * step;
         let mut top = floor;
-        for verdict in ORDER {
+        for (verdict, class) in ORDER {
             let count: i64 = column.parts.iter().filter(|(word, _)| word == verdict).map(|(_, count)| *count).sum();
             if count == 0 {
                 continue;
@@ -55,7 +61,7 @@ pub(super) fn columns(title: &str, columns: &[Column]) -> String {
                 out,
                 "<rect class=\"{}\" x=\"{:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{height:.1}\"><title>{}: {} \
                  {verdict}</title></rect>",
-                tone(verdict),
+                class,
                 x + step * 0.1,
                 step * 0.8,
                 markup(&column.label),
@@ -72,8 +78,8 @@ pub(super) fn columns(title: &str, columns: &[Column]) -> String {
         }
     }
     out.push_str("</svg>\n<ul class=\"legend\">");
-    for verdict in ORDER {
-        let _ = write!(out, "<li><i class=\"{}\"></i>{verdict}</li>", tone(verdict));
+    for (verdict, class) in ORDER {
+        let _ = write!(out, "<li><i class=\"{class}\"></i>{verdict}</li>");
     }
     out + "</ul></figure>\n"
 }

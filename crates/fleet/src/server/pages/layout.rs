@@ -133,9 +133,10 @@ pub(super) fn number(value: i64) -> String {
 /// The tone in which a verdict, or a job's state, is shown.
 pub(super) fn tone(word: &str) -> &'static str {
     match word {
-        "MERGE" | "PROVISIONAL" => "good",
+        "MERGE" => "good",
         "REJECT" | "failed" => "bad",
-        "INCONCLUSIVE" => "unsure",
+        // As the gate's reports show them: nothing is decided yet.
+        "PROVISIONAL" | "INCONCLUSIVE" => "unsure",
         _ => "quiet",
     }
 }
