@@ -99,11 +99,12 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     ))
 }
 
-/// Builds `warpproof` and tells where it is.
+/// Builds `warpproof` and tells where it is. A test of it is built beside it: so dependencies have the features that they have for
+/// the tests, and what CI has built is not built again.
 pub(crate) fn warpproof() -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["build", "--quiet", "--locked", "--package", "warpproof"])
+        .args(["test", "--no-run", "--quiet", "--locked", "--workspace", "--test", "ui"])
         .current_dir(root())
         .status()
         .map_err(|error| format!("cannot start cargo: {error}"))?;

@@ -14,7 +14,6 @@ mod survivor;
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
     sync::atomic::{AtomicUsize, Ordering},
     thread,
 };
@@ -71,7 +70,7 @@ impl Tried {
 /// Tries all mutants of the kernels whose name contains `filter`, and compares the book's page with the outcome, or
 /// writes it.
 pub(crate) fn run(bless: bool, filter: Option<&str>, list: bool) -> Result<(), String> {
-    let program = program()?;
+    let program = crate::book::warpproof()?;
     let chosen: Vec<&Subject> =
         SUBJECTS.iter().filter(|subject| filter.is_none_or(|filter| subject.name.contains(filter))).collect();
     let mut tried = Vec::new();
@@ -108,17 +107,6 @@ fn stale(tried: &[Tried]) -> Vec<String> {
         })
         .map(|known| format!("{}:{}: {}: no such survivor any more", known.kernel, known.line, known.label))
         .collect()
-}
-
-/// Builds the program, as the tests do.
-fn program() -> Result<PathBuf, String> {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(root()).args(["build", "--quiet", "--locked", "--package", "warpproof"]);
-    let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
-    if !status.success() {
-        return Err("warpproof does not build".to_owned());
-    }
-    Ok(target().join("debug").join("warpproof"))
 }
 
 /// Does the work for each item on some threads, each with a directory of its own; results in the order of the items.

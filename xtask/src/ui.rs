@@ -13,7 +13,7 @@ pub(crate) fn run(bless: bool, filter: Option<&str>) -> Result<(), String> {
     command
         .current_dir(root())
         .env("WARPPROOF_UI", mode)
-        .args(["test", "--quiet", "--locked", "--package", "warpproof", "--test", "ui", "--"])
+        .args(["test", "--quiet", "--locked", "--workspace", "--test", "ui", "--"])
         .args(filter);
     let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
     if status.success() {
