@@ -298,8 +298,8 @@ impl Function {
                 other => other,
             }
         })?;
-        // What every block may have without asking.
-        if shared > 48 << 10 {
+        // Static and dynamic memory together may be 48 KiB without asking; what a kernel has of its own is not known here.
+        if shared > 0 {
             let which = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             let bytes = i32::try_from(shared)
                 .map_err(|_| CudaError::Request("more shared memory than any block has".to_owned()))?;
