@@ -58,6 +58,8 @@ impl Ncu {
         let names: Vec<&str> = METRICS.iter().map(|(name, _)| *name).collect();
         let mut command = Command::new(&self.0);
         command.args(["--csv", "--page", "raw", "--print-units", "base", "--target-processes", "all"]);
+        // It would set clocks of its own otherwise, other than those that speed is measured with.
+        command.args(["--clock-control", "none"]);
         command.arg("--metrics").arg(names.join(",")).arg("--log-file").arg(log);
         command.arg(program).args(arguments);
         command
@@ -135,5 +137,6 @@ mod tests {
             "{words:?}"
         );
         assert!(words.iter().any(|word| word.contains("gpu__time_duration.sum,sm__cycles_elapsed.max")));
+        assert!(words.windows(2).any(|two| two == ["--clock-control", "none"]), "{words:?}");
     }
 }
