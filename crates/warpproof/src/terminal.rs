@@ -4,6 +4,7 @@
 //! printed, and the exit code still tells the verdict.
 
 use std::fmt;
+use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ use crate::report::Report;
 #[derive(Debug)]
 pub struct Terminal {
     out: AutoStream<io::Stdout>,
+    /// Standard output once it was taken from the libraries of this process.
+    own: Option<File>,
     err: AutoStream<io::Stderr>,
 }
 
@@ -28,13 +31,22 @@ impl Default for Terminal {
 impl Terminal {
     /// The process's own streams.
     pub fn new() -> Self {
-        Self { out: AutoStream::auto(io::stdout()), err: AutoStream::auto(io::stderr()) }
+        Self { out: AutoStream::auto(io::stdout()), own: None, err: AutoStream::auto(io::stderr()) }
     }
 
     /// Prints to standard output.
     pub fn print(&mut self, text: impl fmt::Display) {
         // A closed pipe and a full disk alike: there is no one left to tell.
-        let _ = write!(self.out, "{text}").and_then(|()| self.out.flush());
+        let _ = match &mut self.own {
+            None => write!(self.out, "{text}").and_then(|()| self.out.flush()),
+            Some(own) => own.write_all(text.to_string().as_bytes()),
+        };
+    }
+
+    /// From now on what libraries of this process write to standard output goes to standard error, and this prints alone there.
+    pub(crate) fn print_alone(&mut self) -> io::Result<()> {
+        self.own = Some(take_output(&io::stderr())?);
+        Ok(())
     }
 
     /// Prints JSON to standard output.
@@ -71,6 +83,22 @@ impl Terminal {
     pub fn is_watched(&self) -> bool {
         io::stderr().is_terminal()
     }
+}
+
+/// Takes the standard output for the caller. A driver prints there what kernels print; from now on that goes elsewhere.
+#[cfg(unix)]
+pub(crate) fn take_output(elsewhere: &impl std::os::fd::AsFd) -> io::Result<File> {
+    use std::os::fd::AsFd as _;
+    io::stdout().flush()?;
+    let own = io::stdout().as_fd().try_clone_to_owned()?;
+    rustix::stdio::dup2_stdout(elsewhere)?;
+    Ok(File::from(own))
+}
+
+/// As there is no way to move it here, nothing may be read there that kernels could have printed.
+#[cfg(not(unix))]
+pub(crate) fn take_output<T>(_: &T) -> io::Result<File> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "the standard output cannot be moved on this system"))
 }
 
 /// Standard output for data. A reader that went away takes everything; any other error is one.

@@ -98,6 +98,14 @@ impl Run {
 
         let mut reports = Vec::new();
         let mut finished = None;
+        // What kernels print on a device goes where the driver puts it; JSON stands alone.
+        if self.json
+            && self.device != Where::Software
+            && let Err(error) = terminal.print_alone()
+        {
+            let sentence = format!("--json cannot be kept apart from what kernels print: {error}");
+            reports.push(Report::warning(sentence));
+        }
         let executed = match self.device {
             Where::Software => self.execute(&mut device, &mut finished, &mut reports),
             Where::Cuda(number) => self.on_device(number, &mut device, &mut finished, &mut reports),
