@@ -3,6 +3,9 @@
 //! All cases of a size run one after another on one loaded module, fresh inputs at the same addresses, and the first case
 //! runs once more at the end: a kernel that keeps an answer for later gives it to the wrong question. One that looks at the
 //! question first is never wrong, so nothing may be kept: variables of the module end a case as loading left them.
+//!
+//! Timed launches follow each other on the same memory. So the first case is launched once more on what it left: if it issues
+//! as many instructions and leaves the same, the launch after that begins as this one did, and so do all that follow.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +13,7 @@ use warpproof_kernels::error::Errors;
 use warpproof_kernels::tolerance::{Judgement, Tolerance};
 
 use super::build::Module;
-use super::launch::{OTHER_POISON, POISON, Stand};
+use super::launch::{OTHER_POISON, POISON, Stand, Work};
 use super::{Bench, Built, Case, Ending, Part, Trouble, audit, computed, limited, unfit};
 use crate::dtype::Dtype;
 use crate::inputs::{self, Input};
@@ -62,7 +65,7 @@ pub(super) fn part(
         let Some((_, stand)) = stands.get_mut(at) else { return Err(unfit("a stand was lost")) };
         stand.fill(&inputs, POISON);
         let fresh = !firsts.iter().any(|first| first.0 == case.dtype);
-        let mut executed = Vec::new();
+        let mut executed = Work::default();
         stand.run(&name, Some(&mut executed))?;
         if let Some(variable) = stand.kept_variable() {
             let reason = format!(
@@ -76,7 +79,7 @@ pub(super) fn part(
                 Ending::fail(format!("{name}: the kernel changed its input `{input}`"), Vec::new()).into()
             );
         }
-        if let Some(why) = audit::downgrade(bench.task, case.dtype, &executed) {
+        if let Some(why) = audit::downgrade(bench.task, case.dtype, &executed.instructions) {
             return Err(Ending::fail(
                 format!("{}: less precise than the task asks: {why}", part.name),
                 Vec::new(),
@@ -126,7 +129,8 @@ pub(super) fn part(
         bench.check_stop()?;
         // Another filling: what nobody writes is then another too.
         stand.fill(inputs, OTHER_POISON);
-        stand.run(name, None)?;
+        let mut work = Work::default();
+        stand.run(name, Some(&mut work))?;
         let same = stand.outputs().iter().zip(before).all(|((_, now), (_, then))| now == then);
         if !same {
             let reason = format!(
@@ -135,8 +139,35 @@ pub(super) fn part(
             );
             return Err(Ending::fail(reason, Vec::new()).into());
         }
+        bench.check_stop()?;
+        launched_again(stand, inputs, name, work.issued)?;
     }
     Ok(worst.ending(&part.name, &nulls))
+}
+
+/// Launches once more on the memory that the last launch left, as timed launches do. One that finds there that its work is done
+/// would be timed doing nothing.
+fn launched_again(stand: &mut Stand, inputs: &[Input], name: &str, issued: u64) -> Result<(), Ending> {
+    let before = stand.left();
+    // What begins as an input has become another question; that alone is asked anew.
+    stand.refill_in_place(inputs, OTHER_POISON);
+    let mut again = Work::default();
+    stand.run(name, Some(&mut again))?;
+    let fail = |what: String| {
+        let reason = format!(
+            "{name}: launched again on the memory that it left, as timed launches are, the kernel {what}; every launch has to \
+             do the same work"
+        );
+        Err(Ending::fail(reason, Vec::new()))
+    };
+    if again.issued != issued {
+        return fail(format!("issues {} warp instructions, and before it were {issued}", again.issued));
+    }
+    let after = stand.left();
+    match before.iter().zip(&after).find(|(before, after)| before != after) {
+        Some(((changed, _), _)) => fail(format!("leaves something else in `{changed}`")),
+        None => Ok(()),
+    }
 }
 
 /// The place of the stand for a dtype, made where there is none.

@@ -116,12 +116,26 @@ impl Stand {
         }
     }
 
+    /// Lays outputs that begin as an input down anew; the rest stays as the last launch left it.
+    pub(super) fn refill_in_place(&mut self, inputs: &[Input], poison: u8) {
+        for bound in self.buffers.iter_mut().filter(|bound| bound.room.begins_as.is_some()) {
+            bound.before = bound.room.filled(inputs, poison);
+            self.device.write(&bound.buffer, &bound.before);
+        }
+    }
+
+    /// Outputs and scratch memory as the last launch left them, by name.
+    pub(super) fn left(&self) -> Vec<(String, Vec<u8>)> {
+        let written = self.buffers.iter().filter(|bound| bound.room.what != What::Input);
+        written.map(|bound| (bound.room.name.clone(), self.device.read(&bound.buffer))).collect()
+    }
+
     /// Runs all kernels; `executed` is told of every instruction that a lane executes.
-    pub(super) fn run(&mut self, case: &str, mut executed: Option<&mut Vec<String>>) -> Result<(), Ending> {
+    pub(super) fn run(&mut self, case: &str, mut executed: Option<&mut Work>) -> Result<(), Ending> {
         for (kernel, launch) in &self.launches {
             let outcome = match &mut executed {
                 None => self.device.run(launch),
-                Some(texts) => {
+                Some(work) => {
                     let mut seen: Vec<bool> = Vec::new();
                     let outcome = self.device.run_observed(
                         launch,
@@ -129,14 +143,15 @@ impl Stand {
                         &mut |observer| {
                             let any: Box<dyn Any> = observer;
                             if let Ok(one) = any.downcast::<Executed>() {
-                                seen.resize(seen.len().max(one.0.len()), false);
-                                seen.iter_mut().zip(&one.0).for_each(|(all, this)| *all |= this);
+                                seen.resize(seen.len().max(one.seen.len()), false);
+                                seen.iter_mut().zip(&one.seen).for_each(|(all, this)| *all |= this);
+                                work.issued += one.issued;
                             }
                         },
                     );
                     let pcs = seen.iter().enumerate().filter(|(_, seen)| **seen);
                     let pcs = pcs.filter_map(|(pc, _)| u32::try_from(pc).ok());
-                    texts.extend(
+                    work.instructions.extend(
                         pcs.filter_map(|pc| kernel.program().place(pc)).map(|place| place.instruction),
                     );
                     outcome
@@ -248,17 +263,30 @@ fn variables(device: &mut Device, module: &Loaded) -> Vec<Variable> {
     held.collect()
 }
 
-/// The instructions that some lane executed.
+/// What kernels did.
 #[derive(Debug, Default)]
-struct Executed(Vec<bool>);
+pub(super) struct Work {
+    /// The instructions that some lane executed.
+    pub(super) instructions: Vec<String>,
+    /// How many instructions warps issued.
+    pub(super) issued: u64,
+}
+
+/// The instructions of a program that some lane executed, and how many were issued.
+#[derive(Debug, Default)]
+struct Executed {
+    seen: Vec<bool>,
+    issued: u64,
+}
 
 impl Observer for Executed {
     fn issue(&mut self, issue: &Issue<'_>) {
         let pc = usize::try_from(issue.pc).unwrap_or(usize::MAX);
-        if self.0.is_empty() {
-            self.0.resize(issue.program.code.len(), false);
+        if self.seen.is_empty() {
+            self.seen.resize(issue.program.code.len(), false);
         }
-        if let Some(seen) = self.0.get_mut(pc) {
+        self.issued += 1;
+        if let Some(seen) = self.seen.get_mut(pc) {
             *seen |= issue.exec != 0;
         }
     }
