@@ -259,6 +259,8 @@ words! {
         Limit = "limit",
         /// The task, or a file it names.
         Input = "input",
+        /// A program or a package that this machine has not.
+        Absent = "absent",
     }
 }
 

@@ -20,6 +20,7 @@ use warpproof_kernels::gpu::{Geometry, Gpu, Use};
 use warpproof_kernels::plan::Plan;
 
 pub use process::SUBCOMMAND;
+pub(crate) use process::apart;
 pub use serve::serve;
 
 use crate::reference::attention::generate;
@@ -35,6 +36,8 @@ const LAUNCHES: u32 = 4096;
 const TICK_PS: u64 = 500_000;
 /// Predictions are given in whole nanoseconds.
 const PREDICTED_TICK_PS: u64 = 1_000;
+/// The setting of Warpproof's own driver that says what its event clock is made of.
+const EVENT_CLOCK: &str = "WARPPROOF_CLOCK";
 /// How long Nsight Compute may take: it runs a launch once for each group of counters.
 const PROFILING: Duration = Duration::from_mins(2);
 
@@ -80,6 +83,8 @@ pub struct Settings {
 pub struct Runner {
     settings: Settings,
     identity: Identity,
+    /// What the event clock of Warpproof's own driver is made of, as its setting says.
+    event_clock: String,
     /// What was not done, and why.
     pub notes: Vec<String>,
     process: Mutex<Shared>,
@@ -89,25 +94,34 @@ impl Runner {
     /// Starts the process and opens the device.
     pub fn start(settings: Settings) -> Result<Runner, RunnerError> {
         let (process, identity, notes) = open(&settings)?;
-        Ok(Runner { settings, identity, notes, process: Mutex::new(process) })
+        // The process has this environment; the driver's own default is `issue`.
+        let event_clock = std::env::var(EVENT_CLOCK).ok().filter(|set| !set.is_empty());
+        let event_clock = event_clock.unwrap_or_else(|| "issue".to_owned());
+        Ok(Runner { settings, identity, event_clock, notes, process: Mutex::new(process) })
     }
 
     /// The process; another one where something went wrong with the last: a candidate that harms a context harms its own alone.
     fn process(&self) -> Result<Shared, RunnerError> {
         let mut held = self.process.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if lock(&held).is_spoiled() {
-            let (process, identity, _) = open(&self.settings)?;
+            // Its end lets go of clocks that it pinned; were it later, those of the next would go.
+            lock(&held).end();
+            let (process, identity, notes) = open(&self.settings)?;
             if identity != self.identity {
                 return Err(RunnerError(format!("the device is now {identity}, and was {}", self.identity)));
+            }
+            // What is timed now would be timed under other conditions than the rest.
+            if notes != self.notes {
+                let told = if notes.is_empty() {
+                    "pinned as it was not before".to_owned()
+                } else {
+                    notes.join("; ")
+                };
+                return Err(RunnerError(format!("the device was opened again: {told}")));
             }
             *held = process;
         }
         Ok(held.clone())
-    }
-
-    /// What the device is.
-    pub fn identity(&self) -> &Identity {
-        &self.identity
     }
 
     /// Nothing yet, on the device.
@@ -158,7 +172,7 @@ impl Runner {
         let held = self.prepare(&process, bench, side, size).map_err(|error| failed(&error))?;
         drop(held);
         // It writes its table when the program has ended.
-        if !lock(&process).finish(PROFILING) {
+        if lock(&process).finish(PROFILING).is_none() {
             return Err(RunnerError(format!("ncu did not end within {} s", PROFILING.as_secs())));
         }
         let text = std::fs::read_to_string(&log);
@@ -244,6 +258,20 @@ fn run_staged(held: &mut Remote, staged: &stage::Staged) -> Result<(), ClockErro
 impl Clocks for Runner {
     fn device(&self) -> String {
         self.identity.to_string()
+    }
+
+    fn identity(&self) -> Option<&Identity> {
+        Some(&self.identity)
+    }
+
+    fn conditions(&self) -> String {
+        let mut all = Vec::new();
+        let pinned = self.settings.pin_mhz.filter(|_| self.notes.is_empty());
+        all.extend(pinned.map(|mhz| format!("pinned to {mhz} MHz")));
+        if self.identity.predicted {
+            all.push(format!("event clock: {}", self.event_clock));
+        }
+        all.join(", ")
     }
 
     fn predicted(&self) -> bool {

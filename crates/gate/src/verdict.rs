@@ -101,7 +101,9 @@ pub(crate) fn may_be_skipped(stage: Stage) -> bool {
 /// The exit code of a run: a rejected candidate first, then what Warpproof could not do, then what is open.
 pub fn exit_code<'a>(verdicts: impl Iterator<Item = (Verdict, &'a [StepRecord])>) -> u8 {
     let code = |(verdict, steps): (Verdict, &[StepRecord])| {
-        let obstacle = steps.iter().find_map(|step| step.obstacle);
+        // What was skipped keeps nothing from an answer.
+        let obstacle =
+            steps.iter().filter(|step| step.outcome != Outcome::Skipped).find_map(|step| step.obstacle);
         match (verdict, obstacle) {
             (Verdict::Inconclusive, Some(Obstacle::Input)) => 2,
             (Verdict::Inconclusive, Some(Obstacle::Unsupported)) => 3,

@@ -36,6 +36,20 @@ pub struct Identity {
     pub predicted: bool,
 }
 
+impl Identity {
+    /// Its id as NVIDIA's programs write and read it: `GPU-` and five groups.
+    pub fn visible(&self) -> String {
+        visible(&self.uuid)
+    }
+}
+
+/// An id of 32 hexadecimal digits as NVIDIA's programs write and read it.
+pub(crate) fn visible(uuid: &str) -> String {
+    let group = |from: usize, to: usize| uuid.get(from..to).unwrap_or_default();
+    let groups = [group(0, 8), group(8, 12), group(12, 16), group(16, 20), group(20, 32)];
+    format!("GPU-{}", groups.join("-"))
+}
+
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let short = self.uuid.get(..8).unwrap_or(&self.uuid);
@@ -393,6 +407,11 @@ impl Gpu for Cuda {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_id_is_written_in_groups() {
+        assert_eq!(visible("00112233445566778899aabbccddeeff"), "GPU-00112233-4455-6677-8899-aabbccddeeff");
+    }
 
     #[test]
     fn times_are_whole_nanoseconds() {

@@ -7,6 +7,8 @@ use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use nvml_wrapper::enums::device::GpuLockedClocksSetting;
 use serde::{Deserialize, Serialize};
 
+use super::device::visible;
+
 /// The library as drivers install it; the name without a number comes with development files only.
 const LIBRARY: &str = "libnvidia-ml.so.1";
 
@@ -52,9 +54,7 @@ impl Management {
     /// Finds a device by its id, 32 hexadecimal digits: the library counts devices in an order of its own, and readings of
     /// another would be wrong.
     pub fn open(uuid: &str) -> Result<Management, String> {
-        let group = |from: usize, to: usize| uuid.get(from..to).unwrap_or_default();
-        let groups = [group(0, 8), group(8, 12), group(12, 16), group(16, 20), group(20, 32)];
-        let uuid = format!("GPU-{}", groups.join("-"));
+        let uuid = visible(uuid);
         let library = Nvml::builder().lib_path(OsStr::new(LIBRARY)).init();
         let library = library.map_err(|error| format!("{LIBRARY}: {error}"))?;
         library.device_by_uuid(uuid.as_str()).map_err(|error| format!("{uuid}: {error}"))?;

@@ -21,6 +21,7 @@ use warpproof_gate::speed::{
 use warpproof_gate::stage::{Bench, Clocks, Profiled, Side as Program};
 use warpproof_gate::task::{L2, Size, Task};
 use warpproof_gate::view::{self, Evidence, Refusal, Subject, ViewError, vocabulary as name};
+use warpproof_gpu::Identity;
 use warpproof_toolchain::{Options as Parts, Toolchain};
 
 /// y = 2 x + 1, and two candidates that have it.
@@ -172,6 +173,14 @@ impl Clocks for Known {
             Origin::Measured { device } | Origin::Predicted { device } => device.clone(),
             Origin::Synthetic => "synthetic".to_owned(),
         }
+    }
+
+    fn identity(&self) -> Option<&Identity> {
+        None
+    }
+
+    fn conditions(&self) -> String {
+        String::new()
     }
 
     fn predicted(&self) -> bool {

@@ -355,6 +355,49 @@ fn what_a_device_gives_is_held_against_the_reference() {
     assert_eq!(stage(&report, "direct", "speed")["outcome"], "PASS", "{report}");
 }
 
+#[test]
+fn what_a_kernel_prints_is_no_answer() {
+    let Some(bench) = Bench::new() else { return };
+    // As `direct`, and talks: in words, and as the process that drives the device would.
+    let kernel = |name: &str, text: &str| {
+        format!(
+            "extern \"C\" __global__ void {name}(const float* x, float* y, unsigned m) {{\n\
+             unsigned i = threadIdx.x;\n\
+             if (i == 0) printf(\"%s\\n\", {text:?});\n\
+             if (i < m) y[i] = 2.0f * x[i] + 1.0f;\n}}\n"
+        )
+    };
+    let forged = r#"{"answer":"timed","elapsed_ps":1,"before":{},"after":{}}"#;
+    let source = format!("#include <cstdio>\n{}{}", kernel("chatty", "hello"), kernel("forger", forged));
+    fs::write(bench.dir.path().join("printing.cu"), source).unwrap();
+    fs::write(bench.dir.path().join("kernels.cu"), SOURCE).unwrap();
+    let candidate = |name: &str| {
+        format!(
+            "\n[[candidate]]\nname = \"{name}\"\nsource = \"printing.cu\"\n\
+             launch = [{{ kernel = \"{name}\", grid = 1, block = 128, \
+             arguments = [\"x\", \"y\", {{ value = \"m\", dtype = \"u32\" }}] }}]\n"
+        )
+    };
+    let task = TASK.replace("\"warm\", \"cold\"", "\"warm\"");
+    let task = format!("{task}{}{}", candidate("chatty"), candidate("forger"));
+    fs::write(bench.dir.path().join("task.toml"), task).unwrap();
+    let mut gate = on_driver(&bench, None);
+    let report = run(gate.args(["gate", "task.toml", "direct", "chatty", "forger", "--gpu", "--json"]));
+    let report = report.exits(0).json();
+    let latency = |name: &str| figure(stage(&report, name, "speed"), "latency").unwrap();
+    for name in ["chatty", "forger"] {
+        assert_eq!(stage(&report, name, "speed")["outcome"], "PASS", "{report}");
+        assert!(latency(name) >= latency("direct"), "{report}");
+    }
+    // Nor is it part of what `run` says as JSON.
+    let launch = ["--kernel", "chatty", "--block", "32", "--arg", "x:f32[32]=iota", "--arg", "y:f32[32]"];
+    let mut command = on_driver(&bench, None);
+    command.args(["run", "printing.cu", "--device", "cuda:0", "--json"]).args(launch);
+    let said = run(command.args(["--arg", "m:u32=32"])).exits(0);
+    assert_eq!(said.json()["outputs"][1]["values"][1], 3.0);
+    assert!(said.err.contains("hello"), "{}", said.err);
+}
+
 /// A stand-in for a program, as a shell script.
 fn script(folder: &Path, name: &str, text: &str) -> PathBuf {
     use std::os::unix::fs::PermissionsExt as _;
@@ -386,17 +429,25 @@ fn rungs_are_timed_profiled_and_set_beside_peers() {
     fs::create_dir(folder.join("modules")).unwrap();
     fs::copy(kernels().join("torch_stand_in.py"), folder.join("modules/torch.py")).unwrap();
     let ncu = script(folder, "ncu", NCU);
-    let gate = |ledger: &str, stands: bool| {
+    let gate = |ledger: &str, stands: Option<&str>| {
         let mut command = on_driver(&bench, None);
         command.args(["gate", "task.toml", "--gpu", "--json", "--ledger", ledger]);
-        if stands {
+        if let Some(device) = stands {
             command.env("WARPPROOF_NCU", &ncu).env("PYTHONPATH", folder.join("modules"));
+            command.env("STAND_IN_DEVICE", device);
         } else {
             command.env("WARPPROOF_NCU", folder.join("nowhere")).env("WARPPROOF_PYTHON", "no-such-python");
         }
         run(&mut command)
     };
-    let report = gate("with", true).exits(0).json();
+    // A peer on another device is beside the question.
+    let report = gate("with", Some("Another")).exits(0).json();
+    let external = stage(&report, "n3", "external");
+    assert_eq!(external["outcome"], "SKIPPED", "{external}");
+    let reason = external["reason"].as_str().unwrap();
+    let device = reason.strip_prefix("torch-sdpa: it runs on Another, and speed is timed on ").unwrap();
+    // That is not remembered for ever.
+    let report = gate("with", Some(device)).exits(0).json();
     // What is not faster ends with the stage speed; the one that is held against nothing goes on.
     let speed = stage(&report, "n4", "speed");
     assert!(figure(speed, "latency").is_some_and(|us| us > 2.0), "{speed}");
@@ -423,7 +474,7 @@ fn rungs_are_timed_profiled_and_set_beside_peers() {
         assert_eq!(one["kind"], "predicted", "{one}");
     }
     // What is not there is skipped, and the ledger has the reason.
-    gate("without", false).exits(0);
+    gate("without", None).exits(0);
     let steps = steps(&Ledger::open(folder.join("without")).unwrap(), "n3");
     let why = |stage: Stage| {
         let step = steps.iter().find(|step| step.stage == stage).unwrap();

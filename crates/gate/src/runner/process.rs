@@ -1,9 +1,10 @@
 //! The process that drives a device: started, asked, and ended when it does not answer.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::RunnerError;
@@ -15,6 +16,9 @@ const PATIENCE: Duration = Duration::from_mins(2);
 /// never.
 const GOING: Duration = Duration::from_secs(2);
 
+/// Bytes of what a process said last on its standard error: a panic, a refusal of the driver.
+const LAST_WORDS: usize = 2048;
+
 /// The subcommand of `warpproof` that serves.
 pub const SUBCOMMAND: &str = "device-runner";
 
@@ -24,6 +28,9 @@ pub(super) struct Process {
     child: Child,
     input: Option<ChildStdin>,
     answers: Receiver<String>,
+    /// What it said last, once it has ended.
+    listener: Option<JoinHandle<Vec<u8>>>,
+    last_words: String,
     patience: Duration,
     /// Something went wrong: a context that was harmed stays so, and answers may be another's.
     spoiled: bool,
@@ -46,7 +53,8 @@ impl Process {
     }
 
     pub(super) fn start(mut command: Command) -> Result<Process, RunnerError> {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        apart(&mut command);
         let program = Path::new(command.get_program()).display().to_string();
         let failed = |cause: std::io::Error| RunnerError(format!("cannot run {program}: {cause}"));
         let child = command.spawn().map_err(failed)?;
@@ -66,8 +74,19 @@ impl Process {
                 }
             });
         }
+        let listener = child.stderr.take().map(|said| std::thread::spawn(move || last_of(said)));
         let input = child.stdin.take();
-        Process { child, input, answers, patience: PATIENCE, spoiled: false, pinned: None }
+        let last_words = String::new();
+        Process {
+            child,
+            input,
+            answers,
+            listener,
+            last_words,
+            patience: PATIENCE,
+            spoiled: false,
+            pinned: None,
+        }
     }
 
     /// Remembers that it pinned clocks: should it have to be killed, they are let go by another.
@@ -80,28 +99,29 @@ impl Process {
         self.spoiled
     }
 
-    /// Closes its input and waits for its end.
-    pub(super) fn finish(&mut self, patience: Duration) -> bool {
+    /// Closes its input and waits for its end; how it ended.
+    pub(super) fn finish(&mut self, patience: Duration) -> Option<ExitStatus> {
         self.input = None;
-        let step = Duration::from_millis(10);
-        let mut waited = Duration::ZERO;
-        while waited < patience {
-            if !matches!(self.child.try_wait(), Ok(None)) {
-                return true;
-            }
-            std::thread::sleep(step);
-            waited += step;
-        }
-        false
+        let mut ended = None;
+        wait(patience, || {
+            ended = self.child.try_wait().ok().flatten();
+            ended.is_some()
+        });
+        ended
     }
 
     /// Ends the process; no more is asked of it.
-    fn end(&mut self) {
-        if self.finish(GOING) {
+    pub(super) fn end(&mut self) {
+        let ended = self.finish(GOING);
+        if ended.is_none() {
+            let _gone = self.child.kill();
+            self.finish(GOING);
+        }
+        self.listen();
+        // Only one that ended of itself has let go of what it pinned.
+        if ended.is_some_and(|status| status.success()) {
             return;
         }
-        let _gone = self.child.kill();
-        self.finish(GOING);
         if let Some((program, device)) = self.pinned.take()
             && let Ok(mut other) = Process::start(Process::command(&program))
         {
@@ -111,13 +131,26 @@ impl Process {
         }
     }
 
+    /// Takes what it said last. A process that it started itself may hold the other end still: then it is left alone.
+    fn listen(&mut self) {
+        let Some(listener) = self.listener.take() else { return };
+        if wait(GOING, || listener.is_finished())
+            && let Ok(said) = listener.join()
+        {
+            String::from_utf8_lossy(&said).trim().clone_into(&mut self.last_words);
+        }
+    }
+
     /// Asks, and waits for the answer. What the device refuses is an error like others; but once an answer is late or not
     /// understood, nobody knows any more which answer is whose, and the process is ended.
     pub(super) fn ask(&mut self, request: &Request) -> Result<Answer, RunnerError> {
-        let answer = self.exchange(request);
-        if answer.is_err() {
+        let answer = self.exchange(request).map_err(|error| {
             self.end();
-        }
+            match self.last_words.as_str() {
+                "" => error,
+                said => RunnerError(format!("{error}; it said last: {said}")),
+            }
+        });
         let answer = answer.and_then(|answer| match answer {
             Answer::Error { error } => Err(RunnerError(error)),
             answer => Ok(answer),
@@ -144,6 +177,42 @@ impl Process {
     }
 }
 
+/// Starts it in a group of its own: an interrupt from the keyboard is for who waits for its answers.
+#[cfg(unix)]
+pub(crate) fn apart(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+    command.process_group(0);
+}
+
+/// Other systems send an interrupt to all that share a console.
+#[cfg(not(unix))]
+pub(crate) fn apart(_: &mut Command) {}
+
+/// Waits until something is so, for so long.
+fn wait(patience: Duration, mut so: impl FnMut() -> bool) -> bool {
+    let step = Duration::from_millis(10);
+    let mut waited = Duration::ZERO;
+    while waited < patience {
+        if so() {
+            return true;
+        }
+        std::thread::sleep(step);
+        waited += step;
+    }
+    false
+}
+
+/// The last bytes of all that is said.
+fn last_of(mut said: ChildStderr) -> Vec<u8> {
+    let mut last = Vec::new();
+    let mut some = [0; LAST_WORDS];
+    while let Ok(count @ 1..) = said.read(&mut some) {
+        last.extend(some.iter().take(count));
+        last.drain(..last.len().saturating_sub(LAST_WORDS));
+    }
+    last
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,6 +236,27 @@ mod tests {
     }
 
     #[test]
+    fn what_a_process_said_last_is_told() {
+        let script = "read a; yes filling | head -n 1000 >&2; echo 'thread main panicked' >&2; exit 101";
+        let Some(mut process) = answering(script) else { return };
+        let said = process.ask(&Request::Release).err().map(|error| error.0).unwrap_or_default();
+        assert!(
+            said.contains("has ended; it said last: ") && said.ends_with("thread main panicked"),
+            "{said}"
+        );
+        assert!(said.len() < LAST_WORDS + 200, "{}", said.len());
+    }
+
+    #[test]
+    fn an_interrupt_of_the_group_does_not_reach_it() {
+        let Some(process) = answering("read a") else { return };
+        // The fifth field of what Linux says of a process is its group.
+        let path = format!("/proc/{}/stat", process.child.id());
+        let Ok(told) = std::fs::read_to_string(path) else { return };
+        assert_eq!(told.split(' ').nth(4), Some(process.child.id().to_string().as_str()), "{told}");
+    }
+
+    #[test]
     fn a_late_answer_is_not_taken_for_the_next() {
         let script = r#"read a; sleep 1; echo '{"answer": "done"}'; read b; echo '{"answer": "done"}'; cat"#;
         let Some(mut process) = answering(script) else { return };
@@ -187,29 +277,36 @@ mod tests {
         assert!(process.is_spoiled());
     }
 
-    #[test]
-    fn clocks_that_a_killed_process_pinned_are_let_go_by_another() {
-        let Ok(folder) = tempfile::tempdir() else { return };
+    /// What a stand-in for the program is asked once a process that pinned clocks has ended.
+    fn asked_after(script: &str) -> Option<String> {
+        let folder = tempfile::tempdir().ok()?;
         let (program, asked) = (folder.path().join("program"), folder.path().join("asked"));
         // Stands for the program: writes down what it is asked, and answers.
-        let script = format!(
+        let stand_in = format!(
             "#!/bin/sh\nwhile read line; do echo \"$line\" >> '{}'; echo '{{\"answer\": \"done\"}}'; done\n",
             asked.display()
         );
-        if std::fs::write(&program, script).is_err() {
-            return;
-        }
+        std::fs::write(&program, stand_in).ok()?;
         let mut shell = Command::new("chmod");
         assert!(shell.arg("+x").arg(&program).status().is_ok_and(|status| status.success()));
-        // Neither answers nor goes when its input ends.
-        let Some(mut process) = answering("trap '' HUP; while :; do sleep 1; done") else { return };
+        let mut process = answering(script)?;
         process.patience = Duration::from_millis(50);
         process.pinned(&program, 3);
         assert!(process.ask(&Request::Release).is_err());
-        let told = std::fs::read_to_string(&asked).unwrap_or_default();
-        assert!(
-            told.contains(r#"{"op":"open","device":3}"#) && told.contains(r#"{"op":"release"}"#),
-            "{told}"
-        );
+        Some(std::fs::read_to_string(&asked).unwrap_or_default())
+    }
+
+    #[test]
+    fn clocks_that_a_killed_process_pinned_are_let_go_by_another() {
+        // Neither answers nor goes when its input ends; and one that ends, but not well.
+        for script in ["trap '' HUP; while :; do sleep 1; done", "exit 101"] {
+            let Some(told) = asked_after(script) else { return };
+            assert!(
+                told.contains(r#"{"op":"open","device":3}"#) && told.contains(r#"{"op":"release"}"#),
+                "{told}"
+            );
+        }
+        // One that ended well has let go of them itself.
+        assert_eq!(asked_after("read a; exit 0").unwrap_or_default(), "");
     }
 }

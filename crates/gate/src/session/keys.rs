@@ -5,11 +5,11 @@ use warpproof_toolchain::Part as Assembler;
 use super::{Compiled, Session, SessionError};
 use crate::hash::Hash;
 use crate::record::Stage;
-use crate::stage::{Bench, Part};
+use crate::stage::{Bench, Clocks, Part};
 use crate::task::{Reference, Role};
 
 /// Another one where the same content may be judged differently: with each release, and raised between.
-const RULES: &str = concat!("warpproof gate 1, ", env!("CARGO_PKG_VERSION"));
+const RULES: &str = concat!("warpproof gate 2, ", env!("CARGO_PKG_VERSION"));
 
 /// Bytes of the largest file of a reference.
 const MAX_FILE: u64 = 8 << 28;
@@ -32,7 +32,8 @@ impl Keys {
             .toolchain
             .part(Assembler::Ptxas)
             .map_or_else(String::new, |part| part.version.to_string());
-        let clock = session.clocks.map_or_else(|| "none".to_owned(), crate::stage::Clocks::device);
+        let clock = |clocks: &dyn Clocks| format!("{}\n{}", clocks.device(), clocks.conditions());
+        let clock = session.clocks.map_or_else(|| "none".to_owned(), clock);
         let identity = |name: &str| {
             let one = compiled.iter().find(|one| one.candidate.name.value == name);
             one.map(program).unwrap_or_default()

@@ -120,10 +120,14 @@ fn rests(
 }
 
 /// Whether a step need not be done again: what a measurement left open is measured again, and what this machine or a file
-/// kept from an answer is tried again.
+/// kept from an answer is tried again. What was skipped for want of a GPU is another step where there is one.
 pub fn lasting(step: &StepRecord) -> bool {
-    step.outcome != Outcome::Inconclusive
-        || (step.stage != Stage::Speed && step.obstacle == Some(Obstacle::Unsupported))
+    match step.outcome {
+        Outcome::Inconclusive => step.stage != Stage::Speed && step.obstacle == Some(Obstacle::Unsupported),
+        // A profiler or a package can be installed any time.
+        Outcome::Skipped => step.obstacle != Some(Obstacle::Absent),
+        Outcome::Pass | Outcome::Fail => true,
+    }
 }
 
 /// Whether a run came to a verdict that binds: all but INCONCLUSIVE.

@@ -5,16 +5,19 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use warpproof_gpu::Identity;
 
 use super::speed::declared;
 use super::{Bench, Ending, Trouble, unfit};
 use crate::record::{Figure, FigureKind};
 use crate::reference::python::interpreter;
+use crate::runner::apart;
 use crate::task::{Candidate, Operator, Peer, Reference, Size};
 use crate::view::vocabulary as name;
 
@@ -28,6 +31,12 @@ const SAMPLES: u32 = 30;
 const PATIENCE: Duration = Duration::from_mins(10);
 /// Bytes of answers that are looked at.
 const MOST: u64 = 16 << 20;
+
+/// The first line of the program, where there is a torch.
+#[derive(Debug, Deserialize)]
+struct Head {
+    device: String,
+}
 
 /// A line of the program.
 #[derive(Debug, Deserialize)]
@@ -59,10 +68,19 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate) -> Result<Ending, 
     let seed = bench.task.data.seeds.first().copied().unwrap_or_default();
     let request =
         json!({ "shapes": shapes, "launches": LAUNCHES, "samples": SAMPLES, "seed": seed % (1 << 32) });
-    let told = match ask(&request) {
+    let device = clocks.identity();
+    let told = match ask(bench, &request, device)? {
         Ok(told) => told,
-        Err(why) => return Ok(Ending::skipped(format!("{TORCH}: {why}"))),
+        Err(why) => return Ok(Ending::absent(format!("{TORCH}: {why}"))),
     };
+    // Times of another device beside those of this one would compare nothing.
+    let head = told.lines().find_map(|line| serde_json::from_str::<Head>(line).ok());
+    if let (Some(head), Some(device)) = (head, device)
+        && head.device != device.name
+    {
+        let why = format!("it runs on {}, and speed is timed on {}", head.device, device.name);
+        return Ok(Ending::absent(format!("{TORCH}: {why}")));
+    }
     let kind = if clocks.predicted() { FigureKind::Predicted } else { FigureKind::Measured };
     let mut figures = Vec::new();
     // What is skipped for one reason is told once.
@@ -83,8 +101,8 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate) -> Result<Ending, 
     let reasons: Vec<String> =
         skipped.iter().map(|(why, who)| format!("{}: {why}", who.join(", "))).collect();
     let ending = match (figures.is_empty(), reasons.is_empty()) {
-        (true, true) => Ending::skipped(format!("{TORCH}: the program said nothing")),
-        (true, false) => Ending::skipped(reasons.join("; ")),
+        (true, true) => Ending::absent(format!("{TORCH}: the program said nothing")),
+        (true, false) => Ending::absent(reasons.join("; ")),
         (false, _) => Ending { reason: reasons.join("; "), ..Ending::pass(figures) },
     };
     Ok(ending.with_object(TORCH, told))
@@ -117,20 +135,22 @@ fn shapes(bench: &Bench<'_>, candidate: &Candidate) -> Result<Vec<Value>, Troubl
     declared(bench, candidate).iter().map(of).collect()
 }
 
-/// Runs the program and gives what it said.
-fn ask(request: &Value) -> Result<String, String> {
+/// Runs the program and gives what it said, or why it said nothing.
+fn ask(
+    bench: &Bench<'_>,
+    request: &Value,
+    device: Option<&Identity>,
+) -> Result<Result<String, String>, Trouble> {
     let python = interpreter();
-    let failed = |cause: std::io::Error| format!("cannot run {}: {cause}", python.display());
-    let folder = tempfile::tempdir().map_err(|cause| format!("cannot make a directory: {cause}"))?;
-    let mut child = Command::new(&python)
-        .args(["-c", SCRIPT])
-        // Where no module lies about.
-        .current_dir(folder.path())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(failed)?;
+    // Where no module lies about.
+    let folder = match tempfile::tempdir() {
+        Ok(folder) => folder,
+        Err(cause) => return Ok(Err(format!("cannot make a directory: {cause}"))),
+    };
+    let mut child = match start(Path::new(&python), folder.path(), device) {
+        Ok(child) => child,
+        Err(cause) => return Ok(Err(format!("cannot run {}: {cause}", python.display()))),
+    };
     if let Some(mut input) = child.stdin.take() {
         // A program that ends before it has read says why by its answers.
         let _unread = writeln!(input, "{request}");
@@ -144,17 +164,31 @@ fn ask(request: &Value) -> Result<String, String> {
         String::from_utf8_lossy(&text).into_owned()
     });
     let start = Instant::now();
-    while !reader.is_finished() {
-        if start.elapsed() > PATIENCE {
-            let _gone = child.kill();
-            let _reaped = child.wait();
-            return Err(format!("it took longer than {} s", PATIENCE.as_secs()));
-        }
+    let mut stopped = Ok(());
+    while !reader.is_finished() && stopped.is_ok() && start.elapsed() <= PATIENCE {
         std::thread::sleep(Duration::from_millis(20));
+        stopped = bench.check_stop();
     }
+    let late = !reader.is_finished();
     let _gone = child.kill();
     let _reaped = child.wait();
-    reader.join().map_err(|_| "what it said was lost".to_owned())
+    stopped?;
+    if late {
+        return Ok(Err(format!("it took longer than {} s", PATIENCE.as_secs())));
+    }
+    Ok(reader.join().map_err(|_| "what it said was lost".to_owned()))
+}
+
+/// Starts the program. It sees no device but the one that is timed, and an interrupt from the keyboard is not for it.
+fn start(python: &Path, folder: &Path, device: Option<&Identity>) -> std::io::Result<Child> {
+    let mut command = Command::new(python);
+    command.args(["-c", SCRIPT]).current_dir(folder);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    if let Some(device) = device {
+        command.env("CUDA_VISIBLE_DEVICES", device.visible());
+    }
+    apart(&mut command);
+    command.spawn()
 }
 
 fn median(mut all: Vec<f64>) -> Option<f64> {

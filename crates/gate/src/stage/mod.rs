@@ -90,6 +90,11 @@ impl Ending {
         Ending { outcome: Outcome::Skipped, ..Ending::fail(reason, Vec::new()) }
     }
 
+    /// Not done for want of something that may be there the next time.
+    pub fn absent(reason: impl Into<String>) -> Ending {
+        Ending { obstacle: Some(Obstacle::Absent), ..Ending::skipped(reason) }
+    }
+
     /// It cannot be told.
     pub fn inconclusive(reason: impl Into<String>, obstacle: Option<Obstacle>) -> Ending {
         Ending { outcome: Outcome::Inconclusive, obstacle, ..Ending::fail(reason, Vec::new()) }

@@ -17,7 +17,7 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate, built: &Built) -> 
         return Err(unfit("the task has no shape to be profiled on"));
     };
     let launches = match clocks.profile(bench, (candidate, built), &size) {
-        Profiled::Skipped(why) => return Ok(Ending::skipped(why)),
+        Profiled::Skipped(why) => return Ok(Ending::absent(why)),
         Profiled::Failed(why) => return Ok(Ending::inconclusive(format!("{}: {why}", size.name), None)),
         Profiled::Counted(launches) if launches.is_empty() => {
             return Ok(Ending::inconclusive(format!("{}: Nsight Compute saw no launch", size.name), None));

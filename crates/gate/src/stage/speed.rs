@@ -1,12 +1,13 @@
 //! Measured speed against the baseline, through whatever clock the run has.
 
+use warpproof_gpu::Identity;
 use warpproof_gpu::ncu::Profile;
 
 use super::{Bench, Built, Ending, Trouble, unfit};
 use crate::record::{Comparison as Op, Figure, FigureKind, Outcome};
 use crate::speed::{
-    self, Budget, Clock, ClockError, Comparison, Judgement, Origin, Plan, Recorder, Reduction, SpeedError,
-    Spread, calibrate, measure,
+    self, Budget, Clock, ClockError, Comparison, Judgement, Origin, Plan, Recorder, Reduction, Sample,
+    SpeedError, Spread, calibrate, measure,
 };
 use crate::task::{Candidate, L2, Size, Timing};
 use crate::view::vocabulary as name;
@@ -21,6 +22,12 @@ pub type Side<'a> = (&'a Candidate, &'a Built);
 pub trait Clocks: Sync {
     /// The device, and what tells it from its like: results of others do not stand for it.
     fn device(&self) -> String;
+
+    /// What tells the device to other programs, where it is one that they can use.
+    fn identity(&self) -> Option<&Identity>;
+
+    /// Under which conditions it times, as far as they are chosen: results under others do not stand for it either.
+    fn conditions(&self) -> String;
 
     /// Whether its times are predictions.
     fn predicted(&self) -> bool;
@@ -50,6 +57,36 @@ pub enum Profiled {
     Failed(String),
 }
 
+/// A clock that goes no further once a stop was asked for: measuring takes minutes, and the device is not interrupted with the run.
+struct Stoppable<'b, 'c> {
+    clock: Box<dyn Clock + 'c>,
+    bench: &'b Bench<'b>,
+}
+
+impl Clock for Stoppable<'_, '_> {
+    fn origin(&self) -> Origin {
+        self.clock.origin()
+    }
+
+    fn resolution_hint_ps(&self) -> Option<u64> {
+        self.clock.resolution_hint_ps()
+    }
+
+    fn launch_limit(&self) -> u32 {
+        self.clock.launch_limit()
+    }
+
+    fn refresh(&mut self, side: speed::Side, batch: u64) -> Result<(), ClockError> {
+        self.clock.refresh(side, batch)
+    }
+
+    fn time(&mut self, side: speed::Side, launches: u32) -> Result<Sample, ClockError> {
+        let stopped = |_| ClockError::Device("a stop was asked for".to_owned());
+        self.bench.check_stop().map_err(stopped)?;
+        self.clock.time(side, launches)
+    }
+}
+
 pub(super) fn judge(
     bench: &Bench<'_>,
     candidate: &Candidate,
@@ -77,15 +114,19 @@ pub(super) fn judge(
         for l2 in &timing.l2 {
             bench.check_stop()?;
             let case = format!("{}, {} cache", size.name, state(*l2));
+            // A device that was interrupted with the rest of the run is nobody's fault.
+            let ends = |error: &SpeedError| bench.check_stop().err().unwrap_or_else(|| failed(&case, error));
             let clock = clocks.clock(bench, baseline, (candidate, built), size, *l2);
-            let mut clock = Recorder::new(clock.map_err(|error| failed(&case, &error.into()))?);
-            let measured = measure(&mut clock, &plan).map_err(|error| failed(&case, &error))?;
+            let clock = clock.map_err(|error| ends(&error.into()))?;
+            let mut clock = Recorder::new(Stoppable { clock, bench });
+            let measured = measure(&mut clock, &plan).map_err(|error| ends(&error))?;
             let found = Comparison::of(&measured, &plan);
             // The first shape decides; this machine is held against itself there.
             let calibration = if index == 0 {
                 let twice = clocks.clock(bench, baseline, baseline, size, *l2);
-                let mut twice = twice.map_err(|error| failed(&case, &error.into()))?;
-                Some(calibrate(&mut *twice, &plan, CALIBRATION).map_err(|error| failed(&case, &error))?)
+                let clock = twice.map_err(|error| ends(&error.into()))?;
+                let mut twice = Stoppable { clock, bench };
+                Some(calibrate(&mut twice, &plan, CALIBRATION).map_err(|error| ends(&error))?)
             } else {
                 None
             };

@@ -1,4 +1,5 @@
-"""Times scaled_dot_product_attention of PyTorch, each of its backends on its own, on the first CUDA device.
+"""Times scaled_dot_product_attention of PyTorch, each of its backends on its own, on the first CUDA device
+that it is let see.
 
 The request is one line of JSON on the standard input; each shape and backend gets one line of answer, with its times or with the
 reason for which there are none. Untested on hardware: the tests run it with a stand-in for torch.
