@@ -28,8 +28,24 @@ pub fn check_path(path: &str) -> Result<(), String> {
     if path.is_empty() || path.len() > 1024 || path.contains(['\\', ':']) || path.contains(char::is_control) {
         return Err(wrong());
     }
-    if path.split('/').any(|part| part.is_empty() || part == "." || part == "..") {
+    // No file system takes a longer name.
+    if path.split('/').any(|part| part.is_empty() || part.len() > 255 || part == "." || part == "..") {
         return Err(wrong());
+    }
+    Ok(())
+}
+
+/// Whether all files of a bundle can be on one disk: paths below it, and none that is also a directory of another.
+pub fn check_files(files: &BTreeMap<String, String>) -> Result<(), String> {
+    for path in files.keys() {
+        check_path(path)?;
+        let mut above = path.as_str();
+        while let Some((parent, _)) = above.rsplit_once('/') {
+            if files.contains_key(parent) {
+                return Err(format!("`{}` is a file and a directory", parent.escape_debug()));
+            }
+            above = parent;
+        }
     }
     Ok(())
 }
@@ -122,26 +138,26 @@ pub fn pack(task: &Task, text: &str, file_name: &str, directory: &Path) -> Resul
     Ok(Packed { bundle: Bundle { task: name, files, secret: None }, objects })
 }
 
-/// Writes a bundle's files below a directory that is empty.
-pub fn unpack(
+/// Writes a bundle's files below a directory that is empty. What is wrong with the bundle is a sentence, what is wrong with
+/// the disk an error of the system.
+pub fn unpack<E: From<String> + From<std::io::Error>>(
     bundle: &Bundle,
     directory: &Path,
-    mut bytes_of: impl FnMut(&Hash) -> Result<Vec<u8>, String>,
-) -> Result<(), String> {
+    mut bytes_of: impl FnMut(&Hash) -> Result<Vec<u8>, E>,
+) -> Result<(), E> {
+    // The server has looked too; a worker believes nobody.
+    check_files(&bundle.files)?;
     for (path, name) in &bundle.files {
-        // The server has looked too; a worker believes nobody.
-        check_path(path)?;
         let hash: Hash = name.parse().map_err(|error| format!("{path}: {error}"))?;
         let bytes = bytes_of(&hash)?;
         if Hash::of(&bytes) != hash {
-            return Err(format!("{path}: the bytes are not those it is named by"));
+            return Err(format!("{path}: the bytes are not those it is named by").into());
         }
         let place: PathBuf = directory.join(path);
-        let refused = |error: std::io::Error| format!("{}: {error}", place.display());
         if let Some(parent) = place.parent() {
-            fs::create_dir_all(parent).map_err(refused)?;
+            fs::create_dir_all(parent)?;
         }
-        fs::write(&place, bytes).map_err(refused)?;
+        fs::write(&place, bytes)?;
     }
     Ok(())
 }
@@ -155,11 +171,26 @@ mod tests {
         for path in ["a", "a/b.cu", "..a/b", "a..", "ä/ü.cuh"] {
             assert_eq!(check_path(path), Ok(()), "{path}");
         }
-        for path in
-            ["", "/a", "a/../b", "..", "./a", "a//b", "a/", "a\\b", "c:a", "a\0", "a\nb", &"a".repeat(1025)]
-        {
+        for path in [
+            "",
+            "/a",
+            "a/../b",
+            "..",
+            "./a",
+            "a//b",
+            "a/",
+            "a\\b",
+            "c:a",
+            "a\0",
+            "a\nb",
+            &"a".repeat(1025),
+            &"a".repeat(256),
+        ] {
             assert!(check_path(path).is_err(), "{path:?}");
         }
+        let files = |paths: &[&str]| paths.iter().map(|path| ((*path).to_owned(), String::new())).collect();
+        assert_eq!(check_files(&files(&["a/b", "a/c", "a.b"])), Ok(()));
+        assert!(check_files(&files(&["a/b/c", "a", "a.b"])).is_err());
         let here = Path::new("task");
         assert_eq!(below(here, Path::new("task/a/../b.h")).as_deref(), Some("b.h"));
         assert_eq!(below(here, Path::new("task/../b.h")), None);
@@ -171,9 +202,12 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let files = BTreeMap::from([("a.cu".to_owned(), Hash::of(b"x").to_string())]);
         let bundle = Bundle { task: "a.cu".to_owned(), files, secret: None };
-        assert!(unpack(&bundle, directory.path(), |_| Ok(b"y".to_vec())).is_err());
+        let put = |bytes: &'static [u8]| {
+            unpack::<Box<dyn std::error::Error>>(&bundle, directory.path(), |_| Ok(bytes.to_vec()))
+        };
+        assert!(put(b"y").is_err());
         assert!(!directory.path().join("a.cu").exists());
-        unpack(&bundle, directory.path(), |_| Ok(b"x".to_vec())).expect("written");
+        put(b"x").expect("written");
         assert_eq!(fs::read(directory.path().join("a.cu")).expect("read"), b"x");
     }
 }

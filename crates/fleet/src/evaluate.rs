@@ -33,8 +33,8 @@ pub struct Order {
     pub secret: Option<String>,
     /// Whether it is timed on the first CUDA device.
     pub timed: bool,
-    /// How many evaluations share this machine.
-    pub share: usize,
+    /// How many steps it does at a time: its part of this machine's cores.
+    pub steps: usize,
     /// How much it may use.
     pub limits: Limits,
     /// Directories it may read: the compiler.
@@ -42,6 +42,10 @@ pub struct Order {
     /// Whether a machine that cannot keep files and calls from it may judge at all.
     pub unconfined: bool,
 }
+
+/// Why a machine judges nothing.
+pub const UNCONFINED: &str = "this machine cannot keep files, processes and calls from an evaluation: that takes Linux 6.12 \
+     or newer with Landlock and seccomp; `--unconfined` judges anyway";
 
 /// The file of the order.
 pub const ORDER: &str = "order.json";
@@ -53,18 +57,17 @@ pub fn evaluate(directory: &Path) -> Result<(), String> {
     let order: Order =
         serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", place.display()))?;
     let (mut read, mut write) = (order.read.clone(), vec![directory.to_owned()]);
+    let mut limits = order.limits;
     if order.timed {
+        // A GPU's driver reserves more addresses than any machine has memory.
+        limits.memory_bytes = u64::MAX;
         write.extend(sandbox::gpu_devices());
         // A device is driven by a process of its own, which is this program once more.
         read.extend(std::env::current_exe());
     }
-    let held = sandbox::confine(&order.limits, &Reach { read, write })?;
-    let confined = held.files && held.calls;
-    if !confined && !order.unconfined {
-        return Err(
-            "this machine cannot keep files and calls from an evaluation; `--unconfined` judges anyway"
-                .to_owned(),
-        );
+    let held = sandbox::confine(&limits, &Reach { read, write })?;
+    if !held.is_whole() && !order.unconfined {
+        return Err(UNCONFINED.to_owned());
     }
     judge(directory, &order)
 }
@@ -105,7 +108,7 @@ fn judge(directory: &Path, order: &Order) -> Result<(), String> {
     arguments.extend(order.secret.as_ref().map(|secret| format!("--secret={secret}")));
     let options = Options {
         candidates: vec![order.candidate.clone()],
-        jobs: if order.timed { 1 } else { order.share.max(1) },
+        jobs: if order.timed { 1 } else { order.steps.max(1) },
         secret,
         arguments,
         ..Options::default()

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// How much an evaluation may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Limits {
-    /// Bytes of address space of each process.
+    /// Bytes of address space of each process; `u64::MAX` is no limit.
     pub memory_bytes: u64,
     /// Seconds until it is ended.
     pub seconds: u64,
@@ -26,7 +26,7 @@ impl Default for Limits {
 /// What is held, and by what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Confinement {
-    /// Whether the kernel keeps files from it that are not its own.
+    /// Whether the kernel keeps files and processes from it that are not its own: all that is asked for, not a part.
     pub files: bool,
     /// Whether the kernel refuses calls it does not need: the network, other processes, the system itself.
     pub calls: bool,
@@ -41,12 +41,28 @@ pub struct Reach {
     pub write: Vec<PathBuf>,
 }
 
+impl Confinement {
+    /// Whether all of it is held.
+    pub fn is_whole(self) -> bool {
+        self.files && self.calls
+    }
+}
+
 /// Binds this process, for good. Threads that exist already are not bound: it comes first of all.
 pub fn confine(limits: &Limits, reach: &Reach) -> Result<Confinement, String> {
     limit(limits)?;
     let files = kernel::files(reach)?;
     let calls = kernel::calls()?;
     Ok(Confinement { files, calls })
+}
+
+/// What this machine's kernel can hold. A thread that ends at once is bound to find out.
+pub fn probe() -> Result<Confinement, String> {
+    let bound = std::thread::spawn(|| {
+        let files = kernel::files(&Reach { read: Vec::new(), write: Vec::new() })?;
+        Ok(Confinement { files, calls: kernel::calls()? })
+    });
+    bound.join().unwrap_or_else(|_| Err("the sandbox panicked".to_owned()))
 }
 
 #[cfg(unix)]
@@ -61,6 +77,9 @@ fn limit(limits: &Limits) -> Result<(), String> {
         (Resource::Nofile, 1_024),
         (Resource::Core, 0),
     ] {
+        if most == u64::MAX {
+            continue;
+        }
         setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
             .map_err(|error| format!("the limit {resource:?} is refused: {error}"))?;
     }
@@ -101,11 +120,15 @@ mod kernel {
         ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
         RulesetCreatedAttr, RulesetStatus, Scope,
     };
-    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+    use seccompiler::{
+        BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
+        SeccompFilter, SeccompRule, apply_filter, sock_filter,
+    };
 
     use super::{DEVICES, Path, Reach, SYSTEM};
 
-    /// The newest whose rights are asked for; an older kernel holds what it knows.
+    /// The rights that are wanted, all of them. An older kernel lets files be cut short that are not an evaluation's own,
+    /// or signals reach processes that are not.
     const NEWEST: ABI = ABI::V6;
 
     /// Files that are there.
@@ -139,7 +162,7 @@ mod kernel {
             rules = rules.add_rule(PathBeneath::new(path, rights)).map_err(refused)?;
         }
         let status = rules.restrict_self().map_err(refused)?;
-        Ok(status.ruleset != RulesetStatus::NotEnforced)
+        Ok(status.ruleset == RulesetStatus::FullyEnforced)
     }
 
     /// Calls that no compiler, interpreter or judge needs: the network, other processes, the kernel's workshop.
@@ -189,18 +212,132 @@ mod kernel {
         libc::SYS_setdomainname,
         libc::SYS_quotactl,
         libc::SYS_acct,
+        libc::SYS_fsconfig,
+        libc::SYS_fsmount,
+        libc::SYS_fspick,
+        libc::SYS_mount_setattr,
+        libc::SYS_kexec_file_load,
+        libc::SYS_fanotify_init,
+        libc::SYS_adjtimex,
+        libc::SYS_clock_adjtime,
+        libc::SYS_syslog,
+        libc::SYS_vhangup,
+        // Landlock does not know of modes, owners and attributes.
+        libc::SYS_fchmod,
+        libc::SYS_fchmodat,
+        libc::SYS_fchown,
+        libc::SYS_fchownat,
+        libc::SYS_setxattr,
+        libc::SYS_lsetxattr,
+        libc::SYS_fsetxattr,
+        libc::SYS_removexattr,
+        libc::SYS_lremovexattr,
+        libc::SYS_fremovexattr,
+        // Memory and queues that have names of their own, and outlive their process.
+        libc::SYS_shmget,
+        libc::SYS_shmat,
+        libc::SYS_shmctl,
+        libc::SYS_semget,
+        libc::SYS_semop,
+        libc::SYS_semtimedop,
+        libc::SYS_semctl,
+        libc::SYS_msgget,
+        libc::SYS_msgsnd,
+        libc::SYS_msgrcv,
+        libc::SYS_msgctl,
+        libc::SYS_mq_open,
+        libc::SYS_mq_unlink,
+        // fchmodat2, setxattrat, removexattrat, open_tree_attr, file_setattr: the same numbers on every machine.
+        452,
+        463,
+        466,
+        467,
+        469,
     ];
+
+    /// Calls of before there were those with `at`.
+    #[cfg(target_arch = "x86_64")]
+    const OLDER: &[libc::c_long] =
+        &[libc::SYS_chmod, libc::SYS_chown, libc::SYS_lchown, libc::SYS_iopl, libc::SYS_ioperm];
+    #[cfg(not(target_arch = "x86_64"))]
+    const OLDER: &[libc::c_long] = &[];
+
+    /// Flags of `clone` that make a world of its own, in which a process has rights that it has not here.
+    const WORLDS: [libc::c_int; 7] = [
+        libc::CLONE_NEWUSER,
+        libc::CLONE_NEWNS,
+        libc::CLONE_NEWPID,
+        libc::CLONE_NEWNET,
+        libc::CLONE_NEWIPC,
+        libc::CLONE_NEWUTS,
+        libc::CLONE_NEWCGROUP,
+    ];
+
+    /// A rule that holds when the lower half of an argument is so.
+    fn when(argument: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompRule, BackendError> {
+        SeccompRule::new(vec![SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)?])
+    }
+
+    fn rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
+        use SeccompCmpOp::{MaskedEq, Ne};
+        let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+            REFUSED.iter().chain(OLDER).map(|call| (*call, Vec::new())).collect();
+        // Of itself, which is process 0, it may change what it likes.
+        for call in [
+            libc::SYS_prlimit64,
+            libc::SYS_sched_setaffinity,
+            libc::SYS_sched_setscheduler,
+            libc::SYS_sched_setparam,
+            libc::SYS_sched_setattr,
+        ] {
+            rules.insert(call, vec![when(0, Ne, 0)?]);
+        }
+        // The first argument is of which kind the second is: a process, and not a group or all of a user.
+        for (call, process) in [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)] {
+            rules.insert(call, vec![when(0, Ne, process)?, when(1, Ne, 0)?]);
+        }
+        let worlds = WORLDS.iter().map(|flag| {
+            let flag = u64::from(flag.cast_unsigned());
+            when(0, MaskedEq(flag), flag)
+        });
+        rules.insert(libc::SYS_clone, worlds.collect::<Result<_, _>>()?);
+        Ok(rules)
+    }
+
+    /// Calls with the numbers of x32, which no list names, are not there.
+    fn of_x32() -> BpfProgram {
+        let instruction = |code, jt, jf, k| sock_filter { code, jt, jf, k };
+        vec![
+            // The number of the call, which comes first in what a filter sees.
+            instruction(0x20, 0, 0, 0),
+            // At least 2^30: the next, else the one after it.
+            instruction(0x35, 0, 1, 0x4000_0000),
+            instruction(0x06, 0, 0, 0x0005_0000 | libc::ENOSYS.cast_unsigned()),
+            instruction(0x06, 0, 0, 0x7fff_0000),
+        ]
+    }
 
     pub(super) fn calls() -> Result<bool, String> {
         // A machine whose calls have other numbers is not confined so.
         let Ok(target) = std::env::consts::ARCH.try_into() else { return Ok(false) };
-        let rules: BTreeMap<i64, Vec<seccompiler::SeccompRule>> =
-            REFUSED.iter().map(|call| (*call, Vec::new())).collect();
-        let refuse = SeccompAction::Errno(u32::try_from(libc::EPERM).unwrap_or(1));
-        let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, target)
+        let wrong = |error: BackendError| format!("seccomp: {error}");
+        let refusing = |rules, error: libc::c_int| {
+            SeccompFilter::new(
+                rules,
+                SeccompAction::Allow,
+                SeccompAction::Errno(error.cast_unsigned()),
+                target,
+            )
             .and_then(BpfProgram::try_from)
-            .map_err(|error| format!("seccomp: {error}"))?;
-        apply_filter(&filter).map_err(|error| format!("seccomp refuses: {error}"))?;
+            .map_err(wrong)
+        };
+        // What flags `clone3` has is in memory, where a filter cannot look: without it, libraries take `clone`.
+        let newer = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
+        for filter in
+            [of_x32(), refusing(newer, libc::ENOSYS)?, refusing(rules().map_err(wrong)?, libc::EPERM)?]
+        {
+            apply_filter(&filter).map_err(|error| format!("seccomp refuses: {error}"))?;
+        }
         Ok(true)
     }
 }

@@ -64,8 +64,12 @@ struct Raw {
 
 impl Raw {
     fn of(stand: &Stand) -> Self {
-        let agent =
-            Agent::config_builder().http_status_as_error(false).max_idle_connections(0).max_redirects(0).build().new_agent();
+        let agent = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_idle_connections(0)
+            .max_redirects(0)
+            .build()
+            .new_agent();
         Self { agent, base: stand.base() }
     }
 

@@ -12,8 +12,8 @@ use axum::response::{IntoResponse, Response};
 use sqlx::{PgPool, Row};
 use warpproof_gate::hash::Hash;
 
-use super::{Shared, pages};
 use super::refused::{Refused, patiently};
+use super::{Shared, pages};
 use crate::wire::Role::{self, Admin, Read, Submit, Work};
 
 /// How long a token that was found is not looked up again; a revoked one is refused after this at the latest.
@@ -163,7 +163,8 @@ pub(super) async fn guard(State(shared): State<Shared>, mut request: Request, ne
     let bearer = given.and_then(|value| value.strip_prefix("Bearer "));
     // A browser's cookie lets it look, and change nothing.
     let looks = method == Method::GET || method == Method::HEAD;
-    let token = bearer.or_else(|| pages::cookie_token(request.headers()).filter(|_| looks)).map(ToOwned::to_owned);
+    let token =
+        bearer.or_else(|| pages::cookie_token(request.headers()).filter(|_| looks)).map(ToOwned::to_owned);
     match admit(&shared, &route, &method, token.as_deref()).await {
         Ok(caller) => {
             if let Some(caller) = caller {

@@ -99,7 +99,11 @@ pub(super) async fn retain(pool: &PgPool, days: u32) -> Result<Retained, Refused
             sqlx::query(&format!("DROP TABLE {}{from}", results.prefix)).execute(&mut *transaction).await?;
             retained.partitions += 1;
         }
-        for statement in ["DELETE FROM run_jobs WHERE job < $1", "DELETE FROM results_rest WHERE job < $1", "DELETE FROM standings WHERE job < $1"] {
+        for statement in [
+            "DELETE FROM run_jobs WHERE job < $1",
+            "DELETE FROM results_rest WHERE job < $1",
+            "DELETE FROM standings WHERE job < $1",
+        ] {
             sqlx::query(statement).bind(end).execute(&mut *transaction).await?;
         }
         let gone =

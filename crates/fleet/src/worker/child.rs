@@ -13,9 +13,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use warpproof_gate::hash::Hash;
 use warpproof_gate::ledger::{Ledger, read_segment};
+use warpproof_gate::record::{Body, Obstacle};
+use warpproof_gate::reference::python::interpreter;
+use warpproof_toolchain::{Options as ToolchainOptions, Toolchain};
 
-use super::Worker;
+use super::{Worker, leftovers};
 use crate::bundle;
+use crate::client::FleetError;
 use crate::evaluate::{ORDER, Order};
 use crate::wire::{Leased, Outcome};
 
@@ -30,16 +34,37 @@ const REASON: usize = 1_000;
 pub(super) enum Trouble {
     /// The lease is over.
     Over,
+    /// This machine cannot do it now: a full disk, a server that does not answer, a compiler that is not there. Another
+    /// machine may, so that nothing is said against the job.
+    Here(String),
     /// It could not be done.
     Failed(String),
 }
 
+/// A reason as it may be told to people: a task may have put anything into it.
+pub(super) fn told(reason: &str) -> String {
+    let reason: String = reason.chars().map(|c| if c.is_control() { ' ' } else { c }).take(REASON).collect();
+    if reason.trim().is_empty() { "it gave no reason".to_owned() } else { reason }
+}
+
 impl From<String> for Trouble {
     fn from(reason: String) -> Self {
-        // It is told to people, and a task may have put anything into it.
-        let reason: String =
-            reason.chars().map(|c| if c.is_control() { ' ' } else { c }).take(REASON).collect();
-        Self::Failed(if reason.trim().is_empty() { "it gave no reason".to_owned() } else { reason })
+        Self::Failed(told(&reason))
+    }
+}
+
+impl From<std::io::Error> for Trouble {
+    fn from(error: std::io::Error) -> Self {
+        Self::Here(format!("this machine: {error}"))
+    }
+}
+
+impl From<FleetError> for Trouble {
+    fn from(error: FleetError) -> Self {
+        match &error {
+            FleetError::Refused(400 | 404 | 413 | 422, _) => Self::Failed(told(&error.to_string())),
+            _ => Self::Here(error.to_string()),
+        }
     }
 }
 
@@ -51,7 +76,7 @@ pub(super) fn judge(
     timed: bool,
     over: &AtomicBool,
 ) -> Result<Outcome, Trouble> {
-    let refused = |error: std::io::Error| format!("{}: {error}", directory.display());
+    let refused = |error: std::io::Error| Trouble::Here(format!("{}: {error}", directory.display()));
     for inner in ["task", "cache", "tmp"] {
         fs::create_dir_all(directory.join(inner)).map_err(refused)?;
     }
@@ -70,7 +95,8 @@ pub(super) fn judge(
         candidate: job.candidate.clone(),
         secret: job.bundle.secret.clone(),
         timed,
-        share: worker.config.slots,
+        // Slots times steps are the machine's cores, and not their square.
+        steps: cores() / worker.config.slots.max(1),
         limits: worker.config.limits,
         read,
         unconfined: worker.config.unconfined,
@@ -79,8 +105,8 @@ pub(super) fn judge(
     fs::write(directory.join(ORDER), text).map_err(refused)?;
     let said = File::options().create_new(true).read(true).write(true).open(directory.join("said"));
     let mut said = said.map_err(refused)?;
-    let child =
-        start(worker, directory, &said).map_err(|error| format!("the evaluation does not start: {error}"))?;
+    let child = start(worker, directory, &said)
+        .map_err(|error| Trouble::Here(format!("the evaluation does not start: {error}")))?;
     let limit = Duration::from_secs(worker.config.limits.seconds);
     let status = wait(child, limit, over)?;
     if !status.success() {
@@ -94,15 +120,15 @@ pub(super) fn judge(
 }
 
 /// An object of a bundle: from this machine, or from the server and then kept.
-fn object(worker: &Worker<'_>, directory: &Path, hash: &Hash) -> Result<Vec<u8>, String> {
+fn object(worker: &Worker<'_>, directory: &Path, hash: &Hash) -> Result<Vec<u8>, Trouble> {
     let path = directory.join(hash.to_string());
     if let Ok(bytes) = fs::read(&path)
         && Hash::of(&bytes) == *hash
     {
         return Ok(bytes);
     }
-    let bytes = worker.fleet.object(hash).map_err(|error| error.to_string())?;
-    let refused = |error: std::io::Error| format!("{}: {error}", path.display());
+    let bytes = worker.fleet.object(hash)?;
+    let refused = |error: std::io::Error| Trouble::Here(format!("{}: {error}", path.display()));
     let file = tempfile::NamedTempFile::new_in(directory).map_err(refused)?;
     fs::write(file.path(), &bytes).map_err(refused)?;
     file.persist(&path).map_err(|error| refused(error.error))?;
@@ -142,7 +168,7 @@ fn wait(mut child: Child, limit: Duration, over: &AtomicBool) -> Result<ExitStat
         match child.try_wait() {
             Ok(Some(status)) => break Ok(status),
             Ok(None) => {}
-            Err(error) => break Err(Trouble::from(error.to_string())),
+            Err(error) => break Err(Trouble::from(error)),
         }
         if over.load(Ordering::Relaxed) {
             break Err(Trouble::Over);
@@ -167,8 +193,27 @@ fn end(child: &mut Child) {
     let _ended = child.kill().and_then(|()| child.wait());
 }
 
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// What this machine does not have and most tasks need: the compiler, or Python.
+fn lacks() -> Option<String> {
+    if let Err(missing) = Toolchain::find(&ToolchainOptions::from_env()) {
+        return Some(missing.reason);
+    }
+    let mut python = Command::new(interpreter());
+    python.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    match python.status() {
+        Ok(status) if status.success() => None,
+        Ok(status) => Some(format!("Python ends with {status}")),
+        Err(error) => Some(format!("there is no Python: {error}")),
+    }
+}
+
 /// Reads the ledger that an evaluation left: one segment, and its objects.
 fn pack(worker: &Worker<'_>, job: &Leased, directory: &Path) -> Result<Outcome, Trouble> {
+    leftovers::only_plain(&directory.join("ledger"))?;
     let ledger = Ledger::open(directory.join("ledger")).map_err(|error| error.to_string())?;
     let mut names = ledger.segment_names().map_err(|error| error.to_string())?;
     let (Some(segment), true) = (names.pop(), names.is_empty()) else {
@@ -176,6 +221,12 @@ fn pack(worker: &Worker<'_>, job: &Leased, directory: &Path) -> Result<Outcome, 
     };
     let text = ledger.segment_text(&segment).map_err(|error| error.to_string())?;
     let records = read_segment(&segment, &text).map_err(|problem| problem.to_string())?;
+    let lacking = records
+        .iter()
+        .any(|record| matches!(&record.body, Body::Step(step) if step.obstacle == Some(Obstacle::Input)));
+    if lacking && let Some(why) = lacks() {
+        return Err(Trouble::Here(why));
+    }
     let mut objects = BTreeMap::new();
     for record in &records {
         for (_, hash) in record.body.objects() {
@@ -185,7 +236,7 @@ fn pack(worker: &Worker<'_>, job: &Leased, directory: &Path) -> Result<Outcome, 
             }
             let bytes = ledger.object(&hash).map_err(|error| error.to_string())?;
             if bytes.len() > INLINE {
-                worker.fleet.put_object(&hash, &bytes).map_err(|error| error.to_string())?;
+                worker.fleet.put_object(&hash, &bytes)?;
             } else {
                 objects.insert(name, STANDARD.encode(bytes));
             }

@@ -4,6 +4,8 @@
 //! that goes away nor a worker that is killed loses it. Whether it still counts, the fence decides.
 
 mod child;
+mod health;
+mod leftovers;
 mod spool;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -15,8 +17,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::client::{Fleet, FleetError};
-use crate::sandbox::Limits;
+use crate::evaluate::UNCONFINED;
+use crate::sandbox::{self, Limits};
 use crate::wire::{Claim, Failure, Heartbeat, Lease, Leased, MAX_CLAIM, SOFTWARE_GPU};
+use child::Trouble;
+use health::Health;
 use spool::Spool;
 
 /// The shortest and the longest pause of a worker that found nothing to do.
@@ -90,6 +95,7 @@ struct Worker<'w> {
     /// One candidate on the GPU at a time.
     device: Mutex<()>,
     counters: Counters,
+    health: Mutex<Health>,
     finished: AtomicBool,
 }
 
@@ -122,10 +128,15 @@ pub fn work(
             "another worker has {place}; give this one a directory of its own"
         )));
     }
+    // Found out here, and not with every job.
+    let held = sandbox::probe().map_err(FleetError::Local)?;
+    if !held.is_whole() && !config.unconfined {
+        return Err(FleetError::Local(UNCONFINED.to_owned()));
+    }
     // What a worker before this one was doing when it was killed.
     let jobs = config.directory.join("jobs");
-    if jobs.exists() {
-        fs::remove_dir_all(&jobs).map_err(local)?;
+    if let Err(error) = leftovers::remove(&jobs, &config.directory.join("left")) {
+        say(&error);
     }
     fs::create_dir_all(&jobs).map_err(local)?;
     let worker = Worker {
@@ -137,6 +148,7 @@ pub fn work(
         changed: Condvar::new(),
         device: Mutex::new(()),
         counters: Counters::default(),
+        health: Mutex::new(Health::default()),
         finished: AtomicBool::new(false),
     };
     for (job, outcome) in worker.spool.left()? {
@@ -173,6 +185,16 @@ impl Worker<'_> {
         let mut pause = PAUSES.0;
         let mut silent = false;
         while !stop.load(Ordering::Relaxed) {
+            if self.config.until_idle
+                && let Some(reason) = lock(&self.health).lasting_trouble()
+            {
+                return Err(FleetError::Local(reason.to_owned()));
+            }
+            let unwell = lock(&self.health).pause();
+            if let Some(pause) = unwell {
+                rest(pause, stop);
+                continue;
+            }
             let room = (2 * self.config.slots.max(1)).saturating_sub(lock(&self.held).len());
             // Half of it at a time: one claim for several jobs costs as much as one for one.
             if room < self.config.slots.max(1) {
@@ -224,18 +246,24 @@ impl Worker<'_> {
 
     /// Takes nothing more, and gives back what nobody has begun.
     fn close(&self) {
-        let left: Vec<Leased> = {
-            let mut queue = lock(&self.queue);
-            queue.closed = true;
-            queue.waiting.drain(..).collect()
-        };
+        lock(&self.queue).closed = true;
         self.changed.notify_all();
+        self.give_back();
+    }
+
+    /// Gives back what nobody has begun.
+    fn give_back(&self) {
+        let left: Vec<Leased> = lock(&self.queue).waiting.drain(..).collect();
         for job in left {
-            // One that cannot be given back is claimed by others when its lease ends.
-            if self.fleet.clone().with_patience(Duration::from_secs(2)).release(job.job, job.token).is_ok() {
-                self.counters.released.fetch_add(1, Ordering::Relaxed);
-            }
+            self.release(&job);
             lock(&self.held).remove(&job.job);
+        }
+    }
+
+    fn release(&self, job: &Leased) {
+        // One that cannot be given back is claimed by others when its lease ends.
+        if self.fleet.clone().with_patience(Duration::from_secs(2)).release(job.job, job.token).is_ok() {
+            self.counters.released.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -305,25 +333,46 @@ impl Worker<'_> {
         let _alone = timed.then(|| lock(&self.device));
         let directory = self.config.directory.join("jobs").join(format!("{}-{}", job.job, job.token));
         let judged = child::judge(self, job, &directory, timed, over);
-        // A directory that stays is removed when the next worker starts.
-        let _removed = fs::remove_dir_all(&directory);
+        if let Err(error) = leftovers::remove(&directory, &self.config.directory.join("left")) {
+            say(&error);
+        }
+        let judged = judged.and_then(|outcome| {
+            self.spool.keep(job.job, &outcome)?;
+            Ok(outcome)
+        });
         match judged {
-            Ok(outcome) => match self.spool.keep(job.job, &outcome) {
-                Ok(()) => self.send(job.job, &outcome, say),
-                Err(error) => say(&format!("job {}: {error}", job.job)),
-            },
-            Err(child::Trouble::Over) => {
+            Ok(outcome) => {
+                lock(&self.health).result();
+                self.send(job.job, &outcome, say);
+            }
+            Err(Trouble::Over) => {
                 self.counters.lost.fetch_add(1, Ordering::Relaxed);
             }
-            Err(child::Trouble::Failed(reason)) => {
-                say(&format!("job {} ({}): {reason}", job.job, job.candidate));
-                self.counters.failed.fetch_add(1, Ordering::Relaxed);
-                let failure = Failure { token: job.token, reason };
-                // One that is not heard is claimed again when the lease ends.
-                if let Err(error) = self.fleet.fail(job.job, &failure) {
-                    say(&format!("job {}: {error}", job.job));
+            Err(Trouble::Here(reason)) => {
+                let of_job = lock(&self.health).trouble(job.job, &reason);
+                if of_job {
+                    self.fail(job.job, job.token, &reason, say);
+                    return;
                 }
+                say(&format!("job {} is given back, and this worker rests: {reason}", job.job));
+                self.release(job);
+                self.give_back();
             }
+            Err(Trouble::Failed(reason)) => {
+                lock(&self.health).failure();
+                self.fail(job.job, job.token, &reason, say);
+            }
+        }
+    }
+
+    /// Says that a job could not be done.
+    fn fail(&self, job: i64, token: i64, reason: &str, say: &(dyn Fn(&str) + Sync)) {
+        say(&format!("job {job}: {reason}"));
+        self.counters.failed.fetch_add(1, Ordering::Relaxed);
+        let failure = Failure { token, reason: child::told(reason) };
+        // One that is not heard is claimed again when the lease ends.
+        if let Err(error) = self.fleet.fail(job, &failure) {
+            say(&format!("job {job}: {error}"));
         }
     }
 
@@ -336,6 +385,11 @@ impl Worker<'_> {
             }
             // It stays on disk, and is sent when the next worker starts here.
             Err(error) if error.passes() => say(&format!("job {job}: {error}; its result is kept")),
+            // It will never be taken, and another try would end as this one: that counts as a failure.
+            Err(error @ FleetError::Refused(400 | 413 | 422, _)) => {
+                self.fail(job, outcome.token, &format!("its result is not taken: {error}"), say);
+                self.spool.forget(job, outcome.token);
+            }
             Err(error) => {
                 self.counters.lost.fetch_add(1, Ordering::Relaxed);
                 say(&format!("job {job}: {error}"));

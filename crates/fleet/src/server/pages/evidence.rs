@@ -62,7 +62,8 @@ pub(super) async fn job(State(shared): State<Shared>, Path(job): Path<i64>) -> S
 
 pub(super) async fn negatives(State(shared): State<Shared>) -> Shown {
     let rows = patiently(|| async {
-        let statement = "SELECT segment_id FROM results WHERE verdict = 'DEFER' ORDER BY accepted_at DESC LIMIT $1";
+        let statement =
+            "SELECT segment_id FROM results WHERE verdict = 'DEFER' ORDER BY accepted_at DESC LIMIT $1";
         Ok(sqlx::query(statement).bind(NEGATIVES).fetch_all(&shared.pool).await?)
     })
     .await?;

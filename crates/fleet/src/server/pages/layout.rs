@@ -8,8 +8,7 @@ use warpproof_gate::view::{STYLE, markup};
 
 const SITE: &str = include_str!("site.css");
 /// Nothing is loaded and nothing runs; forms go to this server only; no other page may frame this one.
-const POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 const PLACES: [(&str, &str); 6] = [
     ("/", "Overview"),
     ("/runs", "Runs"),
@@ -57,7 +56,10 @@ impl Page {
         if let Some(seconds) = self.refresh {
             let _ = writeln!(out, "<meta http-equiv=\"refresh\" content=\"{seconds}\">");
         }
-        let _ = writeln!(out, "<title>{title} · Warpproof</title>\n<style>\n{STYLE}{SITE}</style>\n</head>\n<body>");
+        let _ = writeln!(
+            out,
+            "<title>{title} · Warpproof</title>\n<style>\n{STYLE}{SITE}</style>\n</head>\n<body>"
+        );
         out.push_str("<nav><a class=\"brand\" href=\"/\">Warpproof</a>");
         if self.signed_in {
             for (path, name) in PLACES {
@@ -66,7 +68,11 @@ impl Page {
             }
             out.push_str("<form method=\"post\" action=\"/sign-out\"><button>Sign out</button></form>");
         }
-        let _ = writeln!(out, "</nav>\n<main>\n<h1 class=\"page\">{title}</h1>\n{}</main>\n</body>\n</html>", self.body);
+        let _ = writeln!(
+            out,
+            "</nav>\n<main>\n<h1 class=\"page\">{title}</h1>\n{}</main>\n</body>\n</html>",
+            self.body
+        );
         out
     }
 }

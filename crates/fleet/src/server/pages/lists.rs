@@ -26,7 +26,10 @@ pub(super) async fn runs(State(shared): State<Shared>, Query(page): Query<Before
     let runs = patiently(|| jobs::runs(&shared.pool, before, RUNS)).await?;
     let mut body = runs_table(&runs);
     if let Some(last) = runs.last().filter(|_| i64::try_from(runs.len()).is_ok_and(|count| count == RUNS)) {
-        body.push_str(&format!("<p class=\"more\"><a href=\"/runs?before={}\">Older runs</a></p>\n", last.number));
+        body.push_str(&format!(
+            "<p class=\"more\"><a href=\"/runs?before={}\">Older runs</a></p>\n",
+            last.number
+        ));
     }
     Ok(Page::new("/runs", "Runs", body))
 }
@@ -58,7 +61,8 @@ pub(super) async fn run(State(shared): State<Shared>, Path(run): Path<String>) -
             None => counts.push((word, 1)),
         }
     }
-    let mut body = format!("<p>Asked for {}, task <b>{}</b>.</p>\n<p>", time(&view.made_at), markup(&view.task));
+    let mut body =
+        format!("<p>Asked for {}, task <b>{}</b>.</p>\n<p>", time(&view.made_at), markup(&view.task));
     for (word, count) in &counts {
         body.push_str(&format!("{} {}&ensp;", pill(word), number(i64::try_from(*count).unwrap_or(i64::MAX))));
     }

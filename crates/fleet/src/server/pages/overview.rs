@@ -37,7 +37,8 @@ pub(super) async fn overview(State(shared): State<Shared>) -> Shown {
         (alive.try_get(0)?, "workers seen in the last two minutes"),
         (today, "results in the last 24 hours"),
     ] {
-        let _ = write!(body, "<div class=\"tile\"><b>{}</b><span>{}</span></div>", number(count), markup(what));
+        let _ =
+            write!(body, "<div class=\"tile\"><b>{}</b><span>{}</span></div>", number(count), markup(what));
     }
     body.push_str("</div>\n");
     body.push_str(&columns("Results of each hour, last two days (UTC)", &hours));

@@ -23,11 +23,7 @@ pub(in crate::server) fn token(headers: &HeaderMap) -> Option<&str> {
 }
 
 fn page(wrong: bool) -> Page {
-    let word = if wrong {
-        "<p class=\"wrong\">This token is not known, or was revoked.</p>\n"
-    } else {
-        ""
-    };
+    let word = if wrong { "<p class=\"wrong\">This token is not known, or was revoked.</p>\n" } else { "" };
     let body = format!(
         "{word}<form class=\"sign-in\" method=\"post\" action=\"/sign-in\">\n<label for=\"token\">A token that may read, as \
          <code>warpproof serve</code> or an administrator made it</label>\n<input id=\"token\" name=\"token\" \
@@ -52,7 +48,8 @@ pub(super) async fn sign_in(State(shared): State<Shared>, Form(given): Form<Give
         Ok(true) => {
             // Only what was found is written into a header: it has hexadecimal digits and nothing else.
             let secure = if shared.tls { "; Secure" } else { "" };
-            let cookie = format!("{COOKIE}={token}; Path=/; HttpOnly; SameSite=Strict; Max-Age={KEPT}{secure}");
+            let cookie =
+                format!("{COOKIE}={token}; Path=/; HttpOnly; SameSite=Strict; Max-Age={KEPT}{secure}");
             with_cookie(&cookie)
         }
         Ok(false) => (StatusCode::UNAUTHORIZED, page(true)).into_response(),

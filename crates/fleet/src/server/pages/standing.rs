@@ -149,7 +149,8 @@ pub(super) async fn task(
     Query(wanted): Query<Wanted>,
 ) -> Shown {
     let boards = patiently(|| boards(&shared.pool, &task)).await?;
-    let board = boards.iter().find(|board| board.is(&wanted)).ok_or_else(|| Refused::absent("leaderboard"))?;
+    let board =
+        boards.iter().find(|board| board.is(&wanted)).ok_or_else(|| Refused::absent("leaderboard"))?;
     let rows = patiently(|| async {
         let statement = "SELECT candidate, latency, unit, standings.verdict, job, segment_id,
                 to_char(made_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')

@@ -48,8 +48,8 @@ fn check(submission: &Submission) -> Result<(), Refused> {
     if bundle.files.is_empty() || bundle.files.len() > MAX_FILES {
         return Err(Refused::wrong(format!("a task has 1 to {MAX_FILES} files")));
     }
-    for (path, name) in &bundle.files {
-        bundle::check_path(path).map_err(Refused::wrong)?;
+    bundle::check_files(&bundle.files).map_err(Refused::wrong)?;
+    for name in bundle.files.values() {
         hash(name)?;
     }
     if !bundle.files.contains_key(&bundle.task) {
