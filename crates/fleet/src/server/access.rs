@@ -112,15 +112,16 @@ impl Doorkeeper {
 
     async fn find(&self, pool: &PgPool, token: &str, per_second: f64) -> Result<Option<Caller>, Refused> {
         let hash = Hash::of(token.as_bytes());
-        {
+        let found_before = {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((seen, caller)) = known.get(&hash)
-                && seen.elapsed() < REMEMBERED
-            {
-                return Ok(Some(caller.clone()));
+            match known.get(&hash) {
+                Some((seen, caller)) if seen.elapsed() < REMEMBERED => return Ok(Some(caller.clone())),
+                // One that was found before is looked up at its own cost: strangers do not lock it out.
+                Some(_) => true,
+                None => false,
             }
-        }
-        if !self.take(-1, per_second) {
+        };
+        if !found_before && !self.take(-1, per_second) {
             return Err(too_often());
         }
         let row = patiently(|| async {
@@ -128,7 +129,10 @@ impl Doorkeeper {
             Ok(sqlx::query(statement).bind(&hash.as_bytes()[..]).fetch_optional(pool).await?)
         })
         .await?;
-        let Some(row) = row else { return Ok(None) };
+        let Some(row) = row else {
+            self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&hash);
+            return Ok(None);
+        };
         let words: Vec<String> = row.try_get(1)?;
         let caller = Caller {
             id: row.try_get(0)?,
@@ -172,18 +176,22 @@ pub(super) async fn guard(State(shared): State<Shared>, mut request: Request, ne
             }
             next.run(request).await
         }
-        Err(refused) if pages::is_page(&route) => pages::refusal(refused),
+        Err(refused) if pages::is_page(&route) => {
+            let wanted = request.uri().path_and_query().map(axum::http::uri::PathAndQuery::as_str);
+            pages::refusal_of(refused, wanted.filter(|_| looks))
+        }
         Err(refused) => refused.into_response(),
     }
 }
 
-/// Whether a token is known.
-pub(super) async fn known(shared: &Shared, token: &str) -> Result<bool, Refused> {
+/// Whether a token is known, and may read.
+pub(super) async fn may_read(shared: &Shared, token: &str) -> Result<bool, Refused> {
     if !well_formed(token) {
         return Ok(false);
     }
     let per_second = f64::from(shared.limits.requests_per_second);
-    Ok(shared.doorkeeper.find(&shared.pool, token, per_second).await?.is_some())
+    let caller = shared.doorkeeper.find(&shared.pool, token, per_second).await?;
+    Ok(caller.is_some_and(|caller| caller.roles.contains(&Read)))
 }
 
 fn well_formed(token: &str) -> bool {

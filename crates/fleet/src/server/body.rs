@@ -13,6 +13,9 @@ use tokio::time::timeout;
 use super::refused::Refused;
 use super::{BODY_TIME, Shared};
 
+/// Bytes of a body that is small.
+const SMALL: usize = 64 << 10;
+
 /// The bytes of a body, unpacked.
 pub(super) struct Payload(pub(super) Vec<u8>);
 
@@ -64,9 +67,26 @@ impl FromRequest<Shared> for Payload {
     type Rejection = Refused;
 
     async fn from_request(request: Request, shared: &Shared) -> Result<Self, Refused> {
-        // So many large bodies at a time, and no more: memory has an end.
+        // So many large bodies at a time, and no more: memory has an end. A small one does not wait behind them.
+        let length = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        let packed = request.headers().contains_key(header::CONTENT_ENCODING);
+        if !packed && length.is_some_and(|length: usize| length <= SMALL) {
+            return read(request, SMALL.min(shared.limits.body_bytes)).await.map(Self);
+        }
         let _room = shared.bodies.acquire().await.map_err(Refused::failed)?;
         read(request, shared.limits.body_bytes).await.map(Self)
+    }
+}
+
+/// The text of a short form.
+pub(super) struct Short(pub(super) String);
+
+impl FromRequest<Shared> for Short {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, _: &Shared) -> Result<Self, Refused> {
+        let bytes = read(request, 1024).await?;
+        String::from_utf8(bytes).map(Self).map_err(|_| Refused::wrong("the body is no text"))
     }
 }
 

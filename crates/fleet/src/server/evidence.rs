@@ -57,6 +57,7 @@ pub(super) struct Judged {
     record: Hash,
     verdict: VerdictRecord,
     lasting: bool,
+    standings: Vec<pages::Standing>,
 }
 
 /// Whether a segment is about a job and nothing else, and what it decides.
@@ -109,7 +110,9 @@ pub(super) fn judged(segment: &Segment, bundle: &Bundle, candidate: &str) -> Res
     let Some(rests) = rests.filter(|steps| !steps.is_empty()) else {
         return Err(wrong("its verdict rests on no steps"));
     };
-    Ok(Judged { record, verdict: verdict.clone(), lasting: rests.into_iter().all(|lasting| lasting) })
+    let lasting = rests.into_iter().all(|lasting| lasting);
+    let standings = pages::standings_of(&segment.records, &run.run, &run.task_hash);
+    Ok(Judged { record, verdict: verdict.clone(), lasting, standings })
 }
 
 /// The task and the candidate of a job.
@@ -193,12 +196,13 @@ pub(super) async fn accept(
     .bind(&segment.id)
     .bind(judged.record.as_bytes())
     .bind(judged.verdict.verdict.as_str())
-    .bind(&judged.verdict.reason)
+    // The database has no U+0000; the record keeps what was said.
+    .bind(judged.verdict.reason.replace('\0', "\u{fffd}"))
     .bind(judged.lasting)
     .bind(worker.unwrap_or_default())
     .execute(&mut *transaction)
     .await?;
-    pages::insert_standings(&mut transaction, job, &segment.records).await?;
+    pages::insert_standings(&mut transaction, job, &judged.standings).await?;
     sqlx::query(
         "UPDATE jobs SET state = 'done', lease_until = NULL, ended_at = now(), reason = NULL WHERE job = $1",
     )

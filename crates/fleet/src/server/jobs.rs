@@ -10,7 +10,7 @@ use crate::wire::{
     WorkerView,
 };
 
-/// How often a job may be reported as failed before it is given up.
+/// How often a job may be reported as failed before it is given up, and by how many workers where there are so many.
 pub(super) const MAX_FAILURES: i32 = 3;
 /// How often a job may be claimed before it is given up: what takes every worker down with it must end.
 pub(super) const MAX_ATTEMPTS: i32 = 100;
@@ -66,6 +66,16 @@ pub(super) async fn submit(pool: &PgPool, wish: &Wish<'_>) -> Result<(), Refused
     .bind(submission.fresh)
     .execute(&mut *transaction)
     .await?;
+    // What is joined is held, in the order of the keys, so that nobody takes it back meanwhile.
+    sqlx::query("SELECT key FROM jobs WHERE key = ANY($1) AND current ORDER BY key FOR SHARE")
+        .bind(&keys)
+        .fetch_all(&mut *transaction)
+        .await?;
+    // What was taken back before it could be held is wanted again.
+    sqlx::query("UPDATE jobs SET current = false WHERE key = ANY($1) AND current AND state = 'cancelled'")
+        .bind(&keys)
+        .execute(&mut *transaction)
+        .await?;
     // In the order of the keys, so that two submissions never wait for each other.
     let added = sqlx::query(
         "INSERT INTO jobs (key, token, capability, priority, candidate, bundle)
@@ -152,10 +162,10 @@ pub(super) async fn run(pool: &PgPool, name: &str) -> Result<RunView, Refused> {
     })
 }
 
-/// How many jobs of a run are not settled; nothing where there is no such run.
-pub(super) async fn open(pool: &PgPool, name: &str) -> Result<Option<i64>, Refused> {
+/// Whether a job of a run is not settled; nothing where there is no such run.
+pub(super) async fn open(pool: &PgPool, name: &str) -> Result<Option<bool>, Refused> {
     let row = sqlx::query(
-        "SELECT (SELECT count(*) FROM run_jobs JOIN jobs USING (job)
+        "SELECT EXISTS (SELECT FROM run_jobs JOIN jobs USING (job)
                  WHERE run_jobs.run = runs.run AND state IN ('queued', 'leased')) FROM runs WHERE run = $1",
     )
     .bind(name)
@@ -187,16 +197,26 @@ pub(super) async fn runs(pool: &PgPool, before: i64, limit: i64) -> Result<Vec<R
     rows.iter().map(view).collect()
 }
 
-/// Takes back what of a run waits and nobody else asked for.
-pub(super) async fn cancel(pool: &PgPool, name: &str) -> Result<(), Refused> {
+/// Takes back what of a run waits and nobody else asked for. A run of somebody else's is none.
+pub(super) async fn cancel(pool: &PgPool, name: &str, token: i64) -> Result<(), Refused> {
+    let own = sqlx::query("SELECT FROM runs WHERE run = $1 AND token = $2").bind(name).bind(token);
+    own.fetch_optional(pool).await?.ok_or_else(|| Refused::absent("run"))?;
+    let mut transaction = pool.begin().await?;
+    // A submission that joins one of them has it in its hands: whether another run names it is asked after the wait.
+    let held = sqlx::query(
+        "SELECT key FROM jobs WHERE state = 'queued' AND job IN (SELECT job FROM run_jobs WHERE run = $1)
+         ORDER BY key FOR UPDATE",
+    );
+    held.bind(name).fetch_all(&mut *transaction).await?;
     sqlx::query(
         "UPDATE jobs SET state = 'cancelled', ended_at = now(), reason = 'nobody wants it any more'
          WHERE state = 'queued' AND job IN (SELECT job FROM run_jobs WHERE run = $1)
            AND NOT EXISTS (SELECT FROM run_jobs WHERE run_jobs.job = jobs.job AND run <> $1)",
     )
     .bind(name)
-    .execute(pool)
+    .execute(&mut *transaction)
     .await?;
+    transaction.commit().await?;
     Ok(())
 }
 
@@ -297,18 +317,32 @@ pub(super) async fn release(pool: &PgPool, job: i64, token: i64) -> Result<(), R
     if done.rows_affected() == 1 { Ok(()) } else { Err(lost()) }
 }
 
-/// A worker could not do a job: it waits for another try, or is given up.
+/// A worker could not do a job: it waits for another try, or is given up. Of each worker one word counts, as long as there
+/// are others that could try: one that fails at everything does not end everybody's jobs.
 pub(super) async fn fail(pool: &PgPool, job: i64, failure: &Failure) -> Result<(), Refused> {
     let done = sqlx::query(
-        "UPDATE jobs SET failures = failures + 1, reason = $3, lease_until = NULL,
-             state = CASE WHEN failures + 1 >= $4 THEN 'failed' ELSE 'queued' END::job_state,
-             ended_at = CASE WHEN failures + 1 >= $4 THEN now() END
-         WHERE job = $1 AND lease_token = $2 AND state = 'leased' AND lease_until >= clock_timestamp()",
+        "WITH held AS (
+             SELECT job, capability, failures, attempts, CASE WHEN worker = ANY(failed_by) OR worker IS NULL
+                 THEN failed_by ELSE failed_by || worker END AS voices
+             FROM jobs WHERE job = $1 AND lease_token = $2 AND state = 'leased' AND lease_until >= clock_timestamp()
+             FOR UPDATE
+         ), others AS (
+             SELECT count(*) AS alive FROM (
+                 SELECT FROM workers, held WHERE last_seen > now() - interval '2 minutes'
+                     AND held.capability = ANY(workers.capabilities) LIMIT $4) AS seen
+         ), decided AS (
+             SELECT *, attempts >= $5 OR (failures + 1 >= $4 AND cardinality(voices) >= alive) AS over FROM held, others
+         )
+         UPDATE jobs SET failures = jobs.failures + 1, failed_by = voices, reason = $3, lease_until = NULL,
+             state = CASE WHEN over THEN 'failed' ELSE 'queued' END::job_state,
+             ended_at = CASE WHEN over THEN now() END
+         FROM decided WHERE jobs.job = decided.job",
     )
     .bind(job)
     .bind(failure.token)
     .bind(&failure.reason)
     .bind(MAX_FAILURES)
+    .bind(MAX_ATTEMPTS)
     .execute(pool)
     .await?;
     if done.rows_affected() == 1 { Ok(()) } else { Err(lost()) }

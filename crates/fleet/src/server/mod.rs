@@ -27,7 +27,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore, watch};
 
-use crate::wire::{NewToken, Role};
+use crate::wire::{NewToken, QueueView, Role};
 
 #[doc(hidden)]
 pub use access::ACCESS;
@@ -38,6 +38,8 @@ pub use jobs::CLAIM;
 const BODY_TIME: Duration = Duration::from_mins(2);
 /// How often the server does what nobody asks for.
 const UPKEEP: Duration = Duration::from_secs(10);
+/// How long the queue is not counted again.
+const COUNTED: Duration = Duration::from_secs(5);
 /// How many bodies are in memory at a time.
 const MAX_BODIES: usize = 32;
 
@@ -100,6 +102,8 @@ struct Inner {
     limits: Limits,
     doorkeeper: access::Doorkeeper,
     metrics: metrics::Metrics,
+    /// The queue as it was counted last.
+    queue: tokio::sync::Mutex<Option<(std::time::Instant, Vec<QueueView>)>>,
     bodies: Semaphore,
     /// Rung when a job has ended here, for those who wait for a run.
     ended: Notify,
@@ -115,6 +119,21 @@ impl std::ops::Deref for Shared {
 
     fn deref(&self) -> &Inner {
         &self.0
+    }
+}
+
+impl Inner {
+    /// What waits and what is held, counted within the last five seconds, by one at a time: whoever asks.
+    async fn queue(&self) -> Result<Vec<QueueView>, refused::Refused> {
+        let mut last = self.queue.lock().await;
+        if let Some((counted, queue)) = &*last
+            && counted.elapsed() < COUNTED
+        {
+            return Ok(queue.clone());
+        }
+        let queue = jobs::queue(&self.pool).await?;
+        *last = Some((std::time::Instant::now(), queue.clone()));
+        Ok(queue)
     }
 }
 
@@ -198,6 +217,7 @@ impl Server {
                 limits: config.limits,
                 doorkeeper: access::Doorkeeper::default(),
                 metrics: metrics::Metrics::default(),
+                queue: tokio::sync::Mutex::new(None),
                 bodies: Semaphore::new(MAX_BODIES),
                 ended: Notify::new(),
                 log: config.log,

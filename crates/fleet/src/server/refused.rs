@@ -80,6 +80,10 @@ impl Refused {
 
 impl From<sqlx::Error> for Refused {
     fn from(error: sqlx::Error) -> Self {
+        // Text that the database has no characters for is the asker's.
+        if error.as_database_error().is_some_and(|error| error.code().as_deref() == Some("22021")) {
+            return Self::wrong("this text has characters that are not kept here");
+        }
         if passes(&error) { Self::unavailable(&error) } else { Self::failed(error) }
     }
 }

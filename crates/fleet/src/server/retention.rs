@@ -70,64 +70,96 @@ async fn partitions(pool: &PgPool, prefix: &str) -> Result<Vec<i64>, Refused> {
     rows.iter().map(|row| row.try_get(0).map_err(Refused::from)).collect()
 }
 
+/// How many rows are deleted in one transaction.
+const BATCH: i64 = 10_000;
+
+/// The first job that must stay: one that is not over, that ended lately, or that a recent run names. Where all may go, the
+/// next that will be made.
+const KEEP_JOB: &str = "SELECT coalesce(
+        least((SELECT min(job) FROM jobs WHERE ended_at IS NULL),
+              (SELECT min(job) FROM jobs WHERE ended_at >= now() - make_interval(secs => $1)),
+              (SELECT min(job) FROM run_jobs JOIN runs USING (run)
+               WHERE runs.made_at >= now() - make_interval(secs => $1))),
+        (SELECT max(job) + 1 FROM jobs), 0)";
+
+/// The first segment that must stay.
+const KEEP_SEGMENT: &str = "SELECT coalesce(
+        least((SELECT min(segment) FROM results),
+              (SELECT min(number) FROM segments WHERE made_at >= now() - make_interval(secs => $1))),
+        (SELECT max(number) + 1 FROM segments), 0)";
+
+async fn first_kept(pool: &PgPool, statement: &str, seconds: f64) -> Result<i64, Refused> {
+    Ok(sqlx::query(statement).bind(seconds).fetch_one(pool).await?.try_get(0)?)
+}
+
+/// Does a statement until nothing is left for it, each time for one batch and in a transaction of its own.
+async fn in_batches(pool: &PgPool, statement: &str, bound: i64) -> Result<u64, Refused> {
+    let mut all = 0;
+    loop {
+        let done = sqlx::query(statement).bind(bound).bind(BATCH).execute(pool).await?.rows_affected();
+        all += done;
+        if done == 0 {
+            return Ok(all);
+        }
+    }
+}
+
+/// Drops partitions, if nobody is in the way for long: who waits for such a lock stops all that come after.
+async fn drop_partitions(pool: &PgPool, prefix: &str, partitions: &[i64]) -> Result<u64, Refused> {
+    let mut dropped = 0;
+    for from in partitions {
+        let mut transaction = pool.begin().await?;
+        sqlx::query("SET LOCAL lock_timeout = '5s'").execute(&mut *transaction).await?;
+        match sqlx::query(&format!("DROP TABLE {prefix}{from}")).execute(&mut *transaction).await {
+            Ok(_) => transaction.commit().await?,
+            Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some("55P03") => {
+                return Err(Refused::conflict("busy", "a partition is in use; ask again later"));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        dropped += 1;
+    }
+    Ok(dropped)
+}
+
 /// Drops whole stretches in which everything ended longer ago than so many days, and the jobs, runs and segments of them.
+/// What is done is done in small steps, and what one call did not come to, the next does.
 pub(super) async fn retain(pool: &PgPool, days: u32) -> Result<Retained, Refused> {
     let mut retained = Retained::default();
     let [results, lines] = &TABLES;
-    let days = f64::from(days) * 86_400.0;
-    // The first job that must stay; where all may go, the next that will be made.
-    let keep: i64 = sqlx::query(
-        "SELECT coalesce(
-             least((SELECT min(job) FROM jobs WHERE ended_at IS NULL),
-                   (SELECT min(job) FROM jobs WHERE ended_at >= now() - make_interval(secs => $1))),
-             (SELECT max(job) + 1 FROM jobs), 0)",
-    )
-    .bind(days)
-    .fetch_one(pool)
-    .await?
-    .try_get(0)?;
+    let seconds = f64::from(days) * 86_400.0;
+    let keep = first_kept(pool, KEEP_JOB, seconds).await?;
     let old = |from: &i64, keep: i64, stretch: i64| from + stretch <= keep;
     let dropped: Vec<i64> = partitions(pool, results.prefix)
         .await?
         .into_iter()
         .filter(|from| old(from, keep, results.stretch))
         .collect();
-    let mut transaction = pool.begin().await?;
     if let Some(last) = dropped.last() {
         let end = last + results.stretch;
-        for from in &dropped {
-            sqlx::query(&format!("DROP TABLE {}{from}", results.prefix)).execute(&mut *transaction).await?;
-            retained.partitions += 1;
+        // No new run is answered with them from here on; one that was meanwhile keeps them.
+        let forgotten = "UPDATE jobs SET current = false
+             WHERE job IN (SELECT job FROM jobs WHERE job < $1 AND current ORDER BY job LIMIT $2)";
+        in_batches(pool, forgotten, end).await?;
+        if first_kept(pool, KEEP_JOB, seconds).await? < end {
+            return Ok(retained);
         }
         for statement in [
-            "DELETE FROM run_jobs WHERE job < $1",
-            "DELETE FROM results_rest WHERE job < $1",
-            "DELETE FROM standings WHERE job < $1",
+            "DELETE FROM run_jobs WHERE ctid = ANY (ARRAY(SELECT ctid FROM run_jobs WHERE job < $1 LIMIT $2))",
+            "DELETE FROM standings WHERE ctid = ANY (ARRAY(SELECT ctid FROM standings WHERE job < $1 LIMIT $2))",
+            "DELETE FROM results_rest WHERE ctid = ANY (ARRAY(SELECT ctid FROM results_rest WHERE job < $1 LIMIT $2))",
         ] {
-            sqlx::query(statement).bind(end).execute(&mut *transaction).await?;
+            in_batches(pool, statement, end).await?;
         }
-        let gone =
-            sqlx::query("DELETE FROM jobs WHERE job < $1").bind(end).execute(&mut *transaction).await?;
-        retained.jobs = gone.rows_affected();
-        let gone = sqlx::query(
-            "DELETE FROM runs WHERE made_at < now() - make_interval(secs => $1)
-             AND NOT EXISTS (SELECT FROM run_jobs WHERE run_jobs.run = runs.run)",
-        )
-        .bind(days)
-        .execute(&mut *transaction)
-        .await?;
-        retained.runs = gone.rows_affected();
+        let gone = "DELETE FROM jobs WHERE job IN (SELECT job FROM jobs WHERE job < $1 ORDER BY job LIMIT $2)";
+        retained.jobs = in_batches(pool, gone, end).await?;
+        let gone = "DELETE FROM runs WHERE run IN (
+             SELECT run FROM runs WHERE made_at < now() - make_interval(secs => $1::bigint)
+             AND NOT EXISTS (SELECT FROM run_jobs WHERE run_jobs.run = runs.run) LIMIT $2)";
+        retained.runs = in_batches(pool, gone, i64::from(days) * 86_400).await?;
+        retained.partitions += drop_partitions(pool, results.prefix, &dropped).await?;
     }
-    let keep: i64 = sqlx::query(
-        "SELECT coalesce(
-             least((SELECT min(segment) FROM results),
-                   (SELECT min(number) FROM segments WHERE made_at >= now() - make_interval(secs => $1))),
-             (SELECT max(number) + 1 FROM segments), 0)",
-    )
-    .bind(days)
-    .fetch_one(&mut *transaction)
-    .await?
-    .try_get(0)?;
+    let keep = first_kept(pool, KEEP_SEGMENT, seconds).await?;
     let dropped: Vec<i64> = partitions(pool, lines.prefix)
         .await?
         .into_iter()
@@ -135,17 +167,11 @@ pub(super) async fn retain(pool: &PgPool, days: u32) -> Result<Retained, Refused
         .collect();
     if let Some(last) = dropped.last() {
         let end = last + lines.stretch;
-        for from in &dropped {
-            sqlx::query(&format!("DROP TABLE {}{from}", lines.prefix)).execute(&mut *transaction).await?;
-            retained.partitions += 1;
-        }
-        sqlx::query("DELETE FROM lines_rest WHERE segment < $1").bind(end).execute(&mut *transaction).await?;
-        let gone = sqlx::query("DELETE FROM segments WHERE number < $1")
-            .bind(end)
-            .execute(&mut *transaction)
-            .await?;
-        retained.segments = gone.rows_affected();
+        let gone = "DELETE FROM lines_rest WHERE ctid = ANY (ARRAY(SELECT ctid FROM lines_rest WHERE segment < $1 LIMIT $2))";
+        in_batches(pool, gone, end).await?;
+        let gone = "DELETE FROM segments WHERE number IN (SELECT number FROM segments WHERE number < $1 ORDER BY number LIMIT $2)";
+        retained.segments = in_batches(pool, gone, end).await?;
+        retained.partitions += drop_partitions(pool, lines.prefix, &dropped).await?;
     }
-    transaction.commit().await?;
     Ok(retained)
 }

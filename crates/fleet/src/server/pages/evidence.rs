@@ -3,7 +3,6 @@
 use axum::extract::{Path, State};
 use sqlx::{PgPool, Row};
 use warpproof_gate::ledger::read_segment;
-use warpproof_gate::record::Body;
 use warpproof_gate::view::{self, Evidence, ViewError, markup};
 
 use super::Shown;
@@ -19,17 +18,56 @@ fn unresolved(error: &ViewError) -> Refused {
     Refused::failed(format!("a report does not resolve: {error}"))
 }
 
-/// The records of segments, in the order given.
-pub(super) async fn of_segments(pool: &PgPool, ids: &[String]) -> Result<Evidence, Refused> {
-    let mut all = Evidence::default();
-    for id in ids {
-        let text = evidence::segment(pool, id).await?;
-        let records = read_segment(id, text.as_bytes()).map_err(Refused::failed)?;
-        for record in records {
-            all.add(record.hash, record.body);
+/// Bytes of the segments that one page is made of.
+const BYTES: i64 = 32 << 20;
+
+/// A report of the records of segments, the most important of which are named first; and how many segments were left out
+/// because they would have been too much for one page.
+pub(super) async fn reported<T: Send + 'static>(
+    pool: &PgPool,
+    ids: &[String],
+    report: impl FnOnce(&Evidence) -> Result<T, Refused> + Send + 'static,
+) -> Result<(T, usize), Refused> {
+    let rows = sqlx::query(
+        "SELECT id, bytes FROM segments JOIN unnest($1::text[]) WITH ORDINALITY AS wanted (id, place) USING (id)
+         ORDER BY place",
+    )
+    .bind(ids)
+    .fetch_all(pool)
+    .await?;
+    let mut left = BYTES;
+    let mut texts: Vec<(String, String)> = Vec::new();
+    for row in &rows {
+        let (id, bytes): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
+        if bytes > left {
+            break;
         }
+        left -= bytes;
+        let text = evidence::segment(pool, &id).await?;
+        texts.push((id, text));
     }
-    Ok(all)
+    let left_out = ids.len().saturating_sub(texts.len());
+    // Names of segments begin with their time.
+    texts.sort();
+    let read = move || {
+        let mut all = Evidence::default();
+        for (id, text) in texts {
+            for record in read_segment(&id, text.as_bytes()).map_err(Refused::failed)? {
+                all.add(record.hash, record.body);
+            }
+        }
+        report(&all)
+    };
+    let made = tokio::task::spawn_blocking(read).await.map_err(Refused::failed)??;
+    Ok((made, left_out))
+}
+
+/// Says that a page is not all of it.
+pub(super) fn left_out(count: usize) -> String {
+    if count == 0 {
+        return String::new();
+    }
+    format!("<p class=\"nothing\">{count} older results are left out: this page would be too large.</p>\n")
 }
 
 pub(super) async fn job(State(shared): State<Shared>, Path(job): Path<i64>) -> Shown {
@@ -45,9 +83,14 @@ pub(super) async fn job(State(shared): State<Shared>, Path(job): Path<i64>) -> S
     let id: String = row.try_get(1)?;
     let (worker, attempts): (String, i32) = (row.try_get(2)?, row.try_get(3)?);
     let accepted: String = row.try_get(4)?;
-    let records = of_segments(&shared.pool, std::slice::from_ref(&id)).await?;
-    let run = records.newest_run().ok_or_else(|| Refused::failed("a result without its run"))?.run.clone();
-    let report = view::validation(&records, &run).map_err(|error| unresolved(&error))?;
+    let report = |records: &Evidence| {
+        // The segment of a result is read whole, or not at all.
+        let Some(run) = records.newest_run() else { return Ok(None) };
+        let report = view::validation(records, &run.run).map_err(|error| unresolved(&error))?;
+        Ok(Some(report.html_content()))
+    };
+    let (report, _) = reported(&shared.pool, std::slice::from_ref(&id), report).await?;
+    let report = report.unwrap_or_else(|| "<p class=\"nothing\">Its records are too large for a page.</p>\n".to_owned());
     let tries = if attempts == 1 { String::new() } else { format!(", claimed {attempts} times") };
     let body = format!(
         "<p>Accepted {} from <b>{}</b>{tries}. Its records: <a href=\"/v1/segments/{}\">{}</a>.</p>\n{}",
@@ -55,7 +98,7 @@ pub(super) async fn job(State(shared): State<Shared>, Path(job): Path<i64>) -> S
         markup(&worker),
         segment(&id),
         markup(&id),
-        report.html_content()
+        report
     );
     Ok(Page::new("/runs", candidate, body))
 }
@@ -67,14 +110,17 @@ pub(super) async fn negatives(State(shared): State<Shared>) -> Shown {
         Ok(sqlx::query(statement).bind(NEGATIVES).fetch_all(&shared.pool).await?)
     })
     .await?;
-    let ids: Vec<String> = rows.iter().rev().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+    let ids: Vec<String> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
     let body = if ids.is_empty() {
         "<p class=\"nothing\">No candidate was green, measured and not fast enough: a valid negative. Where nothing is \
          measured, there are none.</p>\n"
             .to_owned()
     } else {
-        let records = of_segments(&shared.pool, &ids).await?;
-        view::negatives(&records).map_err(|error| unresolved(&error))?.html_content()
+        let report = |records: &Evidence| {
+            Ok(view::negatives(records).map_err(|error| unresolved(&error))?.html_content())
+        };
+        let (report, left) = reported(&shared.pool, &ids, report).await?;
+        report + &left_out(left)
     };
     Ok(Page::new("/negatives", "Negatives", body))
 }
@@ -86,12 +132,4 @@ pub(super) fn history(records: &Evidence, task: &str) -> Result<String, Refused>
         Err(ViewError::NoRun(_)) => Ok(String::new()),
         Err(error) => Err(unresolved(&error)),
     }
-}
-
-/// The name of the run in the records of one segment.
-pub(in crate::server) fn run_of<'r>(bodies: impl Iterator<Item = &'r Body>) -> Option<&'r str> {
-    bodies.into_iter().find_map(|body| match body {
-        Body::Run(run) => Some(&*run.run),
-        _ => None,
-    })
 }

@@ -122,7 +122,7 @@ pub(super) async fn workers(State(shared): State<Shared>) -> Shown {
 
 pub(super) async fn queue(State(shared): State<Shared>) -> Shown {
     let mut table = Table::new(&["what it takes", "state", "jobs"]);
-    for queue in patiently(|| jobs::queue(&shared.pool)).await? {
+    for queue in patiently(|| shared.queue()).await? {
         table.row(&[markup(&queue.capability), pill(word(queue.state)), number(queue.jobs)]);
     }
     Ok(Page::new("/queue", "Queue", table.or("Nothing waits, and nothing is in work.")).refreshed(10))

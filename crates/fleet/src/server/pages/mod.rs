@@ -12,7 +12,6 @@ mod sign_in;
 mod standing;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
@@ -21,7 +20,7 @@ use super::Shared;
 use super::refused::Refused;
 
 pub(super) use sign_in::token as cookie_token;
-pub(super) use standing::insert as insert_standings;
+pub(super) use standing::{Standing, insert as insert_standings, of as standings_of};
 
 /// Every page; who may see which is in `access.rs`.
 pub(super) fn router() -> Router<Shared> {
@@ -35,7 +34,7 @@ pub(super) fn router() -> Router<Shared> {
         .route("/negatives", get(evidence::negatives))
         .route("/workers", get(lists::workers))
         .route("/queue", get(lists::queue))
-        .route("/sign-in", get(sign_in::form).post(sign_in::sign_in).layer(DefaultBodyLimit::max(1024)))
+        .route("/sign-in", get(sign_in::form).post(sign_in::sign_in))
         .route("/sign-out", axum::routing::post(sign_in::sign_out))
 }
 
@@ -45,11 +44,19 @@ pub(super) fn is_page(route: &str) -> bool {
     !route.is_empty() && !programs.iter().any(|start| route.starts_with(start))
 }
 
-/// A refusal as a page; who is not known is asked to sign in.
-pub(super) fn refusal(refused: Refused) -> Response {
+/// A refusal as a page; who is not known is asked to sign in, and comes back to what was wanted.
+pub(super) fn refusal_of(refused: Refused, wanted: Option<&str>) -> Response {
     if refused.status() == StatusCode::UNAUTHORIZED {
-        return Redirect::to("/sign-in").into_response();
+        return match wanted.filter(|wanted| *wanted != "/" && sign_in::is_local(wanted)) {
+            Some(wanted) => Redirect::to(&format!("/sign-in?next={}", layout::segment(wanted))).into_response(),
+            None => Redirect::to("/sign-in").into_response(),
+        };
     }
+    refusal(refused)
+}
+
+/// A refusal as a page.
+pub(super) fn refusal(refused: Refused) -> Response {
     let status = refused.status();
     let body = format!("<p>{}</p>", warpproof_gate::view::markup(refused.message()));
     let title = status.canonical_reason().unwrap_or("Refused");

@@ -19,7 +19,7 @@ const HOURS: i32 = 48;
 pub(super) async fn overview(State(shared): State<Shared>) -> Shown {
     let pool = &shared.pool;
     let (mut waiting, mut held) = (0, 0);
-    for queue in jobs::queue(pool).await? {
+    for queue in shared.queue().await? {
         match queue.state {
             JobState::Queued => waiting += queue.jobs,
             _ => held += queue.jobs,

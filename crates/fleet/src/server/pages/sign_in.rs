@@ -1,13 +1,16 @@
-//! A browser shows its token once, and keeps it in a cookie that no script reads and no other site sends.
+//! A browser shows its token once, and keeps it in a cookie that no script reads, and that other sites send only with a link
+//! that somebody follows: it lets a browser look, and change nothing.
 
-use axum::Form;
-use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
+use warpproof_gate::view::markup;
 
 use super::layout::Page;
 use crate::server::Shared;
+use crate::server::body::Short;
+use crate::server::refused::Refused;
 
 const COOKIE: &str = "warpproof_token";
 /// A week, in seconds.
@@ -22,47 +25,75 @@ pub(in crate::server) fn token(headers: &HeaderMap) -> Option<&str> {
     })
 }
 
-fn page(wrong: bool) -> Page {
-    let word = if wrong { "<p class=\"wrong\">This token is not known, or was revoked.</p>\n" } else { "" };
+/// Whether a place is one of this server's: a path, and nothing that a browser reads as another server's name.
+pub(super) fn is_local(place: &str) -> bool {
+    place.len() <= 512
+        && place.starts_with('/')
+        && !place.starts_with("//")
+        && place.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+}
+
+fn page(wrong: bool, next: &str) -> Page {
+    let word = if wrong { "<p class=\"wrong\">This token is not known, was revoked, or may not read.</p>\n" } else { "" };
     let body = format!(
         "{word}<form class=\"sign-in\" method=\"post\" action=\"/sign-in\">\n<label for=\"token\">A token that may read, as \
          <code>warpproof serve</code> or an administrator made it</label>\n<input id=\"token\" name=\"token\" \
          type=\"password\" autocomplete=\"current-password\" placeholder=\"wpf_…\" required autofocus>\n\
-         <button>Sign in</button>\n</form>\n"
+         <input type=\"hidden\" name=\"next\" value=\"{}\">\n<button>Sign in</button>\n</form>\n",
+        markup(next)
     );
     Page::new("", "Sign in", body).signed_out()
 }
 
-pub(super) async fn form() -> Page {
-    page(false)
+/// Where somebody wanted to go.
+#[derive(Deserialize)]
+pub(super) struct Wanted {
+    #[serde(default)]
+    next: String,
+}
+
+pub(super) async fn form(Query(wanted): Query<Wanted>) -> Page {
+    page(false, if is_local(&wanted.next) { &wanted.next } else { "/" })
 }
 
 #[derive(Deserialize)]
-pub(super) struct Given {
+struct Given {
     token: String,
+    #[serde(default)]
+    next: String,
 }
 
-pub(super) async fn sign_in(State(shared): State<Shared>, Form(given): Form<Given>) -> Response {
+pub(super) async fn sign_in(State(shared): State<Shared>, text: Result<Short, Refused>) -> Response {
+    let text = match text {
+        Ok(Short(text)) => text,
+        Err(refused) => return super::refusal(refused),
+    };
+    // A form is written as the query of an address is.
+    let given = format!("/?{text}").parse::<Uri>().ok();
+    let Some(Query(given)) = given.and_then(|uri| Query::<Given>::try_from_uri(&uri).ok()) else {
+        return super::refusal(Refused::wrong("this is no sign-in"));
+    };
     let token = given.token.trim();
-    match crate::server::access::known(&shared, token).await {
+    let next = if is_local(&given.next) { &*given.next } else { "/" };
+    match crate::server::access::may_read(&shared, token).await {
         Ok(true) => {
             // Only what was found is written into a header: it has hexadecimal digits and nothing else.
             let secure = if shared.tls { "; Secure" } else { "" };
             let cookie =
-                format!("{COOKIE}={token}; Path=/; HttpOnly; SameSite=Strict; Max-Age={KEPT}{secure}");
-            with_cookie(&cookie)
+                format!("{COOKIE}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age={KEPT}{secure}");
+            with_cookie(&cookie, next)
         }
-        Ok(false) => (StatusCode::UNAUTHORIZED, page(true)).into_response(),
+        Ok(false) => (StatusCode::UNAUTHORIZED, page(true, next)).into_response(),
         Err(refused) => super::refusal(refused),
     }
 }
 
 pub(super) async fn sign_out() -> Response {
-    with_cookie(&format!("{COOKIE}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"))
+    with_cookie(&format!("{COOKIE}=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0"), "/")
 }
 
-fn with_cookie(cookie: &str) -> Response {
-    let mut response = Redirect::to("/").into_response();
+fn with_cookie(cookie: &str, next: &str) -> Response {
+    let mut response = Redirect::to(next).into_response();
     if let Ok(value) = HeaderValue::from_str(cookie) {
         response.headers_mut().insert(header::SET_COOKIE, value);
     }
@@ -72,6 +103,16 @@ fn with_cookie(cookie: &str) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_of_another_server_is_none() {
+        for place in ["/", "/runs/1?a=b", "/tasks/a%2Fb"] {
+            assert!(is_local(place), "{place}");
+        }
+        for place in ["", "runs", "//x.org", "/\\x.org", "https://x.org", "/a b", "/a\r\nb", "/ä", &"/".repeat(600)] {
+            assert!(!is_local(place), "{place:?}");
+        }
+    }
 
     #[test]
     fn the_token_is_found_among_other_cookies() {

@@ -1,64 +1,90 @@
 //! Leaderboards: the latencies of what stands, by task, shape, device, and whether measured or predicted.
 
-use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use axum::extract::{Path, Query, State};
 use serde::Deserialize;
 use sqlx::{PgConnection, PgPool, Row};
+use warpproof_gate::hash::Hash;
 use warpproof_gate::ledger::Record;
-use warpproof_gate::view::{Evidence, markup, standings};
+use warpproof_gate::view::{self, Evidence, markup};
 
 use super::Shown;
 use super::chart::course;
-use super::evidence::{history, of_segments, run_of};
+use super::evidence::{history, left_out, reported};
 use super::layout::{Page, Table, number, pill, segment, time};
 use crate::server::Shared;
+use crate::server::jobs::named;
 use crate::server::refused::{Refused, patiently};
 
 /// How many places a leaderboard has.
 const PLACES: usize = 25;
-/// How many of the best are looked at: a candidate may stand with several of them.
+/// How many of the best the course is drawn from.
 const LOOKED_AT: i64 = 500;
+
+/// What a candidate stands with, and in which task file.
+pub(in crate::server) struct Standing {
+    one: view::Standing,
+    task_hash: Hash,
+}
+
+/// What the records of a run make its candidates stand with. What no report can be made of has no standing; the verdict is
+/// what it is.
+pub(in crate::server) fn of(records: &[Record], run: &str, task_hash: &Hash) -> Vec<Standing> {
+    let mut evidence = Evidence::default();
+    for record in records {
+        evidence.add(record.hash, record.body.clone());
+    }
+    let all = view::standings(&evidence, run).unwrap_or_default();
+    all.into_iter().map(|one| Standing { one, task_hash: *task_hash }).collect()
+}
 
 /// Writes down with what a result stands. It is part of the transaction that accepts the result.
 pub(in crate::server) async fn insert(
     connection: &mut PgConnection,
     job: i64,
-    records: &[Record],
+    standings: &[Standing],
 ) -> Result<(), Refused> {
-    let mut evidence = Evidence::default();
-    for record in records {
-        evidence.add(record.hash, record.body.clone());
+    if standings.is_empty() {
+        return Ok(());
     }
-    let Some(run) = run_of(records.iter().map(|record| &record.body)) else { return Ok(()) };
-    // What no report can be made of has no standing either; the verdict is what it is.
-    let Ok(standings) = standings(&evidence, run) else { return Ok(()) };
     // The database has no U+0000.
-    let clean = |text: &str| text.replace('\0', "\u{fffd}");
-    for one in standings {
-        let version = i64::try_from(one.task_version).unwrap_or(i64::MAX);
-        let (task, shape, device) = (clean(&one.task), clean(&one.case), clean(&one.device));
-        sqlx::query(
-            "WITH board AS (INSERT INTO boards (task, task_version, shape, kind, device) VALUES ($1, $2, $3, $4, $5)
-                            ON CONFLICT DO NOTHING)
-             INSERT INTO standings (task, task_version, shape, kind, device, latency, unit, candidate, verdict, record, job)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
-        )
-        .bind(task)
-        .bind(version)
-        .bind(shape)
-        .bind(one.kind.as_str())
-        .bind(device)
-        .bind(one.latency)
-        .bind(clean(&one.unit))
-        .bind(clean(&one.candidate))
-        .bind(one.verdict.as_str())
-        .bind(&one.record.as_bytes()[..])
-        .bind(job)
-        .execute(&mut *connection)
-        .await?;
-    }
+    let texts = |text: fn(&view::Standing) -> &str| -> Vec<String> {
+        standings.iter().map(|standing| text(&standing.one).replace('\0', "\u{fffd}")).collect()
+    };
+    let versions: Vec<i64> =
+        standings.iter().map(|one| i64::try_from(one.one.task_version).unwrap_or(i64::MAX)).collect();
+    let latencies: Vec<f64> = standings.iter().map(|one| one.one.latency).collect();
+    let hashes: Vec<&[u8]> = standings.iter().map(|one| &one.task_hash.as_bytes()[..]).collect();
+    let records: Vec<&[u8]> = standings.iter().map(|one| &one.one.record.as_bytes()[..]).collect();
+    sqlx::query(
+        "WITH wanted AS (
+             SELECT * FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::text[], $5::text[], $6::text[],
+                                  $7::float8[], $8::text[], $9::text[], $10::text[], $11::bytea[])
+             AS one (task, task_version, task_hash, shape, kind, device, latency, unit, candidate, verdict, record)
+         ), board AS (
+             INSERT INTO boards (task, task_version, task_hash, shape, kind, device)
+             SELECT DISTINCT task, task_version, task_hash, shape, kind, device FROM wanted ORDER BY 1, 2, 3, 4, 5, 6
+             ON CONFLICT DO NOTHING
+         )
+         INSERT INTO standings (task, task_version, task_hash, shape, kind, device, latency, unit, candidate, verdict,
+                                record, bundle, job)
+         SELECT wanted.*, bundle, job FROM wanted, jobs WHERE job = $12",
+    )
+    .bind(texts(|one| &one.task))
+    .bind(versions)
+    .bind(hashes)
+    .bind(texts(|one| &one.case))
+    .bind(texts(|one| one.kind.as_str()))
+    .bind(texts(|one| &one.device))
+    .bind(latencies)
+    .bind(texts(|one| &one.unit))
+    .bind(texts(|one| &one.candidate))
+    .bind(texts(|one| one.verdict.as_str()))
+    .bind(records)
+    .bind(job)
+    .execute(&mut *connection)
+    .await?;
     Ok(())
 }
 
@@ -87,6 +113,7 @@ pub(super) async fn tasks(State(shared): State<Shared>) -> Shown {
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Wanted {
     version: Option<i64>,
+    file: Option<String>,
     shape: Option<String>,
     kind: Option<String>,
     device: Option<String>,
@@ -95,6 +122,8 @@ pub(super) struct Wanted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Board {
     version: i64,
+    /// The hash of the task file.
+    file: String,
     shape: String,
     kind: String,
     device: String,
@@ -103,19 +132,22 @@ struct Board {
 impl Board {
     fn is(&self, wanted: &Wanted) -> bool {
         wanted.version.is_none_or(|version| version == self.version)
+            && wanted.file.as_ref().is_none_or(|file| *file == self.file)
             && wanted.shape.as_ref().is_none_or(|shape| *shape == self.shape)
             && wanted.kind.as_ref().is_none_or(|kind| *kind == self.kind)
             && wanted.device.as_ref().is_none_or(|device| *device == self.device)
     }
 
     fn name(&self) -> String {
-        format!("{}, {} for {}, version {}", self.shape, self.kind, self.device, self.version)
+        let short: String = self.file.chars().take(8).collect();
+        format!("{}, {} for {}, version {} ({short})", self.shape, self.kind, self.device, self.version)
     }
 
     fn query(&self) -> String {
         format!(
-            "version={}&amp;shape={}&amp;kind={}&amp;device={}",
+            "version={}&amp;file={}&amp;shape={}&amp;kind={}&amp;device={}",
             self.version,
+            segment(&self.file),
             segment(&self.shape),
             segment(&self.kind),
             segment(&self.device)
@@ -126,8 +158,8 @@ impl Board {
 async fn boards(pool: &PgPool, task: &str) -> Result<Vec<Board>, Refused> {
     // What was measured goes before what was predicted, the newest version before others.
     let rows = sqlx::query(
-        "SELECT task_version, shape, kind, device FROM boards WHERE task = $1
-         ORDER BY task_version DESC, kind, shape, device LIMIT 200",
+        "SELECT task_version, shape, kind, device, task_hash FROM boards WHERE task = $1
+         ORDER BY task_version DESC, kind, shape, device, made_at DESC LIMIT 200",
     )
     .bind(task)
     .fetch_all(pool)
@@ -138,6 +170,7 @@ async fn boards(pool: &PgPool, task: &str) -> Result<Vec<Board>, Refused> {
             shape: row.try_get(1)?,
             kind: row.try_get(2)?,
             device: row.try_get(3)?,
+            file: named(&row.try_get::<Vec<u8>, _>(4)?)?,
         })
     };
     rows.iter().map(board).collect()
@@ -152,11 +185,14 @@ pub(super) async fn task(
     let board =
         boards.iter().find(|board| board.is(&wanted)).ok_or_else(|| Refused::absent("leaderboard"))?;
     let rows = patiently(|| async {
-        let statement = "SELECT candidate, latency, unit, standings.verdict, job, segment_id,
+        // A candidate with the same files is one candidate, however often it was judged.
+        let statement = "SELECT candidate, latency, unit, best.verdict, job, segment_id,
                 to_char(made_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')
-             FROM standings LEFT JOIN results USING (job)
-             WHERE task = $1 AND task_version = $2 AND shape = $3 AND kind = $4 AND device = $5
-             ORDER BY latency LIMIT $6";
+             FROM (SELECT DISTINCT ON (candidate, bundle) * FROM standings
+                   WHERE task = $1 AND task_version = $2 AND shape = $3 AND kind = $4 AND device = $5
+                     AND task_hash = decode($7, 'hex')
+                   ORDER BY candidate, bundle, latency) AS best LEFT JOIN results USING (job)
+             ORDER BY latency, job LIMIT $6";
         let query = sqlx::query(statement)
             .bind(&task)
             .bind(board.version)
@@ -164,6 +200,7 @@ pub(super) async fn task(
             .bind(&board.kind)
             .bind(&board.device)
             .bind(LOOKED_AT)
+            .bind(&board.file)
             .fetch_all(&shared.pool)
             .await?;
         Ok(query)
@@ -176,22 +213,22 @@ pub(super) async fn task(
     }
     body.push_str("</ul>\n");
     let mut table = Table::new(&["", "candidate", &format!("latency, {}", board.kind), "verdict", "since"]);
-    let (mut seen, mut segments) = (BTreeSet::new(), Vec::new());
+    let mut segments: Vec<String> = Vec::new();
     let mut times: Vec<(String, f64)> = Vec::new();
     let mut unit = String::new();
-    for row in &rows {
+    for (place, row) in rows.iter().enumerate() {
         let candidate: String = row.try_get(0)?;
         let latency: f64 = row.try_get(1)?;
         let made: String = row.try_get(6)?;
         unit = row.try_get(2)?;
         times.push((made.clone(), latency));
-        if !seen.insert(candidate.clone()) || seen.len() > PLACES {
+        if place >= PLACES {
             continue;
         }
         let (job, verdict): (i64, String) = (row.try_get(4)?, row.try_get(3)?);
         segments.extend(row.try_get::<Option<String>, _>(5)?);
         table.row(&[
-            number(i64::try_from(seen.len()).unwrap_or(i64::MAX)),
+            number(i64::try_from(place + 1).unwrap_or(i64::MAX)),
             format!("<a href=\"/jobs/{job}\">{}</a>", markup(&candidate)),
             format!("{latency:.3} {}", markup(&unit)),
             pill(&verdict),
@@ -201,11 +238,12 @@ pub(super) async fn task(
     body.push_str(&table.or("Nobody stands here."));
     let course_title = format!("The best so far, {} for {}", board.kind, board.device);
     body.push_str(&course(&course_title, &unit, board.kind == "predicted", &best_so_far(times)));
-    segments.sort();
-    segments.dedup();
-    let records = of_segments(&shared.pool, &segments).await?;
+    let name = task.clone();
+    let (report, left) =
+        reported(&shared.pool, &segments, move |records: &Evidence| history(records, &name)).await?;
     body.push_str("<h2>History</h2>\n");
-    body.push_str(&history(&records, &task)?);
+    body.push_str(&report);
+    body.push_str(&left_out(left));
     Ok(Page::new("/tasks", task, body))
 }
 

@@ -41,7 +41,7 @@ pub(super) async fn ready(State(shared): State<Shared>) -> (StatusCode, &'static
 #[utoipa::path(get, path = "/metrics", tag = "operations", security(()), responses((status = 200, body = String)))]
 pub(super) async fn metrics(State(shared): State<Shared>) -> Response {
     // Without the database there are still the counters of this process.
-    let queue = timeout(READY, jobs::queue(&shared.pool)).await;
+    let queue = timeout(READY, shared.queue()).await;
     let queue = queue.ok().and_then(Result::ok).unwrap_or_default();
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
     (kind, shared.metrics.text(&queue)).into_response()
@@ -54,9 +54,11 @@ pub(super) async fn workers(State(shared): State<Shared>) -> Result<Json<Vec<Wor
 }
 
 /// What waits and what is held
+///
+/// Counted within the last five seconds.
 #[utoipa::path(get, path = "/v1/queue", tag = "operations", responses((status = 200, body = Vec<QueueView>)))]
 pub(super) async fn queue(State(shared): State<Shared>) -> Result<Json<Vec<QueueView>>, Refused> {
-    patiently(|| jobs::queue(&shared.pool)).await.map(Json)
+    patiently(|| shared.queue()).await.map(Json)
 }
 
 /// Drop what is old

@@ -27,6 +27,8 @@ const RULES: &str = concat!("warpproof fleet 1, ", env!("CARGO_PKG_VERSION"));
 const MAX_WAIT: u64 = 30;
 /// How often a run that is waited for is looked at: other servers may have taken its last result.
 const LOOK: Duration = Duration::from_millis(500);
+/// How long at least between two looks.
+const BETWEEN: Duration = Duration::from_millis(250);
 
 fn check(submission: &Submission) -> Result<(), Refused> {
     let Submission { run, bundle, candidates, capability, .. } = submission;
@@ -146,12 +148,14 @@ pub(super) async fn show(
         let ended = shared.ended.notified();
         let open = patiently(|| jobs::open(&shared.pool, &run)).await?;
         let open = open.ok_or_else(|| Refused::absent("run"))?;
-        if open == 0 || Instant::now() >= end || *shared.stopping.borrow() {
+        if !open || Instant::now() >= end || *shared.stopping.borrow() {
             return patiently(|| jobs::run(&shared.pool, &run)).await.map(Json);
         }
-        let _looked = timeout(LOOK.min(end.saturating_duration_since(Instant::now())), ended).await;
-        // Many results at once are one look.
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        let left = end.saturating_duration_since(Instant::now());
+        let again = Instant::now() + BETWEEN.min(left);
+        let _looked = timeout(LOOK.min(left), ended).await;
+        // Many results, one after the other, are one look.
+        tokio::time::sleep_until(again).await;
     }
 }
 
@@ -180,12 +184,11 @@ pub(super) async fn list(
 )]
 pub(super) async fn cancel(
     State(shared): State<Shared>,
+    caller: Caller,
     Path(run): Path<String>,
 ) -> Result<StatusCode, Refused> {
     word("a run's name", &run, 64)?;
-    let open = patiently(|| jobs::open(&shared.pool, &run)).await?;
-    open.ok_or_else(|| Refused::absent("run"))?;
-    patiently(|| jobs::cancel(&shared.pool, &run)).await?;
+    patiently(|| jobs::cancel(&shared.pool, &run, caller.id)).await?;
     shared.ended.notify_waiters();
     Ok(StatusCode::NO_CONTENT)
 }
