@@ -22,7 +22,8 @@ fn ask(stand: &Stand, method: &str, path: &str, cookie: &str, body: &str) -> Ans
     let config = Agent::config_builder().http_status_as_error(false).max_redirects(0);
     let agent = config.max_idle_connections(0).build().new_agent();
     let request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", stand.base()));
-    let request = request.header("cookie", cookie).header("content-type", "application/x-www-form-urlencoded");
+    let request =
+        request.header("cookie", cookie).header("content-type", "application/x-www-form-urlencoded");
     let mut answer = agent.run(request.body(body.as_bytes()).unwrap()).unwrap();
     let header = |name: &str| {
         let value = answer.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
@@ -60,7 +61,11 @@ fn a_result_is_shown_and_names_stay_text() {
     for path in paths.into_iter().chain(more).chain([format!("/runs/{}", run_name(1))]) {
         let page = page(&stand, &path);
         assert_eq!(page.status, 200, "{path}: {}", page.text);
-        assert!(page.text.starts_with("<!DOCTYPE html>") && !page.text.contains("<script"), "{path}: {}", page.text);
+        assert!(
+            page.text.starts_with("<!DOCTYPE html>") && !page.text.contains("<script"),
+            "{path}: {}",
+            page.text
+        );
     }
     assert!(page(&stand, "/").text.contains("<b>2</b><span>results in the last 24 hours"));
 }
@@ -112,7 +117,11 @@ fn signing_in_sets_a_cookie_for_who_may_read() {
     let signed = ask(&stand, "POST", "/sign-in", "", &format!("token={token}&next=%2Fruns%3Fbefore%3D9"));
     assert_eq!((signed.status, &*signed.place), (303, "/runs?before=9"));
     assert!(signed.cookie.starts_with(&format!("warpproof_token={token};")), "{}", signed.cookie);
-    assert!(signed.cookie.contains("HttpOnly") && signed.cookie.contains("SameSite=Lax"), "{}", signed.cookie);
+    assert!(
+        signed.cookie.contains("HttpOnly") && signed.cookie.contains("SameSite=Lax"),
+        "{}",
+        signed.cookie
+    );
     let cookie = signed.cookie.split(';').next().unwrap().to_owned();
     assert_eq!(ask(&stand, "GET", "/runs", &cookie, "").status, 200);
     // To this server only.
@@ -128,5 +137,9 @@ fn signing_in_sets_a_cookie_for_who_may_read() {
     assert_eq!(ask(&stand, "POST", "/sign-in", "", "nothing").status, 400);
     assert_eq!(ask(&stand, "POST", "/sign-in", "", &"a".repeat(2_000)).status, 413);
     let out = ask(&stand, "POST", "/sign-out", &cookie, "");
-    assert!(out.cookie.starts_with("warpproof_token=;") && out.cookie.contains("Max-Age=0"), "{}", out.cookie);
+    assert!(
+        out.cookie.starts_with("warpproof_token=;") && out.cookie.contains("Max-Age=0"),
+        "{}",
+        out.cookie
+    );
 }

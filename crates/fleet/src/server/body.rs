@@ -68,7 +68,8 @@ impl FromRequest<Shared> for Payload {
 
     async fn from_request(request: Request, shared: &Shared) -> Result<Self, Refused> {
         // So many large bodies at a time, and no more: memory has an end. A small one does not wait behind them.
-        let length = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        let length =
+            request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
         let packed = request.headers().contains_key(header::CONTENT_ENCODING);
         if !packed && length.is_some_and(|length: usize| length <= SMALL) {
             return read(request, SMALL.min(shared.limits.body_bytes)).await.map(Self);

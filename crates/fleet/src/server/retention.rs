@@ -151,7 +151,8 @@ pub(super) async fn retain(pool: &PgPool, days: u32) -> Result<Retained, Refused
         ] {
             in_batches(pool, statement, end).await?;
         }
-        let gone = "DELETE FROM jobs WHERE job IN (SELECT job FROM jobs WHERE job < $1 ORDER BY job LIMIT $2)";
+        let gone =
+            "DELETE FROM jobs WHERE job IN (SELECT job FROM jobs WHERE job < $1 ORDER BY job LIMIT $2)";
         retained.jobs = in_batches(pool, gone, end).await?;
         let gone = "DELETE FROM runs WHERE run IN (
              SELECT run FROM runs WHERE made_at < now() - make_interval(secs => $1::bigint)

@@ -51,7 +51,8 @@ pub(super) fn columns(title: &str, columns: &[Column]) -> String {
         let x = LEFT + at as f64 * step;
         let mut top = floor;
         for (verdict, class) in ORDER {
-            let count: i64 = column.parts.iter().filter(|(word, _)| word == verdict).map(|(_, count)| *count).sum();
+            let count: i64 =
+                column.parts.iter().filter(|(word, _)| word == verdict).map(|(_, count)| *count).sum();
             if count == 0 {
                 continue;
             }

@@ -90,7 +90,8 @@ pub(super) async fn job(State(shared): State<Shared>, Path(job): Path<i64>) -> S
         Ok(Some(report.html_content()))
     };
     let (report, _) = reported(&shared.pool, std::slice::from_ref(&id), report).await?;
-    let report = report.unwrap_or_else(|| "<p class=\"nothing\">Its records are too large for a page.</p>\n".to_owned());
+    let report = report
+        .unwrap_or_else(|| "<p class=\"nothing\">Its records are too large for a page.</p>\n".to_owned());
     let tries = if attempts == 1 { String::new() } else { format!(", claimed {attempts} times") };
     let body = format!(
         "<p>Accepted {} from <b>{}</b>{tries}. Its records: <a href=\"/v1/segments/{}\">{}</a>.</p>\n{}",

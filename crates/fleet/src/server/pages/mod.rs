@@ -48,7 +48,9 @@ pub(super) fn is_page(route: &str) -> bool {
 pub(super) fn refusal_of(refused: Refused, wanted: Option<&str>) -> Response {
     if refused.status() == StatusCode::UNAUTHORIZED {
         return match wanted.filter(|wanted| *wanted != "/" && sign_in::is_local(wanted)) {
-            Some(wanted) => Redirect::to(&format!("/sign-in?next={}", layout::segment(wanted))).into_response(),
+            Some(wanted) => {
+                Redirect::to(&format!("/sign-in?next={}", layout::segment(wanted))).into_response()
+            }
             None => Redirect::to("/sign-in").into_response(),
         };
     }

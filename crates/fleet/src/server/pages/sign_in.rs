@@ -34,7 +34,11 @@ pub(super) fn is_local(place: &str) -> bool {
 }
 
 fn page(wrong: bool, next: &str) -> Page {
-    let word = if wrong { "<p class=\"wrong\">This token is not known, was revoked, or may not read.</p>\n" } else { "" };
+    let word = if wrong {
+        "<p class=\"wrong\">This token is not known, was revoked, or may not read.</p>\n"
+    } else {
+        ""
+    };
     let body = format!(
         "{word}<form class=\"sign-in\" method=\"post\" action=\"/sign-in\">\n<label for=\"token\">A token that may read, as \
          <code>warpproof serve</code> or an administrator made it</label>\n<input id=\"token\" name=\"token\" \
@@ -79,8 +83,7 @@ pub(super) async fn sign_in(State(shared): State<Shared>, text: Result<Short, Re
         Ok(true) => {
             // Only what was found is written into a header: it has hexadecimal digits and nothing else.
             let secure = if shared.tls { "; Secure" } else { "" };
-            let cookie =
-                format!("{COOKIE}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age={KEPT}{secure}");
+            let cookie = format!("{COOKIE}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age={KEPT}{secure}");
             with_cookie(&cookie, next)
         }
         Ok(false) => (StatusCode::UNAUTHORIZED, page(true, next)).into_response(),
@@ -109,7 +112,9 @@ mod tests {
         for place in ["/", "/runs/1?a=b", "/tasks/a%2Fb"] {
             assert!(is_local(place), "{place}");
         }
-        for place in ["", "runs", "//x.org", "/\\x.org", "https://x.org", "/a b", "/a\r\nb", "/ä", &"/".repeat(600)] {
+        for place in
+            ["", "runs", "//x.org", "/\\x.org", "https://x.org", "/a b", "/a\r\nb", "/ä", &"/".repeat(600)]
+        {
             assert!(!is_local(place), "{place:?}");
         }
     }
