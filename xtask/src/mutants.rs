@@ -13,14 +13,14 @@ mod survivor;
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     sync::atomic::{AtomicUsize, Ordering},
     thread,
 };
 
 use warpproof_ptx::{parse, print};
 
-use crate::{root, target};
+use crate::root;
 use mutation::{Family, mutations};
 use subject::{Ran, Runner, SUBJECTS, Subject};
 use survivor::{Survivor, Verdict, explanation};
