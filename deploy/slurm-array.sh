@@ -4,11 +4,13 @@
 #SBATCH --job-name=warpproof-work
 #SBATCH --cpus-per-task=8
 #SBATCH --time=04:00:00
+# Each task has a directory of its own below TMPDIR: two workers never share one.
 # SIGTERM to the script ten minutes before the end: the worker ends what it has and gives the rest back.
 #SBATCH --signal=B:TERM@600
 set -eu
 warpproof work --fleet "$WARPPROOF_FLEET" --jobs "${SLURM_CPUS_PER_TASK:-1}" --until-idle \
-    --name "slurm-${SLURM_ARRAY_JOB_ID:-0}-${SLURM_ARRAY_TASK_ID:-0}" &
+    --name "slurm-${SLURM_ARRAY_JOB_ID:-0}-${SLURM_ARRAY_TASK_ID:-0}" \
+    --directory "${TMPDIR:?}/warpproof-${SLURM_ARRAY_JOB_ID:-0}-${SLURM_ARRAY_TASK_ID:-0}" &
 worker=$!
 trap 'kill -TERM "$worker"' TERM
 # A wait that a signal ends is no end of the worker.

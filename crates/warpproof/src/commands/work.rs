@@ -17,10 +17,10 @@ use crate::terminal::Terminal;
 
 /// Judge candidates for a fleet
 ///
-/// It dials out only. Each evaluation is a process of its own, with limits of time and memory; on
-/// Linux the kernel keeps files, the network and other processes from it. What was judged is on disk
-/// before it is sent, and is sent until the server has answered. The token is in
-/// WARPPROOF_FLEET_TOKEN and has the role `work`.
+/// It dials out only. Each evaluation is a process of its own, with limits of time and memory; the
+/// kernel keeps files, the network and other processes from it, which takes Linux 6.12 or newer with
+/// Landlock and seccomp. What was judged is on disk before it is sent, and is sent until the server
+/// has answered. The token is in WARPPROOF_FLEET_TOKEN and has the role `work`.
 ///
 /// Ctrl-C or SIGTERM: takes nothing new, ends what is under way, sends it, and gives the rest back.
 ///
@@ -52,7 +52,7 @@ pub(crate) struct Work {
     /// Megabytes of address space of each process of an evaluation
     #[arg(long, value_name = "MB", default_value_t = Limits::default().memory_bytes >> 20)]
     memory: u64,
-    /// Judge even where the system cannot keep files and calls from an evaluation
+    /// Judge even where the system cannot keep files, processes and calls from an evaluation
     #[arg(long)]
     unconfined: bool,
     /// End when nothing waits

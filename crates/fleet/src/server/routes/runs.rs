@@ -178,6 +178,8 @@ pub(super) async fn list(
 }
 
 /// Take back what of a run waits and nobody else asked for
+///
+/// Only with the token that asked for the run.
 #[utoipa::path(
     post, path = "/v1/runs/{run}/cancel", tag = "runs", params(("run" = String, Path)),
     responses((status = 204), (status = 404, body = Refusal))

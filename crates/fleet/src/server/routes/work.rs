@@ -103,7 +103,7 @@ pub(super) async fn release(
 
 /// Say that a job could not be done
 ///
-/// It waits for another try; after the third it is given up.
+/// It waits for another try; after the third it is given up. Of each worker one word counts, as long as others could try.
 #[utoipa::path(
     post, path = "/v1/jobs/{job}/failure", tag = "work", params(("job" = i64, Path)), request_body = Failure,
     responses((status = 204), (status = 409, body = Refusal))
