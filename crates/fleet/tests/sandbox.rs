@@ -1,11 +1,6 @@
 //! What the kernel refuses a confined process: each call is tried, one by one, with and without the sandbox.
 #![cfg(target_os = "linux")]
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a test fails by panicking, says why it is skipped, and here also answers its parent"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::process::{Command, Stdio};
 

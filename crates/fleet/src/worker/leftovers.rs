@@ -104,7 +104,7 @@ mod tests {
         symlink(at("kept"), at("job/link")).expect("linked");
         fs::write(at("job/a/b/file"), "x").expect("written");
         for name in ["job/a/b", "job/a", "kept"] {
-            fs::set_permissions(at(name), fs::Permissions::from_mode(0)).expect("locked");
+            fs::set_permissions(at(name), fs::Permissions::from_mode(0o000)).expect("locked");
         }
         remove(&at("job"), &at("left")).expect("removed");
         assert!(!at("job").exists() && !at("left").exists());

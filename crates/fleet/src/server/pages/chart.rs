@@ -41,9 +41,8 @@ pub(super) fn columns(title: &str, columns: &[Column]) -> String {
     let mut out = open(title);
     let floor = HEIGHT - BELOW;
     let scale = (floor - ABOVE) / largest as f64;
-    for share in [0.5, 1.0] {
-        let value = largest as f64 * share;
-        grid(&mut out, floor - value * scale, &number(value.round() as i64));
+    for value in [largest / 2, largest].into_iter().filter(|value| *value > 0) {
+        grid(&mut out, floor - value as f64 * scale, &number(value));
     }
     let step = (WIDTH - LEFT) / columns.len() as f64;
     let every = columns.len().div_ceil(8).max(1);

@@ -49,9 +49,9 @@ impl Page {
 
     fn html(&self) -> String {
         let title = markup(&self.title);
-        let mut out = format!(
+        let mut out = String::from(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
-             content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n"
+             content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n",
         );
         if let Some(seconds) = self.refresh {
             let _ = writeln!(out, "<meta http-equiv=\"refresh\" content=\"{seconds}\">");
@@ -128,7 +128,7 @@ pub(super) fn number(value: i64) -> String {
     let digits = value.unsigned_abs().to_string();
     let mut out = String::from(if value < 0 { "−" } else { "" });
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);

@@ -1,5 +1,7 @@
 //! Runs, workers, and what waits.
 
+use std::fmt::Write;
+
 use axum::extract::{Path, Query, State};
 use serde::Deserialize;
 use warpproof_gate::view::markup;
@@ -26,10 +28,8 @@ pub(super) async fn runs(State(shared): State<Shared>, Query(page): Query<Before
     let runs = patiently(|| jobs::runs(&shared.pool, before, RUNS)).await?;
     let mut body = runs_table(&runs);
     if let Some(last) = runs.last().filter(|_| i64::try_from(runs.len()).is_ok_and(|count| count == RUNS)) {
-        body.push_str(&format!(
-            "<p class=\"more\"><a href=\"/runs?before={}\">Older runs</a></p>\n",
-            last.number
-        ));
+        let _ =
+            writeln!(body, "<p class=\"more\"><a href=\"/runs?before={}\">Older runs</a></p>", last.number);
     }
     Ok(Page::new("/runs", "Runs", body))
 }
@@ -64,7 +64,7 @@ pub(super) async fn run(State(shared): State<Shared>, Path(run): Path<String>) -
     let mut body =
         format!("<p>Asked for {}, task <b>{}</b>.</p>\n<p>", time(&view.made_at), markup(&view.task));
     for (word, count) in &counts {
-        body.push_str(&format!("{} {}&ensp;", pill(word), number(i64::try_from(*count).unwrap_or(i64::MAX))));
+        let _ = write!(body, "{} {}&ensp;", pill(word), number(i64::try_from(*count).unwrap_or(i64::MAX)));
     }
     body.push_str("</p>\n");
     let mut table = Table::new(&["candidate", "verdict", "why", ""]);
@@ -84,11 +84,12 @@ pub(super) async fn run(State(shared): State<Shared>, Path(run): Path<String>) -
     }
     body.push_str(&table.or("This run has no candidates."));
     if view.jobs.len() > CANDIDATES {
-        body.push_str(&format!(
-            "<p class=\"nothing\">The first {} of {} are shown; the others are at /v1/runs.</p>\n",
+        let _ = writeln!(
+            body,
+            "<p class=\"nothing\">The first {} of {} are shown; the others are at /v1/runs.</p>",
             number(i64::try_from(CANDIDATES).unwrap_or(i64::MAX)),
             number(i64::try_from(view.jobs.len()).unwrap_or(i64::MAX))
-        ));
+        );
     }
     let short: String = view.run.chars().take(8).collect();
     let page = Page::new("/runs", format!("Run {short}"), body);
