@@ -3,6 +3,7 @@
 mod checks;
 mod counters;
 mod driver;
+pub(crate) mod fleet;
 mod sim;
 
 use std::fs;
@@ -31,27 +32,6 @@ pub(crate) fn run(what: &str, json: bool) -> Result<(), String> {
         "counters" => counters::run(json),
         _ => sim::run(json),
     })
-}
-
-/// The claims of a fleet, by an example of its crate: what a task of the repository builds need not hold a server.
-pub(crate) fn fleet(numbers: [u32; 4]) -> Result<(), String> {
-    let status = std::process::Command::new("cargo")
-        .args([
-            "run",
-            "--release",
-            "--quiet",
-            "--locked",
-            "-p",
-            "warpproof-fleet",
-            "--example",
-            "claims",
-            "--",
-        ])
-        .args(numbers.map(|number| number.to_string()))
-        .current_dir(crate::root())
-        .status()
-        .map_err(|error| format!("cargo: {error}"))?;
-    if status.success() { Ok(()) } else { Err("the fleet was not measured".to_owned()) }
 }
 
 /// Parses the corpus over and over on one core and prints the rate.

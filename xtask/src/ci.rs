@@ -10,8 +10,8 @@ use std::{
 };
 
 use crate::{
-    attention, bench, book, cores, corpus, driver_api, ecosystem, findings, fuzz, instructions, latencies,
-    model, mutants, readme, root, rungs, tidy, tune, ui,
+    attention, bench, book, cores, corpus, driver_api, ecosystem, findings, fleet_api, fuzz, instructions,
+    latencies, model, mutants, readme, root, rungs, tidy, tune, ui,
 };
 
 /// How long each fuzz target of the parser runs; that of the machine runs for as long as both.
@@ -60,6 +60,8 @@ const STEPS: &[Step] = &[
     step("findings", || findings::run(false).map(quiet)),
     step("driver-api", || driver_api::run(false).map(quiet)),
     step("ecosystem", || ecosystem::run(false).map(quiet)),
+    // By hand for ten minutes.
+    step("fleet-api", || fleet_api::run(2.0).map(quiet)),
     step("latencies", || latencies::run(false).map(quiet)),
     step("model", || model::run(false).map(quiet)),
     step("attention", || {

@@ -21,6 +21,7 @@ mod dispatch;
 mod driver_api;
 mod ecosystem;
 mod findings;
+mod fleet_api;
 mod fleet_faults;
 mod fuzz;
 mod instructions;
@@ -80,6 +81,13 @@ tasks! {
         /// Only tests whose name contains this
         only: Option<String>,
     } => fleet_faults::run(only.as_deref()),
+
+    /// Programs of others against the fleet's server: a fuzzer of its description, and a store that speaks S3
+    FleetApi {
+        /// How long the fuzzer asks
+        #[arg(long, default_value_t = 10.0)]
+        minutes: f64,
+    } => fleet_api::run(minutes),
 
     /// Runs a fuzz target
     Fuzz {
@@ -148,7 +156,7 @@ tasks! {
         Bench::Checks { json } => bench::run("checks", json),
         Bench::Counters { json } => bench::run("counters", json),
         Bench::Driver { json } => bench::run("driver", json),
-        Bench::Fleet { jobs, claimers, batch, seconds } => bench::fleet([jobs, claimers, batch, seconds]),
+        Bench::Fleet { evaluations, bless } => bench::fleet::run(evaluations, bless),
     },
 
     /// Runs the README's commands word for word and compares what they print
@@ -229,20 +237,14 @@ enum Bench {
         #[arg(long)]
         json: bool,
     },
-    /// Claims of a fleet's server a second, and how long the slowest take, against a PostgreSQL of its own
+    /// How a fleet grows: claims with the queue, evaluations with the workers, against a PostgreSQL of its own
     Fleet {
-        /// Jobs that wait
-        #[arg(long, default_value_t = 1_000_000)]
-        jobs: u32,
-        /// Workers that ask at a time
-        #[arg(long, default_value_t = 32)]
-        claimers: u32,
-        /// Jobs of one claim
-        #[arg(long, default_value_t = 8)]
-        batch: u32,
-        /// How long
-        #[arg(long, default_value_t = 15)]
-        seconds: u32,
+        /// Evaluations for each number of workers
+        #[arg(long, default_value_t = 1_000)]
+        evaluations: u32,
+        /// Write what was measured into docs/scale.md
+        #[arg(long)]
+        bless: bool,
     },
     /// What checking costs: checked to unchecked time, and bytes of shadow
     Checks {

@@ -15,32 +15,36 @@ use warpproof_gate::hash::Hash;
 
 /// How it is measured.
 struct Study {
-    jobs: u64,
+    jobs: u32,
     claimers: u32,
     batch: u32,
-    seconds: u64,
 }
 
+/// How many wait, how many ask at a time, and for how many jobs each.
+const STUDIES: [Study; 6] = [
+    Study { jobs: 10_000, claimers: 8, batch: 1 },
+    Study { jobs: 10_000, claimers: 32, batch: 1 },
+    Study { jobs: 100_000, claimers: 32, batch: 1 },
+    Study { jobs: 1_000_000, claimers: 8, batch: 1 },
+    Study { jobs: 1_000_000, claimers: 32, batch: 1 },
+    Study { jobs: 1_000_000, claimers: 32, batch: 8 },
+];
+/// How long each is asked for.
+const TIME: Duration = Duration::from_secs(10);
+
 fn main() -> ExitCode {
-    let numbers: Vec<u64> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
-    let at = |place: usize, otherwise: u64| numbers.get(place).copied().unwrap_or(otherwise);
-    let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-    let study = Study {
-        jobs: at(0, 1_000_000),
-        claimers: small(at(1, 32)),
-        batch: small(at(2, 8)),
-        seconds: at(3, 15),
-    };
-    match measure(&study) {
-        Ok(text) => {
-            println!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(why) => {
-            println!("{why}");
-            ExitCode::FAILURE
+    println!("| queued | ask at a time | jobs of a claim | claims a second | jobs a second | p50 | p99 |");
+    println!("|--:|--:|--:|--:|--:|--:|--:|");
+    for study in STUDIES {
+        match measure(&study) {
+            Ok(row) => println!("{row}"),
+            Err(why) => {
+                println!("{why}");
+                return ExitCode::FAILURE;
+            }
         }
     }
+    ExitCode::SUCCESS
 }
 
 fn measure(study: &Study) -> Result<String, String> {
@@ -62,7 +66,7 @@ fn measure(study: &Study) -> Result<String, String> {
     let files = BTreeMap::from([("task.toml".to_owned(), task.to_string())]);
     let submission = Submission {
         run: "0".repeat(32),
-        bundle: Bundle { task: "task.toml".to_owned(), files, secret: None },
+        bundle: Bundle { task: "task.toml".to_owned(), files, secret: None, stages: None },
         candidates: vec!["c".to_owned()],
         capability: SOFTWARE_GPU.to_owned(),
         fresh: false,
@@ -80,7 +84,7 @@ fn measure(study: &Study) -> Result<String, String> {
     )?;
     postgres.psql("postgres", "ANALYZE jobs")?;
     postgres.psql("postgres", "CHECKPOINT")?;
-    let end = Instant::now() + Duration::from_secs(study.seconds);
+    let end = Instant::now() + TIME;
     let start = Instant::now();
     let times: Vec<(Duration, usize)> = thread::scope(|scope| {
         let claimers: Vec<_> = (0..study.claimers)
@@ -120,15 +124,13 @@ fn measure(study: &Study) -> Result<String, String> {
     let at = |percent: usize| {
         taken.get(taken.len() * percent / 100).copied().unwrap_or_default().as_secs_f64() * 1e3
     };
-    let rate = f64::from(u32::try_from(claimed).unwrap_or(u32::MAX)) / seconds;
+    let rate = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX)) / seconds;
     server.stop()?;
+    let Study { jobs, claimers, batch } = study;
     Ok(format!(
-        "{rate:.0} jobs claimed a second, {} requests in {seconds:.1} s by {} claimers of {} jobs each, {} queued; \
-         p50 {:.1} ms, p99 {:.1} ms (measured)",
-        taken.len(),
-        study.claimers,
-        study.batch,
-        study.jobs,
+        "| {jobs} | {claimers} | {batch} | {:.0} | {:.0} | {:.1} ms | {:.1} ms |",
+        rate(taken.len()),
+        rate(claimed),
         at(50),
         at(99),
     ))

@@ -135,7 +135,7 @@ pub fn pack(task: &Task, text: &str, file_name: &str, directory: &Path) -> Resul
     if files.len() > MAX_FILES {
         return Err(format!("the task has {} files, and at most {MAX_FILES} travel", files.len()));
     }
-    Ok(Packed { bundle: Bundle { task: name, files, secret: None }, objects })
+    Ok(Packed { bundle: Bundle { task: name, files, secret: None, stages: None }, objects })
 }
 
 /// Writes a bundle's files below a directory that is empty. What is wrong with the bundle is a sentence, what is wrong with
@@ -201,7 +201,7 @@ mod tests {
     fn what_does_not_have_its_hash_is_not_written() {
         let directory = tempfile::tempdir().expect("a directory");
         let files = BTreeMap::from([("a.cu".to_owned(), Hash::of(b"x").to_string())]);
-        let bundle = Bundle { task: "a.cu".to_owned(), files, secret: None };
+        let bundle = Bundle { task: "a.cu".to_owned(), files, secret: None, stages: None };
         let put = |bytes: &'static [u8]| {
             unpack::<Box<dyn std::error::Error>>(&bundle, directory.path(), |_| Ok(bytes.to_vec()))
         };

@@ -1,5 +1,7 @@
 //! The other end of the wire: blocking, no runtime. What passes by itself is tried again.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Write;
 use std::path::Path;
@@ -8,21 +10,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use rustls::{CertificateError, Error as TlsError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
 use ureq::{Agent, Body};
 use warpproof_gate::hash::Hash;
 
 use crate::wire::{
-    Accepted, Beaten, Claim, Claimed, Failure, Heartbeat, Imported, MadeToken, NewToken, Outcome, QueueView,
-    Refusal, Release, Retained, Retention, RunView, SegmentView, Submission, WorkerView,
+    Accepted, Beaten, Claim, Claimed, Failure, Heartbeat, Imported, MAX_UPLOADS, MadeToken, NewToken,
+    Outcome, QueueView, Refusal, Release, Retained, Retention, RunView, SegmentView, Stored, Submission,
+    Uploads, WorkerView,
 };
 
 /// Bytes of the largest answer that is read.
 const MAX_ANSWER: u64 = 1 << 30;
+/// Objects above this travel alone, and others until they are so many bytes together.
+const ALONE: usize = 256 << 10;
+const TOGETHER: usize = 4 << 20;
 /// Bodies above this travel packed.
 const PACKED: usize = 1 << 10;
 
@@ -52,6 +61,8 @@ pub enum FleetError {
     Refused(u16, Refusal),
     /// The server did not answer, or not for long enough.
     Unreachable(String),
+    /// The server answered, and is not believed or not understood: its certificate, or its lack of one.
+    Untrusted(String),
     /// What came back is not of this protocol.
     Odd(String),
     /// A file or a setting of this machine.
@@ -66,7 +77,7 @@ impl FleetError {
                 (*status == 429 && refusal.error != "quota") || matches!(status, 408 | 500 | 502 | 503 | 504)
             }
             Self::Unreachable(_) => true,
-            Self::Odd(_) | Self::Local(_) => false,
+            Self::Untrusted(_) | Self::Odd(_) | Self::Local(_) => false,
         }
     }
 
@@ -86,6 +97,7 @@ impl fmt::Display for FleetError {
                 write!(f, "the fleet refused ({status}): {}", refusal.message.escape_debug())
             }
             Self::Unreachable(why) => write!(f, "the fleet cannot be reached: {why}"),
+            Self::Untrusted(why) => write!(f, "the fleet cannot be trusted: {why}"),
             Self::Odd(why) => write!(f, "this is no fleet: {why}"),
             Self::Local(why) => f.write_str(why),
         }
@@ -111,8 +123,16 @@ impl Fleet {
                 let wrong =
                     |error: &dyn fmt::Display| FleetError::Local(format!("{}: {error}", path.display()));
                 let pem = std::fs::read(path).map_err(|error| wrong(&error))?;
-                let certificate = Certificate::from_pem(&pem).map_err(|error| wrong(&error))?;
-                RootCerts::new_with_certs(&[certificate])
+                let mut certificates: Vec<Certificate<'static>> = Vec::new();
+                for item in parse_pem(&pem) {
+                    if let PemItem::Certificate(certificate) = item.map_err(|error| wrong(&error))? {
+                        certificates.push(certificate);
+                    }
+                }
+                if certificates.is_empty() {
+                    return Err(wrong(&"there is no certificate in it"));
+                }
+                RootCerts::new_with_certs(&certificates)
             }
         };
         let tls = TlsConfig::builder()
@@ -174,7 +194,6 @@ impl Fleet {
     }
 
     fn send(&self, method: &str, path: &str, body: Option<&[u8]>) -> Result<Vec<u8>, FleetError> {
-        let unreachable = |error: ureq::Error| FleetError::Unreachable(error.to_string());
         let request = ureq::http::Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.base))
@@ -264,6 +283,34 @@ impl Fleet {
         self.patiently(|| self.send("PUT", &format!("/v1/objects/{hash}"), Some(bytes))).map(|_| ())
     }
 
+    /// Uploads objects, the small ones of them together.
+    pub fn put_objects<'b>(
+        &self,
+        objects: impl IntoIterator<Item = (Hash, Cow<'b, [u8]>)>,
+    ) -> Result<(), FleetError> {
+        let (mut together, mut bytes) = (BTreeMap::new(), 0);
+        for (hash, object) in objects {
+            if object.len() > ALONE {
+                self.put_object(&hash, &object)?;
+                continue;
+            }
+            bytes += object.len();
+            together.insert(hash.to_string(), STANDARD.encode(&object));
+            if bytes > TOGETHER || together.len() == MAX_UPLOADS {
+                self.put_together(std::mem::take(&mut together))?;
+                bytes = 0;
+            }
+        }
+        self.put_together(together)
+    }
+
+    fn put_together(&self, objects: BTreeMap<String, String>) -> Result<(), FleetError> {
+        if objects.is_empty() {
+            return Ok(());
+        }
+        self.ask::<Vec<Stored>>("POST", "/v1/objects", Some(&Uploads { objects })).map(|_| ())
+    }
+
     /// Fetches an object, whose bytes are those it is named by.
     pub fn object(&self, hash: &Hash) -> Result<Vec<u8>, FleetError> {
         let bytes = self.patiently(|| self.send("GET", &format!("/v1/objects/{hash}"), None))?;
@@ -313,6 +360,38 @@ impl Fleet {
     pub fn retain(&self, days: u32) -> Result<Retained, FleetError> {
         self.ask("POST", "/v1/retention", Some(&Retention { days }))
     }
+}
+
+/// Why no answer came. What a certificate says does not change while one waits; a server that is away may come back.
+#[expect(clippy::needless_pass_by_value, reason = "so that `map_err` takes it as it is")]
+fn unreachable(error: ureq::Error) -> FleetError {
+    let of_tls = match &error {
+        ureq::Error::Rustls(error) => Some(error),
+        ureq::Error::Io(error) => error.get_ref().and_then(|error| error.downcast_ref::<TlsError>()),
+        _ => None,
+    };
+    let why = match of_tls {
+        Some(TlsError::InvalidCertificate(why)) => match why {
+            CertificateError::UnknownIssuer => {
+                "nobody who is known here signed its certificate; `--fleet-ca FILE` names who did".to_owned()
+            }
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                format!("its certificate has expired ({why})")
+            }
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                format!("its certificate is not valid yet ({why})")
+            }
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                format!("its certificate is for another name ({why})")
+            }
+            other => format!("its certificate is refused ({other})"),
+        },
+        Some(TlsError::InvalidMessage(_)) => {
+            "it does not speak TLS; an address without TLS begins with http://".to_owned()
+        }
+        _ => return FleetError::Unreachable(error.to_string()),
+    };
+    FleetError::Untrusted(why)
 }
 
 fn pack(bytes: &[u8]) -> Result<Vec<u8>, FleetError> {

@@ -4,18 +4,22 @@
 //! order.json      what is asked for
 //! task/           the files of the bundle, and nothing else
 //! cache/          the compiler, linked to, and builds
-//! tmp/            temporary files
+//! tmp/            temporary files; each call of a reference in Python has a directory here, which is all it may write
 //! ledger/         what was written down
 //! ```
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
 use warpproof_gate::ledger::Ledger;
+use warpproof_gate::record::Stage;
+use warpproof_gate::reference::python::Confiner;
 use warpproof_gate::runner::{Runner, Settings, this_program};
-use warpproof_gate::session::{Options, Session};
+use warpproof_gate::session::{Options, Screening, Session};
 use warpproof_gate::stage::Clocks;
 use warpproof_gate::task::{At, Candidate, Task};
 use warpproof_toolchain::{Options as ToolchainOptions, Toolchain};
@@ -31,8 +35,10 @@ pub struct Order {
     pub candidate: String,
     /// What hidden shapes and secret seeds are drawn from, where somebody gave it.
     pub secret: Option<String>,
-    /// Whether it is timed on the first CUDA device.
-    pub timed: bool,
+    /// The stages it goes through; all, where nothing is said.
+    pub stages: Option<Vec<Stage>>,
+    /// The number of the CUDA device it is timed on, and nobody else meanwhile; nothing where it is not timed.
+    pub device: Option<u32>,
     /// How many steps it does at a time: its part of this machine's cores.
     pub steps: usize,
     /// How much it may use.
@@ -47,6 +53,9 @@ pub struct Order {
 pub const UNCONFINED: &str = "this machine cannot keep files, processes and calls from an evaluation: that takes Linux 6.12 \
      or newer with Landlock and seccomp; `--unconfined` judges anyway";
 
+/// The command of this program that takes rights from itself and becomes another.
+pub const CONFINED: &str = "confined";
+
 /// The file of the order.
 pub const ORDER: &str = "order.json";
 
@@ -58,18 +67,36 @@ pub fn evaluate(directory: &Path) -> Result<(), String> {
         serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", place.display()))?;
     let (mut read, mut write) = (order.read.clone(), vec![directory.to_owned()]);
     let mut limits = order.limits;
-    if order.timed {
+    // A reference in Python is started by this program once more, and so is what drives a device.
+    read.extend(std::env::current_exe());
+    if order.device.is_some() {
         // A GPU's driver reserves more addresses than any machine has memory.
         limits.memory_bytes = u64::MAX;
         write.extend(sandbox::gpu_devices());
-        // A device is driven by a process of its own, which is this program once more.
-        read.extend(std::env::current_exe());
+        // Through the driver that is found.
+        read.extend(sandbox::gpu_files());
     }
     let held = sandbox::confine(&limits, &Reach { read, write })?;
     if !held.is_whole() && !order.unconfined {
         return Err(UNCONFINED.to_owned());
     }
     judge(directory, &order)
+}
+
+/// What a reference in Python is started by: it shares no file with the evaluation but those of the task, to read, and its
+/// scratch directory. Above all it has not the ledger, in which its own verdict is written, nor the order, which has the secret.
+/// Only Unix lets one program become another.
+fn confiner(order: &Order) -> Result<Option<Confiner>, String> {
+    if !cfg!(unix) {
+        return Ok(None);
+    }
+    let program = std::env::current_exe().map_err(|error| format!("this program: {error}"))?;
+    let mut arguments: Vec<OsString> = vec![CONFINED.into()];
+    for path in &order.read {
+        arguments.extend(["--read".into(), path.into()]);
+    }
+    arguments.extend(order.unconfined.then(|| "--unconfined".into()));
+    Ok(Some(Confiner { program, arguments }))
 }
 
 fn judge(directory: &Path, order: &Order) -> Result<(), String> {
@@ -86,13 +113,15 @@ fn judge(directory: &Path, order: &Order) -> Result<(), String> {
     let secret = order.secret.as_deref().map(|secret| u64::from_str_radix(secret, 16)).transpose();
     let secret = secret.map_err(|_| "the secret is no hexadecimal number".to_owned())?;
     let toolchain = Toolchain::partial(&ToolchainOptions::from_env());
-    let ledger = Ledger::create(directory.join("ledger")).map_err(|error| error.to_string())?;
-    let runner = if order.timed {
-        let absent = |error| format!("there is no CUDA device: {error}");
-        let settings = Settings { program: this_program().map_err(absent)?, device: 0, pin_mhz: None };
-        Some(Runner::start(settings).map_err(absent)?)
-    } else {
-        None
+    let ledger = Ledger::passing(directory.join("ledger")).map_err(|error| error.to_string())?;
+    let runner = match order.device {
+        Some(device) => {
+            let absent = |error| format!("there is no CUDA device {device}: {error}");
+            // It ends with this process, as all do that are started here.
+            let (program, apart) = (this_program().map_err(absent)?, false);
+            Some(Runner::start(Settings { program, device, pin_mhz: None, apart }).map_err(absent)?)
+        }
+        None => None,
     };
     let stop = AtomicBool::new(false);
     let session = Session {
@@ -108,10 +137,27 @@ fn judge(directory: &Path, order: &Order) -> Result<(), String> {
     arguments.extend(order.secret.as_ref().map(|secret| format!("--secret={secret}")));
     let options = Options {
         candidates: vec![order.candidate.clone()],
-        jobs: if order.timed { 1 } else { order.steps.max(1) },
+        jobs: if order.device.is_some() { 1 } else { order.steps.max(1) },
         secret,
         arguments,
+        confiner: confiner(order)?,
         ..Options::default()
     };
-    session.run(&options, &|_| {}).map(|_| ()).map_err(|error| error.to_string())
+    let ended = match &order.stages {
+        None => session.run(&options, &|_| {}).map(|_| ()),
+        Some(stages) => {
+            let absent = |stage: &&Stage| !task.gates.iter().any(|gate| gate.stage.value == **stage);
+            if let Some(stage) = stages.iter().find(absent) {
+                return Err(format!("the task has no stage {stage}"));
+            }
+            let screening = Screening {
+                candidates: &options.candidates,
+                stages: Some(stages),
+                programs: &BTreeMap::new(),
+                names_programs: true,
+            };
+            session.screen(&screening, &options, &|_| {}).map(|_| ())
+        }
+    };
+    ended.map_err(|error| error.to_string())
 }

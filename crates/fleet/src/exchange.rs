@@ -1,7 +1,7 @@
 //! A local ledger into a fleet, and a fleet's into a local one, byte for byte.
 
 use warpproof_gate::hash::Hash;
-use warpproof_gate::ledger::{Ledger, LedgerError, read_segment};
+use warpproof_gate::ledger::{Ledger, LedgerError, Record, read_segment};
 
 use crate::client::{Fleet, FleetError};
 
@@ -9,8 +9,8 @@ fn local(error: &LedgerError) -> FleetError {
     FleetError::Local(error.to_string())
 }
 
-/// Fetches a segment and the objects it names into a ledger; whether it is new there.
-pub fn fetch(fleet: &Fleet, into: &Ledger, id: &str) -> Result<bool, FleetError> {
+/// Fetches a segment and the objects it names into a ledger; its records, and whether it is new there.
+pub fn fetch(fleet: &Fleet, into: &Ledger, id: &str) -> Result<(Vec<Record>, bool), FleetError> {
     let text = fleet.segment(id)?;
     let records = read_segment(id, &text).map_err(|problem| FleetError::Odd(problem.to_string()))?;
     for record in &records {
@@ -20,7 +20,8 @@ pub fn fetch(fleet: &Fleet, into: &Ledger, id: &str) -> Result<bool, FleetError>
             }
         }
     }
-    into.put_segment(id, &text).map_err(|error| local(&error))
+    let new = into.put_segment(id, &text).map_err(|error| local(&error))?;
+    Ok((records, new))
 }
 
 /// Fetches everything; how many segments are new.
@@ -31,7 +32,7 @@ pub fn export(fleet: &Fleet, into: &Ledger) -> Result<usize, FleetError> {
         let Some(last) = page.last() else { return Ok(new) };
         after = last.number;
         for segment in &page {
-            new += usize::from(fetch(fleet, into, &segment.id)?);
+            new += usize::from(fetch(fleet, into, &segment.id)?.1);
         }
     }
 }

@@ -12,6 +12,7 @@ pub mod exchange;
 pub mod postgres;
 mod random;
 pub mod sandbox;
+pub mod search;
 pub mod server;
 pub mod submit;
 pub mod wire;

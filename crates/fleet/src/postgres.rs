@@ -92,6 +92,11 @@ impl Postgres {
         self.directory.path()
     }
 
+    /// Its first process, the parent of all others.
+    pub fn process(&self) -> Option<u32> {
+        self.server.as_ref().map(Child::id)
+    }
+
     fn command(&self, program: &str) -> Command {
         let program = self.programs.join(program);
         let mut command = match self.user {

@@ -1,8 +1,8 @@
 //! What an evaluation's process may use and reach.
 //!
 //! A process gives its rights up itself, before it reads anything of a task, and all it starts are bound by it: compilers,
-//! and a reference in Python. On Linux the kernel holds it: Landlock says which files, seccomp which calls. Elsewhere only
-//! the limits hold, and [`Confinement::files`] says so.
+//! and a reference in Python, which gives up more by [`become_confined`]. On Linux the kernel holds it: Landlock says which
+//! files, seccomp which calls. Elsewhere only the limits hold, and [`Confinement::files`] says so.
 
 use std::path::{Path, PathBuf};
 
@@ -15,11 +15,27 @@ pub struct Limits {
     pub seconds: u64,
     /// Bytes of the largest file it writes.
     pub file_bytes: u64,
+    /// Processes at a time, each with [`THREADS`] threads on average. The worker sees to this and to what follows.
+    pub processes: usize,
+    /// Bytes that all of its processes have in memory.
+    pub total_memory_bytes: u64,
+    /// Bytes of all its files.
+    pub disk_bytes: u64,
 }
+
+/// Threads of a process, on average over those of an evaluation: libraries start one for each core.
+pub const THREADS: u64 = 32;
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { memory_bytes: 8 << 30, seconds: 1_800, file_bytes: 1 << 30 }
+        Self {
+            memory_bytes: 8 << 30,
+            seconds: 1_800,
+            file_bytes: 1 << 30,
+            processes: 512,
+            total_memory_bytes: 16 << 30,
+            disk_bytes: 8 << 30,
+        }
     }
 }
 
@@ -52,22 +68,47 @@ impl Confinement {
 pub fn confine(limits: &Limits, reach: &Reach) -> Result<Confinement, String> {
     limit(limits)?;
     let files = kernel::files(reach)?;
-    let calls = kernel::calls()?;
+    let calls = kernel::calls(limits.memory_bytes != u64::MAX)?;
     Ok(Confinement { files, calls })
+}
+
+/// Takes from this process what is not named, beside what it has lost already, and becomes another program. It returns only
+/// where that is refused, and says why. Processes that it was started by, it can neither signal nor look into: they are outside
+/// of what binds it.
+#[cfg(unix)]
+pub fn become_confined(reach: &Reach, unconfined: bool, command: &[std::ffi::OsString]) -> String {
+    use std::os::unix::process::CommandExt;
+    let Some((program, arguments)) = command.split_first() else {
+        return "there is no program to become".to_owned();
+    };
+    let held = kernel::files(reach).and_then(|files| Ok(Confinement { files, calls: kernel::calls(true)? }));
+    match held {
+        Err(why) => return why,
+        Ok(held) if !held.is_whole() && !unconfined => return crate::evaluate::UNCONFINED.to_owned(),
+        Ok(_) => {}
+    }
+    let refused = std::process::Command::new(program).args(arguments).exec();
+    format!("cannot run {}: {refused}", Path::new(program).display())
+}
+
+/// Elsewhere no program becomes another.
+#[cfg(not(unix))]
+pub fn become_confined(_: &Reach, _: bool, _: &[std::ffi::OsString]) -> String {
+    crate::evaluate::UNCONFINED.to_owned()
 }
 
 /// What this machine's kernel can hold. A thread that ends at once is bound to find out.
 pub fn probe() -> Result<Confinement, String> {
     let bound = std::thread::spawn(|| {
         let files = kernel::files(&Reach { read: Vec::new(), write: Vec::new() })?;
-        Ok(Confinement { files, calls: kernel::calls()? })
+        Ok(Confinement { files, calls: kernel::calls(true)? })
     });
     bound.join().unwrap_or_else(|_| Err("the sandbox panicked".to_owned()))
 }
 
 #[cfg(unix)]
 fn limit(limits: &Limits) -> Result<(), String> {
-    use rustix::process::{Resource, Rlimit, setrlimit};
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let cores =
         std::thread::available_parallelism().map_or(1, |cores| u64::try_from(cores.get()).unwrap_or(1));
     for (resource, most) in [
@@ -76,14 +117,29 @@ fn limit(limits: &Limits) -> Result<(), String> {
         (Resource::Fsize, limits.file_bytes),
         (Resource::Nofile, 1_024),
         (Resource::Core, 0),
+        (Resource::Nproc, most_threads(limits)),
     ] {
         if most == u64::MAX {
             continue;
         }
+        // What this process was given is never passed.
+        let most = getrlimit(resource).maximum.map_or(most, |given| given.min(most));
         setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
             .map_err(|error| format!("the limit {resource:?} is refused: {error}"))?;
     }
     Ok(())
+}
+
+/// A user's threads at most, should the worker not look in time. Other evaluations of the same user count too, so that it is
+/// more than one may have, beside what the machine has now. Root is bound by none.
+#[cfg(unix)]
+fn most_threads(limits: &Limits) -> u64 {
+    // `0.02 0.03 0.00 1/523 4711`: one of 523 runs.
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let now = load.split_whitespace().nth(3).and_then(|field| field.split_once('/')?.1.parse::<u64>().ok());
+    let own = u64::try_from(limits.processes).unwrap_or(u64::MAX).saturating_mul(THREADS);
+    // Where the system does not say how many there are, a limit would hit others.
+    now.map_or(u64::MAX, |now| now.saturating_add(own.saturating_mul(2)))
 }
 
 #[cfg(not(unix))]
@@ -139,11 +195,12 @@ mod kernel {
     pub(super) fn files(reach: &Reach) -> Result<bool, String> {
         let refused = |error: landlock::RulesetError| format!("Landlock refuses: {error}");
         let read = AccessFs::from_read(NEWEST);
-        let all = AccessFs::from_all(NEWEST);
+        let handled = AccessFs::from_all(NEWEST);
+        let all = handled & !(AccessFs::MakeChar | AccessFs::MakeBlock);
         let of_file = AccessFs::from_file(NEWEST);
         let mut rules = Ruleset::default()
             .set_compatibility(CompatLevel::BestEffort)
-            .handle_access(all)
+            .handle_access(handled)
             .map_err(refused)?
             .handle_access(AccessNet::from_all(NEWEST))
             .map_err(refused)?
@@ -222,6 +279,8 @@ mod kernel {
         libc::SYS_clock_adjtime,
         libc::SYS_syslog,
         libc::SYS_vhangup,
+        // A device that somebody makes for himself is any device of the machine.
+        libc::SYS_mknodat,
         // Landlock does not know of modes, owners and attributes.
         libc::SYS_fchmod,
         libc::SYS_fchmodat,
@@ -257,8 +316,14 @@ mod kernel {
 
     /// Calls of before there were those with `at`.
     #[cfg(target_arch = "x86_64")]
-    const OLDER: &[libc::c_long] =
-        &[libc::SYS_chmod, libc::SYS_chown, libc::SYS_lchown, libc::SYS_iopl, libc::SYS_ioperm];
+    const OLDER: &[libc::c_long] = &[
+        libc::SYS_chmod,
+        libc::SYS_chown,
+        libc::SYS_lchown,
+        libc::SYS_iopl,
+        libc::SYS_ioperm,
+        libc::SYS_mknod,
+    ];
     #[cfg(not(target_arch = "x86_64"))]
     const OLDER: &[libc::c_long] = &[];
 
@@ -317,7 +382,8 @@ mod kernel {
         ]
     }
 
-    pub(super) fn calls() -> Result<bool, String> {
+    /// Refuses calls. Where memory has a limit, no memory can be had in files that no process has mapped.
+    pub(super) fn calls(memory_is_limited: bool) -> Result<bool, String> {
         // A machine whose calls have other numbers is not confined so.
         let Ok(target) = std::env::consts::ARCH.try_into() else { return Ok(false) };
         let wrong = |error: BackendError| format!("seccomp: {error}");
@@ -332,10 +398,12 @@ mod kernel {
             .map_err(wrong)
         };
         // What flags `clone3` has is in memory, where a filter cannot look: without it, libraries take `clone`.
+        let mut refused = rules().map_err(wrong)?;
+        if memory_is_limited {
+            refused.extend([libc::SYS_memfd_create, libc::SYS_memfd_secret].map(|call| (call, Vec::new())));
+        }
         let newer = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
-        for filter in
-            [of_x32(), refusing(newer, libc::ENOSYS)?, refusing(rules().map_err(wrong)?, libc::EPERM)?]
-        {
+        for filter in [of_x32(), refusing(newer, libc::ENOSYS)?, refusing(refused, libc::EPERM)?] {
             apply_filter(&filter).map_err(|error| format!("seccomp refuses: {error}"))?;
         }
         Ok(true)
@@ -350,9 +418,21 @@ mod kernel {
         Ok(false)
     }
 
-    pub(super) fn calls() -> Result<bool, String> {
+    pub(super) fn calls(_: bool) -> Result<bool, String> {
         Ok(false)
     }
+}
+
+/// What a GPU's driver reads: the directories in which its library is looked for, and what the system says of the device.
+pub fn gpu_files() -> Vec<PathBuf> {
+    let named = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    // An empty name would be the working directory.
+    let directories = std::env::split_paths(&named).filter(|path| path.is_absolute());
+    // A library that lies elsewhere and is linked to is reached by its own name alone.
+    let libraries =
+        directories.flat_map(|path| [path.join("libcuda.so.1"), path.join("libnvidia-ml.so.1"), path]);
+    let system = ["/proc/driver/nvidia", "/proc/devices", "/sys/bus/pci/devices", "/sys/module/nvidia"];
+    libraries.chain(system.map(PathBuf::from)).collect()
 }
 
 /// The devices of NVIDIA's GPUs, where there are any.

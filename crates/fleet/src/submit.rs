@@ -1,5 +1,6 @@
 //! Having candidates judged by a fleet, and the evidence here.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -86,7 +87,7 @@ pub fn judge(
     stop: &AtomicBool,
     tell: &dyn Fn(&RunView),
 ) -> Result<Returned, SubmitError> {
-    let Packed { bundle, objects } =
+    let packed =
         bundle::pack(wish.task, wish.text, wish.file, wish.directory).map_err(SubmitError::Bundle)?;
     let all = || wish.task.candidates.iter().map(|one| one.name.value.clone()).collect();
     for name in wish.candidates {
@@ -98,30 +99,57 @@ pub fn judge(
     if candidates.is_empty() {
         return Err(SubmitError::Session(SessionError::NoCandidates));
     }
+    let secret = wish.secret.map(|secret| format!("{secret:x}"));
+    let bundle = crate::wire::Bundle { secret, ..packed.bundle.clone() };
+    let asked = Asked { bundle, candidates, capability: wish.capability, fresh: wish.fresh };
+    let run = ask(fleet, &packed, asked, stop, &mut |run| {
+        tell(run);
+        Ok(())
+    })?;
+    take(fleet, ledger, &run, wish.arguments, stop.load(Ordering::Relaxed))
+}
+
+/// What a fleet is asked for.
+pub(crate) struct Asked<'w> {
+    pub(crate) bundle: crate::wire::Bundle,
+    pub(crate) candidates: Vec<String>,
+    pub(crate) capability: &'w str,
+    pub(crate) fresh: bool,
+}
+
+/// Submits, and looks at the run until all of it is settled, or until a stop, which takes back what nobody has begun.
+pub(crate) fn ask(
+    fleet: &Fleet,
+    packed: &Packed,
+    asked: Asked<'_>,
+    stop: &AtomicBool,
+    look: &mut dyn FnMut(&RunView) -> Result<(), SubmitError>,
+) -> Result<RunView, SubmitError> {
     let submission = Submission {
         run: random::hexadecimal::<16>().map_err(SubmitError::Bundle)?,
-        bundle: crate::wire::Bundle { secret: wish.secret.map(|secret| format!("{secret:x}")), ..bundle },
-        candidates,
-        capability: wish.capability.to_owned(),
-        fresh: wish.fresh,
+        bundle: asked.bundle,
+        candidates: asked.candidates,
+        capability: asked.capability.to_owned(),
+        fresh: asked.fresh,
         priority: 0,
     };
-    let mut run = send(fleet, &submission, &objects)?;
-    tell(&run);
+    let mut run = send(fleet, &submission, &packed.objects)?;
+    look(&run)?;
     while run.open > 0 {
         if stop.load(Ordering::Relaxed) {
             fleet.cancel(&submission.run)?;
             run = fleet.run(&submission.run, 0)?;
+            look(&run)?;
             break;
         }
         run = fleet.run(&submission.run, WAIT)?;
-        tell(&run);
+        look(&run)?;
     }
-    take(fleet, ledger, &run, wish.arguments, stop.load(Ordering::Relaxed))
+    Ok(run)
 }
 
 /// Submits, with what the fleet lacks first.
-fn send(
+pub fn send(
     fleet: &Fleet,
     submission: &Submission,
     objects: &BTreeMap<Hash, Vec<u8>>,
@@ -130,11 +158,13 @@ fn send(
         Err(FleetError::Refused(_, refusal)) if refusal.error == "missing_objects" => refusal.missing,
         answered => return answered,
     };
+    let mut lacking = Vec::new();
     for name in missing {
         let object = name.parse::<Hash>().ok().and_then(|hash| Some((hash, objects.get(&hash)?)));
         let (hash, bytes) = object.ok_or_else(|| FleetError::Odd(format!("the fleet lacks `{name}`")))?;
-        fleet.put_object(&hash, bytes)?;
+        lacking.push((hash, Cow::Borrowed(&bytes[..])));
     }
+    fleet.put_objects(lacking)?;
     fleet.submit(submission)
 }
 

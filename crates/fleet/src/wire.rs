@@ -5,17 +5,47 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
+use warpproof_gate::record::Stage;
 
 /// What a worker without a GPU can do, and what a candidate that is not timed needs.
 pub const SOFTWARE_GPU: &str = "software-gpu";
+/// What a worker with any CUDA device can do.
+pub const ANY_DEVICE: &str = "cuda";
+/// The same of a device behind Warpproof's own driver, whose times are predicted: nobody who asks for a device gets these.
+pub const PREDICTED_DEVICE: &str = "predicted-cuda";
+
+/// What a candidate needs that is to be timed on a device of a name: `NVIDIA L4`, `NVIDIA L4 (driver 550.54.15)`, or either
+/// with what stands before it, as a worker says it.
+pub fn device(name: &str) -> String {
+    let kind = name.split_once(':').map_or(name, |(kind, _)| kind);
+    if [ANY_DEVICE, PREDICTED_DEVICE].contains(&kind) {
+        name.to_owned()
+    } else {
+        format!("{ANY_DEVICE}:{name}")
+    }
+}
+
 /// The most candidates of one submission.
 pub const MAX_CANDIDATES: usize = 100_000;
 /// The most files of a bundle.
 pub const MAX_FILES: usize = 4_096;
 /// The most jobs of one claim.
 pub const MAX_CLAIM: u32 = 256;
+
+/// An object of JSON, and no list of its values, which serde would take for one.
+pub(crate) fn object<'de, D: Deserializer<'de>, T: DeserializeOwned>(from: D) -> Result<T, D::Error> {
+    let fields = Map::<String, Value>::deserialize(from)?;
+    T::deserialize(Value::Object(fields)).map_err(D::Error::custom)
+}
+
+fn objects<'de, D: Deserializer<'de>, T: DeserializeOwned>(from: D) -> Result<Vec<T>, D::Error> {
+    let all = Vec::<Map<String, Value>>::deserialize(from)?;
+    all.into_iter().map(|fields| T::deserialize(Value::Object(fields)).map_err(D::Error::custom)).collect()
+}
 
 /// What a token allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
@@ -78,7 +108,13 @@ pub struct Bundle {
     pub files: BTreeMap<String, String>,
     /// What hidden shapes and secret seeds are drawn from, in hexadecimal, where somebody gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^[0-9a-fA-F]{1,16}$")]
     pub secret: Option<String>,
+    /// The stages that are asked for, in their order; all of the task's, where nothing is said. Some of them end in a verdict
+    /// only where one fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<String>>)]
+    pub stages: Option<Vec<Stage>>,
 }
 
 /// Candidates of a task that are to be judged.
@@ -86,13 +122,17 @@ pub struct Bundle {
 #[serde(deny_unknown_fields)]
 pub struct Submission {
     /// A name that the asker draws, 32 hexadecimal digits: asking twice is asking once.
+    #[schema(pattern = "^[0-9a-f]{32}$")]
     pub run: String,
     /// The task.
+    #[serde(deserialize_with = "object")]
     pub bundle: Bundle,
-    /// Its candidates, or variants of them.
+    /// Its candidates, or variants of them, each once: 1 to 512 bytes without control characters.
+    #[schema(min_items = 1, max_items = 100_000)]
     pub candidates: Vec<String>,
     /// What it takes to judge them.
     #[serde(default = "software_gpu")]
+    #[schema(min_length = 1, max_length = 128)]
     pub capability: String,
     /// Judge again what was judged before.
     #[serde(default)]
@@ -152,7 +192,7 @@ pub struct JobView {
     pub state: State,
     /// Whether its verdict was there before it was asked for.
     pub known: bool,
-    /// The verdict.
+    /// The verdict; nothing where stages were named and none of them failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<String>,
     /// Why: of the verdict, or of giving up.
@@ -161,7 +201,7 @@ pub struct JobView {
     /// The segment of the ledger that holds its records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segment: Option<String>,
-    /// The record of the verdict in it.
+    /// The record of the verdict in it, or of the run where stages were named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<String>,
 }
@@ -203,14 +243,18 @@ pub struct RunSummary {
 #[serde(deny_unknown_fields)]
 pub struct Claim {
     /// The worker's name.
+    #[schema(min_length = 1, max_length = 128)]
     pub worker: String,
     /// Its version of Warpproof.
     pub version: String,
-    /// What it can do, the scarcest first.
+    /// What it can do, the scarcest first; 1 to 128 bytes each.
+    #[schema(min_items = 1, max_items = 16)]
     pub capabilities: Vec<String>,
     /// How many jobs at most.
+    #[schema(minimum = 1, maximum = 256)]
     pub limit: u32,
     /// How long it wants to keep each without a sign of life.
+    #[schema(minimum = 1, maximum = 3600)]
     pub lease_seconds: u32,
 }
 
@@ -250,10 +294,14 @@ pub struct Lease {
 #[serde(deny_unknown_fields)]
 pub struct Heartbeat {
     /// The worker's name.
+    #[schema(min_length = 1, max_length = 128)]
     pub worker: String,
     /// What it holds.
+    #[serde(deserialize_with = "objects")]
+    #[schema(max_items = 4096)]
     pub leases: Vec<Lease>,
     /// How long from now.
+    #[schema(minimum = 1, maximum = 3600)]
     pub lease_seconds: u32,
 }
 
@@ -279,6 +327,7 @@ pub struct Failure {
     /// Its fence.
     pub token: i64,
     /// Why, in one sentence.
+    #[schema(min_length = 1, max_length = 4096)]
     pub reason: String,
 }
 
@@ -289,6 +338,7 @@ pub struct Outcome {
     /// Its fence.
     pub token: i64,
     /// The name of the segment.
+    #[schema(pattern = "^[0-9A-Za-z-]{1,64}$")]
     pub segment: String,
     /// Its lines, to the byte.
     pub text: String,
@@ -304,8 +354,9 @@ pub struct Accepted {
     pub job: i64,
     /// The segment that holds it.
     pub segment: String,
-    /// The verdict.
-    pub verdict: String,
+    /// The verdict; nothing where stages were named and none of them failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<String>,
     /// Whether this very result was taken before.
     pub replayed: bool,
 }
@@ -345,16 +396,30 @@ pub struct Stored {
     pub bytes: u64,
 }
 
+/// Objects of one request.
+pub const MAX_UPLOADS: usize = 1_024;
+
+/// Objects that are uploaded together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Uploads {
+    /// Their bytes in base64, by hash.
+    pub objects: BTreeMap<String, String>,
+}
+
 /// A token that is wanted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewToken {
     /// For whom, for people.
+    #[schema(min_length = 1, max_length = 128)]
     pub name: String,
     /// What it allows.
+    #[schema(min_items = 1)]
     pub roles: Vec<Role>,
     /// How many jobs of it may be unfinished at a time.
     #[serde(default = "default_quota")]
+    #[schema(minimum = 0, maximum = 2147483647)]
     pub quota: i32,
 }
 
@@ -420,6 +485,7 @@ pub struct QueueView {
 #[serde(deny_unknown_fields)]
 pub struct Retention {
     /// What ended longer ago than this goes.
+    #[schema(minimum = 0, maximum = 36500)]
     pub days: u32,
 }
 
@@ -434,4 +500,6 @@ pub struct Retained {
     pub segments: u64,
     /// Runs.
     pub runs: u64,
+    /// Objects of the object store.
+    pub objects: u64,
 }

@@ -25,6 +25,8 @@ attempt("sched_setattr", 314, victim, 0, 0)
 attempt("setpriority", 141, 0, victim, 19)
 attempt("setpriority-user", 141, 2, -7, 0)
 attempt("ioprio_set", 251, 1, victim, -1)
+attempt("mknod", 133, 0, 0, 0)
+attempt("mknodat", 259, -100, 0, 0, 0)
 attempt("chmod", 90, 0, 0)
 attempt("fchmod", 91, -1, 0)
 attempt("fchmodat", 268, -100, 0, 0)
@@ -55,6 +57,7 @@ attempt("ptrace", 101, -1, 0, 0, 0)
 attempt("process_vm_readv", 310, victim, 0, 0, 0, 0, -1)
 attempt("setns", 308, -1, 0)
 attempt("kill", 62, victim, 0)
+attempt("memfd_create", 319, 0, -1)
 "#;
 
 /// The errors that the sandbox answers with.

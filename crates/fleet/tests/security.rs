@@ -7,6 +7,7 @@ mod stand;
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use base64::Engine;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use stand::{Stand, claim, outcome, run_name, status, submission, submit};
@@ -27,6 +28,7 @@ const EXPECTED: &[(&str, &str, &[Role])] = &[
     ("POST", "/v1/jobs/{job}/release", &[Work]),
     ("POST", "/v1/jobs/{job}/failure", &[Work]),
     ("POST", "/v1/jobs/{job}/result", &[Work]),
+    ("POST", "/v1/objects", &[Submit, Work, Admin]),
     ("PUT", "/v1/objects/{hash}", &[Submit, Work, Admin]),
     ("GET", "/v1/objects/{hash}", &[Submit, Work, Read]),
     ("HEAD", "/v1/objects/{hash}", &[Submit, Work, Read, Admin]),
@@ -200,6 +202,30 @@ fn bodies_have_an_end_before_and_after_they_are_unpacked() {
     assert_eq!(raw.send("PUT", &path, &packed, b"no gzip").0, 400);
     let other = [("authorization", bearer.as_str()), ("content-encoding", "br")];
     assert_eq!(raw.send("PUT", &path, &other, b"x").0, 415);
+    // Several in one body: the limit is for all of them together, and each has its name.
+    let together = |objects: &[(&str, &[u8])]| {
+        let encode = base64::engine::general_purpose::STANDARD;
+        let objects: BTreeMap<String, String> =
+            objects.iter().map(|(name, bytes)| ((*name).to_owned(), encode.encode(bytes))).collect();
+        let body = serde_json::to_vec(&warpproof_fleet::wire::Uploads { objects }).unwrap();
+        raw.send("POST", "/v1/objects", &[("authorization", &bearer)], &body).0
+    };
+    let (a, b) = (Hash::of(b"a").to_string(), Hash::of(b"b").to_string());
+    let half = vec![b'x'; 500 << 10];
+    assert_eq!(together(&[(&a, &half), (&b, &half)]), 413);
+    assert_eq!(together(&[(&a, b"a"), (&b, b"a")]), 400);
+    assert_eq!(together(&[(&a, b"a"), ("../b", b"b")]), 400);
+    let get =
+        |name: &str| raw.send("GET", &format!("/v1/objects/{name}"), &[("authorization", &bearer)], b"");
+    assert_eq!((get(&a).0, get(&b).0), (404, 404), "all or none");
+    assert_eq!(together(&[(&a, b"a"), (&b, b"b")]), 200);
+    assert_eq!((get(&a).1.as_str(), get(&b).1.as_str()), ("a", "b"));
+    let many: Vec<(String, Vec<u8>)> = (0..1_025_u32)
+        .map(|n| n.to_string())
+        .map(|n| (Hash::of(n.as_bytes()).to_string(), n.into()))
+        .collect();
+    let many: Vec<(&str, &[u8])> = many.iter().map(|(name, bytes)| (name.as_str(), &bytes[..])).collect();
+    assert_eq!((together(&many), together(&many[1..]), together(&[])), (400, 200, 200));
     // What is within the limit is taken, and only under its name.
     assert_eq!(raw.send("PUT", &path, &[("authorization", &bearer)], b"x").0, 200);
     assert_eq!(raw.send("PUT", &path, &[("authorization", &bearer)], b"y").0, 400);

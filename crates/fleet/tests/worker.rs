@@ -11,10 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use stand::{Stand, run_name, submit};
+use stand::{Stand, claim, run_name, submit, write_result};
 use warpproof_fleet::sandbox::Limits;
 use warpproof_fleet::wire::State;
-use warpproof_fleet::worker::{Config, work};
+use warpproof_fleet::worker::{Config, Tally, work};
+use warpproof_gate::hash::Hash;
+use warpproof_gate::ledger::Ledger;
+use warpproof_gate::record::Verdict;
 
 /// A worker whose evaluations are a script of the shell, which gets the directory as `$0`.
 fn config(directory: &Path, script: &str) -> Config {
@@ -22,7 +25,8 @@ fn config(directory: &Path, script: &str) -> Config {
         name: "w".to_owned(),
         slots: 2,
         lease_seconds: 60,
-        device: None,
+        devices: Vec::new(),
+        taken: directory.join("devices"),
         directory: directory.to_owned(),
         program: ("/bin/sh".into(), vec!["-c".to_owned(), script.to_owned()]),
         limits: Limits::default(),
@@ -94,4 +98,83 @@ fn what_a_task_leaves_neither_blocks_a_worker_nor_stays() {
     }
     work(&config, &fleet, &AtomicBool::new(false), &|_| {}).unwrap();
     assert_eq!(fs::read_dir(directory.join("jobs")).unwrap().count(), 0);
+}
+
+/// What each candidate does; `c4` does nothing wrong but leaving no result.
+const EXCESSES: &str = r#"
+job=$(grep -o '"candidate":"c[0-9]"' "$0/order.json")
+bomb() { if [ "$1" -gt 0 ]; then bomb $(($1 - 1)) & bomb $(($1 - 1)) & fi; sleep 617.3; }
+case $job in
+*c0*) bomb 10 ;;
+*c1*) (head -c 200000000 /dev/zero; sleep 617.3) | tail ;;
+*c2*) for i in 1 2 3 4 5; do head -c 10000000 /dev/zero > "$0/tmp/$i"; done; sleep 617.3 ;;
+*c3*) exec 3> "$0/tmp/unnamed"; rm "$0/tmp/unnamed"; head -c 50000000 /dev/zero >&3; sleep 617.3 ;;
+esac
+exit 7
+"#;
+
+#[test]
+#[cfg(target_os = "linux")]
+fn what_an_evaluation_uses_as_a_whole_is_limited_and_the_next_one_runs() {
+    let stand = Stand::new();
+    let fleet = stand.fleet();
+    submit(&fleet, 1, "task", 5);
+    let mut config = config(&stand.dir.path().join("worker"), EXCESSES);
+    config.limits.processes = 64;
+    config.limits.total_memory_bytes = 100 << 20;
+    config.limits.disk_bytes = 32 << 20;
+    (config.until_idle, config.slots) = (true, 1);
+    let tally = work(&config, &fleet, &AtomicBool::new(false), &|_| {}).unwrap();
+    assert_eq!((tally.accepted, tally.failed), (0, 15));
+    let run = fleet.run(&run_name(1), 0).unwrap();
+    let reasons: Vec<&str> = run.jobs.iter().map(|job| job.reason.as_deref().unwrap()).collect();
+    assert_eq!(
+        reasons,
+        [
+            "the evaluation had more than 64 processes",
+            "the processes of the evaluation had more than 100 MB in memory",
+            "the evaluation had more than 32 MB on disk",
+            "the evaluation had more than 32 MB on disk",
+            "the evaluation ended with exit status: 7: ",
+        ]
+    );
+    // Nothing of them is left.
+    let left = fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter(|entry| fs::read(entry.path().join("cmdline")).is_ok_and(|line| line == b"sleep\x00617.3\0"));
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
+fn a_result_that_the_server_does_not_take_is_a_failure_and_is_not_sent_again() {
+    let stand = Stand::new();
+    let fleet = stand.fleet();
+    submit(&fleet, 1, "task", 1);
+    // What every evaluation here leaves: a ledger that is sound, and of another task.
+    let directory = stand.dir.path().join("left behind");
+    let ledger = Ledger::create(&directory).unwrap();
+    let job = fleet.claim(&claim("elsewhere", 1, 60)).unwrap().jobs.remove(0);
+    fleet.release(job.job, job.token).unwrap();
+    let mut other = job.clone();
+    other.bundle.files.insert(job.bundle.task.clone(), Hash::of(b"another task").to_string());
+    write_result(&ledger, &other, Verdict::Provisional);
+    let script = format!("cp -r '{}' \"$0/ledger\"", directory.display());
+    let mut config = config(&stand.dir.path().join("worker"), &script);
+    (config.until_idle, config.slots) = (true, 1);
+    let said = Mutex::new(Vec::new());
+    let say = |text: &str| said.lock().unwrap().push(text.to_owned());
+    // The worker of before is a second one that could try, so that this one's word alone does not end the job.
+    stand.sql("UPDATE workers SET last_seen = now() - interval '1 hour'");
+    let tally = work(&config, &fleet, &AtomicBool::new(false), &say).unwrap();
+    assert_eq!((tally.accepted, tally.lost, tally.failed), (0, 0, 3), "{said:?}");
+    let view = fleet.run(&run_name(1), 0).unwrap().jobs.remove(0);
+    assert_eq!(view.state, State::Failed);
+    let reason = view.reason.unwrap();
+    assert!(reason.starts_with("its result is not taken:") && reason.contains("another task"), "{reason}");
+    assert_eq!(stand.sql("SELECT failures, (SELECT count(*) FROM results) FROM jobs"), "3|0");
+    // Nothing is left to send.
+    assert_eq!(fs::read_dir(stand.dir.path().join("worker/results")).unwrap().count(), 0);
+    let tally = work(&config, &fleet, &AtomicBool::new(false), &say).unwrap();
+    assert_eq!(tally, Tally::default());
 }

@@ -64,6 +64,8 @@ const ATTRIBUTES: &str = ".gitattributes";
 #[derive(Clone, Debug)]
 pub struct Ledger {
     root: PathBuf,
+    /// Whether what is written is waited for until it is on the disk.
+    lasting: bool,
 }
 
 /// One entry of the ledger.
@@ -113,7 +115,7 @@ impl Ledger {
         let text =
             str::from_utf8(&text).ok().and_then(|text| text.strip_prefix(FORMAT_START)?.strip_suffix('\n'));
         match text {
-            Some(version) if version == VERSION.to_string() => Ok(Self { root }),
+            Some(version) if version == VERSION.to_string() => Ok(Self { root, lasting: true }),
             Some(version) if !version.is_empty() && version.bytes().all(|digit| digit.is_ascii_digit()) => {
                 Err(LedgerError::Version(root, version.to_owned()))
             }
@@ -123,16 +125,24 @@ impl Ledger {
 
     /// Opens a ledger, and makes it first where there is none. Several processes may do so at once.
     pub fn create(root: impl Into<PathBuf>) -> Result<Self, LedgerError> {
-        let root = root.into();
+        Self::open_or_make(root.into(), true)
+    }
+
+    /// A ledger that is read by whoever waits for this process and then thrown away: nothing waits for the disk.
+    pub fn passing(root: impl Into<PathBuf>) -> Result<Self, LedgerError> {
+        Self::open_or_make(root.into(), false)
+    }
+
+    fn open_or_make(root: PathBuf, lasting: bool) -> Result<Self, LedgerError> {
         match Self::open(&root) {
             Err(LedgerError::Absent(_)) => {}
-            opened => return opened,
+            opened => return opened.map(|ledger| Self { lasting, ..ledger }),
         }
         fs::create_dir_all(&root).map_err(LedgerError::io(&root))?;
-        if let Some(parent) = root.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            sync_directory(parent).map_err(LedgerError::io(parent))?;
+        let ledger = Self { root, lasting };
+        if let Some(parent) = ledger.root.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            ledger.sync_directory(parent).map_err(LedgerError::io(parent))?;
         }
-        let ledger = Self { root };
         ledger.replace(&ledger.root.join(ATTRIBUTES), b"* -text\n")?;
         // Last: what has no FORMAT is not yet a ledger.
         ledger.replace(&ledger.root.join(FORMAT), format!("{FORMAT_START}{VERSION}\n").as_bytes())?;
@@ -266,15 +276,17 @@ impl Ledger {
             builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
             let mut file = builder.tempfile_in(directory)?;
             file.write_all(bytes)?;
-            file.as_file().sync_all()?;
+            if self.lasting {
+                file.as_file().sync_all()?;
+            }
             file.persist(path).map_err(|error| error.error)?;
-            sync_directory(directory)
+            self.sync_directory(directory)
         };
         write().map_err(LedgerError::io(path))
     }
-}
 
-/// Makes names in a directory lasting. Only Unix has, and needs, a way to say so.
-fn sync_directory(directory: &Path) -> io::Result<()> {
-    if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
+    /// Makes names in a directory lasting. Only Unix has, and needs, a way to say so.
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        if cfg!(unix) && self.lasting { File::open(directory)?.sync_all() } else { Ok(()) }
+    }
 }

@@ -76,6 +76,9 @@ pub struct Settings {
     pub device: u32,
     /// MHz at which the clock of the multiprocessors shall stay, where that is permitted.
     pub pin_mhz: Option<u32>,
+    /// Whether processes for it have a group of their own, which an interrupt at the keyboard does not reach. Whoever is to end
+    /// together with all that it has started has none.
+    pub apart: bool,
 }
 
 /// A CUDA device that another process drives.
@@ -166,7 +169,7 @@ impl Runner {
         let folder = tempfile::tempdir().map_err(|error| failed(&error))?;
         let log = folder.path().join("ncu.csv");
         let command = program.command(&log, &self.settings.program, [SUBCOMMAND]);
-        let mut process = Process::start(command)?;
+        let mut process = Process::start(command, self.settings.apart)?;
         process.ask(&Request::Open { device: self.settings.device, pin_mhz: None })?;
         let process = Arc::new(Mutex::new(process));
         let held = self.prepare(&process, bench, side, size).map_err(|error| failed(&error))?;
@@ -183,7 +186,7 @@ impl Runner {
 
 /// Starts the process and opens the device; what was not done is told with why.
 fn open(settings: &Settings) -> Result<(Shared, Identity, Vec<String>), RunnerError> {
-    let mut process = Process::start(Process::command(&settings.program))?;
+    let mut process = Process::start(Process::command(&settings.program), settings.apart)?;
     let (device, pin_mhz) = (settings.device, settings.pin_mhz);
     let Answer::Opened { identity, notes } = process.ask(&Request::Open { device, pin_mhz })? else {
         return Err(unexpected());
@@ -276,6 +279,10 @@ impl Clocks for Runner {
 
     fn predicted(&self) -> bool {
         self.identity.predicted
+    }
+
+    fn apart(&self) -> bool {
+        self.settings.apart
     }
 
     fn clock<'c>(
@@ -487,7 +494,7 @@ mod tests {
         let made = std::fs::write(&program, script).is_ok()
             && std::process::Command::new("chmod").arg("+x").arg(&program).status().is_ok();
         assert!(made);
-        let Ok(runner) = Runner::start(Settings { program, device: 0, pin_mhz: None }) else {
+        let Ok(runner) = Runner::start(Settings { program, device: 0, pin_mhz: None, apart: true }) else {
             panic!("it does not start")
         };
         let starts = || std::fs::read_to_string(&starts).unwrap_or_default().lines().count();

@@ -4,6 +4,7 @@
 mod build;
 mod check;
 mod claims;
+mod confined;
 mod counters;
 mod device;
 mod device_runner;
@@ -81,4 +82,5 @@ commands![
     work::Work,
     fleet::Fleet,
     evaluate::Evaluate,
+    confined::Confined,
 ];

@@ -7,15 +7,15 @@
 )]
 
 mod bench;
+mod fleet_stand;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 use bench::{Bench, Run};
+use fleet_stand::{Fleet, stop};
 use serde_json::Value;
-use warpproof_fleet::postgres::Postgres;
 use warpproof_gate::ledger::Ledger;
 use warpproof_gate::record::{Body, Finite, StepRecord, VerdictRecord};
 
@@ -107,70 +107,6 @@ fn write_task(bench: &Bench) {
     fs::write(at("kernels/factor.cuh"), "#define FACTOR 2.0f\n").unwrap();
     for (name, body) in KERNELS {
         fs::write(at(&format!("kernels/{name}.cu")), kernel(body)).unwrap();
-    }
-}
-
-/// A server and a database that end with the test.
-struct Fleet {
-    _postgres: Postgres,
-    server: Child,
-    url: String,
-    token: String,
-}
-
-impl Fleet {
-    fn start(bench: &Bench) -> Self {
-        let postgres = Postgres::start(&[]).unwrap();
-        let mut server = bench
-            .command()
-            .args([
-                "serve",
-                "--dev",
-                "--quiet",
-                "--listen",
-                "127.0.0.1:0",
-                "--objects",
-                "objects",
-                "--database",
-            ])
-            .arg(postgres.url())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
-        let url = lines.next().unwrap().unwrap().strip_prefix("serving ").unwrap().to_owned();
-        let token = lines.next().unwrap().unwrap().strip_prefix("WARPPROOF_FLEET_TOKEN=").unwrap().to_owned();
-        Self { _postgres: postgres, server, url, token }
-    }
-
-    fn command(&self, bench: &Bench, arguments: &[&str]) -> Command {
-        let mut command = bench.command();
-        command.args(arguments).env("WARPPROOF_FLEET_TOKEN", &self.token);
-        command
-    }
-
-    /// A worker that goes on until a stop.
-    fn worker(&self, bench: &Bench, number: usize) -> Child {
-        let directory = format!("worker-{number}");
-        let arguments =
-            ["work", "--fleet", &self.url, "--jobs", "1", "--directory", &directory, "--lease", "20"];
-        self.command(bench, &arguments).stderr(Stdio::inherit()).spawn().unwrap()
-    }
-
-    fn run(&self, bench: &Bench, arguments: &[&str]) -> Run {
-        Run::of(&self.command(bench, arguments).output().unwrap())
-    }
-}
-
-fn stop(mut child: Child) {
-    let pid = i32::try_from(child.id()).unwrap();
-    assert!(Command::new("kill").arg(pid.to_string()).status().unwrap().success());
-    assert!(child.wait().unwrap().success(), "a stop that was asked for ends well");
-}
-
-impl Drop for Fleet {
-    fn drop(&mut self) {
-        let _ = self.server.kill().and_then(|()| self.server.wait());
     }
 }
 
@@ -310,5 +246,104 @@ fn an_evaluation_that_does_not_end_is_ended_and_given_up() {
     let gate = ["gate", "task.toml", "product", "--fleet", &fleet.url];
     let given_up = fleet.run(&bench, &gate).exits(5);
     assert!(given_up.err.contains("took more than 3 seconds"), "{}", given_up.err);
+    stop(worker);
+}
+
+/// Writes its own verdict, and makes a wrong kernel a right one: into the directory of the evaluation that started it. Where any of
+/// that succeeds it computes what the wrong kernel does, so that this would be seen, too.
+const FORGING: &str = r#"
+import os
+
+def forge(path, text):
+    try:
+        with open(path, "w") as file:
+            file.write(text)
+        return 1
+    except OSError:
+        return 0
+
+def reference(x, n):
+    # The scratch directory is in `tmp` of the evaluation.
+    evaluation = os.path.dirname(os.path.dirname(os.getcwd()))
+    done = 0
+    for directory, _, files in os.walk(evaluation):
+        for name in files:
+            path = os.path.join(directory, name)
+            if not path.startswith(os.getcwd()):
+                done += forge(path, open("request.json").read())
+    for name in ["ledger/segments/forged.jsonl", "ledger/forged", "order.json", "task/kernels/factor.cuh"]:
+        done += forge(os.path.join(evaluation, name), '#define FACTOR 2.0f')
+    try:
+        done += len(open(os.path.join(evaluation, "order.json")).read())
+    except OSError:
+        pass
+    factor = 3 if done else 2
+    return [factor * x[i] for i in range(n)]
+"#;
+
+#[test]
+fn a_reference_that_forges_the_ledger_changes_no_verdict() {
+    let Some(bench) = Bench::new() else { return };
+    let fleet = Fleet::start(&bench);
+    write_task(&bench);
+    let gate = [
+        "gate",
+        "task.toml",
+        "product",
+        "triple",
+        "--secret",
+        "5",
+        "--json",
+        "--fleet",
+        &fleet.url,
+        "--ledger",
+    ];
+    let judge = |ledger: &str| {
+        let run = fleet.run(&bench, &[&gate[..], &[ledger]].concat()).exits(1).json();
+        let verdicts: Vec<(Value, Value)> = run["candidates"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| (one["candidate"].clone(), one["verdict"].clone()))
+            .collect();
+        assert!(Ledger::open(bench.dir.path().join(ledger)).unwrap().verify().unwrap().is_sound());
+        verdicts
+    };
+    let worker = fleet.worker(&bench, 0);
+    let honest = judge("honest");
+    fs::write(bench.dir.path().join("reference.py"), FORGING).unwrap();
+    let forged = judge("forged");
+    stop(worker);
+    assert_eq!(forged, honest);
+    let verdicts: Vec<&str> = honest.iter().filter_map(|(_, verdict)| verdict.as_str()).collect();
+    assert_eq!(verdicts, ["PROVISIONAL", "REJECT"]);
+}
+
+/// Twice as many processes with every step, and no end but that of its depth.
+const BOMB: &str = r"
+import os, time
+
+def reference(x, n):
+    for _ in range(12):
+        try:
+            os.fork()
+        except OSError:
+            pass
+    time.sleep(600)
+";
+
+#[test]
+fn a_reference_that_forks_without_end_is_ended_and_the_next_job_runs() {
+    let Some(bench) = Bench::new() else { return };
+    let fleet = Fleet::start(&bench);
+    write_task(&bench);
+    fs::write(bench.dir.path().join("reference.py"), BOMB).unwrap();
+    let arguments = ["work", "--fleet", &fleet.url, "--directory", "w", "--processes", "50", "--jobs", "1"];
+    let worker = fleet.command(&bench, &arguments).spawn().unwrap();
+    let gate = ["gate", "task.toml", "product", "--fleet", &fleet.url];
+    let given_up = fleet.run(&bench, &gate).exits(5);
+    assert!(given_up.err.contains("the evaluation had more than 50 processes"), "{}", given_up.err);
+    fs::write(bench.dir.path().join("reference.py"), REFERENCE).unwrap();
+    fleet.run(&bench, &gate).exits(0);
     stop(worker);
 }

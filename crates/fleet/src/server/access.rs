@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::request::Parts;
-use axum::http::{Method, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use sqlx::{PgPool, Row};
@@ -50,6 +50,7 @@ pub const ACCESS: &[(&str, &str, &[Role])] = &[
     ("POST", "/v1/jobs/{job}/release", &[Work]),
     ("POST", "/v1/jobs/{job}/failure", &[Work]),
     ("POST", "/v1/jobs/{job}/result", &[Work]),
+    ("POST", "/v1/objects", &[Submit, Work, Admin]),
     ("PUT", "/v1/objects/{hash}", &[Submit, Work, Admin]),
     ("GET", "/v1/objects/{hash}", &[Submit, Work, Read]),
     ("HEAD", "/v1/objects/{hash}", &[Submit, Work, Read, Admin]),
@@ -199,6 +200,20 @@ fn well_formed(token: &str) -> bool {
     digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
 }
 
+/// Another method is wanted; which are taken is said.
+fn not_done(path: &str) -> Refused {
+    let methods = ACCESS.iter().filter(|(_, route, _)| *route == path).map(|(method, ..)| *method);
+    let mut methods: Vec<&str> = methods.collect();
+    if methods.contains(&"GET") && !methods.contains(&"HEAD") {
+        methods.push("HEAD");
+    }
+    let refused = Refused::new(StatusCode::METHOD_NOT_ALLOWED, "method", "this is not done here");
+    match HeaderValue::try_from(methods.join(", ")) {
+        Ok(methods) => refused.with_header(header::ALLOW, methods),
+        Err(_) => refused,
+    }
+}
+
 async fn admit(
     shared: &Shared,
     path: &str,
@@ -209,17 +224,16 @@ async fn admit(
     let mut found = ACCESS.iter().filter(|(_, route, _)| *route == path);
     let exact = found.clone().find(|(wanted, ..)| *wanted == method.as_str());
     let Some((.., roles)) = exact.or_else(|| found.find(|(wanted, ..)| own(wanted))) else {
-        return if path.is_empty() {
-            Err(Refused::absent("page"))
-        } else {
-            Err(Refused::new(StatusCode::METHOD_NOT_ALLOWED, "method", "this is not done here"))
-        };
+        return if path.is_empty() { Err(Refused::absent("page")) } else { Err(not_done(path)) };
     };
     if roles.is_empty() {
         return Ok(None);
     }
-    let unknown =
-        || Refused::new(StatusCode::UNAUTHORIZED, "token", "a token is wanted: Authorization: Bearer wpf_…");
+    let unknown = || {
+        let message = "a token is wanted: Authorization: Bearer wpf_…";
+        Refused::new(StatusCode::UNAUTHORIZED, "token", message)
+            .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
+    };
     let token = token.filter(|token| well_formed(token)).ok_or_else(unknown)?;
     let per_second = f64::from(shared.limits.requests_per_second);
     let caller = shared.doorkeeper.find(&shared.pool, token, per_second).await?.ok_or_else(unknown)?;

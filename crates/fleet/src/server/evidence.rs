@@ -7,10 +7,11 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, PgPool, Row};
 use warpproof_gate::hash::Hash;
 use warpproof_gate::ledger::{Parents, Record, read_segment};
-use warpproof_gate::record::{Body, VerdictRecord};
-use warpproof_gate::session::lasting;
+use warpproof_gate::record::{Body, Outcome, Stage, StepRecord, VerdictRecord};
+use warpproof_gate::session::{Screen, lasting};
 
-use super::jobs::{UTC, named};
+use super::inventory;
+use super::jobs::UTC;
 use super::pages;
 use super::refused::Refused;
 use crate::wire::{Accepted, Bundle, SegmentView};
@@ -54,8 +55,9 @@ impl Segment {
 
 /// What a result says about its job.
 pub(super) struct Judged {
+    /// The record of the verdict, or of the run where stages were named.
     record: Hash,
-    verdict: VerdictRecord,
+    verdict: Option<VerdictRecord>,
     lasting: bool,
     standings: Vec<pages::Standing>,
 }
@@ -73,15 +75,19 @@ pub(super) fn judged(segment: &Segment, bundle: &Bundle, candidate: &str) -> Res
         return Err(wrong("its segment names records of others"));
     }
     let mut runs = segment.records.iter().filter_map(|record| match &record.body {
-        Body::Run(run) => Some(run),
+        Body::Run(run) => Some((record.hash, run)),
         _ => None,
     });
-    let (Some(run), None) = (runs.next(), runs.next()) else { return Err(wrong("it is not one run")) };
+    let (Some((own, run)), None) = (runs.next(), runs.next()) else {
+        return Err(wrong("it is not one run"));
+    };
     let task = bundle.files.get(&bundle.task);
     if task != Some(&run.task_hash.to_string()) {
         return Err(wrong("it is of another task"));
     }
-    if run.candidates != [candidate] {
+    // A run through some of the stages is to judge nobody.
+    let judges = if bundle.stages.is_some() { &[][..] } else { &[candidate] };
+    if run.candidates != judges {
         return Err(wrong("it is of other candidates"));
     }
     let given = bundle.secret.as_deref().map(|secret| u64::from_str_radix(secret, 16));
@@ -95,24 +101,54 @@ pub(super) fn judged(segment: &Segment, bundle: &Bundle, candidate: &str) -> Res
         }
         _ => None,
     });
-    let (Some((record, verdict)), None) = (verdicts.next(), verdicts.next()) else {
-        return Err(wrong("it has not one verdict"));
+    let (verdict, None) = (verdicts.next(), verdicts.next()) else {
+        return Err(wrong("it has two verdicts"));
     };
-    let steps: BTreeMap<Hash, bool> = segment
+    let steps: BTreeMap<Hash, &StepRecord> = segment
         .records
         .iter()
         .filter_map(|record| match &record.body {
-            Body::Step(step) => Some((record.hash, lasting(step))),
+            Body::Step(step) => Some((record.hash, step)),
             _ => None,
         })
         .collect();
-    let rests: Option<Vec<bool>> = verdict.steps.iter().map(|hash| steps.get(hash).copied()).collect();
-    let Some(rests) = rests.filter(|steps| !steps.is_empty()) else {
-        return Err(wrong("its verdict rests on no steps"));
+    let rests: Option<Vec<&StepRecord>> =
+        verdict.iter().flat_map(|(_, verdict)| &verdict.steps).map(|hash| steps.get(hash).copied()).collect();
+    let rests = rests.ok_or_else(|| wrong("its verdict rests on no steps"))?;
+    let Some(stages) = &bundle.stages else {
+        let (record, verdict) = verdict.ok_or_else(|| wrong("it has no verdict"))?;
+        if rests.is_empty() {
+            return Err(wrong("its verdict rests on no steps"));
+        }
+        if rests.iter().any(|step| step.candidate != candidate || step.run != run.run) {
+            return Err(wrong("its verdict rests on steps of others"));
+        }
+        let lasting = rests.into_iter().all(lasting);
+        let standings = pages::standings_of(&segment.records, &run.run, &run.task_hash);
+        return Ok(Judged { record, verdict: Some(verdict.clone()), lasting, standings });
     };
-    let lasting = rests.into_iter().all(|lasting| lasting);
-    let standings = pages::standings_of(&segment.records, &run.run, &run.task_hash);
-    Ok(Judged { record, verdict: verdict.clone(), lasting, standings })
+    // Each stage that was named, in its order, up to one that is not green; that one has a verdict.
+    if steps.values().any(|step| step.candidate != candidate || step.run != run.run) {
+        return Err(wrong("it is of other candidates"));
+    }
+    let Screen { steps, .. } = Screen::of(&segment.records, candidate);
+    let done: Vec<Stage> = steps.iter().map(|step| step.stage).collect();
+    let red = |step: &StepRecord| matches!(step.outcome, Outcome::Fail | Outcome::Inconclusive);
+    let failed = steps.iter().position(red);
+    let whole = failed.map_or(stages.len(), |at| at + 1);
+    if Some(&done[..]) != stages.get(..whole) {
+        return Err(wrong("it went through other stages"));
+    }
+    if failed.is_some() != verdict.is_some() || rests.len() != verdict.map_or(0, |_| steps.len()) {
+        return Err(wrong("it has a verdict if, and only if, a stage failed"));
+    }
+    // Who did not go through all of the stages stands on no leaderboard.
+    Ok(Judged {
+        record: own,
+        verdict: verdict.map(|(_, verdict)| verdict.clone()),
+        lasting: steps.iter().all(lasting),
+        standings: Vec::new(),
+    })
 }
 
 /// The task and the candidate of a job.
@@ -137,7 +173,7 @@ pub(super) async fn accept(
     let answer = |replayed: bool| Accepted {
         job,
         segment: segment.id.clone(),
-        verdict: judged.verdict.verdict.to_string(),
+        verdict: judged.verdict.as_ref().map(|one| one.verdict.to_string()),
         replayed,
     };
     // Whoever comes second waits here. Values are of after the wait, and so must the clock be.
@@ -195,9 +231,9 @@ pub(super) async fn accept(
     .bind(number)
     .bind(&segment.id)
     .bind(judged.record.as_bytes())
-    .bind(judged.verdict.verdict.as_str())
+    .bind(judged.verdict.as_ref().map(|one| one.verdict.as_str()))
     // The database has no U+0000; the record keeps what was said.
-    .bind(judged.verdict.reason.replace('\0', "\u{fffd}"))
+    .bind(judged.verdict.as_ref().map_or_else(String::new, |one| one.reason.replace('\0', "\u{fffd}")))
     .bind(judged.lasting)
     .bind(worker.unwrap_or_default())
     .execute(&mut *transaction)
@@ -263,6 +299,7 @@ async fn insert(connection: &mut PgConnection, segment: &Segment) -> Result<(i64
     .bind(&texts)
     .execute(&mut *connection)
     .await?;
+    inventory::name_by_segment(connection, number, &segment.objects()).await?;
     Ok((number, true))
 }
 
@@ -338,31 +375,4 @@ pub(super) async fn record(pool: &PgPool, hash: &Hash) -> Result<String, Refused
         .fetch_optional(pool)
         .await?;
     Ok(row.ok_or_else(|| Refused::absent("record"))?.try_get(0)?)
-}
-
-/// Which of these objects were never uploaded.
-pub(super) async fn missing_objects(pool: &PgPool, wanted: &BTreeSet<Hash>) -> Result<Vec<Hash>, Refused> {
-    let names: Vec<&[u8]> = wanted.iter().map(|hash| &hash.as_bytes()[..]).collect();
-    let rows =
-        sqlx::query("SELECT hash FROM objects WHERE hash = ANY($1)").bind(&names).fetch_all(pool).await?;
-    let mut there = BTreeSet::new();
-    for row in &rows {
-        there.insert(named(&row.try_get::<Vec<u8>, _>(0)?)?);
-    }
-    Ok(wanted.iter().filter(|hash| !there.contains(&hash.to_string())).copied().collect())
-}
-
-/// Writes down that objects are in the store.
-pub(super) async fn note_objects(pool: &PgPool, stored: &[(Hash, usize)]) -> Result<(), Refused> {
-    let names: Vec<&[u8]> = stored.iter().map(|(hash, _)| &hash.as_bytes()[..]).collect();
-    let bytes: Vec<i64> = stored.iter().map(|(_, bytes)| i64::try_from(*bytes).unwrap_or(i64::MAX)).collect();
-    sqlx::query(
-        "INSERT INTO objects (hash, bytes) SELECT * FROM unnest($1::bytea[], $2::bigint[]) ORDER BY 1
-         ON CONFLICT (hash) DO NOTHING",
-    )
-    .bind(&names)
-    .bind(&bytes)
-    .execute(pool)
-    .await?;
-    Ok(())
 }

@@ -1,9 +1,12 @@
 //! Runs, jobs and leases in the database. Statements are constants, values are bound; the clock is the database's.
 
+use std::collections::BTreeSet;
+
 use sqlx::postgres::PgRow;
-use sqlx::{PgPool, Row};
+use sqlx::{PgConnection, PgPool, Row};
 use warpproof_gate::hash::Hash;
 
+use super::inventory;
 use super::refused::Refused;
 use crate::wire::{
     Bundle, Claim, Failure, Heartbeat, JobView, Leased, QueueView, RunSummary, RunView, State, Submission,
@@ -25,6 +28,8 @@ pub(super) struct Wish<'s> {
     /// What was asked for, as one hash.
     pub(super) request: Hash,
     pub(super) bundle: Hash,
+    /// What the files of the bundle are.
+    pub(super) objects: &'s BTreeSet<Hash>,
     /// One for each candidate.
     pub(super) keys: &'s [Hash],
 }
@@ -50,13 +55,14 @@ pub(super) async fn submit(pool: &PgPool, wish: &Wish<'_>) -> Result<(), Refused
             row.try_get::<Vec<u8>, _>(0)? == wish.request.as_bytes() && row.try_get::<i64, _>(1)? == *token;
         return if same { Ok(()) } else { Err(Refused::conflict("run", "another run has this name")) };
     }
-    let body = serde_json::to_value(&submission.bundle).map_err(Refused::failed)?;
-    sqlx::query("INSERT INTO bundles (bundle, body) VALUES ($1, $2) ON CONFLICT (bundle) DO NOTHING")
-        .bind(wish.bundle.as_bytes())
-        .bind(body)
-        .execute(&mut *transaction)
-        .await?;
+    insert_bundle(&mut transaction, wish).await?;
     let keys: Vec<&[u8]> = wish.keys.iter().map(|key| &key.as_bytes()[..]).collect();
+    // What is asked for is held, in the order of the keys: two submissions never wait for each other, and nobody takes back
+    // meanwhile what is joined.
+    sqlx::query("SELECT key FROM jobs WHERE key = ANY($1) AND current ORDER BY key FOR UPDATE")
+        .bind(&keys)
+        .fetch_all(&mut *transaction)
+        .await?;
     // What was given up, and what a measurement left open, is tried again; with `fresh`, everything that has ended.
     sqlx::query(
         "UPDATE jobs SET current = false WHERE key = ANY($1) AND current AND (state IN ('failed', 'cancelled')
@@ -66,16 +72,6 @@ pub(super) async fn submit(pool: &PgPool, wish: &Wish<'_>) -> Result<(), Refused
     .bind(submission.fresh)
     .execute(&mut *transaction)
     .await?;
-    // What is joined is held, in the order of the keys, so that nobody takes it back meanwhile.
-    sqlx::query("SELECT key FROM jobs WHERE key = ANY($1) AND current ORDER BY key FOR SHARE")
-        .bind(&keys)
-        .fetch_all(&mut *transaction)
-        .await?;
-    // What was taken back before it could be held is wanted again.
-    sqlx::query("UPDATE jobs SET current = false WHERE key = ANY($1) AND current AND state = 'cancelled'")
-        .bind(&keys)
-        .execute(&mut *transaction)
-        .await?;
     // In the order of the keys, so that two submissions never wait for each other.
     let added = sqlx::query(
         "INSERT INTO jobs (key, token, capability, priority, candidate, bundle)
@@ -115,6 +111,25 @@ pub(super) async fn submit(pool: &PgPool, wish: &Wish<'_>) -> Result<(), Refused
     .await?;
     transaction.commit().await?;
     Ok(())
+}
+
+/// Writes a bundle down, or holds the one that is there, so that it does not go before a job names it.
+async fn insert_bundle(connection: &mut PgConnection, wish: &Wish<'_>) -> Result<(), Refused> {
+    let body = serde_json::to_value(&wish.submission.bundle).map_err(Refused::failed)?;
+    let held = "SELECT FROM bundles WHERE bundle = $1 FOR KEY SHARE";
+    let held = sqlx::query(held).bind(wish.bundle.as_bytes()).fetch_optional(&mut *connection).await?;
+    if held.is_none() {
+        // Of two who write the same, the second has to see the first's; that one is locked, and nobody removes it.
+        sqlx::query(
+            "INSERT INTO bundles (bundle, body) VALUES ($1, $2)
+             ON CONFLICT (bundle) DO UPDATE SET body = excluded.body",
+        )
+        .bind(wish.bundle.as_bytes())
+        .bind(body)
+        .execute(&mut *connection)
+        .await?;
+    }
+    inventory::name_by_bundle(connection, &wish.bundle, wish.objects).await
 }
 
 /// The name that bytes of the database are.
@@ -220,7 +235,7 @@ pub(super) async fn cancel(pool: &PgPool, name: &str, token: i64) -> Result<(), 
     Ok(())
 }
 
-/// What a claim of one capability does: leases that ended first, then what waits, and the worker is seen. Rows that
+/// What a claim of one capability does: leases that ended first, then what waits, and the worker is seen, where it was not just now. Rows that
 /// another claim has in its hands are passed over, so that claims never wait for each other.
 ///
 /// The limits of 256 are [`MAX_CLAIM`](crate::wire::MAX_CLAIM), written out: of a limit that is a parameter the planner
@@ -233,7 +248,9 @@ pub const CLAIM: &str = "
         SELECT job FROM jobs WHERE state = 'queued' AND capability = $1
         ORDER BY priority DESC, job LIMIT 256 FOR UPDATE SKIP LOCKED
     ), seen AS (
-        INSERT INTO workers (worker, token, capabilities, version) VALUES ($4, $5, $6, $7)
+        INSERT INTO workers (worker, token, capabilities, version) SELECT $4, $5, $6, $7
+        WHERE NOT EXISTS (SELECT FROM workers WHERE worker = $4 AND token = $5 AND capabilities = $6 AND version = $7
+                          AND last_seen > now() - interval '10 seconds')
         ON CONFLICT (worker) DO UPDATE SET last_seen = now(), token = $5, capabilities = $6, version = $7
     ), claimed AS (
         UPDATE jobs SET state = 'leased', attempts = attempts + 1, lease_token = nextval('lease_tokens'),

@@ -12,6 +12,8 @@ use sqlx::{PgPool, Row};
 const MIGRATIONS: &[(i64, &str, &str)] = &[
     (1, "fleet", include_str!("../../migrations/0001_fleet.sql")),
     (2, "standings", include_str!("../../migrations/0002_standings.sql")),
+    (3, "objects", include_str!("../../migrations/0003_objects.sql")),
+    (4, "stages", include_str!("../../migrations/0004_stages.sql")),
 ];
 
 #[derive(Debug)]

@@ -3,8 +3,11 @@
 //! Several servers may share one database: leases, fences and quotas are decided there.
 
 mod access;
+mod address;
 mod body;
+mod connections;
 mod evidence;
+mod inventory;
 mod jobs;
 mod log;
 mod metrics;
@@ -14,6 +17,7 @@ mod pages;
 mod refused;
 mod retention;
 mod routes;
+mod s3;
 mod tls;
 
 use std::net::SocketAddr;
@@ -34,14 +38,14 @@ pub use access::ACCESS;
 #[doc(hidden)]
 pub use jobs::CLAIM;
 
-/// How long a body may take to arrive.
-const BODY_TIME: Duration = Duration::from_mins(2);
 /// How often the server does what nobody asks for.
 const UPKEEP: Duration = Duration::from_secs(10);
 /// How long the queue is not counted again.
 const COUNTED: Duration = Duration::from_secs(5);
-/// How many bodies are in memory at a time.
+/// How many large bodies are read at a time.
 const MAX_BODIES: usize = 32;
+/// How many claims are under way at a time: enough that the disk writes several at once, few enough that they are fair.
+const MAX_CLAIMS: usize = 8;
 
 /// What is too much.
 #[derive(Clone, Copy, Debug)]
@@ -50,11 +54,23 @@ pub struct Limits {
     pub body_bytes: usize,
     /// Requests of one token in a second, on average; twice as many at once.
     pub requests_per_second: u32,
+    /// Connections at a time; more wait until one ends.
+    pub connections: usize,
+    /// How long the head of a request may take, and a handshake; as long a connection may be idle.
+    pub head_time: Duration,
+    /// How long a body may take.
+    pub body_time: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { body_bytes: 64 << 20, requests_per_second: 1_000 }
+        Self {
+            body_bytes: 64 << 20,
+            requests_per_second: 1_000,
+            connections: 4_096,
+            head_time: Duration::from_secs(30),
+            body_time: Duration::from_mins(2),
+        }
     }
 }
 
@@ -105,6 +121,8 @@ struct Inner {
     /// The queue as it was counted last.
     queue: tokio::sync::Mutex<Option<(std::time::Instant, Vec<QueueView>)>>,
     bodies: Semaphore,
+    /// Claims that are under way at a time.
+    claims: Semaphore,
     /// Rung when a job has ended here, for those who wait for a run.
     ended: Notify,
     log: bool,
@@ -142,7 +160,7 @@ impl Inner {
 pub struct Server {
     address: SocketAddr,
     stop: watch::Sender<bool>,
-    thread: Option<JoinHandle<Result<(), String>>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, String> {
@@ -213,12 +231,13 @@ impl Server {
             let address = listener.local_addr().map_err(|error| error.to_string())?;
             let shared = Shared(Arc::new(Inner {
                 pool,
-                objects: objects::Objects::open(&config.objects)?,
+                objects: objects::Objects::open(&config.objects).await?,
                 limits: config.limits,
                 doorkeeper: access::Doorkeeper::default(),
                 metrics: metrics::Metrics::default(),
                 queue: tokio::sync::Mutex::new(None),
                 bodies: Semaphore::new(MAX_BODIES),
+                claims: Semaphore::new(MAX_CLAIMS),
                 ended: Notify::new(),
                 log: config.log,
                 tls: config.tls.is_some(),
@@ -227,10 +246,9 @@ impl Server {
             Ok::<_, String>((listener, address, shared, tls))
         })?;
         let thread = std::thread::spawn(move || {
-            let served = runtime.block_on(serve(listener, shared, tls));
+            runtime.block_on(serve(listener, shared, tls));
             // Whatever still runs has had its time.
             runtime.shutdown_timeout(Duration::from_secs(5));
-            served
         });
         Ok(Self { address, stop, thread: Some(thread) })
     }
@@ -249,7 +267,7 @@ impl Server {
     /// Waits until it ends.
     fn join(&mut self) -> Result<(), String> {
         let Some(thread) = self.thread.take() else { return Ok(()) };
-        thread.join().unwrap_or_else(|_| Err("the server panicked".to_owned()))
+        thread.join().map_err(|_| "the server panicked".to_owned())
     }
 }
 
@@ -261,28 +279,12 @@ impl Drop for Server {
     }
 }
 
-async fn serve(
-    listener: TcpListener,
-    shared: Shared,
-    tls: Option<tokio_rustls::TlsAcceptor>,
-) -> Result<(), String> {
+async fn serve(listener: TcpListener, shared: Shared, tls: Option<tokio_rustls::TlsAcceptor>) {
     let router = routes::router(&shared);
-    let mut stopping = shared.stopping.clone();
     let upkeep = tokio::spawn(upkeep(shared.clone()));
-    let stopped = async move {
-        // The sender lives as long as the server does.
-        let _gone = stopping.wait_for(|stop| *stop).await;
-    };
-    let served = match tls {
-        Some(acceptor) => {
-            let listener = tls::Listener::new(listener, acceptor);
-            axum::serve(listener, router).with_graceful_shutdown(stopped).await
-        }
-        None => axum::serve(listener, router).with_graceful_shutdown(stopped).await,
-    };
+    connections::serve(listener, router, tls, shared.limits, shared.stopping.clone()).await;
     upkeep.abort();
     shared.pool.close().await;
-    served.map_err(|error| error.to_string())
 }
 
 /// What nobody asks for: jobs that take every worker down are given up, and partitions are there before they are needed.

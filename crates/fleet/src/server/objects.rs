@@ -1,17 +1,17 @@
 //! Bytes by their hash, in a directory or anywhere that speaks S3.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path as Directory, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use object_store::aws::AmazonS3Builder;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
-use object_store::prefix::PrefixStore;
 use object_store::{ObjectStore, PutPayload};
 use warpproof_gate::hash::Hash;
 
 use super::refused::Refused;
+use super::s3;
 
 /// The store of objects.
 #[derive(Clone, Debug)]
@@ -19,24 +19,23 @@ pub(super) struct Objects {
     store: Arc<dyn ObjectStore>,
     /// Where the store is a directory.
     directory: Option<PathBuf>,
+    /// Directories in it whose own names this server has made lasting.
+    lasting: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
 impl Objects {
     /// Opens `s3://bucket/prefix`, with keys and endpoint from the variables that AWS's own tools read, or a directory.
-    pub(super) fn open(place: &str) -> Result<Self, String> {
-        let refused = |error: object_store::Error| format!("the object store {place}: {error}");
-        if let Some(rest) = place.strip_prefix("s3://") {
-            let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-            let store = AmazonS3Builder::from_env().with_bucket_name(bucket).build().map_err(refused)?;
-            let prefix = Path::parse(prefix).map_err(|error| refused(error.into()))?;
-            return Ok(Self { store: Arc::new(PrefixStore::new(store, prefix)), directory: None });
+    pub(super) async fn open(place: &str) -> Result<Self, String> {
+        if let Some(place) = place.strip_prefix("s3://") {
+            return Ok(Self { store: s3::open(place).await?, directory: None, lasting: Arc::default() });
         }
+        let refused = |error: object_store::Error| format!("the object store {place}: {error}");
         if place.contains("://") {
             return Err(format!("the object store {place}: a directory or s3://BUCKET/PREFIX is wanted"));
         }
         std::fs::create_dir_all(Directory::new(place)).map_err(|error| format!("{place}: {error}"))?;
         let store = LocalFileSystem::new_with_prefix(place).map_err(refused)?;
-        Ok(Self { store: Arc::new(store), directory: Some(PathBuf::from(place)) })
+        Ok(Self { store: Arc::new(store), directory: Some(PathBuf::from(place)), lasting: Arc::default() })
     }
 
     /// Where an object is. A hash has no character that a path could be made of.
@@ -46,26 +45,37 @@ impl Objects {
         Path::from_iter(["objects", directory, file])
     }
 
-    /// Keeps bytes under the name they have.
+    /// Keeps bytes under the name they have. They are written even where a file of that name is there: nobody has said that it
+    /// is whole.
     pub(super) async fn put(&self, hash: &Hash, bytes: Vec<u8>) -> Result<(), Refused> {
         let path = Self::path(hash);
-        // What is there has these very bytes.
-        if let Ok(found) = self.store.head(&path).await
-            && found.size == u64::try_from(bytes.len()).unwrap_or(u64::MAX)
-        {
-            return Ok(());
-        }
         self.store.put(&path, PutPayload::from(bytes)).await?;
         let Some(directory) = &self.directory else { return Ok(()) };
         // A directory does not wait for the disk by itself, and what is acknowledged must be there.
         let file = directory.join(path.as_ref());
+        let lasting = Arc::clone(&self.lasting);
         let synced = tokio::task::spawn_blocking(move || {
             File::open(&file)?.sync_all()?;
-            let parents = file.ancestors().skip(1).take(3);
-            // Only Unix has, and needs, a way to make names lasting.
-            parents.filter(|_| cfg!(unix)).try_for_each(|parent| File::open(parent)?.sync_all())
+            let known =
+                |parent: &Directory| lasting.lock().unwrap_or_else(PoisonError::into_inner).contains(parent);
+            // Its own name always; those of the directories above it once. Only Unix has, and needs, a way to say so.
+            let above: Vec<&Directory> = file.ancestors().skip(1).take(3).collect();
+            let all = above.first().is_some_and(|parent| !known(parent));
+            let parents = above.iter().take(if all { above.len() } else { 1 });
+            parents.filter(|_| cfg!(unix)).try_for_each(|parent| File::open(parent)?.sync_all())?;
+            let own = above.first().map(|parent| parent.to_path_buf());
+            lasting.lock().unwrap_or_else(PoisonError::into_inner).extend(own.filter(|_| all));
+            Ok::<_, std::io::Error>(())
         });
         synced.await.map_err(Refused::failed)?.map_err(Refused::failed)
+    }
+
+    /// Removes an object; one that is not there is no error.
+    pub(super) async fn remove(&self, hash: &Hash) -> Result<(), Refused> {
+        match self.store.delete(&Self::path(hash)).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The bytes of an object, which are those it is named by.
@@ -76,10 +86,5 @@ impl Objects {
         } else {
             Err(Refused::failed(format!("the bytes of object {hash} are not those it is named by")))
         }
-    }
-
-    /// Whether it is there.
-    pub(super) async fn size(&self, hash: &Hash) -> Result<u64, Refused> {
-        Ok(self.store.head(&Self::path(hash)).await?.size)
     }
 }

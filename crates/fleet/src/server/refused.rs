@@ -4,8 +4,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use axum::Json;
-use axum::http::StatusCode;
 use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use tokio::time::{Instant, sleep};
 
@@ -21,12 +21,19 @@ pub(super) struct Refused {
     refusal: Refusal,
     /// What is written to the log and told to nobody else.
     cause: Option<String>,
+    /// A header that the status asks for.
+    header: Option<Box<(HeaderName, HeaderValue)>>,
 }
 
 impl Refused {
     pub(super) fn new(status: StatusCode, error: &str, message: impl Into<String>) -> Self {
         let refusal = Refusal { error: error.to_owned(), message: message.into(), missing: Vec::new() };
-        Self { status, refusal, cause: None }
+        Self { status, refusal, cause: None, header: None }
+    }
+
+    pub(super) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.header = Some(Box::new((name, value)));
+        self
     }
 
     pub(super) fn wrong(message: impl Into<String>) -> Self {
@@ -101,7 +108,10 @@ impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         let mut response = (self.status, Json(&self.refusal)).into_response();
         if matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
-            response.headers_mut().insert(RETRY_AFTER, axum::http::HeaderValue::from_static("1"));
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if let Some((name, value)) = self.header.map(|header| *header) {
+            response.headers_mut().insert(name, value);
         }
         if let Some(cause) = self.cause {
             response.extensions_mut().insert(Cause(cause));

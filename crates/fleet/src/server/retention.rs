@@ -1,11 +1,12 @@
 //! Partitions, made before they are needed and dropped when they are old.
 //!
 //! Results are in stretches of jobs and lines in stretches of segments; numbers rise with time, so that a stretch is also a
-//! time. Dropping a stretch costs the same whatever is in it. Bytes in the object store and the lists of
-//! files of tasks stay.
+//! time. Dropping a stretch costs the same whatever is in it. What nobody names any more afterwards goes too.
 
 use sqlx::{PgPool, Row};
 
+use super::inventory;
+use super::objects::Objects;
 use super::refused::Refused;
 use crate::wire::Retained;
 
@@ -123,8 +124,15 @@ async fn drop_partitions(pool: &PgPool, prefix: &str, partitions: &[i64]) -> Res
 }
 
 /// Drops whole stretches in which everything ended longer ago than so many days, and the jobs, runs and segments of them.
-/// What is done is done in small steps, and what one call did not come to, the next does.
-pub(super) async fn retain(pool: &PgPool, days: u32) -> Result<Retained, Refused> {
+/// Then objects that nobody names any more. What is done is done in small steps, and what one call did not come to, the next
+/// does.
+pub(super) async fn retain(pool: &PgPool, objects: &Objects, days: u32) -> Result<Retained, Refused> {
+    let mut retained = drop_stretches(pool, days).await?;
+    retained.objects = inventory::collect(pool, objects).await?;
+    Ok(retained)
+}
+
+async fn drop_stretches(pool: &PgPool, days: u32) -> Result<Retained, Refused> {
     let mut retained = Retained::default();
     let [results, lines] = &TABLES;
     let seconds = f64::from(days) * 86_400.0;
@@ -169,6 +177,8 @@ pub(super) async fn retain(pool: &PgPool, days: u32) -> Result<Retained, Refused
     if let Some(last) = dropped.last() {
         let end = last + lines.stretch;
         let gone = "DELETE FROM lines_rest WHERE ctid = ANY (ARRAY(SELECT ctid FROM lines_rest WHERE segment < $1 LIMIT $2))";
+        in_batches(pool, gone, end).await?;
+        let gone = "DELETE FROM segment_objects WHERE ctid = ANY (ARRAY(SELECT ctid FROM segment_objects WHERE segment < $1 LIMIT $2))";
         in_batches(pool, gone, end).await?;
         let gone = "DELETE FROM segments WHERE number IN (SELECT number FROM segments WHERE number < $1 ORDER BY number LIMIT $2)";
         retained.segments = in_batches(pool, gone, end).await?;

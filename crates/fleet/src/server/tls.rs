@@ -1,21 +1,16 @@
 //! TLS by rustls, from a certificate chain and a key in PEM files.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rustls::ServerConfig;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 
-/// How long a handshake may take.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+use crate::wire::Refusal;
 
 /// Reads the files.
 pub(super) fn acceptor(chain: &Path, key: &Path) -> Result<TlsAcceptor, String> {
@@ -35,55 +30,27 @@ pub(super) fn acceptor(chain: &Path, key: &Path) -> Result<TlsAcceptor, String> 
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Connections whose handshake is done. Each shakes hands on its own, so that a slow one holds up nobody.
-pub(super) struct Listener {
-    ready: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
-    address: std::io::Result<SocketAddr>,
+/// Whether somebody speaks HTTP without TLS: its first letter is that of a method, which no handshake begins with.
+pub(super) async fn is_plain_http(stream: &TcpStream) -> bool {
+    let mut first = [0];
+    matches!(stream.peek(&mut first).await, Ok(1)) && first[0].is_ascii_uppercase()
 }
 
-impl Listener {
-    pub(super) fn new(listener: TcpListener, acceptor: TlsAcceptor) -> Self {
-        let (send, ready) = mpsc::channel(64);
-        let address = listener.local_addr();
-        tokio::spawn(async move {
-            loop {
-                let Ok((stream, peer)) = listener.accept().await else {
-                    // No more files, for instance: that passes.
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                    continue;
-                };
-                if send.is_closed() {
-                    return;
-                }
-                let (acceptor, send) = (acceptor.clone(), send.clone());
-                tokio::spawn(async move {
-                    if let Ok(Ok(stream)) = timeout(HANDSHAKE, acceptor.accept(stream)).await {
-                        // A server that stops takes no more.
-                        let _gone = send.send((stream, peer)).await;
-                    }
-                });
-            }
-        });
-        Self { ready, address }
-    }
-}
-
-impl axum::serve::Listener for Listener {
-    type Io = TlsStream<TcpStream>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        match self.ready.recv().await {
-            Some(ready) => ready,
-            // Nothing comes any more; whoever waits is told to stop by other means.
-            None => std::future::pending().await,
-        }
-    }
-
-    fn local_addr(&self) -> std::io::Result<Self::Addr> {
-        match &self.address {
-            Ok(address) => Ok(*address),
-            Err(error) => Err(std::io::Error::new(error.kind(), error.to_string())),
-        }
-    }
+/// Says so, where silence would be a riddle.
+pub(super) async fn refuse_plain_http(mut stream: TcpStream) {
+    let refusal = Refusal {
+        error: "tls".to_owned(),
+        message: "this server speaks TLS: its address begins with https://".to_owned(),
+        missing: Vec::new(),
+    };
+    let body = serde_json::to_string(&refusal).unwrap_or_default();
+    let answer = format!(
+        "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    // What was asked is read first: a connection that is closed with bytes unread is broken off, and the answer with it.
+    let mut head = [0; 4096];
+    let _read = stream.read(&mut head).await;
+    let _told = stream.write_all(answer.as_bytes()).await;
+    let _closed = stream.shutdown().await;
 }

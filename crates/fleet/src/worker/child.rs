@@ -1,6 +1,6 @@
 //! One evaluation in a process of its own: started, watched, and read when it has ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -17,16 +17,20 @@ use warpproof_gate::record::{Body, Obstacle};
 use warpproof_gate::reference::python::interpreter;
 use warpproof_toolchain::{Options as ToolchainOptions, Toolchain};
 
+use super::watch::Watched;
 use super::{Worker, leftovers};
 use crate::bundle;
 use crate::client::FleetError;
 use crate::evaluate::{ORDER, Order};
+use crate::sandbox::Limits;
 use crate::wire::{Leased, Outcome};
 
-/// Objects above this are uploaded on their own.
-const INLINE: usize = 256 << 10;
+/// Objects come with their result up to so many bytes in all; the others are uploaded before it.
+const INLINE: usize = 1 << 20;
 /// Bytes of what a process says that are read.
 const SAID: u64 = 16 << 10;
+/// The shortest and the longest pause between two looks at a process.
+const PAUSES: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(5));
 /// The longest reason that is reported.
 const REASON: usize = 1_000;
 
@@ -73,7 +77,7 @@ pub(super) fn judge(
     worker: &Worker<'_>,
     job: &Leased,
     directory: &Path,
-    timed: bool,
+    device: Option<u32>,
     over: &AtomicBool,
 ) -> Result<Outcome, Trouble> {
     let refused = |error: std::io::Error| Trouble::Here(format!("{}: {error}", directory.display()));
@@ -94,7 +98,8 @@ pub(super) fn judge(
         task: job.bundle.task.clone(),
         candidate: job.candidate.clone(),
         secret: job.bundle.secret.clone(),
-        timed,
+        stages: job.bundle.stages.clone(),
+        device,
         // Slots times steps are the machine's cores, and not their square.
         steps: cores() / worker.config.slots.max(1),
         limits: worker.config.limits,
@@ -105,15 +110,21 @@ pub(super) fn judge(
     fs::write(directory.join(ORDER), text).map_err(refused)?;
     let said = File::options().create_new(true).read(true).write(true).open(directory.join("said"));
     let mut said = said.map_err(refused)?;
-    let child = start(worker, directory, &said)
+    let child = start(worker, directory, device.is_some(), &said)
         .map_err(|error| Trouble::Here(format!("the evaluation does not start: {error}")))?;
-    let limit = Duration::from_secs(worker.config.limits.seconds);
-    let status = wait(child, limit, over)?;
+    let watched = worker.watch.begin(child.id());
+    let status = wait(child, (&worker.config.limits, directory), watched, over)?;
     if !status.success() {
         let mut text = Vec::new();
         let read = said.seek(SeekFrom::Start(0)).and_then(|_| said.take(SAID).read_to_end(&mut text));
         let text = read.map(|_| String::from_utf8_lossy(&text).trim().to_owned()).unwrap_or_default();
         let line = text.lines().last().unwrap_or_default();
+        // A device that is gone says nothing against the job.
+        if let Some(number) = device
+            && let Err(why) = super::device::open(number)
+        {
+            return Err(Trouble::Here(told(&format!("device {number}: {why}"))));
+        }
         return Err(format!("the evaluation ended with {status}: {line}").into());
     }
     pack(worker, job, directory)
@@ -135,7 +146,11 @@ fn object(worker: &Worker<'_>, directory: &Path, hash: &Hash) -> Result<Vec<u8>,
     Ok(bytes)
 }
 
-fn start(worker: &Worker<'_>, directory: &Path, said: &File) -> std::io::Result<Child> {
+/// What tells NVIDIA's driver, or Warpproof's own, which devices there are and how they are driven.
+const OF_DRIVERS: [&str; 5] =
+    ["CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "WARPPROOF_DEVICE", "WARPPROOF_CLOCK", "WARPPROOF_CHECKS"];
+
+fn start(worker: &Worker<'_>, directory: &Path, timed: bool, said: &File) -> std::io::Result<Child> {
     let (program, arguments) = &worker.config.program;
     let mut command = Command::new(program);
     command.args(arguments).arg(directory).current_dir(directory.join("task"));
@@ -143,7 +158,7 @@ fn start(worker: &Worker<'_>, directory: &Path, said: &File) -> std::io::Result<
     command.env_clear();
     let kept =
         ["PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "WARPPROOF_TOOLCHAIN", "WARPPROOF_PYTHON"];
-    for name in kept {
+    for name in kept.into_iter().chain(OF_DRIVERS.into_iter().filter(|_| timed)) {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);
         }
@@ -160,10 +175,15 @@ fn start(worker: &Worker<'_>, directory: &Path, said: &File) -> std::io::Result<
     command.spawn()
 }
 
-/// Waits for the end, for the limit, or for the lease to be over.
-fn wait(mut child: Child, limit: Duration, over: &AtomicBool) -> Result<ExitStatus, Trouble> {
+/// Waits for the end, for a limit, or for the lease to be over.
+fn wait(
+    mut child: Child,
+    (limits, directory): (&Limits, &Path),
+    mut watched: Watched<'_>,
+    over: &AtomicBool,
+) -> Result<ExitStatus, Trouble> {
+    let limit = Duration::from_secs(limits.seconds);
     let begun = Instant::now();
-    let mut pause = Duration::from_micros(500);
     let ended = loop {
         match child.try_wait() {
             Ok(Some(status)) => break Ok(status),
@@ -176,8 +196,11 @@ fn wait(mut child: Child, limit: Duration, over: &AtomicBool) -> Result<ExitStat
         if begun.elapsed() > limit {
             break Err(format!("the evaluation took more than {} seconds", limit.as_secs()).into());
         }
-        thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(5));
+        if let Some(excess) = watched.excess(limits, directory) {
+            break Err(excess.into());
+        }
+        // A fiftieth of the time so far: what is quick is not held up, and what is slow is not looked at all the time.
+        thread::sleep((begun.elapsed() / 50).clamp(PAUSES.0, PAUSES.1));
     };
     end(&mut child);
     ended
@@ -227,19 +250,16 @@ fn pack(worker: &Worker<'_>, job: &Leased, directory: &Path) -> Result<Outcome, 
     if lacking && let Some(why) = lacks() {
         return Err(Trouble::Here(why));
     }
-    let mut objects = BTreeMap::new();
-    for record in &records {
-        for (_, hash) in record.body.objects() {
-            let name = hash.to_string();
-            if objects.contains_key(&name) {
-                continue;
-            }
-            let bytes = ledger.object(&hash).map_err(|error| error.to_string())?;
-            if bytes.len() > INLINE {
-                worker.fleet.put_object(&hash, &bytes)?;
-            } else {
-                objects.insert(name, STANDARD.encode(bytes));
-            }
+    let named: BTreeSet<Hash> =
+        records.iter().flat_map(|record| record.body.objects()).map(|(_, hash)| hash).collect();
+    let (mut objects, mut room) = (BTreeMap::new(), INLINE);
+    for hash in named {
+        let bytes = ledger.object(&hash).map_err(|error| error.to_string())?;
+        if bytes.len() > room {
+            worker.fleet.put_object(&hash, &bytes)?;
+        } else {
+            room -= bytes.len();
+            objects.insert(hash.to_string(), STANDARD.encode(bytes));
         }
     }
     let text = String::from_utf8(text).map_err(|error| error.to_string())?;

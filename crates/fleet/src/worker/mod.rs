@@ -4,25 +4,31 @@
 //! that goes away nor a worker that is killed loses it. Whether it still counts, the fence decides.
 
 mod child;
+pub mod device;
 mod health;
 mod leftovers;
+mod queue;
 mod spool;
+mod watch;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::client::{Fleet, FleetError};
 use crate::evaluate::UNCONFINED;
 use crate::sandbox::{self, Limits};
-use crate::wire::{Claim, Failure, Heartbeat, Lease, Leased, MAX_CLAIM, SOFTWARE_GPU};
+use crate::wire::{Claim, Failure, Heartbeat, Lease, Leased, MAX_CLAIM, Outcome, SOFTWARE_GPU};
 use child::Trouble;
+use device::Device;
 use health::Health;
+use queue::Queue;
 use spool::Spool;
+use watch::Watch;
 
 /// The shortest and the longest pause of a worker that found nothing to do.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
@@ -32,12 +38,14 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_
 pub struct Config {
     /// Its name, for people.
     pub name: String,
-    /// Evaluations at a time.
+    /// Evaluations at a time that are not timed on a device.
     pub slots: usize,
     /// How long it may be silent before others get its jobs, in seconds.
     pub lease_seconds: u32,
-    /// The device it times on, as submissions name it; nothing without a GPU.
-    pub device: Option<String>,
+    /// The devices it times on: each is a worker of its own to the server, with one job at a time.
+    pub devices: Vec<Device>,
+    /// Where it is written down which device is taken; workers that share it never share a device.
+    pub taken: PathBuf,
     /// Its own directory: evaluations under way, and results that were not sent yet.
     pub directory: PathBuf,
     /// The program that evaluates: this one, with the arguments that come before the directory.
@@ -74,14 +82,48 @@ struct Counters {
 /// A job in hand.
 #[derive(Clone, Debug)]
 struct Held {
+    /// The place of its lane.
+    lane: usize,
     token: i64,
     /// Set when the lease is over: whatever it comes to, nobody will take it.
     over: Arc<AtomicBool>,
 }
 
-struct Queue {
-    waiting: VecDeque<Leased>,
-    closed: bool,
+/// Places of one kind: those of the software GPU, or one device.
+struct Lane {
+    /// The worker that the server knows.
+    name: String,
+    /// What it can do, the scarcest first.
+    capabilities: Vec<String>,
+    slots: usize,
+    /// Jobs that are held at most. On a device no job waits for another: another device could have it.
+    most: usize,
+    /// The number of the device.
+    device: Option<u32>,
+    /// What no slot has begun.
+    waiting: Queue<Leased>,
+}
+
+impl Lane {
+    fn all(config: &Config) -> Vec<Self> {
+        let of = |name: String, capabilities: Vec<String>, (slots, most), device| Self {
+            name,
+            capabilities,
+            slots,
+            most,
+            device,
+            waiting: Queue::new(),
+        };
+        // In each place one that is judged, one that is sent, one that waits.
+        let here = (config.slots, 3 * config.slots);
+        let software = of(config.name.clone(), vec![SOFTWARE_GPU.to_owned()], here, None);
+        let devices = config.devices.iter().map(|one| {
+            let name = format!("{}-gpu{}", config.name, one.number);
+            of(name, one.capabilities.clone(), (1, 1), Some(one.number))
+        });
+        let software = Some(software).filter(|one| one.slots > 0);
+        software.into_iter().chain(devices).collect()
+    }
 }
 
 /// What the threads of a worker share.
@@ -89,27 +131,21 @@ struct Worker<'w> {
     config: &'w Config,
     fleet: &'w Fleet,
     spool: Spool,
+    lanes: Vec<Lane>,
     held: Mutex<BTreeMap<i64, Held>>,
-    queue: Mutex<Queue>,
-    changed: Condvar,
-    /// One candidate on the GPU at a time.
-    device: Mutex<()>,
+    /// What was judged and not sent: a slot goes on meanwhile.
+    judged: Queue<(Leased, Outcome)>,
     counters: Counters,
     health: Mutex<Health>,
+    watch: Watch,
+    /// Set when a lane cannot go on: the others end too.
+    broken: AtomicBool,
     finished: AtomicBool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // What is behind these locks is whole at every moment.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Pauses, unless a stop comes.
-fn rest(pause: Duration, stop: &AtomicBool) {
-    let end = Instant::now() + pause;
-    while Instant::now() < end && !stop.load(Ordering::Relaxed) {
-        thread::sleep(Duration::from_millis(5).min(pause));
-    }
 }
 
 /// Works until `stop` is set, and then until what is under way has ended. `say` hears what a person may want to know.
@@ -128,6 +164,9 @@ pub fn work(
             "another worker has {place}; give this one a directory of its own"
         )));
     }
+    // Held until the end.
+    let taken = config.devices.iter().map(|one| device::hold(one, &config.taken));
+    let _taken: Vec<File> = taken.collect::<Result<_, _>>().map_err(FleetError::Local)?;
     // Found out here, and not with every job.
     let held = sandbox::probe().map_err(FleetError::Local)?;
     if !held.is_whole() && !config.unconfined {
@@ -143,12 +182,13 @@ pub fn work(
         config,
         fleet,
         spool: Spool::open(&config.directory)?,
+        lanes: Lane::all(config),
         held: Mutex::new(BTreeMap::new()),
-        queue: Mutex::new(Queue { waiting: VecDeque::new(), closed: false }),
-        changed: Condvar::new(),
-        device: Mutex::new(()),
+        judged: Queue::new(),
         counters: Counters::default(),
         health: Mutex::new(Health::default()),
+        watch: Watch::default(),
+        broken: AtomicBool::new(false),
         finished: AtomicBool::new(false),
     };
     for (job, outcome) in worker.spool.left()? {
@@ -157,15 +197,33 @@ pub fn work(
     }
     let ended = thread::scope(|scope| {
         scope.spawn(|| worker.beat(say));
-        let slots: Vec<_> = (0..config.slots.max(1)).map(|_| scope.spawn(|| worker.slot(say))).collect();
-        let ended = worker.claim(stop, say);
-        worker.close();
-        for slot in slots {
-            // A panic in a slot is a bug, and is told as one.
-            if slot.join().is_err() {
-                say("a slot panicked");
-            }
+        scope.spawn(|| worker.watch.run(&worker.finished));
+        let (worker, mut slots, mut claims) = (&worker, Vec::new(), Vec::new());
+        let places: usize = worker.lanes.iter().map(|lane| lane.slots).sum();
+        let senders: Vec<_> = (0..places).map(|_| scope.spawn(|| worker.sender(say))).collect();
+        for (at, lane) in worker.lanes.iter().enumerate() {
+            slots.extend((0..lane.slots).map(|_| scope.spawn(move || worker.slot(lane, say))));
+            claims.push(scope.spawn(move || {
+                let ended = worker.claim(at, lane, stop, say);
+                worker.broken.fetch_or(ended.is_err(), Ordering::Relaxed);
+                worker.close(lane);
+                ended
+            }));
         }
+        // A panic in a thread is a bug, and is told as one.
+        let panicked = |_| Err(FleetError::Local("a claim panicked".to_owned()));
+        let mut joined = claims.into_iter().map(|claim| claim.join().unwrap_or_else(panicked));
+        let ended = joined.try_for_each(|ended| ended);
+        let join = |threads: Vec<thread::ScopedJoinHandle<'_, ()>>| {
+            for thread in threads {
+                if thread.join().is_err() {
+                    say("a thread of this worker panicked");
+                }
+            }
+        };
+        join(slots);
+        worker.judged.close();
+        join(senders);
         worker.finished.store(true, Ordering::Relaxed);
         ended
     });
@@ -180,11 +238,30 @@ pub fn work(
 }
 
 impl Worker<'_> {
-    /// Claims as many as the slots will soon need, until a stop.
-    fn claim(&self, stop: &AtomicBool, say: &(dyn Fn(&str) + Sync)) -> Result<(), FleetError> {
+    /// Whether nothing more shall be claimed.
+    fn is_over(&self, stop: &AtomicBool) -> bool {
+        stop.load(Ordering::Relaxed) || self.broken.load(Ordering::Relaxed)
+    }
+
+    /// Pauses, unless the end comes.
+    fn rest(&self, pause: Duration, stop: &AtomicBool) {
+        let end = Instant::now() + pause;
+        while Instant::now() < end && !self.is_over(stop) {
+            thread::sleep(Duration::from_millis(5).min(pause));
+        }
+    }
+
+    /// Claims as many as the slots of a lane will soon need, until a stop.
+    fn claim(
+        &self,
+        at: usize,
+        lane: &Lane,
+        stop: &AtomicBool,
+        say: &(dyn Fn(&str) + Sync),
+    ) -> Result<(), FleetError> {
         let mut pause = PAUSES.0;
         let mut silent = false;
-        while !stop.load(Ordering::Relaxed) {
+        while !self.is_over(stop) {
             if self.config.until_idle
                 && let Some(reason) = lock(&self.health).lasting_trouble()
             {
@@ -192,20 +269,20 @@ impl Worker<'_> {
             }
             let unwell = lock(&self.health).pause();
             if let Some(pause) = unwell {
-                rest(pause, stop);
+                self.rest(pause, stop);
                 continue;
             }
-            let room = (2 * self.config.slots.max(1)).saturating_sub(lock(&self.held).len());
-            // Half of it at a time: one claim for several jobs costs as much as one for one.
-            if room < self.config.slots.max(1) {
-                rest(Duration::from_millis(5), stop);
+            let held = lock(&self.held).values().filter(|held| held.lane == at).count();
+            let room = lane.most.saturating_sub(held);
+            // Not one by one: one claim for several jobs costs as much as one for one.
+            if room < lane.slots {
+                self.rest(Duration::from_millis(5), stop);
                 continue;
             }
-            let device = self.config.device.iter().cloned();
             let claim = Claim {
-                worker: self.config.name.clone(),
+                worker: lane.name.clone(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
-                capabilities: device.chain([SOFTWARE_GPU.to_owned()]).collect(),
+                capabilities: lane.capabilities.clone(),
                 limit: u32::try_from(room).unwrap_or(MAX_CLAIM).min(MAX_CLAIM),
                 lease_seconds: self.config.lease_seconds,
             };
@@ -216,7 +293,7 @@ impl Worker<'_> {
                     if !std::mem::replace(&mut silent, true) {
                         say(&format!("{error}; trying again"));
                     }
-                    rest(pause, stop);
+                    self.rest(pause, stop);
                     pause = (pause * 2).min(PAUSES.1);
                     continue;
                 }
@@ -226,37 +303,42 @@ impl Worker<'_> {
                 say("the fleet answers again");
             }
             if claimed.is_empty() {
-                if self.config.until_idle && lock(&self.held).is_empty() {
+                if self.config.until_idle && held == 0 {
                     return Ok(());
                 }
-                rest(pause, stop);
+                self.rest(pause, stop);
                 pause = (pause * 2).min(PAUSES.1);
                 continue;
             }
             pause = PAUSES.0;
             for job in claimed {
-                let held = Held { token: job.token, over: Arc::new(AtomicBool::new(false)) };
+                let held = Held { lane: at, token: job.token, over: Arc::new(AtomicBool::new(false)) };
                 lock(&self.held).insert(job.job, held);
-                lock(&self.queue).waiting.push_back(job);
-                self.changed.notify_one();
+                lane.waiting.push(job);
             }
         }
         Ok(())
     }
 
-    /// Takes nothing more, and gives back what nobody has begun.
-    fn close(&self) {
-        lock(&self.queue).closed = true;
-        self.changed.notify_all();
-        self.give_back();
+    /// Takes nothing more into a lane, and gives back what nobody has begun.
+    fn close(&self, lane: &Lane) {
+        lane.waiting.close();
+        self.give_back(lane);
     }
 
     /// Gives back what nobody has begun.
-    fn give_back(&self) {
-        let left: Vec<Leased> = lock(&self.queue).waiting.drain(..).collect();
-        for job in left {
+    fn give_back(&self, lane: &Lane) {
+        for job in lane.waiting.drain() {
             self.release(&job);
-            lock(&self.held).remove(&job.job);
+            self.let_go(&job);
+        }
+    }
+
+    /// Holds a job no more. A claim may have brought it again meanwhile, under another token: that one stays.
+    fn let_go(&self, job: &Leased) {
+        let mut held = lock(&self.held);
+        if held.get(&job.job).is_some_and(|held| held.token == job.token) {
+            held.remove(&job.job);
         }
     }
 
@@ -277,92 +359,105 @@ impl Worker<'_> {
                 continue;
             }
             last = Instant::now();
-            let held: Vec<(Lease, Arc<AtomicBool>)> = lock(&self.held)
-                .iter()
-                .map(|(job, held)| (Lease { job: *job, token: held.token }, Arc::clone(&held.over)))
-                .collect();
-            if held.is_empty() {
-                continue;
-            }
-            let beat = Heartbeat {
-                worker: self.config.name.clone(),
-                leases: held.iter().map(|(lease, _)| *lease).collect(),
-                lease_seconds: self.config.lease_seconds,
-            };
-            // A sign that did not arrive is followed by the next.
-            let Ok(beaten) = self.fleet.heartbeat(&beat) else { continue };
-            for (lease, over) in held {
-                // One that has ended meanwhile is lost to nobody.
-                if beaten.lost.contains(&lease.job) && lock(&self.held).contains_key(&lease.job) {
-                    over.store(true, Ordering::Relaxed);
-                    say(&format!("the lease of job {} is over", lease.job));
-                }
+            for (at, lane) in self.lanes.iter().enumerate() {
+                self.sign_of_life(at, lane, say);
             }
         }
     }
 
-    fn next(&self) -> Option<Leased> {
-        let mut queue = lock(&self.queue);
-        loop {
-            if let Some(job) = queue.waiting.pop_front() {
-                return Some(job);
+    /// Says of a lane that it lives, and hears what it has lost.
+    fn sign_of_life(&self, at: usize, lane: &Lane, say: &(dyn Fn(&str) + Sync)) {
+        let held: Vec<(Lease, Arc<AtomicBool>)> = lock(&self.held)
+            .iter()
+            .filter(|(_, held)| held.lane == at)
+            .map(|(job, held)| (Lease { job: *job, token: held.token }, Arc::clone(&held.over)))
+            .collect();
+        if held.is_empty() {
+            return;
+        }
+        let beat = Heartbeat {
+            worker: lane.name.clone(),
+            leases: held.iter().map(|(lease, _)| *lease).collect(),
+            lease_seconds: self.config.lease_seconds,
+        };
+        // A sign that did not arrive is followed by the next.
+        let Ok(beaten) = self.fleet.heartbeat(&beat) else { return };
+        for (lease, over) in held {
+            // One that has ended meanwhile is lost to nobody.
+            if beaten.lost.contains(&lease.job) && lock(&self.held).contains_key(&lease.job) {
+                over.store(true, Ordering::Relaxed);
+                say(&format!("the lease of job {} is over", lease.job));
             }
-            if queue.closed {
-                return None;
-            }
-            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    fn slot(&self, say: &(dyn Fn(&str) + Sync)) {
-        while let Some(job) = self.next() {
+    /// Judges one job of a lane after the other.
+    fn slot(&self, lane: &Lane, say: &(dyn Fn(&str) + Sync)) {
+        while let Some(job) = lane.waiting.pop() {
             let over = lock(&self.held).get(&job.job).map(|held| Arc::clone(&held.over)).unwrap_or_default();
-            if over.load(Ordering::Relaxed) {
-                self.counters.lost.fetch_add(1, Ordering::Relaxed);
+            let judged = if over.load(Ordering::Relaxed) {
+                Err(Trouble::Over)
             } else {
-                self.one(&job, &over, say);
+                self.one(lane, &job, &over, say)
+            };
+            match judged {
+                Ok(outcome) => self.judged.push((job, outcome)),
+                Err(trouble) => self.without_result(&job, trouble, say),
             }
-            lock(&self.held).remove(&job.job);
         }
     }
 
-    /// One job, from its files to the server's answer.
-    fn one(&self, job: &Leased, over: &AtomicBool, say: &(dyn Fn(&str) + Sync)) {
-        let timed = job.capability != SOFTWARE_GPU;
-        // Baseline and candidate are timed in one evaluation, alone on the device.
-        let _alone = timed.then(|| lock(&self.device));
-        let directory = self.config.directory.join("jobs").join(format!("{}-{}", job.job, job.token));
-        let judged = child::judge(self, job, &directory, timed, over);
-        if let Err(error) = leftovers::remove(&directory, &self.config.directory.join("left")) {
-            say(&error);
+    /// Sends one result after the other.
+    fn sender(&self, say: &(dyn Fn(&str) + Sync)) {
+        while let Some((job, outcome)) = self.judged.pop() {
+            lock(&self.health).result();
+            self.send(job.job, &outcome, say);
+            self.let_go(&job);
         }
-        let judged = judged.and_then(|outcome| {
+    }
+
+    /// One job, from its files to what came of it.
+    fn one(
+        &self,
+        lane: &Lane,
+        job: &Leased,
+        over: &AtomicBool,
+        say: &(dyn Fn(&str) + Sync),
+    ) -> Result<Outcome, Trouble> {
+        let directory = self.config.directory.join("jobs").join(format!("{}-{}", job.job, job.token));
+        let judged = child::judge(self, job, &directory, lane.device, over).and_then(|outcome| {
+            // From here on neither a server that is away nor the end of this process loses it.
             self.spool.keep(job.job, &outcome)?;
             Ok(outcome)
         });
-        match judged {
-            Ok(outcome) => {
-                lock(&self.health).result();
-                self.send(job.job, &outcome, say);
-            }
-            Err(Trouble::Over) => {
+        if let Err(error) = leftovers::remove(&directory, &self.config.directory.join("left")) {
+            say(&error);
+        }
+        judged
+    }
+
+    /// What is said of a job that came to no result.
+    fn without_result(&self, job: &Leased, trouble: Trouble, say: &(dyn Fn(&str) + Sync)) {
+        match trouble {
+            Trouble::Over => {
                 self.counters.lost.fetch_add(1, Ordering::Relaxed);
             }
-            Err(Trouble::Here(reason)) => {
+            Trouble::Here(reason) => {
                 let of_job = lock(&self.health).trouble(job.job, &reason);
                 if of_job {
                     self.fail(job.job, job.token, &reason, say);
-                    return;
+                } else {
+                    say(&format!("job {} is given back, and this worker rests: {reason}", job.job));
+                    self.release(job);
+                    self.lanes.iter().for_each(|lane| self.give_back(lane));
                 }
-                say(&format!("job {} is given back, and this worker rests: {reason}", job.job));
-                self.release(job);
-                self.give_back();
             }
-            Err(Trouble::Failed(reason)) => {
+            Trouble::Failed(reason) => {
                 lock(&self.health).failure();
                 self.fail(job.job, job.token, &reason, say);
             }
         }
+        self.let_go(job);
     }
 
     /// Says that a job could not be done.
@@ -377,7 +472,7 @@ impl Worker<'_> {
     }
 
     /// Sends a result until the server has said yes or no.
-    fn send(&self, job: i64, outcome: &crate::wire::Outcome, say: &(dyn Fn(&str) + Sync)) {
+    fn send(&self, job: i64, outcome: &Outcome, say: &(dyn Fn(&str) + Sync)) {
         match self.fleet.finish(job, outcome) {
             Ok(_) => {
                 self.counters.accepted.fetch_add(1, Ordering::Relaxed);

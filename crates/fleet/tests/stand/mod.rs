@@ -79,7 +79,7 @@ pub(crate) fn submission(number: u64, task: &str, candidates: usize) -> Submissi
     let files = BTreeMap::from([("task.toml".to_owned(), Hash::of(task.as_bytes()).to_string())]);
     Submission {
         run: run_name(number),
-        bundle: Bundle { task: "task.toml".to_owned(), files, secret: None },
+        bundle: Bundle { task: "task.toml".to_owned(), files, secret: None, stages: None },
         candidates: (0..candidates).map(|at| format!("c{at}")).collect(),
         capability: SOFTWARE_GPU.to_owned(),
         fresh: false,
@@ -107,6 +107,15 @@ pub(crate) fn claim(worker: &str, limit: u32, lease_seconds: u32) -> Claim {
 pub(crate) fn outcome(job: &Leased, verdict: Verdict) -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     let ledger = Ledger::create(dir.path()).unwrap();
+    let (object, bytes) = write_result(&ledger, job, verdict);
+    let segment = ledger.segment_names().unwrap().remove(0);
+    let text = String::from_utf8(ledger.segment_text(&segment).unwrap()).unwrap();
+    let objects = BTreeMap::from([(object.to_string(), STANDARD.encode(&bytes))]);
+    Outcome { token: job.token, segment, text, objects }
+}
+
+/// Writes what an evaluation of a job would write; the object its records name, with its bytes.
+pub(crate) fn write_result(ledger: &Ledger, job: &Leased, verdict: Verdict) -> (Hash, String) {
     let task: Hash = job.bundle.files[&job.bundle.task].parse().unwrap();
     let bytes = format!("ptx of {}", job.candidate);
     let object = ledger.put_object(bytes.as_bytes()).unwrap();
@@ -156,10 +165,7 @@ pub(crate) fn outcome(job: &Leased, verdict: Verdict) -> Outcome {
         steps: vec![step],
     };
     writer.append(&Body::Verdict(record)).unwrap();
-    let segment = ledger.segment_names().unwrap().remove(0);
-    let text = String::from_utf8(ledger.segment_text(&segment).unwrap()).unwrap();
-    let objects = BTreeMap::from([(object.to_string(), STANDARD.encode(&bytes))]);
-    Outcome { token: job.token, segment, text, objects }
+    (object, bytes)
 }
 
 pub(crate) fn status(error: &FleetError) -> u16 {

@@ -5,7 +5,7 @@
 
 use super::line::Fault;
 use super::segment::{self, Before, EXTENSION};
-use super::{Ledger, LedgerError, Parents, Place, Problem, Record, sync_directory};
+use super::{Ledger, LedgerError, Parents, Place, Problem, Record};
 use std::fs::{self, File};
 use std::io::Read;
 use std::sync::Arc;
@@ -101,7 +101,7 @@ impl Ledger {
         let beside = self.root.join(format!("{}{id}", super::object::TEMPORARY));
         self.replace(&beside, text)?;
         fs::rename(&beside, &path).map_err(LedgerError::io(&path))?;
-        sync_directory(&directory).map_err(LedgerError::io(&directory))?;
+        self.sync_directory(&directory).map_err(LedgerError::io(&directory))?;
         Ok(true)
     }
 }

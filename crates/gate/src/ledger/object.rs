@@ -1,6 +1,6 @@
 //! Objects: bytes by their hash.
 
-use super::{Ledger, LedgerError, sync_directory};
+use super::{Ledger, LedgerError};
 use crate::hash::Hash;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -55,7 +55,7 @@ impl Ledger {
         let directory = path.parent().unwrap_or(&self.root);
         if self.object(&hash).is_ok() {
             // Another process may have renamed it and not yet made the name lasting.
-            sync_directory(directory).map_err(LedgerError::io(directory))?;
+            self.sync_directory(directory).map_err(LedgerError::io(directory))?;
         } else {
             // An object that was changed is made whole again: its name says what it must be.
             self.make_directory(&self.objects())?;
@@ -73,6 +73,6 @@ impl Ledger {
             Err(error) => return Err(LedgerError::Io(directory.to_owned(), error)),
         }
         let parent = directory.parent().unwrap_or(&self.root);
-        sync_directory(parent).map_err(LedgerError::io(parent))
+        self.sync_directory(parent).map_err(LedgerError::io(parent))
     }
 }

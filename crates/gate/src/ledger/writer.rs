@@ -2,7 +2,7 @@
 
 use super::line::{self, MAX_LINE, Parents};
 use super::segment::{self, EXTENSION};
-use super::{Ledger, LedgerError, clock, sync_directory};
+use super::{Ledger, LedgerError, clock};
 use crate::hash::Hash;
 use crate::record::{Body, Invalid};
 use std::fs::{File, OpenOptions};
@@ -79,7 +79,7 @@ impl Writer {
                     }
                 };
                 let path = self.ledger.root.join(segment::file_name(&id));
-                write(&mut file, &lines).map_err(LedgerError::io(&path))?;
+                self.ledger.write(&mut file, &lines).map_err(LedgerError::io(&path))?;
                 self.open = Some(Open { file, id, last: hashes.last().copied().unwrap_or(last) });
                 Ok(hashes)
             }
@@ -94,7 +94,7 @@ impl Writer {
         for (_, id) in &tips {
             // A head must not be lost where the record that names it is kept, and its own writer may still be waiting
             // for the disk.
-            sync_segment(&directory.join(format!("{id}{EXTENSION}")))?;
+            self.ledger.sync_segment(&directory.join(format!("{id}{EXTENSION}")))?;
         }
         let heads: Vec<Hash> = tips.into_iter().map(|(hash, _)| hash).collect();
         let mut attempt = 0;
@@ -111,8 +111,8 @@ impl Writer {
                 }
                 Err(error) => return Err(LedgerError::Io(path, error)),
             };
-            write(&mut file, &lines).map_err(LedgerError::io(&path))?;
-            sync_directory(&directory).map_err(LedgerError::io(&directory))?;
+            self.ledger.write(&mut file, &lines).map_err(LedgerError::io(&path))?;
+            self.ledger.sync_directory(&directory).map_err(LedgerError::io(&directory))?;
             self.open = hashes.last().map(|last| Open { file, id, last: *last });
             return Ok(hashes);
         }
@@ -137,18 +137,20 @@ fn encode(id: &str, mut parents: Parents, bodies: &[Body]) -> Result<(Vec<u8>, V
     Ok((lines, hashes))
 }
 
-fn write(file: &mut File, lines: &[u8]) -> io::Result<()> {
-    file.write_all(lines)?;
-    file.sync_data()
-}
-
-/// Waits until what others wrote to this segment is on the disk.
-fn sync_segment(path: &Path) -> Result<(), LedgerError> {
-    // Elsewhere a file that is open for reading cannot be synchronised.
-    if cfg!(unix) {
-        File::open(path).and_then(|file| file.sync_data()).map_err(LedgerError::io(path))?;
+impl Ledger {
+    fn write(&self, file: &mut File, lines: &[u8]) -> io::Result<()> {
+        file.write_all(lines)?;
+        if self.lasting { file.sync_data() } else { Ok(()) }
     }
-    Ok(())
+
+    /// Waits until what others wrote to this segment is on the disk.
+    fn sync_segment(&self, path: &Path) -> Result<(), LedgerError> {
+        // Elsewhere a file that is open for reading cannot be synchronised.
+        if cfg!(unix) && self.lasting {
+            File::open(path).and_then(|file| file.sync_data()).map_err(LedgerError::io(path))?;
+        }
+        Ok(())
+    }
 }
 
 /// 64 bits that no other writer is likely to choose: hash maps take their keys from the system's random source.

@@ -2,7 +2,8 @@
 //!
 //! The file is not trusted. It runs with `-I` in a temporary directory, without the environment of this process, and is ended
 //! after its time. Files, memory and processor time are limited where the system can; what it writes is read as any other file.
-//! This keeps mistakes from doing harm. It is no sandbox: the process has the rights of the user.
+//! This keeps mistakes from doing harm. It is no sandbox: the process has the rights of the user, unless a [`Confiner`] takes
+//! them from it.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -10,7 +11,7 @@ use std::ffi::OsString;
 use std::fmt::Write;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -32,6 +33,31 @@ const TAIL_LINES: usize = 8;
 /// Memory beside twelve copies of all tensors, for the interpreter and its libraries.
 const OWN_MEMORY: u64 = 4 << 30;
 
+/// A program that takes rights from itself and then becomes another one: what a file that is not trusted is started by. It gets
+/// `--read PATH` and `--write PATH` for what is needed, `--`, and the other program with its arguments.
+#[derive(Clone, Debug)]
+pub struct Confiner {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments, before those.
+    pub arguments: Vec<OsString>,
+}
+
+impl Confiner {
+    /// Starts with what becomes `other`, which may read and write what is named and what the confiner lets all read.
+    fn command(&self, other: &OsString, read: &[&Path], write: &[&Path]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments);
+        for (flag, paths) in [("--read", read), ("--write", write)] {
+            for path in paths {
+                command.arg(flag).arg(path);
+            }
+        }
+        command.arg("--").arg(other);
+        command
+    }
+}
+
 /// A function of a Python file.
 #[derive(Clone, Debug)]
 pub struct Python<'a> {
@@ -45,6 +71,8 @@ pub struct Python<'a> {
     pub function: &'a str,
     /// Seconds until it is ended.
     pub timeout_seconds: u32,
+    /// What it is started by, where somebody takes its rights from it.
+    pub confiner: Option<&'a Confiner>,
 }
 
 /// The interpreter that the user wants: `WARPPROOF_PYTHON`, else `python3`.
@@ -86,7 +114,11 @@ struct Limits {
 
 impl<'a> Python<'a> {
     /// The reference of a task whose file stands in a directory, if it is one in Python.
-    pub fn of(reference: &'a Reference, directory: &'a Path) -> Option<Python<'a>> {
+    pub fn of(
+        reference: &'a Reference,
+        directory: &'a Path,
+        confiner: Option<&'a Confiner>,
+    ) -> Option<Python<'a>> {
         let Reference::Python { file, function, timeout_seconds } = reference else { return None };
         Some(Python {
             interpreter: interpreter(),
@@ -94,6 +126,7 @@ impl<'a> Python<'a> {
             file,
             function,
             timeout_seconds: *timeout_seconds,
+            confiner,
         })
     }
 
@@ -175,7 +208,10 @@ impl<'a> Python<'a> {
         let shown = Path::new(&self.interpreter).display();
         let said =
             File::create(said).map_err(|cause| Unfit(format!("cannot prepare the reference: {cause}")))?;
-        let mut command = Command::new(&self.interpreter);
+        let mut command = match self.confiner {
+            Some(confiner) => confiner.command(&self.interpreter, &[self.directory], &[directory]),
+            None => Command::new(&self.interpreter),
+        };
         command.arg("-I").arg(script).arg(request).current_dir(directory);
         command.env_clear().env("HOME", directory).env("TMPDIR", directory).env("LC_ALL", "C.UTF-8");
         // Libraries of the interpreter may stand anywhere.

@@ -52,9 +52,12 @@ impl Process {
         command
     }
 
-    pub(super) fn start(mut command: Command) -> Result<Process, RunnerError> {
+    /// Starts it, in a group of its own where that is asked for.
+    pub(super) fn start(mut command: Command, own_group: bool) -> Result<Process, RunnerError> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        apart(&mut command);
+        if own_group {
+            apart(&mut command);
+        }
         let program = Path::new(command.get_program()).display().to_string();
         let failed = |cause: std::io::Error| RunnerError(format!("cannot run {program}: {cause}"));
         let child = command.spawn().map_err(failed)?;
@@ -123,7 +126,7 @@ impl Process {
             return;
         }
         if let Some((program, device)) = self.pinned.take()
-            && let Ok(mut other) = Process::start(Process::command(&program))
+            && let Ok(mut other) = Process::start(Process::command(&program), true)
         {
             // Whether it can is no matter: there is nobody else to ask.
             let _opened = other.ask(&Request::Open { device, pin_mhz: None });
@@ -221,7 +224,7 @@ mod tests {
     fn answering(script: &str) -> Option<Process> {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        Process::start(command).ok()
+        Process::start(command, true).ok()
     }
 
     #[test]

@@ -59,7 +59,7 @@ fn decision(verdict: &VerdictRecord) -> Decision {
     Decision { verdict: verdict.verdict, grade: verdict.grade, reason: verdict.reason.clone() }
 }
 
-/// The run of this ledger that holds these very verdicts already.
+/// The newest run of this ledger, where it holds these very verdicts already. Reports are of the newest.
 fn held(
     ledger: &Ledger,
     index: &Index,
@@ -82,10 +82,12 @@ fn held(
             steps: other.steps.into_iter().map(|(_, step)| step).collect(),
         });
     }
-    Ok(Some(judged))
+    let newest = super::known::runs(ledger, index)?.pop().map(|(_, run)| run.run);
+    let is_newest = judged.first().is_some_and(|one| Some(&one.run) == newest.as_ref());
+    Ok(is_newest.then_some(judged))
 }
 
-/// Makes one run of verdicts whose segments the ledger holds. Where they are one run already, nothing is written.
+/// Makes one run of verdicts whose segments the ledger holds. Where they are the newest run already, nothing is written.
 pub fn adopt(
     ledger: &Ledger,
     elsewhere: &[Elsewhere],

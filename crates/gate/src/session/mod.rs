@@ -26,13 +26,14 @@ use warpproof_toolchain::{Part, Toolchain};
 pub use adopt::{Elsewhere, adopt};
 pub use error::SessionError;
 pub use known::lasting;
-pub use screen::{Screened, Screening};
+pub use screen::{Screen, Screened, Screening};
 
 use crate::hash::Hash;
 use crate::ledger::{Index, Ledger, utc};
 use crate::record::{
     Body, Finite, NoteRecord, Outcome, RunRecord, Stage, StepRecord, Verdict, VerdictRecord,
 };
+use crate::reference::python::Confiner;
 use crate::stage::{Bench, Built, Clocks, Ending, Trouble, compile};
 use crate::steps::{self, Done, Rules, Step};
 use crate::task::{Candidate, Peer, Role, Task};
@@ -74,6 +75,8 @@ pub struct Options {
     pub secret: Option<u64>,
     /// The command line, for the record.
     pub arguments: Vec<String>,
+    /// What a reference in Python is started by, where somebody takes its rights from it.
+    pub confiner: Option<Confiner>,
 }
 
 /// What is told while a run goes on, from any thread.
@@ -200,6 +203,7 @@ impl Session<'_> {
             threads: (cores / jobs).max(1),
             clocks: self.clocks,
             stop: self.stop,
+            confiner: options.confiner.as_ref(),
         };
         bench.secret = match (&resumed, given) {
             (Some(run), _) => secret_of(run)?,

@@ -9,8 +9,8 @@ use super::keys::{self, Keys};
 use super::store::Store;
 use super::{Conduct, Options, Session, SessionError, Told, compile_all, draw, known};
 use crate::hash::Hash;
-use crate::ledger::Index;
-use crate::record::{Outcome, Stage, StepRecord};
+use crate::ledger::{Index, Record};
+use crate::record::{Body, Outcome, Stage, StepRecord};
 use crate::stage::Bench;
 use crate::task::Candidate;
 
@@ -23,6 +23,8 @@ pub struct Screening<'s> {
     pub stages: Option<&'s [Stage]>,
     /// Programs that were judged before, each with the name of a variant that is it: they are not judged again.
     pub programs: &'s BTreeMap<Hash, String>,
+    /// Whether the record of the run says what each variant was compiled to, for readers that have no compiler.
+    pub names_programs: bool,
 }
 
 /// One variant.
@@ -38,6 +40,42 @@ pub struct Screened {
     pub steps: Vec<StepRecord>,
     /// Whether all of them were in the ledger.
     pub known: bool,
+    /// Why nobody takes it through the stages, where others were to and cannot.
+    pub given_up: Option<String>,
+}
+
+/// A variant as records of elsewhere have it: one run of it, through some stages or all.
+#[derive(Clone, Debug)]
+pub struct Screen {
+    /// What it was compiled to, equal hashes for equal programs; nothing where it does not compile.
+    pub program: Option<Hash>,
+    /// Its steps, in the order of the stages.
+    pub steps: Vec<StepRecord>,
+}
+
+impl Screen {
+    /// What the records of one run say of a variant.
+    pub fn of(records: &[Record], candidate: &str) -> Self {
+        let (mut program, mut steps) = (None, Vec::new());
+        for record in records {
+            match &record.body {
+                Body::Run(run) => program = run.programs.get(candidate).copied(),
+                Body::Step(step) if step.candidate == candidate && step.part.is_none() => {
+                    steps.push(step.clone());
+                }
+                _ => {}
+            }
+        }
+        steps.sort_by_key(|step| step.stage);
+        // What does not compile has a reason instead of a program.
+        let broken = |step: &StepRecord| step.stage == Stage::Build && !green(step);
+        Self { program: program.filter(|_| !steps.iter().any(broken)), steps }
+    }
+}
+
+/// Whether a stage goes on to the next.
+fn green(step: &StepRecord) -> bool {
+    matches!(step.outcome, Outcome::Pass | Outcome::Skipped)
 }
 
 impl Session<'_> {
@@ -64,14 +102,15 @@ impl Session<'_> {
             task: self.task,
             directory: self.directory,
             toolchain: self.toolchain,
-            secret: draw(),
+            secret: options.secret.unwrap_or_else(draw),
             threads: (cores / jobs).max(1),
             clocks: self.clocks,
             stop: self.stop,
+            confiner: options.confiner.as_ref(),
         };
         let chosen = self.chosen(screening.candidates)?;
         let compiled = compile_all(&bench, &self.with_baselines(&chosen), jobs);
-        let keys = Keys::new(self, &compiled, &files, None);
+        let keys = Keys::new(self, &compiled, &files, options.secret);
         let mut programs = screening.programs.clone();
         let mut screened: Vec<Screened> = Vec::new();
         let mut open: Vec<&Candidate> = Vec::new();
@@ -95,7 +134,8 @@ impl Session<'_> {
             }
             let known = steps.is_some();
             let steps = steps.unwrap_or_default();
-            screened.push(Screened { candidate: name.clone(), program, same_as, steps, known });
+            let candidate = name.clone();
+            screened.push(Screened { candidate, program, same_as, steps, known, given_up: None });
         }
         if open.is_empty() {
             return Ok(screened);
@@ -103,7 +143,8 @@ impl Session<'_> {
         let store = Store::new(self.ledger, &index, false);
         // Only what goes through all stages is to have a verdict.
         let judges: &[&Candidate] = if screening.stages.is_none() { &open } else { &[] };
-        let run = self.begin(&store, judges, (bench.secret, super::programs(&compiled, judges)), options)?;
+        let named = if screening.names_programs { &open } else { judges };
+        let run = self.begin(&store, judges, (bench.secret, super::programs(&compiled, named)), options)?;
         let report = self.conduct(
             &Conduct {
                 bench: &bench,
@@ -142,9 +183,9 @@ impl Session<'_> {
                 continue;
             }
             let (_, step) = store.step(&keys.of(at, stage), "")?;
-            let green = matches!(step.outcome, Outcome::Pass | Outcome::Skipped);
+            let goes_on = green(&step);
             steps.push(step);
-            if !green {
+            if !goes_on {
                 break;
             }
         }

@@ -234,7 +234,7 @@ pub(super) fn expectations(
             for output in &bench.task.data.outputs {
                 outputs.push((output.name.value.clone(), dims(&output.dims, &part.size.axes)?));
             }
-            let python = Python::of(&bench.task.reference, bench.directory);
+            let python = Python::of(&bench.task.reference, bench.directory, bench.confiner);
             let python = python.ok_or_else(|| self::unfit("the reference is not in Python"))?;
             let found = python.run(inputs, &outputs, &part.size.axes).map_err(unfit)?;
             found

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use warpproof_gpu::Identity;
 
-use super::speed::declared;
+use super::speed::{Clocks, declared};
 use super::{Bench, Ending, Trouble, unfit};
 use crate::record::{Figure, FigureKind};
 use crate::reference::python::interpreter;
@@ -147,7 +147,8 @@ fn ask(
         Ok(folder) => folder,
         Err(cause) => return Ok(Err(format!("cannot make a directory: {cause}"))),
     };
-    let mut child = match start(Path::new(&python), folder.path(), device) {
+    let apart = bench.clocks.is_none_or(Clocks::apart);
+    let mut child = match start(Path::new(&python), folder.path(), device, apart) {
         Ok(child) => child,
         Err(cause) => return Ok(Err(format!("cannot run {}: {cause}", python.display()))),
     };
@@ -180,14 +181,16 @@ fn ask(
 }
 
 /// Starts the program. It sees no device but the one that is timed, and an interrupt from the keyboard is not for it.
-fn start(python: &Path, folder: &Path, device: Option<&Identity>) -> std::io::Result<Child> {
+fn start(python: &Path, folder: &Path, device: Option<&Identity>, own_group: bool) -> std::io::Result<Child> {
     let mut command = Command::new(python);
     command.args(["-c", SCRIPT]).current_dir(folder);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     if let Some(device) = device {
         command.env("CUDA_VISIBLE_DEVICES", device.visible());
     }
-    apart(&mut command);
+    if own_group {
+        apart(&mut command);
+    }
     command.spawn()
 }
 

@@ -33,6 +33,7 @@ pub use staged::{Staged, StagedArgument, StagedLaunch};
 
 use crate::dtype::Dtype;
 use crate::record::{Comparison, Figure, FigureKind, Obstacle, Outcome, Stage};
+use crate::reference::python::Confiner;
 use crate::task::{Candidate, Distribution, FigureThreshold, Problem, Reference, Size, Task};
 
 /// Bytes of device memory for one size of a task.
@@ -56,6 +57,8 @@ pub struct Bench<'a> {
     pub clocks: Option<&'a dyn Clocks>,
     /// Set to stop.
     pub stop: &'a AtomicBool,
+    /// What a reference in Python is started by, where somebody takes its rights from it.
+    pub confiner: Option<&'a Confiner>,
 }
 
 /// How a stage, or a part of it, ended.

@@ -32,6 +32,11 @@ pub trait Clocks: Sync {
     /// Whether its times are predictions.
     fn predicted(&self) -> bool;
 
+    /// Whether other programs that use the device have a process group of their own.
+    fn apart(&self) -> bool {
+        true
+    }
+
     /// A clock for a baseline and a candidate on one size, with the second-level cache in a stated condition.
     fn clock<'c>(
         &'c self,

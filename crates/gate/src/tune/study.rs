@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use super::judges::Judges;
 use super::points::{NoPoints, Points};
 use super::search::{Basis, Evolution, Score, Search, Strategy};
 use crate::hash::Hash;
 use crate::record::{Figure, FigureKind, Outcome, Stage, StepRecord, Verdict};
-use crate::session::{Options, Screened, Screening, Session, SessionError};
+use crate::session::{Options, Screened, Screening};
 use crate::speed::Reduction;
 use crate::task::{Candidate, Space, Task};
 use crate::verdict;
@@ -57,20 +57,20 @@ pub enum Event<'e> {
     Leads(&'e str),
 }
 
-/// Why there is no search.
+/// Why there is no search; `E` is what whoever evaluates says.
 #[derive(Debug)]
-pub enum TuneError {
+pub enum TuneError<E> {
     /// The task has no space for the candidate.
     NoSpace(String),
     /// The space has no points.
     Points(NoPoints),
     /// The task has no stages that give a time.
     NoTimes,
-    /// The gate cannot run.
-    Session(SessionError),
+    /// Variants cannot be evaluated.
+    Judges(E),
 }
 
-impl fmt::Display for TuneError {
+impl<E: fmt::Display> fmt::Display for TuneError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TuneError::NoSpace(candidate) => write!(f, "the task declares no space for `{candidate}`"),
@@ -78,18 +78,12 @@ impl fmt::Display for TuneError {
             TuneError::NoTimes => f.write_str(
                 "variants are ranked by the stage model, on shapes that the stage counters counts; the task lacks one of them",
             ),
-            TuneError::Session(error) => error.fmt(f),
+            TuneError::Judges(error) => error.fmt(f),
         }
     }
 }
 
-impl std::error::Error for TuneError {}
-
-impl From<SessionError> for TuneError {
-    fn from(error: SessionError) -> Self {
-        TuneError::Session(error)
-    }
-}
+impl<E: fmt::Debug + fmt::Display> std::error::Error for TuneError<E> {}
 
 /// What became of a variant.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -256,8 +250,8 @@ impl Study {
 }
 
 /// A search under way.
-struct Tuning<'t> {
-    session: &'t Session<'t>,
+struct Tuning<'t, J> {
+    judges: &'t J,
     base: &'t Candidate,
     points: &'t Points,
     settings: &'t Settings,
@@ -271,21 +265,22 @@ struct Tuning<'t> {
 }
 
 /// Searches the space that the task declares for a candidate.
-pub fn tune(
-    session: &Session<'_>,
+pub fn tune<J: Judges>(
+    judges: &J,
     candidate: &str,
     settings: &Settings,
     tell: &(dyn Fn(Event<'_>) + Sync),
-) -> Result<Study, TuneError> {
-    let task = session.task;
+) -> Result<Study, TuneError<J::Error>> {
+    let task = judges.task();
     let no_space = || TuneError::NoSpace(candidate.to_owned());
     let space = task.spaces.iter().find(|space| space.candidate.value == candidate).ok_or_else(no_space)?;
     let base = task.candidate(candidate).ok_or_else(no_space)?;
     let has = |stage: Stage| task.gates.iter().any(|gate| gate.stage.value == stage);
-    if !(has(Stage::Model) && has(Stage::Counters)) && session.clocks.is_none() {
+    let ranks = has(Stage::Model) && has(Stage::Counters);
+    if !ranks && !judges.times() {
         return Err(TuneError::NoTimes);
     }
-    session.check_task()?;
+    judges.check_task().map_err(TuneError::Judges)?;
     let points = Points::of(space, &task.integers(base)).map_err(TuneError::Points)?;
     let budget = settings.budget.unwrap_or(match settings.strategy {
         Strategy::Grid => points.len(),
@@ -295,12 +290,12 @@ pub fn tune(
     let start = points.start(task, base);
     let shape = Evolution::for_budget(budget);
     let mut tuning = Tuning {
-        session,
+        judges,
         base,
         points: &points,
         settings,
         // Whoever is timed must be correct.
-        full: settings.full || session.clocks.is_some(),
+        full: settings.full || judges.times(),
         search: Search::new(&points, settings.strategy, shape, settings.seed, start),
         evaluations: Vec::new(),
         programs: BTreeMap::new(),
@@ -335,10 +330,10 @@ pub fn tune(
     Ok(tuning.into_study(space, budget, (start, winner, out_of_time)))
 }
 
-impl Tuning<'_> {
+impl<J: Judges> Tuning<'_, J> {
     /// The task with variants of points, and their names.
     fn variants(&self, numbers: &[usize]) -> (Task, Vec<String>) {
-        let mut task = self.session.task.clone();
+        let mut task = self.judges.task().clone();
         let mut names = Vec::new();
         for number in numbers {
             // Knobs were held against the task when it was read.
@@ -356,21 +351,10 @@ impl Tuning<'_> {
         stages: Option<&[Stage]>,
         programs: &BTreeMap<Hash, String>,
         tell: &(dyn Fn(Event<'_>) + Sync),
-    ) -> Result<Vec<Screened>, TuneError> {
+    ) -> Result<Vec<Screened>, TuneError<J::Error>> {
         let (task, names) = self.variants(numbers);
-        let session = self.with(&task);
-        let screening = Screening { candidates: &names, stages, programs };
-        let told = |event: crate::session::Event<'_>| {
-            if let crate::session::Event::Ended { step, .. } = event {
-                tell(Event::Ended(step));
-            }
-        };
-        Ok(session.screen(&screening, &self.options(), &told)?)
-    }
-
-    fn with<'s>(&'s self, task: &'s Task) -> Session<'s> {
-        let Session { text, directory, toolchain, ledger, clocks, stop, .. } = *self.session;
-        Session { task, text, directory, toolchain, ledger, clocks, stop }
+        let screening = Screening { candidates: &names, stages, programs, names_programs: false };
+        self.judges.screen(&task, &screening, &self.options(), tell).map_err(TuneError::Judges)
     }
 
     fn options(&self) -> Options {
@@ -378,11 +362,24 @@ impl Tuning<'_> {
         Options { jobs: *jobs, arguments: arguments.clone(), ..Options::default() }
     }
 
+    /// What became of a variant; nothing where a stop was faster.
+    fn standing(&self, one: &Screened, full: bool) -> Option<Standing> {
+        let Some(reason) = &one.given_up else {
+            return standing(self.judges.task(), self.base, &one.steps, full);
+        };
+        let stage = self.judges.task().gates.first().map_or(Stage::Build, |gate| gate.stage.value);
+        Some(Standing::Refused { stage, reason: reason.clone(), failed: false })
+    }
+
     /// Takes points through the stages that give a time.
-    fn evaluate(&mut self, numbers: &[usize], tell: &(dyn Fn(Event<'_>) + Sync)) -> Result<(), TuneError> {
+    fn evaluate(
+        &mut self,
+        numbers: &[usize],
+        tell: &(dyn Fn(Event<'_>) + Sync),
+    ) -> Result<(), TuneError<J::Error>> {
         let stages = if self.full { None } else { Some(&TIMED[..]) };
         let screened = self.screen(numbers, stages, &self.programs, tell)?;
-        self.stopped |= self.session.stop.load(Ordering::Relaxed);
+        self.stopped |= self.judges.is_stopped();
         for (number, one) in numbers.iter().zip(screened) {
             let standing = match &one.same_as {
                 Some(other) => self
@@ -390,7 +387,7 @@ impl Tuning<'_> {
                     .iter()
                     .find(|done| done.candidate == *other)
                     .map(|done| done.standing.clone()),
-                None => standing(self.session.task, self.base, &one.steps, self.full),
+                None => self.standing(&one, self.full),
             };
             // A stop was faster.
             let Some(standing) = standing else { continue };
@@ -416,7 +413,7 @@ impl Tuning<'_> {
     }
 
     /// Takes whoever leads through all stages, until one is green in all of them.
-    fn lead(&mut self, tell: &(dyn Fn(Event<'_>) + Sync)) -> Result<Option<usize>, TuneError> {
+    fn lead(&mut self, tell: &(dyn Fn(Event<'_>) + Sync)) -> Result<Option<usize>, TuneError<J::Error>> {
         loop {
             let Some((number, _)) = self.search.ranking().first().copied() else { return Ok(None) };
             // Of equal programs the one that was judged leads for all.
@@ -435,9 +432,8 @@ impl Tuning<'_> {
             }
             tell(Event::Leads(&leader.candidate));
             let screened = self.screen(&[leader.point], None, &BTreeMap::new(), tell)?;
-            self.stopped |= self.session.stop.load(Ordering::Relaxed);
-            let steps = screened.into_iter().next().map(|one| one.steps).unwrap_or_default();
-            let standing = standing(self.session.task, self.base, &steps, true);
+            self.stopped |= self.judges.is_stopped();
+            let standing = screened.first().and_then(|one| self.standing(one, true));
             let Some(standing) = standing.filter(|_| !self.stopped) else {
                 self.stopped = true;
                 return Ok(None);
@@ -451,13 +447,11 @@ impl Tuning<'_> {
     }
 
     /// Writes the winner down as a run of its own, which is what reports show next.
-    fn winner(&self, number: usize, start: Option<usize>) -> Result<Option<Winner>, TuneError> {
+    fn winner(&self, number: usize, start: Option<usize>) -> Result<Option<Winner>, TuneError<J::Error>> {
         let (task, names) = self.variants(&[number]);
-        let session = self.with(&task);
-        let report = session.run(&Options { candidates: names, ..self.options() }, &|_| {})?;
-        let Some(judged) = report.judged.into_iter().find(|one| one.decision.is_some()) else {
-            return Ok(None);
-        };
+        let Some(name) = names.first() else { return Ok(None) };
+        let judged = self.judges.decide(&task, name, &self.options()).map_err(TuneError::Judges)?;
+        let Some(judged) = judged else { return Ok(None) };
         let Some(won) = self.evaluations.iter().find(|one| one.point == number) else { return Ok(None) };
         let Some(score) = won.score() else { return Ok(None) };
         let begun = start.and_then(|start| self.evaluations.iter().find(|one| one.point == start)?.score());
@@ -502,7 +496,7 @@ impl Tuning<'_> {
         Study {
             schema: super::SCHEMA,
             candidate: space.candidate.value.clone(),
-            case: first_case(self.session.task, self.base),
+            case: first_case(self.judges.task(), self.base),
             strategy: self.settings.strategy,
             seed: self.settings.seed,
             combinations: self.points.len(),

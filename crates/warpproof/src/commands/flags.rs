@@ -75,6 +75,11 @@ impl GpuFlags {
         self.gpu.is_some()
     }
 
+    /// Whether what is asked for is the device of a number, or a clock, of this machine.
+    pub(crate) fn is_of_this_machine(&self) -> bool {
+        self.gpu.is_some_and(|number| number != 0) || self.pin_clock.is_some()
+    }
+
     /// The device, behind a process, where one is asked for.
     pub(crate) fn start(&self, terminal: &mut Terminal) -> Result<Option<Runner>, Box<Report>> {
         let Some(device) = self.gpu else { return Ok(None) };
@@ -83,7 +88,7 @@ impl GpuFlags {
             Box::new(report.help("leave --gpu out: without a device nothing is timed"))
         };
         let program = this_program().map_err(absent)?;
-        let settings = Settings { program, device, pin_mhz: self.pin_clock };
+        let settings = Settings { program, device, pin_mhz: self.pin_clock, apart: true };
         let runner = Runner::start(settings).map_err(absent)?;
         for note in &runner.notes {
             terminal.say(format_args!("note: {note}"));

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use warpproof_fleet::client::{Fleet as Client, FleetError};
 use warpproof_fleet::exchange;
-use warpproof_fleet::wire::{NewToken, Role};
+use warpproof_fleet::submit::SubmitError;
+use warpproof_fleet::wire::{ANY_DEVICE, NewToken, Role, SOFTWARE_GPU, device};
 
-use super::flags::{LedgerFlags, ended};
+use super::flags::{GpuFlags, LedgerFlags, ended};
+use super::gate::of_session;
 use crate::report::{Kind, Outcome, Report};
 use crate::terminal::Terminal;
 
@@ -36,12 +38,55 @@ impl AuthorityFlags {
     }
 }
 
+/// What judges instead of this machine.
+#[derive(Debug, Args)]
+pub(crate) struct FleetFlags {
+    /// Have a fleet judge, and take its evidence into this ledger; its token is in WARPPROOF_FLEET_TOKEN
+    #[arg(long, value_name = "URL", conflicts_with = "jobs")]
+    fleet: Option<String>,
+    /// With --fleet: time on a device of this name, as `warpproof fleet status` shows it
+    #[arg(long, value_name = "NAME", requires = "fleet", conflicts_with = "gpu")]
+    device: Option<String>,
+    #[command(flatten)]
+    authorities: AuthorityFlags,
+}
+
+impl FleetFlags {
+    /// The fleet, where one is named.
+    pub(crate) fn fleet(&self) -> Result<Option<Client>, Box<Report>> {
+        self.fleet.as_ref().map(|url| self.authorities.fleet(url)).transpose()
+    }
+
+    /// What it takes to judge: a device of a name, any device, or none.
+    pub(crate) fn capability(&self, gpu: &GpuFlags) -> Result<String, Box<Report>> {
+        if gpu.is_of_this_machine() {
+            let report =
+                Report::error(Kind::Usage, "a number names a device of this machine, and not of a fleet");
+            return Err(Box::new(report.help("--gpu takes any device, --device one of a name")));
+        }
+        Ok(match &self.device {
+            Some(name) => device(name),
+            None if gpu.is_wanted() => ANY_DEVICE.to_owned(),
+            None => SOFTWARE_GPU.to_owned(),
+        })
+    }
+}
+
+/// What a submission that failed before anything was judged says.
+pub(crate) fn of_submission(error: &SubmitError) -> Report {
+    match error {
+        SubmitError::Session(error) => of_session(error),
+        SubmitError::Bundle(why) => Report::error(Kind::Usage, why.clone()),
+        SubmitError::Fleet(error) => of_fleet(error),
+    }
+}
+
 /// What a fleet refused, as a report.
 pub(crate) fn of_fleet(error: &FleetError) -> Report {
     let kind = match error {
         FleetError::Refused(413 | 429, _) => Kind::Limit,
         FleetError::Refused(..) | FleetError::Local(_) => Kind::Usage,
-        FleetError::Unreachable(_) | FleetError::Odd(_) => Kind::Missing,
+        FleetError::Unreachable(_) | FleetError::Untrusted(_) | FleetError::Odd(_) => Kind::Missing,
     };
     Report::error(kind, error.to_string())
 }
@@ -150,8 +195,8 @@ impl Fleet {
             What::Retain { days } => {
                 let gone = fleet.retain(*days).map_err(refused)?;
                 terminal.say(format_args!(
-                    "{} partitions, {} jobs, {} segments and {} runs are gone",
-                    gone.partitions, gone.jobs, gone.segments, gone.runs
+                    "{} partitions, {} jobs, {} segments, {} runs and {} objects are gone",
+                    gone.partitions, gone.jobs, gone.segments, gone.runs, gone.objects
                 ));
             }
         }

@@ -12,8 +12,9 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use warpproof_fleet::submit::{SubmitError, Wish, judge};
-use warpproof_fleet::wire::{RunView, SOFTWARE_GPU, State};
+use warpproof_fleet::client::Fleet;
+use warpproof_fleet::submit::{Wish, judge};
+use warpproof_fleet::wire::{RunView, State};
 use warpproof_gate::ledger::Ledger;
 use warpproof_gate::record::Outcome as Ended;
 use warpproof_gate::session::{Event, Judged, Options, Report as Run, Session, SessionError};
@@ -23,7 +24,7 @@ use warpproof_toolchain::{Part, Toolchain};
 
 use super::evidence::of_ledger;
 use super::flags::{GpuFlags, LedgerFlags, ToolchainFlags, missing};
-use super::fleet::{AuthorityFlags, of_fleet};
+use super::fleet::{FleetFlags, of_submission};
 use crate::report::{Kind, Outcome, Place, Report};
 use crate::terminal::Terminal;
 
@@ -53,7 +54,7 @@ pub(crate) struct Gate {
     #[arg(long, conflicts_with = "candidates")]
     all: bool,
     /// Go on with the newest run of this task that was not finished
-    #[arg(long, conflicts_with_all = ["candidates", "fresh"])]
+    #[arg(long, conflicts_with_all = ["candidates", "fresh", "fleet"])]
     resume: bool,
     /// Do again what the ledger knows already
     #[arg(long)]
@@ -68,14 +69,8 @@ pub(crate) struct Gate {
     secret: Option<u64>,
     #[command(flatten)]
     gpu: GpuFlags,
-    /// Have a fleet judge, and take its evidence into this ledger; its token is in WARPPROOF_FLEET_TOKEN
-    #[arg(long, value_name = "URL", conflicts_with_all = ["resume", "jobs", "gpu"])]
-    fleet: Option<String>,
-    /// With --fleet: time on a device of this name, as its worker gives it
-    #[arg(long, value_name = "NAME", requires = "fleet")]
-    device: Option<String>,
     #[command(flatten)]
-    authorities: AuthorityFlags,
+    elsewhere: FleetFlags,
     /// Print the outcome as JSON, schema warpproof.gate/1
     #[arg(long)]
     json: bool,
@@ -117,14 +112,14 @@ impl Gate {
                 );
             }
         }
-        if let Some(url) = &self.fleet {
-            return self.elsewhere(url, &task, &text, terminal);
+        if let Some(fleet) = self.elsewhere.fleet().map_err(|report| vec![*report])? {
+            return self.elsewhere(&fleet, &task, &text, terminal);
         }
         let toolchain = Toolchain::partial(&self.toolchain.options());
         toolchain.require(&[Part::Nvrtc, Part::Ptxas]).map_err(|error| vec![missing(&error)])?;
         let (ledger, _) = self.ledger.create().map_err(|report| vec![*report])?;
         let stop = stop_on_interrupt();
-        let directory = self.directory();
+        let directory = directory(&self.task);
         let runner = self.gpu.start(terminal).map_err(|report| vec![*report])?;
         let session = Session {
             task: &task,
@@ -143,6 +138,8 @@ impl Gate {
             jobs: self.jobs.map_or(usize::from(self.gpu.is_wanted()), usize::from),
             secret: self.secret,
             arguments: std::env::args().skip(1).collect(),
+            // Who runs a task here trusts it as any program of theirs.
+            confiner: None,
         };
         let progress = Progress::new(terminal);
         let run = session.run(&options, &|event| progress.tell(&event));
@@ -151,46 +148,33 @@ impl Gate {
         Ok(self.render(&run, &ledger, terminal))
     }
 
-    /// Where the task's files are.
-    fn directory(&self) -> &Path {
-        self.task.parent().map_or(Path::new("."), |parent| {
-            if parent.as_os_str().is_empty() { Path::new(".") } else { parent }
-        })
-    }
-
     /// As it would be judged here, by a fleet.
     fn elsewhere(
         &self,
-        url: &str,
+        fleet: &Fleet,
         task: &Task,
         text: &str,
         terminal: &mut Terminal,
     ) -> Result<Outcome, Vec<Report>> {
         let stop = stop_on_interrupt();
-        let fleet = self.authorities.fleet(url).map_err(|report| vec![*report])?;
+        let capability = self.elsewhere.capability(&self.gpu).map_err(|report| vec![*report])?;
         let (ledger, _) = self.ledger.create().map_err(|report| vec![*report])?;
         let arguments: Vec<String> = std::env::args().skip(1).collect();
         let wish = Wish {
             task,
             text,
-            file: self.task.file_name().and_then(OsStr::to_str).unwrap_or_default(),
-            directory: self.directory(),
+            file: file_name(&self.task),
+            directory: directory(&self.task),
             candidates: &self.candidates,
             secret: self.secret,
             fresh: self.fresh,
-            capability: self.device.as_deref().unwrap_or(SOFTWARE_GPU),
+            capability: &capability,
             arguments: &arguments,
         };
         let progress = Progress::new(terminal);
-        let returned = judge(&fleet, &ledger, &wish, &stop, &|run| progress.look(run));
+        let returned = judge(fleet, &ledger, &wish, &stop, &|run| progress.look(run));
         progress.bar.finish_and_clear();
-        let returned = returned.map_err(|error| {
-            vec![match &error {
-                SubmitError::Session(error) => of_session(error),
-                SubmitError::Bundle(why) => Report::error(Kind::Usage, why.clone()),
-                SubmitError::Fleet(error) => of_fleet(error),
-            }]
-        })?;
+        let returned = returned.map_err(|error| vec![of_submission(&error)])?;
         let outcome = self.render(&returned.report, &ledger, terminal);
         for (candidate, why) in &returned.given_up {
             terminal.say(format_args!("{candidate}: the fleet gave it up: {}", why.escape_debug()));
@@ -274,6 +258,21 @@ fn sign(outcome: Ended) -> &'static str {
         Ended::Inconclusive => "?",
         Ended::Skipped => "–",
     }
+}
+
+/// Where a task's files are.
+pub(crate) fn directory(task: &Path) -> &Path {
+    task.parent().map_or(
+        Path::new("."),
+        |parent| {
+            if parent.as_os_str().is_empty() { Path::new(".") } else { parent }
+        },
+    )
+}
+
+/// The name of a task's file in its directory.
+pub(crate) fn file_name(task: &Path) -> &str {
+    task.file_name().and_then(OsStr::to_str).unwrap_or_default()
 }
 
 /// Reads a task file, and says everything that is wrong with it.

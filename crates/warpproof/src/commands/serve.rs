@@ -73,7 +73,11 @@ impl Serve {
             listen: self.listen,
             tls: self.tls_cert.clone().zip(self.tls_key.clone()),
             connections: self.connections,
-            limits: Limits { body_bytes: self.max_body, requests_per_second: self.max_rate.max(1) },
+            limits: Limits {
+                body_bytes: self.max_body,
+                requests_per_second: self.max_rate.max(1),
+                ..Limits::default()
+            },
             log: !self.quiet,
             ..Config::new(self.database.as_str(), self.objects.as_str())
         };

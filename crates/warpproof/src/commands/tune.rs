@@ -1,19 +1,22 @@
 //! `warpproof tune`: a search over the macros of a candidate, every variant through the gate.
 
-use std::path::{Path, PathBuf};
+use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
+use warpproof_fleet::search::FleetJudges;
 use warpproof_gate::session::Session;
 use warpproof_gate::stage::Clocks;
 use warpproof_gate::task::Task;
 use warpproof_gate::tune::search::Strategy;
-use warpproof_gate::tune::{Event, SCHEMA, Settings, TuneError, text, tune};
+use warpproof_gate::tune::{Event, Judges, SCHEMA, Settings, Study, TuneError, text, tune};
 use warpproof_toolchain::{Part, Toolchain};
 
 use super::flags::{GpuFlags, LedgerFlags, ToolchainFlags, missing};
-use super::gate::{of_session, read_task, stop_on_interrupt};
+use super::fleet::{FleetFlags, of_submission};
+use super::gate::{directory, file_name, of_session, read_task, stop_on_interrupt};
 use crate::report::{Kind, Outcome, Report};
 use crate::terminal::Terminal;
 
@@ -25,7 +28,8 @@ use crate::terminal::Terminal;
 /// times are predicted.
 ///
 /// What was evaluated is in the ledger. A search that was stopped, however, is run again with the
-/// same command: it reads what it did and goes on. The same seed gives the same search.
+/// same command: it reads what it did and goes on. The same seed gives the same search, also where a
+/// fleet evaluates; then no compiler is needed here.
 ///
 /// Exit codes: 0 a winner that is green in all stages · 1 no variant is · 2 wrong usage or a wrong task ·
 /// 4 the time limit came before the budget's end · 5 stopped, or nothing could be judged.
@@ -52,6 +56,8 @@ pub(crate) struct Tune {
     full: bool,
     #[command(flatten)]
     gpu: GpuFlags,
+    #[command(flatten)]
+    elsewhere: FleetFlags,
     /// Seconds after which no further generation begins
     #[arg(long, value_name = "SECONDS")]
     time_limit: Option<u32>,
@@ -97,18 +103,20 @@ impl Tune {
     fn search(&self, terminal: &mut Terminal) -> Result<Outcome, Vec<Report>> {
         let (task, source) = read_task(&self.task)?;
         let candidate = self.candidate(&task).map_err(|report| vec![*report])?;
+        let fleet = self.elsewhere.fleet().map_err(|report| vec![*report])?;
         let toolchain = Toolchain::partial(&self.toolchain.options());
-        toolchain.require(&[Part::Nvrtc, Part::Ptxas]).map_err(|error| vec![missing(&error)])?;
+        if fleet.is_none() {
+            toolchain.require(&[Part::Nvrtc, Part::Ptxas]).map_err(|error| vec![missing(&error)])?;
+        }
         let (ledger, _) = self.ledger.create().map_err(|report| vec![*report])?;
         let stop = stop_on_interrupt();
-        let directory = self.task.parent().map_or(Path::new("."), |parent| {
-            if parent.as_os_str().is_empty() { Path::new(".") } else { parent }
-        });
-        let runner = self.gpu.start(terminal).map_err(|report| vec![*report])?;
+        // Whatever a fleet times on is not here.
+        let runner =
+            if fleet.is_none() { self.gpu.start(terminal).map_err(|report| vec![*report])? } else { None };
         let session = Session {
             task: &task,
             text: &source,
-            directory,
+            directory: directory(&self.task),
             toolchain: &toolchain,
             ledger: &ledger,
             clocks: runner.as_ref().map(|runner| -> &dyn Clocks { runner }),
@@ -128,18 +136,18 @@ impl Tune {
             jobs: self.jobs.map_or(usize::from(self.gpu.is_wanted()), usize::from),
             arguments: std::env::args().skip(1).collect(),
         };
-        let progress = terminal.progress();
-        let study = tune(&session, &candidate, &settings, &|event| match event {
-            Event::Generation { done, of, best } => {
-                let best = best.map(|best| format!(", best {:.3} us", best.us)).unwrap_or_default();
-                progress.set_message(format!("{done} of {of}{best}"));
-                progress.println(format!("{done} of {of} evaluated{best}"));
+        let study = match &fleet {
+            None => follow(&session, &candidate, &settings, terminal)
+                .map_err(|error| of_tuning(&error, of_session)),
+            Some(fleet) => {
+                let capability = self.elsewhere.capability(&self.gpu).map_err(|report| vec![*report])?;
+                let judges = FleetJudges::new(&session, fleet, file_name(&self.task), &capability);
+                let judges = judges.map_err(|error| vec![of_submission(&error)])?;
+                follow(&judges, &candidate, &settings, terminal)
+                    .map_err(|error| of_tuning(&error, of_submission))
             }
-            Event::Ended(step) => progress.set_message(format!("{}: {}", step.candidate, step.stage)),
-            Event::Leads(candidate) => progress.set_message(format!("{candidate} leads: all stages")),
-        });
-        progress.finish_and_clear();
-        let study = study.map_err(|error| vec![of_tuning(&error)])?;
+        };
+        let study = study.map_err(|report| vec![report])?;
         if self.json {
             let value = serde_json::to_value(&study);
             let value = value
@@ -177,9 +185,30 @@ impl Tune {
     }
 }
 
-fn of_tuning(error: &TuneError) -> Report {
+/// The search, and what is told of it on the way.
+fn follow<J: Judges>(
+    judges: &J,
+    candidate: &str,
+    settings: &Settings,
+    terminal: &Terminal,
+) -> Result<Study, TuneError<J::Error>> {
+    let progress = terminal.progress();
+    let study = tune(judges, candidate, settings, &|event| match event {
+        Event::Generation { done, of, best } => {
+            let best = best.map(|best| format!(", best {:.3} us", best.us)).unwrap_or_default();
+            progress.set_message(format!("{done} of {of}{best}"));
+            progress.println(format!("{done} of {of} evaluated{best}"));
+        }
+        Event::Ended(step) => progress.set_message(format!("{}: {}", step.candidate, step.stage)),
+        Event::Leads(candidate) => progress.set_message(format!("{candidate} leads: all stages")),
+    });
+    progress.finish_and_clear();
+    study
+}
+
+fn of_tuning<E: fmt::Display>(error: &TuneError<E>, of_judges: impl Fn(&E) -> Report) -> Report {
     match error {
-        TuneError::Session(error) => of_session(error),
+        TuneError::Judges(error) => of_judges(error),
         TuneError::Points(_) => Report::error(Kind::Usage, error.to_string())
             .help("loosen `require`, or take values away, in the task's [[space]]"),
         TuneError::NoSpace(_) | TuneError::NoTimes => Report::error(Kind::Usage, error.to_string()),

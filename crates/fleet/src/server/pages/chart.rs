@@ -22,13 +22,17 @@ pub(super) struct Column {
     pub(super) parts: Vec<(String, i64)>,
 }
 
+/// What went through some of the stages and failed none: a search does it, and nobody is judged.
+pub(super) const SCREENED: &str = "SCREENED";
+
 /// The verdicts in the order in which they are stacked, the best at the bottom, each with a colour of its own.
-const ORDER: [(&str, &str); 5] = [
+const ORDER: [(&str, &str); 6] = [
     ("MERGE", "good"),
     ("PROVISIONAL", "open"),
     ("DEFER", "quiet"),
     ("INCONCLUSIVE", "unsure"),
     ("REJECT", "bad"),
+    (SCREENED, "faint"),
 ];
 
 /// Columns side by side, each stacked from its parts.

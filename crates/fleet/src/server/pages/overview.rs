@@ -7,7 +7,7 @@ use sqlx::Row;
 use warpproof_gate::view::markup;
 
 use super::Shown;
-use super::chart::{Column, columns};
+use super::chart::{Column, SCREENED, columns};
 use super::layout::{Page, number};
 use super::lists::runs_table;
 use crate::server::refused::Refused;
@@ -68,8 +68,9 @@ async fn hours(shared: &Shared) -> Result<Vec<Column>, Refused> {
         if columns.last().is_none_or(|(last, _)| *last != label) {
             columns.push((label.clone(), Column { label, parts: Vec::new() }));
         }
-        if let (Some((_, column)), Some(verdict)) = (columns.last_mut(), verdict) {
-            column.parts.push((verdict, row.try_get(2)?));
+        // An hour without results has a row that counts none.
+        if let (Some((_, column)), count @ 1..) = (columns.last_mut(), row.try_get(2)?) {
+            column.parts.push((verdict.unwrap_or_else(|| SCREENED.to_owned()), count));
         }
     }
     Ok(columns.into_iter().map(|(_, column)| column).collect())

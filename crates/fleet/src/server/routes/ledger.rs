@@ -1,25 +1,27 @@
 //! The ledger: segments in and out, to the byte.
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use warpproof_gate::ledger::is_segment_name;
 
-use super::hash;
-use crate::server::Shared;
+use super::{hash, limit};
+use crate::server::address::{Path, Query};
 use crate::server::body::Payload;
 use crate::server::evidence::{self, Segment};
 use crate::server::refused::{Refused, patiently};
+use crate::server::{Shared, inventory};
 use crate::wire::{Imported, Refusal, SegmentView};
 
 #[derive(Debug, Deserialize, IntoParams)]
 pub(super) struct Page {
     /// Segments whose number is above this.
     after: Option<i64>,
-    /// How many, at most 1000.
+    /// How many.
+    #[param(minimum = 0, maximum = 1000)]
     limit: Option<u32>,
 }
 
@@ -37,13 +39,13 @@ pub(super) async fn list(
     State(shared): State<Shared>,
     Query(page): Query<Page>,
 ) -> Result<Json<Vec<SegmentView>>, Refused> {
-    let (after, limit) = (page.after.unwrap_or(0), i64::from(page.limit.unwrap_or(100).min(1000)));
+    let (after, limit) = (page.after.unwrap_or(0), limit(page.limit)?);
     patiently(|| evidence::segments(&shared.pool, after, limit)).await.map(Json)
 }
 
 /// The lines of a segment
 #[utoipa::path(
-    get, path = "/v1/segments/{id}", tag = "ledger", params(("id" = String, Path)),
+    get, path = "/v1/segments/{id}", tag = "ledger", params(("id" = String, Path, pattern = "^[0-9A-Za-z-]{1,64}$")),
     responses((status = 200, body = String, content_type = "application/jsonl"), (status = 404, body = Refusal))
 )]
 pub(super) async fn get(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response, Refused> {
@@ -56,7 +58,7 @@ pub(super) async fn get(State(shared): State<Shared>, Path(id): Path<String>) ->
 ///
 /// It is held against what `warpproof verify` asks, and all it names must be here.
 #[utoipa::path(
-    put, path = "/v1/segments/{id}", tag = "ledger", params(("id" = String, Path)),
+    put, path = "/v1/segments/{id}", tag = "ledger", params(("id" = String, Path, pattern = "^[0-9A-Za-z-]{1,64}$")),
     request_body(content = String, content_type = "application/jsonl"),
     responses(
         (status = 200, body = Imported), (status = 400, body = Refusal), (status = 409, body = Refusal),
@@ -72,10 +74,9 @@ pub(super) async fn put(
     let segment =
         tokio::task::spawn_blocking(move || Segment::read(&id, &bytes)).await.map_err(Refused::failed)??;
     let named = segment.objects();
-    let missing = patiently(|| evidence::missing_objects(&shared.pool, &named)).await?;
+    let missing = patiently(|| inventory::missing(&shared.pool, &named)).await?;
     if !missing.is_empty() {
-        let missing = missing.iter().map(ToString::to_string).collect();
-        return Err(Refused::missing("missing_objects", "upload these objects first", missing));
+        return Err(inventory::refusal(&missing));
     }
     let new = patiently(|| evidence::import(&shared.pool, &segment)).await?;
     Ok(Json(Imported { id: segment.id, records: segment.records.len(), new }))
@@ -83,8 +84,8 @@ pub(super) async fn put(
 
 /// One record
 #[utoipa::path(
-    get, path = "/v1/records/{hash}", tag = "ledger", params(("hash" = String, Path)),
-    responses((status = 200, body = String, content_type = "application/json"), (status = 404, body = Refusal))
+    get, path = "/v1/records/{hash}", tag = "ledger", params(("hash" = String, Path, pattern = "^[0-9a-f]{64}$")),
+    responses((status = 200, body = Object, content_type = "application/json"), (status = 404, body = Refusal))
 )]
 pub(super) async fn record(
     State(shared): State<Shared>,

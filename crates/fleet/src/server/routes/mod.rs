@@ -10,14 +10,19 @@ mod work;
 use axum::extract::DefaultBodyLimit;
 use axum::{Json, Router, middleware};
 use utoipa::OpenApi;
-use utoipa::openapi::OpenApi as Description;
+use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+use utoipa::openapi::{ContentBuilder, OpenApi as Description, Ref, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use warpproof_gate::hash::Hash;
 
 use super::refused::Refused;
 use super::{Shared, access, log, pages};
+use crate::wire::Role;
+
+/// The most of a list in one answer.
+const MAX_PAGE: u32 = 1_000;
 
 #[derive(OpenApi)]
 #[openapi(
@@ -37,6 +42,7 @@ fn described() -> (Router<Shared>, Description) {
         .routes(routes!(work::fail))
         .routes(routes!(work::accept))
         .routes(routes!(objects::put, objects::get, objects::head))
+        .routes(routes!(objects::put_all))
         .routes(routes!(ledger::list))
         .routes(routes!(ledger::get, ledger::put))
         .routes(routes!(ledger::record))
@@ -51,7 +57,55 @@ fn described() -> (Router<Shared>, Description) {
         .split_for_parts();
     let token = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
     description.components.get_or_insert_default().security_schemes.insert("token".to_owned(), token);
+    for (path, item) in &mut description.paths.paths {
+        let operations = [
+            ("GET", &mut item.get),
+            ("HEAD", &mut item.head),
+            ("PUT", &mut item.put),
+            ("POST", &mut item.post),
+            ("DELETE", &mut item.delete),
+        ];
+        for (method, operation) in operations {
+            if let Some(operation) = operation {
+                add_refusals(method, path, operation);
+            }
+        }
+    }
     (router, description)
+}
+
+/// What stands before a route, and before its body, refuses alike everywhere.
+fn add_refusals(method: &str, path: &str, operation: &mut Operation) {
+    let mut refusals = Vec::new();
+    let guarded =
+        |(own, route, roles): &(&str, &str, &[Role])| *own == method && *route == path && !roles.is_empty();
+    if access::ACCESS.iter().any(guarded) {
+        refusals.extend([
+            ("401", "a token is wanted"),
+            ("403", "the token has another role"),
+            ("429", "too many requests"),
+            ("503", "the database or the object store cannot be reached"),
+        ]);
+    }
+    if operation.parameters.is_some() || operation.request_body.is_some() {
+        refusals.push(("400", "it is not what is wanted here"));
+    }
+    if operation.request_body.is_some() {
+        refusals.extend([
+            ("408", "the body took too long"),
+            ("413", "the body is too large"),
+            ("415", "the body is packed in a way that is not known"),
+        ]);
+    }
+    for (status, why) in refusals {
+        let mut response = ResponseBuilder::new().description(why);
+        // An answer to HEAD has no body.
+        if method != "HEAD" {
+            let refusal = ContentBuilder::new().schema(Some(Ref::from_schema_name("Refusal"))).build();
+            response = response.content("application/json", refusal);
+        }
+        operation.responses.responses.entry(status.to_owned()).or_insert_with(|| response.build().into());
+    }
 }
 
 /// The OpenAPI description of all routes.
@@ -79,6 +133,14 @@ pub(super) fn router(shared: &Shared) -> Router {
 /// A hash in a path.
 fn hash(text: &str) -> Result<Hash, Refused> {
     text.parse().map_err(|error: warpproof_gate::hash::NotAHash| Refused::wrong(error.to_string()))
+}
+
+/// How many of a list.
+fn limit(wanted: Option<u32>) -> Result<i64, Refused> {
+    match wanted.unwrap_or(100) {
+        limit @ 0..=MAX_PAGE => Ok(i64::from(limit)),
+        _ => Err(Refused::wrong(format!("a list has at most {MAX_PAGE} at a time"))),
+    }
 }
 
 /// A word of a request that is kept: short, and nothing that steers a terminal or that a database cannot hold.

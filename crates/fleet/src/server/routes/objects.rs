@@ -1,21 +1,33 @@
 //! Bytes by their hash.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use utoipa::ToSchema;
 use warpproof_gate::hash::Hash;
 
 use super::hash;
-use crate::server::body::Payload;
+use crate::server::address::Path;
+use crate::server::body::{Payload, Wanted};
 use crate::server::refused::{Refused, patiently};
-use crate::server::{Shared, evidence};
-use crate::wire::{Refusal, Stored};
+use crate::server::{Shared, inventory};
+use crate::wire::{MAX_UPLOADS, Refusal, Stored, Uploads};
+
+/// Bytes, as the description has them.
+#[derive(ToSchema)]
+#[schema(value_type = String, format = Binary)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct Binary(Vec<u8>);
 
 /// Upload an object
 #[utoipa::path(
-    put, path = "/v1/objects/{hash}", tag = "objects", params(("hash" = String, Path)),
-    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    put, path = "/v1/objects/{hash}", tag = "objects", params(("hash" = String, Path, pattern = "^[0-9a-f]{64}$")),
+    request_body(content = Binary, content_type = "application/octet-stream"),
     responses((status = 200, body = Stored), (status = 400, body = Refusal), (status = 413, body = Refusal))
 )]
 pub(super) async fn put(
@@ -27,17 +39,70 @@ pub(super) async fn put(
     if Hash::of(&bytes) != named {
         return Err(Refused::wrong("the bytes are not those the object is named by"));
     }
-    let size = bytes.len();
-    shared.objects.put(&named, bytes).await?;
-    let stored = [(named, size)];
-    patiently(|| evidence::note_objects(&shared.pool, &stored)).await?;
-    Ok(Json(Stored { hash: name, bytes: u64::try_from(size).unwrap_or(u64::MAX) }))
+    let stored = stored(named, bytes.len());
+    keep(&shared, vec![(named, bytes)]).await?;
+    Ok(Json(stored))
+}
+
+fn stored(hash: Hash, bytes: usize) -> Stored {
+    Stored { hash: hash.to_string(), bytes: u64::try_from(bytes).unwrap_or(u64::MAX) }
+}
+
+/// Keeps objects whose bytes are those they are named by.
+pub(super) async fn keep(shared: &Shared, objects: Vec<(Hash, Vec<u8>)>) -> Result<(), Refused> {
+    if objects.is_empty() {
+        return Ok(());
+    }
+    let wanted: BTreeSet<Hash> = objects.iter().map(|(hash, _)| *hash).collect();
+    let new = patiently(|| inventory::announce(&shared.pool, &wanted)).await?;
+    let mut stored = Vec::new();
+    for (hash, bytes) in objects.into_iter().filter(|(hash, _)| new.contains(hash)) {
+        stored.push((hash, bytes.len()));
+        shared.objects.put(&hash, bytes).await?;
+    }
+    patiently(|| inventory::note(&shared.pool, &stored)).await
+}
+
+/// Objects from base64, whose bytes are those they are named by.
+pub(super) fn read(objects: BTreeMap<String, String>) -> Result<Vec<(Hash, Vec<u8>)>, Refused> {
+    let mut read = Vec::new();
+    for (name, text) in objects {
+        let bytes =
+            STANDARD.decode(text).map_err(|error| Refused::wrong(format!("object {name}: {error}")))?;
+        let named = hash(&name)?;
+        if Hash::of(&bytes) != named {
+            return Err(Refused::wrong(format!("the bytes of object {name} are not those it is named by")));
+        }
+        read.push((named, bytes));
+    }
+    Ok(read)
+}
+
+/// Upload objects together
+///
+/// Small ones: all of them are one body. All are taken, or the first that is not what it is named by is told.
+#[utoipa::path(
+    post, path = "/v1/objects", tag = "objects", request_body = Uploads,
+    responses((status = 200, body = Vec<Stored>), (status = 400, body = Refusal), (status = 413, body = Refusal))
+)]
+pub(super) async fn put_all(
+    State(shared): State<Shared>,
+    Wanted(uploads): Wanted<Uploads>,
+) -> Result<Json<Vec<Stored>>, Refused> {
+    if uploads.objects.len() > MAX_UPLOADS {
+        return Err(Refused::wrong(format!("at most {MAX_UPLOADS} objects are uploaded together")));
+    }
+    let objects =
+        tokio::task::spawn_blocking(move || read(uploads.objects)).await.map_err(Refused::failed)??;
+    let answer = objects.iter().map(|(hash, bytes)| stored(*hash, bytes.len())).collect();
+    keep(&shared, objects).await?;
+    Ok(Json(answer))
 }
 
 /// The bytes of an object
 #[utoipa::path(
-    get, path = "/v1/objects/{hash}", tag = "objects", params(("hash" = String, Path)),
-    responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream"), (status = 404, body = Refusal))
+    get, path = "/v1/objects/{hash}", tag = "objects", params(("hash" = String, Path, pattern = "^[0-9a-f]{64}$")),
+    responses((status = 200, body = Binary, content_type = "application/octet-stream"), (status = 404, body = Refusal))
 )]
 pub(super) async fn get(State(shared): State<Shared>, Path(name): Path<String>) -> Result<Response, Refused> {
     let bytes = shared.objects.get(&hash(&name)?).await?;
@@ -52,13 +117,15 @@ pub(super) async fn get(State(shared): State<Shared>, Path(name): Path<String>) 
 
 /// Whether an object is there
 #[utoipa::path(
-    head, path = "/v1/objects/{hash}", tag = "objects", params(("hash" = String, Path)),
+    head, path = "/v1/objects/{hash}", tag = "objects", params(("hash" = String, Path, pattern = "^[0-9a-f]{64}$")),
     responses((status = 200), (status = 404))
 )]
 pub(super) async fn head(
     State(shared): State<Shared>,
     Path(name): Path<String>,
 ) -> Result<StatusCode, Refused> {
-    shared.objects.size(&hash(&name)?).await?;
-    Ok(StatusCode::OK)
+    // Who asks is about to name it: it stays for now.
+    let wanted = BTreeSet::from([hash(&name)?]);
+    let missing = patiently(|| inventory::missing(&shared.pool, &wanted)).await?;
+    if missing.is_empty() { Ok(StatusCode::OK) } else { Err(Refused::absent("object")) }
 }

@@ -13,6 +13,9 @@ use crate::server::refused::{Refused, patiently};
 use crate::server::{Shared, jobs, retention};
 use crate::wire::{QueueView, Refusal, Retained, Retention, WorkerView};
 
+/// The longest that anything is kept for, in days; a century.
+const MAX_DAYS: u32 = 36_500;
+
 /// How long readiness waits for the database.
 const READY: Duration = Duration::from_secs(2);
 
@@ -63,7 +66,8 @@ pub(super) async fn queue(State(shared): State<Shared>) -> Result<Json<Vec<Queue
 
 /// Drop what is old
 ///
-/// Whole stretches of jobs and of segments go, when all in them ended longer ago than so many days.
+/// Whole stretches of jobs and of segments go, when all in them ended longer ago than so many days. Of objects go those that no
+/// task and no record names any more, a day after they were uploaded or asked for last.
 #[utoipa::path(
     post, path = "/v1/retention", tag = "operations", request_body = Retention,
     responses((status = 200, body = Retained), (status = 400, body = Refusal))
@@ -72,5 +76,11 @@ pub(super) async fn retain(
     State(shared): State<Shared>,
     Wanted(wanted): Wanted<Retention>,
 ) -> Result<Json<Retained>, Refused> {
-    retention::retain(&shared.pool, wanted.days).await.map(Json)
+    if wanted.days > MAX_DAYS {
+        return Err(Refused::wrong(format!("it is kept for at most {MAX_DAYS} days")));
+    }
+    // To its end, also when whoever asked hangs up: bytes are removed while a row is held.
+    let retained =
+        tokio::spawn(async move { retention::retain(&shared.pool, &shared.objects, wanted.days).await });
+    retained.await.map_err(Refused::failed)?.map(Json)
 }

@@ -5,20 +5,21 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Deserialize;
 use tokio::time::{Instant, timeout};
 use utoipa::IntoParams;
 use warpproof_gate::hash::Hash;
 
-use super::{hash, word};
+use super::{hash, limit, word};
 use crate::bundle;
 use crate::server::access::Caller;
+use crate::server::address::{Path, Query};
 use crate::server::body::Wanted;
 use crate::server::jobs::{self, Wish};
 use crate::server::refused::{Refused, patiently};
-use crate::server::{Shared, evidence};
+use crate::server::{Shared, inventory};
 use crate::wire::{MAX_CANDIDATES, MAX_FILES, Refusal, RunSummary, RunView, Submission};
 
 /// Another one where the same content may be judged differently.
@@ -61,6 +62,9 @@ fn check(submission: &Submission) -> Result<(), Refused> {
     if secret.is_some_and(|secret| secret.len() > 16 || u64::from_str_radix(secret, 16).is_err()) {
         return Err(Refused::wrong("a secret has 1 to 16 hexadecimal digits"));
     }
+    if bundle.stages.as_ref().is_some_and(|stages| stages.is_empty() || !stages.is_sorted_by(|a, b| a < b)) {
+        return Err(Refused::wrong("stages are named once each, in their order, and at least one"));
+    }
     Ok(())
 }
 
@@ -70,6 +74,8 @@ fn bundle_hash(submission: &Submission) -> Hash {
     let secret = bundle.secret.as_deref().map(|secret| u64::from_str_radix(secret, 16).unwrap_or(0));
     let mut pieces = vec![bundle.task.clone(), format!("{secret:x?}")];
     pieces.extend(bundle.files.iter().flat_map(|(path, hash)| [path.clone(), hash.clone()]));
+    // After pairs, so that no file can be taken for it.
+    pieces.extend(bundle.stages.as_ref().map(|stages| format!("{stages:?}")));
     Hash::of_pieces(pieces.iter().map(String::as_bytes))
 }
 
@@ -93,10 +99,9 @@ pub(super) async fn submit(
     for name in submission.bundle.files.values() {
         wanted.insert(hash(name)?);
     }
-    let missing = patiently(|| evidence::missing_objects(&shared.pool, &wanted)).await?;
+    let missing = patiently(|| inventory::missing(&shared.pool, &wanted)).await?;
     if !missing.is_empty() {
-        let missing = missing.iter().map(ToString::to_string).collect();
-        return Err(Refused::missing("missing_objects", "upload these objects first", missing));
+        return Err(inventory::refusal(&missing));
     }
     let bundle = bundle_hash(&submission);
     // What an evaluation depends on. It is made here: a key that a client could choose could claim another's verdict.
@@ -116,6 +121,7 @@ pub(super) async fn submit(
         submission: &submission,
         request: Hash::of(&request),
         bundle,
+        objects: &wanted,
         keys: &keys,
     };
     patiently(|| jobs::submit(&shared.pool, &wish)).await?;
@@ -126,14 +132,15 @@ pub(super) async fn submit(
 
 #[derive(Debug, Deserialize, IntoParams)]
 pub(super) struct Wait {
-    /// Seconds to wait for the last job, at most 30.
+    /// Seconds to wait for the last job.
     #[serde(default)]
+    #[param(minimum = 0, maximum = 30)]
     wait: u64,
 }
 
 /// What became of a run
 #[utoipa::path(
-    get, path = "/v1/runs/{run}", tag = "runs", params(("run" = String, Path), Wait),
+    get, path = "/v1/runs/{run}", tag = "runs", params(("run" = String, Path, pattern = "^[0-9a-f]{32}$"), Wait),
     responses((status = 200, body = RunView), (status = 404, body = Refusal))
 )]
 pub(super) async fn show(
@@ -142,7 +149,10 @@ pub(super) async fn show(
     Query(wait): Query<Wait>,
 ) -> Result<Json<RunView>, Refused> {
     word("a run's name", &run, 64)?;
-    let end = Instant::now() + Duration::from_secs(wait.wait.min(MAX_WAIT));
+    if wait.wait > MAX_WAIT {
+        return Err(Refused::wrong(format!("a request waits for at most {MAX_WAIT} seconds")));
+    }
+    let end = Instant::now() + Duration::from_secs(wait.wait);
     loop {
         // Registered before the look, so that nothing ends unseen between the two.
         let ended = shared.ended.notified();
@@ -163,7 +173,8 @@ pub(super) async fn show(
 pub(super) struct Page {
     /// Runs whose number is below this.
     before: Option<i64>,
-    /// How many, at most 1000.
+    /// How many.
+    #[param(minimum = 0, maximum = 1000)]
     limit: Option<u32>,
 }
 
@@ -173,7 +184,7 @@ pub(super) async fn list(
     State(shared): State<Shared>,
     Query(page): Query<Page>,
 ) -> Result<Json<Vec<RunSummary>>, Refused> {
-    let (before, limit) = (page.before.unwrap_or(i64::MAX), i64::from(page.limit.unwrap_or(100).min(1000)));
+    let (before, limit) = (page.before.unwrap_or(i64::MAX), limit(page.limit)?);
     patiently(|| jobs::runs(&shared.pool, before, limit)).await.map(Json)
 }
 
@@ -181,7 +192,7 @@ pub(super) async fn list(
 ///
 /// Only with the token that asked for the run.
 #[utoipa::path(
-    post, path = "/v1/runs/{run}/cancel", tag = "runs", params(("run" = String, Path)),
+    post, path = "/v1/runs/{run}/cancel", tag = "runs", params(("run" = String, Path, pattern = "^[0-9a-f]{32}$")),
     responses((status = 204), (status = 404, body = Refusal))
 )]
 pub(super) async fn cancel(

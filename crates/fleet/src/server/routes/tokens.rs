@@ -1,11 +1,12 @@
 //! Tokens: made, listed, revoked.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use sqlx::{PgPool, Row};
 
 use super::word;
+use crate::server::address::Path;
 use crate::server::body::Wanted;
 use crate::server::jobs::UTC;
 use crate::server::refused::{Refused, patiently};
@@ -78,7 +79,7 @@ pub(super) async fn list(State(shared): State<Shared>) -> Result<Json<Vec<TokenV
 ///
 /// Servers that have just seen it may take it for two seconds more.
 #[utoipa::path(
-    delete, path = "/v1/tokens/{id}", tag = "tokens", params(("id" = i64, Path)),
+    delete, path = "/v1/tokens/{id}", tag = "tokens", params(("id" = i64, Path, minimum = 1, maximum = 9223372036854775807i64)),
     responses((status = 204), (status = 404, body = Refusal))
 )]
 pub(super) async fn revoke(State(shared): State<Shared>, Path(id): Path<i64>) -> Result<StatusCode, Refused> {

@@ -4,18 +4,17 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use warpproof_gate::hash::Hash;
 
-use super::{hash, word};
+use super::{objects, word};
 use crate::server::access::Caller;
+use crate::server::address::Path;
 use crate::server::body::Wanted;
 use crate::server::evidence::{self, Segment};
 use crate::server::refused::{Refused, patiently};
-use crate::server::{Shared, jobs};
+use crate::server::{Shared, inventory, jobs};
 use crate::wire::{
     Accepted, Beaten, Claim, Claimed, Failure, Heartbeat, MAX_CLAIM, Outcome, Refusal, Release,
 };
@@ -62,7 +61,13 @@ pub(super) async fn claim(
         return Err(Refused::wrong(format!("a claim is for 1 to {MAX_CLAIM} jobs")));
     }
     lease(claim.lease_seconds)?;
-    let jobs = patiently(|| jobs::claim(&shared.pool, caller.id, &claim)).await?;
+    // In the order they came, some at a time: claims that run into each other pass over each other's jobs, and the last waits
+    // longest.
+    let jobs = patiently(|| async {
+        let _turn = shared.claims.acquire().await.map_err(Refused::failed)?;
+        jobs::claim(&shared.pool, caller.id, &claim).await
+    });
+    let jobs = jobs.await?;
     let count = u64::try_from(jobs.len()).unwrap_or(u64::MAX);
     shared.metrics.claimed.fetch_add(count, Ordering::Relaxed);
     Ok(Json(Claimed { jobs }))
@@ -88,7 +93,7 @@ pub(super) async fn heartbeat(
 
 /// Give a job back untouched
 #[utoipa::path(
-    post, path = "/v1/jobs/{job}/release", tag = "work", params(("job" = i64, Path)), request_body = Release,
+    post, path = "/v1/jobs/{job}/release", tag = "work", params(("job" = i64, Path, minimum = 1, maximum = 9223372036854775807i64)), request_body = Release,
     responses((status = 204), (status = 409, body = Refusal))
 )]
 pub(super) async fn release(
@@ -105,7 +110,7 @@ pub(super) async fn release(
 ///
 /// It waits for another try; after the third it is given up. Of each worker one word counts, as long as others could try.
 #[utoipa::path(
-    post, path = "/v1/jobs/{job}/failure", tag = "work", params(("job" = i64, Path)), request_body = Failure,
+    post, path = "/v1/jobs/{job}/failure", tag = "work", params(("job" = i64, Path, minimum = 1, maximum = 9223372036854775807i64)), request_body = Failure,
     responses((status = 204), (status = 409, body = Refusal))
 )]
 pub(super) async fn fail(
@@ -124,7 +129,7 @@ pub(super) async fn fail(
 ///
 /// It is taken once: with the newest token, while the lease holds. The same result again gets the same answer.
 #[utoipa::path(
-    post, path = "/v1/jobs/{job}/result", tag = "work", params(("job" = i64, Path)), request_body = Outcome,
+    post, path = "/v1/jobs/{job}/result", tag = "work", params(("job" = i64, Path, minimum = 1, maximum = 9223372036854775807i64)), request_body = Outcome,
     responses(
         (status = 200, body = Accepted), (status = 400, body = Refusal), (status = 404, body = Refusal),
         (status = 409, body = Refusal), (status = 413, body = Refusal), (status = 422, body = Refusal),
@@ -150,7 +155,7 @@ pub(super) async fn accept(
 
 async fn take(shared: &Shared, job: i64, outcome: Outcome) -> Result<Accepted, Refused> {
     let token = outcome.token;
-    let (segment, objects) =
+    let (segment, mut objects) =
         tokio::task::spawn_blocking(move || read(outcome)).await.map_err(Refused::failed)??;
     let (bundle, candidate) = patiently(|| evidence::job(&shared.pool, job)).await?;
     let judged = evidence::judged(&segment, &bundle, &candidate)?;
@@ -159,37 +164,21 @@ async fn take(shared: &Shared, job: i64, outcome: Outcome) -> Result<Accepted, R
         return Err(Refused::wrong(format!("no record names object {hash}")));
     }
     let brought: BTreeSet<Hash> = objects.iter().map(|(hash, _)| *hash).collect();
-    let others: BTreeSet<Hash> = wanted.difference(&brought).copied().collect();
-    let missing = patiently(|| evidence::missing_objects(&shared.pool, &others)).await?;
+    let (new, missing): (Vec<Hash>, Vec<Hash>) = patiently(|| inventory::missing(&shared.pool, &wanted))
+        .await?
+        .into_iter()
+        .partition(|hash| brought.contains(hash));
     if !missing.is_empty() {
-        let missing = missing.iter().map(ToString::to_string).collect();
-        return Err(Refused::missing("missing_objects", "upload these objects first", missing));
+        return Err(inventory::refusal(&missing));
     }
     // Objects come before the records that name them.
-    let new = patiently(|| evidence::missing_objects(&shared.pool, &brought)).await?;
-    let mut stored = Vec::new();
-    for (hash, bytes) in objects.into_iter().filter(|(hash, _)| new.contains(hash)) {
-        stored.push((hash, bytes.len()));
-        shared.objects.put(&hash, bytes).await?;
-    }
-    if !stored.is_empty() {
-        patiently(|| evidence::note_objects(&shared.pool, &stored)).await?;
-    }
+    objects.retain(|(hash, _)| new.contains(hash));
+    objects::keep(shared, objects).await?;
     patiently(|| evidence::accept(&shared.pool, (job, token), &segment, &judged)).await
 }
 
 /// Reads a segment, and objects that have the bytes they are named by.
 fn read(outcome: Outcome) -> Result<(Segment, Objects), Refused> {
     let segment = Segment::read(&outcome.segment, outcome.text.as_bytes())?;
-    let mut objects = Vec::new();
-    for (name, text) in outcome.objects {
-        let bytes =
-            STANDARD.decode(text).map_err(|error| Refused::wrong(format!("object {name}: {error}")))?;
-        let named = hash(&name)?;
-        if Hash::of(&bytes) != named {
-            return Err(Refused::wrong(format!("the bytes of object {name} are not those it is named by")));
-        }
-        objects.push((named, bytes));
-    }
-    Ok((segment, objects))
+    Ok((segment, objects::read(outcome.objects)?))
 }

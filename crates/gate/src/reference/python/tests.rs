@@ -40,6 +40,7 @@ fn call_for(
         file: "reference.py",
         function,
         timeout_seconds,
+        confiner: None,
     };
     let outputs: Vec<(String, Vec<usize>)> =
         outputs.iter().map(|(name, dims)| ((*name).to_owned(), dims.to_vec())).collect();
@@ -136,8 +137,39 @@ fn what_goes_wrong_is_told() {
         file: "src/reference/python.py",
         function: "f",
         timeout_seconds: 1,
+        confiner: None,
     };
     assert!(none.run(&[], &[], &Axes::new()).unwrap_err().0.contains("set WARPPROOF_PYTHON"));
+}
+
+#[test]
+#[cfg(unix)]
+fn a_confiner_is_told_what_is_needed_and_becomes_the_interpreter() {
+    let directory = tempfile::tempdir().unwrap();
+    let told = directory.path().join("told");
+    fs::write(directory.path().join("reference.py"), "def reference(x): return x\n").unwrap();
+    let script = "echo \"$@\" > \"$0\"; while [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\"";
+    let confiner = Confiner {
+        program: "/bin/sh".into(),
+        arguments: vec!["-c".into(), script.into(), told.clone().into(), "--read".into(), "/usr".into()],
+    };
+    let python = Python {
+        interpreter: interpreter(),
+        directory: directory.path(),
+        file: "reference.py",
+        function: "reference",
+        timeout_seconds: 20,
+        confiner: Some(&confiner),
+    };
+    let results = python.run(&[matrix()], &[("y".to_owned(), vec![2, 3])], &Axes::new()).unwrap();
+    assert_eq!(results["y"].dims, [2, 3]);
+    let told = fs::read_to_string(told).unwrap();
+    let words: Vec<&str> = told.split_whitespace().collect();
+    let shown = directory.path().display().to_string();
+    assert_eq!(words[..5], ["--read", "/usr", "--read", &shown, "--write"]);
+    // What it may write is neither the task's nor above it.
+    assert!(!Path::new(&shown).starts_with(words[5]) && !Path::new(words[5]).starts_with(&shown), "{told}");
+    assert_eq!((words[6], words[8]), ("--", "-I"), "{told}");
 }
 
 #[test]

@@ -1,0 +1,31 @@
+//! What stands in the address of a request: its path and its query. What is wrong in them is refused as everything is, in JSON.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use serde::de::DeserializeOwned;
+
+use super::refused::Refused;
+
+/// The parts of a path that a route leaves open.
+pub(super) struct Path<T>(pub(super) T);
+
+/// What follows the question mark.
+pub(super) struct Query<T>(pub(super) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        let read = axum::extract::Path::<T>::from_request_parts(parts, state).await;
+        read.map(|read| Self(read.0)).map_err(|error| Refused::wrong(error.body_text()))
+    }
+}
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        let read = axum::extract::Query::<T>::from_request_parts(parts, state).await;
+        read.map(|read| Self(read.0)).map_err(|error| Refused::wrong(error.body_text()))
+    }
+}

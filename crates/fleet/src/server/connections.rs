@@ -1,0 +1,98 @@
+//! Connections: taken, shaken hands with where TLS is ours, served, and ended. One that says nothing is dropped in time, each
+//! is a task of its own, and there are so many and no more: whoever is slow before its body holds up nobody else. Bodies are in
+//! `body.rs`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+use super::{Limits, tls};
+
+/// Bytes of the head of a request.
+const MAX_HEAD: usize = 64 << 10;
+/// How long those who are being answered have when the server stops.
+const FAREWELL: Duration = Duration::from_secs(40);
+
+/// Serves until it is to stop, then ends what is under way.
+pub(super) async fn serve(
+    listener: TcpListener,
+    router: Router,
+    tls: Option<TlsAcceptor>,
+    limits: Limits,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let room = Arc::new(Semaphore::new(limits.connections));
+    let graceful = GracefulShutdown::new();
+    let mut http = http1::Builder::new();
+    // The clock runs from the first wait for a request on: it ends idle connections too.
+    http.timer(TokioTimer::new()).header_read_timeout(limits.head_time).max_buf_size(MAX_HEAD);
+    loop {
+        // The next waits in the system's queue until there is room.
+        let (permit, accepted) = tokio::select! {
+            _ = stopping.wait_for(|stop| *stop) => break,
+            taken = async { (Arc::clone(&room).acquire_owned().await, listener.accept().await) } => taken,
+        };
+        let Ok((stream, _)) = accepted else {
+            // No more files, for instance: that passes.
+            sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let (http, router, tls, watcher) = (http.clone(), router.clone(), tls.clone(), graceful.watcher());
+        let mut stopping = stopping.clone();
+        tokio::spawn(async move {
+            let _room = permit;
+            match tls {
+                None => answer(&http, stream, router, watcher).await,
+                Some(acceptor) => {
+                    let shaken = tokio::select! {
+                        // Whoever has not asked for anything is not waited for.
+                        _ = stopping.wait_for(|stop| *stop) => None,
+                        shaken = handshake(&acceptor, stream, limits.head_time) => shaken,
+                    };
+                    if let Some(stream) = shaken {
+                        answer(&http, stream, router, watcher).await;
+                    }
+                }
+            }
+        });
+    }
+    drop(listener);
+    // Whoever has not ended by then is ended with the runtime.
+    let _ended = timeout(FAREWELL, graceful.shutdown()).await;
+}
+
+async fn handshake(
+    acceptor: &TlsAcceptor,
+    stream: TcpStream,
+    time: Duration,
+) -> Option<tokio_rustls::server::TlsStream<TcpStream>> {
+    timeout(time, async {
+        if tls::is_plain_http(&stream).await {
+            tls::refuse_plain_http(stream).await;
+            return None;
+        }
+        acceptor.accept(stream).await.ok()
+    })
+    .await
+    .ok()
+    .flatten()
+}
+
+async fn answer<S>(http: &http1::Builder, stream: S, router: Router, watcher: Watcher)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    // A connection that breaks is the other's affair.
+    let _broken = watcher.watch(connection).await;
+}

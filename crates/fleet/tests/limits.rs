@@ -1,0 +1,189 @@
+//! What one asker can take from the others: requests, memory, counts; and who wins when two ask at once.
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod stand;
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use stand::{Stand, claim, outcome, run_name, submission, submit};
+use ureq::Agent;
+use warpproof_fleet::server::Server;
+use warpproof_fleet::wire::State;
+use warpproof_gate::hash::Hash;
+use warpproof_gate::record::Verdict;
+
+/// The status and the text of an answer.
+fn get(stand: &Stand, path: &str, token: &str) -> (u16, String) {
+    let config = Agent::config_builder().http_status_as_error(false).max_redirects(0);
+    let agent = config.max_idle_connections(0).build().new_agent();
+    let asked =
+        agent.get(format!("{}{path}", stand.base())).header("authorization", format!("Bearer {token}"));
+    let mut answer = asked.call().unwrap();
+    (answer.status().as_u16(), answer.body_mut().read_to_string().unwrap())
+}
+
+#[test]
+fn strangers_are_slowed_down_together_and_lock_nobody_out() {
+    let mut stand = Stand::new();
+    stand.config.limits.requests_per_second = 5;
+    stand.server = Some(Server::start(&stand.config).unwrap());
+    assert_eq!(get(&stand, "/v1/queue", &stand.token).0, 200);
+    // Each with another token: a bucket for each of them would never be empty.
+    let answers: Vec<u16> =
+        (0..80).map(|number| get(&stand, "/v1/queue", &format!("wpf_{number:064x}")).0).collect();
+    assert!(answers.iter().all(|status| [401, 429].contains(status)), "{answers:?}");
+    assert_eq!(answers[0], 401);
+    assert!(answers.contains(&429), "{answers:?}");
+    // One that is known is answered meanwhile, also after it was looked up last.
+    thread::sleep(Duration::from_millis(2_100));
+    for number in 80..140 {
+        get(&stand, "/v1/queue", &format!("wpf_{number:064x}"));
+    }
+    assert_eq!(get(&stand, "/v1/queue", &stand.token).0, 200);
+    // What has not even the form of a token costs nothing, and is not counted.
+    assert!((0..40).all(|_| get(&stand, "/v1/queue", "wpf_x").0 == 401));
+}
+
+/// Begins an upload of so many bytes, and sends none of them.
+fn begun(stand: &Stand, length: usize) -> TcpStream {
+    let mut stream = TcpStream::connect(stand.server.as_ref().unwrap().address()).unwrap();
+    let (hash, token) = (Hash::of(b""), &stand.token);
+    write!(
+        stream,
+        "PUT /v1/objects/{hash} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-length: {length}\r\n\r\n"
+    )
+    .unwrap();
+    stream
+}
+
+#[test]
+fn a_claim_does_not_wait_behind_large_bodies() {
+    let stand = Stand::new();
+    let fleet = stand.fleet();
+    submit(&fleet, 1, "task", 3);
+    // More large bodies than are in memory at a time, none of which comes to an end.
+    let large: Vec<TcpStream> = (0..40).map(|_| begun(&stand, 1 << 20)).collect();
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(fleet.claim(&claim("w", 1, 60)).unwrap().jobs.len(), 1);
+    // A large one waits for room, so that it is these that fill it.
+    let bytes = vec![7; 1 << 20];
+    let hash = Hash::of(&bytes);
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| fleet.put_object(&hash, &bytes));
+        thread::sleep(Duration::from_millis(500));
+        assert!(!waits.is_finished());
+        assert!(!fleet.claim(&claim("w", 1, 60)).unwrap().jobs.is_empty());
+        drop(large);
+        waits.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn the_queue_is_counted_once_in_five_seconds() {
+    let stand = Stand::new();
+    let fleet = stand.fleet();
+    submit(&fleet, 1, "task", 3);
+    let jobs = || fleet.queue().unwrap().iter().map(|row| row.jobs).sum::<i64>();
+    let begun = Instant::now();
+    assert_eq!(jobs(), 3);
+    submit(&fleet, 2, "another task", 4);
+    let (counted, took) = (jobs(), begun.elapsed());
+    // A machine that is busy elsewhere may have taken all of that time for it.
+    assert!(counted == 3 || took > Duration::from_secs(5), "{counted} after {took:?}");
+    let mut later = counted;
+    while later == 3 {
+        assert!(begun.elapsed() < Duration::from_mins(2), "it is never counted again");
+        thread::sleep(Duration::from_millis(200));
+        later = jobs();
+    }
+    assert_eq!(later, 7);
+    assert!(begun.elapsed() > Duration::from_secs(4), "it was counted before its time");
+}
+
+#[test]
+fn who_takes_a_run_back_takes_nothing_from_who_asks_at_that_moment() {
+    const ROUNDS: u64 = 40;
+    let stand = Stand::new();
+    let (one, two) = (stand.fleet(), stand.fleet());
+    let (mut joined, mut again) = (0, 0);
+    for round in 0..ROUNDS {
+        let task = format!("task {round}");
+        let first = submit(&one, 2 * round + 1, &task, 3);
+        let together = Barrier::new(2);
+        let second = thread::scope(|scope| {
+            let cancels = scope.spawn(|| {
+                together.wait();
+                one.cancel(&run_name(2 * round + 1)).unwrap();
+            });
+            let asks = scope.spawn(|| {
+                together.wait();
+                two.submit(&submission(2 * round + 2, &task, 3)).unwrap()
+            });
+            cancels.join().unwrap();
+            asks.join().unwrap()
+        });
+        let now = two.run(&run_name(2 * round + 2), 0).unwrap();
+        assert_eq!(now.jobs.len(), 3);
+        for (at, job) in now.jobs.iter().enumerate() {
+            assert_eq!(job.state, State::Queued, "round {round}: {job:?}");
+            if job.job == first.jobs[at].job { joined += 1 } else { again += 1 }
+        }
+        assert_eq!(second.open, 3);
+    }
+    assert_eq!(joined + again, 3 * ROUNDS);
+    // Every job that waits is wanted by a run, and nothing is there twice.
+    assert_eq!(stand.sql("SELECT count(*) FROM jobs WHERE state = 'queued'"), (3 * ROUNDS).to_string());
+    assert_eq!(stand.sql("SELECT count(*) FROM jobs WHERE state = 'cancelled' AND current"), "0");
+}
+
+#[test]
+fn jobs_that_a_young_run_names_stay_however_old_they_are() {
+    let stand = Stand::new();
+    let fleet = stand.fleet();
+    submit(&fleet, 1, "task", 2);
+    for job in fleet.claim(&claim("w", 2, 60)).unwrap().jobs {
+        fleet.finish(job.job, &outcome(&job, Verdict::Provisional)).unwrap();
+    }
+    stand.sql("UPDATE jobs SET ended_at = now() - interval '90 days'");
+    stand.sql("UPDATE runs SET made_at = now() - interval '90 days'");
+    stand.sql("UPDATE segments SET made_at = now() - interval '90 days'");
+    stand.sql("SELECT setval(pg_get_serial_sequence('jobs', 'job'), 1000000)");
+    stand.sql("SELECT setval(pg_get_serial_sequence('segments', 'number'), 100000)");
+    // The next stretch has begun, and somebody is answered with a job of the first one, today.
+    submit(&fleet, 3, "another task", 1);
+    let again = submit(&fleet, 2, "task", 1);
+    assert!(again.jobs[0].known && again.jobs[0].job < 1_000_000);
+    let retained = fleet.retain(30).unwrap();
+    assert_eq!((retained.partitions, retained.jobs, retained.segments, retained.runs), (0, 0, 0, 0));
+    assert_eq!(fleet.run(&run_name(2), 0).unwrap(), again);
+    // When that run is old as well, all of it goes.
+    stand
+        .sql(&format!("UPDATE runs SET made_at = now() - interval '90 days' WHERE run <> '{}'", run_name(3)));
+    let retained = fleet.retain(30).unwrap();
+    assert_eq!((retained.jobs, retained.runs), (2, 2));
+    assert_eq!(fleet.run(&run_name(3), 0).unwrap().open, 1);
+}
+
+#[test]
+fn a_page_is_made_of_so_many_bytes_and_says_what_it_leaves_out() {
+    let stand = Stand::new();
+    let fleet = stand.fleet();
+    submit(&fleet, 1, "task", 3);
+    for job in fleet.claim(&claim("w", 3, 60)).unwrap().jobs {
+        fleet.finish(job.job, &outcome(&job, Verdict::Defer)).unwrap();
+    }
+    let page = || get(&stand, "/negatives", &stand.token);
+    let (status, whole) = page();
+    assert!(status == 200 && !whole.contains("left out"), "{whole}");
+    // Two of them are all that fits.
+    stand.sql(&format!("UPDATE segments SET bytes = {}", 12 << 20));
+    let (status, cut) = page();
+    assert!(status == 200 && cut.contains("1 older results are left out"), "{cut}");
+    stand.sql(&format!("UPDATE segments SET bytes = {}", (32 << 20) + 1));
+    assert!(page().1.contains("3 older results are left out"));
+}

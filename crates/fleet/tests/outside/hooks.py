@@ -1,0 +1,74 @@
+"""Tells Schemathesis what no description can: names of things that are there, and bodies that fit together.
+
+Half of the requests that the description allows get a run, a job, a segment or an object that is in the database, and a body
+that goes with it; the other half, and all that the description forbids, stay as they were drawn.
+"""
+
+import collections
+import json
+import os
+import random
+
+import blake3
+import schemathesis
+
+with open(os.environ["WARPPROOF_TEST_SEEDS"], encoding="utf-8") as file:
+    SEEDS = json.load(file)
+SEEN = collections.Counter()
+
+
+@schemathesis.serializer("application/jsonl")
+def lines(ctx, value):
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
+@schemathesis.deserializer("application/octet-stream", "application/jsonl")
+def as_it_is(ctx, response):
+    return response.content.decode("utf-8", "replace")
+
+
+@schemathesis.hook
+def before_call(ctx, case, kwargs):
+    meta = case.meta
+    if meta is None or not meta.generation.mode.is_positive:
+        return
+    # A run that is waited for is waited for shortly: the time is for other requests.
+    if isinstance((case.query or {}).get("wait"), int):
+        case.query["wait"] = min(case.query["wait"], 1)
+    # Every second of a route, from the first on. The same seed draws the same names, so that what is found can be found again.
+    route = f"{case.method.upper()} {case.path}"
+    SEEN[route] += 1
+    if SEEN[route] % 2 == 0:
+        return
+    dice = random.Random(f"{route} {SEEN[route]}")
+    name = next(iter(case.path_parameters or {}), None)
+    if route == "POST /v1/runs":
+        case.body = dict(dice.choice(SEEDS["submissions"]), run=f"{dice.getrandbits(128):032x}")
+    elif route == "POST /v1/claims":
+        case.body = dict(case.body, version=SEEDS["version"], capabilities=["software-gpu"], limit=1, worker="fuzz")
+    elif route == "POST /v1/heartbeats":
+        case.body = {"worker": "seed", "leases": dice.sample(SEEDS["leases"], 2), "lease_seconds": 3600}
+    elif route == "POST /v1/tokens":
+        case.body = {"name": "fuzz", "roles": ["read"], "quota": 1}
+    elif route in ("POST /v1/jobs/{job}/release", "POST /v1/jobs/{job}/failure"):
+        lease = dice.choice(SEEDS["leases"])
+        case.path_parameters["job"] = lease["job"]
+        case.body = dict(case.body, token=lease["token"])
+    elif route == "POST /v1/jobs/{job}/result":
+        result = dice.choice(SEEDS["results"])
+        case.path_parameters["job"] = result["job"]
+        case.body = result["outcome"]
+    elif route == "PUT /v1/segments/{id}":
+        segment = dice.choice(SEEDS["imports"])
+        case.path_parameters["id"] = segment["id"]
+        case.body = segment["text"]
+    elif route == "PUT /v1/objects/{hash}":
+        body = dice.randbytes(dice.randrange(100))
+        case.path_parameters["hash"] = blake3.blake3(body).hexdigest()
+        case.body = body
+    elif route == "GET /v1/records/{hash}":
+        case.path_parameters["hash"] = dice.choice(SEEDS["records"])
+    elif route == "DELETE /v1/tokens/{id}":
+        case.path_parameters["id"] = dice.choice(SEEDS["tokens"])
+    elif name in ("run", "hash", "id"):
+        case.path_parameters[name] = dice.choice(SEEDS[{"run": "runs", "hash": "objects", "id": "segments"}[name]])

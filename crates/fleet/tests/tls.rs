@@ -1,0 +1,166 @@
+//! TLS as the server speaks it and as clients ask for it: who is believed, who is not, and who only wastes time.
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod stand;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
+use stand::Stand;
+use warpproof_fleet::client::{Fleet, FleetError};
+use warpproof_fleet::server::Server;
+
+/// An authority of a test's own.
+struct Authority {
+    dir: PathBuf,
+    issuer: Issuer<'static, KeyPair>,
+    file: PathBuf,
+}
+
+impl Authority {
+    fn new(dir: &Path, name: &str) -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        let certificate = params.self_signed(&key).unwrap();
+        let file = dir.join(format!("{name}.pem"));
+        fs::write(&file, certificate.pem()).unwrap();
+        Self { dir: dir.to_owned(), issuer: Issuer::new(params, key), file }
+    }
+
+    /// A certificate for a name, and its key, in files.
+    fn sign(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> (PathBuf, PathBuf) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        change(&mut params);
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let files = (self.dir.join(format!("{name}-cert.pem")), self.dir.join(format!("{name}-key.pem")));
+        fs::write(&files.0, certificate.pem()).unwrap();
+        fs::write(&files.1, key.serialize_pem()).unwrap();
+        files
+    }
+}
+
+fn serve(stand: &mut Stand, tls: (PathBuf, PathBuf)) -> SocketAddr {
+    stand.config.tls = Some(tls);
+    let server = Server::start(&stand.config).unwrap();
+    let address = server.address();
+    stand.server = Some(server);
+    address
+}
+
+/// What a client says that does not believe the server; at once, since waiting changes nothing.
+fn refused(fleet: &Fleet) -> String {
+    match fleet.queue().unwrap_err() {
+        error @ FleetError::Untrusted(_) => error.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_server_is_believed_by_those_who_know_its_authority() {
+    let mut stand = Stand::new();
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::new(dir.path(), "authority");
+    let stranger = Authority::new(dir.path(), "stranger");
+    let address = serve(&mut stand, authority.sign("127.0.0.1", |_| ()));
+    let base = format!("https://{address}");
+    let with = |file: Option<&Path>| Fleet::new(&base, &stand.token, file);
+    with(Some(&authority.file)).unwrap().queue().unwrap();
+    // A file may name several.
+    let both = dir.path().join("both.pem");
+    let texts = [&stranger.file, &authority.file].map(|file| fs::read_to_string(file).unwrap());
+    fs::write(&both, texts.concat()).unwrap();
+    with(Some(&both)).unwrap().queue().unwrap();
+    // Others are told what is missing.
+    for file in [None, Some(&*stranger.file)] {
+        let said = refused(&with(file).unwrap());
+        assert!(said.contains("signed its certificate; `--fleet-ca FILE` names who did"), "{said}");
+    }
+    let empty = dir.path().join("empty.pem");
+    fs::write(&empty, "").unwrap();
+    let said = with(Some(&empty)).unwrap_err().to_string();
+    assert!(said.contains("there is no certificate in it"), "{said}");
+    assert!(with(Some(&dir.path().join("none.pem"))).is_err());
+    // Who speaks without TLS is told so, and the other way round.
+    let plain = Fleet::new(&format!("http://{address}"), &stand.token, None).unwrap().queue().unwrap_err();
+    assert!(
+        plain.to_string().contains("this server speaks TLS: its address begins with https://"),
+        "{plain}"
+    );
+    stand.config.tls = None;
+    let open = Server::start(&stand.config).unwrap();
+    let base = format!("https://{}", open.address());
+    let said = refused(&Fleet::new(&base, &stand.token, Some(&authority.file)).unwrap());
+    assert!(said.contains("does not speak TLS"), "{said}");
+}
+
+#[test]
+fn a_certificate_that_is_old_or_anothers_is_refused() {
+    let mut stand = Stand::new();
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::new(dir.path(), "authority");
+    let old = authority.sign("127.0.0.1", |params| {
+        params.not_before = date_time_ymd(2001, 1, 1);
+        params.not_after = date_time_ymd(2002, 1, 1);
+    });
+    let address = serve(&mut stand, old);
+    let fleet = |address: SocketAddr| {
+        Fleet::new(&format!("https://{address}"), &stand.token, Some(&authority.file)).unwrap()
+    };
+    let said = refused(&fleet(address));
+    assert!(said.contains("has expired"), "{said}");
+    let mut config = stand.config.clone();
+    config.tls = Some(authority.sign("127.0.0.1", |params| params.not_before = date_time_ymd(2999, 1, 1)));
+    let early = Server::start(&config).unwrap();
+    let said = refused(&fleet(early.address()));
+    assert!(said.contains("is not valid yet"), "{said}");
+    config.tls = Some(authority.sign("fleet.example", |_| ()));
+    let other = Server::start(&config).unwrap();
+    let said = refused(&fleet(other.address()));
+    assert!(said.contains("for another name") && said.contains("fleet.example"), "{said}");
+    // Files that are no certificate, or not of one another, are found at the start.
+    let (chain, _) = authority.sign("127.0.0.1", |_| ());
+    let (_, key) = authority.sign("localhost", |_| ());
+    for (chain, key) in [(&chain, &chain), (&key, &key), (&chain, &key), (&dir.path().join("none"), &key)] {
+        config.tls = Some((chain.clone(), key.clone()));
+        let said = Server::start(&config).unwrap_err();
+        assert!(said.contains(".pem") || said.contains("none"), "{said}");
+    }
+}
+
+#[test]
+fn who_says_nothing_holds_up_nobody_and_is_dropped() {
+    let mut stand = Stand::new();
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::new(dir.path(), "authority");
+    stand.config.limits.head_time = Duration::from_secs(3);
+    let address = serve(&mut stand, authority.sign("127.0.0.1", |_| ()));
+    let fleet = Fleet::new(&format!("https://{address}"), &stand.token, Some(&authority.file)).unwrap();
+    let connect = |_: usize| {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_mins(2))).unwrap();
+        stream
+    };
+    let mut silent: Vec<TcpStream> = (0..100).map(connect).collect();
+    // Some begin a handshake and stop in the middle of it.
+    for stream in &mut silent[50..] {
+        stream.write_all(&[0x16, 3, 1, 2, 0, 1]).unwrap();
+    }
+    for _ in 0..20 {
+        fleet.clone().with_patience(Duration::ZERO).queue().unwrap();
+    }
+    for stream in &mut silent {
+        // An end, or an alert and an end; a wait without one would be an error of time.
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).unwrap();
+        assert!(rest.len() < 64, "{rest:?}");
+    }
+    fleet.queue().unwrap();
+}

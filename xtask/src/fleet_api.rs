@@ -1,0 +1,62 @@
+//! `cargo xtask fleet-api`: programs of others against the fleet's server.
+//!
+//! A fuzzer that reads the OpenAPI description asks for minutes, with a token of all roles and of each; a store that speaks S3
+//! holds the objects. Both are Python packages, pinned in `crates/fleet/tests/outside/requirements.txt` and installed below the
+//! target directory; what is asked of them is in `crates/fleet/tests/outside.rs`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{book, root, target};
+
+/// Runs both; the fuzzer for so many minutes.
+pub(crate) fn run(minutes: f64) -> Result<(), String> {
+    let program = book::warpproof()?;
+    let place = environment()?;
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    // All of the workspace, so that dependencies have the features that they have for the other tests.
+    let status = Command::new(cargo)
+        .args(["test", "--quiet", "--locked", "--workspace", "--test", "outside", "--"])
+        .args(["--ignored", "--nocapture", "--test-threads=1"])
+        .env("WARPPROOF_TEST_PROGRAM", program)
+        .env("WARPPROOF_TEST_OUTSIDE", place)
+        .env("WARPPROOF_TEST_FLEET_MINUTES", minutes.to_string())
+        .current_dir(root())
+        .status()
+        .map_err(|error| format!("cannot start cargo: {error}"))?;
+    if status.success() { Ok(()) } else { Err("the server did not hold".to_owned()) }
+}
+
+/// The Python environment, installed where it is missing or its list has changed.
+fn environment() -> Result<PathBuf, String> {
+    let place = target().join("fleet-api");
+    let list = root().join("crates/fleet/tests/outside/requirements.txt");
+    let wanted =
+        fs::read_to_string(&list).map_err(|error| format!("cannot read {}: {error}", list.display()))?;
+    let mark = place.join("installed.txt");
+    if fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted) {
+        return Ok(place);
+    }
+    // The network fails now and then; a real failure fails twice.
+    install(&place, &list).or_else(|_| install(&place, &list))?;
+    fs::write(&mark, wanted).map_err(|error| format!("cannot write {}: {error}", mark.display()))?;
+    Ok(place)
+}
+
+fn install(place: &Path, list: &Path) -> Result<(), String> {
+    let mut make = Command::new("python3");
+    make.args(["-m", "venv", "--clear"]).arg(place);
+    let mut fill = Command::new(place.join("bin/python"));
+    fill.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]).arg(list);
+    for command in [&mut make, &mut fill] {
+        let output = command.output().map_err(|error| format!("cannot run Python: {error}"))?;
+        if !output.status.success() {
+            let told = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("the packages were not installed: {}\n{told}", output.status));
+        }
+    }
+    Ok(())
+}
