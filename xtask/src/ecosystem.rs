@@ -1,6 +1,6 @@
 //! `cargo xtask ecosystem`: programs of others on our driver, unchanged, with the packages as their registries have them.
 //!
-//! The driver library is built for release; each program is installed or built by its own `run` script of `ecosystem/`, below the
+//! The driver library is the one beside the program; each program is installed or built by its own `run` script of `ecosystem/`, below the
 //! target directory, and runs under `warpproof exec`. Judged are its own count of what ran, which may not shrink, and the
 //! report of `exec`: what is found in kernels that are right is our mistake, and what is not found in those with a planted
 //! one too. The book's table says what ran.
@@ -9,7 +9,7 @@ use std::{
     collections::BTreeSet,
     fmt::Write as _,
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::Command,
     sync::{Mutex, PoisonError},
     time::Instant,
@@ -78,7 +78,7 @@ struct Ran {
 /// Runs everything and compares the book's table with it, or writes the table.
 pub(crate) fn run(bless: bool) -> Result<(), String> {
     let warpproof = book::warpproof()?;
-    let library = library()?;
+    let library = target().join("debug").join("libwarpproof_cuda.so");
     let place = target().join("ecosystem");
     fs::create_dir_all(&place).map_err(|error| format!("cannot make {}: {error}", place.display()))?;
     let folders: BTreeSet<&str> = JOBS.iter().map(|job| job.folder).collect();
@@ -113,20 +113,6 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     }
     let table = table(&ran)?;
     SECTION.compare_or_write(&table, bless)
-}
-
-/// Builds the driver and tells where it is.
-fn library() -> Result<PathBuf, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--quiet", "--locked", "--release", "--package", "warpproof-driver"])
-        .current_dir(root())
-        .status()
-        .map_err(|error| format!("cannot start cargo: {error}"))?;
-    if !status.success() {
-        return Err(format!("the driver was not built: {status}"));
-    }
-    Ok(target().join("release").join("libwarpproof_cuda.so"))
 }
 
 /// Does things on all cores; what came of each, in their order.

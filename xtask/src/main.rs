@@ -164,7 +164,10 @@ tasks! {
         /// Write what the commands print into the README instead of comparing
         #[arg(long)]
         bless: bool,
-    } => readme::run(bless),
+        /// Install the unoptimised program that is built already: minutes less, and all that CI has time for
+        #[arg(long)]
+        built: bool,
+    } => readme::run(bless, built),
 
     /// Compares the PTX of the UI suite with what NVRTC makes of its kernels
     Ui {

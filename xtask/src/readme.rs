@@ -24,7 +24,10 @@ use std::{
     time::Instant,
 };
 
-use crate::{book::steady, root, target};
+use crate::{
+    book::{self, steady},
+    root, target,
+};
 
 /// Printed by the shell before each block; what follows it is that block's output.
 const MARK: &str = "@@ block ";
@@ -44,13 +47,28 @@ enum Kind {
     Shown,
 }
 
-/// Runs README.md; `bless` writes the outputs into it instead of comparing them.
-pub(crate) fn run(bless: bool) -> Result<(), String> {
+/// What installs the program in the README, and what does in its place where the program is built already: the rest of the
+/// README does not see a difference, and a release build takes as long as all of it.
+const INSTALL: &str = "install --locked --path crates/warpproof";
+
+/// The shell's own `cargo`, which installs what is built.
+fn installs_built(warpproof: &Path) -> String {
+    format!(
+        "cargo() {{\n    if [ \"$*\" = '{INSTALL}' ]; then\n        mkdir -p \"$CARGO_INSTALL_ROOT/bin\"\n        \
+         cp '{}' \"$CARGO_INSTALL_ROOT/bin/\"\n    else\n        command cargo \"$@\"\n    fi\n}}\n",
+        warpproof.display()
+    )
+}
+
+/// Runs README.md; `bless` writes the outputs into it instead of comparing them. With `built`, `cargo install` takes the
+/// program that is there.
+pub(crate) fn run(bless: bool, built: bool) -> Result<(), String> {
     let path = root().join("README.md");
     let text = fs::read_to_string(&path).map_err(|error| format!("cannot read README.md: {error}"))?;
     let blocks = blocks(&text)?;
     let start = Instant::now();
-    let outputs = execute(&blocks)?;
+    let prelude = if built { installs_built(&book::warpproof()?) } else { String::new() };
+    let outputs = execute(&blocks, &prelude)?;
     if bless {
         return fs::write(&path, blessed(&text, &blocks, &outputs))
             .map_err(|error| format!("cannot write README.md: {error}"));
@@ -119,11 +137,11 @@ fn kind(info: &str) -> Option<Kind> {
     }
 }
 
-/// What each `bash` block printed, in order.
-fn execute(blocks: &[Block]) -> Result<Vec<String>, String> {
+/// What each `bash` block printed, in order, after a prelude that prints nothing.
+fn execute(blocks: &[Block], prelude: &str) -> Result<Vec<String>, String> {
     let parts = blocks.iter().filter(|block| block.kind == Kind::Run);
     let parts = parts.map(|block| format!("printf '%s\\n' '{MARK}{}'\n{}", block.line, block.text));
-    let script = format!("set -euo pipefail\nexec 2>&1\n{}", parts.collect::<String>());
+    let script = format!("set -euo pipefail\nexec 2>&1\n{prelude}{}", parts.collect::<String>());
     let scratch = tempfile::tempdir().map_err(|error| format!("cannot make a directory: {error}"))?;
     let place =
         scratch.path().canonicalize().map_err(|error| format!("cannot resolve a directory: {error}"))?;
@@ -334,13 +352,13 @@ mod tests {
     #[test]
     fn a_block_that_fails_is_named() {
         let blocks = blocks("```bash\ntrue\n```\n```bash\nfalse\n```\n```text output\n```\n").unwrap();
-        assert!(execute(&blocks).unwrap_err().starts_with("README.md:4:"));
+        assert!(execute(&blocks, "").unwrap_err().starts_with("README.md:4:"));
     }
 
     #[test]
     fn an_output_that_drifts_is_shown() {
         let shown = blocks(README).unwrap();
-        let outputs = execute(&shown).unwrap();
+        let outputs = execute(&shown, "").unwrap();
         assert_eq!(drift(&shown, &outputs), "");
         let report = drift(&shown, &["hullo\n".to_owned()]);
         assert!(report.contains("README.md:6") && report.contains("hullo"), "{report}");
@@ -353,7 +371,7 @@ mod tests {
         let blocks =
             blocks("```bash\nmkdir a; cd a; x=5\n```\n```bash\nbasename $PWD $x\n```\n```text output\n```\n")
                 .unwrap();
-        assert_eq!(execute(&blocks).unwrap(), ["", "a\n"]);
+        assert_eq!(execute(&blocks, "").unwrap(), ["", "a\n"]);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! A process gives its rights up itself, before it reads anything of a task, and all it starts are bound by it: compilers,
 //! and a reference in Python, which gives up more by [`become_confined`]. On Linux the kernel holds it: Landlock says which
-//! files, seccomp which calls. Elsewhere only the limits hold, and [`Confinement::files`] says so.
+//! files, seccomp which calls, and root has no more rights than another user. Elsewhere only the limits hold, and
+//! [`Confinement::files`] says so.
 
 use std::path::{Path, PathBuf};
 
@@ -67,9 +68,7 @@ impl Confinement {
 /// Binds this process, for good. Threads that exist already are not bound: it comes first of all.
 pub fn confine(limits: &Limits, reach: &Reach) -> Result<Confinement, String> {
     limit(limits)?;
-    let files = kernel::files(reach)?;
-    let calls = kernel::calls(limits.memory_bytes != u64::MAX)?;
-    Ok(Confinement { files, calls })
+    kernel::confine(reach, limits.memory_bytes != u64::MAX)
 }
 
 /// Takes from this process what is not named, beside what it has lost already, and becomes another program. It returns only
@@ -81,8 +80,7 @@ pub fn become_confined(reach: &Reach, unconfined: bool, command: &[std::ffi::OsS
     let Some((program, arguments)) = command.split_first() else {
         return "there is no program to become".to_owned();
     };
-    let held = kernel::files(reach).and_then(|files| Ok(Confinement { files, calls: kernel::calls(true)? }));
-    match held {
+    match kernel::confine(reach, true) {
         Err(why) => return why,
         Ok(held) if !held.is_whole() && !unconfined => return crate::evaluate::UNCONFINED.to_owned(),
         Ok(_) => {}
@@ -99,10 +97,7 @@ pub fn become_confined(_: &Reach, _: bool, _: &[std::ffi::OsString]) -> String {
 
 /// What this machine's kernel can hold. A thread that ends at once is bound to find out.
 pub fn probe() -> Result<Confinement, String> {
-    let bound = std::thread::spawn(|| {
-        let files = kernel::files(&Reach { read: Vec::new(), write: Vec::new() })?;
-        Ok(Confinement { files, calls: kernel::calls(true)? })
-    });
+    let bound = std::thread::spawn(|| kernel::confine(&Reach { read: Vec::new(), write: Vec::new() }, true));
     bound.join().unwrap_or_else(|_| Err("the sandbox panicked".to_owned()))
 }
 
@@ -181,18 +176,35 @@ mod kernel {
         SeccompFilter, SeccompRule, apply_filter, sock_filter,
     };
 
-    use super::{DEVICES, Path, Reach, SYSTEM};
+    use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+
+    use super::{Confinement, DEVICES, Path, Reach, SYSTEM};
 
     /// The rights that are wanted, all of them. An older kernel lets files be cut short that are not an evaluation's own,
     /// or signals reach processes that are not.
     const NEWEST: ABI = ABI::V6;
+
+    /// Takes all from this thread, and from those it starts, that is not named.
+    pub(super) fn confine(reach: &Reach, memory_is_limited: bool) -> Result<Confinement, String> {
+        let files = files(reach)?;
+        // After Landlock, which lets no program give more rights than its starter had: else root's would come back.
+        capabilities()?;
+        Ok(Confinement { files, calls: calls(memory_is_limited)? })
+    }
+
+    /// What root may beyond other users: to raise its limits, to become anybody, to read what is not its own.
+    fn capabilities() -> Result<(), String> {
+        let none = CapabilitySet::empty();
+        set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
+            .map_err(|error| format!("capabilities cannot be given up: {error}"))
+    }
 
     /// Files that are there.
     fn there<'p>(paths: impl Iterator<Item = &'p Path>) -> impl Iterator<Item = (PathFd, bool)> {
         paths.filter_map(|path| Some((PathFd::new(path).ok()?, path.is_dir())))
     }
 
-    pub(super) fn files(reach: &Reach) -> Result<bool, String> {
+    fn files(reach: &Reach) -> Result<bool, String> {
         let refused = |error: landlock::RulesetError| format!("Landlock refuses: {error}");
         let read = AccessFs::from_read(NEWEST);
         let handled = AccessFs::from_all(NEWEST);
@@ -383,7 +395,7 @@ mod kernel {
     }
 
     /// Refuses calls. Where memory has a limit, no memory can be had in files that no process has mapped.
-    pub(super) fn calls(memory_is_limited: bool) -> Result<bool, String> {
+    fn calls(memory_is_limited: bool) -> Result<bool, String> {
         // A machine whose calls have other numbers is not confined so.
         let Ok(target) = std::env::consts::ARCH.try_into() else { return Ok(false) };
         let wrong = |error: BackendError| format!("seccomp: {error}");
@@ -412,14 +424,10 @@ mod kernel {
 
 #[cfg(not(target_os = "linux"))]
 mod kernel {
-    use super::Reach;
+    use super::{Confinement, Reach};
 
-    pub(super) fn files(_: &Reach) -> Result<bool, String> {
-        Ok(false)
-    }
-
-    pub(super) fn calls(_: bool) -> Result<bool, String> {
-        Ok(false)
+    pub(super) fn confine(_: &Reach, _: bool) -> Result<Confinement, String> {
+        Ok(Confinement { files: false, calls: false })
     }
 }
 

@@ -4,15 +4,12 @@
 
 mod stand;
 
-use std::collections::BTreeMap;
-
-use stand::{Stand, claim, outcome, status, submission, submit};
-use warpproof_fleet::wire::{Bundle, Leased, Outcome, State, Submission};
-use warpproof_gate::hash::Hash;
-use warpproof_gate::ledger::Ledger;
-use warpproof_gate::record::{
-    Body, Finite, Outcome as Ended, RunRecord, Stage, StepRecord, Verdict, VerdictRecord,
+use stand::{
+    Stand, claim, outcome, run_record, segment, status, step_record, submission, submit, verdict_record,
 };
+use warpproof_fleet::wire::{Bundle, Leased, Outcome, State, Submission};
+use warpproof_gate::ledger::Ledger;
+use warpproof_gate::record::{Body, Outcome as Ended, Stage, Verdict};
 
 const TIMED: [Stage; 3] = [Stage::Build, Stage::Budget, Stage::Model];
 
@@ -39,48 +36,17 @@ impl Made {
         let dir = tempfile::tempdir().unwrap();
         let ledger = Ledger::create(dir.path()).unwrap();
         let mut writer = ledger.writer();
-        let run = format!("run-{}-{}", job.job, job.token);
-        let record = RunRecord {
-            run: run.clone(),
-            task: "task".to_owned(),
-            task_version: 1,
-            task_hash: job.bundle.files[&job.bundle.task].parse().unwrap(),
-            warpproof: env!("CARGO_PKG_VERSION").to_owned(),
-            started: None,
-            arguments: Vec::new(),
-            candidates: self.judges.iter().map(|name| (*name).to_owned()).collect(),
-            programs: BTreeMap::new(),
-            secret: Some("1".to_owned()),
-            host: BTreeMap::new(),
-            objects: BTreeMap::new(),
-        };
-        writer.append(&Body::Run(record)).unwrap();
+        let run = run_record(job, &self.judges);
+        writer.append(&Body::Run(run.clone())).unwrap();
         let mut steps = Vec::new();
         for (candidate, stage, outcome) in &self.steps {
-            let step = StepRecord {
-                run: run.clone(),
-                key: Hash::of(stage.as_str().as_bytes()),
-                candidate: (*candidate).to_owned(),
-                stage: *stage,
-                part: None,
-                outcome: *outcome,
-                reason: "said so".to_owned(),
-                obstacle: None,
-                figures: Vec::new(),
-                objects: BTreeMap::new(),
-                seconds: Finite::ZERO,
-                from: None,
-            };
+            let step = step_record(&run, candidate, *stage, *outcome);
             steps.push(writer.append(&Body::Step(step)).unwrap());
         }
         if let Some(verdict) = self.verdict {
-            let (candidate, reason) = ("c0".to_owned(), "said so".to_owned());
-            let record = VerdictRecord { run, candidate, verdict, grade: None, reason, steps };
-            writer.append(&Body::Verdict(record)).unwrap();
+            writer.append(&Body::Verdict(verdict_record(&run, "c0", verdict, steps))).unwrap();
         }
-        let segment = ledger.segment_names().unwrap().remove(0);
-        let text = String::from_utf8(ledger.segment_text(&segment).unwrap()).unwrap();
-        Outcome { token: job.token, segment, text, objects: BTreeMap::new() }
+        segment(&ledger, job)
     }
 }
 

@@ -352,7 +352,7 @@ impl Level {
     pub fn available(self) -> bool {
         match self {
             Level::Portable => true,
-            Level::V3 | Level::V4 if cfg!(not(feature = "simd")) => false,
+            Level::V3 | Level::V4 if cfg!(any(not(feature = "simd"), test)) => false,
             #[cfg(target_arch = "x86_64")]
             Level::V3 => {
                 is_x86_feature_detected!("avx2")

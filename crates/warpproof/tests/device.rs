@@ -8,6 +8,7 @@
 )]
 
 mod bench;
+mod tasks;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -16,6 +17,7 @@ use std::process::{Command, Stdio};
 
 use bench::{Bench, Run, kernels};
 use serde_json::{Value, json};
+use tasks::SCALED_ADD;
 use warpproof_gate::ledger::Ledger;
 use warpproof_gate::record::{Body, Figure, FigureKind, Outcome, Stage, StepRecord, Verdict};
 use warpproof_gate::task::Task;
@@ -66,34 +68,8 @@ extern "C" __global__ void slow(const float* x, float* y, unsigned m) {
 }
 "#;
 
-const TASK: &str = r#"
-name = "scaled-add"
-version = 1
-operator = "elementwise"
-dtypes = ["f32"]
-seeds = [1]
-distributions = ["normal"]
-input = [{ name = "x", dtype = "each", dims = ["m"] }]
-output = [{ name = "y", dtype = "each", dims = ["m"] }]
-shape = [{ name = "main", axes = { m = 96 } }]
-reference = { expression = "2 * x + 1", output = "y" }
-target = { architectures = ["sm_89"], devices = ["l4"] }
-gate = [{ stage = "build" }, { stage = "correct" }, { stage = "speed" }]
-baseline = [{ candidate = "slow", role = "speed" }]
-
-[tolerance]
-policy = "derived"
-accumulate = "f32"
-non_finite = "refuse"
-derivation = "one multiplication and one addition in f32"
-
-[timing]
-l2 = ["warm", "cold"]
-pairs = 40
-confidence = 0.95
-reduction = { at_least = 0.05, source = "a test" }
-grades = { good = 0.05, excellent = 0.2, outstanding = 0.4, source = "a test" }
-
+/// Of the task: what is timed against, and what is faster.
+const CANDIDATES: &str = r#"
 [[candidate]]
 name = "slow"
 source = "kernels.cu"
@@ -104,6 +80,11 @@ name = "direct"
 source = "kernels.cu"
 launch = [{ kernel = "direct", grid = 1, block = 128, arguments = ["x", "y", { value = "m", dtype = "u32" }] }]
 "#;
+
+/// The task, timed with a warm and with a cold cache.
+fn task() -> String {
+    SCALED_ADD.replace("[\"warm\"]", "[\"warm\", \"cold\"]") + CANDIDATES
+}
 
 const ATTENTION: &str = r#"
 name = "on-a-device"
@@ -280,7 +261,7 @@ fn steps(ledger: &Ledger, name: &str) -> Vec<StepRecord> {
 #[test]
 fn kernels_of_any_task_are_timed_and_a_prediction_is_never_merged() {
     let Some(bench) = Bench::new() else { return };
-    fs::write(bench.dir.path().join("task.toml"), TASK).unwrap();
+    fs::write(bench.dir.path().join("task.toml"), task()).unwrap();
     fs::write(bench.dir.path().join("kernels.cu"), SOURCE).unwrap();
     let report = run(on_driver(&bench, None).env("WARPPROOF_CLOCK", "model").args([
         "gate",
@@ -310,7 +291,7 @@ fn kernels_of_any_task_are_timed_and_a_prediction_is_never_merged() {
     assert!(host["event clock"].ends_with("times are predicted") && !host.contains_key("device"), "{host:?}");
 
     // The stamp is what keeps it from merging: the same figures, measured, would.
-    let task = Task::parse(TASK).unwrap();
+    let task = Task::parse(&task()).unwrap();
     let stamped = steps(&ledger, "direct");
     let verdict = |steps: &[StepRecord]| decide(&task, &steps.iter().collect::<Vec<_>>()).verdict;
     assert_eq!(verdict(&stamped), Verdict::Provisional);
@@ -341,7 +322,7 @@ fn what_a_device_gives_is_held_against_the_reference() {
     let elsewhere = "\n[[candidate]]\nname = \"elsewhere\"\nsource = \"elsewhere.cu\"\n\
          launch = [{ kernel = \"elsewhere\", grid = 1, block = 128, \
          arguments = [\"x\", \"y\", { value = \"m\", dtype = \"u32\" }] }]\n";
-    fs::write(bench.dir.path().join("task.toml"), format!("{TASK}{elsewhere}")).unwrap();
+    fs::write(bench.dir.path().join("task.toml"), task() + elsewhere).unwrap();
     fs::write(bench.dir.path().join("kernels.cu"), SOURCE).unwrap();
     let report =
         run(on_driver(&bench, None).args(["gate", "task.toml", "elsewhere", "direct", "--gpu", "--json"]));
@@ -378,7 +359,7 @@ fn what_a_kernel_prints_is_no_answer() {
              arguments = [\"x\", \"y\", {{ value = \"m\", dtype = \"u32\" }}] }}]\n"
         )
     };
-    let task = TASK.replace("\"warm\", \"cold\"", "\"warm\"");
+    let task = SCALED_ADD.to_owned() + CANDIDATES;
     let task = format!("{task}{}{}", candidate("chatty"), candidate("forger"));
     fs::write(bench.dir.path().join("task.toml"), task).unwrap();
     let mut gate = on_driver(&bench, None);
@@ -489,7 +470,7 @@ fn rungs_are_timed_profiled_and_set_beside_peers() {
 fn clocks_are_read_pinned_and_put_back() {
     let Some(bench) = Bench::new() else { return };
     let folder = bench.dir.path();
-    fs::write(folder.join("task.toml"), TASK.replace("\"warm\", \"cold\"", "\"warm\"")).unwrap();
+    fs::write(folder.join("task.toml"), SCALED_ADD.to_owned() + CANDIDATES).unwrap();
     fs::write(folder.join("kernels.cu"), SOURCE).unwrap();
     fs::create_dir(folder.join("nvml")).unwrap();
     let made = Command::new("cc")

@@ -9,6 +9,7 @@
 
 mod bench;
 mod fleet_stand;
+mod tasks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,40 +21,12 @@ use std::time::Duration;
 use bench::{Bench, Run};
 use fleet_stand::{Fleet, stop};
 use serde_json::Value;
+use tasks::SCALED_ADD;
 use warpproof_gate::ledger::{Ledger, read_segment};
 use warpproof_gate::record::{Body, FigureKind, Stage};
 
 /// What Warpproof's driver shows without a setting, as a worker says it.
 const L4: &str = "predicted-cuda:NVIDIA L4";
-
-const TASK: &str = r#"
-name = "scaled-add"
-version = 1
-operator = "elementwise"
-dtypes = ["f32"]
-seeds = [1]
-distributions = ["normal"]
-input = [{ name = "x", dtype = "each", dims = ["m"] }]
-output = [{ name = "y", dtype = "each", dims = ["m"] }]
-shape = [{ name = "main", axes = { m = 96 } }]
-reference = { expression = "2 * x + 1", output = "y" }
-target = { architectures = ["sm_89"], devices = ["l4"] }
-gate = [{ stage = "build" }, { stage = "correct" }, { stage = "speed" }]
-baseline = [{ candidate = "slow", role = "speed" }]
-
-[tolerance]
-policy = "derived"
-accumulate = "f32"
-non_finite = "refuse"
-derivation = "one multiplication and one addition in f32"
-
-[timing]
-l2 = ["warm"]
-pairs = 40
-confidence = 0.95
-reduction = { at_least = 0.05, source = "a test" }
-grades = { good = 0.05, excellent = 0.2, outstanding = 0.4, source = "a test" }
-"#;
 
 /// The baseline walks through numbers that change nothing, each other a shorter way: so many times the array's length.
 const WALKS: [(&str, u32); 6] = [("slow", 400), ("a", 200), ("b", 100), ("c", 50), ("d", 25), ("e", 12)];
@@ -73,7 +46,7 @@ fn write_task(bench: &Bench) {
              block = 128, arguments = [\"x\", \"y\", {{ value = \"m\", dtype = \"u32\" }}] }}]\n"
         )
     });
-    let (task, source) = (format!("{TASK}{}", candidates.concat()), source.concat());
+    let (task, source) = (format!("{SCALED_ADD}{}", candidates.concat()), source.concat());
     fs::write(bench.dir.path().join("task.toml"), task).unwrap();
     fs::write(bench.dir.path().join("kernels.cu"), source).unwrap();
 }

@@ -9,10 +9,10 @@
 
 mod bench;
 mod fleet_stand;
+mod tasks;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -20,42 +20,15 @@ use std::time::Duration;
 use bench::{Bench, Run};
 use fleet_stand::{Fleet, stop};
 use serde_json::Value;
+use tasks::{table, write_sgemm};
 use warpproof_gate::ledger::Ledger;
 use warpproof_gate::record::{Body, Finite, StepRecord};
 
-/// The example of the book with a smaller space. CHEAT leaves the last tile of the sum out, which is faster and wrong; IDLE does
-/// nothing; the largest HOG takes more shared memory than a block can have.
+/// Nothing is drawn, so that steps of two machines can be compared figure by figure.
 fn write_task(bench: &Bench) {
-    let tasks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks/tune");
-    let folder = bench.dir.path().join("sgemm");
-    fs::create_dir(&folder).unwrap();
-    let kernel = fs::read_to_string(tasks.join("sgemm/tiled.cu")).unwrap();
-    let kernel = kernel.replace("depth < k; depth", "depth + (CHEAT ? BK : 0) < k; depth").replace(
-        "float sum[TM][TN] = {};",
-        "__shared__ char hog[HOG];\n    if (k == 0) c[0] = hog[m];\n    float sum[TM][TN] = {};",
-    );
-    fs::write(folder.join("tiled.cu"), kernel).unwrap();
-    let text = fs::read_to_string(tasks.join("sgemm.toml")).unwrap();
-    let (head, _) = text.split_once("[space.values]").unwrap();
-    let head = head
-        .replace("m = 256, n = 256, k = 128", "m = 64, n = 64, k = 32")
-        .replace("UNROLL = 4 }", "UNROLL = 4, CHEAT = 0, IDLE = 0, HOG = 16 }")
-        .replace("distributions = [\"normal\", \"wide\", \"structured\"]", "distributions = [\"normal\"]")
-        // Nothing is drawn, so that steps of two machines can be compared figure by figure.
-        .replace("secret_seeds = 1", "secret_seeds = 0")
-        .replace("{ m = [1, 100], n = [1, 100], k = [1, 60] }\nhidden = true", "{ m = 5, n = 71, k = 23 }");
-    let space =
-        "[space.values]\nTM = [2, 4]\nPAD = [0, 4]\nCHEAT = [0, 1]\nIDLE = [0, 1]\nHOG = [16, 60000]\n";
-    fs::write(bench.dir.path().join("task.toml"), head + space).unwrap();
-}
-
-/// What a study says, without the names of runs.
-fn table(study: &Value) -> Value {
-    let mut study = study.clone();
-    if let Some(winner) = study["winner"].as_object_mut() {
-        winner.remove("run");
-    }
-    study
+    let drawn = "{ m = [1, 100], n = [1, 100], k = [1, 60] }\nhidden = true";
+    let replaced = [("secret_seeds = 1", "secret_seeds = 0"), (drawn, "{ m = 5, n = 71, k = 23 }")];
+    write_sgemm(bench, "TM = [2, 4]", &replaced);
 }
 
 /// Whole steps by what they depend on, without what two runs of the same cannot share: names of runs, times, and what ptxas says

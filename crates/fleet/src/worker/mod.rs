@@ -13,6 +13,7 @@ mod watch;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -196,36 +197,33 @@ pub fn work(
         worker.send(job, &outcome, say);
     }
     let ended = thread::scope(|scope| {
-        scope.spawn(|| worker.beat(say));
-        scope.spawn(|| worker.watch.run(&worker.finished));
-        let (worker, mut slots, mut claims) = (&worker, Vec::new(), Vec::new());
+        let worker = &worker;
+        let others = [
+            scope.spawn(|| worker.guard(|| worker.beat(say))),
+            scope.spawn(|| worker.guard(|| worker.watch.run(&worker.finished))),
+        ];
+        let (mut slots, mut claims) = (Vec::new(), Vec::new());
         let places: usize = worker.lanes.iter().map(|lane| lane.slots).sum();
-        let senders: Vec<_> = (0..places).map(|_| scope.spawn(|| worker.sender(say))).collect();
+        let senders: Vec<_> =
+            (0..places).map(|_| scope.spawn(|| worker.guard(|| worker.sender(say)))).collect();
         for (at, lane) in worker.lanes.iter().enumerate() {
-            slots.extend((0..lane.slots).map(|_| scope.spawn(move || worker.slot(lane, say))));
+            slots.extend(
+                (0..lane.slots).map(|_| scope.spawn(move || worker.guard(|| worker.slot(lane, say)))),
+            );
             claims.push(scope.spawn(move || {
-                let ended = worker.claim(at, lane, stop, say);
+                let mut ended = Ok(());
+                let whole = worker.guard(|| ended = worker.claim(at, lane, stop, say));
                 worker.broken.fetch_or(ended.is_err(), Ordering::Relaxed);
                 worker.close(lane);
-                ended
+                whole.and(ended)
             }));
         }
-        // A panic in a thread is a bug, and is told as one.
-        let panicked = |_| Err(FleetError::Local("a claim panicked".to_owned()));
-        let mut joined = claims.into_iter().map(|claim| claim.join().unwrap_or_else(panicked));
-        let ended = joined.try_for_each(|ended| ended);
-        let join = |threads: Vec<thread::ScopedJoinHandle<'_, ()>>| {
-            for thread in threads {
-                if thread.join().is_err() {
-                    say("a thread of this worker panicked");
-                }
-            }
-        };
-        join(slots);
+        let ended = all(claims);
+        let judged = all(slots);
         worker.judged.close();
-        join(senders);
+        let sent = all(senders);
         worker.finished.store(true, Ordering::Relaxed);
-        ended
+        ended.and(judged).and(sent).and(all(others))
     });
     ended?;
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -237,7 +235,30 @@ pub fn work(
     })
 }
 
+/// Waits for threads, and gives the first error of them.
+fn all<'t>(
+    threads: impl IntoIterator<Item = thread::ScopedJoinHandle<'t, Result<(), FleetError>>>,
+) -> Result<(), FleetError> {
+    let joined = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(panicked())));
+    // All are waited for, whatever the first says.
+    joined.fold(Ok(()), Result::and)
+}
+
+fn panicked() -> FleetError {
+    FleetError::Local("a thread of this worker panicked, which is a bug of Warpproof".to_owned())
+}
+
 impl Worker<'_> {
+    /// Does what a thread is for. Where it panics, the worker ends: without its sign of life or its limits nobody may judge,
+    /// and what it holds others get when the leases end.
+    fn guard(&self, work: impl FnOnce()) -> Result<(), FleetError> {
+        // What is shared stands behind locks, and is whole at every moment.
+        catch_unwind(AssertUnwindSafe(work)).map_err(|_| {
+            self.broken.store(true, Ordering::Relaxed);
+            panicked()
+        })
+    }
+
     /// Whether nothing more shall be claimed.
     fn is_over(&self, stop: &AtomicBool) -> bool {
         stop.load(Ordering::Relaxed) || self.broken.load(Ordering::Relaxed)

@@ -108,62 +108,87 @@ pub(crate) fn outcome(job: &Leased, verdict: Verdict) -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     let ledger = Ledger::create(dir.path()).unwrap();
     let (object, bytes) = write_result(&ledger, job, verdict);
-    let segment = ledger.segment_names().unwrap().remove(0);
-    let text = String::from_utf8(ledger.segment_text(&segment).unwrap()).unwrap();
     let objects = BTreeMap::from([(object.to_string(), STANDARD.encode(&bytes))]);
-    Outcome { token: job.token, segment, text, objects }
+    Outcome { objects, ..segment(&ledger, job) }
 }
 
-/// Writes what an evaluation of a job would write; the object its records name, with its bytes.
-pub(crate) fn write_result(ledger: &Ledger, job: &Leased, verdict: Verdict) -> (Hash, String) {
-    let task: Hash = job.bundle.files[&job.bundle.task].parse().unwrap();
-    let bytes = format!("ptx of {}", job.candidate);
-    let object = ledger.put_object(bytes.as_bytes()).unwrap();
-    let mut writer = ledger.writer();
-    let run = format!("run-{}-{}", job.job, job.token);
-    let record = RunRecord {
-        run: run.clone(),
+/// The one segment of a ledger, as the result of a job.
+pub(crate) fn segment(ledger: &Ledger, job: &Leased) -> Outcome {
+    let segment = ledger.segment_names().unwrap().remove(0);
+    let text = String::from_utf8(ledger.segment_text(&segment).unwrap()).unwrap();
+    Outcome { token: job.token, segment, text, objects: BTreeMap::new() }
+}
+
+/// The record of a run that judges candidates for a job.
+pub(crate) fn run_record(job: &Leased, candidates: &[&str]) -> RunRecord {
+    RunRecord {
+        run: format!("run-{}-{}", job.job, job.token),
         task: "task".to_owned(),
         task_version: 1,
-        task_hash: task,
+        task_hash: job.bundle.files[&job.bundle.task].parse().unwrap(),
         warpproof: env!("CARGO_PKG_VERSION").to_owned(),
         started: None,
         arguments: Vec::new(),
-        candidates: vec![job.candidate.clone()],
+        candidates: candidates.iter().map(|name| (*name).to_owned()).collect(),
         programs: BTreeMap::new(),
         secret: Some("1".to_owned()),
         host: BTreeMap::new(),
         objects: BTreeMap::new(),
-    };
+    }
+}
+
+/// The record of a step of a run.
+pub(crate) fn step_record(run: &RunRecord, candidate: &str, stage: Stage, outcome: Ended) -> StepRecord {
+    StepRecord {
+        run: run.run.clone(),
+        key: Hash::of_pieces([candidate.as_bytes(), stage.as_str().as_bytes()]),
+        candidate: candidate.to_owned(),
+        stage,
+        part: None,
+        outcome,
+        reason: "said so".to_owned(),
+        obstacle: (outcome == Ended::Inconclusive).then_some(Obstacle::Limit),
+        figures: Vec::new(),
+        objects: BTreeMap::new(),
+        seconds: Finite::ZERO,
+        from: None,
+    }
+}
+
+/// The record of a verdict of a run on steps.
+pub(crate) fn verdict_record(
+    run: &RunRecord,
+    candidate: &str,
+    verdict: Verdict,
+    steps: Vec<Hash>,
+) -> VerdictRecord {
+    let reason = "said so".to_owned();
+    VerdictRecord {
+        run: run.run.clone(),
+        candidate: candidate.to_owned(),
+        verdict,
+        grade: None,
+        reason,
+        steps,
+    }
+}
+
+/// Writes what an evaluation of a job would write; the object its records name, with its bytes.
+pub(crate) fn write_result(ledger: &Ledger, job: &Leased, verdict: Verdict) -> (Hash, String) {
+    let bytes = format!("ptx of {}", job.candidate);
+    let object = ledger.put_object(bytes.as_bytes()).unwrap();
     let ended = match verdict {
         Verdict::Reject => Ended::Fail,
         Verdict::Inconclusive => Ended::Inconclusive,
         _ => Ended::Pass,
     };
-    let step = StepRecord {
-        run: run.clone(),
-        key: Hash::of(job.candidate.as_bytes()),
-        candidate: job.candidate.clone(),
-        stage: Stage::Correct,
-        part: None,
-        outcome: ended,
-        reason: "said so".to_owned(),
-        obstacle: (ended == Ended::Inconclusive).then_some(Obstacle::Limit),
-        figures: Vec::new(),
-        objects: BTreeMap::from([("ptx".to_owned(), object)]),
-        seconds: Finite::ZERO,
-        from: None,
-    };
-    writer.append(&Body::Run(record)).unwrap();
+    let run = run_record(job, &[&job.candidate]);
+    let objects = BTreeMap::from([("ptx".to_owned(), object)]);
+    let step = StepRecord { objects, ..step_record(&run, &job.candidate, Stage::Correct, ended) };
+    let mut writer = ledger.writer();
+    writer.append(&Body::Run(run.clone())).unwrap();
     let step = writer.append(&Body::Step(step)).unwrap();
-    let record = VerdictRecord {
-        run,
-        candidate: job.candidate.clone(),
-        verdict,
-        grade: None,
-        reason: "said so".to_owned(),
-        steps: vec![step],
-    };
+    let record = verdict_record(&run, &job.candidate, verdict, vec![step]);
     writer.append(&Body::Verdict(record)).unwrap();
     (object, bytes)
 }

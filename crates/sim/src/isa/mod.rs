@@ -230,7 +230,7 @@ pub struct Bind(pub [Binder; 3]);
 pub type Binder = fn(&Spec<'_>) -> Result<Bound, Refusal>;
 
 /// The binders of a generic function `fn f<I: Isa>(&Spec) -> Result<Bound, Refusal>`.
-#[cfg(not(feature = "simd"))]
+#[cfg(any(not(feature = "simd"), test))]
 #[macro_export]
 #[doc(hidden)]
 macro_rules! bind {
@@ -240,7 +240,7 @@ macro_rules! bind {
 }
 
 /// The binders of a generic function `fn f<I: Isa>(&Spec) -> Result<Bound, Refusal>`.
-#[cfg(feature = "simd")]
+#[cfg(all(feature = "simd", not(test)))]
 #[macro_export]
 #[doc(hidden)]
 macro_rules! bind {
