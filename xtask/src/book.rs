@@ -102,9 +102,14 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
 /// Builds `warpproof` and tells where it is. A test of it is built beside it: so dependencies have the features that they have for
 /// the tests, and what CI has built is not built again.
 pub(crate) fn warpproof() -> Result<PathBuf, String> {
+    built(&["test", "--no-run", "--quiet", "--locked", "--workspace", "--test", "ui"])
+}
+
+/// The program, after a command of cargo that builds it.
+pub(crate) fn built(command: &[&str]) -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["test", "--no-run", "--quiet", "--locked", "--workspace", "--test", "ui"])
+        .args(command)
         .current_dir(root())
         .status()
         .map_err(|error| format!("cannot start cargo: {error}"))?;

@@ -8,7 +8,7 @@ use warpproof_gate::hash::Hash;
 use warpproof_gate::task::{Program, Reference, Task};
 use warpproof_toolchain::included_files;
 
-use crate::wire::{Bundle, MAX_FILES};
+use crate::wire::{Bundle, MAX_FILES, MAX_PATHS};
 
 /// Bytes of the largest file of a bundle.
 const MAX_FILE: u64 = 64 << 20;
@@ -35,8 +35,16 @@ pub fn check_path(path: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether all files of a bundle can be on one disk: paths below it, and none that is also a directory of another.
+/// Whether all files of a bundle can be on one disk, and in one claim with many others: paths below it, none that is also a
+/// directory of another, and not too many.
 pub fn check_files(files: &BTreeMap<String, String>) -> Result<(), String> {
+    let bytes: usize = files.keys().map(String::len).sum();
+    if files.len() > MAX_FILES || bytes > MAX_PATHS {
+        let count = files.len();
+        return Err(format!(
+            "a task has at most {MAX_FILES} files with {MAX_PATHS} bytes of paths, and not {count} with {bytes}"
+        ));
+    }
     for path in files.keys() {
         check_path(path)?;
         let mut above = path.as_str();
@@ -132,9 +140,7 @@ pub fn pack(task: &Task, text: &str, file_name: &str, directory: &Path) -> Resul
         let bytes = read(directory, &below)?;
         add(below, bytes);
     }
-    if files.len() > MAX_FILES {
-        return Err(format!("the task has {} files, and at most {MAX_FILES} travel", files.len()));
-    }
+    check_files(&files)?;
     Ok(Packed { bundle: Bundle { task: name, files, secret: None, stages: None }, objects })
 }
 
@@ -191,6 +197,13 @@ mod tests {
         let files = |paths: &[&str]| paths.iter().map(|path| ((*path).to_owned(), String::new())).collect();
         assert_eq!(check_files(&files(&["a/b", "a/c", "a.b"])), Ok(()));
         assert!(check_files(&files(&["a/b/c", "a", "a.b"])).is_err());
+        let many = |count: usize, name: &str| {
+            let paths: Vec<String> = (0..count).map(|at| format!("{name}{at:04}")).collect();
+            check_files(&files(&paths.iter().map(String::as_str).collect::<Vec<_>>()))
+        };
+        assert_eq!(many(MAX_FILES, "kernels/"), Ok(()));
+        assert!(many(MAX_FILES + 1, "").is_err());
+        assert!(many(1_000, &"a/".repeat(100)).is_err());
         let here = Path::new("task");
         assert_eq!(below(here, Path::new("task/a/../b.h")).as_deref(), Some("b.h"));
         assert_eq!(below(here, Path::new("task/../b.h")), None);

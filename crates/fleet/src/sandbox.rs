@@ -2,7 +2,7 @@
 //!
 //! A process gives its rights up itself, before it reads anything of a task, and all it starts are bound by it: compilers,
 //! and a reference in Python, which gives up more by [`become_confined`]. On Linux the kernel holds it: Landlock says which
-//! files, seccomp which calls, and root has no more rights than another user. Elsewhere only the limits hold, and
+//! files, seccomp which calls, and root has none of its capabilities. Elsewhere only the limits hold, and
 //! [`Confinement::files`] says so.
 
 use std::path::{Path, PathBuf};
@@ -95,9 +95,25 @@ pub fn become_confined(_: &Reach, _: bool, _: &[std::ffi::OsString]) -> String {
     crate::evaluate::UNCONFINED.to_owned()
 }
 
-/// What this machine's kernel can hold. A thread that ends at once is bound to find out.
-pub fn probe() -> Result<Confinement, String> {
-    let bound = std::thread::spawn(|| kernel::confine(&Reach { read: Vec::new(), write: Vec::new() }, true));
+/// What this machine's kernel can hold, and whether who is held so still gets at what he needs: root without its capabilities
+/// does not get into another user's directory. A thread that ends at once is bound to find out.
+pub fn probe(reach: &Reach) -> Result<Confinement, String> {
+    let there = |path: &&PathBuf| path.try_exists().unwrap_or(false);
+    let needed: Vec<PathBuf> = reach.read.iter().chain(&reach.write).filter(there).cloned().collect();
+    let reach = reach.clone();
+    let bound = std::thread::spawn(move || {
+        let held = kernel::confine(&reach, true)?;
+        for path in needed {
+            std::fs::File::open(&path).map_err(|error| {
+                let path = path.display();
+                format!(
+                    "an evaluation would not get at {path}: {error}; it has the rights of this user, and of root's \
+                     only those of the owner of a file"
+                )
+            })?;
+        }
+        Ok(held)
+    });
     bound.join().unwrap_or_else(|_| Err("the sandbox panicked".to_owned()))
 }
 

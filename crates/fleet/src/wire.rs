@@ -33,6 +33,8 @@ pub fn device(name: &str) -> String {
 pub const MAX_CANDIDATES: usize = 100_000;
 /// The most files of a bundle.
 pub const MAX_FILES: usize = 4_096;
+/// The most bytes of all paths of a bundle: every job that is claimed comes with its bundle.
+pub const MAX_PATHS: usize = 128 << 10;
 /// The most jobs of one claim.
 pub const MAX_CLAIM: u32 = 256;
 

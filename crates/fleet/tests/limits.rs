@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use stand::{Stand, claim, outcome, run_name, submission, submit};
 use ureq::Agent;
 use warpproof_fleet::server::Server;
-use warpproof_fleet::wire::State;
+use warpproof_fleet::wire::{Role, State};
 use warpproof_gate::hash::Hash;
 use warpproof_gate::record::Verdict;
 
@@ -186,4 +186,33 @@ fn a_page_is_made_of_so_many_bytes_and_says_what_it_leaves_out() {
     assert!(status == 200 && cut.contains("1 older results are left out"), "{cut}");
     stand.sql(&format!("UPDATE segments SET bytes = {}", (32 << 20) + 1));
     assert!(page().1.contains("3 older results are left out"));
+}
+
+#[test]
+fn a_quota_holds_for_those_who_ask_at_once() {
+    let stand = Stand::new();
+    let (fleet, mine) = (stand.fleet(), stand.fleet_as(&stand.token_for(&[Role::Submit], 10)));
+    let tasks: Vec<String> = (0..8).map(|number| format!("task {number}")).collect();
+    for task in &tasks {
+        fleet.put_object(&Hash::of(task.as_bytes()), task.as_bytes()).unwrap();
+    }
+    let start = Barrier::new(tasks.len());
+    let asked: Vec<Option<String>> = thread::scope(|scope| {
+        let all: Vec<_> = (1..)
+            .zip(&tasks)
+            .map(|(number, task)| {
+                let (start, mine) = (&start, &mine);
+                scope.spawn(move || {
+                    start.wait();
+                    let refused = mine.submit(&submission(number, task, 10)).err();
+                    refused.map(|error| error.word().unwrap_or_default().to_owned())
+                })
+            })
+            .collect();
+        all.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    // Each asks for all that the token may have.
+    assert_eq!(asked.iter().filter(|refused| refused.is_none()).count(), 1, "{asked:?}");
+    assert!(asked.iter().flatten().all(|word| word == "quota"), "{asked:?}");
+    assert_eq!(stand.sql("SELECT count(*) FROM jobs"), "10");
 }

@@ -6,6 +6,7 @@ mod stand;
 
 use stand::{Stand, claim, outcome, run_name, submission, submit};
 use ureq::Agent;
+use warpproof_fleet::server::Server;
 use warpproof_fleet::wire::Role;
 use warpproof_gate::hash::Hash;
 use warpproof_gate::record::Verdict;
@@ -142,4 +143,14 @@ fn signing_in_sets_a_cookie_for_who_may_read() {
         "{}",
         out.cookie
     );
+}
+
+#[test]
+fn behind_tls_a_cookie_is_for_tls() {
+    let mut stand = Stand::new();
+    let signed = |stand: &Stand| ask(stand, "POST", "/sign-in", "", &format!("token={}", stand.token)).cookie;
+    assert!(signed(&stand).starts_with("warpproof_token=") && !signed(&stand).contains("Secure"));
+    stand.config.behind_tls = true;
+    stand.server = Some(Server::start(&stand.config).unwrap());
+    assert!(signed(&stand).ends_with("; Secure"), "{}", signed(&stand));
 }

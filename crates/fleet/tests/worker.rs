@@ -5,14 +5,18 @@
 mod stand;
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use stand::{Stand, claim, run_name, submit, write_result};
+use stand::{Stand, claim, outcome, run_name, submit, write_result};
+use warpproof_fleet::client::Fleet;
 use warpproof_fleet::sandbox::Limits;
+use warpproof_fleet::server::Server;
 use warpproof_fleet::wire::State;
 use warpproof_fleet::worker::{Config, Tally, work};
 use warpproof_gate::hash::Hash;
@@ -177,4 +181,88 @@ fn a_result_that_the_server_does_not_take_is_a_failure_and_is_not_sent_again() {
     assert_eq!(fs::read_dir(stand.dir.path().join("worker/results")).unwrap().count(), 0);
     let tally = work(&config, &fleet, &AtomicBool::new(false), &say).unwrap();
     assert_eq!(tally, Tally::default());
+}
+
+/// Something at an address that is no fleet: it answers everything with a page.
+fn no_fleet(status: &'static str) -> Fleet {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+            let mut bytes = vec![0; 1 << 16];
+            while stream.read(&mut bytes).is_ok_and(|read| read > 0) {}
+            let answer = "content-length: 8\r\nconnection: close\r\n\r\n<p>no<p>";
+            let _gone = write!(stream, "HTTP/1.1 {status}\r\n{answer}");
+        }
+    });
+    Fleet::new(&format!("http://{address}"), "wpf_x", None).unwrap()
+}
+
+#[test]
+fn a_result_is_kept_until_the_server_has_said_yes_or_no() {
+    let stand = Stand::new();
+    let fleet = stand.fleet();
+    submit(&fleet, 1, "task", 1);
+    let directory = stand.dir.path().join("worker");
+    let mut config = config(&directory, "exit 1");
+    config.until_idle = true;
+    let job = fleet.claim(&claim("w", 1, 60)).unwrap().jobs.remove(0);
+    let kept = directory.join(format!("results/{}-{}.json", job.job, job.token));
+    fs::create_dir_all(directory.join("results")).unwrap();
+    fs::write(&kept, serde_json::to_vec(&outcome(&job, Verdict::Provisional)).unwrap()).unwrap();
+    // Neither a token that nobody knows, nor a page of whoever stands between, says anything of the result.
+    let unknown = stand.fleet_as(&format!("wpf_{:064x}", 7));
+    let others = [unknown, no_fleet("200 OK"), no_fleet("403 Forbidden"), no_fleet("404 Not Found")];
+    for other in others {
+        assert!(work(&config, &other, &AtomicBool::new(false), &|_| {}).is_err());
+        assert!(kept.exists());
+    }
+    let tally = work(&config, &fleet, &AtomicBool::new(false), &|_| {}).unwrap();
+    assert_eq!((tally.accepted, tally.lost), (1, 0));
+    assert!(!kept.exists());
+}
+
+#[test]
+fn a_worker_sends_a_result_when_the_server_is_back() {
+    let mut stand = Stand::new();
+    let fleet = stand.fleet();
+    submit(&fleet, 1, "task", 1);
+    let left = stand.dir.path().join("left behind");
+    let job = fleet.claim(&claim("elsewhere", 1, 60)).unwrap().jobs.remove(0);
+    fleet.release(job.job, job.token).unwrap();
+    let ledger = Ledger::create(&left).unwrap();
+    let (object, bytes) = write_result(&ledger, &job, Verdict::Provisional);
+    fleet.put_object(&object, bytes.as_bytes()).unwrap();
+    let begun = stand.dir.path().join("begun");
+    let script = format!("touch '{}'; sleep 2; cp -r '{}' \"$0/ledger\"", begun.display(), left.display());
+    let config = config(&stand.dir.path().join("worker"), &script);
+    let (stop, said) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    let until = |what: &dyn Fn() -> bool| {
+        (0..600).any(|_| {
+            thread::sleep(Duration::from_millis(50));
+            what()
+        })
+    };
+    let tally = thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            let say = |text: &str| said.lock().unwrap().push(text.to_owned());
+            work(&config, &fleet.clone().with_patience(Duration::from_millis(100)), &stop, &say)
+        });
+        let ended = until(&|| begun.exists()).then(|| {
+            let old = stand.server.take().unwrap();
+            stand.config.listen = old.address();
+            old.stop().unwrap();
+            // It was tried, and given up for now.
+            let kept =
+                || said.lock().unwrap().iter().any(|text: &String| text.contains("its result is kept"));
+            let waited = until(&kept);
+            stand.server = Some(Server::start(&stand.config).unwrap());
+            waited && until(&|| fleet.run(&run_name(1), 0).unwrap().open == 0)
+        });
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(ended, Some(true), "{said:?}");
+        worker.join().unwrap().unwrap()
+    });
+    assert_eq!((tally.accepted, tally.lost, tally.failed), (1, 0, 0), "{said:?}");
 }

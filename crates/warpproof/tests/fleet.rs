@@ -347,3 +347,27 @@ fn a_reference_that_forks_without_end_is_ended_and_the_next_job_runs() {
     fleet.run(&bench, &gate).exits(0);
     stop(worker);
 }
+
+#[test]
+fn a_worker_may_have_a_virtual_environment() {
+    let Some(bench) = Bench::new() else { return };
+    let at = |name: &str| bench.dir.path().join(name);
+    let fleet = Fleet::start(&bench);
+    write_task(&bench);
+    // Another package than the system's Python has, in a place that no other program has rights to.
+    let made =
+        Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(at("venv")).status().unwrap();
+    assert!(made.success());
+    let libraries = fs::read_dir(at("venv/lib")).unwrap().flatten().next().unwrap().path();
+    fs::write(libraries.join("site-packages/only_here.py"), "FACTOR = 2\n").unwrap();
+    let reference = "from only_here import FACTOR\n\ndef reference(x, n):\n    return [FACTOR * x[i] for i in range(n)]\n";
+    fs::write(at("reference.py"), reference).unwrap();
+    let arguments = ["work", "--fleet", &fleet.url, "--directory", "w", "--jobs", "1"];
+    let mut worker = fleet.command(&bench, &arguments);
+    let worker = worker.env("WARPPROOF_PYTHON", at("venv/bin/python3")).spawn().unwrap();
+    let gate = ["gate", "task.toml", "product", "--json", "--fleet", &fleet.url];
+    let judged = fleet.run(&bench, &gate);
+    stop(worker);
+    let judged = judged.exits(0).json();
+    assert_eq!(judged["candidates"][0]["verdict"], "PROVISIONAL", "{judged:#}");
+}

@@ -87,6 +87,9 @@ pub(super) async fn submit(pool: &PgPool, wish: &Wish<'_>) -> Result<(), Refused
     .execute(&mut *transaction)
     .await?;
     if added.rows_affected() > 0 {
+        // One after the other, so that each counts what those before it have added.
+        let held = sqlx::query("SELECT FROM tokens WHERE id = $1 FOR NO KEY UPDATE").bind(token);
+        held.execute(&mut *transaction).await?;
         let row = sqlx::query(
             "SELECT count(*) FROM (SELECT FROM jobs WHERE token = $1 AND state IN ('queued', 'leased') LIMIT $2) AS open",
         )

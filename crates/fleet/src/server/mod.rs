@@ -85,6 +85,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// A certificate chain and its key, in PEM files; without them a proxy has to see to TLS.
     pub tls: Option<(PathBuf, PathBuf)>,
+    /// Whether a proxy in front speaks TLS.
+    pub behind_tls: bool,
     /// Connections to the database.
     pub connections: u32,
     /// What is too much.
@@ -101,6 +103,7 @@ impl Config {
             objects: objects.into(),
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             tls: None,
+            behind_tls: false,
             connections: 16,
             limits: Limits::default(),
             log: false,
@@ -240,7 +243,7 @@ impl Server {
                 claims: Semaphore::new(MAX_CLAIMS),
                 ended: Notify::new(),
                 log: config.log,
-                tls: config.tls.is_some(),
+                tls: config.tls.is_some() || config.behind_tls,
                 stopping,
             }));
             Ok::<_, String>((listener, address, shared, tls))

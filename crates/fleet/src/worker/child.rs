@@ -177,43 +177,44 @@ fn start(worker: &Worker<'_>, directory: &Path, timed: bool, said: &File) -> std
 
 /// Waits for the end, for a limit, or for the lease to be over.
 fn wait(
-    mut child: Child,
+    child: Child,
     (limits, directory): (&Limits, &Path),
     mut watched: Watched<'_>,
     over: &AtomicBool,
 ) -> Result<ExitStatus, Trouble> {
+    let mut child = Running(child);
     let limit = Duration::from_secs(limits.seconds);
     let begun = Instant::now();
-    let ended = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break Ok(status),
-            Ok(None) => {}
-            Err(error) => break Err(Trouble::from(error)),
+    loop {
+        if let Some(status) = child.0.try_wait()? {
+            return Ok(status);
         }
         if over.load(Ordering::Relaxed) {
-            break Err(Trouble::Over);
+            return Err(Trouble::Over);
         }
         if begun.elapsed() > limit {
-            break Err(format!("the evaluation took more than {} seconds", limit.as_secs()).into());
+            return Err(format!("the evaluation took more than {} seconds", limit.as_secs()).into());
         }
         if let Some(excess) = watched.excess(limits, directory) {
-            break Err(excess.into());
+            return Err(excess.into());
         }
         // A fiftieth of the time so far: what is quick is not held up, and what is slow is not looked at all the time.
         thread::sleep((begun.elapsed() / 50).clamp(PAUSES.0, PAUSES.1));
-    };
-    end(&mut child);
-    ended
+    }
 }
 
-/// Ends a process with all that it has started.
-fn end(child: &mut Child) {
-    #[cfg(unix)]
-    if let Some(group) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
-        // A group of which nobody is left is no error.
-        let _gone = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+/// A process that ends with all that it has started when nobody waits for it any more, whyever.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        #[cfg(unix)]
+        if let Some(group) = i32::try_from(self.0.id()).ok().and_then(rustix::process::Pid::from_raw) {
+            // A group of which nobody is left is no error.
+            let _gone = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+        let _ended = self.0.kill().and_then(|()| self.0.wait());
     }
-    let _ended = child.kill().and_then(|()| child.wait());
 }
 
 fn cores() -> usize {

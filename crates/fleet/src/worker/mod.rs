@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::{Fleet, FleetError};
 use crate::evaluate::UNCONFINED;
-use crate::sandbox::{self, Limits};
+use crate::sandbox::{self, Limits, Reach};
 use crate::wire::{Claim, Failure, Heartbeat, Lease, Leased, MAX_CLAIM, Outcome, SOFTWARE_GPU};
 use child::Trouble;
 use device::Device;
@@ -169,7 +169,10 @@ pub fn work(
     let taken = config.devices.iter().map(|one| device::hold(one, &config.taken));
     let _taken: Vec<File> = taken.collect::<Result<_, _>>().map_err(FleetError::Local)?;
     // Found out here, and not with every job.
-    let held = sandbox::probe().map_err(FleetError::Local)?;
+    let (_, mut read) = Worker::toolchain();
+    read.extend(std::env::current_exe());
+    let reach = Reach { read, write: vec![config.directory.clone()] };
+    let held = sandbox::probe(&reach).map_err(FleetError::Local)?;
     if !held.is_whole() && !config.unconfined {
         return Err(FleetError::Local(UNCONFINED.to_owned()));
     }
@@ -235,6 +238,22 @@ pub fn work(
     })
 }
 
+/// What became of a result.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    /// The server has said yes or no.
+    Settled,
+    /// The server does not answer now.
+    Waits,
+    /// It is on disk, and this worker does not send it again.
+    Kept,
+}
+
+/// Whether a refusal is the server's last word on a result: the lease is over, another result is there, the job is not.
+fn is_no(status: u16, word: &str) -> bool {
+    matches!((status, word), (409, "lease" | "done" | "segment") | (404, "absent"))
+}
+
 /// Waits for threads, and gives the first error of them.
 fn all<'t>(
     threads: impl IntoIterator<Item = thread::ScopedJoinHandle<'t, Result<(), FleetError>>>,
@@ -249,12 +268,13 @@ fn panicked() -> FleetError {
 }
 
 impl Worker<'_> {
-    /// Does what a thread is for. Where it panics, the worker ends: without its sign of life or its limits nobody may judge,
-    /// and what it holds others get when the leases end.
+    /// Does what a thread is for. Where it panics, the worker ends, and what is under way with it: without its sign of life or
+    /// its limits nobody may judge. What it holds others get when the leases end.
     fn guard(&self, work: impl FnOnce()) -> Result<(), FleetError> {
         // What is shared stands behind locks, and is whole at every moment.
         catch_unwind(AssertUnwindSafe(work)).map_err(|_| {
             self.broken.store(true, Ordering::Relaxed);
+            lock(&self.held).values().for_each(|held| held.over.store(true, Ordering::Relaxed));
             panicked()
         })
     }
@@ -432,7 +452,11 @@ impl Worker<'_> {
     fn sender(&self, say: &(dyn Fn(&str) + Sync)) {
         while let Some((job, outcome)) = self.judged.pop() {
             lock(&self.health).result();
-            self.send(job.job, &outcome, say);
+            // Tried for a minute already. It stays held, so that its lease goes on; at the end of this worker it is left to the next.
+            if self.send(job.job, &outcome, say) == Sent::Waits && !self.judged.is_closed() {
+                self.judged.push((job, outcome));
+                continue;
+            }
             self.let_go(&job);
         }
     }
@@ -492,26 +516,31 @@ impl Worker<'_> {
         }
     }
 
-    /// Sends a result until the server has said yes or no.
-    fn send(&self, job: i64, outcome: &Outcome, say: &(dyn Fn(&str) + Sync)) {
-        match self.fleet.finish(job, outcome) {
-            Ok(_) => {
-                self.counters.accepted.fetch_add(1, Ordering::Relaxed);
-                self.spool.forget(job, outcome.token);
-            }
-            // It stays on disk, and is sent when the next worker starts here.
-            Err(error) if error.passes() => say(&format!("job {job}: {error}; its result is kept")),
+    /// Sends a result. Unless the server has said yes or no, it stays on disk, and is sent when the next worker starts here at
+    /// the latest.
+    fn send(&self, job: i64, outcome: &Outcome, say: &(dyn Fn(&str) + Sync)) -> Sent {
+        let Err(error) = self.fleet.finish(job, outcome) else {
+            self.counters.accepted.fetch_add(1, Ordering::Relaxed);
+            self.spool.forget(job, outcome.token);
+            return Sent::Settled;
+        };
+        match &error {
             // It will never be taken, and another try would end as this one: that counts as a failure.
-            Err(error @ FleetError::Refused(400 | 413 | 422, _)) => {
+            FleetError::Refused(400 | 413 | 422, _) => {
                 self.fail(job, outcome.token, &format!("its result is not taken: {error}"), say);
-                self.spool.forget(job, outcome.token);
             }
-            Err(error) => {
+            FleetError::Refused(status, refusal) if is_no(*status, &refusal.error) => {
                 self.counters.lost.fetch_add(1, Ordering::Relaxed);
                 say(&format!("job {job}: {error}"));
-                self.spool.forget(job, outcome.token);
+            }
+            // A proxy, a token that is not known, a certificate that has expired: not the server's word on this result.
+            _ => {
+                say(&format!("job {job}: {error}; its result is kept"));
+                return if error.passes() { Sent::Waits } else { Sent::Kept };
             }
         }
+        self.spool.forget(job, outcome.token);
+        Sent::Settled
     }
 
     /// The directories an evaluation may read: wherever the compiler is.
@@ -523,11 +552,14 @@ impl Worker<'_> {
         let named = [environment.toolchain, environment.cuda_home, environment.cuda_path];
         read.extend(named.into_iter().flatten());
         read.extend(environment.library_path);
-        read.extend(std::env::var_os("WARPPROOF_PYTHON").map(PathBuf::from).and_then(|python| {
-            let python = fs::canonicalize(python).ok()?;
-            // `…/bin/python3` needs what is beside `bin`.
-            python.parent().and_then(Path::parent).map(Path::to_owned)
-        }));
+        if let Some(python) = std::env::var_os("WARPPROOF_PYTHON").filter(|python| !python.is_empty()) {
+            // `…/bin/python3` needs what is beside `bin`. In a virtual environment it is a link to another one, which needs the same.
+            let places = [std::path::absolute(&python).ok(), fs::canonicalize(&python).ok()];
+            let places = places.iter().flatten().filter(|place| place.is_file());
+            let homes = places.filter_map(|place| place.parent()?.parent());
+            // Nobody may read everything.
+            read.extend(homes.filter(|home| home.parent().is_some()).map(Path::to_owned));
+        }
         (sets, read)
     }
 }

@@ -47,6 +47,11 @@ impl<T> Queue<T> {
         lock(&self.inner).waiting.drain(..).collect()
     }
 
+    /// Whether nothing comes any more.
+    pub(super) fn is_closed(&self) -> bool {
+        lock(&self.inner).closed
+    }
+
     /// Nothing comes any more.
     pub(super) fn close(&self) {
         lock(&self.inner).closed = true;

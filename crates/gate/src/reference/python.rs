@@ -191,7 +191,9 @@ impl<'a> Python<'a> {
         fs::write(&script, BOOTSTRAP).map_err(ours)?;
         fs::write(&asked, serde_json::to_string(&request).unwrap_or_default()).map_err(ours)?;
 
-        let said = at("stderr".into());
+        // It may put anything in the place of the file, and is read from this one.
+        let said = File::options().create_new(true).read(true).write(true).open(at("stderr".into()));
+        let said = said.map_err(ours)?;
         let status = self.wait(self.start(&script, &asked, directory.path(), &said)?)?;
         if !status.success() {
             return Err(self.failed(status, &said));
@@ -204,10 +206,10 @@ impl<'a> Python<'a> {
         Ok(results)
     }
 
-    fn start(&self, script: &Path, request: &Path, directory: &Path, said: &Path) -> Result<Child, Unfit> {
+    fn start(&self, script: &Path, request: &Path, directory: &Path, said: &File) -> Result<Child, Unfit> {
         let shown = Path::new(&self.interpreter).display();
         let said =
-            File::create(said).map_err(|cause| Unfit(format!("cannot prepare the reference: {cause}")))?;
+            said.try_clone().map_err(|cause| Unfit(format!("cannot prepare the reference: {cause}")))?;
         let mut command = match self.confiner {
             Some(confiner) => confiner.command(&self.interpreter, &[self.directory], &[directory]),
             None => Command::new(&self.interpreter),
@@ -255,7 +257,7 @@ impl<'a> Python<'a> {
     }
 
     /// Why there is no result: its last words, and what to do where that is known.
-    fn failed(&self, status: ExitStatus, said: &Path) -> Unfit {
+    fn failed(&self, status: ExitStatus, said: &File) -> Unfit {
         let text = tail(said);
         let lines: Vec<&str> =
             text.lines().map(str::trim_end).filter(|line| !line.trim().is_empty()).collect();
@@ -330,13 +332,11 @@ impl<'a> Python<'a> {
 }
 
 /// The end of a text, without what moves a terminal's cursor.
-fn tail(path: &Path) -> String {
+fn tail(mut file: &File) -> String {
     let mut bytes = Vec::new();
-    if let Ok(mut file) = File::open(path) {
-        let length = file.metadata().map_or(0, |found| found.len());
-        let _ = file.seek(SeekFrom::Start(length.saturating_sub(TAIL)));
-        let _ = file.take(TAIL).read_to_end(&mut bytes);
-    }
+    let length = file.metadata().map_or(0, |found| found.len());
+    let _ = file.seek(SeekFrom::Start(length.saturating_sub(TAIL)));
+    let _ = file.take(TAIL).read_to_end(&mut bytes);
     let shown = |c: char| if c.is_control() && c != '\n' { ' ' } else { c };
     String::from_utf8_lossy(&bytes).chars().map(shown).collect()
 }

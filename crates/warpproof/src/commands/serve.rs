@@ -25,6 +25,7 @@ use crate::terminal::Terminal;
 /// Exit codes: 0 stopped when asked · 2 the database, the files or the address are not to be had.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Serve {
     /// The database, postgres://USER@HOST/DATABASE; PostgreSQL 15 or later
     #[arg(long, value_name = "URL", env = "WARPPROOF_DATABASE", hide_env_values = true)]
@@ -47,6 +48,9 @@ pub(crate) struct Serve {
     /// Its key, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+    /// A proxy in front sees to TLS: browsers send their cookie over nothing else
+    #[arg(long, conflicts_with = "tls_cert")]
+    behind_tls: bool,
     /// Connections to the database
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=1000))]
     connections: u32,
@@ -72,6 +76,7 @@ impl Serve {
         let config = Config {
             listen: self.listen,
             tls: self.tls_cert.clone().zip(self.tls_key.clone()),
+            behind_tls: self.behind_tls,
             connections: self.connections,
             limits: Limits {
                 body_bytes: self.max_body,
@@ -85,11 +90,12 @@ impl Serve {
         if self.dev || self.migrate {
             migrate(&config).map_err(refused)?;
         }
-        let token = if self.dev { Some(make_token(&config, &developer()).map_err(refused)?) } else { None };
         let scheme = if config.tls.is_some() { "https" } else { "http" };
         let server = Server::start(&config).map_err(refused)?;
         terminal.print(format_args!("serving {scheme}://{}\n", server.address()));
-        if let Some(token) = token {
+        // Not before: a server that does not start would leave one that nobody has seen.
+        if self.dev {
+            let token = make_token(&config, &developer()).map_err(refused)?;
             terminal.print(format_args!("WARPPROOF_FLEET_TOKEN={token}\n"));
         }
         while !stop.load(Ordering::Relaxed) {

@@ -20,7 +20,7 @@ use crate::server::body::Wanted;
 use crate::server::jobs::{self, Wish};
 use crate::server::refused::{Refused, patiently};
 use crate::server::{Shared, inventory};
-use crate::wire::{MAX_CANDIDATES, MAX_FILES, Refusal, RunSummary, RunView, Submission};
+use crate::wire::{MAX_CANDIDATES, Refusal, RunSummary, RunView, Submission};
 
 /// Another one where the same content may be judged differently.
 const RULES: &str = concat!("warpproof fleet 1, ", env!("CARGO_PKG_VERSION"));
@@ -47,9 +47,6 @@ fn check(submission: &Submission) -> Result<(), Refused> {
         if !seen.insert(candidate) {
             return Err(Refused::wrong("a candidate is named twice"));
         }
-    }
-    if bundle.files.is_empty() || bundle.files.len() > MAX_FILES {
-        return Err(Refused::wrong(format!("a task has 1 to {MAX_FILES} files")));
     }
     bundle::check_files(&bundle.files).map_err(Refused::wrong)?;
     for name in bundle.files.values() {

@@ -204,3 +204,18 @@ def reference(x):
 ";
     assert_eq!(call(surroundings, &inputs, &[("y", &[2, 3])]).unwrap()["y"], inputs[0].tensor);
 }
+
+#[test]
+#[cfg(unix)]
+fn what_it_puts_in_the_place_of_its_words_is_not_read() {
+    let text = "
+import os
+
+def reference(x):
+    os.remove('stderr')
+    os.symlink('/etc/passwd', 'stderr')
+    os._exit(1)
+";
+    let told = call(text, &[matrix()], &[("y", &[2, 3])]).unwrap_err();
+    assert!(told.contains("it said nothing") && !told.contains("root"), "{told}");
+}
