@@ -282,8 +282,10 @@ fn a_server_and_a_database_may_come_and_go() {
                             Ok(_) => {
                                 acknowledged.lock().unwrap().insert(job.job);
                             }
-                            // The lease went by while nothing answered.
-                            Err(error) => assert_eq!(error.word(), Some("lease"), "{error}"),
+                            // The lease went by while nothing answered, and somebody else may have done it.
+                            Err(error) => {
+                                assert!(matches!(error.word(), Some("lease" | "done")), "{error}");
+                            }
                         }
                         thread::sleep(Duration::from_millis(10));
                     }

@@ -37,10 +37,12 @@ pub fn is_nan_f64(a: u64) -> bool {
     a & !(1 << 63) > F64.infinity()
 }
 
-/// The bits of a result of host arithmetic, with the machine's own NaN.
+/// The bits of a result of host arithmetic, with the machine's own NaN. Whether it is one, its bits say: where a number does,
+/// LLVM takes "not a number, or else the root" for the root, whose NaN on x86 is another.
 #[inline(always)]
 pub(crate) fn canonical_f32(r: f32) -> u32 {
-    if r.is_nan() { NAN_F32 } else { r.to_bits() }
+    let bits = r.to_bits();
+    if is_nan_f32(bits) { NAN_F32 } else { bits }
 }
 
 /// The NaN that follows from f64 operands: the first NaN made quiet, or the machine's own.
@@ -54,7 +56,8 @@ fn nan_from(operands: [u64; 3]) -> u64 {
 
 #[inline(always)]
 fn canonical_f64(r: f64, operands: [u64; 3]) -> u64 {
-    if r.is_nan() { nan_from(operands) } else { r.to_bits() }
+    let bits = r.to_bits();
+    if is_nan_f64(bits) { nan_from(operands) } else { bits }
 }
 
 /// `.sat` on f32: clamps to [0, 1]; NaN and −0 become +0.
