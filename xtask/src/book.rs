@@ -105,8 +105,14 @@ pub(crate) fn warpproof() -> Result<PathBuf, String> {
     built(&["test", "--no-run", "--quiet", "--locked", "--workspace", "--test", "ui"])
 }
 
+/// Builds all that CI builds, and tells where `warpproof` is: beside it are the driver's library and the examples, which a
+/// build of the program alone puts elsewhere, or not at all.
+pub(crate) fn workspace() -> Result<PathBuf, String> {
+    built(&["build", "--quiet", "--locked", "--workspace", "--all-targets"])
+}
+
 /// The program, after a command of cargo that builds it.
-pub(crate) fn built(command: &[&str]) -> Result<PathBuf, String> {
+fn built(command: &[&str]) -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
         .args(command)

@@ -71,7 +71,7 @@ const STEPS: &[Step] = &[
     step("model", || model::run(false).map(quiet)),
     step("attention", || {
         // Not by `cargo run`, which would build what it depends on a second time, with the features that it asks for alone.
-        book::built(&["build", "--quiet", "--locked", "--workspace", "--all-targets"])?;
+        book::workspace()?;
         let example = Command::new(target().join("debug/examples/attention")).current_dir(root()).status();
         if !example.as_ref().is_ok_and(ExitStatus::success) {
             return Err(format!("examples/attention.rs gave {example:?}"));

@@ -1,9 +1,9 @@
 //! `cargo xtask ecosystem`: programs of others on our driver, unchanged, with the packages as their registries have them.
 //!
-//! The driver library is the one beside the program; each program is installed or built by its own `run` script of `ecosystem/`, below the
-//! target directory, and runs under `warpproof exec`. Judged are its own count of what ran, which may not shrink, and the
-//! report of `exec`: what is found in kernels that are right is our mistake, and what is not found in those with a planted
-//! one too. The book's table says what ran.
+//! The driver library is the one beside `warpproof`; each program is installed or built by its own `run` script of
+//! `ecosystem/`, below the target directory, and runs under `warpproof exec`. Judged are its own count of what ran, which may
+//! not shrink, and the report of `exec`: what is found in kernels that are right is our mistake, and what is not found in
+//! those with a planted one too. The book's table says what ran.
 
 use std::{
     collections::BTreeSet,
@@ -77,9 +77,8 @@ struct Ran {
 
 /// Runs everything and compares the book's table with it, or writes the table.
 pub(crate) fn run(bless: bool) -> Result<(), String> {
-    // With the driver, which is no program's dependency.
-    let warpproof = book::built(&["build", "--quiet", "--locked", "--workspace", "--all-targets"])?;
-    let library = target().join("debug").join("libwarpproof_cuda.so");
+    let warpproof = book::workspace()?;
+    let library = warpproof.with_file_name("libwarpproof_cuda.so");
     let place = target().join("ecosystem");
     fs::create_dir_all(&place).map_err(|error| format!("cannot make {}: {error}", place.display()))?;
     let folders: BTreeSet<&str> = JOBS.iter().map(|job| job.folder).collect();

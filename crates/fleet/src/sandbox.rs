@@ -107,8 +107,8 @@ pub fn probe(reach: &Reach) -> Result<Confinement, String> {
             std::fs::File::open(&path).map_err(|error| {
                 let path = path.display();
                 format!(
-                    "an evaluation would not get at {path}: {error}; it has the rights of this user, and of root's \
-                     only those of the owner of a file"
+                    "an evaluation would not get at {path}: {error}; it has none of root's capabilities, so that this \
+                     has to be the worker's own user's, or open to all"
                 )
             })?;
         }
@@ -187,12 +187,11 @@ mod kernel {
         ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
         RulesetCreatedAttr, RulesetStatus, Scope,
     };
+    use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
     use seccompiler::{
         BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
         SeccompFilter, SeccompRule, apply_filter, sock_filter,
     };
-
-    use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
     use super::{Confinement, DEVICES, Path, Reach, SYSTEM};
 
