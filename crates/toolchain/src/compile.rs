@@ -6,15 +6,23 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
+#[cfg(target_os = "linux")]
+use std::time::Duration;
 
 use crate::cache::{Key, KeyBuilder};
 use crate::diagnostic::{self, Diagnostic, Severity};
+#[cfg(target_os = "linux")]
+use crate::fork::{self, Failure, Limits};
 use crate::headers;
 use crate::locate::{NotFound, Part, Toolchain};
-use crate::nvrtc::{Answer, Nvrtc};
+use crate::nvrtc::{self, Answer, Nvrtc};
 
 /// NVRTC recurses over templates; on the 2 MB of an ordinary thread a deep one would end the process.
 const STACK: usize = 64 << 20;
+
+/// Far beyond what a source of a person takes: templates can ask for any amount of both.
+#[cfg(target_os = "linux")]
+const LIMITS: Limits = Limits { time: Duration::from_mins(10), bytes: 16 << 30 };
 
 /// A text to compile.
 #[derive(Clone, Debug)]
@@ -105,6 +113,8 @@ pub enum CompileError {
     },
     /// An option is wrong.
     Options(String),
+    /// The source takes more time or memory than there is for it.
+    Limit(String),
     /// NVRTC itself failed.
     Nvrtc(String),
 }
@@ -114,7 +124,7 @@ impl fmt::Display for CompileError {
         match self {
             Self::NotFound(error) => error.fmt(f),
             Self::Source { log, .. } => write!(f, "the source does not compile:\n{}", log.trim_end()),
-            Self::Options(text) | Self::Nvrtc(text) => f.write_str(text),
+            Self::Options(text) | Self::Limit(text) | Self::Nvrtc(text) => f.write_str(text),
         }
     }
 }
@@ -138,7 +148,7 @@ impl Toolchain {
         let toolkit_dirs = self.headers.as_ref().map(|h| h.include_dirs.as_slice()).unwrap_or_default();
         let arguments = arguments(source, options, toolkit_dirs)?;
         let key = self.cache.as_ref().and_then(|cache| {
-            let mut key = KeyBuilder::new("nvrtc");
+            let mut key = KeyBuilder::new("nvrtc-2");
             key.add(nvrtc.version.to_string().as_bytes()).add_program(&nvrtc.path);
             Some((cache, key_of(key, source, options, &arguments, toolkit_dirs)?))
         });
@@ -152,15 +162,7 @@ impl Toolchain {
         let opened = self.opened.get_or_init(|| Nvrtc::open(&nvrtc.path)).as_ref();
         let opened = opened
             .map_err(|cause| CompileError::Nvrtc(format!("cannot open {}: {cause}", nvrtc.path.display())))?;
-        let Answer { ptx, log } = on_large_stack(|| opened.compile(&source.name, &source.text, &arguments))
-            .map_err(|text| {
-            // NVRTC has one result for an option it does not take, and the log names the option.
-            if text.contains("--") || text.contains("INVALID_OPTION") {
-                CompileError::Options(text)
-            } else {
-                CompileError::Nvrtc(text)
-            }
-        })?;
+        let Answer { ptx, log } = alone(|| opened.compile(&source.name, &source.text, &arguments))?;
         let diagnostics = diagnostic::from_nvrtc(&log);
         let Some(ptx) = ptx else {
             if diagnostics.iter().any(|d| d.severity == Severity::Error) {
@@ -238,11 +240,49 @@ fn c_string(argument: &OsStr) -> Result<CString, CompileError> {
         .map_err(|_| CompileError::Options(format!("a NUL byte in {}", argument.display())))
 }
 
-fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
+/// Compiles where no other compilation was before or is beside it.
+#[cfg(target_os = "linux")]
+fn alone(work: impl FnOnce() -> Result<Answer, String> + Send) -> Result<Answer, CompileError> {
+    let child = || fork::in_child(LIMITS, || nvrtc::to_bytes(&work()));
+    match on_large_stack(child).map_err(CompileError::Nvrtc)? {
+        Ok(bytes) => nvrtc::from_bytes(&bytes).map_err(refusal),
+        Err(Failure::Time) => Err(CompileError::Limit(format!(
+            "NVRTC took more than {} s of a processor for this source",
+            LIMITS.time.as_secs()
+        ))),
+        Err(Failure::Signal(signal)) => Err(CompileError::Nvrtc(format!(
+            "signal {signal} ended it, which is a fault of NVRTC or more memory than the {} GiB it is given",
+            LIMITS.bytes >> 30
+        ))),
+        Err(Failure::Other(text)) => Err(CompileError::Nvrtc(text)),
+    }
+}
+
+/// Compiles while no other compilation runs. One with `-G` changes those after it here.
+#[cfg(not(target_os = "linux"))]
+fn alone(work: impl FnOnce() -> Result<Answer, String> + Send) -> Result<Answer, CompileError> {
+    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    on_large_stack(work).map_err(CompileError::Nvrtc)?.map_err(refusal)
+}
+
+/// What NVRTC says when it does not even look at the source.
+fn refusal(text: String) -> CompileError {
+    // It has one result for an option it does not take, and the log names the option.
+    if text.contains("--") || text.contains("INVALID_OPTION") {
+        CompileError::Options(text)
+    } else if text.contains("OUT_OF_MEMORY") {
+        CompileError::Limit(text)
+    } else {
+        CompileError::Nvrtc(text)
+    }
+}
+
+fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, String> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
         let thread = thread.map_err(|cause| format!("cannot start a thread for NVRTC: {cause}"))?;
-        thread.join().unwrap_or_else(|_| Err("the thread of NVRTC panicked".to_owned()))
+        thread.join().map_err(|_| "the thread of NVRTC panicked".to_owned())
     })
 }
 

@@ -20,6 +20,8 @@ mod cache;
 mod compile;
 mod cubin;
 mod diagnostic;
+#[cfg(target_os = "linux")]
+mod fork;
 mod headers;
 mod install;
 mod locate;

@@ -1,4 +1,4 @@
-//! NVRTC through its C interface: the only `unsafe` code of this crate.
+//! NVRTC through its C interface.
 #![expect(unsafe_code, reason = "a library opened at run time can be called in no other way")]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -32,11 +32,40 @@ impl fmt::Debug for Nvrtc {
 }
 
 /// What NVRTC answered.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     /// The PTX, unless the source is wrong.
     pub(crate) ptx: Option<String>,
     /// Its messages.
     pub(crate) log: String,
+}
+
+/// An answer as it goes from one process to another: a tag, the length of the log, the log, the PTX.
+#[cfg(target_os = "linux")]
+pub(crate) fn to_bytes(answer: &Result<Answer, String>) -> Vec<u8> {
+    let (tag, log, ptx) = match answer {
+        Err(error) => (0, error.as_str(), ""),
+        Ok(Answer { ptx: None, log }) => (1, log.as_str(), ""),
+        Ok(Answer { ptx: Some(ptx), log }) => (2, log.as_str(), ptx.as_str()),
+    };
+    [&[tag], &log.len().to_le_bytes()[..], log.as_bytes(), ptx.as_bytes()].concat()
+}
+
+/// What [`to_bytes`] wrote.
+#[cfg(target_os = "linux")]
+pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Answer, String> {
+    let cut = || "NVRTC's answer is cut off".to_owned();
+    let mut text = String::from_utf8(bytes.get(9..).ok_or_else(cut)?.to_vec()).map_err(|_| cut())?;
+    let length = bytes[1..9].try_into().map(usize::from_le_bytes).map_err(|_| cut())?;
+    if !text.is_char_boundary(length) {
+        return Err(cut());
+    }
+    let ptx = text.split_off(length);
+    match bytes[0] {
+        0 => Err(text),
+        1 => Ok(Answer { ptx: None, log: text }),
+        _ => Ok(Answer { ptx: Some(ptx), log: text }),
+    }
 }
 
 impl Nvrtc {
@@ -151,5 +180,25 @@ impl Nvrtc {
             Ok(text) => text,
             Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
         })
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_go_from_process_to_process() {
+        let answers = [
+            Err("NVRTC_ERROR_INVALID_INPUT".to_owned()),
+            Ok(Answer { ptx: None, log: "k.cu(1): error: ä".to_owned() }),
+            Ok(Answer { ptx: Some(".version 8.8".to_owned()), log: String::new() }),
+            Ok(Answer { ptx: Some(String::new()), log: "a warning".to_owned() }),
+        ];
+        for answer in answers {
+            let bytes = to_bytes(&answer);
+            assert_eq!(from_bytes(&bytes), answer);
+            assert!(from_bytes(&bytes[..8]).is_err());
+        }
     }
 }

@@ -119,6 +119,30 @@ fn threads_share_one_nvrtc_and_deep_templates_do_not_end_the_process() {
     }
 }
 
+/// NVRTC remembers `-G` for as long as a process lives: the next program would take its parameters by another way.
+#[test]
+fn no_compilation_changes_a_later_one() {
+    let text = "struct Params { const float *in; float *out; unsigned rows[8]; };\n\
+                extern \"C\" __global__ void k(const __grid_constant__ Params p) {\n\
+                const Params *q = &p; q->out[threadIdx.x] = q->in[threadIdx.x] + q->rows[threadIdx.x & 7]; }\n";
+    let source = Source::new("k.cu", text);
+    let optimised = CompileOptions::new("sm_89");
+    let debug = CompileOptions { debug: true, ..optimised.clone() };
+    for toolchain in toolchains() {
+        let compile = |options| toolchain.compile(&source, options).unwrap().ptx;
+        let before = compile(&optimised);
+        let debugged = compile(&debug);
+        assert_ne!(before, debugged);
+        assert_eq!(before, compile(&optimised));
+        // Nor does one that runs at the same time.
+        std::thread::scope(|scope| {
+            let others = scope.spawn(|| (0..8).for_each(|_| assert_eq!(debugged, compile(&debug))));
+            (0..8).for_each(|_| assert_eq!(before, compile(&optimised)));
+            others.join().unwrap();
+        });
+    }
+}
+
 #[test]
 fn headers_beside_the_source_are_found_and_followed_by_the_cache() {
     if toolchains().is_empty() {

@@ -84,6 +84,7 @@ pub(crate) fn compile_failed(error: CompileError, source: &Source, toolchain: &T
             reports
         }
         CompileError::Options(text) => vec![Report::error(Kind::Usage, text)],
+        CompileError::Limit(text) => vec![Report::error(Kind::Limit, text)],
         CompileError::Nvrtc(text) => {
             vec![Report::error(Kind::Missing, format!("NVRTC failed: {text}")).help("run `warpproof doctor`")]
         }

@@ -5,6 +5,7 @@ use super::File;
 /// The only files that may contain `unsafe`, each with its reason. A crate that has none of them forbids it.
 const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/toolchain/src/nvrtc.rs", "calls NVRTC, a foreign library"),
+    ("crates/toolchain/src/fork.rs", "copies this process for each compilation"),
     ("crates/gpu/src/driver.rs", "calls NVIDIA's driver, a foreign library"),
     ("crates/sim/src/simd.rs", "picks vector instructions at run time"),
     ("crates/driver/src/api/mod.rs", "exports symbols, calls functions that C wants called"),

@@ -247,6 +247,7 @@ fn refused(error: &CompileError, arch: &str) -> Ending {
             Ending::fail(reason, Vec::new()).with_object("log", log.as_bytes())
         }
         CompileError::NotFound(error) => Ending::inconclusive(error.reason.clone(), Some(Obstacle::Input)),
+        CompileError::Limit(text) => Ending::inconclusive(text.clone(), Some(Obstacle::Limit)),
         CompileError::Options(text) | CompileError::Nvrtc(text) => {
             Ending::inconclusive(text.clone(), Some(Obstacle::Input))
         }
