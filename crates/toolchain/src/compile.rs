@@ -15,7 +15,7 @@ use crate::diagnostic::{self, Diagnostic, Severity};
 use crate::fork::{self, Failure, Limits};
 use crate::headers;
 use crate::locate::{NotFound, Part, Toolchain};
-use crate::nvrtc::{self, Answer, Nvrtc};
+use crate::nvrtc::{Answer, Nvrtc};
 
 /// NVRTC recurses over templates; on the 2 MB of an ordinary thread a deep one would end the process.
 const STACK: usize = 64 << 20;
@@ -243,16 +243,15 @@ fn c_string(argument: &OsStr) -> Result<CString, CompileError> {
 /// Compiles where no other compilation was before or is beside it.
 #[cfg(target_os = "linux")]
 fn alone(work: impl FnOnce() -> Result<Answer, String> + Send) -> Result<Answer, CompileError> {
-    let child = || fork::in_child(LIMITS, || nvrtc::to_bytes(&work()));
+    let child = || fork::in_child(LIMITS, || crate::nvrtc::to_bytes(&work()));
     match on_large_stack(child).map_err(CompileError::Nvrtc)? {
-        Ok(bytes) => nvrtc::from_bytes(&bytes).map_err(refusal),
+        Ok(bytes) => crate::nvrtc::from_bytes(&bytes).map_err(refusal),
         Err(Failure::Time) => Err(CompileError::Limit(format!(
-            "NVRTC took more than {} s of a processor for this source",
-            LIMITS.time.as_secs()
+            "NVRTC took more than {} minutes of a processor, or six times as long, for this source",
+            LIMITS.time.as_secs() / 60
         ))),
         Err(Failure::Signal(signal)) => Err(CompileError::Nvrtc(format!(
-            "signal {signal} ended it, which is a fault of NVRTC or more memory than the {} GiB it is given",
-            LIMITS.bytes >> 30
+            "signal {signal} ended it: a fault of NVRTC, or too little memory for this source"
         ))),
         Err(Failure::Other(text)) => Err(CompileError::Nvrtc(text)),
     }

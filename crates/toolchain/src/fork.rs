@@ -6,14 +6,18 @@
 use std::io::{self, PipeWriter, Read, Write};
 use std::os::fd::AsRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use rustix::process::{self, Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus};
 
+/// Held alone by who opens a library, and by all who fork: a copy of a loader that is at work could not load.
+pub(crate) static LOADER: RwLock<()> = RwLock::new(());
+
 /// What a child may use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Of a processor.
+    /// Of a processor; of the clock on the wall six times as much.
     pub(crate) time: Duration,
     /// Of memory, beyond what this process has.
     pub(crate) bytes: u64,
@@ -34,13 +38,16 @@ pub(crate) enum Failure {
 pub(crate) fn in_child(limits: Limits, work: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8>, Failure> {
     let failed = |what: &str, cause: io::Error| Failure::Other(format!("cannot {what}: {cause}"));
     let (mut read, write) = io::pipe().map_err(|cause| failed("make a pipe for NVRTC", cause))?;
-    let size = mapped();
-    // SAFETY: only this thread goes on in the child. Other threads may hold locks there for ever: those of the C library's
-    // allocator, loader and streams it sets right itself, and `work` takes no other. The child never returns from here.
+    let (parent, size) = (process::getpid(), mapped());
+    let loader = LOADER.read().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: only this thread goes on in the child, which never returns from here. Other threads may hold locks there for
+    // ever: those of the C library's allocator, streams and loader it sets right itself, a loader at work is kept away above,
+    // and `work` takes no lock of Rust's. A child that waits for one that was overlooked is ended by its alarm.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        run(limits, size, write, work);
+        run(limits, parent, size, write, work);
     }
+    drop(loader);
     drop(write);
     let Some(child) = Pid::from_raw(child).filter(|_| child > 0) else {
         return Err(failed("start a process for NVRTC", io::Error::last_os_error()));
@@ -51,7 +58,7 @@ pub(crate) fn in_child(limits: Limits, work: impl FnOnce() -> Vec<u8>) -> Result
     read.map_err(|cause| failed("read NVRTC's answer", cause))?;
     match (ended.exit_status(), ended.terminating_signal()) {
         (Some(0), _) => Ok(answer),
-        (_, Some(libc::SIGXCPU)) => Err(Failure::Time),
+        (_, Some(libc::SIGXCPU | libc::SIGALRM)) => Err(Failure::Time),
         (_, Some(signal)) => Err(Failure::Signal(signal)),
         (status, None) => {
             Err(Failure::Other(format!("NVRTC's process ended with status {}", status.unwrap_or(-1))))
@@ -71,15 +78,25 @@ fn wait(child: Pid) -> io::Result<WaitStatus> {
 
 /// The child, from its first step to its last. What of the preparation fails leaves it with descriptors or without
 /// limits until it ends.
-fn run(limits: Limits, size: u64, mut pipe: PipeWriter, work: impl FnOnce() -> Vec<u8>) -> ! {
-    // A handler of the parent's would act for the parent.
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGSEGV, libc::SIGABRT, libc::SIGXCPU] {
+fn run(
+    limits: Limits,
+    parent: Pid,
+    size: Option<u64>,
+    mut pipe: PipeWriter,
+    work: impl FnOnce() -> Vec<u8>,
+) -> ! {
+    // Who asks the parent to stop lets it end what is under way; this process ends with it in any case.
+    let asked =
+        [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT].map(|signal| (signal, libc::SIG_IGN));
+    let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT, libc::SIGXCPU, libc::SIGALRM];
+    for (signal, action) in asked.into_iter().chain(faults.map(|signal| (signal, libc::SIG_DFL))) {
         // SAFETY: no handler of this process's own is installed.
-        unsafe {
-            if libc::signal(signal, libc::SIG_DFL) == libc::SIG_IGN {
-                libc::signal(signal, libc::SIG_IGN);
-            }
-        }
+        unsafe { libc::signal(signal, action) };
+    }
+    let _ = process::set_parent_process_death_signal(Some(Signal::KILL));
+    if process::getppid() != Some(parent) {
+        // SAFETY: it ends this process at once.
+        unsafe { libc::_exit(1) };
     }
     // A copy of the parent's pipes, sockets and locked files would keep them open. 0 to 2 are everybody's.
     let answer = pipe.as_raw_fd();
@@ -87,9 +104,13 @@ fn run(limits: Limits, size: u64, mut pipe: PipeWriter, work: impl FnOnce() -> V
         // SAFETY: what owns these descriptors is in the parent, and never dropped in this process.
         unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     }
-    let _ = process::set_parent_process_death_signal(Some(Signal::KILL));
-    lower(Resource::Cpu, limits.time.as_secs());
-    lower(Resource::As, size.saturating_add(limits.bytes));
+    let seconds = limits.time.as_secs();
+    // SAFETY: it only sets a timer of this process.
+    unsafe { libc::alarm(u32::try_from(seconds.saturating_mul(6)).unwrap_or(u32::MAX)) };
+    lower(Resource::Cpu, seconds);
+    if let Some(size) = size {
+        lower(Resource::As, size.saturating_add(limits.bytes));
+    }
     lower(Resource::Core, 0);
     let done = catch_unwind(AssertUnwindSafe(|| pipe.write_all(&work())));
     // SAFETY: it ends this process at once; nothing that the parent does at its own end is done here.
@@ -102,11 +123,12 @@ fn lower(resource: Resource, to: u64) {
     let _ = process::setrlimit(resource, Rlimit { current, ..limit });
 }
 
-/// The bytes of this process's address space.
-fn mapped() -> u64 {
-    let pages = std::fs::read_to_string("/proc/self/statm").ok();
-    let pages: u64 = pages.and_then(|text| text.split(' ').next()?.parse().ok()).unwrap_or(0);
-    pages.saturating_mul(u64::try_from(rustix::param::page_size()).unwrap_or(4096))
+/// The bytes of this process's address space. `None` where that cannot be read, as in an evaluation of the fleet, which
+/// has limits of its own.
+fn mapped() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmSize:"))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 #[cfg(test)]
@@ -134,6 +156,13 @@ mod tests {
     }
 
     #[test]
+    fn who_stops_the_parent_does_not_stop_the_child() {
+        // SAFETY: it sends this process's copy a signal.
+        let answer = in_child(LIMITS, || vec![u8::from(unsafe { libc::raise(libc::SIGINT) } == 0)]);
+        assert_eq!(answer.unwrap(), [1]);
+    }
+
+    #[test]
     fn a_child_that_fails_says_how() {
         // SAFETY: it sends this process's copy a signal.
         let signal = in_child(LIMITS, || vec![u8::from(unsafe { libc::raise(libc::SIGKILL) } == 0)]);
@@ -146,6 +175,12 @@ mod tests {
             }
         });
         assert!(matches!(endless, Err(Failure::Time)), "{endless:?}");
+        // A wait takes no time of a processor.
+        let asleep = in_child(Limits { time: Duration::from_secs(1), ..LIMITS }, || {
+            std::thread::sleep(Duration::from_mins(1));
+            Vec::new()
+        });
+        assert!(matches!(asleep, Err(Failure::Time)), "{asleep:?}");
         // Rust ends a process that cannot allocate.
         let large = in_child(Limits { bytes: 64 << 20, ..LIMITS }, || vec![1; 1 << 30]);
         assert!(matches!(large, Err(Failure::Signal(libc::SIGABRT))), "{large:?}");

@@ -71,6 +71,8 @@ pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Answer, String> {
 impl Nvrtc {
     /// Opens the library at `path`.
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
+        #[cfg(target_os = "linux")]
+        let _alone = crate::fork::LOADER.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         // SAFETY: NVRTC's initialisers only set up its own state. The path was found as an NVRTC library; whoever
         // can put another file there can also replace this program.
         let library = unsafe { Library::new(path) }.map_err(|e| e.to_string())?;

@@ -10,7 +10,7 @@ use warpproof_toolchain::{CompileError, CompileOptions, Source};
 
 use super::{Bench, Ending, identity};
 use crate::hash::Hash;
-use crate::record::{Figure, Obstacle};
+use crate::record::{Figure, Obstacle, Outcome};
 use crate::reference::attention;
 use crate::task::{Candidate, Launch, Program};
 use crate::view::vocabulary;
@@ -123,8 +123,7 @@ pub fn compile(bench: &Bench<'_>, candidate: &Candidate) -> Result<Built, Ending
         {
             continue;
         }
-        // One without which it does not compile does something.
-        let Ok((other, _)) = self::programs(bench, &without) else { continue };
+        let Some(other) = compared(bench, &without)? else { continue };
         if code(&other) == code(&programs) {
             let value = candidate.toggles.get(name).map_or("", |value| value.value.as_str());
             dead.push(format!("{name}={value} gives the same PTX as its default"));
@@ -133,7 +132,7 @@ pub fn compile(bench: &Bench<'_>, candidate: &Candidate) -> Result<Built, Ending
     for (name, value) in unset(bench, candidate) {
         let mut with = candidate.clone();
         with.toggles.insert(name.clone(), crate::task::At::new(value.clone(), 0..0));
-        let Ok((other, _)) = self::programs(bench, &with) else { continue };
+        let Some(other) = compared(bench, &with)? else { continue };
         if code(&other) == code(&programs) {
             dead.push(format!(
                 "{name}={value} gives the same PTX as its default (the task declares {name}, and no candidate sets it)"
@@ -141,6 +140,16 @@ pub fn compile(bench: &Bench<'_>, candidate: &Candidate) -> Result<Built, Ending
         }
     }
     Ok(Built { programs, identity, dead, same_as: None, warnings })
+}
+
+/// A candidate with another toggle, to be compared. `None`: it does not compile, so the toggle does something. Whatever
+/// else keeps its program away tells nothing about the toggle.
+fn compared(bench: &Bench<'_>, other: &Candidate) -> Result<Option<Programs>, Ending> {
+    match programs(bench, other) {
+        Ok((programs, _)) => Ok(Some(programs)),
+        Err(ending) if ending.outcome == Outcome::Fail => Ok(None),
+        Err(ending) => Err(ending),
+    }
 }
 
 /// Toggles that the task declares and no candidate sets, with every other value: the first candidate answers for them.
