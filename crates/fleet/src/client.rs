@@ -24,7 +24,7 @@ use warpproof_gate::hash::Hash;
 use crate::wire::{
     Accepted, Beaten, Claim, Claimed, Failure, Heartbeat, Imported, MAX_UPLOADS, MadeToken, NewToken,
     Outcome, QueueView, Refusal, Release, Retained, Retention, RunView, SegmentView, Stored, Submission,
-    Uploads, WorkerView,
+    TokenView, Uploads, WorkerView,
 };
 
 /// Bytes of the largest answer that is read.
@@ -114,7 +114,7 @@ impl Fleet {
         let base = base.trim_end_matches('/');
         if !base.starts_with("https://") && !base.starts_with("http://") {
             return Err(FleetError::Local(format!(
-                "`{base}` is no address of a fleet: https://HOST is wanted"
+                "`{base}` is no address of a fleet: http://HOST:PORT or https://HOST is wanted"
             )));
         }
         let roots = match authorities {
@@ -339,6 +339,11 @@ impl Fleet {
     /// Makes a token.
     pub fn make_token(&self, wanted: &NewToken) -> Result<MadeToken, FleetError> {
         self.ask("POST", "/v1/tokens", Some(wanted))
+    }
+
+    /// The tokens, without their texts.
+    pub fn tokens(&self) -> Result<Vec<TokenView>, FleetError> {
+        self.get("/v1/tokens")
     }
 
     /// Revokes a token.

@@ -150,6 +150,28 @@ fn what_is_known_by_content_comes_back_without_work() {
 }
 
 #[test]
+fn what_is_asked_for_anew_and_taken_back_leaves_what_was_known() {
+    let stand = Stand::new();
+    let fleet = stand.fleet();
+    submit(&fleet, 1, "task", 2);
+    let jobs = fleet.claim(&claim("w", 5, 60)).unwrap().jobs;
+    for job in &jobs {
+        fleet.finish(job.job, &outcome(job, Verdict::Provisional)).unwrap();
+    }
+    let before = submit(&fleet, 2, "task", 2);
+    let mut anew = submission(3, "task", 1);
+    anew.fresh = true;
+    assert_eq!(fleet.submit(&anew).unwrap().open, 1);
+    fleet.cancel(&run_name(3)).unwrap();
+    let after = submit(&fleet, 4, "task", 2);
+    assert_eq!((after.open, &after.jobs), (0, &before.jobs));
+    // What nobody has judged is only gone.
+    let other = submit(&fleet, 5, "another task", 1);
+    fleet.cancel(&run_name(5)).unwrap();
+    assert_ne!(submit(&fleet, 6, "another task", 1).jobs[0].job, other.jobs[0].job);
+}
+
+#[test]
 fn jobs_go_to_who_can_do_them_the_urgent_first_and_are_given_up_at_last() {
     let stand = Stand::new();
     let fleet = stand.fleet();

@@ -163,6 +163,14 @@ fn a_fleet_judges_as_this_machine_does_record_for_record() {
         (Some(0), Some(true)),
         "{again:#}"
     );
+    let said = gate.iter().copied().filter(|flag| *flag != "--json").collect::<Vec<_>>();
+    let said = fleet.run(&bench, &said).exits(1).err;
+    assert!(said.contains("steps were judged before and are in remote"), "{said}");
+    // The rule of versions holds here as for a local run, before anything is asked for.
+    fs::write(bench.dir.path().join("reference.py"), REFERENCE.replace('2', "3")).unwrap();
+    let changed = fleet.run(&bench, &gate).exits(2).err;
+    assert!(changed.contains("the task's reference changed, and its version is still 1"), "{changed}");
+    fs::write(bench.dir.path().join("reference.py"), REFERENCE).unwrap();
     // Reports are made from the local ledger, of all candidates.
     let summary = bench.run(["report", "summary", "--ledger", "remote"]).exits(0).out;
     assert!(KERNELS.iter().all(|(name, _)| summary.contains(name)), "{summary}");
@@ -175,6 +183,13 @@ fn a_fleet_judges_as_this_machine_does_record_for_record() {
     let reader = fleet.run(&bench, &token).exits(0).out;
     let refused = bench.command().args(gate).env("WARPPROOF_FLEET_TOKEN", reader.trim()).output().unwrap();
     assert!(Run::of(&refused).exits(2).err.contains("submit"));
+    // A token is found by whose it is, and revoked by its number.
+    let tokens = fleet.run(&bench, &["fleet", "--fleet", &fleet.url, "tokens"]).exits(0).out;
+    let line = tokens.lines().find(|line| line.contains("reader: read, made 20")).unwrap();
+    let number = line.trim().split(' ').next().unwrap();
+    fleet.run(&bench, &["fleet", "--fleet", &fleet.url, "revoke", number]).exits(0);
+    let refused = bench.command().args(gate).env("WARPPROOF_FLEET_TOKEN", reader.trim()).output().unwrap();
+    assert!(Run::of(&refused).exits(2).err.contains("this token is not known here, or was revoked"));
     assert!(bench.run(gate).exits(2).err.contains("WARPPROOF_FLEET_TOKEN is not set"));
 }
 

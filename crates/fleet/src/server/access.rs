@@ -229,12 +229,13 @@ async fn admit(
     if roles.is_empty() {
         return Ok(None);
     }
-    let unknown = || {
-        let message = "a token is wanted: Authorization: Bearer wpf_…";
+    let refused = |message: &str| {
         Refused::new(StatusCode::UNAUTHORIZED, "token", message)
             .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
     };
-    let token = token.filter(|token| well_formed(token)).ok_or_else(unknown)?;
+    let unknown = || refused("this token is not known here, or was revoked");
+    let token = token.ok_or_else(|| refused("a token is wanted: Authorization: Bearer wpf_…"))?;
+    let token = Some(token).filter(|token| well_formed(token)).ok_or_else(unknown)?;
     let per_second = f64::from(shared.limits.requests_per_second);
     let caller = shared.doorkeeper.find(&shared.pool, token, per_second).await?.ok_or_else(unknown)?;
     if !shared.doorkeeper.take(caller.id, per_second) {

@@ -234,6 +234,30 @@ pub(super) async fn cancel(pool: &PgPool, name: &str, token: i64) -> Result<(), 
     .bind(name)
     .execute(&mut *transaction)
     .await?;
+    // What was asked for anew, and is wanted no more, leaves what was known before. Jobs of one key are of one bundle.
+    let rows = sqlx::query(
+        "UPDATE jobs SET current = false
+         WHERE state = 'cancelled' AND current AND job IN (SELECT job FROM run_jobs WHERE run = $1)
+           AND EXISTS (SELECT FROM jobs AS older
+                       WHERE older.bundle = jobs.bundle AND older.key = jobs.key AND older.state = 'done')
+         RETURNING key, bundle",
+    )
+    .bind(name)
+    .fetch_all(&mut *transaction)
+    .await?;
+    let (mut keys, mut bundles): (Vec<Vec<u8>>, Vec<Vec<u8>>) = (Vec::new(), Vec::new());
+    for row in &rows {
+        keys.push(row.try_get(0)?);
+        bundles.push(row.try_get(1)?);
+    }
+    sqlx::query(
+        "UPDATE jobs SET current = true WHERE job IN (
+             SELECT max(job) FROM jobs WHERE bundle = ANY($1) AND key = ANY($2) AND state = 'done' GROUP BY key)",
+    )
+    .bind(&bundles)
+    .bind(&keys)
+    .execute(&mut *transaction)
+    .await?;
     transaction.commit().await?;
     Ok(())
 }

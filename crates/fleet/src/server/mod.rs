@@ -26,8 +26,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{ConnectOptions, PgPool};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore, watch};
 
@@ -174,20 +174,30 @@ fn runtime() -> Result<tokio::runtime::Runtime, String> {
 }
 
 async fn connect(config: &Config) -> Result<PgPool, String> {
+    if !["postgres://", "postgresql://"].iter().any(|scheme| config.database.starts_with(scheme)) {
+        return Err("the database's address is postgres://USER@HOST/DATABASE".to_owned());
+    }
     let options: PgConnectOptions =
         config.database.parse().map_err(|error| format!("the database's address: {error}"))?;
+    let (host, port) = (options.get_host().to_owned(), options.get_port());
     let pool = PgPoolOptions::new()
         .max_connections(config.connections.max(2))
         .acquire_timeout(Duration::from_secs(5))
         // A connection that a restart broke is found here, not in the middle of a transaction.
         .test_before_acquire(true)
-        .connect_lazy_with(options.application_name("warpproof"));
-    refused::patiently(|| async {
+        .connect_lazy_with(options.clone().application_name("warpproof"));
+    let asked = refused::patiently(|| async {
         sqlx::query("SELECT 1").execute(&pool).await?;
         Ok(())
-    })
-    .await
-    .map_err(|refused| format!("the database cannot be reached: {}", refused.explained()))?;
+    });
+    if let Err(refused) = asked.await {
+        // A pool says only that it has no connection; who connects alone hears why.
+        let why = match tokio::time::timeout(Duration::from_secs(5), options.connect()).await {
+            Ok(Err(error)) => error.to_string(),
+            _ => refused.explained(),
+        };
+        return Err(format!("the database at {host}:{port} cannot be reached: {why}"));
+    }
     Ok(pool)
 }
 

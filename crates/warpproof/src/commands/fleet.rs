@@ -16,6 +16,9 @@ use crate::terminal::Terminal;
 /// The variable of the token.
 const TOKEN: &str = "WARPPROOF_FLEET_TOKEN";
 
+/// How an operator makes a token.
+const MAKE_TOKEN: &str = "`warpproof fleet --fleet URL token NAME --roles submit,read`";
+
 /// Whom to believe.
 #[derive(Debug, Args)]
 pub(crate) struct AuthorityFlags {
@@ -31,7 +34,7 @@ impl AuthorityFlags {
         if token.is_empty() {
             let report = Report::error(Kind::Usage, format!("{TOKEN} is not set"));
             return Err(Box::new(
-                report.help("a fleet asks for a token; its operator makes one: `warpproof fleet token`"),
+                report.help(format!("a fleet asks for a token; its operator makes one: {MAKE_TOKEN}")),
             ));
         }
         Client::new(url, token.trim(), self.fleet_ca.as_deref()).map_err(|error| Box::new(of_fleet(&error)))
@@ -52,6 +55,11 @@ pub(crate) struct FleetFlags {
 }
 
 impl FleetFlags {
+    /// Whether a fleet judges.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.fleet.is_some()
+    }
+
     /// The fleet, where one is named.
     pub(crate) fn fleet(&self) -> Result<Option<Client>, Box<Report>> {
         self.fleet.as_ref().map(|url| self.authorities.fleet(url)).transpose()
@@ -88,7 +96,14 @@ pub(crate) fn of_fleet(error: &FleetError) -> Report {
         FleetError::Refused(..) | FleetError::Local(_) => Kind::Usage,
         FleetError::Unreachable(_) | FleetError::Untrusted(_) | FleetError::Odd(_) => Kind::Missing,
     };
-    Report::error(kind, error.to_string())
+    let report = Report::error(kind, error.to_string());
+    match error {
+        FleetError::Refused(401, _) => {
+            report.help(format!("{TOKEN} holds the token; an operator makes one: {MAKE_TOKEN}"))
+        }
+        FleetError::Unreachable(_) => report.help("does `warpproof serve` run at this address?"),
+        _ => report,
+    }
 }
 
 /// Ask a fleet, or change it: tokens, its ledger in and out, what may go
@@ -121,9 +136,11 @@ enum What {
         #[arg(long, value_name = "N", default_value_t = 100_000)]
         quota: i32,
     },
+    /// Who has a token, with its number
+    Tokens,
     /// Revoke a token
     Revoke {
-        /// Its number
+        /// Its number, as `tokens` shows it
         id: i64,
     },
     /// Send a local ledger, byte for byte
@@ -181,6 +198,19 @@ impl Fleet {
                 let made = fleet.make_token(&wanted).map_err(refused)?;
                 terminal.print(format_args!("{}\n", made.token));
                 terminal.say(format_args!("token {} for {}", made.id, name.escape_debug()));
+            }
+            What::Tokens => {
+                for token in fleet.tokens().map_err(refused)? {
+                    let roles: Vec<&str> = token.roles.iter().map(|role| role.as_str()).collect();
+                    let revoked = if token.revoked { ", revoked" } else { "" };
+                    terminal.print(format_args!(
+                        "{:>5} {}: {}, made {}{revoked}\n",
+                        token.id,
+                        token.name.escape_debug(),
+                        roles.join(","),
+                        token.made_at
+                    ));
+                }
             }
             What::Revoke { id } => fleet.revoke_token(*id).map_err(refused)?,
             What::Import { ledger } => {

@@ -113,7 +113,7 @@ impl Gate {
             }
         }
         if let Some(fleet) = self.elsewhere.fleet().map_err(|report| vec![*report])? {
-            return self.elsewhere(&fleet, &task, &text, terminal);
+            return self.elsewhere(fleet, &task, &text, terminal);
         }
         let toolchain = Toolchain::partial(&self.toolchain.options());
         toolchain.require(&[Part::Nvrtc, Part::Ptxas]).map_err(|error| vec![missing(&error)])?;
@@ -151,14 +151,26 @@ impl Gate {
     /// As it would be judged here, by a fleet.
     fn elsewhere(
         &self,
-        fleet: &Fleet,
+        fleet: Fleet,
         task: &Task,
         text: &str,
         terminal: &mut Terminal,
     ) -> Result<Outcome, Vec<Report>> {
         let stop = stop_on_interrupt();
+        let fleet = fleet.with_stop(stop.clone());
         let capability = self.elsewhere.capability(&self.gpu).map_err(|report| vec![*report])?;
         let (ledger, _) = self.ledger.create().map_err(|report| vec![*report])?;
+        let toolchain = Toolchain::partial(&self.toolchain.options());
+        let here = Session {
+            task,
+            text,
+            directory: directory(&self.task),
+            toolchain: &toolchain,
+            ledger: &ledger,
+            clocks: None,
+            stop: &stop,
+        };
+        here.check_task().map_err(|error| vec![of_session(&error)])?;
         let arguments: Vec<String> = std::env::args().skip(1).collect();
         let wish = Wish {
             task,
@@ -172,7 +184,7 @@ impl Gate {
             arguments: &arguments,
         };
         let progress = Progress::new(terminal);
-        let returned = judge(fleet, &ledger, &wish, &stop, &|run| progress.look(run));
+        let returned = judge(&fleet, &ledger, &wish, &stop, &|run| progress.look(run));
         progress.bar.finish_and_clear();
         let returned = returned.map_err(|error| vec![of_submission(&error)])?;
         let outcome = self.render(&returned.report, &ledger, terminal);
@@ -206,18 +218,26 @@ impl Gate {
         if self.resume && !run.resumed {
             terminal.say("there was nothing to resume: no run of this task is unfinished");
         }
-        if run.done == 0 && !run.stopped {
+        let fleet = self.elsewhere.is_wanted();
+        if run.done + run.known == 0 {
+            // Of a fleet that gave everything up, or was stopped before: there is no run to speak of.
+        } else if run.done == 0 && !run.stopped {
             let steps = match run.known {
                 1 => "the one step was judged before and is".to_owned(),
                 n => format!("all {n} steps were judged before and are"),
             };
-            terminal.say(format_args!("nothing was done: {steps} read from {place}"));
+            let read = if fleet { "in" } else { "read from" };
+            terminal.say(format_args!("nothing was done: {steps} {read} {place}"));
         } else {
             let known = if run.known > 0 { format!(", {} known before", run.known) } else { String::new() };
             terminal.say(format_args!("{} done{known}; run {} in {place}", count(run.done, "step"), run.run));
             terminal.say("`warpproof report` shows the evidence");
         }
-        if run.stopped {
+        if run.stopped && fleet {
+            terminal.say(
+                "stopped, and what no worker had begun was taken back; the same command goes on from here",
+            );
+        } else if run.stopped {
             terminal.say(format_args!(
                 "stopped; `warpproof gate {} --resume` goes on where this ended",
                 self.task.display()
