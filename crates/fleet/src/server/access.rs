@@ -235,7 +235,9 @@ async fn admit(
     };
     let unknown = || refused("this token is not known here, or was revoked");
     let token = token.ok_or_else(|| refused("a token is wanted: Authorization: Bearer wpf_…"))?;
-    let token = Some(token).filter(|token| well_formed(token)).ok_or_else(unknown)?;
+    if !well_formed(token) {
+        return Err(unknown());
+    }
     let per_second = f64::from(shared.limits.requests_per_second);
     let caller = shared.doorkeeper.find(&shared.pool, token, per_second).await?.ok_or_else(unknown)?;
     if !shared.doorkeeper.take(caller.id, per_second) {

@@ -226,38 +226,37 @@ pub(super) async fn cancel(pool: &PgPool, name: &str, token: i64) -> Result<(), 
          ORDER BY key FOR UPDATE",
     );
     held.bind(name).fetch_all(&mut *transaction).await?;
-    sqlx::query(
+    let gone = sqlx::query(
         "UPDATE jobs SET state = 'cancelled', ended_at = now(), reason = 'nobody wants it any more'
          WHERE state = 'queued' AND job IN (SELECT job FROM run_jobs WHERE run = $1)
-           AND NOT EXISTS (SELECT FROM run_jobs WHERE run_jobs.job = jobs.job AND run <> $1)",
-    )
-    .bind(name)
-    .execute(&mut *transaction)
-    .await?;
-    // What was asked for anew, and is wanted no more, leaves what was known before. Jobs of one key are of one bundle.
-    let rows = sqlx::query(
-        "UPDATE jobs SET current = false
-         WHERE state = 'cancelled' AND current AND job IN (SELECT job FROM run_jobs WHERE run = $1)
-           AND EXISTS (SELECT FROM jobs AS older
-                       WHERE older.bundle = jobs.bundle AND older.key = jobs.key AND older.state = 'done')
+           AND NOT EXISTS (SELECT FROM run_jobs WHERE run_jobs.job = jobs.job AND run <> $1)
          RETURNING key, bundle",
     )
     .bind(name)
     .fetch_all(&mut *transaction)
     .await?;
-    let (mut keys, mut bundles): (Vec<Vec<u8>>, Vec<Vec<u8>>) = (Vec::new(), Vec::new());
-    for row in &rows {
+    // What was asked for anew, and is wanted no more, leaves what was known before. Jobs of one key are of one bundle.
+    let (mut keys, mut bundles): (Vec<Vec<u8>>, BTreeSet<Vec<u8>>) = (Vec::new(), BTreeSet::new());
+    for row in &gone {
         keys.push(row.try_get(0)?);
-        bundles.push(row.try_get(1)?);
+        bundles.insert(row.try_get(1)?);
     }
-    sqlx::query(
-        "UPDATE jobs SET current = true WHERE job IN (
-             SELECT max(job) FROM jobs WHERE bundle = ANY($1) AND key = ANY($2) AND state = 'done' GROUP BY key)",
+    let known = sqlx::query(
+        "SELECT max(job), key FROM jobs WHERE bundle = ANY($1) AND key = ANY($2) AND state = 'done' GROUP BY key",
     )
-    .bind(&bundles)
-    .bind(&keys)
-    .execute(&mut *transaction)
+    .bind(bundles.into_iter().collect::<Vec<_>>())
+    .bind(keys)
+    .fetch_all(&mut *transaction)
     .await?;
+    let (mut jobs, mut keys): (Vec<i64>, Vec<Vec<u8>>) = (Vec::new(), Vec::new());
+    for row in &known {
+        jobs.push(row.try_get(0)?);
+        keys.push(row.try_get(1)?);
+    }
+    let forgotten = sqlx::query("UPDATE jobs SET current = false WHERE key = ANY($1) AND current").bind(keys);
+    forgotten.execute(&mut *transaction).await?;
+    let current = sqlx::query("UPDATE jobs SET current = true WHERE job = ANY($1)").bind(jobs);
+    current.execute(&mut *transaction).await?;
     transaction.commit().await?;
     Ok(())
 }

@@ -219,16 +219,16 @@ impl Gate {
             terminal.say("there was nothing to resume: no run of this task is unfinished");
         }
         let fleet = self.elsewhere.is_wanted();
-        if run.done + run.known == 0 {
-            // Of a fleet that gave everything up, or was stopped before: there is no run to speak of.
-        } else if run.done == 0 && !run.stopped {
+        // Where a fleet gave everything up, or was stopped before, there is no run to speak of.
+        let spoken = run.done + run.known > 0;
+        if spoken && run.done == 0 && !run.stopped {
             let steps = match run.known {
                 1 => "the one step was judged before and is".to_owned(),
                 n => format!("all {n} steps were judged before and are"),
             };
             let read = if fleet { "in" } else { "read from" };
             terminal.say(format_args!("nothing was done: {steps} {read} {place}"));
-        } else {
+        } else if spoken {
             let known = if run.known > 0 { format!(", {} known before", run.known) } else { String::new() };
             terminal.say(format_args!("{} done{known}; run {} in {place}", count(run.done, "step"), run.run));
             terminal.say("`warpproof report` shows the evidence");
