@@ -47,10 +47,12 @@ pub(crate) fn in_child(limits: Limits, work: impl FnOnce() -> Vec<u8>) -> Result
     if child == 0 {
         run(limits, parent, size, write, work);
     }
+    // Before anything else is asked of the system.
+    let cause = io::Error::last_os_error();
     drop(loader);
     drop(write);
     let Some(child) = Pid::from_raw(child).filter(|_| child > 0) else {
-        return Err(failed("start a process for NVRTC", io::Error::last_os_error()));
+        return Err(failed("start a process for NVRTC", cause));
     };
     let mut answer = Vec::new();
     let read = read.read_to_end(&mut answer);

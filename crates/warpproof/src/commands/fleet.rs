@@ -17,7 +17,7 @@ use crate::terminal::Terminal;
 const TOKEN: &str = "WARPPROOF_FLEET_TOKEN";
 
 /// How an operator makes a token.
-const MAKE_TOKEN: &str = "`warpproof fleet --fleet URL token NAME --roles submit,read`";
+const MAKE_TOKEN: &str = "`warpproof fleet --fleet URL token NAME --roles ROLE,…`";
 
 /// Whom to believe.
 #[derive(Debug, Args)]
