@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `cuda NAME`, `ptx NAME` | written to the file NAME |
 //! | `ledger NAME` | `book/samples/NAME` is copied to where commands look for a ledger |
+//! | `copy FOLDER` | each line is the name of a file in that folder of the repository, which is copied |
 //! | `diff NAME` | changes that file: lines that begin with `-` go, lines that begin with `+` come |
 //! | `console` | `$ ` begins a command; what follows it is what the command prints, standard output and errors together |
 //! | any other | shown only |
@@ -48,6 +49,7 @@ enum Kind {
     File(String),
     Change(String),
     Ledger(String),
+    Copy(String),
     Console,
     Shown,
 }
@@ -182,6 +184,7 @@ fn kind(info: &str) -> Result<Kind, String> {
         ["cuda" | "ptx", name] => Kind::File((*name).to_owned()),
         ["diff", name] => Kind::Change((*name).to_owned()),
         ["ledger", name] => Kind::Ledger((*name).to_owned()),
+        ["copy", folder] => Kind::Copy((*folder).to_owned()),
         _ => Kind::Shown,
     })
 }
@@ -201,6 +204,12 @@ fn play(text: &str, blocks: &[Block], programs: &Path) -> Result<String, String>
                 .map_err(|error| at(format!("cannot write {name}: {error}")))?,
             Kind::Ledger(name) => copy(&root().join(SAMPLES).join(name), &place.join(LEDGER))
                 .map_err(|error| at(format!("cannot copy the ledger {name}: {error}")))?,
+            Kind::Copy(folder) => {
+                for name in block.text.lines() {
+                    fs::copy(root().join(folder).join(name), place.join(name))
+                        .map_err(|error| at(format!("cannot copy {folder}/{name}: {error}")))?;
+                }
+            }
             Kind::Change(name) => {
                 let old = fs::read_to_string(place.join(name))
                     .map_err(|error| at(format!("cannot change {name}: {error}")))?;

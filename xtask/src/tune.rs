@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use warpproof_gate::ledger::Ledger;
+use warpproof_gate::limits::Allowance;
 use warpproof_gate::session::Session;
 use warpproof_gate::task::Task;
 use warpproof_gate::tune::search::Strategy;
@@ -56,6 +57,7 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
             time_limit: None,
             jobs: 0,
             arguments: vec!["tune".to_owned(), TASK.to_owned()],
+            allowance: Allowance::default(),
         };
         tune(&session, "tiled", &settings, &|_| {}).map_err(|error| error.to_string())
     };

@@ -77,9 +77,7 @@ impl Driver {
         // Memory of a module, and what the driver keeps for itself, comes on top of what programs may have.
         let mut gpu =
             warpproof_sim::Device::new().with_heap(Heap::at(DEVICE_MEMORY, total.saturating_add(1 << 30)));
-        if let Some(instructions) = settings.instructions {
-            gpu.limits.instructions = instructions;
-        }
+        gpu.limits.instructions = settings.instructions;
         let devices: Vec<Visible> = settings.devices.iter().map(|model| Visible::new(model)).collect();
         let primaries = devices.iter().map(|_| Primary::default()).collect();
         Driver {

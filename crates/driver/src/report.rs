@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use warpproof_sim::check::{Finding, Severity};
 use warpproof_sim::stop::Place;
-use warpproof_sim::{Blame, Stop};
+use warpproof_sim::{Blame, Stop, StopKind};
 
 use crate::settings::{Format, Settings};
 use crate::work::LaunchCall;
@@ -342,7 +342,7 @@ fn plain(stop: &Stop) -> Finding {
         sentence: stop.sentence.clone(),
         places: Vec::new(),
         notes: stop.notes.clone(),
-        help: stop.help.clone(),
+        help: help_of(stop),
         count: 1,
     };
     if let Some(place) = &stop.place {
@@ -428,6 +428,18 @@ fn sarif_run(records: &[Record]) -> serde_json::Value {
         "automationDetails": { "id": format!("process {}", std::process::id()) },
         "results": results,
     })
+}
+
+/// How to fix it: a limit on instructions has a variable of its own here.
+fn help_of(stop: &Stop) -> Option<String> {
+    if stop.kind == StopKind::Limit && stop.sentence.contains("warp instructions") {
+        return Some(
+            "if the kernel is meant to run this long, raise the limit with `warpproof exec --max-instructions` or \
+             WARPPROOF_INSTRUCTIONS"
+                .to_owned(),
+        );
+    }
+    stop.help.clone()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use warpproof_model::Device;
+use warpproof_sim::Limits;
 use warpproof_sim::check::Check;
 
 /// How findings are told on stderr, or in a file.
@@ -36,7 +37,7 @@ pub struct Settings {
     /// `WARPPROOF_REPORT`: the directory in which `warpproof exec` collects what all processes found.
     pub report: Option<PathBuf>,
     /// `WARPPROOF_INSTRUCTIONS`: warp instructions after which a launch has timed out.
-    pub instructions: Option<u64>,
+    pub instructions: u64,
     /// `WARPPROOF_CLOCK`: `issue` or `model`; what the event clock is made of.
     pub model_clock: bool,
     /// `CUDA_LAUNCH_BLOCKING`: launches tell their own errors.
@@ -62,10 +63,10 @@ impl Settings {
             }
         }
         // Without roles of buffers there are no outputs to judge.
-        let all = || Check::ALL.into_iter().filter(|check| *check != Check::Output).collect();
+        let all = || Check::DEFAULT.into_iter().filter(|check| *check != Check::Output).collect();
         let checks = match get("WARPPROOF_CHECKS").as_deref().map(str::trim) {
             None | Some("all" | "") => {
-                Check::ALL.into_iter().filter(|check| *check != Check::Output).collect()
+                Check::DEFAULT.into_iter().filter(|check| *check != Check::Output).collect()
             }
             Some("none" | "off") => Vec::new(),
             Some(names) => {
@@ -89,7 +90,8 @@ impl Settings {
             number
         };
         let schedules = number("WARPPROOF_SCHEDULES").unwrap_or(1).clamp(1, 64);
-        let instructions = number("WARPPROOF_INSTRUCTIONS");
+        let minute = if checks.is_empty() { Limits::MINUTE } else { Limits::CHECKED_MINUTE };
+        let instructions = number("WARPPROOF_INSTRUCTIONS").unwrap_or(minute);
         let mut word = |name: &str, known: &[&str]| -> String {
             let text = get(name).unwrap_or_default().trim().to_ascii_lowercase();
             if !text.is_empty() && !known.contains(&text.as_str()) {
@@ -159,7 +161,7 @@ mod tests {
         ]);
         assert_eq!(settings.devices.len(), 2);
         // All of them: a name that nobody knows must not leave a program unchecked.
-        assert_eq!(settings.checks.len(), Check::ALL.len() - 1);
+        assert_eq!(settings.checks.len(), Check::DEFAULT.len() - 1);
         assert_eq!(of(&[("WARPPROOF_CHECKS", "race")]).checks, [Check::Race]);
         assert_eq!(of(&[("WARPPROOF_FINDINGS", "sarif")]).format, Format::Text);
         assert_eq!((settings.schedules, settings.format, settings.fail), (1, Format::Json, true));

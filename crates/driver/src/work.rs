@@ -189,6 +189,7 @@ impl Driver {
         let function = self.function(call.function)?;
         let module = self.module(function.module)?;
         let mut launch = function.kernel.launch().grid(call.grid).block(call.block).shared(call.shared);
+        launch = launch.cooperative(call.cooperative);
         for argument in &call.arguments {
             launch = launch.arg(argument.clone());
         }

@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use warpproof_gate::hash::Hash;
 use warpproof_gate::task::{Program, Reference, Task};
+use warpproof_sandbox::Roots;
 use warpproof_toolchain::included_files;
 
 use crate::wire::{Bundle, MAX_FILES, MAX_PATHS};
@@ -80,6 +81,8 @@ fn below(directory: &Path, path: &Path) -> Option<String> {
 fn read(directory: &Path, path: &str) -> Result<Vec<u8>, String> {
     let place = directory.join(path);
     let unreadable = |why: String| format!("cannot read {}: {why}", place.display());
+    // A link may lead out of the directory, and what is packed is sent away.
+    Roots::new([directory]).check(&place).map_err(|outside| outside.to_string())?;
     let found = fs::metadata(&place).map_err(|error| unreadable(error.to_string()))?;
     if !found.is_file() || found.len() > MAX_FILE {
         return Err(unreadable(format!("it is no file of at most {MAX_FILE} bytes")));
@@ -103,7 +106,7 @@ pub fn pack(task: &Task, text: &str, file_name: &str, directory: &Path) -> Resul
         let source = String::from_utf8_lossy(&read(directory, sources)?).into_owned();
         let place = directory.join(sources);
         let own = place.parent().unwrap_or(directory);
-        let headers = included_files(&source, own).ok_or_else(|| {
+        let headers = included_files(&source, own, &Roots::new([directory])).ok_or_else(|| {
             format!(
                 "{sources} names a header by a macro, or asks for the time: what it depends on is not known"
             )

@@ -22,9 +22,9 @@ use ureq::{Agent, Body};
 use warpproof_gate::hash::Hash;
 
 use crate::wire::{
-    Accepted, Beaten, Claim, Claimed, Failure, Heartbeat, Imported, MAX_UPLOADS, MadeToken, NewToken,
-    Outcome, QueueView, Refusal, Release, Retained, Retention, RunView, SegmentView, Stored, Submission,
-    TokenView, Uploads, WorkerView,
+    Accepted, Beaten, Claim, Claimed, Failure, Goodbye, Heartbeat, Imported, MAX_UPLOADS, MadeToken,
+    NewToken, Outcome, QueueView, Refusal, Release, Retained, Retention, RunSummary, RunView, SegmentView,
+    Stored, Submission, TokenView, Uploads, WorkerView,
 };
 
 /// Bytes of the largest answer that is read.
@@ -247,6 +247,11 @@ impl Fleet {
         self.get(&format!("/v1/runs/{run}?wait={wait}"))
     }
 
+    /// Runs, newest first.
+    pub fn runs(&self, limit: u32) -> Result<Vec<RunSummary>, FleetError> {
+        self.get(&format!("/v1/runs?limit={limit}"))
+    }
+
     /// Takes back what of a run waits.
     pub fn cancel(&self, run: &str) -> Result<(), FleetError> {
         self.ask("POST", &format!("/v1/runs/{run}/cancel"), Some(&()))
@@ -261,6 +266,11 @@ impl Fleet {
     pub fn heartbeat(&self, beat: &Heartbeat) -> Result<Beaten, FleetError> {
         let once = Self { patience: Duration::ZERO, agent: self.brisk.clone(), ..self.clone() };
         once.ask("POST", "/v1/heartbeats", Some(beat))
+    }
+
+    /// Says that a worker ends.
+    pub fn goodbye(&self, worker: &str) -> Result<(), FleetError> {
+        self.ask("POST", "/v1/goodbyes", Some(&Goodbye { worker: worker.to_owned() }))
     }
 
     /// Gives a job back untouched.

@@ -9,22 +9,20 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
 use warpproof_gate::ledger::Ledger;
+use warpproof_gate::limits::Allowance;
 use warpproof_gate::record::Stage;
-use warpproof_gate::reference::python::Confiner;
 use warpproof_gate::runner::{Runner, Settings, this_program};
 use warpproof_gate::session::{Options, Screening, Session};
 use warpproof_gate::stage::Clocks;
 use warpproof_gate::task::{At, Candidate, Task};
+use warpproof_sandbox::{self as sandbox, Limits, Reach};
 use warpproof_toolchain::{Options as ToolchainOptions, Toolchain};
-
-use crate::sandbox::{self, Limits, Reach};
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +31,7 @@ pub struct Order {
     pub task: String,
     /// The candidate, or a variant.
     pub candidate: String,
-    /// What hidden shapes and secret seeds are drawn from, where somebody gave it.
+    /// A secret that the user chose: it adds cases to the drawn ones.
     pub secret: Option<String>,
     /// The stages it goes through; all, where nothing is said.
     pub stages: Option<Vec<Stage>>,
@@ -53,8 +51,8 @@ pub struct Order {
 pub const UNCONFINED: &str = "this machine cannot keep files, processes and calls from an evaluation: that takes Linux 6.12 \
      or newer with Landlock and seccomp; `--unconfined` judges anyway";
 
-/// The command of this program that takes rights from itself and becomes another.
-pub const CONFINED: &str = "confined";
+/// Warp instructions of one launch: more than any evaluation has time for.
+const INSTRUCTIONS: u64 = 20_000_000_000;
 
 /// The file of the order.
 pub const ORDER: &str = "order.json";
@@ -67,7 +65,7 @@ pub fn evaluate(directory: &Path) -> Result<(), String> {
         serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", place.display()))?;
     let (mut read, mut write) = (order.read.clone(), vec![directory.to_owned()]);
     let mut limits = order.limits;
-    // A reference in Python is started by this program once more, and so is what drives a device.
+    // What drives a device is started by this program once more.
     read.extend(std::env::current_exe());
     if order.device.is_some() {
         // A GPU's driver reserves more addresses than any machine has memory.
@@ -76,27 +74,11 @@ pub fn evaluate(directory: &Path) -> Result<(), String> {
         // Through the driver that is found.
         read.extend(sandbox::gpu_files());
     }
-    let held = sandbox::confine(&limits, &Reach { read, write })?;
+    let held = sandbox::confine(&limits, &Reach { read, write, programs: true, files_of_others: false })?;
     if !held.is_whole() && !order.unconfined {
         return Err(UNCONFINED.to_owned());
     }
     judge(directory, &order)
-}
-
-/// What a reference in Python is started by: it shares no file with the evaluation but those of the task, to read, and its
-/// scratch directory. Above all it has not the ledger, in which its own verdict is written, nor the order, which has the secret.
-/// Only Unix lets one program become another.
-fn confiner(order: &Order) -> Result<Option<Confiner>, String> {
-    if !cfg!(unix) {
-        return Ok(None);
-    }
-    let program = std::env::current_exe().map_err(|error| format!("this program: {error}"))?;
-    let mut arguments: Vec<OsString> = vec![CONFINED.into()];
-    for path in &order.read {
-        arguments.extend(["--read".into(), path.into()]);
-    }
-    arguments.extend(order.unconfined.then(|| "--unconfined".into()));
-    Ok(Some(Confiner { program, arguments }))
 }
 
 fn judge(directory: &Path, order: &Order) -> Result<(), String> {
@@ -110,8 +92,8 @@ fn judge(directory: &Path, order: &Order) -> Result<(), String> {
         let name = At::unsaid(order.candidate.clone());
         task.candidates.push(variant.map(|one| Candidate { name, ..one })?);
     }
-    let secret = order.secret.as_deref().map(|secret| u64::from_str_radix(secret, 16)).transpose();
-    let secret = secret.map_err(|_| "the secret is no hexadecimal number".to_owned())?;
+    let chosen = order.secret.as_deref().map(|secret| u64::from_str_radix(secret, 16)).transpose();
+    let chosen = chosen.map_err(|_| "the chosen secret is not a hexadecimal number".to_owned())?;
     let toolchain = Toolchain::partial(&ToolchainOptions::from_env());
     let ledger = Ledger::passing(directory.join("ledger")).map_err(|error| error.to_string())?;
     let runner = match order.device {
@@ -138,9 +120,13 @@ fn judge(directory: &Path, order: &Order) -> Result<(), String> {
     let options = Options {
         candidates: vec![order.candidate.clone()],
         jobs: if order.device.is_some() { 1 } else { order.steps.max(1) },
-        secret,
+        chosen,
         arguments,
-        confiner: confiner(order)?,
+        // It shares no file with the evaluation but those of the task, to read, and its own temporary directory. Above all it
+        // cannot reach the ledger, in which its own verdict is written, nor the order, which holds the secret.
+        confined: !order.unconfined,
+        // The worker bounds the time and the memory of the whole evaluation.
+        allowance: Allowance::new(Some(INSTRUCTIONS), Some(order.limits.memory_bytes / 2)),
         ..Options::default()
     };
     let ended = match &order.stages {

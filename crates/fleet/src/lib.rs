@@ -11,7 +11,6 @@ pub mod exchange;
 #[cfg(unix)]
 pub mod postgres;
 mod random;
-pub mod sandbox;
 pub mod search;
 pub mod server;
 pub mod submit;

@@ -31,7 +31,7 @@ pub struct Wish<'w> {
     pub directory: &'w Path,
     /// The candidates; empty: all.
     pub candidates: &'w [String],
-    /// What hidden shapes and secret seeds are drawn from, where somebody gave it.
+    /// A secret that the user chose: it adds cases to the drawn ones.
     pub secret: Option<u64>,
     /// Judge again what was judged before.
     pub fresh: bool,
@@ -195,6 +195,7 @@ fn take(
             stopped: false,
             resumed: false,
             unchanged: false,
+            chosen: None,
         }
     } else {
         adopt(ledger, &elsewhere, arguments.to_vec()).map_err(SubmitError::Session)?

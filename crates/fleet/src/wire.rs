@@ -108,7 +108,7 @@ pub struct Bundle {
     pub task: String,
     /// Every file by its path below the task's directory, with the hash of its bytes.
     pub files: BTreeMap<String, String>,
-    /// What hidden shapes and secret seeds are drawn from, in hexadecimal, where somebody gave it.
+    /// A secret that the user chose, in hexadecimal: it adds cases to the drawn ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^[0-9a-fA-F]{1,16}$")]
     pub secret: Option<String>,
@@ -238,6 +238,27 @@ pub struct RunSummary {
     pub jobs: i64,
     /// How many are not settled.
     pub open: i64,
+    /// The task's name and version, where the server could read its file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_name: Option<String>,
+    /// Its version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_version: Option<i64>,
+    /// The name of the token that asked for it.
+    #[serde(default)]
+    pub submitter: String,
+    /// How many jobs ended with each verdict; `failed` where the fleet gave up.
+    #[serde(default)]
+    pub verdicts: BTreeMap<String, i64>,
+}
+
+/// A worker ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Goodbye {
+    /// The worker's name.
+    #[schema(min_length = 1, max_length = 128)]
+    pub worker: String,
 }
 
 /// A worker asks for work.
@@ -423,6 +444,21 @@ pub struct NewToken {
     #[serde(default = "default_quota")]
     #[schema(minimum = 0, maximum = 2147483647)]
     pub quota: i32,
+    /// After how many days it expires; `null` for never.
+    #[serde(default = "default_days")]
+    #[schema(minimum = 1, maximum = 3650)]
+    pub days: Option<u32>,
+}
+
+/// The longest lifetime of a token, in days.
+pub const MAX_TOKEN_DAYS: u32 = 3_650;
+/// The lifetime of a token unless another is asked for, in days.
+pub const TOKEN_DAYS: u32 = 90;
+
+/// The default lifetime, as serde asks for it.
+#[expect(clippy::unnecessary_wraps, reason = "serde takes a function of the field's type")]
+fn default_days() -> Option<u32> {
+    Some(TOKEN_DAYS)
 }
 
 /// As many unfinished jobs as one token has by default.
@@ -454,6 +490,12 @@ pub struct TokenView {
     pub made_at: String,
     /// Whether it was revoked.
     pub revoked: bool,
+    /// When it expires; nothing where it never does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
+    /// Whether it has expired.
+    #[serde(default)]
+    pub expired: bool,
 }
 
 /// A worker in a list.
@@ -469,6 +511,12 @@ pub struct WorkerView {
     pub last_seen: String,
     /// How many jobs it has.
     pub leases: i64,
+    /// How many leases it lost in the last 30 days.
+    #[serde(default)]
+    pub lost: i64,
+    /// Whether it said goodbye.
+    #[serde(default)]
+    pub left: bool,
 }
 
 /// How much waits, for what.

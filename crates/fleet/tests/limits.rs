@@ -49,13 +49,13 @@ fn strangers_are_slowed_down_together_and_lock_nobody_out() {
     assert!((0..40).all(|_| get(&stand, "/v1/queue", "wpf_x").0 == 401));
 }
 
-/// Begins an upload of so many bytes, and sends none of them.
+/// Begins a submission of so many bytes, and sends none of them.
 fn begun(stand: &Stand, length: usize) -> TcpStream {
     let mut stream = TcpStream::connect(stand.server.as_ref().unwrap().address()).unwrap();
-    let (hash, token) = (Hash::of(b""), &stand.token);
+    let token = &stand.token;
     write!(
         stream,
-        "PUT /v1/objects/{hash} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-length: {length}\r\n\r\n"
+        "POST /v1/runs HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-length: {length}\r\n\r\n"
     )
     .unwrap();
     stream
@@ -67,15 +67,18 @@ fn a_claim_does_not_wait_behind_large_bodies() {
     let fleet = stand.fleet();
     submit(&fleet, 1, "task", 3);
     // More large bodies than are in memory at a time, none of which comes to an end.
-    let large: Vec<TcpStream> = (0..40).map(|_| begun(&stand, 1 << 20)).collect();
+    let large: Vec<TcpStream> = (0..4).map(|_| begun(&stand, 60 << 20)).collect();
     thread::sleep(Duration::from_millis(300));
     assert_eq!(fleet.claim(&claim("w", 1, 60)).unwrap().jobs.len(), 1);
-    // A large one waits for room, so that it is these that fill it.
-    let bytes = vec![7; 1 << 20];
-    let hash = Hash::of(&bytes);
+    // An object goes to the store as it comes, and does not wait either.
+    let bytes = vec![7; 9 << 20];
+    fleet.put_object(&Hash::of(&bytes), &bytes).unwrap();
+    // A submission waits for room, so that it is these that fill it.
+    let mut wish = submission(2, "task", 100_000);
+    wish.candidates.iter_mut().for_each(|name| name.push_str("-of-a-run-that-has-a-great-many-candidates"));
     thread::scope(|scope| {
-        let waits = scope.spawn(|| fleet.put_object(&hash, &bytes));
-        thread::sleep(Duration::from_millis(500));
+        let waits = scope.spawn(|| fleet.submit(&wish));
+        thread::sleep(Duration::from_secs(2));
         assert!(!waits.is_finished());
         assert!(!fleet.claim(&claim("w", 1, 60)).unwrap().jobs.is_empty());
         drop(large);

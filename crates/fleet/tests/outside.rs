@@ -133,7 +133,7 @@ fn seed(fleet: &Fleet, round: u64) -> Value {
         json!({ "id": made.segment, "text": made.text })
     };
     let imports: Vec<Value> = (1..=30).map(elsewhere).collect();
-    let wanted = NewToken { name: "to be revoked".to_owned(), roles: vec![Role::Read], quota: 1 };
+    let wanted = NewToken { name: "to be revoked".to_owned(), roles: vec![Role::Read], quota: 1, days: None };
     let tokens: Vec<i64> = (0..10).map(|_| fleet.make_token(&wanted).unwrap().id).collect();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -217,7 +217,8 @@ fn the_description_holds_against_a_fuzzer() {
     let far = "SELECT setval(pg_get_serial_sequence('tokens', 'id'), 5000000000)";
     postgres.psql("fleet", far).unwrap();
     let token = |roles: &[Role]| {
-        let wanted = NewToken { name: "fuzz".to_owned(), roles: roles.to_vec(), quota: 1_000_000 };
+        let wanted =
+            NewToken { name: "fuzz".to_owned(), roles: roles.to_vec(), quota: 1_000_000, days: None };
         fleet.make_token(&wanted).unwrap().token
     };
     let all = token(&Role::ALL);

@@ -364,8 +364,8 @@ fn a_claim_walks_its_index_and_old_stretches_are_dropped() {
     let statement = warpproof_fleet::server::CLAIM;
     let plan = stand.sql(&format!(
         "SET plan_cache_mode = force_generic_plan;
-         PREPARE claim (text, bigint, float8, text, bigint, text[], text) AS {statement};
-         EXPLAIN EXECUTE claim ('software-gpu', 32, 60, 'w', 1, '{{software-gpu}}', '0')"
+         PREPARE claim (text, bigint, float8, text, bigint, text[], text, integer) AS {statement};
+         EXPLAIN EXECUTE claim ('software-gpu', 32, 60, 'w', 1, '{{software-gpu}}', '0', 3)"
     ));
     assert!(plan.contains("Index Scan using jobs_waiting"), "{plan}");
     assert!(plan.contains("using jobs_leased"), "{plan}");

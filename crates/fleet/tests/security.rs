@@ -25,6 +25,7 @@ const EXPECTED: &[(&str, &str, &[Role])] = &[
     ("POST", "/v1/runs/{run}/cancel", &[Submit]),
     ("POST", "/v1/claims", &[Work]),
     ("POST", "/v1/heartbeats", &[Work]),
+    ("POST", "/v1/goodbyes", &[Work]),
     ("POST", "/v1/jobs/{job}/release", &[Work]),
     ("POST", "/v1/jobs/{job}/failure", &[Work]),
     ("POST", "/v1/jobs/{job}/result", &[Work]),
@@ -166,7 +167,8 @@ fn every_route_for_every_role() {
 #[test]
 fn a_revoked_token_opens_nothing() {
     let stand = Stand::new();
-    let wanted = warpproof_fleet::wire::NewToken { name: "x".to_owned(), roles: vec![Read], quota: 0 };
+    let wanted =
+        warpproof_fleet::wire::NewToken { name: "x".to_owned(), roles: vec![Read], quota: 0, days: None };
     let made = stand.fleet().make_token(&wanted).unwrap();
     let reader = stand.fleet_as(&made.token);
     reader.queue().unwrap();

@@ -15,13 +15,13 @@ use std::time::Duration;
 
 use stand::{Stand, claim, outcome, run_name, submit, write_result};
 use warpproof_fleet::client::Fleet;
-use warpproof_fleet::sandbox::Limits;
 use warpproof_fleet::server::Server;
 use warpproof_fleet::wire::State;
 use warpproof_fleet::worker::{Config, Tally, work};
 use warpproof_gate::hash::Hash;
 use warpproof_gate::ledger::Ledger;
 use warpproof_gate::record::Verdict;
+use warpproof_sandbox::Limits;
 
 /// A worker whose evaluations are a script of the shell, which gets the directory as `$0`.
 fn config(directory: &Path, script: &str) -> Config {

@@ -115,6 +115,17 @@ impl Dtype {
         }
     }
 
+    /// The exponents of its smallest normal number and of its largest; of integers, from 1.
+    pub fn exponents(self) -> (i32, i32) {
+        let least = self.float().map_or(0, |float| float.least);
+        // Exact: the largest is below the next power of two.
+        let mut most = least;
+        while most < 1023 && 2f64.powi(most + 1) <= self.largest() {
+            most += 1;
+        }
+        (least, most)
+    }
+
     /// How it rounds: to nearest with unit 2^-digits. Integers do not round.
     pub fn unit(self) -> Unit {
         self.float().map_or(Unit { relative: 0.0, smallest: 0.0 }, |float| Unit {
@@ -135,7 +146,7 @@ impl Dtype {
     pub fn encode(self, value: f64) -> u64 {
         let integer = || {
             let (low, high) = self.integer_range();
-            round_to_integer(value).clamp(low, high)
+            to_integer(value).clamp(low, high)
         };
         match self {
             Dtype::F64 => value.to_bits(),
@@ -225,7 +236,7 @@ impl Dtype {
 
 /// To nearest; what is not a number is 0, as in the hardware's conversions.
 #[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "the conversion saturates")]
-fn round_to_integer(value: f64) -> i128 {
+pub(crate) fn to_integer(value: f64) -> i128 {
     value.round_ties_even() as i128
 }
 

@@ -74,6 +74,22 @@ impl Hash {
     }
 }
 
+/// A hash of bytes that come one after another.
+#[derive(Clone, Debug, Default)]
+pub struct Hasher(blake3::Hasher);
+
+impl Hasher {
+    /// Takes the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The hash of all that came.
+    pub fn hash(&self) -> Hash {
+        self.0.finalize().into()
+    }
+}
+
 fn digit(text: u8) -> Result<u8, NotAHash> {
     match text {
         b'0'..=b'9' => Ok(text - b'0'),

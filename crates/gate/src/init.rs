@@ -1,21 +1,32 @@
-//! A first task file for a kernel, from what its source, its PTX and the compiler say.
+//! A first task file for a kernel, from its source, its PTX, the compiler's figures, and trial runs.
 //!
-//! Much of a task cannot be read from a kernel: what it computes, and which sizes matter. What is guessed says so in the file,
-//! with the reason; what cannot be guessed is a question in the file. The result always parses.
+//! Source and PTX give names, types and threads ([`look`], [`Parameter::all`], [`block`]); runs on the software GPU give
+//! extents, grid and shared memory ([`explore`]). What the kernel should compute is guessed from its name and left to a run
+//! of the written task to confirm. Every guess is marked in the file with its reason; what cannot be guessed is a question
+//! there. The result always parses.
 
+mod assume;
+mod builtin;
 mod draft;
+mod explore;
+mod fit;
+mod names;
 mod operator;
 mod parameter;
+mod probe;
 mod sizes;
 mod source;
 mod text;
 mod traffic;
+mod triton;
 
 pub use draft::{Draft, Target, draft};
+pub use explore::{Found, explore};
 pub use operator::Kind;
 pub use parameter::{Parameter, What};
 pub use source::{Declared, declared};
 pub use traffic::{Access, Geometry, Share, Traffic, look};
+pub use triton::Triton;
 
 /// What was seen of a kernel.
 #[derive(Clone, Debug, PartialEq)]

@@ -54,16 +54,36 @@ pub fn generate(
         let row = dims.last().copied().unwrap_or(1).max(1);
         let values: Vec<f64> = if let Some((low, high)) = &input.range {
             let ends = crate::task::values_of(&[low, high], axes)?;
-            (0..elements).map(|_| real_of(between(&mut random, ends[0], ends[1].max(ends[0])))).collect()
+            let (low, high) = (ends[0], ends[1].max(ends[0]));
+            // The ends of a range are what an integer kernel gets wrong first.
+            let share = match distribution.values {
+                Values::Extreme { fraction } if is_for(distribution, input) => fraction,
+                _ => 0.0,
+            };
+            let value = |random: &mut SplitMix| {
+                if share > 0.0 && even(random) < share {
+                    return if random.next() & 1 == 0 { low } else { high };
+                }
+                between(random, low, high)
+            };
+            (0..elements).map(|_| real_of(value(&mut random))).collect()
         } else {
-            let chosen = distribution.inputs.is_empty() || distribution.inputs.contains(&input.name);
-            let values = if chosen { distribution.values } else { Values::Normal { mean: 0.0, std: 1.0 } };
+            let values = if is_for(distribution, input) {
+                distribution.values
+            } else {
+                Values::Normal { mean: 0.0, std: 1.0 }
+            };
             fill(values, dtype, elements, row, &mut random)
         };
         let values = values.into_iter().map(|value| dtype.round(value)).collect();
         inputs.push(Input { name: input.name.value.clone(), dtype, tensor: Tensor { dims, values } });
     }
     Ok(inputs)
+}
+
+/// Whether a distribution is for an input; the others are normal.
+fn is_for(distribution: &Distribution, input: &crate::task::Input) -> bool {
+    distribution.inputs.is_empty() || distribution.inputs.contains(&input.name)
 }
 
 /// Inputs by name, as references take them.
@@ -134,17 +154,125 @@ fn fill(values: Values, dtype: Dtype, elements: usize, row: usize, random: &mut 
             each(&mut |_| scale * normal(random))
         }
         Values::Structured => each(&mut |at| real(at % PERIOD) / real(PERIOD) - 0.5),
+        Values::Masked { fraction } => {
+            let mut values: Vec<f64> = each(&mut |_| normal(random));
+            for row in values.chunks_mut(row) {
+                let spared = usize::try_from(random.next() % wide(row.len())).unwrap_or(0);
+                for (at, value) in row.iter_mut().enumerate() {
+                    if even(random) < fraction && at != spared {
+                        *value = f64::NEG_INFINITY;
+                    }
+                }
+            }
+            values
+        }
+        Values::Nan { fraction } => {
+            each(&mut |_| if even(random) < fraction { f64::NAN } else { normal(random) })
+        }
+        Values::Denormal => {
+            let smallest = dtype.unit().smallest;
+            each(&mut |_| signed(smallest * even(random), random))
+        }
+        Values::SignedZero => {
+            each(&mut |_| if random.next() & 1 == 0 { signed(0.0, random) } else { normal(random) })
+        }
+        Values::Extreme { fraction } => {
+            let ends = if dtype.is_integer() {
+                let (low, high) = dtype.integer_range();
+                [real_end(low), real_end(high)]
+            } else {
+                [-dtype.largest(), dtype.largest()]
+            };
+            each(&mut |_| {
+                if even(random) < fraction {
+                    return ends[usize::from(random.next() & 1 == 0)];
+                }
+                normal(random)
+            })
+        }
+        Values::Magnitudes => {
+            let (low, high) = dtype.exponents();
+            let below = |top: i32, random: &mut SplitMix| {
+                let octaves = f64::from(top - low + 1);
+                f64::from(low) + (octaves * even(random)).floor()
+            };
+            let mut top = high;
+            each(&mut |at| {
+                if at % row == 0 {
+                    let drawn = crate::dtype::to_integer(below(high, random));
+                    top = i32::try_from(drawn).unwrap_or(high);
+                }
+                let exponent = below(top, random);
+                signed((power_of_two(exponent) * (1.0 + even(random))).min(dtype.largest()), random)
+            })
+        }
         // The family makes its own.
         Values::Attention { .. } => each(&mut |_| normal(random)),
     }
 }
 
+/// A number with a sign that is drawn.
+fn signed(value: f64, random: &mut SplitMix) -> f64 {
+    if random.next() & 1 == 0 { value } else { -value }
+}
+
+fn wide(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX).max(1)
+}
+
+/// The number of f64 nearest to the end of an integer type, and not beyond it.
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_precision_loss,
+    reason = "what is rounded beyond the end is taken back"
+)]
+fn real_end(end: i128) -> f64 {
+    let near = end as f64;
+    if crate::dtype::to_integer(near) > end { near.next_down() } else { near }
+}
+
+/// 2 to the power of an integer of a normal number, by its bits.
 fn power_of_two(exponent: f64) -> f64 {
-    let mut value = 1.0;
-    let mut left = exponent.abs().min(64.0);
-    while left >= 1.0 {
-        value *= 2.0;
-        left -= 1.0;
+    let biased = crate::dtype::to_integer(exponent).clamp(-1022, 1023) + 1023;
+    f64::from_bits(u64::try_from(biased).unwrap_or(1023) << 52)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(values: Values, dtype: Dtype) -> Vec<f64> {
+        let values = fill(values, dtype, 4096, 64, &mut SplitMix(7));
+        values.into_iter().map(|value| dtype.round(value)).collect()
     }
-    if exponent < 0.0 { 1.0 / value } else { value }
+
+    #[test]
+    fn special_values_are_what_they_are_called() {
+        let masked = filled(Values::Masked { fraction: 1.0 }, Dtype::F32);
+        assert!(masked.chunks(64).all(|row| row.iter().filter(|value| value.is_finite()).count() == 1));
+        let masked = filled(Values::Masked { fraction: 0.5 }, Dtype::F32);
+        let share = masked.iter().filter(|value| **value == f64::NEG_INFINITY).count();
+        assert!((1800..2300).contains(&share), "{share}");
+        let denormal = filled(Values::Denormal, Dtype::F32);
+        assert!(denormal.iter().all(|value| value.abs() < f64::from(f32::MIN_POSITIVE)));
+        assert!(denormal.iter().any(|value| *value != 0.0));
+        let zeros = filled(Values::SignedZero, Dtype::F16);
+        let bits = |bits: u64| zeros.iter().any(|value| value.to_bits() == bits);
+        assert!(bits(0.0f64.to_bits()) && bits((-0.0f64).to_bits()));
+        assert!(filled(Values::Nan { fraction: 0.1 }, Dtype::Bf16).iter().any(|value| value.is_nan()));
+        let extreme = filled(Values::Extreme { fraction: 0.5 }, Dtype::F32);
+        assert!([-1.0, 1.0].iter().all(|sign| extreme.contains(&(sign * f64::from(f32::MAX)))));
+        let extreme = filled(Values::Extreme { fraction: 0.5 }, Dtype::I8);
+        assert!(extreme.contains(&-128.0) && extreme.contains(&127.0));
+        for dtype in [Dtype::F32, Dtype::F16, Dtype::E4m3, Dtype::F64] {
+            let all = filled(Values::Magnitudes, dtype);
+            assert!(all.iter().all(|value| value.is_finite() && value.abs() <= dtype.largest()), "{dtype}");
+            let share = |low: f64, high: f64| all.iter().any(|value| (low..high).contains(&value.abs()));
+            assert!(share(dtype.unit().smallest, 1.0) && share(1.0, dtype.largest()), "{dtype}");
+        }
+        // Between `wide`, up to 2^8, and `large`, from a 64th of the largest.
+        let between =
+            filled(Values::Magnitudes, Dtype::F32).iter().filter(|v| (1e4..1e20).contains(&v.abs())).count();
+        assert!(between > 200, "{between}");
+    }
 }

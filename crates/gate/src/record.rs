@@ -4,7 +4,9 @@
 //! Warpproof may write fields and kinds that this one does not know: unknown fields are passed over, and a body of an
 //! unknown kind, or one that does not read as its kind, is a [`Raw`] that keeps every field.
 
+use crate::counterexample::Counterexample;
 use crate::hash::Hash;
+use crate::tested::Tested;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -54,6 +56,9 @@ pub struct RunRecord {
     /// What secret seeds and hidden shapes are drawn from, in hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
+    /// A secret that the user chose, in hexadecimal: it added cases to the drawn ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen: Option<String>,
     /// Facts about the machine: system, processor, device, driver.
     pub host: BTreeMap<String, String>,
     /// Files kept with it, by name.
@@ -89,6 +94,12 @@ pub struct StepRecord {
     /// What it left: samples, PTX, logs, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub objects: BTreeMap<String, Hash>,
+    /// What shows that it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counterexample: Option<Box<Counterexample>>,
+    /// What it ran on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tested: Option<Box<Tested>>,
     /// How long it took.
     pub seconds: Finite,
     /// The record it was taken from, when nothing was done anew.

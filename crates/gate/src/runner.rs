@@ -25,7 +25,7 @@ pub use serve::serve;
 
 use crate::reference::attention::generate;
 use crate::speed::{Clock, ClockError, Origin, Sample, Side};
-use crate::stage::{self, Bench, Clocks, Profiled, Programs, StagedArgument};
+use crate::stage::{self, Bench, Clocks, Profiled, Programs};
 use crate::task::{L2, Size};
 use process::Process;
 use protocol::{Answer, Request, bytes, hex};
@@ -206,11 +206,11 @@ fn run_rung(
     name: &str,
 ) -> Result<(), ClockError> {
     let failed = |error: &dyn fmt::Display| ClockError::Device(format!("{name}: {error}"));
-    let Some(distribution) = bench.task.data.distributions.first() else {
+    let Some(distribution) = bench.measured_distribution() else {
         return Err(failed(&"the task has no distribution"));
     };
-    let seed = bench.task.data.seeds.first().copied().unwrap_or_default();
-    let inputs = generate(plan, &distribution.values, seed).map_err(|error| failed(&error))?;
+    let inputs =
+        generate(plan, &distribution.values, bench.measured_seed()).map_err(|error| failed(&error))?;
     let attention = Attention::load(plan.clone(), ptx, held).map_err(|error| failed(&error))?;
     let answer = attention.run(held, &inputs.q, &inputs.k, &inputs.v).map_err(|error| failed(&error))?;
     let oracles = plan.oracles(&inputs).map_err(|error| failed(&error))?;
@@ -232,21 +232,20 @@ fn run_staged(held: &mut Remote, staged: &stage::Staged) -> Result<(), ClockErro
         held.write(&one, content).map_err(named)?;
         memory.push(one);
     }
+    for (symbol, bytes) in &staged.variables {
+        let request = Request::Set { module, symbol: symbol.clone(), hex: hex(bytes) };
+        held.tell(&request).map_err(named)?;
+    }
+    let address_of = |place: usize| memory.get(place).map_or(0, |memory: &Memory| memory.address);
     for launch in &staged.launches {
-        let arguments = launch.arguments.iter().map(|argument| match argument {
-            StagedArgument::Memory(place) => {
-                let address = memory.get(*place).map_or(0, |memory| memory.address);
-                address.to_le_bytes().to_vec()
-            }
-            StagedArgument::Value(bytes) => bytes.clone(),
-        });
         let launch = Launch {
             module,
             kernel: launch.kernel.clone(),
             grid: launch.grid,
             block: launch.block,
             shared: launch.shared,
-            arguments: arguments.collect(),
+            cooperative: launch.cooperative,
+            arguments: launch.arguments.iter().map(|argument| argument.bytes(address_of)).collect(),
         };
         held.run(launch).map_err(named)?;
     }
@@ -412,6 +411,7 @@ impl Gpu for Remote {
             grid: geometry.grid,
             block: [geometry.block, 1, 1],
             shared: geometry.shared,
+            cooperative: false,
             arguments: vec![params.to_vec()],
         })
     }

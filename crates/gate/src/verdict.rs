@@ -1,6 +1,6 @@
 //! From the ends of the stages to one verdict.
 
-use crate::record::{FigureKind, Grade, Obstacle, Outcome, Stage, StepRecord, Verdict};
+use crate::record::{FigureKind, Grade, Obstacle, Outcome, Stage, StepRecord, Verdict, VerdictRecord};
 use crate::speed::Reduction;
 use crate::task::{Grades, Task};
 use crate::view::vocabulary as name;
@@ -16,12 +16,72 @@ pub struct Decision {
     pub reason: String,
 }
 
+/// What decides about steps: the stages that a task wants, in order, each with whether it may be skipped, and its grades.
+struct Rules<'t> {
+    gates: Vec<(Stage, bool)>,
+    grades: Option<&'t Grades>,
+}
+
+impl<'t> Rules<'t> {
+    fn of(task: &'t Task) -> Self {
+        let gates = task.gates.iter().map(|gate| (gate.stage.value, gate.optional)).collect();
+        Self { gates, grades: task.timing.as_ref().and_then(|timing| timing.grades.as_ref()) }
+    }
+}
+
 /// The verdict that steps, in the order of their stages, add up to. The first stage that is not green decides; only speed
 /// that was measured on a device ends in MERGE or DEFER.
 pub fn decide(task: &Task, steps: &[&StepRecord]) -> Decision {
+    decide_by(&Rules::of(task), steps)
+}
+
+/// Why a verdict does not follow from its steps; nothing where it does. Where the task is not known, a verdict that some task
+/// could have come to is let pass.
+pub fn unsupported(task: Option<&Task>, record: &VerdictRecord, steps: &[&StepRecord]) -> Option<String> {
+    let stranger = |step: &&&StepRecord| {
+        step.run != record.run || step.candidate != record.candidate || step.part.is_some()
+    };
+    if let Some(step) = steps.iter().find(stranger) {
+        let (candidate, run) = (step.candidate.escape_debug(), step.run.escape_debug());
+        return Some(format!("it rests on a step of `{candidate}` in run {run}, which is not its own"));
+    }
+    let mut steps = steps.to_vec();
+    steps.sort_by_key(|step| step.stage);
+    let found = match task {
+        Some(task) => vec![decide(task, &steps)],
+        None => possible(&steps),
+    };
+    let graded = |one: &Decision| task.is_none() || one.grade == record.grade;
+    if found.iter().any(|one| one.verdict == record.verdict && graded(one)) {
+        return None;
+    }
+    let named = |verdict: Verdict, grade: Option<Grade>| match grade {
+        Some(grade) => format!("{verdict} ({grade})"),
+        None => verdict.to_string(),
+    };
+    let first = found.first()?;
+    let (said, rules) = (named(record.verdict, record.grade), named(first.verdict, first.grade));
+    Some(format!("it says {said}, and by the gate's rules its steps give {rules}: {}", first.reason))
+}
+
+/// What tasks that could have had these steps decide.
+fn possible(steps: &[&StepRecord]) -> Vec<Decision> {
+    let present: Vec<Stage> = steps.iter().map(|step| step.stage).collect();
+    let timed: Vec<Stage> = present.iter().copied().chain([Stage::Speed]).collect();
+    let mut found = Vec::new();
+    for stages in [&present[..], &timed[..], Stage::ALL] {
+        for optional in [true, false] {
+            let gates = stages.iter().map(|stage| (*stage, optional)).collect();
+            found.push(decide_by(&Rules { gates, grades: None }, steps));
+        }
+    }
+    found
+}
+
+fn decide_by(rules: &Rules<'_>, steps: &[&StepRecord]) -> Decision {
     let plain = |verdict, reason: String| Decision { verdict, grade: None, reason };
     for step in steps.iter().filter(|step| step.stage != Stage::Speed) {
-        let optional = task.gates.iter().any(|gate| gate.stage.value == step.stage && gate.optional);
+        let optional = rules.gates.iter().any(|(stage, optional)| *stage == step.stage && *optional);
         match step.outcome {
             Outcome::Fail => return plain(Verdict::Reject, format!("{}: {}", step.stage, step.reason)),
             Outcome::Inconclusive => {
@@ -34,12 +94,12 @@ pub fn decide(task: &Task, steps: &[&StepRecord]) -> Decision {
         }
     }
     let lacks = |stage: Stage| !steps.iter().any(|step| step.stage == stage);
-    let before_speed = task.gates.iter().map(|gate| gate.stage.value).filter(|stage| *stage < Stage::Speed);
+    let before_speed = rules.gates.iter().map(|(stage, _)| *stage).filter(|stage| *stage < Stage::Speed);
     if let Some(stage) = before_speed.into_iter().find(|stage| lacks(*stage)) {
         return plain(Verdict::Inconclusive, format!("{stage} has no result"));
     }
     let Some(speed) = steps.iter().find(|step| step.stage == Stage::Speed) else {
-        let wanted = task.gates.iter().any(|gate| gate.stage.value == Stage::Speed);
+        let wanted = rules.gates.iter().any(|(stage, _)| *stage == Stage::Speed);
         return if wanted {
             let reason = "every gate is green; it was not timed, because its baseline is not";
             plain(Verdict::Inconclusive, reason.to_owned())
@@ -72,9 +132,8 @@ pub fn decide(task: &Task, steps: &[&StepRecord]) -> Decision {
             };
             let lows = speed.figures.iter().filter(|one| one.name == name::REDUCTION_LOW && decides(&one.at));
             let low = lows.map(|figure| figure.value.get()).reduce(f64::min).unwrap_or(0.0);
-            let grades = task.timing.as_ref().and_then(|timing| timing.grades.as_ref());
             // The task's threshold is the least that merges.
-            let grade = grades.and_then(|grades| grade(grades, low)).or(Some(Grade::Good));
+            let grade = rules.grades.and_then(|grades| grade(grades, low)).or(Some(Grade::Good));
             let reason = speed.reason.clone();
             Decision { verdict: Verdict::Merge, grade, reason }
         }

@@ -84,6 +84,9 @@ pub struct Launch {
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory.
     pub shared: u32,
+    /// Whether all blocks must run at the same time, as `grid.sync()` needs.
+    #[serde(default)]
+    pub cooperative: bool,
     /// The bytes of each parameter, in the kernel's order.
     pub arguments: Vec<Vec<u8>>,
 }
@@ -193,6 +196,12 @@ impl Cuda {
         Ok(id)
     }
 
+    /// Writes a variable of a module, which must be as large as the bytes.
+    pub fn set(&mut self, module: ModuleId, symbol: &str, bytes: &[u8]) -> Result<(), CudaError> {
+        let none = || CudaError::Request("no module of this number is loaded".to_owned());
+        self.modules.get(&module).ok_or_else(none)?.set(symbol, bytes)
+    }
+
     /// Unloads a module, with all that was made of it.
     pub fn unload(&mut self, module: ModuleId) -> Result<(), CudaError> {
         self.graphs.retain(|kept| kept.launches.iter().all(|launch| launch.module != module));
@@ -258,7 +267,9 @@ impl Cuda {
                 self.functions.insert(key, (function.clone(), one.shared));
                 function
             };
-            ready.push(Ready::new(function, one.grid, one.block, one.shared, &one.arguments));
+            let mut one_ready = Ready::new(function, one.grid, one.block, one.shared, &one.arguments);
+            one_ready.cooperative = one.cooperative;
+            ready.push(one_ready);
         }
         Ok(ready)
     }
@@ -399,6 +410,7 @@ impl Gpu for Cuda {
             grid: geometry.grid,
             block: [geometry.block, 1, 1],
             shared: geometry.shared,
+            cooperative: false,
             arguments: vec![params.to_vec()],
         }])
     }

@@ -11,6 +11,50 @@ use cudarc::driver::{result, sys};
 
 /// The most bytes of parameters that a kernel has: 4 KB, and 32,764 bytes since CUDA 12.1.
 const PARAMETER_BYTES: usize = 32_764;
+/// Every function of the driver that this file calls. A library that lacks one is refused before the first call: the binding
+/// panics at a function that is not there.
+const FUNCTIONS: [&str; 38] = [
+    "cuCtxSetCurrent",
+    "cuCtxSynchronize",
+    "cuDeviceGet",
+    "cuDeviceGetAttribute",
+    "cuDeviceGetCount",
+    "cuDeviceGetName",
+    "cuDeviceGetUuid",
+    "cuDevicePrimaryCtxRelease_v2",
+    "cuDevicePrimaryCtxRetain",
+    "cuDriverGetVersion",
+    "cuEventCreate",
+    "cuEventDestroy_v2",
+    "cuEventElapsedTime",
+    "cuEventRecord",
+    "cuEventSynchronize",
+    "cuFuncSetAttribute",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuGraphDestroy",
+    "cuGraphExecDestroy",
+    "cuGraphInstantiateWithFlags",
+    "cuGraphLaunch",
+    "cuGraphUpload",
+    "cuInit",
+    "cuLaunchKernel",
+    "cuMemAlloc_v2",
+    "cuMemFree_v2",
+    "cuMemcpyDtoH_v2",
+    "cuMemcpyHtoD_v2",
+    "cuModuleGetFunction",
+    "cuModuleLoadDataEx",
+    "cuModuleUnload",
+    "cuStreamBeginCapture_v2",
+    "cuStreamCreate",
+    "cuStreamDestroy_v2",
+    "cuStreamEndCapture",
+    "cuStreamSynchronize",
+    "cuStreamWaitEvent",
+];
+/// Functions that a message names.
+const NAMED: usize = 3;
 /// Bytes of the compiler's log that are looked at.
 const LOG: usize = 8192;
 
@@ -64,6 +108,12 @@ fn failed(function: &'static str) -> impl Fn(result::DriverError) -> CudaError {
     }
 }
 
+/// Whether the driver library, which is open, has a function.
+fn has(name: &str) -> bool {
+    // SAFETY: the address is looked up and not used; its type does not matter.
+    unsafe { sys::culib().get::<*const c_void>(name.as_bytes()).is_ok() }
+}
+
 /// What the library and the device say of themselves.
 #[derive(Clone, Debug)]
 pub(crate) struct Described {
@@ -101,6 +151,16 @@ impl Context {
         // SAFETY: opening a library runs its initialisers; that of a CUDA driver is made for it.
         if !unsafe { sys::is_culib_present() } {
             return Err(CudaError::NoDriver("libcuda.so.1 is not found".to_owned()));
+        }
+        let missing: Vec<&str> = FUNCTIONS.into_iter().filter(|name| !has(name)).collect();
+        if !missing.is_empty() {
+            let named = missing[..missing.len().min(NAMED)].join(", ");
+            let more = missing.len().saturating_sub(NAMED);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            return Err(CudaError::NoDriver(format!(
+                "the libcuda.so.1 that was found is not a CUDA driver this program can use: it lacks {named}{more}; update the \
+                 driver, or take the directory of that library out of LD_LIBRARY_PATH"
+            )));
         }
         result::init().map_err(|error| CudaError::NoDriver(failed("cuInit")(error).to_string()))?;
         let count = result::device::get_count().map_err(failed("cuDeviceGetCount"))?;
@@ -140,8 +200,7 @@ impl Context {
         let major = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
         let minor = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
         let l2 = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?;
-        // SAFETY: the library is open; the symbol is only looked for, and never called.
-        let software = unsafe { sys::culib().get::<*const c_void>(b"warpproof_driver\0").is_ok() };
+        let software = has("warpproof_driver");
         Ok(Described {
             name,
             uuid,
@@ -274,6 +333,22 @@ impl Module {
         })?;
         Ok(Rc::new(Module { context: context.clone(), handle }))
     }
+
+    /// Writes a variable, which must be as large as the bytes.
+    pub(crate) fn set(&self, symbol: &str, bytes: &[u8]) -> Result<(), CudaError> {
+        self.context.enter()?;
+        let name = CString::new(symbol)
+            .map_err(|_| CudaError::Request("a variable's name holds a zero byte".to_owned()))?;
+        // SAFETY: the module is loaded, and the name ends in NUL.
+        let found = unsafe { result::module::get_global(self.handle, name) };
+        let (address, size) = found.map_err(failed("cuModuleGetGlobal"))?;
+        if size != bytes.len() {
+            let sentence = format!("`{symbol}` has {size} bytes, found {}", bytes.len());
+            return Err(CudaError::Request(sentence));
+        }
+        // SAFETY: the variable has as many bytes, and the module that holds it is loaded.
+        unsafe { result::memcpy_htod_sync(address, bytes) }.map_err(failed("cuMemcpyHtoD"))
+    }
 }
 
 /// A kernel of a module.
@@ -317,6 +392,8 @@ pub(crate) struct Ready {
     grid: [u32; 3],
     block: [u32; 3],
     shared: u32,
+    /// Whether it is launched cooperatively.
+    pub(crate) cooperative: bool,
     /// The arguments one after another, and as many zeros as a kernel can have parameters. Not touched any more: others point to it.
     _bytes: Vec<u8>,
     /// To each argument, and for each parameter that a kernel can have beyond them to the zeros.
@@ -347,16 +424,21 @@ impl Ready {
         let mut pointers: Vec<*mut c_void> = starts.into_iter().map(at).collect();
         // As many pointers as a kernel can have parameters, each of a byte.
         pointers.resize(pointers.len().max(PARAMETER_BYTES), at(last));
-        Ready { function, grid, block, shared, _bytes: bytes, pointers }
+        Ready { function, grid, block, shared, cooperative: false, _bytes: bytes, pointers }
     }
 
     /// Gives it to a stream.
     pub(crate) fn launch(&mut self, stream: &Stream) -> Result<(), CudaError> {
         let (grid, block) = (self.grid, self.block);
+        let (launch, name): (unsafe fn(_, _, _, _, _, &mut [_]) -> _, _) = if self.cooperative {
+            (result::launch_cooperative_kernel, "cuLaunchCooperativeKernel")
+        } else {
+            (result::launch_kernel, "cuLaunchKernel")
+        };
         // SAFETY: function and stream live. However many parameters the kernel has and whatever their sizes, each pointer is to as
         // many bytes as all parameters of a kernel can have, which live as long as this. What the kernel does to device memory is no matter of this process's own.
         unsafe {
-            result::launch_kernel(
+            launch(
                 self.function.handle,
                 (grid[0], grid[1], grid[2]),
                 (block[0], block[1], block[2]),
@@ -365,7 +447,7 @@ impl Ready {
                 &mut self.pointers,
             )
         }
-        .map_err(failed("cuLaunchKernel"))
+        .map_err(failed(name))
     }
 }
 

@@ -65,16 +65,8 @@ impl Errors {
             let (mut row_sum, mut row_squares) = (0.0, 0.0);
             for (d, exact) in exact.iter().enumerate() {
                 let at = row * dim + d;
+                let Some(error) = deviation(output(at), *exact, non_finite) else { continue };
                 let got = output(at).unwrap_or(f64::NAN);
-                let same = if exact.is_nan() {
-                    got.is_nan()
-                } else {
-                    exact.is_infinite() && got.total_cmp(exact).is_eq()
-                };
-                if non_finite == NonFinite::Match && same && output(at).is_some() {
-                    continue;
-                }
-                let error = if got.is_finite() { got - exact } else { f64::INFINITY };
                 let limit = tolerance.limits.get(at).map_or(0.0, |limit| f64::from(*limit));
                 // An oracle that is not a number passes nothing.
                 let within = error.abs() <= limit;
@@ -110,6 +102,18 @@ impl Errors {
         errors.outside = outside as f64 / count;
         errors
     }
+}
+
+/// How far one element is from the oracle: infinite where it is missing or not finite, NaN where the oracle is, nothing where
+/// both are the same infinity or not a number and that counts as right.
+pub fn deviation(got: Option<f64>, exact: f64, non_finite: NonFinite) -> Option<f64> {
+    let value = got.unwrap_or(f64::NAN);
+    let same =
+        if exact.is_nan() { value.is_nan() } else { exact.is_infinite() && value.total_cmp(&exact).is_eq() };
+    if non_finite == NonFinite::Match && same && got.is_some() {
+        return None;
+    }
+    Some(if value.is_finite() { value - exact } else { f64::INFINITY })
 }
 
 /// The value of f16 bits.

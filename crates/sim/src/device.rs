@@ -1,5 +1,6 @@
 //! The library's face: open a device, load a module, allocate, launch, read back.
 
+use crate::cooperative;
 use crate::machine::{self, Grid, Limits, Outcome};
 use crate::memory::{Heap, HeapError, MAX_SHARED};
 use crate::observe::Observer;
@@ -250,6 +251,10 @@ impl Device {
             Ok(parts) => parts,
             Err(stop) => return Outcome { stop: Some(stop), ..Outcome::default() },
         };
+        let workspace = match launch.cooperative.then(|| cooperative::workspace(&mut self.heap)).transpose() {
+            Ok(workspace) => workspace,
+            Err(stop) => return Outcome { stop: Some(stop), ..Outcome::default() },
+        };
         let grid = Grid {
             program: &launch.kernel.program,
             blocks: launch.grid,
@@ -258,11 +263,18 @@ impl Device {
             constants: launch.constants.as_ref().unwrap_or(&launch.kernel.linked.constants),
             shared,
             dynamic_shared: launch.shared,
+            workspace,
             sm: launch.kernel.linked.sm,
             schedule: self.schedule,
             limits: self.limits,
         };
-        machine::run(&grid, &mut self.heap, self.threads, listen, collect)
+        let mut outcome = machine::run(&grid, &mut self.heap, self.threads, listen, collect);
+        match workspace {
+            // It is live: nothing but this frees it.
+            Some(address) => self.heap.free(address).unwrap_or_default(),
+            None => cooperative::explain(&mut outcome, &launch.kernel.program),
+        }
+        outcome
     }
 }
 
@@ -316,6 +328,7 @@ impl Kernel {
             shared: 0,
             arguments: Vec::new(),
             constants: None,
+            cooperative: false,
         }
     }
 }
@@ -329,6 +342,7 @@ pub struct Launch {
     shared: u32,
     arguments: Vec<Vec<u8>>,
     constants: Option<ConstantBank>,
+    cooperative: bool,
 }
 
 /// One, two or three extents.
@@ -359,8 +373,18 @@ impl Extent for [u32; 3] {
 
 impl Launch {
     /// The kernel's program.
-    pub(crate) fn program(&self) -> Arc<Program> {
+    pub fn program(&self) -> Arc<Program> {
         self.kernel.program.clone()
+    }
+
+    /// The arguments as words of 64 bits, with their offset in parameter memory.
+    pub(crate) fn parameter_words(&self) -> Vec<(u64, u64)> {
+        let parameters = self.arguments.iter().zip(&self.kernel.program.params);
+        let words = parameters.flat_map(|(bytes, parameter)| {
+            let words = (u64::from(parameter.offset)..).step_by(8).zip(bytes.as_chunks::<8>().0);
+            words.map(|(offset, word)| (offset, u64::from_le_bytes(*word)))
+        });
+        words.collect()
     }
 
     /// Blocks in each direction.
@@ -416,6 +440,13 @@ impl Launch {
     #[must_use]
     pub fn constants(mut self, bytes: ConstantBank) -> Self {
         self.constants = Some(bytes);
+        self
+    }
+
+    /// Whether all blocks run at the same time and `grid.sync()` works, as after `cudaLaunchCooperativeKernel`.
+    #[must_use]
+    pub fn cooperative(mut self, yes: bool) -> Self {
+        self.cooperative = yes;
         self
     }
 

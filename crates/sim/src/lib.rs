@@ -44,6 +44,7 @@
 
 pub mod check;
 pub mod count;
+pub mod cover;
 pub mod device_functions;
 pub mod isa;
 pub mod machine;
@@ -56,6 +57,7 @@ pub mod schedule;
 pub mod simd;
 pub mod stop;
 
+mod cooperative;
 mod device;
 
 pub use device::{Argument, Buffer, Device, Element, Extent, Kernel, Launch, Module};

@@ -1,15 +1,33 @@
-//! The order in which the warps of a block take turns. Deterministic: the same seed gives the same order on every
-//! machine, for any number of host threads.
+//! The order in which the warps of a block, and blocks that communicate, take turns. Deterministic: the same seed gives the
+//! same order on every machine, for any number of host threads.
 
-/// How warps take turns.
+/// How warps and blocks take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// The order.
+    /// The order of a block's warps.
     pub order: Order,
-    /// Instructions in one turn.
+    /// Instructions in one turn of a warp.
     pub quantum: u64,
     /// When `cp.async` copies become visible.
     pub copies: CopyTiming,
+    /// How blocks take turns.
+    pub blocks: Blocks,
+}
+
+/// How blocks that can communicate take turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocks {
+    /// They start in their order, the next one when those before it wait or have used a long turn.
+    InOrder,
+    /// They start in an order that is drawn from the seed, several at once, and take turns of drawn lengths.
+    Interleaved {
+        /// Decides order and lengths.
+        seed: u64,
+        /// Blocks under way from the start; more are started where these wait.
+        together: u32,
+        /// Instructions in one turn of a block, on average. A turn is at least a turn of each of its warps.
+        turn: u64,
+    },
 }
 
 /// The order of a block's warps.
@@ -34,7 +52,7 @@ pub enum CopyTiming {
 
 impl Default for Schedule {
     fn default() -> Self {
-        Schedule { order: Order::Forward, quantum: 4096, copies: CopyTiming::Late }
+        Schedule { order: Order::Forward, quantum: 4096, copies: CopyTiming::Late, blocks: Blocks::InOrder }
     }
 }
 
@@ -47,11 +65,7 @@ impl Schedule {
             Order::Reverse => order.reverse(),
             Order::Random(seed) => {
                 let mut random = SplitMix(seed ^ u64::from(block).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-                for i in (1..order.len()).rev() {
-                    let bound = u64::try_from(i + 1).unwrap_or(1);
-                    let j = usize::try_from(random.next() % bound).unwrap_or(0);
-                    order.swap(i, j);
-                }
+                random.shuffle(&mut order);
             }
         }
         order
@@ -71,5 +85,18 @@ impl SplitMix {
         z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ z >> 31
+    }
+
+    /// A number below `bound`, or 0.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound.max(1)
+    }
+
+    /// Puts a list into an order of its own.
+    pub fn shuffle<T>(&mut self, list: &mut [T]) {
+        for i in (1..list.len()).rev() {
+            let j = self.below(u64::try_from(i + 1).unwrap_or(1));
+            list.swap(i, usize::try_from(j).unwrap_or(0));
+        }
     }
 }

@@ -4,9 +4,8 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::io;
-use std::path::Path;
-use std::process::{Command, Stdio};
 
+use crate::allowed;
 use crate::cache::KeyBuilder;
 use crate::compile::arch_number;
 use crate::cubin;
@@ -18,6 +17,8 @@ use crate::version::{Version, ptx_version, ptxas_needed};
 
 /// The name under which ptxas sees the module, and so the file in its messages.
 const MODULE: &str = "module.ptx";
+/// The name of the machine code in its directory.
+const CUBIN: &str = "module.cubin";
 
 /// Machine code, and what the kernels use.
 #[derive(Clone, Debug)]
@@ -108,17 +109,19 @@ impl Toolchain {
         }
     }
 
-    /// Assembles a module. `flags` go to ptxas as they are.
+    /// Assembles a module. `flags` are options of [`PTXAS_OPTIONS`](crate::PTXAS_OPTIONS) that are allowed.
     pub fn ptxas(&self, ptx: &str, arch: &str, flags: &[&str]) -> Result<Assembled, AssembleError> {
         let ptxas = self.ptxas_for(ptx)?;
         let number = arch_number(arch)
             .ok_or_else(|| AssembleError::Options(format!("{arch} is no architecture; write sm_89")))?;
         let arch = format!("-arch=sm_{number}");
+        let flags =
+            allowed::ptxas_options(flags).map_err(|refused| AssembleError::Options(refused.to_string()))?;
         let key = self.cache.as_ref().map(|cache| {
             let mut key = KeyBuilder::new("ptxas");
             key.add(ptxas.version.to_string().as_bytes()).add_program(&ptxas.path);
             key.add(arch.as_bytes()).add(ptx.as_bytes());
-            for flag in flags {
+            for flag in &flags {
                 key.add(flag.as_bytes());
             }
             (cache, key.finish())
@@ -132,24 +135,16 @@ impl Toolchain {
         let dir = tempfile::tempdir()?;
         fs::write(dir.path().join(MODULE), ptx)?;
         // Run inside the directory, the cubin and the messages hold no path of this machine.
-        let output = Command::new(&ptxas.path)
-            .current_dir(dir.path())
-            .args(["-v", &arch, "-o", "module.cubin"])
-            .args(flags)
-            .arg(MODULE)
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|cause| AssembleError::Program(ProgramError::io(&ptxas.path, &cause)))?;
-        let mut log = String::from_utf8_lossy(&output.stderr).into_owned();
+        let args = ["-v", &arch, "-o", CUBIN].into_iter().chain(flags.iter().map(String::as_str));
+        let args: Vec<&OsStr> = args.chain([MODULE]).map(OsStr::new).collect();
+        let output =
+            program::run(&ptxas.path, &args, dir.path(), self.limits).map_err(AssembleError::Program)?;
+        let mut log = output.stderr;
         log.push_str(&String::from_utf8_lossy(&output.stdout));
-        if output.status.code().is_none() {
-            let cause = output.status.to_string();
-            return Err(AssembleError::Program(ProgramError { program: ptxas.path.clone(), cause }));
-        }
-        if !output.status.success() {
+        if !output.success {
             return Err(AssembleError::Rejected { diagnostics: diagnostic::from_ptxas(&log), log });
         }
-        let cubin = fs::read(dir.path().join("module.cubin"))?;
+        let cubin = fs::read(dir.path().join(CUBIN))?;
         if let Some((cache, key)) = key {
             cache.put(&key, &[&cubin, log.as_bytes()]);
         }
@@ -189,9 +184,14 @@ impl Toolchain {
             return Ok(text);
         }
         let dir = tempfile::tempdir()?;
-        let file = dir.path().join("module.cubin");
-        fs::write(&file, cubin)?;
-        let text = disassemble(&found.path, flags, &file)?;
+        fs::write(dir.path().join(CUBIN), cubin)?;
+        let args: Vec<&OsStr> = flags.iter().copied().chain([CUBIN]).map(OsStr::new).collect();
+        let output =
+            program::run(&found.path, &args, dir.path(), self.limits).map_err(AssembleError::Program)?;
+        if !output.success {
+            return Err(AssembleError::Program(ProgramError::new(&found.path, output.stderr.trim())));
+        }
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
         if let Some((cache, key)) = key {
             cache.put(&key, &[text.as_bytes()]);
         }
@@ -205,14 +205,4 @@ fn assembled(cubin: Vec<u8>, log: String, version: Version, cached: bool) -> Ass
         kernel.constant = cubin::constant_banks(&cubin, &kernel.kernel);
     }
     Assembled { cubin, resources, log, diagnostics, version, cached }
-}
-
-fn disassemble(program: &Path, flags: &[&str], file: &Path) -> Result<String, AssembleError> {
-    let args: Vec<&OsStr> = flags.iter().map(OsStr::new).chain([file.as_os_str()]).collect();
-    let output = program::run(program, &args).map_err(AssembleError::Program)?;
-    if !output.success {
-        let cause = output.stderr.trim().to_owned();
-        return Err(AssembleError::Program(ProgramError { program: program.to_owned(), cause }));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -4,25 +4,27 @@ use std::ffi::{CString, OsStr, OsString};
 use std::fmt;
 use std::fs;
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::thread;
-#[cfg(target_os = "linux")]
-use std::time::Duration;
 
+use warpproof_sandbox::{Held, Outside, Reach, Roots};
+
+use crate::allowed;
 use crate::cache::{Key, KeyBuilder};
 use crate::diagnostic::{self, Diagnostic, Severity};
 #[cfg(target_os = "linux")]
-use crate::fork::{self, Failure, Limits};
-use crate::headers;
+use crate::fork::{self, Failure};
+use crate::headers::{self, Scan};
+use crate::limits::CompileLimits;
 use crate::locate::{NotFound, Part, Toolchain};
 use crate::nvrtc::{Answer, Nvrtc};
+use crate::rounds;
+use crate::shims;
+use crate::symbol::{self, Instances};
 
 /// NVRTC recurses over templates; on the 2 MB of an ordinary thread a deep one would end the process.
 const STACK: usize = 64 << 20;
-
-/// Far beyond what a source of a person takes: templates can ask for any amount of both.
-#[cfg(target_os = "linux")]
-const LIMITS: Limits = Limits { time: Duration::from_mins(10), bytes: 16 << 30 };
 
 /// A text to compile.
 #[derive(Clone, Debug)]
@@ -67,8 +69,12 @@ pub struct CompileOptions {
     pub debug: bool,
     /// The C++ standard, such as `c++17`; NVRTC's own choice if `None`.
     pub std: Option<String>,
-    /// Further options of NVRTC.
+    /// Further options of NVRTC, from a source or a task: those of [`NVRTC_OPTIONS`](crate::NVRTC_OPTIONS) that are allowed.
     pub extra: Vec<String>,
+    /// Directories that headers may come from, in addition to the source's own, `include_dirs` and CUDA's.
+    pub roots: Vec<PathBuf>,
+    /// Kernels as the source spells them. Instances of templates, as `softmax<float, 256>`, are made for these.
+    pub kernels: Vec<String>,
 }
 
 impl CompileOptions {
@@ -82,7 +88,20 @@ impl CompileOptions {
             debug: false,
             std: None,
             extra: Vec::new(),
+            roots: Vec::new(),
+            kernels: Vec::new(),
         }
+    }
+
+    /// The instances of templates that are asked for, each once.
+    fn instances(&self) -> Vec<String> {
+        let mut instances: Vec<String> = Vec::new();
+        for kernel in self.kernels.iter().filter(|kernel| symbol::is_instance(kernel)) {
+            if !instances.contains(kernel) {
+                instances.push(kernel.clone());
+            }
+        }
+        instances
     }
 }
 
@@ -97,6 +116,15 @@ pub struct Compiled {
     pub diagnostics: Vec<Diagnostic>,
     /// Whether it came from the build cache.
     pub cached: bool,
+    /// Instances of kernel templates that were asked for.
+    pub instances: Instances,
+}
+
+impl Compiled {
+    /// The host code that was left out: files and lines, counted from 1.
+    pub fn skipped_host_code(&self) -> Vec<(String, RangeInclusive<usize>)> {
+        rounds::skipped(&self.diagnostics)
+    }
 }
 
 /// Why there is no PTX.
@@ -111,8 +139,10 @@ pub enum CompileError {
         /// The log as it is.
         log: String,
     },
-    /// An option is wrong.
+    /// An option is wrong, or refused.
     Options(String),
+    /// The source includes a file that it may not read.
+    Outside(Outside),
     /// The source takes more time or memory than there is for it.
     Limit(String),
     /// NVRTC itself failed.
@@ -124,6 +154,7 @@ impl fmt::Display for CompileError {
         match self {
             Self::NotFound(error) => error.fmt(f),
             Self::Source { log, .. } => write!(f, "the source does not compile:\n{}", log.trim_end()),
+            Self::Outside(outside) => write!(f, "the source includes a file that it may not read: {outside}"),
             Self::Options(text) | Self::Limit(text) | Self::Nvrtc(text) => f.write_str(text),
         }
     }
@@ -140,59 +171,123 @@ pub(crate) fn arch_number(arch: &str) -> Option<&str> {
 }
 
 impl Toolchain {
-    /// Compiles to PTX. Needs no GPU.
+    /// Compiles to PTX. Needs no GPU. An instance of a template that cannot be made does not keep the rest from being
+    /// compiled.
     pub fn compile(&self, source: &Source, options: &CompileOptions) -> Result<Compiled, CompileError> {
+        let mut instances = options.instances();
+        let first = self.compile_with(source, options, &instances);
+        if first.as_ref().err().and_then(wrong_name).is_none() {
+            return first;
+        }
+        let mut refused = Vec::new();
+        instances.retain(|instance| {
+            let alone = self.compile_with(source, options, std::slice::from_ref(instance));
+            let wrong = alone.as_ref().err().and_then(wrong_name).map(str::to_owned);
+            let known = wrong.is_none();
+            refused.extend(wrong.map(|message| (instance.clone(), message)));
+            known
+        });
+        let mut compiled = self.compile_with(source, options, &instances)?;
+        compiled.instances.refused = refused;
+        Ok(compiled)
+    }
+
+    /// Compiles with instances of templates.
+    fn compile_with(
+        &self,
+        source: &Source,
+        options: &CompileOptions,
+        instances: &[String],
+    ) -> Result<Compiled, CompileError> {
         let Some(nvrtc) = &self.nvrtc else {
             return Err(CompileError::NotFound(self.not_found(vec![Part::Nvrtc])));
         };
         let toolkit_dirs = self.headers.as_ref().map(|h| h.include_dirs.as_slice()).unwrap_or_default();
-        let arguments = arguments(source, options, toolkit_dirs)?;
-        let key = self.cache.as_ref().and_then(|cache| {
-            let mut key = KeyBuilder::new("nvrtc-2");
-            key.add(nvrtc.version.to_string().as_bytes()).add_program(&nvrtc.path);
-            Some((cache, key_of(key, source, options, &arguments, toolkit_dirs)?))
-        });
+        let extra = allowed::nvrtc_options(&options.extra)
+            .map_err(|refused| CompileError::Options(refused.to_string()))?;
+        let arguments = arguments(source, options, &extra, toolkit_dirs)?;
+        let own = source.directory.iter().chain(&options.include_dirs).chain(&options.roots);
+        let roots = Roots::new(own.chain(&self.allowed));
+        let mut key = KeyBuilder::new("nvrtc-3");
+        shims::add_to_key(&mut key);
+        key.add(nvrtc.version.to_string().as_bytes()).add_program(&nvrtc.path);
+        for instance in instances {
+            key.add(b"instance").add(instance.as_bytes());
+        }
+        let key = key_of(key, source, options, &arguments, toolkit_dirs, &roots)?;
+        let key = self.cache.as_ref().zip(key);
+        let named = |symbols: Vec<String>| Instances {
+            symbols: instances.iter().cloned().zip(symbols).collect(),
+            refused: Vec::new(),
+        };
         if let Some((cache, key)) = &key
-            && let Some([ptx, log]) = cache.get(key).as_deref()
-            && let (Ok(ptx), Ok(log)) = (String::from_utf8(ptx.clone()), String::from_utf8(log.clone()))
+            && let Some(pieces) = cache.get(key)
+            && let Ok(mut texts) = pieces.into_iter().map(String::from_utf8).collect::<Result<Vec<_>, _>>()
+            && texts.len() == 2 + instances.len()
         {
+            let instances = named(texts.split_off(2));
+            let log = texts.pop().unwrap_or_default();
+            let ptx = texts.pop().unwrap_or_default();
             let diagnostics = diagnostic::from_nvrtc(&log);
-            return Ok(Compiled { ptx, log, diagnostics, cached: true });
+            return Ok(Compiled { ptx, log, diagnostics, cached: true, instances });
         }
         let opened = self.opened.get_or_init(|| Nvrtc::open(&nvrtc.path)).as_ref();
         let opened = opened
             .map_err(|cause| CompileError::Nvrtc(format!("cannot open {}: {cause}", nvrtc.path.display())))?;
-        let Answer { ptx, log } = alone(|| opened.compile(&source.name, &source.text, &arguments))?;
+        // Of the toolkit it reads its headers, and the library that NVRTC opens when it compiles.
+        let toolkit = toolkit_dirs.iter().cloned().chain(nvrtc.path.parent().map(Path::to_owned));
+        let resolved = fs::canonicalize(&nvrtc.path).ok();
+        let toolkit = toolkit.chain(resolved.as_deref().and_then(Path::parent).map(Path::to_owned));
+        let read = roots.directories().iter().cloned().chain(toolkit).collect();
+        let reach = Reach { read, files_of_others: true, ..Reach::default() };
+        let expressions: Vec<CString> =
+            instances.iter().map(|instance| c_string(OsStr::new(instance))).collect::<Result<_, _>>()?;
+        let Answer { ptx, log, symbols } =
+            rounds::compile(source, options, toolkit_dirs, &roots, |attempt| {
+                let arguments = [&arguments, attempt.options.as_slice()].concat();
+                let work = || {
+                    opened.compile(&source.name, &attempt.text, &attempt.headers, &arguments, &expressions)
+                };
+                alone(self.limits, &reach, work)
+            })?;
         let diagnostics = diagnostic::from_nvrtc(&log);
         let Some(ptx) = ptx else {
+            if log.contains("out of memory") {
+                return Err(CompileError::Limit(self.limits.memory_sentence("NVRTC")));
+            }
             if diagnostics.iter().any(|d| d.severity == Severity::Error) {
                 return Err(CompileError::Source { diagnostics, log });
             }
             return Err(CompileError::Nvrtc(format!("NVRTC refused without a reason: {}", log.trim())));
         };
         if let Some((cache, key)) = key {
-            cache.put(&key, &[ptx.as_bytes(), log.as_bytes()]);
+            let pieces: Vec<&[u8]> = [&ptx, &log].into_iter().chain(&symbols).map(String::as_bytes).collect();
+            cache.put(&key, &pieces);
         }
-        Ok(Compiled { ptx, log, diagnostics, cached: false })
+        Ok(Compiled { ptx, log, diagnostics, cached: false, instances: named(symbols) })
     }
 }
 
-/// Everything the PTX depends on, or `None` if that cannot be told.
+/// NVRTC's message about a name expression that names nothing. Other errors are the source's, those in the body of a template
+/// included; they come first.
+fn wrong_name(error: &CompileError) -> Option<&str> {
+    let CompileError::Source { diagnostics, .. } = error else { return None };
+    let first = diagnostics.iter().find(|one| one.severity == Severity::Error)?;
+    // The file that NVRTC makes of name expressions.
+    let place = first.place.as_ref().filter(|place| place.file == "__nv_name_map");
+    place.map(|_| first.message.as_str())
+}
+
+/// Everything the PTX depends on, or `None` if that is not known or changes with time.
 fn key_of(
     mut key: KeyBuilder,
     source: &Source,
     options: &CompileOptions,
     arguments: &[CString],
     toolkit_dirs: &[PathBuf],
-) -> Option<Key> {
-    // Options that read or write files we do not see.
-    const OPAQUE: [&str; 6] =
-        ["-I", "--include-path", "-include", "--pre-include", "--options-file", "-optf"];
-    let opaque = |option: &String| OPAQUE.iter().any(|o| option.starts_with(o)) || option.contains("pch");
-    if options.extra.iter().any(opaque) {
-        return None;
-    }
-    let here = std::env::current_dir().ok()?;
+    roots: &Roots,
+) -> Result<Option<Key>, CompileError> {
+    let Ok(here) = std::env::current_dir() else { return Ok(None) };
     let absolute = |dir: &Path| here.join(dir);
     let directory = absolute(source.directory.as_deref().unwrap_or(Path::new("")));
     let user_dirs: Vec<PathBuf> = options.include_dirs.iter().map(|dir| absolute(dir)).collect();
@@ -203,12 +298,23 @@ fn key_of(
     // Relative names in the line table and in arguments mean something else in another working directory.
     key.add(here.as_os_str().as_encoded_bytes());
     key.add(source.name.as_bytes()).add(source.text.as_bytes());
-    headers::add_to_key(&mut key, &source.text, &directory, &user_dirs, toolkit_dirs).then(|| key.finish())
+    let scan = headers::add_to_key(&mut key, &source.text, &directory, &user_dirs, toolkit_dirs, roots)
+        .map_err(CompileError::Outside)?;
+    // Where the kernel keeps no files from the compiler, names that are not known could be those of any file.
+    if scan == Scan::Unknown && warpproof_sandbox::available().files == Held::No {
+        return Err(CompileError::Options(
+            "the source names a header by a macro, or has too many headers, and this system cannot confine the compiler \
+             to the source's directory; name the header itself"
+                .to_owned(),
+        ));
+    }
+    Ok((scan == Scan::Whole).then(|| key.finish()))
 }
 
 fn arguments(
     source: &Source,
     options: &CompileOptions,
+    extra: &[String],
     toolkit_dirs: &[PathBuf],
 ) -> Result<Vec<CString>, CompileError> {
     let number = arch_number(&options.arch)
@@ -222,7 +328,10 @@ fn arguments(
         arguments.push("-lineinfo".into());
     }
     if let Some(std) = &options.std {
-        arguments.push(format!("-std={std}").into());
+        let std = allowed::nvrtc_options(&[format!("--std={std}")]);
+        arguments.extend(
+            std.map_err(|refused| CompileError::Options(refused.to_string()))?.iter().map(Into::into),
+        );
     }
     arguments.extend(options.defines.iter().map(|define| format!("-D{define}").into()));
     let source_dir = source.directory.iter();
@@ -231,7 +340,7 @@ fn arguments(
         argument.push(dir);
         arguments.push(argument);
     }
-    arguments.extend(options.extra.iter().map(OsString::from));
+    arguments.extend(extra.iter().map(OsString::from));
     arguments.iter().map(|argument| c_string(argument)).collect()
 }
 
@@ -240,27 +349,36 @@ fn c_string(argument: &OsStr) -> Result<CString, CompileError> {
         .map_err(|_| CompileError::Options(format!("a NUL byte in {}", argument.display())))
 }
 
-/// Compiles where no other compilation was before or is beside it.
+/// Compiles in a process of its own, where no other compilation was before, and which can read only what is named.
 #[cfg(target_os = "linux")]
-fn alone(work: impl FnOnce() -> Result<Answer, String> + Send) -> Result<Answer, CompileError> {
-    let child = || fork::in_child(LIMITS, || crate::nvrtc::to_bytes(&work()));
+fn alone(
+    limits: CompileLimits,
+    reach: &Reach,
+    work: impl FnOnce() -> Result<Answer, String> + Send,
+) -> Result<Answer, CompileError> {
+    let child = || fork::in_child(limits, reach, || crate::nvrtc::to_bytes(&work()));
     match on_large_stack(child).map_err(CompileError::Nvrtc)? {
         Ok(bytes) => crate::nvrtc::from_bytes(&bytes).map_err(refusal),
-        Err(Failure::Time) => Err(CompileError::Limit(format!(
-            "NVRTC took more than {} minutes of a processor, or six times as long, for this source",
-            LIMITS.time.as_secs() / 60
-        ))),
-        Err(Failure::Signal(signal)) => Err(CompileError::Nvrtc(format!(
-            "signal {signal} ended it: a fault of NVRTC, or too little memory for this source"
-        ))),
+        Err(Failure::Time) => Err(CompileError::Limit(limits.time_sentence("NVRTC"))),
+        Err(Failure::Memory) => Err(CompileError::Limit(limits.memory_sentence("NVRTC"))),
+        Err(Failure::Signal(signal)) => {
+            Err(CompileError::Nvrtc(format!("signal {signal} ended it: a fault of NVRTC")))
+        }
         Err(Failure::Other(text)) => Err(CompileError::Nvrtc(text)),
     }
 }
 
 /// Compiles while no other compilation runs. One with `-G` changes those after it here.
 #[cfg(not(target_os = "linux"))]
-fn alone(work: impl FnOnce() -> Result<Answer, String> + Send) -> Result<Answer, CompileError> {
+fn alone(
+    _: CompileLimits,
+    _: &Reach,
+    work: impl FnOnce() -> Result<Answer, String> + Send,
+) -> Result<Answer, CompileError> {
     static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    if warpproof_sandbox::is_required() {
+        return Err(CompileError::Nvrtc(crate::program::UNCONFINED.to_owned()));
+    }
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     on_large_stack(work).map_err(CompileError::Nvrtc)?.map_err(refusal)
 }
@@ -271,7 +389,7 @@ fn refusal(text: String) -> CompileError {
     if text.contains("--") || text.contains("INVALID_OPTION") {
         CompileError::Options(text)
     } else if text.contains("OUT_OF_MEMORY") {
-        CompileError::Limit(text)
+        CompileError::Limit(format!("{text}; raise the limit with --compile-memory"))
     } else {
         CompileError::Nvrtc(text)
     }
@@ -308,11 +426,11 @@ mod tests {
             std: Some("c++20".into()),
             ..CompileOptions::new("sm_90a")
         };
-        let arguments = arguments(&source, &options, &[PathBuf::from("cuda")]).unwrap();
+        let arguments = arguments(&source, &options, &[], &[PathBuf::from("cuda")]).unwrap();
         let text: Vec<_> = arguments.iter().map(|a| a.to_str().unwrap()).collect();
         assert_eq!(
             text,
-            ["-arch=compute_90a", "-lineinfo", "-std=c++20", "-DA=1", "-Imine", "-Isrc", "-Icuda"]
+            ["-arch=compute_90a", "-lineinfo", "--std=c++20", "-DA=1", "-Imine", "-Isrc", "-Icuda"]
         );
     }
 }

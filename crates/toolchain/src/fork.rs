@@ -1,51 +1,57 @@
 //! A process of its own for each compilation. NVRTC remembers: after one with `-G` the next source gives another program
 //! than it gave before, and so does one that is compiled beside it. In a copy of this process, in which the library was
-//! opened and never used, every compilation is the first; it can also be given limits, and fail alone.
+//! opened and never used, every compilation is the first; it can also be given limits, be confined, and fail alone.
 #![expect(unsafe_code, reason = "no crate and no part of the standard library forks")]
 
 use std::io::{self, PipeWriter, Read, Write};
+use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{PoisonError, RwLock};
-use std::time::Duration;
 
-use rustix::process::{self, Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus};
+use rustix::process::{self, Pid, Resource, Rlimit, Signal};
+use warpproof_sandbox::Reach;
+
+use crate::limits::{CompileLimits, WALL};
+use crate::program::UNCONFINED;
 
 /// Held alone by who opens a library, and by all who fork: a copy of a loader that is at work could not load.
 pub(crate) static LOADER: RwLock<()> = RwLock::new(());
-
-/// What a child may use.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// Of a processor; of the clock on the wall six times as much.
-    pub(crate) time: Duration,
-    /// Of memory, beyond what this process has.
-    pub(crate) bytes: u64,
-}
 
 /// Why there is no answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// It took more time than it was given.
     Time,
+    /// It took more memory than it was given.
+    Memory,
     /// A signal ended it.
     Signal(i32),
     /// It could not be started, or ended without an answer.
     Other(String),
 }
 
-/// What `work` gives in a copy of this process, which ends with it.
-pub(crate) fn in_child(limits: Limits, work: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8>, Failure> {
+/// The status of a child that could not be confined. Its answer says why.
+const NOT_CONFINED: i32 = 3;
+
+/// What `work` gives in a copy of this process, which can reach only what is named, and ends with it.
+pub(crate) fn in_child(
+    limits: CompileLimits,
+    reach: &Reach,
+    work: impl FnOnce() -> Vec<u8>,
+) -> Result<Vec<u8>, Failure> {
     let failed = |what: &str, cause: io::Error| Failure::Other(format!("cannot {what}: {cause}"));
     let (mut read, write) = io::pipe().map_err(|cause| failed("make a pipe for NVRTC", cause))?;
-    let (parent, size) = (process::getpid(), mapped());
+    let (parent, size) = (process::getpid(), Size::of_this_process());
+    // Asked here: the environment has a lock, which another thread may hold.
+    let required = warpproof_sandbox::is_required();
     let loader = LOADER.read().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: only this thread goes on in the child, which never returns from here. Other threads may hold locks there for
     // ever: those of the C library's allocator, streams and loader it sets right itself, a loader at work is kept away above,
     // and `work` takes no lock of Rust's. A child that waits for one that was overlooked is ended by its alarm.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        run(limits, parent, size, write, work);
+        run(limits, (reach, required), parent, size, write, work);
     }
     // Before anything else is asked of the system.
     let cause = io::Error::last_os_error();
@@ -56,24 +62,42 @@ pub(crate) fn in_child(limits: Limits, work: impl FnOnce() -> Vec<u8>) -> Result
     };
     let mut answer = Vec::new();
     let read = read.read_to_end(&mut answer);
-    let ended = wait(child).map_err(|cause| failed("wait for NVRTC's process", cause))?;
+    let (status, peak) = wait(child).map_err(|cause| failed("wait for NVRTC's process", cause))?;
     read.map_err(|cause| failed("read NVRTC's answer", cause))?;
-    match (ended.exit_status(), ended.terminating_signal()) {
-        (Some(0), _) => Ok(answer),
-        (_, Some(libc::SIGXCPU | libc::SIGALRM)) => Err(Failure::Time),
-        (_, Some(signal)) => Err(Failure::Signal(signal)),
-        (status, None) => {
-            Err(Failure::Other(format!("NVRTC's process ended with status {}", status.unwrap_or(-1))))
+    if libc::WIFEXITED(status) {
+        return match libc::WEXITSTATUS(status) {
+            0 => Ok(answer),
+            NOT_CONFINED => Err(Failure::Other(String::from_utf8_lossy(&answer).into_owned())),
+            other => Err(Failure::Other(format!("NVRTC's process ended with status {other}"))),
+        };
+    }
+    match libc::WTERMSIG(status) {
+        libc::SIGXCPU | libc::SIGALRM => Err(Failure::Time),
+        // What cannot allocate aborts, or uses what it was not given. Then it has used most of what it may.
+        libc::SIGABRT | libc::SIGSEGV | libc::SIGBUS | libc::SIGKILL
+            if peak >= size.resident.saturating_add(limits.bytes / 4 * 3) =>
+        {
+            Err(Failure::Memory)
         }
+        signal => Err(Failure::Signal(signal)),
     }
 }
 
-fn wait(child: Pid) -> io::Result<WaitStatus> {
+/// The status that a child ended with, and the bytes it had in memory at most.
+fn wait(child: Pid) -> io::Result<(i32, u64)> {
+    let (mut status, mut usage) = (0, MaybeUninit::<libc::rusage>::zeroed());
     loop {
-        match process::waitpid(Some(child), WaitOptions::empty()) {
-            Ok(Some((_, status))) => return Ok(status),
-            Ok(None) | Err(rustix::io::Errno::INTR) => {}
-            Err(cause) => return Err(cause.into()),
+        // SAFETY: both pointers are to live memory of the types that the call writes.
+        let waited =
+            unsafe { libc::wait4(child.as_raw_nonzero().get(), &raw mut status, 0, usage.as_mut_ptr()) };
+        if waited >= 0 {
+            // SAFETY: all bits zero are a valid value, and the call has written one since.
+            let usage = unsafe { usage.assume_init() };
+            return Ok((status, u64::try_from(usage.ru_maxrss).unwrap_or(0).saturating_mul(1024)));
+        }
+        let cause = io::Error::last_os_error();
+        if cause.kind() != io::ErrorKind::Interrupted {
+            return Err(cause);
         }
     }
 }
@@ -81,9 +105,10 @@ fn wait(child: Pid) -> io::Result<WaitStatus> {
 /// The child, from its first step to its last. What of the preparation fails leaves it with descriptors or without
 /// limits until it ends.
 fn run(
-    limits: Limits,
+    limits: CompileLimits,
+    (reach, required): (&Reach, bool),
     parent: Pid,
-    size: Option<u64>,
+    size: Size,
     mut pipe: PipeWriter,
     work: impl FnOnce() -> Vec<u8>,
 ) -> ! {
@@ -106,14 +131,23 @@ fn run(
         // SAFETY: what owns these descriptors is in the parent, and never dropped in this process.
         unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     }
-    let seconds = limits.time.as_secs();
     // SAFETY: it only sets a timer of this process.
-    unsafe { libc::alarm(u32::try_from(seconds.saturating_mul(6)).unwrap_or(u32::MAX)) };
-    lower(Resource::Cpu, seconds);
-    if let Some(size) = size {
-        lower(Resource::As, size.saturating_add(limits.bytes));
+    unsafe { libc::alarm(u32::try_from(limits.seconds.saturating_mul(WALL)).unwrap_or(u32::MAX)) };
+    lower(Resource::Cpu, limits.seconds);
+    if size.mapped > 0 {
+        lower(Resource::As, size.mapped.saturating_add(limits.bytes));
     }
     lower(Resource::Core, 0);
+    let unconfined = match warpproof_sandbox::confine_copy(reach) {
+        Ok(held) if held.is_any() || !required => None,
+        Ok(_) => Some(UNCONFINED.to_owned()),
+        Err(why) => Some(format!("cannot confine the compiler: {why}")),
+    };
+    if let Some(why) = unconfined {
+        let _ = pipe.write_all(why.as_bytes());
+        // SAFETY: it ends this process at once.
+        unsafe { libc::_exit(NOT_CONFINED) };
+    }
     let done = catch_unwind(AssertUnwindSafe(|| pipe.write_all(&work())));
     // SAFETY: it ends this process at once; nothing that the parent does at its own end is done here.
     unsafe { libc::_exit(i32::from(!matches!(done, Ok(Ok(()))))) }
@@ -125,19 +159,34 @@ fn lower(resource: Resource, to: u64) {
     let _ = process::setrlimit(resource, Rlimit { current, ..limit });
 }
 
-/// The bytes of this process's address space. `None` where that cannot be read, as in an evaluation of the fleet, which
-/// has limits of its own.
-fn mapped() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmSize:"))?;
-    line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
+/// How large this process is, in bytes. 0 where that cannot be read, as in an evaluation of the fleet, which has limits of its
+/// own.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    mapped: u64,
+    resident: u64,
+}
+
+impl Size {
+    fn of_this_process() -> Self {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
+        };
+        Self { mapped: field("VmSize:").unwrap_or(0), resident: field("VmRSS:").unwrap_or(0) }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { time: Duration::from_mins(1), bytes: 1 << 30 };
+    const LIMITS: CompileLimits = CompileLimits { seconds: 60, bytes: 1 << 30 };
+
+    fn in_child(limits: CompileLimits, work: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8>, Failure> {
+        super::in_child(limits, &Reach { read: vec!["/proc".into()], ..Reach::default() }, work)
+    }
 
     #[test]
     fn an_answer_of_any_size_comes_back() {
@@ -171,21 +220,54 @@ mod tests {
         assert!(matches!(signal, Err(Failure::Signal(libc::SIGKILL))), "{signal:?}");
         let panicked = in_child(LIMITS, || panic!("as it must"));
         assert!(matches!(panicked, Err(Failure::Other(_))), "{panicked:?}");
-        let endless = in_child(Limits { time: Duration::from_secs(1), ..LIMITS }, || {
+        let endless = in_child(CompileLimits { seconds: 1, ..LIMITS }, || {
             loop {
                 std::hint::spin_loop();
             }
         });
         assert!(matches!(endless, Err(Failure::Time)), "{endless:?}");
         // A wait takes no time of a processor.
-        let asleep = in_child(Limits { time: Duration::from_secs(1), ..LIMITS }, || {
-            std::thread::sleep(Duration::from_mins(1));
+        let asleep = in_child(CompileLimits { seconds: 1, ..LIMITS }, || {
+            std::thread::sleep(std::time::Duration::from_mins(1));
             Vec::new()
         });
         assert!(matches!(asleep, Err(Failure::Time)), "{asleep:?}");
-        // Rust ends a process that cannot allocate.
-        let large = in_child(Limits { bytes: 64 << 20, ..LIMITS }, || vec![1; 1 << 30]);
+        // Rust ends a process that cannot allocate. One that has used little of its memory was not short of it.
+        let large = in_child(CompileLimits { bytes: 64 << 20, ..LIMITS }, || vec![1; 1 << 30]);
         assert!(matches!(large, Err(Failure::Signal(libc::SIGABRT))), "{large:?}");
+        let growing = in_child(CompileLimits { bytes: 256 << 20, ..LIMITS }, || {
+            let mut all: Vec<Vec<u8>> = Vec::new();
+            loop {
+                all.push(vec![1; 1 << 20]);
+                std::hint::black_box(&all);
+            }
+        });
+        assert!(matches!(growing, Err(Failure::Memory)), "{growing:?}");
+    }
+
+    #[test]
+    fn a_child_reaches_nothing_that_is_not_named() {
+        if !warpproof_sandbox::available().is_whole() {
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let (file, made) = (directory.path().join("file"), directory.path().join("made"));
+        std::fs::write(&file, "text").unwrap();
+        let attempts = || {
+            vec![
+                u8::from(std::fs::read(&file).is_ok()),
+                u8::from(std::fs::write(&made, "").is_ok()),
+                u8::from(std::fs::write(&file, "").is_ok()),
+                u8::from(std::process::Command::new("/bin/true").status().is_ok()),
+                u8::from(std::net::UdpSocket::bind("127.0.0.1:0").is_ok()),
+            ]
+        };
+        assert_eq!(super::in_child(LIMITS, &Reach::default(), attempts).unwrap(), [0, 0, 0, 0, 0]);
+        let reach = Reach { read: vec![directory.path().to_owned()], ..Reach::default() };
+        assert_eq!(super::in_child(LIMITS, &reach, attempts).unwrap(), [1, 0, 0, 0, 0]);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "text");
+        // Without the sandbox all of it is done.
+        assert_eq!(attempts(), [1, 1, 1, 1, 1]);
     }
 
     #[test]

@@ -13,27 +13,46 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use warpproof_sandbox::{Outside, Roots};
+
 use crate::cache::KeyBuilder;
 
 /// Bounds what a scan reads; a source with more is not cached.
 const MAX_FILES: usize = 20_000;
 const MAX_BYTES: usize = 512 << 20;
 
-/// Adds every header that `text` may read to the key. `false`: do not cache.
+/// What a scan found out about the headers of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scan {
+    /// Every header is in the key.
+    Whole,
+    /// Every header is in the key, but the PTX depends on the time of day.
+    TimeOfDay,
+    /// A header is named by a macro, or there are too many: which files are read is not known.
+    Unknown,
+}
+
+/// Adds every header that `text` may read to the key. A header of the user's that lies outside of the roots is an error, and is
+/// not read.
 pub(crate) fn add_to_key(
     key: &mut KeyBuilder,
     text: &str,
     directory: &Path,
     user_dirs: &[PathBuf],
     toolkit_dirs: &[PathBuf],
-) -> bool {
+    roots: &Roots,
+) -> Result<Scan, Outside> {
+    let mut scan = Scan::Whole;
     let mut searched: Vec<&Path> = vec![directory];
     searched.extend(user_dirs.iter().map(PathBuf::as_path));
     searched.extend(toolkit_dirs.iter().map(PathBuf::as_path));
 
     let mut seen: BTreeSet<PathBuf> = BTreeSet::new();
     let mut tried: BTreeSet<(String, PathBuf)> = BTreeSet::new();
-    let Some(names) = names_in(text, false) else { return false };
+    let Some(names) = names_in(text, false) else { return Ok(Scan::Unknown) };
+    if asks_for_time(text) {
+        scan = Scan::TimeOfDay;
+    }
     let mut pending: Vec<(PathBuf, Vec<String>)> = vec![(directory.to_owned(), names)];
     let mut bytes = 0_usize;
     while let Some((from, names)) = pending.pop() {
@@ -46,29 +65,46 @@ pub(crate) fn add_to_key(
                 if seen.contains(&path) || !path.is_file() {
                     continue;
                 }
-                let Ok(content) = fs::read(&path) else { return false };
+                // Headers of the toolkit include each other by `../` and through links.
+                let resolved = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+                let within = |dir: &PathBuf| fs::canonicalize(dir).is_ok_and(|dir| resolved.starts_with(dir));
+                let of_toolkit = toolkit_dirs.iter().any(within);
+                if !of_toolkit {
+                    roots.check(&path)?;
+                }
+                let Ok(content) = fs::read(&path) else { return Ok(Scan::Unknown) };
                 bytes = bytes.saturating_add(content.len());
                 if seen.len() >= MAX_FILES || bytes > MAX_BYTES {
-                    return false;
+                    return Ok(Scan::Unknown);
                 }
                 key.add(path.as_os_str().as_encoded_bytes()).add(&content);
-                let of_toolkit = toolkit_dirs.iter().any(|dir| path.starts_with(dir));
-                let Some(names) = names_in(&String::from_utf8_lossy(&content), of_toolkit) else {
-                    return false;
-                };
+                let content = String::from_utf8_lossy(&content);
+                if !of_toolkit && asks_for_time(&content) {
+                    scan = Scan::TimeOfDay;
+                }
+                let Some(names) = names_in(&content, of_toolkit) else { return Ok(Scan::Unknown) };
                 let parent = path.parent().unwrap_or(dir).to_owned();
                 seen.insert(path);
                 pending.push((parent, names));
             }
         }
     }
-    true
+    Ok(scan)
+}
+
+/// Whether a text depends on when it is compiled.
+fn asks_for_time(text: &str) -> bool {
+    ["__TIME__", "__DATE__", "__TIMESTAMP__"].iter().any(|word| text.contains(word))
 }
 
 /// The files that a source in `directory` may read beside the toolkit's own headers. What it names by a macro is not told,
-/// and what depends on the time of day is never the same: the answer is then `None`.
-pub fn included_files(text: &str, directory: &Path) -> Option<Vec<PathBuf>> {
+/// and what depends on the time of day is never the same: the answer is then `None`. Files outside of the roots are named and not
+/// read.
+pub fn included_files(text: &str, directory: &Path, roots: &Roots) -> Option<Vec<PathBuf>> {
     let mut seen: BTreeSet<PathBuf> = BTreeSet::new();
+    if asks_for_time(text) {
+        return None;
+    }
     let mut pending: Vec<(PathBuf, Vec<String>)> = vec![(directory.to_owned(), names_in(text, false)?)];
     let mut bytes = 0_usize;
     while let Some((from, names)) = pending.pop() {
@@ -78,12 +114,20 @@ pub fn included_files(text: &str, directory: &Path) -> Option<Vec<PathBuf>> {
                 if seen.contains(&path) || !path.is_file() {
                     continue;
                 }
+                if !roots.contain(&path) {
+                    seen.insert(path);
+                    continue;
+                }
                 let content = fs::read(&path).ok()?;
                 bytes = bytes.saturating_add(content.len());
                 if seen.len() >= MAX_FILES || bytes > MAX_BYTES {
                     return None;
                 }
-                let names = names_in(&String::from_utf8_lossy(&content), false)?;
+                let content = String::from_utf8_lossy(&content);
+                if asks_for_time(&content) {
+                    return None;
+                }
+                let names = names_in(&content, false)?;
                 pending.push((path.parent().unwrap_or(dir).to_owned(), names));
                 seen.insert(path);
             }
@@ -92,11 +136,25 @@ pub fn included_files(text: &str, directory: &Path) -> Option<Vec<PathBuf>> {
     Some(seen.into_iter().collect())
 }
 
+/// The names in a text's include directives.
+pub(crate) fn includes(text: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for line in text.lines() {
+        let Some(rest) = line.trim_start().strip_prefix('#') else { continue };
+        let Some(rest) = rest.trim_start().strip_prefix("include") else { continue };
+        let rest = skip_blanks(rest);
+        let name = match rest.bytes().next() {
+            Some(b'"') => rest[1..].split_once('"'),
+            Some(b'<') => rest[1..].split_once('>'),
+            _ => None,
+        };
+        names.extend(name.map(|(name, _)| name.to_owned()));
+    }
+    names
+}
+
 /// The names that may be included by a text, or `None` if the text does not tell.
 fn names_in(text: &str, of_toolkit: bool) -> Option<Vec<String>> {
-    if !of_toolkit && ["__TIME__", "__DATE__", "__TIMESTAMP__"].iter().any(|word| text.contains(word)) {
-        return None;
-    }
     // Joining spliced lines first, a directive is always on one line.
     let text: Cow<'_, str> = if text.contains("\\\n") || text.contains("\\\r\n") {
         text.replace("\\\r\n", "").replace("\\\n", "").into()
@@ -173,7 +231,6 @@ mod tests {
         assert_eq!(names("#include HEADER\n"), None);
         assert_eq!(names("%: include HEADER\n"), None);
         assert_eq!(names("#embed \"x\"\n"), None);
-        assert_eq!(names("const char *t = __TIME__;"), None);
         assert_eq!(names_in("#include HEADER\n", true), Some(vec![]));
     }
 
@@ -194,8 +251,9 @@ mod tests {
                 dir.path(),
                 std::slice::from_ref(&user),
                 std::slice::from_ref(&toolkit),
+                &Roots::new([dir.path()]),
             )
-            .then(|| format!("{:?}", key.finish()))
+            .map(|scan| (scan, format!("{:?}", key.finish())))
         };
         let text = "#include <a.h>\n#include <c.h>\n";
         let first = key(text).unwrap();
@@ -206,6 +264,34 @@ mod tests {
         // A header that appears where it hides another one.
         fs::write(dir.path().join("c.h"), "").unwrap();
         assert_ne!(key(text).unwrap(), second);
-        assert_eq!(key("#include M"), None);
+        assert_eq!(key("#include M").unwrap().0, Scan::Unknown);
+        assert_eq!(key("const char *t = __TIME__;").unwrap().0, Scan::TimeOfDay);
+        assert_eq!(key(text).unwrap().0, Scan::Whole);
+    }
+
+    #[test]
+    fn a_header_outside_of_the_roots_is_refused_and_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let (task, secret) = (dir.path().join("task"), dir.path().join("secret"));
+        fs::create_dir_all(task.join("deep")).unwrap();
+        fs::write(&secret, "#include HIDDEN").unwrap();
+        fs::write(task.join("a.h"), "#include \"../secret\"").unwrap();
+        fs::write(task.join("b.h"), "").unwrap();
+        let scan = |text: &str| {
+            let mut key = KeyBuilder::new("test");
+            add_to_key(&mut key, text, &task.join("deep"), &[], &[], &Roots::new([&task]))
+        };
+        assert_eq!(scan("#include \"../b.h\""), Ok(Scan::Whole));
+        for name in [secret.to_str().unwrap(), "../../secret", "../a.h", "../deep/../../secret"] {
+            for spelling in ["#include \"", "#include_next \"", "#if 0\n#include \"", "%:include \""] {
+                let outside = scan(&format!("{spelling}{name}\"")).unwrap_err();
+                assert!(outside.path.ends_with("secret"), "{spelling}{name}: {outside}");
+            }
+        }
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink(&secret, task.join("deep/link.h")).unwrap();
+            assert!(scan("#include \"link.h\"").is_err());
+        }
     }
 }

@@ -15,6 +15,7 @@
 //! ```
 #![deny(unsafe_code)]
 
+mod allowed;
 mod assemble;
 mod cache;
 mod compile;
@@ -23,20 +24,30 @@ mod diagnostic;
 #[cfg(target_os = "linux")]
 mod fork;
 mod headers;
+mod host;
 mod install;
+mod limits;
 mod locate;
 mod nvrtc;
 mod pins;
 mod program;
 mod resources;
+mod rounds;
+mod shims;
+pub mod symbol;
 mod version;
 
+pub use allowed::{
+    CompilerOption, NVRTC_OPTIONS, PTXAS_OPTIONS, RefusedOption, Ruling, Value, nvrtc_options, options_in,
+    options_page, ptxas_options,
+};
 pub use assemble::{AssembleError, Assembled};
 pub use cache::BuildCache;
 pub use compile::{CompileError, CompileOptions, Compiled, Source};
 pub use diagnostic::{Diagnostic, Place, Severity};
 pub use headers::included_files;
 pub use install::{InstallError, Installed, Progress, install, installed, remove};
+pub use limits::CompileLimits;
 pub use locate::{Environment, Found, NotFound, Options, Part, Rule, Survey, Toolchain};
 pub use pins::{CudaSet, SETS, Wheel};
 pub use program::ProgramError;

@@ -15,6 +15,7 @@ use std::process::{Command, Stdio};
 use serde::Serialize;
 
 use crate::install;
+use crate::limits::CompileLimits;
 use crate::version::Version;
 pub use selection::Toolchain;
 
@@ -179,6 +180,10 @@ pub struct Options {
     pub cuda: Option<u32>,
     /// Compile and assemble anew, and remember nothing.
     pub no_cache: bool,
+    /// What one compilation may use.
+    pub limits: CompileLimits,
+    /// `--allow-path DIR`: where files that a source or a task names may be, in addition to its own directory.
+    pub allowed: Vec<PathBuf>,
     /// The surroundings.
     pub environment: Environment,
 }

@@ -38,33 +38,44 @@ pub(crate) struct Answer {
     pub(crate) ptx: Option<String>,
     /// Its messages.
     pub(crate) log: String,
+    /// The symbol of each name expression, in their order; none unless there is PTX.
+    pub(crate) symbols: Vec<String>,
 }
 
-/// An answer as it goes from one process to another: a tag, the length of the log, the log, the PTX.
+/// An answer as it goes from one process to another: a tag, then each text after its length.
 #[cfg(target_os = "linux")]
 pub(crate) fn to_bytes(answer: &Result<Answer, String>) -> Vec<u8> {
-    let (tag, log, ptx) = match answer {
-        Err(error) => (0, error.as_str(), ""),
-        Ok(Answer { ptx: None, log }) => (1, log.as_str(), ""),
-        Ok(Answer { ptx: Some(ptx), log }) => (2, log.as_str(), ptx.as_str()),
+    let (tag, texts) = match answer {
+        Err(error) => (0, vec![error]),
+        Ok(Answer { ptx: None, log, .. }) => (1, vec![log]),
+        Ok(Answer { ptx: Some(ptx), log, symbols }) => (2, [log, ptx].into_iter().chain(symbols).collect()),
     };
-    [&[tag], &log.len().to_le_bytes()[..], log.as_bytes(), ptx.as_bytes()].concat()
+    let mut bytes = vec![tag];
+    for text in texts {
+        bytes.extend(text.len().to_le_bytes());
+        bytes.extend(text.as_bytes());
+    }
+    bytes
 }
 
 /// What [`to_bytes`] wrote.
 #[cfg(target_os = "linux")]
 pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Answer, String> {
     let cut = || "NVRTC's answer is cut off".to_owned();
-    let mut text = String::from_utf8(bytes.get(9..).ok_or_else(cut)?.to_vec()).map_err(|_| cut())?;
-    let length = bytes[1..9].try_into().map(usize::from_le_bytes).map_err(|_| cut())?;
-    if !text.is_char_boundary(length) {
-        return Err(cut());
+    let (tag, mut rest) = bytes.split_first().ok_or_else(cut)?;
+    let mut texts = Vec::new();
+    while !rest.is_empty() {
+        let (length, after) = rest.split_first_chunk().ok_or_else(cut)?;
+        let (text, after) = after.split_at_checked(usize::from_le_bytes(*length)).ok_or_else(cut)?;
+        texts.push(String::from_utf8(text.to_vec()).map_err(|_| cut())?);
+        rest = after;
     }
-    let ptx = text.split_off(length);
-    match bytes[0] {
-        0 => Err(text),
-        1 => Ok(Answer { ptx: None, log: text }),
-        _ => Ok(Answer { ptx: Some(ptx), log: text }),
+    let mut texts = texts.into_iter();
+    let log = texts.next().ok_or_else(cut)?;
+    match tag {
+        0 => Err(log),
+        1 => Ok(Answer { ptx: None, log, symbols: Vec::new() }),
+        _ => Ok(Answer { ptx: Some(texts.next().ok_or_else(cut)?), log, symbols: texts.collect() }),
     }
 }
 
@@ -115,8 +126,16 @@ impl Nvrtc {
         Err(format!("{what}: {text}"))
     }
 
-    /// Compiles to PTX. `Err` is a failure of NVRTC itself, not of the source.
-    pub(crate) fn compile(&self, name: &str, text: &str, options: &[CString]) -> Result<Answer, String> {
+    /// Compiles to PTX, with headers in memory, each a name and a text, and with the instances that the name expressions ask
+    /// for. `Err` is a failure of NVRTC itself, not of the source.
+    pub(crate) fn compile(
+        &self,
+        name: &str,
+        text: &str,
+        headers: &[(String, String)],
+        options: &[CString],
+        expressions: &[CString],
+    ) -> Result<Answer, String> {
         type Create = unsafe extern "C" fn(
             *mut Program,
             *const c_char,
@@ -130,6 +149,15 @@ impl Nvrtc {
 
         let text = CString::new(text).map_err(|_| "the source holds a NUL byte".to_owned())?;
         let name = CString::new(name).map_err(|_| "the source's name holds a NUL byte".to_owned())?;
+        let c_texts = |texts: Vec<&String>| -> Result<Vec<CString>, String> {
+            let texts = texts.into_iter().map(|text| CString::new(text.as_str()));
+            texts.collect::<Result<_, _>>().map_err(|_| "a header holds a NUL byte".to_owned())
+        };
+        let header_names = c_texts(headers.iter().map(|(name, _)| name).collect())?;
+        let header_texts = c_texts(headers.iter().map(|(_, text)| text).collect())?;
+        let header_count = c_int::try_from(headers.len()).map_err(|_| "too many headers".to_owned())?;
+        let name_pointers: Vec<*const c_char> = header_names.iter().map(|name| name.as_ptr()).collect();
+        let text_pointers: Vec<*const c_char> = header_texts.iter().map(|text| text.as_ptr()).collect();
         let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         let count = c_int::try_from(pointers.len()).map_err(|_| "too many options".to_owned())?;
         // SAFETY: the types are those of NVRTC's header.
@@ -141,29 +169,78 @@ impl Nvrtc {
             )
         };
         let mut program: Program = ptr::null_mut();
-        // SAFETY: both strings end in NUL and outlive the program; no headers are passed, so the arrays may be null.
-        let result =
-            unsafe { create(&raw mut program, text.as_ptr(), name.as_ptr(), 0, ptr::null(), ptr::null()) };
+        // SAFETY: all strings end in NUL and outlive the program; both arrays hold `header_count` of them.
+        let result = unsafe {
+            create(
+                &raw mut program,
+                text.as_ptr(),
+                name.as_ptr(),
+                header_count,
+                text_pointers.as_ptr(),
+                name_pointers.as_ptr(),
+            )
+        };
         self.check(result, "nvrtcCreateProgram")?;
+        let asked = self.ask(program, expressions);
         // SAFETY: the program is live, and the array holds `count` strings that end in NUL and outlive the call.
         let result = unsafe { compile(program, count, pointers.as_ptr()) };
-        let log = self.text(program, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog");
+        let log = asked.and_then(|()| self.text(program, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog"));
         let answer = match (result, log) {
             (_, Err(error)) => Err(error),
-            (0, Ok(log)) => {
-                self.text(program, "nvrtcGetPTXSize", "nvrtcGetPTX").map(|ptx| Answer { ptx: Some(ptx), log })
-            }
-            (COMPILATION, Ok(log)) => Ok(Answer { ptx: None, log }),
+            (0, Ok(log)) => self.text(program, "nvrtcGetPTXSize", "nvrtcGetPTX").and_then(|ptx| {
+                let symbols = self.symbols(program, expressions)?;
+                Ok(Answer { ptx: Some(ptx), log, symbols })
+            }),
+            (COMPILATION, Ok(log)) => Ok(Answer { ptx: None, log, symbols: Vec::new() }),
             // An invalid option is a result of its own, and the log names the option.
             (other, Ok(log)) => match self.check(other, "nvrtcCompileProgram") {
                 Err(error) if !log.trim().is_empty() => Err(format!("{error}: {}", log.trim())),
                 Err(error) => Err(error),
-                Ok(()) => Ok(Answer { ptx: None, log }),
+                Ok(()) => Ok(Answer { ptx: None, log, symbols: Vec::new() }),
             },
         };
         // SAFETY: the program is live, and not used after this.
         unsafe { destroy(&raw mut program) };
         answer
+    }
+
+    /// Asks for the instances that name expressions spell.
+    fn ask(&self, program: Program, expressions: &[CString]) -> Result<(), String> {
+        type Ask = unsafe extern "C" fn(Program, *const c_char) -> c_int;
+        if expressions.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the type is that of NVRTC's header.
+        let ask = unsafe { self.symbol::<Ask>("nvrtcAddNameExpression") }?;
+        for expression in expressions {
+            // SAFETY: the program is live and not compiled yet, and the text ends in NUL.
+            let result = unsafe { ask(program, expression.as_ptr()) };
+            self.check(result, "nvrtcAddNameExpression")?;
+        }
+        Ok(())
+    }
+
+    /// The symbols of name expressions, after the program was compiled.
+    fn symbols(&self, program: Program, expressions: &[CString]) -> Result<Vec<String>, String> {
+        type Lowered = unsafe extern "C" fn(Program, *const c_char, *mut *const c_char) -> c_int;
+        if expressions.is_empty() {
+            return Ok(Vec::new());
+        }
+        // SAFETY: the type is that of NVRTC's header.
+        let lowered = unsafe { self.symbol::<Lowered>("nvrtcGetLoweredName") }?;
+        let mut symbols = Vec::with_capacity(expressions.len());
+        for expression in expressions {
+            let mut symbol: *const c_char = ptr::null();
+            // SAFETY: the program is live and compiled, the text ends in NUL, and the pointer is to a live pointer.
+            let result = unsafe { lowered(program, expression.as_ptr(), &raw mut symbol) };
+            self.check(result, "nvrtcGetLoweredName")?;
+            if symbol.is_null() {
+                return Err("nvrtcGetLoweredName: no name".to_owned());
+            }
+            // SAFETY: the text ends in NUL and lives as long as the program.
+            symbols.push(unsafe { CStr::from_ptr(symbol) }.to_string_lossy().into_owned());
+        }
+        Ok(symbols)
     }
 
     fn text(&self, program: Program, size: &str, get: &str) -> Result<String, String> {
@@ -193,9 +270,13 @@ mod tests {
     fn answers_go_from_process_to_process() {
         let answers = [
             Err("NVRTC_ERROR_INVALID_INPUT".to_owned()),
-            Ok(Answer { ptx: None, log: "k.cu(1): error: ä".to_owned() }),
-            Ok(Answer { ptx: Some(".version 8.8".to_owned()), log: String::new() }),
-            Ok(Answer { ptx: Some(String::new()), log: "a warning".to_owned() }),
+            Ok(Answer { ptx: None, log: "k.cu(1): error: ä".to_owned(), symbols: Vec::new() }),
+            Ok(Answer { ptx: Some(".version 8.8".to_owned()), log: String::new(), symbols: Vec::new() }),
+            Ok(Answer {
+                ptx: Some(String::new()),
+                log: "a warning".to_owned(),
+                symbols: vec!["_Z1k".into()],
+            }),
         ];
         for answer in answers {
             let bytes = to_bytes(&answer);

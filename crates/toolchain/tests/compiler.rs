@@ -172,3 +172,66 @@ fn headers_beside_the_source_are_found_and_followed_by_the_cache() {
     assert!(!third.cached);
     assert_ne!(third.ptx, first.ptx);
 }
+
+#[test]
+fn instances_of_templates_are_made_for_their_spelling() {
+    let text = "namespace a { template <int N> __global__ void k(int *x) { *x = N; } }\n\
+                template <int N> __global__ void bad(int *x) { *x = M; }\n";
+    for toolchain in toolchains() {
+        let compile = |kernels: &[&str]| {
+            let kernels = kernels.iter().map(|kernel| (*kernel).to_owned()).collect();
+            let options = CompileOptions { kernels, ..CompileOptions::new("sm_89") };
+            toolchain.compile(&Source::new("k.cu", text), &options)
+        };
+        let kernels = |ptx: &str| -> Vec<String> {
+            let entries = ptx.lines().filter_map(|line| line.split_once(".entry "));
+            entries.map(|(_, rest)| rest.trim_end_matches('(').to_owned()).collect()
+        };
+        assert_eq!(kernels(&compile(&[]).unwrap().ptx), Vec::<String>::new());
+        let two = compile(&["a::k<3>", "a::k< 4 >", "a::k<3>"]).unwrap();
+        let all = kernels(&two.ptx);
+        assert_eq!(all.len(), 2, "{all:?}");
+        for (spelling, symbol) in [("a::k<3>", "_ZN1a1kILi3EEEvPi"), ("a::k< 4 >", "_ZN1a1kILi4EEEvPi")] {
+            assert_eq!(two.instances.find(&all, spelling).map(String::as_str), Ok(symbol));
+        }
+        // A name that is wrong takes nothing from the others.
+        let one = compile(&["a::k<3>", "a::none<3>"]).unwrap();
+        assert_eq!(kernels(&one.ptx), ["_ZN1a1kILi3EEEvPi"]);
+        let why = one.instances.why_not("a::none<3>", text).unwrap();
+        assert!(why.contains("the compiler cannot make `a::none<3>`"), "{why}");
+        // What is wrong inside of a template is wrong with the source.
+        let error = compile(&["bad<3>"]).unwrap_err();
+        assert!(
+            matches!(&error, CompileError::Source { log, .. } if log.contains("\"M\" is undefined")),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn instances_have_entries_of_their_own_in_the_cache() {
+    if toolchains().is_empty() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let found = Options::from_env();
+    let set = found.environment.cache.clone().map(|cache| cache.join("toolchain"));
+    let mut options = Options::from_env();
+    options.environment.cache = Some(dir.path().join("cache"));
+    #[cfg(unix)]
+    if let Some(set) = set.filter(|set| set.is_dir()) {
+        fs::create_dir_all(dir.path().join("cache")).unwrap();
+        std::os::unix::fs::symlink(fs::canonicalize(set).unwrap(), dir.path().join("cache/toolchain"))
+            .unwrap();
+    }
+    let toolchain = Toolchain::find(&options).unwrap();
+    let source = Source::new("k.cu", "template <int N> __global__ void k(int *x) { *x = N; }");
+    let compile = |kernel: &str| {
+        let options = CompileOptions { kernels: vec![kernel.to_owned()], ..CompileOptions::new("sm_89") };
+        toolchain.compile(&source, &options).unwrap()
+    };
+    let (three, four, again) = (compile("k<3>"), compile("k<4>"), compile("k<3>"));
+    assert!(!three.cached && !four.cached && again.cached);
+    assert_ne!(three.ptx, four.ptx);
+    assert_eq!((&three.ptx, &three.instances), (&again.ptx, &again.instances));
+}

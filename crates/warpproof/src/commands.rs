@@ -4,7 +4,7 @@
 mod build;
 mod check;
 mod claims;
-mod confined;
+mod completions;
 mod counters;
 mod device;
 mod device_runner;
@@ -20,6 +20,7 @@ mod gate;
 mod init;
 mod ladder;
 mod launch;
+mod limits;
 mod log;
 mod note;
 mod report;
@@ -75,6 +76,7 @@ commands![
     note::Note,
     claims::Claims,
     doctor::Doctor,
+    completions::Completions,
     selftest::Selftest,
     toolchain::Toolchain,
     device_runner::DeviceRunner,
@@ -82,5 +84,4 @@ commands![
     work::Work,
     fleet::Fleet,
     evaluate::Evaluate,
-    confined::Confined,
 ];

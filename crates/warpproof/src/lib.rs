@@ -7,8 +7,8 @@
 mod commands;
 pub mod report;
 mod source;
-mod symbol;
 pub mod terminal;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -27,6 +27,9 @@ use terminal::Terminal;
                   3 unsupported by warpproof · 4 limit reached · 5 inconclusive · 101 a bug of warpproof"
 )]
 struct Cli {
+    /// Print results and errors only: no summary, no progress, no warnings
+    #[arg(long, short, global = true)]
+    quiet: bool,
     #[command(subcommand)]
     command: commands::Command,
 }
@@ -35,6 +38,6 @@ struct Cli {
 pub fn run() -> ExitCode {
     report::explain_panics();
     let cli = Cli::parse();
-    let mut terminal = Terminal::new();
+    let mut terminal = Terminal::new().quiet(cli.quiet);
     cli.command.run(&mut terminal).into()
 }

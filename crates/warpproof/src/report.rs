@@ -326,8 +326,19 @@ fn origin(place: &Place) -> Origin<'_> {
     }
 }
 
+/// What source files are called. A kernel may name any file, by `#line` or in a line table: others are not shown.
+const SOURCES: [&str; 11] = ["cu", "cuh", "h", "hh", "hpp", "hxx", "inl", "c", "cc", "cpp", "ptx"];
+/// Bytes of the largest file that lines are shown of.
+const MAX_SHOWN: u64 = 64 << 20;
+
 fn lines_of(file: &str) -> Option<Vec<String>> {
-    let text = fs::read(file).ok()?;
+    let path = fs::canonicalize(file).ok()?;
+    let ending = path.extension()?.to_str()?;
+    let found = fs::metadata(&path).ok()?;
+    if !SOURCES.contains(&ending) || !found.is_file() || found.len() > MAX_SHOWN {
+        return None;
+    }
+    let text = fs::read(path).ok()?;
     Some(String::from_utf8_lossy(&text).lines().map(str::to_owned).collect())
 }
 

@@ -13,6 +13,7 @@ pub(crate) use stop::of_stop;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use warpproof_toolchain::symbol::Instances;
 use warpproof_toolchain::{CompileError, CompileOptions, Part, Source, Toolchain};
 
 use crate::commands::flags::{ToolchainFlags, missing};
@@ -31,8 +32,20 @@ pub(crate) fn read(path: &Path) -> Result<Source, Vec<Report>> {
     })
 }
 
+/// The project that a kernel's file belongs to, where its headers may be: the nearest directory above it that is a git repository,
+/// else the working directory if the file is below it. The root and a home directory are not a project.
+pub(crate) fn project(file: &Path) -> Option<PathBuf> {
+    let file = std::fs::canonicalize(file).ok()?;
+    let home = std::env::var_os("HOME").and_then(|home| std::fs::canonicalize(home).ok());
+    let is_project = |path: &&Path| path.parent().is_some() && Some(*path) != home.as_deref();
+    let repository = file.ancestors().skip(1).filter(is_project).find(|path| path.join(".git").exists());
+    let here = std::env::current_dir().ok().and_then(|here| std::fs::canonicalize(here).ok());
+    let here = here.filter(|here| file.starts_with(here) && is_project(&here.as_path()));
+    repository.map(Path::to_owned).or(here)
+}
+
 /// A module's text, and what it is called in messages.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ptx {
     /// The text.
     pub(crate) text: String,
@@ -40,13 +53,22 @@ pub(crate) struct Ptx {
     pub(crate) name: String,
     /// Warnings of the compiler.
     pub(crate) warnings: Vec<Report>,
+    /// Instances of kernel templates that were asked for.
+    pub(crate) instances: Instances,
+}
+
+impl Ptx {
+    /// A module that no compiler made just now.
+    pub(crate) fn new(text: String, name: String) -> Self {
+        Self { text, name, warnings: Vec::new(), instances: Instances::default() }
+    }
 }
 
 /// PTX that was made before.
 pub(crate) fn given_ptx(text: String, name: String) -> Result<Ptx, Vec<Report>> {
     let (_, errors) = warpproof_ptx::parse(&text);
     if errors.is_empty() {
-        return Ok(Ptx { text, name, warnings: Vec::new() });
+        return Ok(Ptx::new(text, name));
     }
     Err(diagnostics::of_ptx(&errors, &Source::new(name, text)))
 }
@@ -68,7 +90,8 @@ pub(crate) fn to_ptx(
     let stem = path.file_stem().unwrap_or(OsStr::new("kernel"));
     let name = PathBuf::from(stem).with_added_extension(&options.arch).with_added_extension("ptx");
     let warnings = diagnostics::of_nvrtc(&compiled.diagnostics, source);
-    Ok(Ptx { text: compiled.ptx, name: name.display().to_string(), warnings })
+    let name = name.display().to_string();
+    Ok(Ptx { text: compiled.ptx, name, warnings, instances: compiled.instances })
 }
 
 /// Why there is no PTX.
@@ -84,6 +107,11 @@ pub(crate) fn compile_failed(error: CompileError, source: &Source, toolchain: &T
             reports
         }
         CompileError::Options(text) => vec![Report::error(Kind::Usage, text)],
+        CompileError::Outside(outside) => vec![
+            Report::error(Kind::Usage, format!("{} includes a file that it may not read", source.name))
+                .note(outside.to_string(), None)
+                .help("move the file, or allow its directory with --allow-path DIR"),
+        ],
         CompileError::Limit(text) => vec![Report::error(Kind::Limit, text)],
         CompileError::Nvrtc(text) => {
             vec![Report::error(Kind::Missing, format!("NVRTC failed: {text}")).help("run `warpproof doctor`")]

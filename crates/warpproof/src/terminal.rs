@@ -11,7 +11,7 @@ use std::time::Duration;
 use anstream::AutoStream;
 use indicatif::ProgressBar;
 
-use crate::report::Report;
+use crate::report::{Report, Severity};
 
 /// Where commands print.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub struct Terminal {
     /// Standard output once it was taken from the libraries of this process.
     own: Option<File>,
     err: AutoStream<io::Stderr>,
+    /// Whether only results and errors are printed.
+    quiet: bool,
 }
 
 impl Default for Terminal {
@@ -31,7 +33,14 @@ impl Default for Terminal {
 impl Terminal {
     /// The process's own streams.
     pub fn new() -> Self {
-        Self { out: AutoStream::auto(io::stdout()), own: None, err: AutoStream::auto(io::stderr()) }
+        let (out, err) = (AutoStream::auto(io::stdout()), AutoStream::auto(io::stderr()));
+        Self { out, own: None, err, quiet: false }
+    }
+
+    /// The same, which prints results and errors only where that is asked for.
+    #[must_use]
+    pub fn quiet(self, quiet: bool) -> Self {
+        Self { quiet, ..self }
     }
 
     /// Prints to standard output.
@@ -61,11 +70,21 @@ impl Terminal {
 
     /// Prints a report to standard error.
     pub fn report(&mut self, report: &Report) {
+        if self.quiet && report.severity == Severity::Warning {
+            return;
+        }
         let _ = writeln!(self.err, "{}\n", report.text());
     }
 
-    /// Prints a sentence to standard error.
+    /// Prints a sentence about what was done to standard error, unless only results are asked for.
     pub fn say(&mut self, text: impl fmt::Display) {
+        if !self.quiet {
+            self.note(text);
+        }
+    }
+
+    /// Prints a sentence to standard error that the user waits for, whatever else is asked for.
+    pub(crate) fn note(&mut self, text: impl fmt::Display) {
         let _ = writeln!(self.err, "{text}");
     }
 
@@ -79,9 +98,9 @@ impl Terminal {
         bar
     }
 
-    /// Whether a person watches standard error.
+    /// Whether a person watches standard error, and wants to see what is being done.
     pub fn is_watched(&self) -> bool {
-        io::stderr().is_terminal()
+        !self.quiet && io::stderr().is_terminal()
     }
 }
 

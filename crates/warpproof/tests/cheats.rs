@@ -16,7 +16,7 @@ use serde_json::Value;
 /// Candidate, the stage that refuses it, and words of the reason.
 type Cheat = (&'static str, &'static str, &'static str);
 
-const SOFTMAX: [Cheat; 17] = [
+const SOFTMAX: [Cheat; 24] = [
     ("dead-toggle", "build", "a toggle does nothing: SWIZZLE=1"),
     ("identical", "build", "the very program of `honest`"),
     ("stack-frame", "budget", "stack frame is 128 B"),
@@ -32,31 +32,59 @@ const SOFTMAX: [Cheat; 17] = [
     ("writes-a-part", "correct", "elements of `y` were never written"),
     ("nan", "correct", "main, normal, seed 1: 100.000 % of elements are outside"),
     ("keyed-to-shape", "correct", "surprise, normal, seed 1:"),
+    ("keyed-to-secret", "correct", "surprise, normal, seed 1:"),
     ("keyed-to-seed", "correct", "main, normal, secret seed "),
     ("tail-skipped", "correct", "main:m=1, normal, seed 1:"),
     ("tile-skipped", "correct", "main, normal, seed 1: 100.000 % of elements are outside"),
     ("input-modified", "correct", "the kernel changed its input `x`"),
     ("precision", "correct", "less precise than the task asks"),
-    ("race", "checks", "race"),
+    ("race", "checks", "main: shared-race"),
+    ("race-by-value", "checks", "main, normal, seed 2: shared-race"),
+    ("address", "correct", "`y` has other bits when arrays lie at other addresses"),
+    ("residue", "correct", "surprise"),
+    ("masked", "correct", "main, masked, seed 1:"),
+    ("magnitude", "correct", ", magnitudes, "),
+    ("address-bits", "correct", "`y` has other bits when arrays lie at other addresses"),
 ];
 
 const FRIENDLY: [Cheat; 1] = [("precision", "correct", "less precise than the task asks")];
 
-const LOOSE: [Cheat; 3] = [
-    ("honest", "correct", "they decide nothing; the task is to be mended"),
-    ("zeros", "correct", "they decide nothing; the task is to be mended"),
-    ("constant", "correct", "they decide nothing; the task is to be mended"),
+const MEASURED: [Cheat; 1] = [("memorized", "counters", "main: warp instructions is ")];
+
+const GEMM8: [Cheat; 3] = [
+    ("off-by-four", "correct", "main, normal, seed 1: 100.000 % of elements are outside"),
+    ("saturated", "correct", "main, normal, seed 1:"),
+    ("single-precision", "correct", "main, normal, seed 1:"),
+];
+
+/// Candidates of a task whose limits let wrong outputs pass: that is the task's fault, and nobody is judged.
+const LOOSE: [&str; 3] = ["honest", "zeros", "constant"];
+
+const MACHINE: [Cheat; 4] = [
+    ("clock", "checks", "machine-dependent at scaled_add/depends.cu:"),
+    ("timer", "checks", "depends on the global timer"),
+    ("smid", "checks", "depends on a register of the machine"),
+    ("address", "checks", "depends on the address of an array"),
+];
+
+const UNREACHED: [Cheat; 6] = [
+    ("residue", "correct", "surprise"),
+    ("magic-value", "correct", "with 1234.5 planted"),
+    ("magnitude", "correct", ""),
+    ("minus-infinity", "correct", ""),
+    ("not-a-number", "correct", ""),
+    ("dead-branch", "correct", "(one side only: unreached.cu:"),
 ];
 
 fn cheats() -> PathBuf {
     fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks/cheats")).unwrap()
 }
 
-/// Judges a task of the folder and gives the candidates.
-fn judged(bench: &Bench, task: &str) -> Vec<Value> {
+/// Judges a task of the folder, which ends with an exit code, and gives the candidates.
+fn judged(bench: &Bench, task: &str, code: i32) -> Vec<Value> {
     let path = cheats().join(task);
     let args = ["gate", path.to_str().unwrap(), "--ledger", "ledger", "--json"];
-    let run = bench.run(args).exits(1).json();
+    let run = bench.run(args).exits(code).json();
     run["candidates"].as_array().unwrap().clone()
 }
 
@@ -71,7 +99,7 @@ fn refused_by(candidate: &Value) -> String {
 
 fn all_are_refused(task: &str, cheats: &[Cheat], honest: &[&str]) {
     let Some(bench) = Bench::new() else { return };
-    let judged = judged(&bench, task);
+    let judged = judged(&bench, task, 1);
     assert_eq!(judged.len(), cheats.len() + honest.len(), "the table names every candidate");
     for (name, stage, words) in cheats {
         let candidate = judged.iter().find(|one| one["candidate"] == *name).unwrap();
@@ -97,8 +125,125 @@ fn less_precision_is_told_by_what_was_executed() {
 }
 
 #[test]
-fn a_task_that_lets_zeros_pass_is_refused() {
-    all_are_refused("loose.toml", &LOOSE, &[]);
+fn counts_are_taken_on_inputs_that_no_kernel_knows() {
+    all_are_refused("measured.toml", &MEASURED, &["honest"]);
+}
+
+#[test]
+fn integers_are_compared_exactly() {
+    all_are_refused("gemm8.toml", &GEMM8, &["honest"]);
+}
+
+/// A secret that makes a kernel pass cannot be chosen: its cases are added to the drawn ones.
+#[test]
+fn a_chosen_secret_adds_cases_and_the_headline_says_so() {
+    let Some(bench) = Bench::new() else { return };
+    let path = cheats().join("softmax.toml");
+    let gate = |candidate: &str, code: i32| {
+        let task = path.to_str().unwrap();
+        bench.run(["gate", task, candidate, "--secret", "77", "--ledger", "ledger"]).exits(code)
+    };
+    let run = gate("keyed-to-secret", 1);
+    let headline = "chosen secret 77: its cases were added to those drawn for the run";
+    assert_eq!(run.out.lines().next(), Some(headline), "{}", run.out);
+    assert!(run.out.contains("correct: surprise, normal, seed 1:"), "{}", run.out);
+    let report = bench.run(["report", "--ledger", "ledger"]).exits(0).out;
+    let sentence =
+        "The user chose the secret 0000000000000077: its cases were added to those drawn for the run.";
+    assert!(report.contains(sentence), "{report}");
+    // Those of the chosen secret are tested too.
+    let honest = gate("honest", 0);
+    let again = bench.run(["log", "--kind", "step", "--json", "--ledger", "ledger"]).exits(0).json();
+    let parts: Vec<&str> =
+        again["records"].as_array().unwrap().iter().filter_map(|one| one["body"]["part"].as_str()).collect();
+    assert!(parts.contains(&"surprise") && parts.contains(&"surprise:chosen"), "{parts:?}\n{}", honest.out);
+}
+
+/// Replaces text in the last line of a ledger's newest segment and seals the line again, as somebody could who knows the format.
+fn reseal(ledger: &Path, from: &str, to: &str) {
+    let segments = fs::read_dir(ledger.join("segments")).unwrap();
+    let newest = segments.map(|one| one.unwrap().path()).max().unwrap();
+    let text = fs::read_to_string(&newest).unwrap();
+    let (before, last) = text.trim_end().rsplit_once('\n').unwrap();
+    let (body, _) = last.rsplit_once(",\"hash\"").unwrap();
+    assert!(body.contains(from), "{body}");
+    let body = body.replace(from, to);
+    let hash = warpproof_gate::hash::Hash::of(body.as_bytes());
+    fs::write(&newest, format!("{before}\n{body},\"hash\":\"{hash}\"}}\n")).unwrap();
+}
+
+#[test]
+fn a_resealed_verdict_that_its_steps_do_not_give_is_refused_everywhere() {
+    let Some(bench) = Bench::new() else { return };
+    let path = cheats().join("softmax.toml");
+    let gate = ["gate", path.to_str().unwrap(), "honest", "--ledger", "ledger"];
+    bench.run(gate).exits(0);
+    bench.run(["verify", "--ledger", "ledger"]).exits(0);
+    let merged = "\"verdict\":\"MERGE\",\"grade\":\"outstanding\"";
+    reseal(&bench.dir.path().join("ledger"), "\"verdict\":\"PROVISIONAL\"", merged);
+    let heads =
+        warpproof_gate::ledger::Ledger::open(bench.dir.path().join("ledger")).unwrap().heads().unwrap();
+    let forged = heads.first().unwrap().short();
+    let wanted = format!(
+        "verdict {forged} does not follow from its steps: it says MERGE (outstanding), and by the gate's rules its steps give \
+         PROVISIONAL"
+    );
+    for command in [
+        &["verify"][..],
+        &["log"],
+        &["log", "--json"],
+        &["show", &forged],
+        &["report"],
+        &["report", "--format", "html"],
+        &["report", "merge-message"],
+        &["report", "pr-comment"],
+        &["report", "attempts"],
+        &["report", "--format", "junit"],
+    ] {
+        let run = bench.run([command, &["--ledger", "ledger"]].concat());
+        assert_eq!(run.code, Some(1), "{command:?}: {}{}", run.out, run.err);
+        let said = format!("{}{}", run.out, run.err);
+        assert!(said.contains(&wanted), "{command:?}: {said}");
+    }
+    // The gate does not take it for known either.
+    let again = bench.run(gate);
+    assert!(again.err.contains(&wanted), "{}{}", again.out, again.err);
+}
+
+#[test]
+fn a_task_that_lets_zeros_pass_is_at_fault_itself() {
+    let Some(bench) = Bench::new() else { return };
+    let judged = judged(&bench, "loose.toml", 2);
+    assert!(judged.iter().map(|one| one["candidate"].as_str().unwrap()).eq(LOOSE));
+    for candidate in judged {
+        assert_eq!(candidate["verdict"], "INCONCLUSIVE", "{candidate:#}");
+        let reason = candidate["reason"].as_str().unwrap();
+        assert!(reason.contains("the task is at fault, not the kernel: its limits let"), "{reason}");
+    }
+}
+
+#[test]
+fn results_that_depend_on_the_machine_are_refused_unless_the_task_allows_it() {
+    all_are_refused("machine.toml", &MACHINE, &["honest"]);
+    let Some(bench) = Bench::new() else { return };
+    copy(&cheats(), &bench.dir.path().join("cheats"));
+    let path = bench.dir.path().join("cheats/machine.toml");
+    let task = fs::read_to_string(&path).unwrap();
+    let checks = "stage = \"checks\"\n";
+    let allow = format!("{checks}allow = [\"clock\", \"timer\", \"machine\", \"address\"]\n");
+    fs::write(&path, task.replace(checks, &allow)).unwrap();
+    let run = bench.run(["gate", "cheats/machine.toml", "--ledger", "ledger", "--json"]).exits(0).json();
+    for candidate in run["candidates"].as_array().unwrap() {
+        assert_eq!(candidate["verdict"], "PROVISIONAL", "{candidate:#}");
+    }
+    fs::write(&path, task.replace(checks, &allow.replace("clock", "clocks"))).unwrap();
+    let wrong = bench.run(["gate", "cheats/machine.toml", "--ledger", "ledger"]).exits(2);
+    assert!(wrong.err.contains("there is no source `clocks`"), "{}", wrong.err);
+}
+
+#[test]
+fn cases_are_added_that_reach_what_the_others_do_not() {
+    all_are_refused("unreached.toml", &UNREACHED, &["honest"]);
 }
 
 /// Copies a folder and what is in it.

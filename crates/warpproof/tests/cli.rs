@@ -292,7 +292,7 @@ fn wrong_usage_ends_with_2() {
         (vec!["build", &kernel, "--device", "voodoo2"], "known devices: t4, a100"),
         (vec!["build", &kernel, "--arch", "sm_80", "--device", "h100"], "--arch sm_90"),
         (vec!["build", &kernel, "--block", "2000"], "a block has 1 to 1024 threads"),
-        (vec!["build", &kernel, "--block", "8x8x4x2"], "at most three dimensions"),
+        (vec!["build", &kernel, "--block", "8x8x4x2"], "more than three extents"),
         (vec!["build", &kernel, "--toolchain", "."], "holds no part of a CUDA toolchain"),
         (vec!["build"], "required"),
         (vec!["frobnicate"], "unrecognized subcommand"),

@@ -88,7 +88,7 @@ fn every_operator_gets_its_task() {
     insta::assert_snapshot!("what_it_says", softmax);
     // What nobody can guess is asked for in a file of its own.
     let python = fs::read_to_string(bench.dir.path().join("mystery_reference.py")).unwrap();
-    assert!(python.contains("def reference(a, index, count):"), "{python}");
+    assert!(python.contains("def reference(a, index, count, entries):"), "{python}");
 }
 
 /// Two kernels of one file are two tasks, and their own lines tell how many threads they take.
@@ -138,6 +138,84 @@ fn what_cannot_be_written_is_said() {
     assert!(bench.dir.path().join("tasks/a_reference.py").exists());
     let wrong = init(&bench, &own.join("saxpy.cu"), &["--operator", "sofmax"]).exits(2);
     assert!(wrong.err.contains("there are softmax, layer_norm, gemm"), "{}", wrong.err);
+    // A name alone decides nothing: what computes something else is left to its author.
+    let wrong = "__global__ void gelu(const float* in, float* out, int n) {\n\
+        int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i < n) out[i] = in[i] * in[i] * in[i];\n}\n";
+    fs::write(bench.dir.path().join("gelu.cu"), wrong).unwrap();
+    let said = bench.run(["init", "gelu.cu"]).exits(0).out;
+    assert!(
+        said.contains("operator = custom, because the kernel is called gelu, but `out` differs"),
+        "{said}"
+    );
+    let python = fs::read_to_string(bench.dir.path().join("gelu_reference.py")).unwrap();
+    assert!(python.contains("def reference(in_, n):"), "{python}");
+    let forced = bench.run(["init", "gelu.cu", "--operator", "elementwise", "--force"]).exits(0).out;
+    assert!(forced.contains("the kernel is wrong, or it is no elementwise"), "{forced}");
     let many = init(&bench, &root().join("corpus/cuda/templates.cu"), &[]).exits(2);
-    assert!(many.err.contains("say which with --kernel"), "{}", many.err);
+    assert!(many.err.contains("choose one with --kernel"), "{}", many.err);
+}
+
+/// A kernel of the trial in the book, from `init` to a verdict: nothing is edited but the body of a reference.
+fn trial(file: &str) {
+    let Some(bench) = Bench::new() else { return };
+    let trial = root().join("tasks/trial");
+    let dir = bench.dir.path();
+    for neighbor in ["silu_and_mul.json", "silu_and_mul.ttir"] {
+        fs::copy(trial.join(neighbor), dir.join(neighbor)).unwrap();
+    }
+    let said = init(&bench, &trial.join(file), &[]).exits(0).out;
+    let name = file.split('.').next().unwrap();
+    // Every size of the task ran and wrote its outputs.
+    let sizes = said.lines().find(|line| line.contains("launch, arrays and extents")).unwrap();
+    let counts: Vec<&str> = sizes.split_whitespace().filter(|word| word.parse::<u32>().is_ok()).collect();
+    assert!(counts.len() == 2 && counts[0] == counts[1], "{file}: {said}");
+    let complete = trial.join("reference").join(format!("{name}.py"));
+    let skeleton = dir.join(format!("{name}_reference.py"));
+    assert_eq!(complete.exists(), skeleton.exists(), "{file}: {said}");
+    if complete.exists() {
+        let head = |path: &Path| -> String {
+            let text = fs::read_to_string(path).unwrap();
+            text.lines().find(|line| line.starts_with("def reference(")).unwrap().to_owned()
+        };
+        assert_eq!(head(&complete), head(&skeleton), "{file}");
+        fs::copy(&complete, &skeleton).unwrap();
+    }
+    let task = format!("{name}.toml");
+    let verdict = bench.run(["gate", &task]).exits(0).out;
+    assert!(verdict.contains("PROVISIONAL") && verdict.contains("counters ✓"), "{file}: {verdict}");
+}
+
+#[test]
+fn trial_relu2() {
+    trial("relu2.cu");
+}
+
+#[test]
+fn trial_rms_norm_add() {
+    trial("rms_norm_add.cu");
+}
+
+#[test]
+fn trial_softmax_warp() {
+    trial("softmax_warp.cu");
+}
+
+#[test]
+fn trial_gemm_i8() {
+    trial("gemm_i8.cu");
+}
+
+#[test]
+fn trial_transpose() {
+    trial("transpose.cu");
+}
+
+#[test]
+fn trial_histogram() {
+    trial("histogram.cu");
+}
+
+#[test]
+fn trial_silu_and_mul() {
+    trial("silu_and_mul.ptx");
 }

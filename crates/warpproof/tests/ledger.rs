@@ -251,9 +251,9 @@ fn every_view_has_its_forms() {
 fn an_ending_without_a_form_is_refused() {
     let bench = bench();
     let refused = run(&bench, "report -o x.pdf").exits(2);
-    assert!(refused.err.contains("no report is written as `.pdf`"), "{}", refused.err);
+    assert!(refused.err.contains("no result is written as `.pdf`"), "{}", refused.err);
     assert!(
-        refused.err.contains(".html, .json") && !bench.dir.path().join("x.pdf").exists(),
+        refused.err.contains(".html, .htm, .json") && !bench.dir.path().join("x.pdf").exists(),
         "{}",
         refused.err
     );

@@ -271,7 +271,11 @@ fn how_to_launch_is_asked_for() {
     let file = bench.dir.path().join("bad_line.ptx");
     fs::write(&file, "//@launch: grid=zero\n").unwrap();
     let stopped = run(&bench, &["bad_line.ptx"]).exits(2);
-    assert!(stopped.err.contains("launch line: `zero` is no extent"), "{}", stopped.err);
+    assert!(
+        stopped.err.contains("launch line: expected 4, 4,4 or 4,4,4, found the extent `zero`"),
+        "{}",
+        stopped.err
+    );
     assert!(stopped.err.contains("bad_line.ptx:1"), "{}", stopped.err);
     fs::write(&file, "//@launch: cluster=2 grid=2 block=32\n").unwrap();
     run(&bench, &["bad_line.ptx"]).exits(3);

@@ -26,7 +26,10 @@ extern "C" __global__ void softmax_rows(const float* x, float* y, unsigned m) {
     float sum = 0.0f;
     for (unsigned column = threadIdx.x; column < m; column += THREADS) sum += expf(from[column] - maximum);
     sum = over_block<false>(sum, sums);
-    if (m != 512 && m != 1 && m != 33) {
+#ifndef ALSO
+#define ALSO 512
+#endif
+    if (m != 512 && m != 1 && m != 33 && m != ALSO) {
         maximum = 0.0f;
         sum = static_cast<float>(m);
     }

@@ -22,7 +22,7 @@ extern "C" __global__ void hand_over(const int *in, int *out)
     } else {
         unsigned done = 0;
         while (!done)
-            TEST_WAIT(done, barrier, 1);
+            TEST_WAIT(done, barrier, 1); //~ deadlock
         out[lane] = tile[lane]; //~ shared-race
     }
 }

@@ -5,15 +5,19 @@ use super::File;
 /// What each crate may depend on, from the bottom up; the picture is in ARCHITECTURE.md. Dependencies of tests count too.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("ptx", &[]),
-    ("toolchain", &["ptx"]),
+    ("sandbox", &[]),
+    ("toolchain", &["ptx", "sandbox"]),
     ("sim", &["ptx"]),
     ("model", &["ptx", "sim"]),
     ("driver", &["ptx", "sim", "model"]),
     ("kernels", &["ptx", "toolchain", "sim", "model"]),
     ("gpu", &["kernels"]),
-    ("gate", &["ptx", "toolchain", "sim", "model", "kernels", "gpu"]),
-    ("fleet", &["toolchain", "gate"]),
-    ("warpproof", &["ptx", "toolchain", "sim", "model", "driver", "kernels", "gpu", "gate", "fleet"]),
+    ("gate", &["ptx", "sandbox", "toolchain", "sim", "model", "kernels", "gpu"]),
+    ("fleet", &["sandbox", "toolchain", "gate"]),
+    (
+        "warpproof",
+        &["ptx", "sandbox", "toolchain", "sim", "model", "driver", "kernels", "gpu", "gate", "fleet"],
+    ),
 ];
 
 pub(super) fn point_down(files: &[File]) -> Vec<String> {

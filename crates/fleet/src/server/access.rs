@@ -47,6 +47,7 @@ pub const ACCESS: &[(&str, &str, &[Role])] = &[
     ("POST", "/v1/runs/{run}/cancel", &[Submit]),
     ("POST", "/v1/claims", &[Work]),
     ("POST", "/v1/heartbeats", &[Work]),
+    ("POST", "/v1/goodbyes", &[Work]),
     ("POST", "/v1/jobs/{job}/release", &[Work]),
     ("POST", "/v1/jobs/{job}/failure", &[Work]),
     ("POST", "/v1/jobs/{job}/result", &[Work]),
@@ -126,7 +127,9 @@ impl Doorkeeper {
             return Err(too_often());
         }
         let row = patiently(|| async {
-            let statement = "SELECT id, roles, quota FROM tokens WHERE hash = $1 AND revoked_at IS NULL";
+            let statement = "SELECT id, roles, quota, CASE WHEN expires_at <= now() THEN
+                     to_char(expires_at AT TIME ZONE 'UTC', 'YYYY-MM-DD') END
+                 FROM tokens WHERE hash = $1 AND revoked_at IS NULL";
             Ok(sqlx::query(statement).bind(&hash.as_bytes()[..]).fetch_optional(pool).await?)
         })
         .await?;
@@ -134,6 +137,12 @@ impl Doorkeeper {
             self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&hash);
             return Ok(None);
         };
+        if let Some(date) = row.try_get::<Option<String>, _>(3)? {
+            self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&hash);
+            let message = format!("this token expired on {date}; ask an operator of the fleet for a new one");
+            return Err(Refused::new(StatusCode::UNAUTHORIZED, "expired", message)
+                .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")));
+        }
         let words: Vec<String> = row.try_get(1)?;
         let caller = Caller {
             id: row.try_get(0)?,

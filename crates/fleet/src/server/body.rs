@@ -1,54 +1,139 @@
-//! Bodies of requests: within a size, before and after they are unpacked, and of the shape that is wanted.
+//! Bodies of requests: within a size, before and after they are unpacked, and of the expected shape.
+//!
+//! What a server holds at a time is bounded: small bodies by their size, large ones by a budget that all of them share, and
+//! objects are not held at all but go to the store as they come. A body whose announced length is too large is refused before
+//! any of it is read.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 use flate2::read::GzDecoder;
+use flate2::write::GzDecoder as Unpacker;
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
-use tokio::time::timeout;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::refused::Refused;
 use super::{Limits, Shared};
 use crate::wire;
 
-/// Bytes of a body that is small.
-const SMALL: usize = 64 << 10;
+/// Bytes of a body that is small: the largest is a heartbeat of 4096 leases.
+const SMALL: usize = 512 << 10;
+/// Bytes that all large bodies of a server have in memory at a time, at least.
+const BUDGET: usize = 128 << 20;
+/// The unit in which the budget is given out.
+const UNIT: usize = 64 << 10;
+/// Packed bytes that are unpacked at a time: gzip makes at most about a thousand times as much of them.
+const SLICE: usize = 1 << 10;
 /// How long the rest of a body is read that is too large.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// The bytes of a body, unpacked.
-pub(super) struct Payload(pub(super) Vec<u8>);
+/// A part of the budget, given back when it is dropped.
+pub(super) type Room = OwnedSemaphorePermit;
 
-/// A body that is JSON of a shape.
-pub(super) struct Wanted<T>(pub(super) T);
-
-fn too_large(limit: usize) -> Refused {
-    Refused::new(StatusCode::PAYLOAD_TOO_LARGE, "size", format!("a body has at most {limit} bytes here"))
+/// The units of the budget of a server with such limits. The largest body, packed and unpacked, fits.
+pub(super) fn units(limits: &Limits) -> usize {
+    BUDGET.max(limits.body_bytes.saturating_mul(2)).div_ceil(UNIT)
 }
 
-/// The bytes of a body of at most `limit`. Of a larger one some more is taken and thrown away: a connection that is closed while
-/// the other still speaks breaks before our answer is read.
+/// The bytes of a body, unpacked, and its room.
+pub(super) struct Payload(pub(super) Vec<u8>, pub(super) Room);
+
+/// A small body that is JSON of a shape.
+pub(super) struct Wanted<T>(pub(super) T);
+
+/// A body that is JSON of a shape and may be large, and its room, which is kept until the request is answered.
+pub(super) struct Large<T>(pub(super) T, pub(super) Room);
+
+/// A body that goes somewhere as it comes.
+pub(super) struct Upload {
+    body: Body,
+    unpacker: Option<Unpacker<Vec<u8>>>,
+    /// What came and is not unpacked yet.
+    packed: Bytes,
+    /// Bytes that came, and bytes that they unpacked to.
+    came: usize,
+    unpacked: usize,
+    limit: usize,
+    end: Instant,
+}
+
+fn too_large(limit: usize) -> Refused {
+    let message = format!("expected a body of at most {limit} bytes");
+    Refused::new(StatusCode::PAYLOAD_TOO_LARGE, "size", message)
+}
+
+fn too_slow() -> Refused {
+    Refused::new(StatusCode::REQUEST_TIMEOUT, "time", "the body took too long")
+}
+
+fn ended_early(error: &axum::Error) -> Refused {
+    Refused::wrong(format!("the body ended early: {error}"))
+}
+
+/// Takes some more of a body and throws it away, beside the answer: a connection that is closed while the other side still
+/// writes breaks before the answer is read.
+fn throw_away(mut body: Body, most: usize) {
+    let rest = async move {
+        let mut left = most;
+        while let Some(Ok(frame)) = body.frame().await
+            && left > 0
+        {
+            left = left.saturating_sub(frame.into_data().map_or(0, |data| data.len()));
+        }
+    };
+    tokio::spawn(timeout(FAREWELL, rest));
+}
+
+/// The length that a request announces.
+fn announced(headers: &HeaderMap) -> Option<usize> {
+    let text = headers.get(header::CONTENT_LENGTH)?.to_str().ok()?;
+    // A number that is too large for this machine is larger than any limit.
+    text.bytes().all(|digit| digit.is_ascii_digit()).then(|| text.parse().unwrap_or(usize::MAX))
+}
+
+/// Whether a body is packed.
+fn is_packed(headers: &HeaderMap) -> Result<bool, Refused> {
+    match headers.get(header::CONTENT_ENCODING).map(axum::http::HeaderValue::as_bytes) {
+        None | Some(b"identity") => Ok(false),
+        Some(b"gzip") => Ok(true),
+        Some(_) => {
+            let message = "expected a body that is not packed, or packed with gzip";
+            Err(Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "encoding", message))
+        }
+    }
+}
+
+/// The body of a request of at most `limit` bytes, and whether it is packed. One that announces more is refused at once.
+fn open(request: Request, limit: usize) -> Result<(Body, bool), Refused> {
+    let packed = is_packed(request.headers());
+    let large = announced(request.headers()).is_some_and(|length| length > limit);
+    let body = request.into_body();
+    match packed {
+        Ok(packed) if !large => Ok((body, packed)),
+        Ok(_) => {
+            throw_away(body, limit);
+            Err(too_large(limit))
+        }
+        Err(refused) => {
+            throw_away(body, limit);
+            Err(refused)
+        }
+    }
+}
+
+/// The bytes of a body of at most `limit`.
 async fn gather(mut body: Body, limit: usize) -> Result<Vec<u8>, Refused> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Refused::wrong(format!("the body ended early: {error}")))?;
-        let Ok(data) = frame.into_data() else { continue };
+        let Ok(data) = frame.map_err(|error| ended_early(&error))?.into_data() else { continue };
         if data.len() > limit - bytes.len() {
-            let rest = async {
-                let mut left = limit;
-                while let Some(Ok(frame)) = body.frame().await
-                    && left > 0
-                {
-                    left = left.saturating_sub(frame.into_data().map_or(0, |data| data.len()));
-                }
-            };
-            // Who has said all and waits is not waited for.
-            let _thrown_away = timeout(FAREWELL, rest).await;
+            throw_away(body, limit);
             return Err(too_large(limit));
         }
         bytes.extend_from_slice(&data);
@@ -58,64 +143,104 @@ async fn gather(mut body: Body, limit: usize) -> Result<Vec<u8>, Refused> {
 
 /// A body as it came, of at most `limit` bytes, and whether it is packed.
 async fn take(request: Request, limit: usize, limits: Limits) -> Result<(Vec<u8>, bool), Refused> {
-    let packed = match request.headers().get(header::CONTENT_ENCODING).map(axum::http::HeaderValue::as_bytes)
-    {
-        None | Some(b"identity") => false,
-        Some(b"gzip") => true,
-        Some(_) => {
-            let message = "bodies come as they are or packed by gzip";
-            return Err(Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "encoding", message));
-        }
-    };
-    let Ok(bytes) = timeout(limits.body_time, gather(request.into_body(), limit)).await else {
-        return Err(Refused::new(StatusCode::REQUEST_TIMEOUT, "time", "the body took too long"));
-    };
+    let (body, packed) = open(request, limit)?;
+    let Ok(bytes) = timeout(limits.body_time, gather(body, limit)).await else { return Err(too_slow()) };
     Ok((bytes?, packed))
 }
 
-/// What is packed, of at most `limit` bytes; nothing where it is more. A few bytes can unpack to a great many, and are stopped
-/// there.
-async fn unpack(bytes: Bytes, limit: usize) -> Result<Option<Vec<u8>>, Refused> {
+/// What is packed, of at most `limit` bytes. A few bytes can unpack to a great many, and are stopped there.
+async fn unpack(bytes: Bytes, limit: usize) -> Result<Vec<u8>, Refused> {
     let unpack = move || {
         let mut unpacked = Vec::new();
         let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
         let read = GzDecoder::new(&bytes[..]).take(most).read_to_end(&mut unpacked);
         match read {
-            Ok(read) => Ok(Some(unpacked).filter(|_| read <= limit)),
+            Ok(read) if read <= limit => Ok(unpacked),
+            Ok(_) => Err(too_large(limit)),
             Err(error) => Err(Refused::wrong(format!("the body does not unpack: {error}"))),
         }
     };
     tokio::task::spawn_blocking(unpack).await.map_err(Refused::failed)?
 }
 
+/// The units of the budget that a body takes: as much as it announces, or as much as it may have. One that is packed may have
+/// both.
+fn units_of(headers: &HeaderMap, most: usize) -> Result<u32, Refused> {
+    let length = announced(headers).unwrap_or(most).min(most);
+    let bytes = if is_packed(headers)? { length.saturating_add(most) } else { length };
+    Ok(u32::try_from(bytes.div_ceil(UNIT).max(1)).unwrap_or(u32::MAX))
+}
+
 impl FromRequest<Shared> for Payload {
     type Rejection = Refused;
 
     async fn from_request(request: Request, shared: &Shared) -> Result<Self, Refused> {
-        // So many large bodies are read at a time, and no more. A small one does not wait behind them, packed or not.
         let most = shared.limits.body_bytes;
-        let length =
-            request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-        let room = async || shared.bodies.acquire().await.map_err(Refused::failed);
-        let (bytes, packed, held) = if length.is_some_and(|length: usize| length <= SMALL) {
-            let (bytes, packed) = take(request, SMALL.min(most), shared.limits).await?;
-            (Bytes::from(bytes), packed, None)
-        } else {
-            let room = room().await?;
-            let (bytes, packed) = take(request, most, shared.limits).await?;
-            (Bytes::from(bytes), packed, Some(room))
-        };
-        if !packed {
-            return Ok(Self(bytes.into()));
+        if announced(request.headers()).is_some_and(|length| length > most) {
+            // Whoever announces too much does not wait for room.
+            return Err(open(request, most).map_or_else(|refused| refused, |_| too_large(most)));
         }
-        if let Some(unpacked) = unpack(bytes.clone(), SMALL.min(most)).await? {
-            return Ok(Self(unpacked));
+        let units = units_of(request.headers(), most)?;
+        let room = shared.bodies.clone().acquire_many_owned(units).await.map_err(Refused::failed)?;
+        let (bytes, packed) = take(request, most, shared.limits).await?;
+        let bytes = if packed { unpack(bytes.into(), most).await? } else { bytes };
+        Ok(Self(bytes, room))
+    }
+}
+
+impl FromRequest<Shared> for Upload {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, shared: &Shared) -> Result<Self, Refused> {
+        let limit = shared.limits.body_bytes;
+        let (body, packed) = open(request, limit)?;
+        let end = Instant::now() + shared.limits.body_time;
+        let unpacker = packed.then(|| Unpacker::new(Vec::new()));
+        Ok(Self { body, unpacker, packed: Bytes::new(), came: 0, unpacked: 0, limit, end })
+    }
+}
+
+impl Upload {
+    /// The next bytes, unpacked; `None` at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Refused> {
+        let corrupt = |error: std::io::Error| Refused::wrong(format!("the body does not unpack: {error}"));
+        loop {
+            if let Some(unpacker) = &mut self.unpacker
+                && !self.packed.is_empty()
+            {
+                let slice = self.packed.split_to(SLICE.min(self.packed.len()));
+                unpacker.write_all(&slice).map_err(corrupt)?;
+                let unpacked = std::mem::take(unpacker.get_mut());
+                self.unpacked = self.count(self.unpacked, unpacked.len())?;
+                if !unpacked.is_empty() {
+                    return Ok(Some(unpacked.into()));
+                }
+                continue;
+            }
+            let Ok(frame) = timeout_at(self.end, self.body.frame()).await else { return Err(too_slow()) };
+            let Some(frame) = frame else { break };
+            let Ok(data) = frame.map_err(|error| ended_early(&error))?.into_data() else { continue };
+            self.came = self.count(self.came, data.len())?;
+            if self.unpacker.is_none() {
+                return Ok(Some(data));
+            }
+            self.packed = data;
         }
-        let _room = match held {
-            None => room().await?,
-            Some(room) => room,
-        };
-        unpack(bytes, most).await?.map(Self).ok_or_else(|| too_large(most))
+        let Some(mut unpacker) = self.unpacker.take() else { return Ok(None) };
+        unpacker.try_finish().map_err(corrupt)?;
+        let unpacked = std::mem::take(unpacker.get_mut());
+        self.unpacked = self.count(self.unpacked, unpacked.len())?;
+        Ok(Some(unpacked).filter(|rest| !rest.is_empty()).map(Bytes::from))
+    }
+
+    /// The sum of bytes so far, if that is not too many.
+    fn count(&mut self, sum: usize, more: usize) -> Result<usize, Refused> {
+        let sum = sum.saturating_add(more);
+        if sum <= self.limit {
+            return Ok(sum);
+        }
+        throw_away(std::mem::take(&mut self.body), self.limit);
+        Err(too_large(self.limit))
     }
 }
 
@@ -128,22 +253,36 @@ impl FromRequest<Shared> for Short {
     async fn from_request(request: Request, shared: &Shared) -> Result<Self, Refused> {
         let (bytes, packed) = take(request, 1024, shared.limits).await?;
         if packed {
-            return Err(Refused::wrong("a form comes as it is"));
+            return Err(Refused::wrong("expected a form that is not packed"));
         }
-        String::from_utf8(bytes).map(Self).map_err(|_| Refused::wrong("the body is no text"))
+        String::from_utf8(bytes).map(Self).map_err(|_| Refused::wrong("the body is not UTF-8 text"))
     }
+}
+
+/// JSON of a shape.
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refused> {
+    // A list of values in the right order would do as well, and is not described.
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let wanted = wire::object(&mut deserializer).and_then(|wanted| deserializer.end().map(|()| wanted));
+    wanted.map_err(|error| Refused::wrong(format!("the body is not what is wanted here: {error}")))
 }
 
 impl<T: DeserializeOwned> FromRequest<Shared> for Wanted<T> {
     type Rejection = Refused;
 
     async fn from_request(request: Request, shared: &Shared) -> Result<Self, Refused> {
-        let Payload(bytes) = Payload::from_request(request, shared).await?;
-        // A list of values in the right order would do as well, and is not described.
-        let mut deserializer = serde_json::Deserializer::from_slice(&bytes);
-        let wanted = wire::object(&mut deserializer).and_then(|wanted| deserializer.end().map(|()| wanted));
-        wanted
-            .map(Self)
-            .map_err(|error| Refused::wrong(format!("the body is not what is wanted here: {error}")))
+        let most = SMALL.min(shared.limits.body_bytes);
+        let (bytes, packed) = take(request, most, shared.limits).await?;
+        let bytes = if packed { unpack(bytes.into(), most).await? } else { bytes };
+        read(&bytes).map(Self)
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest<Shared> for Large<T> {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, shared: &Shared) -> Result<Self, Refused> {
+        let Payload(bytes, room) = Payload::from_request(request, shared).await?;
+        Ok(Self(read(&bytes)?, room))
     }
 }

@@ -9,6 +9,7 @@ use warpproof_gate::hash::Hash;
 use warpproof_gate::ledger::{Parents, Record, read_segment};
 use warpproof_gate::record::{Body, Outcome, Stage, StepRecord, VerdictRecord};
 use warpproof_gate::session::{Screen, lasting};
+use warpproof_gate::verdict::unsupported;
 
 use super::inventory;
 use super::jobs::UTC;
@@ -91,9 +92,9 @@ pub(super) fn judged(segment: &Segment, bundle: &Bundle, candidate: &str) -> Res
         return Err(wrong("it is of other candidates"));
     }
     let given = bundle.secret.as_deref().map(|secret| u64::from_str_radix(secret, 16));
-    let used = run.secret.as_deref().map(|secret| u64::from_str_radix(secret, 16));
-    if given.is_some() && given != used {
-        return Err(wrong("it was judged with another secret"));
+    let used = run.chosen.as_deref().map(|secret| u64::from_str_radix(secret, 16));
+    if given != used {
+        return Err(wrong("it was judged with another chosen secret"));
     }
     let mut verdicts = segment.records.iter().filter_map(|record| match &record.body {
         Body::Verdict(verdict) if verdict.candidate == candidate && verdict.run == run.run => {
@@ -115,6 +116,9 @@ pub(super) fn judged(segment: &Segment, bundle: &Bundle, candidate: &str) -> Res
     let rests: Option<Vec<&StepRecord>> =
         verdict.iter().flat_map(|(_, verdict)| &verdict.steps).map(|hash| steps.get(hash).copied()).collect();
     let rests = rests.ok_or_else(|| wrong("its verdict rests on no steps"))?;
+    if let Some(why) = verdict.and_then(|(_, verdict)| unsupported(None, verdict, &rests)) {
+        return Err(wrong(&format!("its verdict does not follow from its steps: {why}")));
+    }
     let Some(stages) = &bundle.stages else {
         let (record, verdict) = verdict.ok_or_else(|| wrong("it has no verdict"))?;
         if rests.is_empty() {

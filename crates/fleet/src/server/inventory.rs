@@ -59,6 +59,14 @@ pub(super) async fn missing(pool: &PgPool, wanted: &BTreeSet<Hash>) -> Result<Ve
     Ok(absent(wanted, &first_column(&rows)?))
 }
 
+/// The bytes of an object, where it is here.
+pub(super) async fn size(pool: &PgPool, hash: &Hash) -> Result<Option<u64>, Refused> {
+    let statement = "SELECT bytes FROM objects WHERE hash = $1";
+    let row = sqlx::query(statement).bind(&hash.as_bytes()[..]).fetch_optional(pool).await?;
+    let bytes: Option<i64> = row.map(|row| row.try_get(0)).transpose()?;
+    Ok(bytes.and_then(|bytes| u64::try_from(bytes).ok()))
+}
+
 /// Says that bytes are about to be put into the store, and which of them are not there. From here on until a day has passed
 /// nobody removes them.
 pub(super) async fn announce(pool: &PgPool, wanted: &BTreeSet<Hash>) -> Result<Vec<Hash>, Refused> {

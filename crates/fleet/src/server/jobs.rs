@@ -15,8 +15,10 @@ use crate::wire::{
 
 /// How often a job may be reported as failed before it is given up, and by how many workers where there are so many.
 pub(super) const MAX_FAILURES: i32 = 3;
-/// How often a job may be claimed before it is given up: what takes every worker down with it must end.
+/// How often a job may be claimed, whatever became of it.
 pub(super) const MAX_ATTEMPTS: i32 = 100;
+/// For how long a lost lease is remembered, in days.
+const REMEMBERED: i32 = 30;
 /// How the database writes a time for people.
 pub(super) const UTC: &str = r#"'YYYY-MM-DD"T"HH24:MI:SS"Z"'"#;
 
@@ -32,18 +34,23 @@ pub(super) struct Wish<'s> {
     pub(super) objects: &'s BTreeSet<Hash>,
     /// One for each candidate.
     pub(super) keys: &'s [Hash],
+    /// The task's name and version, where its file could be read.
+    pub(super) task: Option<(String, i64)>,
 }
 
 pub(super) async fn submit(pool: &PgPool, wish: &Wish<'_>) -> Result<(), Refused> {
     let Wish { token, submission, .. } = wish;
     let mut transaction = pool.begin().await?;
     let made = sqlx::query(
-        "INSERT INTO runs (run, token, request, task) VALUES ($1, $2, $3, $4) ON CONFLICT (run) DO NOTHING",
+        "INSERT INTO runs (run, token, request, task, task_name, task_version) VALUES ($1, $2, $3, $4, $5, $6)
+         ON CONFLICT (run) DO NOTHING",
     )
     .bind(&submission.run)
     .bind(token)
     .bind(wish.request.as_bytes())
     .bind(&submission.bundle.task)
+    .bind(wish.task.as_ref().map(|(name, _)| name))
+    .bind(wish.task.as_ref().map(|(_, version)| version))
     .execute(&mut *transaction)
     .await?;
     if made.rows_affected() == 0 {
@@ -195,11 +202,16 @@ pub(super) async fn open(pool: &PgPool, name: &str) -> Result<Option<bool>, Refu
 /// Runs, newest first, older than a number.
 pub(super) async fn runs(pool: &PgPool, before: i64, limit: i64) -> Result<Vec<RunSummary>, Refused> {
     let statement = format!(
-        "SELECT run, number, task, to_char(made_at AT TIME ZONE 'UTC', {UTC}),
+        "SELECT run, number, task, to_char(runs.made_at AT TIME ZONE 'UTC', {UTC}),
                 (SELECT count(*) FROM run_jobs WHERE run_jobs.run = runs.run),
                 (SELECT count(*) FROM run_jobs JOIN jobs USING (job)
-                 WHERE run_jobs.run = runs.run AND state IN ('queued', 'leased'))
-         FROM runs WHERE number < $1 ORDER BY number DESC LIMIT $2"
+                 WHERE run_jobs.run = runs.run AND state IN ('queued', 'leased')),
+                task_name, task_version, tokens.name,
+                (SELECT coalesce(jsonb_object_agg(word, jobs), '{{}}') FROM (
+                    SELECT coalesce(verdict, 'failed') AS word, count(*) AS jobs
+                    FROM run_jobs JOIN jobs USING (job) LEFT JOIN results USING (job)
+                    WHERE run_jobs.run = runs.run AND (verdict IS NOT NULL OR state = 'failed') GROUP BY 1) AS ended)
+         FROM runs JOIN tokens ON tokens.id = runs.token WHERE number < $1 ORDER BY number DESC LIMIT $2"
     );
     let rows = sqlx::query(&statement).bind(before).bind(limit).fetch_all(pool).await?;
     let view = |row: &PgRow| -> Result<RunSummary, Refused> {
@@ -210,6 +222,10 @@ pub(super) async fn runs(pool: &PgPool, before: i64, limit: i64) -> Result<Vec<R
             made_at: row.try_get(3)?,
             jobs: row.try_get(4)?,
             open: row.try_get(5)?,
+            task_name: row.try_get(6)?,
+            task_version: row.try_get(7)?,
+            submitter: row.try_get(8)?,
+            verdicts: serde_json::from_value(row.try_get(9)?).map_err(Refused::failed)?,
         })
     };
     rows.iter().map(view).collect()
@@ -261,33 +277,42 @@ pub(super) async fn cancel(pool: &PgPool, name: &str, token: i64) -> Result<(), 
     Ok(())
 }
 
-/// What a claim of one capability does: leases that ended first, then what waits, and the worker is seen, where it was not just now. Rows that
+/// What a claim of one capability does: leases that ended without a word first, unless the job has lost too many, then what waits, and the worker is seen, where it was not just now. Rows that
 /// another claim has in its hands are passed over, so that claims never wait for each other.
 ///
 /// The limits of 256 are [`MAX_CLAIM`](crate::wire::MAX_CLAIM), written out: of a limit that is a parameter the planner
 /// expects a tenth of the table, and reads all of it. Only as many rows are taken as the last limit asks for.
 pub const CLAIM: &str = "
     WITH ended AS MATERIALIZED (
-        SELECT job FROM jobs WHERE state = 'leased' AND capability = $1 AND lease_until < now()
+        SELECT job, worker FROM jobs WHERE state = 'leased' AND capability = $1 AND lease_until < now() AND lost + 1 < $8
         ORDER BY lease_until LIMIT 256 FOR UPDATE SKIP LOCKED
     ), waiting AS MATERIALIZED (
         SELECT job FROM jobs WHERE state = 'queued' AND capability = $1
         ORDER BY priority DESC, job LIMIT 256 FOR UPDATE SKIP LOCKED
+    ), taken AS MATERIALIZED (
+        SELECT job, worker FROM ended UNION ALL SELECT job, NULL FROM waiting LIMIT $2
+    ), missed AS (
+        INSERT INTO lost_leases (job, worker) SELECT job, worker FROM taken WHERE worker IS NOT NULL
     ), seen AS (
         INSERT INTO workers (worker, token, capabilities, version) SELECT $4, $5, $6, $7
         WHERE NOT EXISTS (SELECT FROM workers WHERE worker = $4 AND token = $5 AND capabilities = $6 AND version = $7
-                          AND last_seen > now() - interval '10 seconds')
-        ON CONFLICT (worker) DO UPDATE SET last_seen = now(), token = $5, capabilities = $6, version = $7
+                          AND last_seen > now() - interval '10 seconds' AND left_at IS NULL)
+        ON CONFLICT (worker) DO UPDATE SET last_seen = now(), token = $5, capabilities = $6, version = $7, left_at = NULL
     ), claimed AS (
-        UPDATE jobs SET state = 'leased', attempts = attempts + 1, lease_token = nextval('lease_tokens'),
-            lease_until = now() + make_interval(secs => $3), worker = $4
-        WHERE job = ANY (ARRAY(SELECT job FROM ended UNION ALL SELECT job FROM waiting LIMIT $2))
+        UPDATE jobs SET attempts = attempts + 1, lost = lost + (state = 'leased')::integer, state = 'leased',
+            lease_token = nextval('lease_tokens'), lease_until = now() + make_interval(secs => $3), worker = $4
+        WHERE job = ANY (ARRAY(SELECT job FROM taken))
         RETURNING jobs.job, lease_token, capability, candidate, bundle
     )
     SELECT job, lease_token, capability, candidate, body FROM claimed JOIN bundles USING (bundle) ORDER BY job";
 
 /// Gives out jobs, for the scarcest capability first.
-pub(super) async fn claim(pool: &PgPool, token: i64, claim: &Claim) -> Result<Vec<Leased>, Refused> {
+pub(super) async fn claim(
+    pool: &PgPool,
+    token: i64,
+    most_lost: i32,
+    claim: &Claim,
+) -> Result<Vec<Leased>, Refused> {
     let mut jobs: Vec<Leased> = Vec::new();
     for capability in &claim.capabilities {
         let room = i64::from(claim.limit) - i64::try_from(jobs.len()).unwrap_or(i64::MAX);
@@ -302,6 +327,7 @@ pub(super) async fn claim(pool: &PgPool, token: i64, claim: &Claim) -> Result<Ve
             .bind(token)
             .bind(&claim.capabilities)
             .bind(&claim.version)
+            .bind(most_lost)
             .fetch_all(pool)
             .await?;
         for row in &rows {
@@ -371,7 +397,7 @@ pub(super) async fn fail(pool: &PgPool, job: i64, failure: &Failure) -> Result<(
              FOR UPDATE
          ), others AS (
              SELECT count(*) AS alive FROM (
-                 SELECT FROM workers, held WHERE last_seen > now() - interval '2 minutes'
+                 SELECT FROM workers, held WHERE last_seen > now() - interval '2 minutes' AND left_at IS NULL
                      AND held.capability = ANY(workers.capabilities) LIMIT $4) AS seen
          ), decided AS (
              SELECT *, attempts >= $5 OR (failures + 1 >= $4 AND cardinality(voices) >= alive) AS over FROM held, others
@@ -391,25 +417,46 @@ pub(super) async fn fail(pool: &PgPool, job: i64, failure: &Failure) -> Result<(
     if done.rows_affected() == 1 { Ok(()) } else { Err(lost()) }
 }
 
-/// Gives up what has taken too many claims. Nobody asks for it: the server does, now and then.
-pub(super) async fn give_up(pool: &PgPool) -> Result<u64, Refused> {
+/// A worker ends: it is none that could try what another failed at.
+pub(super) async fn goodbye(pool: &PgPool, worker: &str, token: i64) -> Result<(), Refused> {
+    let statement = "UPDATE workers SET left_at = now() WHERE worker = $1 AND token = $2";
+    sqlx::query(statement).bind(worker).bind(token).execute(pool).await?;
+    Ok(())
+}
+
+/// Gives up jobs whose workers went away without a word `most_lost` times: they may take every worker down. The server does
+/// this now and then, without being asked.
+pub(super) async fn give_up(pool: &PgPool, most_lost: i32) -> Result<u64, Refused> {
     let done = sqlx::query(
-        "UPDATE jobs SET state = 'failed', lease_until = NULL, ended_at = now(),
-             reason = 'it was claimed ' || attempts || ' times, and no worker came back'
-         WHERE job IN (SELECT job FROM jobs WHERE state = 'leased' AND lease_until < now() AND attempts >= $1
-                       LIMIT 1000 FOR UPDATE SKIP LOCKED)",
+        "WITH spent AS (
+             SELECT job, worker FROM jobs
+             WHERE state = 'leased' AND lease_until < now() AND (lost + 1 >= $1 OR attempts >= $2)
+             LIMIT 1000 FOR UPDATE SKIP LOCKED
+         ), missed AS (
+             INSERT INTO lost_leases (job, worker) SELECT job, worker FROM spent
+         )
+         UPDATE jobs SET state = 'failed', lease_until = NULL, ended_at = now(), lost = lost + 1,
+             reason = 'failed after ' || attempts || CASE attempts WHEN 1 THEN ' attempt: ' ELSE ' attempts: ' END
+                 || lost + 1 || CASE lost WHEN 0 THEN ' worker' ELSE ' workers' END
+                 || ' stopped responding during it, the last was ' || spent.worker
+         FROM spent WHERE jobs.job = spent.job",
     )
+    .bind(most_lost)
     .bind(MAX_ATTEMPTS)
     .execute(pool)
     .await?;
+    let old = "DELETE FROM lost_leases WHERE lost_at < now() - make_interval(days => $1)";
+    sqlx::query(old).bind(REMEMBERED).execute(pool).await?;
     Ok(done.rows_affected())
 }
 
 /// The workers, those heard of last first.
 pub(super) async fn workers(pool: &PgPool) -> Result<Vec<WorkerView>, Refused> {
     let statement = format!(
-        "SELECT worker, capabilities, version, to_char(last_seen AT TIME ZONE 'UTC', {UTC}), coalesce(held.jobs, 0)
+        "SELECT worker, capabilities, version, to_char(last_seen AT TIME ZONE 'UTC', {UTC}), coalesce(held.jobs, 0),
+                coalesce(missed.leases, 0), left_at IS NOT NULL
          FROM workers LEFT JOIN (SELECT worker, count(*) AS jobs FROM jobs WHERE state = 'leased' GROUP BY worker) AS held
+         USING (worker) LEFT JOIN (SELECT worker, count(*) AS leases FROM lost_leases GROUP BY worker) AS missed
          USING (worker) ORDER BY last_seen DESC LIMIT 10000"
     );
     let rows = sqlx::query(&statement).fetch_all(pool).await?;
@@ -420,6 +467,38 @@ pub(super) async fn workers(pool: &PgPool) -> Result<Vec<WorkerView>, Refused> {
             version: row.try_get(2)?,
             last_seen: row.try_get(3)?,
             leases: row.try_get(4)?,
+            lost: row.try_get(5)?,
+            left: row.try_get(6)?,
+        })
+    };
+    rows.iter().map(view).collect()
+}
+
+/// A lease that ended without a word of its worker.
+pub(super) struct LostLease {
+    pub(super) lost_at: String,
+    pub(super) worker: String,
+    pub(super) task: String,
+    pub(super) candidate: String,
+    /// Where its job is now.
+    pub(super) state: String,
+}
+
+/// The leases that were lost last, the newest first.
+pub(super) async fn lost_leases(pool: &PgPool, limit: i64) -> Result<Vec<LostLease>, Refused> {
+    let statement = format!(
+        "SELECT to_char(lost_at AT TIME ZONE 'UTC', {UTC}), lost_leases.worker, coalesce(body ->> 'task', ''),
+                coalesce(candidate, ''), coalesce(state::text, 'removed')
+         FROM lost_leases LEFT JOIN jobs USING (job) LEFT JOIN bundles USING (bundle) ORDER BY number DESC LIMIT $1"
+    );
+    let rows = sqlx::query(&statement).bind(limit).fetch_all(pool).await?;
+    let view = |row: &PgRow| -> Result<LostLease, Refused> {
+        Ok(LostLease {
+            lost_at: row.try_get(0)?,
+            worker: row.try_get(1)?,
+            task: row.try_get(2)?,
+            candidate: row.try_get(3)?,
+            state: row.try_get(4)?,
         })
     };
     rows.iter().map(view).collect()

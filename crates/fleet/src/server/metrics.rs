@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::vitals::Vitals;
 use crate::wire::QueueView;
 
 /// Upper ends of the buckets of request times, in seconds.
@@ -23,6 +24,7 @@ pub(super) struct Metrics {
     pub(super) refused: AtomicU64,
     pub(super) failed: AtomicU64,
     pub(super) released: AtomicU64,
+    pub(super) given_up: AtomicU64,
 }
 
 impl Metrics {
@@ -41,7 +43,7 @@ impl Metrics {
     }
 
     /// All of it as text.
-    pub(super) fn text(&self, queue: &[QueueView]) -> String {
+    pub(super) fn text(&self, queue: &[QueueView], vitals: Option<Vitals>) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
         let mut line = |arguments: std::fmt::Arguments<'_>| {
@@ -70,9 +72,20 @@ impl Metrics {
             ("refused", &self.refused),
             ("failed", &self.failed),
             ("released", &self.released),
+            ("given_up", &self.given_up),
         ] {
             line(format_args!("# TYPE warpproof_jobs_{name}_total counter"));
             line(format_args!("warpproof_jobs_{name}_total {}", counter.load(Ordering::Relaxed)));
+        }
+        if let Some(vitals) = vitals {
+            line(format_args!("# TYPE warpproof_leases_lost_total counter"));
+            line(format_args!("warpproof_leases_lost_total {}", vitals.lost_leases));
+            for (name, value) in [("workers", vitals.workers), ("tokens_expiring", vitals.tokens_expiring)] {
+                line(format_args!("# TYPE warpproof_{name} gauge"));
+                line(format_args!("warpproof_{name} {value}"));
+            }
+            line(format_args!("# TYPE warpproof_queue_oldest_seconds gauge"));
+            line(format_args!("warpproof_queue_oldest_seconds {}", vitals.oldest_seconds));
         }
         line(format_args!("# TYPE warpproof_queue gauge"));
         for QueueView { capability, state, jobs } in queue {

@@ -14,6 +14,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (2, "standings", include_str!("../../migrations/0002_standings.sql")),
     (3, "objects", include_str!("../../migrations/0003_objects.sql")),
     (4, "stages", include_str!("../../migrations/0004_stages.sql")),
+    (5, "upkeep", include_str!("../../migrations/0005_upkeep.sql")),
 ];
 
 #[derive(Debug)]

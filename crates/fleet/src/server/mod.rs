@@ -19,6 +19,7 @@ mod retention;
 mod routes;
 mod s3;
 mod tls;
+mod vitals;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -32,6 +33,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::wire::{NewToken, QueueView, Role};
+use vitals::Vitals;
 
 #[doc(hidden)]
 pub use access::ACCESS;
@@ -42,15 +44,13 @@ pub use jobs::CLAIM;
 const UPKEEP: Duration = Duration::from_secs(10);
 /// How long the queue is not counted again.
 const COUNTED: Duration = Duration::from_secs(5);
-/// How many large bodies are read at a time.
-const MAX_BODIES: usize = 32;
 /// How many claims are under way at a time: enough that the disk writes several at once, few enough that they are fair.
 const MAX_CLAIMS: usize = 8;
 
 /// What is too much.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of a body, packed and unpacked.
+    /// Bytes of the largest body, packed and unpacked: a submission, a result, a segment or an object. Others have half a megabyte.
     pub body_bytes: usize,
     /// Requests of one token in a second, on average; twice as many at once.
     pub requests_per_second: u32,
@@ -91,6 +91,8 @@ pub struct Config {
     pub connections: u32,
     /// What is too much.
     pub limits: Limits,
+    /// How many workers may stop responding during a job before it is given up.
+    pub attempts: u16,
     /// Whether requests are written to standard error.
     pub log: bool,
 }
@@ -106,6 +108,7 @@ impl Config {
             behind_tls: false,
             connections: 16,
             limits: Limits::default(),
+            attempts: 3,
             log: false,
         }
     }
@@ -123,7 +126,12 @@ struct Inner {
     metrics: metrics::Metrics,
     /// The queue as it was counted last.
     queue: tokio::sync::Mutex<Option<(std::time::Instant, Vec<QueueView>)>>,
-    bodies: Semaphore,
+    /// How the fleet was when it was looked at last.
+    vitals: tokio::sync::Mutex<Option<(std::time::Instant, Vitals)>>,
+    /// How many leases of a job may be lost.
+    attempts: i32,
+    /// Memory for large bodies, in units.
+    bodies: Arc<Semaphore>,
     /// Claims that are under way at a time.
     claims: Semaphore,
     /// Rung when a job has ended here, for those who wait for a run.
@@ -155,6 +163,19 @@ impl Inner {
         let queue = jobs::queue(&self.pool).await?;
         *last = Some((std::time::Instant::now(), queue.clone()));
         Ok(queue)
+    }
+
+    /// How the fleet is, counted within the last five seconds.
+    async fn vitals(&self) -> Result<Vitals, refused::Refused> {
+        let mut last = self.vitals.lock().await;
+        if let Some((counted, vitals)) = *last
+            && counted.elapsed() < COUNTED
+        {
+            return Ok(vitals);
+        }
+        let vitals = Vitals::count(&self.pool).await?;
+        *last = Some((std::time::Instant::now(), vitals));
+        Ok(vitals)
     }
 }
 
@@ -225,7 +246,7 @@ pub fn description() -> Result<String, String> {
 
 /// A token with all roles, for a server that one person tries out.
 pub fn developer() -> NewToken {
-    NewToken { name: "dev".to_owned(), roles: Role::ALL.to_vec(), quota: 1_000_000 }
+    NewToken { name: "dev".to_owned(), roles: Role::ALL.to_vec(), quota: 1_000_000, days: None }
 }
 
 impl Server {
@@ -249,7 +270,9 @@ impl Server {
                 doorkeeper: access::Doorkeeper::default(),
                 metrics: metrics::Metrics::default(),
                 queue: tokio::sync::Mutex::new(None),
-                bodies: Semaphore::new(MAX_BODIES),
+                vitals: tokio::sync::Mutex::new(None),
+                attempts: i32::from(config.attempts.max(1)),
+                bodies: Arc::new(Semaphore::new(body::units(&config.limits))),
                 claims: Semaphore::new(MAX_CLAIMS),
                 ended: Notify::new(),
                 log: config.log,
@@ -303,7 +326,11 @@ async fn serve(listener: TcpListener, shared: Shared, tls: Option<tokio_rustls::
 /// What nobody asks for: jobs that take every worker down are given up, and partitions are there before they are needed.
 async fn upkeep(shared: Shared) {
     loop {
-        let given_up = jobs::give_up(&shared.pool).await;
+        let given_up = jobs::give_up(&shared.pool, shared.attempts).await;
+        if let Ok(count @ 1..) = given_up {
+            shared.metrics.given_up.fetch_add(count, std::sync::atomic::Ordering::Relaxed);
+            shared.ended.notify_waiters();
+        }
         let ensured = retention::ensure_partitions(&shared.pool).await;
         for refused in [given_up.err(), ensured.err()].into_iter().flatten() {
             log::upkeep(&shared, &refused.explained());

@@ -7,11 +7,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
-use object_store::{ObjectStore, PutPayload};
-use warpproof_gate::hash::Hash;
+use object_store::{ObjectStore, PutPayload, WriteMultipart};
+use warpproof_gate::hash::{Hash, Hasher};
 
+use super::body::Upload;
 use super::refused::Refused;
 use super::s3;
+
+/// Bytes of a part of a large object: S3 takes no less than 5 MiB, except of the last. A directory takes any.
+const PART: usize = 5 << 20;
+const PIECE: usize = 512 << 10;
+/// Parts of an upload that are on their way to the store at a time.
+const PARTS: usize = 2;
 
 /// The store of objects.
 #[derive(Clone, Debug)]
@@ -48,8 +55,64 @@ impl Objects {
     /// Keeps bytes under the name they have. They are written even where a file of that name is there: nobody has said that it
     /// is whole.
     pub(super) async fn put(&self, hash: &Hash, bytes: Vec<u8>) -> Result<(), Refused> {
+        self.store.put(&Self::path(hash), PutPayload::from(bytes)).await?;
+        self.settle(hash).await
+    }
+
+    /// Keeps bytes as they come, if they are those that the name says. How many they were.
+    pub(super) async fn put_stream(&self, hash: &Hash, mut upload: Upload) -> Result<usize, Refused> {
+        let part = if self.directory.is_some() { PIECE } else { PART };
+        let (mut hasher, mut count) = (Hasher::default(), 0usize);
+        // What is small is written at once; only of what is larger than a part the store gets several.
+        let mut first: Vec<u8> = Vec::new();
+        let mut writer: Option<WriteMultipart> = None;
+        let came = loop {
+            let bytes = match upload.next().await {
+                Ok(Some(bytes)) => bytes,
+                Ok(None) if hasher.hash() == *hash => break Ok(()),
+                Ok(None) => break Err(Refused::wrong("the bytes are not those the object is named by")),
+                Err(refused) => break Err(refused),
+            };
+            hasher.update(&bytes);
+            count = count.saturating_add(bytes.len());
+            match &mut writer {
+                None if first.len() + bytes.len() <= part => first.extend_from_slice(&bytes),
+                None => {
+                    let parts = self.store.put_multipart(&Self::path(hash)).await?;
+                    let mut parts = WriteMultipart::new_with_chunk_size(parts, part);
+                    parts.write(&std::mem::take(&mut first));
+                    parts.put(bytes);
+                    writer = Some(parts);
+                }
+                Some(parts) => {
+                    // So many are on their way to the store at a time, and no more.
+                    if let Err(error) = parts.wait_for_capacity(PARTS).await {
+                        break Err(error.into());
+                    }
+                    parts.put(bytes);
+                }
+            }
+        };
+        match (came, writer) {
+            (Ok(()), None) => self.put(hash, first).await?,
+            (Ok(()), Some(parts)) => {
+                parts.finish().await?;
+                self.settle(hash).await?;
+            }
+            (Err(refused), parts) => {
+                if let Some(parts) = parts {
+                    // Parts that stay behind are the store's to collect.
+                    let _left = parts.abort().await;
+                }
+                return Err(refused);
+            }
+        }
+        Ok(count)
+    }
+
+    /// Makes an object last that was written.
+    async fn settle(&self, hash: &Hash) -> Result<(), Refused> {
         let path = Self::path(hash);
-        self.store.put(&path, PutPayload::from(bytes)).await?;
         let Some(directory) = &self.directory else { return Ok(()) };
         // A directory does not wait for the disk by itself, and what is acknowledged must be there.
         let file = directory.join(path.as_ref());

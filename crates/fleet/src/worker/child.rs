@@ -22,8 +22,8 @@ use super::{Worker, leftovers};
 use crate::bundle;
 use crate::client::FleetError;
 use crate::evaluate::{ORDER, Order};
-use crate::sandbox::Limits;
 use crate::wire::{Leased, Outcome};
+use warpproof_sandbox::Limits;
 
 /// Objects come with their result up to so many bytes in all; the others are uploaded before it.
 const INLINE: usize = 1 << 20;

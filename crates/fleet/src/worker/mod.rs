@@ -22,17 +22,19 @@ use std::time::{Duration, Instant};
 
 use crate::client::{Fleet, FleetError};
 use crate::evaluate::UNCONFINED;
-use crate::sandbox::{self, Limits, Reach};
 use crate::wire::{Claim, Failure, Heartbeat, Lease, Leased, MAX_CLAIM, Outcome, SOFTWARE_GPU};
 use child::Trouble;
 use device::Device;
 use health::Health;
 use queue::Queue;
 use spool::Spool;
+use warpproof_sandbox::{self as sandbox, Limits, Reach};
 use watch::Watch;
 
 /// The shortest and the longest pause of a worker that found nothing to do.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+/// How long a goodbye is tried.
+const GOODBYE: Duration = Duration::from_secs(2);
 
 /// How a worker works.
 #[derive(Clone, Debug)]
@@ -171,7 +173,7 @@ pub fn work(
     // Found out here, and not with every job.
     let (_, mut read) = Worker::toolchain();
     read.extend(std::env::current_exe());
-    let reach = Reach { read, write: vec![config.directory.clone()] };
+    let reach = Reach { read, write: vec![config.directory.clone()], programs: true, files_of_others: false };
     let held = sandbox::probe(&reach).map_err(FleetError::Local)?;
     if !held.is_whole() && !config.unconfined {
         return Err(FleetError::Local(UNCONFINED.to_owned()));
@@ -228,6 +230,11 @@ pub fn work(
         worker.finished.store(true, Ordering::Relaxed);
         ended.and(judged).and(sent).and(all(others))
     });
+    // Jobs that others fail at do not wait for this worker any more. Where nobody answers, two minutes do the same.
+    let brief = worker.fleet.clone().with_patience(GOODBYE);
+    for lane in &worker.lanes {
+        let _heard = brief.goodbye(&lane.name);
+    }
     ended?;
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     Ok(Tally {

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::sandbox::{Limits, THREADS};
+use warpproof_sandbox::{Limits, THREADS};
 
 /// The shortest time between two looks.
 const PAUSE: Duration = Duration::from_millis(50);

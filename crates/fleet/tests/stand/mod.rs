@@ -15,7 +15,8 @@ use warpproof_fleet::wire::{
 use warpproof_gate::hash::Hash;
 use warpproof_gate::ledger::Ledger;
 use warpproof_gate::record::{
-    Body, Finite, Obstacle, Outcome as Ended, RunRecord, Stage, StepRecord, Verdict, VerdictRecord,
+    Body, Figure, FigureKind, Finite, Obstacle, Outcome as Ended, RunRecord, Stage, StepRecord, Verdict,
+    VerdictRecord,
 };
 
 pub(crate) struct Stand {
@@ -33,7 +34,8 @@ impl Stand {
         let url = postgres.create("fleet").unwrap();
         let config = Config::new(url, dir.path().join("objects").display().to_string());
         migrate(&config).unwrap();
-        let all = NewToken { name: "all".to_owned(), roles: Role::ALL.to_vec(), quota: 2_000_000 };
+        let all =
+            NewToken { name: "all".to_owned(), roles: Role::ALL.to_vec(), quota: 2_000_000, days: None };
         let token = make_token(&config, &all).unwrap();
         let server = Some(Server::start(&config).unwrap());
         Self { postgres, config, server, dir, token }
@@ -60,7 +62,7 @@ impl Stand {
     }
 
     pub(crate) fn token_for(&self, roles: &[Role], quota: i32) -> String {
-        let wanted = NewToken { name: "some".to_owned(), roles: roles.to_vec(), quota };
+        let wanted = NewToken { name: "some".to_owned(), roles: roles.to_vec(), quota, days: None };
         self.fleet().make_token(&wanted).unwrap().token
     }
 
@@ -132,6 +134,7 @@ pub(crate) fn run_record(job: &Leased, candidates: &[&str]) -> RunRecord {
         candidates: candidates.iter().map(|name| (*name).to_owned()).collect(),
         programs: BTreeMap::new(),
         secret: Some("1".to_owned()),
+        chosen: job.bundle.secret.clone(),
         host: BTreeMap::new(),
         objects: BTreeMap::new(),
     }
@@ -150,6 +153,8 @@ pub(crate) fn step_record(run: &RunRecord, candidate: &str, stage: Stage, outcom
         obstacle: (outcome == Ended::Inconclusive).then_some(Obstacle::Limit),
         figures: Vec::new(),
         objects: BTreeMap::new(),
+        counterexample: None,
+        tested: None,
         seconds: Finite::ZERO,
         from: None,
     }
@@ -178,13 +183,18 @@ pub(crate) fn write_result(ledger: &Ledger, job: &Leased, verdict: Verdict) -> (
     let bytes = format!("ptx of {}", job.candidate);
     let object = ledger.put_object(bytes.as_bytes()).unwrap();
     let ended = match verdict {
-        Verdict::Reject => Ended::Fail,
+        Verdict::Reject | Verdict::Defer => Ended::Fail,
         Verdict::Inconclusive => Ended::Inconclusive,
         _ => Ended::Pass,
     };
     let run = run_record(job, &[&job.candidate]);
     let objects = BTreeMap::from([("ptx".to_owned(), object)]);
-    let step = StepRecord { objects, ..step_record(&run, &job.candidate, Stage::Correct, ended) };
+    // DEFER rests on a measured speed that is not enough.
+    let deferred = verdict == Verdict::Defer;
+    let stage = if deferred { Stage::Speed } else { Stage::Correct };
+    let reduction = Figure::new("latency reduction", 0.0, "", FigureKind::Measured).unwrap();
+    let figures = if deferred { vec![reduction] } else { Vec::new() };
+    let step = StepRecord { objects, figures, ..step_record(&run, &job.candidate, stage, ended) };
     let mut writer = ledger.writer();
     writer.append(&Body::Run(run.clone())).unwrap();
     let step = writer.append(&Body::Step(step)).unwrap();

@@ -9,6 +9,67 @@ impl Expr {
     pub fn integer(&self, value_of: &dyn Fn(&str) -> Option<i64>) -> Result<i64, ExprError> {
         evaluate(&self.root, value_of)
     }
+
+    /// Its value in an integer type that wraps around: every step is cut to the type by `wrap`. `/` and `%` round towards
+    /// zero, as in C++.
+    pub fn wrapping(
+        &self,
+        value_of: &dyn Fn(&str) -> Option<i128>,
+        wrap: &dyn Fn(i128) -> i128,
+    ) -> Result<i128, ExprError> {
+        wrapping(&self.root, value_of, wrap)
+    }
+}
+
+fn wrapping(
+    node: &Node,
+    value_of: &dyn Fn(&str) -> Option<i128>,
+    wrap: &dyn Fn(i128) -> i128,
+) -> Result<i128, ExprError> {
+    let value = match &node.kind {
+        Kind::Number(number) => {
+            let integer = number.integer.map(i128::from);
+            integer.ok_or_else(|| wrong(&node.span, "integer work takes integer literals"))?
+        }
+        Kind::Name(name) => {
+            value_of(name).ok_or_else(|| wrong(&node.span, format!("`{name}` is not known here")))?
+        }
+        Kind::Negate(of) => wrapping(of, value_of, wrap)?.wrapping_neg(),
+        Kind::Binary(operator, a, b) => {
+            let (a, b) = (wrapping(a, value_of, wrap)?, wrapping(b, value_of, wrap)?);
+            if b == 0 && matches!(operator, Binary::Divide | Binary::Remainder) {
+                return Err(wrong(&node.span, "a division by zero"));
+            }
+            match operator {
+                Binary::Add => a.wrapping_add(b),
+                Binary::Subtract => a.wrapping_sub(b),
+                Binary::Multiply => a.wrapping_mul(b),
+                Binary::Divide => a.wrapping_div(b),
+                Binary::Remainder => a.wrapping_rem(b),
+                Binary::Less => i128::from(a < b),
+                Binary::LessOrEqual => i128::from(a <= b),
+                Binary::Greater => i128::from(a > b),
+                Binary::GreaterOrEqual => i128::from(a >= b),
+                Binary::Equal => i128::from(a == b),
+                Binary::NotEqual => i128::from(a != b),
+            }
+        }
+        Kind::Call(function, arguments) => {
+            let values = arguments.iter().map(|one| wrapping(one, value_of, wrap));
+            let values = values.collect::<Result<Vec<_>, _>>()?;
+            match (function, values.as_slice()) {
+                (Function::Min, values) => values.iter().copied().min().unwrap_or(0),
+                (Function::Max, values) => values.iter().copied().max().unwrap_or(0),
+                (Function::Where, [condition, a, b]) => *if *condition == 0 { b } else { a },
+                (Function::Abs, [a]) => a.wrapping_abs(),
+                _ => {
+                    let sentence = format!("`{}` has no meaning for integers", function.name());
+                    return Err(wrong(&node.span, sentence));
+                }
+            }
+        }
+    };
+    Ok(wrap(value))
 }
 
 fn wrong(span: &Range<usize>, sentence: impl Into<String>) -> ExprError {

@@ -3,10 +3,12 @@
 use std::fmt::Write;
 
 use super::Seen;
+use super::builtin;
+use super::explore::Found;
 use super::operator::{Guess, Kind, guess};
 use super::parameter::{Parameter, What};
-use super::sizes::{Axis, blocks};
-use super::traffic::Share;
+use super::sizes::{self, Axis};
+use super::traffic::Access;
 use crate::dtype::Dtype;
 
 /// Where the file and the kernel are.
@@ -14,14 +16,16 @@ use crate::dtype::Dtype;
 pub struct Target<'a> {
     /// The kernel's file, relative to the task.
     pub file: &'a str,
-    /// Its name without directory and extension.
-    pub stem: &'a str,
+    /// Its name without directory and extension, where the file has one kernel alone: it may say what that computes.
+    pub stem: Option<&'a str>,
     /// What the task is called: where a file has several kernels, each has a task of its own.
     pub name: &'a str,
     /// Whether it holds PTX.
     pub is_ptx: bool,
     /// What the user says it computes.
     pub operator: Option<Kind>,
+    /// Why it does not compute what its name says, as a run showed.
+    pub refuted: Option<&'a str>,
     /// What was compiled for.
     pub architecture: &'a str,
 }
@@ -48,35 +52,33 @@ pub struct Draft {
     pub python: Option<(String, String)>,
 }
 
-#[derive(Default)]
-struct Array {
-    name: String,
-    dtype: Option<Dtype>,
-    dims: Vec<String>,
+#[derive(Clone, Debug, Default)]
+pub(super) struct Array {
+    pub(super) name: String,
+    pub(super) dtype: Option<Dtype>,
+    pub(super) dims: Vec<String>,
     /// What it begins with.
-    before: Option<String>,
-    remark: Option<String>,
+    pub(super) before: Option<String>,
+    pub(super) remark: Option<String>,
     range: Option<String>,
 }
 
 /// Everything that will stand in the file.
-struct Plan<'a> {
+pub(super) struct Plan<'a> {
     seen: &'a Seen,
-    axes: Vec<Axis>,
-    inputs: Vec<Array>,
-    outputs: Vec<Array>,
-    scratch: Vec<Array>,
+    found: &'a Found,
+    pub(super) inputs: Vec<Array>,
+    pub(super) outputs: Vec<Array>,
+    pub(super) scratch: Vec<Array>,
     /// What each scalar is given, by the name of its parameter.
     scalars: Vec<(String, String, Option<String>)>,
-    grid: Vec<String>,
-    grid_because: String,
-    reference: Vec<String>,
-    guesses: Vec<String>,
-    questions: Vec<String>,
+    pub(super) reference: Vec<String>,
+    pub(super) guesses: Vec<String>,
+    pub(super) questions: Vec<String>,
 }
 
-/// A first task for a kernel, or why there is none.
-pub fn draft(seen: &Seen, target: &Target<'_>) -> Result<Draft, String> {
+/// A first task for a kernel, or why there is none. `found` is what runs of it showed, or why they showed nothing.
+pub fn draft(seen: &Seen, found: Result<&Found, &str>, target: &Target<'_>) -> Result<Draft, String> {
     for parameter in &seen.parameters {
         if let What::Other(ty) = &parameter.what {
             return Err(format!(
@@ -90,82 +92,87 @@ pub fn draft(seen: &Seen, target: &Target<'_>) -> Result<Draft, String> {
         guess.kind = kind;
         "the user said so".clone_into(&mut guess.because);
     }
+    let assumed;
+    let known = if let Ok(found) = found {
+        found
+    } else {
+        assumed = super::assume::assume(seen);
+        &assumed
+    };
     let mut plan = Plan {
         seen,
-        axes: Vec::new(),
+        found: known,
         inputs: Vec::new(),
         outputs: Vec::new(),
         scratch: Vec::new(),
         scalars: Vec::new(),
-        grid: Vec::new(),
-        grid_because: String::new(),
         reference: Vec::new(),
         guesses: Vec::new(),
-        questions: Vec::new(),
+        questions: known.questions.clone(),
     };
+    if let Err(why) = found {
+        plan.questions.push(format!(
+            "are extents, grid and block right? They could not be found by running the kernel: {}",
+            why.replace('\n', " ")
+        ));
+    }
     plan.arrays();
     if plan.outputs.is_empty() {
         return Err(format!("`{}` writes to none of its parameters: there is nothing to judge", seen.name));
     }
-    if let Some(why) = plan.unfit(&guess) {
-        if target.operator.is_some() {
-            return Err(format!("`{}` cannot be a {}: {why}", seen.name, guess.kind.name()));
-        }
+    if let Some(why) = target.refuted.filter(|_| target.operator.is_none() && guess.kind != Kind::Custom) {
         guess.because = format!("{}, but {why}", guess.because);
         guess.kind = Kind::Custom;
     }
-    match guess.kind {
-        Kind::Softmax | Kind::LayerNorm => plan.rows(&guess),
-        Kind::Reduction => plan.reduction(&guess),
-        Kind::Gemm => plan.gemm(&guess),
-        Kind::Elementwise | Kind::Custom => plan.elementwise(&guess, target),
+    if guess.kind != Kind::Custom {
+        match builtin::reference(&mut plan, &guess) {
+            Ok(lines) => plan.reference = lines,
+            Err(why) if target.operator.is_some() => {
+                return Err(format!("`{}` cannot be a {}: {why}", seen.name, guess.kind.name()));
+            }
+            Err(why) => {
+                guess.because = format!("{}, but {why}", guess.because);
+                guess.kind = Kind::Custom;
+            }
+        }
+    }
+    if guess.kind == Kind::Custom {
+        plan.custom(target);
     }
     plan.guesses.insert(0, format!("operator = {}, because {}", guess.kind.name(), guess.because));
     Ok(plan.write(&guess, target))
 }
 
 impl Plan<'_> {
-    fn integers(&self) -> Vec<&Parameter> {
-        let integer = |parameter: &&Parameter| {
-            matches!(parameter.what, What::Scalar(dtype) if dtype.is_integer()) && !is_factor(parameter)
-        };
-        self.seen.parameters.iter().filter(integer).collect()
-    }
-
-    fn lanes(&self) -> u64 {
-        let lanes = self.seen.parameters.iter().map(|parameter| match parameter.what {
-            What::Array { lanes, .. } => u64::from(lanes),
-            _ => 1,
-        });
-        lanes.max().unwrap_or(1)
-    }
-
-    fn threads(&self) -> u32 {
-        self.seen.block.threads()
-    }
-
     /// Arrays that are read only are inputs. One that is read and written begins with the contents of an input.
     fn arrays(&mut self) {
-        for parameter in &self.seen.parameters {
-            let What::Array { dtype, lanes, access, because } = &parameter.what else { continue };
-            let name = parameter.name.clone();
-            let mut remark = because.as_ref().map(|why| format!("guessed: {dtype}, because {why}"));
-            if *lanes > 1 {
-                remark = Some(format!(
-                    "guessed: extents are multiples of {lanes}, because it is read {lanes} at a time"
-                ));
+        for (at, parameter) in self.seen.parameters.iter().enumerate() {
+            let What::Array { dtype, access, because, .. } = &parameter.what else { continue };
+            let known = self.found.arrays.get(at).and_then(Option::as_ref);
+            let access = known.map_or(*access, |known| known.access);
+            if access == Access::default() {
+                continue;
             }
+            let dims = known.map_or_else(Vec::new, |known| known.dims.clone());
+            let name = parameter.name.clone();
+            let remark = because.as_ref().map(|why| format!("guessed: {dtype}, because {why}"));
             self.guesses.extend(
                 remark.as_ref().map(|remark| format!("{name}: {}", remark.trim_start_matches("guessed: "))),
             );
-            let mut array = Array { name: name.clone(), dtype: Some(*dtype), remark, ..Array::default() };
+            let mut array =
+                Array { name: name.clone(), dtype: Some(*dtype), dims, remark, ..Array::default() };
             if !access.written {
                 self.inputs.push(array);
                 continue;
             }
             if access.read {
                 let before = format!("{name}_before");
-                let mut input = Array { name: before.clone(), dtype: Some(*dtype), ..Array::default() };
+                let mut input = Array {
+                    name: before.clone(),
+                    dtype: Some(*dtype),
+                    dims: array.dims.clone(),
+                    ..Array::default()
+                };
                 if access.atomic {
                     // The only contents that a task can fix are ranges of integers, and 0 is the same bits in every type.
                     input.dtype = Some(match dtype.size() {
@@ -190,29 +197,6 @@ impl Plan<'_> {
         }
     }
 
-    /// Why the kernel cannot be what its name says.
-    fn unfit(&self, guess: &Guess) -> Option<String> {
-        let before = self.outputs.iter().filter(|output| output.before.is_some()).count();
-        // Softmax and the like may work in place; what changes extents cannot.
-        let in_place = matches!(guess.kind, Kind::Softmax | Kind::LayerNorm | Kind::Elementwise);
-        let inputs = self.inputs.len() - if in_place { 0 } else { before };
-        let outputs = self.outputs.len();
-        let wanted = match guess.kind {
-            Kind::Softmax | Kind::Reduction | Kind::LayerNorm => 1,
-            Kind::Gemm => 2,
-            Kind::Elementwise => guess.expression.map_or(1, |(count, _)| count),
-            Kind::Custom => 0,
-        };
-        if inputs < wanted {
-            return Some(format!("it reads {inputs} arrays, and that takes {wanted}"));
-        }
-        let single = matches!(guess.kind, Kind::Softmax | Kind::Gemm | Kind::Reduction | Kind::Elementwise);
-        if single && outputs > 1 {
-            return Some(format!("it writes {outputs} arrays, and that gives one"));
-        }
-        None
-    }
-
     /// What a scalar is given.
     fn give(&mut self, name: &str, value: &str, remark: Option<String>) {
         self.guesses.extend(remark.as_ref().map(|remark| format!("{name} = {value}, because {remark}")));
@@ -225,420 +209,93 @@ impl Plan<'_> {
         self.questions.push(question);
     }
 
-    /// Rows and columns by the names of integers, else by their order.
-    fn rows_and_columns(&mut self) {
-        const ROWS: [&str; 12] = [
-            "rows",
-            "row",
-            "nrows",
-            "numrows",
-            "batch",
-            "batchsize",
-            "b",
-            "height",
-            "h",
-            "tokens",
-            "numtokens",
-            "nrow",
-        ];
-        const COLUMNS: [&str; 16] = [
-            "cols",
-            "columns",
-            "col",
-            "ncols",
-            "numcols",
-            "width",
-            "w",
-            "hidden",
-            "hiddensize",
-            "dim",
-            "d",
-            "c",
-            "features",
-            "rowsize",
-            "length",
-            "len",
-        ];
-        let squeezed = |name: &str| name.to_lowercase().replace('_', "");
-        let names: Vec<String> = self.integers().iter().map(|parameter| parameter.name.clone()).collect();
-        let known = |list: &[&str]| names.iter().position(|name| list.contains(&squeezed(name).as_str()));
-        let (mut rows, mut columns) = (known(&ROWS), known(&COLUMNS));
-        let by_name = (rows.is_some(), columns.is_some());
-        if columns.is_none() {
-            // A kernel learns the number of rows from its grid, but must be told the length of a row.
-            let free: Vec<usize> = (0..names.len()).filter(|at| Some(*at) != rows).collect();
-            columns = if rows.is_none() && free.len() > 1 { free.get(1) } else { free.first() }.copied();
-        }
-        if rows.is_none() {
-            rows = (0..names.len()).find(|at| Some(*at) != columns).filter(|_| names.len() > 1);
-        }
-        for (at, name) in names.iter().enumerate() {
-            let why = |what: &str| format!("{name} seems to be the number of {what}");
-            if Some(at) == rows {
-                self.give(name, "n", (!by_name.0 && squeezed(name) != "n").then(|| why("rows")));
-            } else if Some(at) == columns {
-                let sure = by_name.1 || squeezed(name) == "m";
-                self.give(name, "m", (!sure).then(|| why("columns")));
-            } else if name.to_lowercase().contains("stride") {
-                self.give(name, "m", Some("rows lie one after another".into()));
-            } else {
-                self.ask(name, "1", format!("what is `{name}`? 1 stands there for now"));
-            }
-        }
-        if columns.is_none() {
-            self.questions.push("the kernel is not told how long a row is: which m does it take?".into());
-        }
-    }
-
-    /// Extents of rows and columns, and a grid over the rows.
-    fn over_rows(&mut self) {
-        let lanes = self.lanes();
-        let threads = u64::from(self.threads());
-        let share = self.seen.geometry.shares[0];
-        let per_block = match share {
-            Share::Thread => threads,
-            Share::Tile(tile) => u64::from(tile),
-            _ => 1,
-        };
-        let around: &[u64] = if per_block > 1 { &[per_block] } else { &[] };
-        self.axes.push(Axis::new("n", 16, around, 1));
-        let mut columns = Axis::new("m", 1024, &[32, threads], lanes);
-        // Neither a multiple of a warp nor of a block.
-        let odd = 1000u64.next_multiple_of(lanes.max(1));
-        if !columns.tails.contains(&odd) {
-            columns.tails.push(odd);
-        }
-        self.axes.push(columns);
-        let share = if self.seen.geometry.strides { Share::Block } else { share };
-        self.grid = vec![blocks(share, self.threads(), "n")];
-        let what = match share {
-            Share::Whole => "it does not look at blockIdx".to_owned(),
-            Share::Block => "a block seems to take a row".to_owned(),
-            Share::Thread => "a thread seems to take a row".to_owned(),
-            Share::Tile(tile) => format!("a block seems to take {tile} rows"),
-        };
-        self.grid_because = what;
-    }
-
-    fn set_dims(&mut self, input: &[&str], output: &[&str]) {
-        let all = |dims: &[&str]| dims.iter().map(|dim| (*dim).to_owned()).collect::<Vec<_>>();
-        let before: Vec<String> = self.outputs.iter().filter_map(|output| output.before.clone()).collect();
-        for array in &mut self.inputs {
-            array.dims = all(if before.contains(&array.name) { output } else { input });
-        }
-        for array in &mut self.outputs {
-            array.dims = all(output);
-        }
-    }
-
-    fn first_input(&self) -> String {
-        // Where the kernel works in place, what was there before is the input.
-        let before: Vec<&String> = self.outputs.iter().filter_map(|output| output.before.as_ref()).collect();
-        let own = self.inputs.iter().find(|input| !before.contains(&&input.name));
-        own.or(self.inputs.first()).map_or_else(String::new, |input| input.name.clone())
-    }
-
-    fn rows(&mut self, guess: &Guess) {
-        self.rows_and_columns();
-        self.over_rows();
-        self.set_dims(&["n", "m"], &["n", "m"]);
-        let input = self.first_input();
-        self.reference.push(format!("input = \"{input}\""));
-        if guess.kind == Kind::LayerNorm {
-            let of = |list: &[&str], inputs: &[Array]| {
-                let named = |array: &&Array| {
-                    let name = array.name.to_lowercase();
-                    array.name != input && list.iter().any(|word| name.starts_with(word))
-                };
-                inputs.iter().find(named).map(|array| array.name.clone())
-            };
-            let mut weight = of(&["weight", "gamma", "w", "g", "scale"], &self.inputs);
-            let mut bias = of(&["bias", "beta", "b", "shift"], &self.inputs);
-            let mut others: Vec<String> =
-                self.inputs.iter().map(|a| a.name.clone()).filter(|name| *name != input).collect();
-            others.retain(|name| Some(name) != weight.as_ref() && Some(name) != bias.as_ref());
-            let mut others = others.into_iter();
-            weight = weight.or_else(|| others.next());
-            bias = bias.or_else(|| others.next());
-            for name in [&weight, &bias].into_iter().flatten() {
-                if let Some(array) = self.inputs.iter_mut().find(|array| array.name == *name) {
-                    array.dims = vec!["m".into()];
-                }
-            }
-            for (key, name) in [("weight", weight), ("bias", bias)] {
-                if let Some(name) = name {
-                    self.guesses.push(format!("{key} = {name}, because of its name and place"));
-                    self.reference.push(format!("{key} = \"{name}\""));
-                }
-            }
-            // Means and deviations that are kept for the backward pass are written, and not judged.
-            for mut array in self.outputs.split_off(1) {
-                array.dims = vec!["n".into()];
-                let note = "guessed: one for each row, and not judged, because the reference has one output";
-                array.remark = Some(note.into());
-                self.guesses
-                    .push(format!("{} is scratch memory, because the reference has one output", array.name));
-                self.scratch.push(array);
-            }
-            self.reference.push("epsilon = 1e-5".into());
-        }
-        self.reference.push(format!("output = \"{}\"", self.outputs[0].name));
-    }
-
-    fn reduction(&mut self, guess: &Guess) {
-        let count = self.integers().len();
-        let whole =
-            count <= 1 && (self.seen.geometry.shares[0] != Share::Block || self.seen.geometry.strides);
-        let input = self.first_input();
-        if whole {
-            let name = self.integers().first().map(|parameter| parameter.name.clone());
-            if let Some(name) = name {
-                self.give(&name, "n", None);
-            }
-            let threads = u64::from(self.threads());
-            self.axes.push(Axis::new("n", 4096, &[32, threads], self.lanes()));
-            self.set_dims(&["1", "n"], &["1"]);
-            let atomic = self.outputs[0].before.is_some();
-            let share = if self.seen.geometry.strides { Share::Whole } else { self.seen.geometry.shares[0] };
-            self.grid = vec![blocks(share, self.threads(), "n")];
-            if !atomic && share != Share::Whole {
-                self.questions.push(format!(
-                    "does each block write a sum of its own to `{}`? One result is expected, that of all",
-                    self.outputs[0].name
-                ));
-            }
-            self.grid_because = match share {
-                Share::Whole => "one block can do all, and there is one result".to_owned(),
-                _ => "of how it uses blockIdx".to_owned(),
-            };
-            self.guesses.push("all elements become one, because the kernel is told one extent".into());
-        } else {
-            self.rows_and_columns();
-            self.over_rows();
-            self.set_dims(&["n", "m"], &["n"]);
-        }
-        let output = self.outputs[0].name.clone();
-        self.reference.extend([
-            format!("input = \"{input}\""),
-            format!("output = \"{output}\""),
-            format!("op = \"{}\" # guessed: because {}", guess.op, guess.because),
-            "axis = 1".to_owned(),
-        ]);
-    }
-
-    fn gemm(&mut self, guess: &Guess) {
-        let names: Vec<String> = self.integers().iter().map(|parameter| parameter.name.clone()).collect();
-        let square = names.len() == 1;
-        let (m, n, k) = if square { ("n", "n", "n") } else { ("m", "n", "k") };
-        let order = ["m", "n", "k"];
-        let mut left = order.iter().filter(|axis| !names.iter().any(|name| name.to_lowercase() == **axis));
-        for name in &names {
-            let lower = name.to_lowercase();
-            match lower.as_str() {
-                _ if square => {
-                    self.give(name, "n", (lower != "n").then(|| "there is one extent for all".into()));
-                }
-                "m" | "n" | "k" => self.give(name, &lower, None),
-                "lda" | "ldb" | "ldc" => {
-                    let (ta, tb) = guess.transposed;
-                    let value = match (lower.as_str(), ta, tb) {
-                        ("lda", true, _) => m,
-                        ("lda", false, _) | ("ldb", _, true) => k,
-                        _ => n,
-                    };
-                    self.give(name, value, Some("rows lie one after another".into()));
-                }
-                _ => match left.next() {
-                    Some(axis) => self.give(name, axis, Some("extents come as m, n, k".into())),
-                    None => self.ask(name, "1", format!("what is `{name}`? 1 stands there for now")),
-                },
-            }
-        }
-        let tile = self.seen.block.extents.first().copied().map_or(32, u64::from);
-        let around = if tile < 64 { [tile, 32] } else { [16, 32] };
-        if square {
-            self.axes.push(Axis::new("n", 96, &around, self.lanes()));
-        } else {
-            for (axis, main) in [("m", 96), ("n", 80), ("k", 64)] {
-                self.axes.push(Axis::new(axis, main, &around, self.lanes()));
-            }
-        }
-        let output = self.outputs[0].name.clone();
-        let before = self.outputs[0].before.clone();
-        let own: Vec<String> =
-            self.inputs.iter().map(|a| a.name.clone()).filter(|name| Some(name) != before.as_ref()).collect();
-        self.set_dims(&[m, n], &[m, n]);
-        let (a, b) = (own.first().cloned().unwrap_or_default(), own.get(1).cloned().unwrap_or_default());
-        let (ta, tb) = guess.transposed;
-        for (name, transposed, rows, columns) in [(&a, ta, m, k), (&b, tb, k, n)] {
-            if let Some(array) = self.inputs.iter_mut().find(|array| array.name == *name) {
-                let (first, second) = if transposed { (columns, rows) } else { (rows, columns) };
-                array.dims = vec![first.into(), second.into()];
-            }
-        }
-        self.reference.extend([
-            format!("a = \"{a}\""),
-            format!("b = \"{b}\""),
-            format!("output = \"{output}\""),
-        ]);
-        if ta {
-            self.reference.push("transpose_a = true".into());
-        }
-        if tb {
-            self.reference.push("transpose_b = true".into());
-        }
-        let [x, y] = self.seen.geometry.shares;
-        let side = |at: usize| self.seen.block.extents.get(at).copied().unwrap_or(1);
-        self.grid = if y == Share::Whole {
-            vec![
-                blocks(x, self.threads(), if x == Share::Thread { "m * n" } else { m })
-                    .replace("m * n", &format!("{m} * {n}")),
-            ]
-        } else {
-            vec![blocks(x, side(0), n), blocks(y, side(1), m)]
-        };
-        "x seems to run over columns and y over rows".clone_into(&mut self.grid_because);
-    }
-
-    /// One element for each thread or so, and kernels of which nothing is known: every integer is an extent.
-    fn elementwise(&mut self, guess: &Guess, target: &Target<'_>) {
-        let names: Vec<String> = self.integers().iter().map(|parameter| parameter.name.clone()).collect();
-        let mut dims: Vec<String> = Vec::new();
-        let threads = u64::from(self.threads());
-        let lanes = self.lanes();
-        for (at, name) in names.iter().enumerate() {
-            let mut axis = name.to_lowercase();
-            while self.inputs.iter().chain(&self.outputs).any(|array| array.name == axis)
-                || dims.contains(&axis)
-            {
-                axis.push('_');
-            }
-            let last = at + 1 == names.len();
-            let main = if names.len() == 1 { 4096 } else { [64, 256][usize::from(last)] };
-            let around = [32, threads];
-            let (around, multiple) = if last { (around.as_slice(), lanes) } else { (&[][..], 1) };
-            self.axes.push(Axis::new(&axis, main, around, multiple));
-            self.give(
-                name,
-                &axis,
-                (guess.kind == Kind::Custom).then(|| "integers are taken for extents".into()),
-            );
-            dims.push(axis);
-        }
-        if dims.is_empty() {
-            let blocks = if self.seen.geometry.shares[0] == Share::Whole { 1 } else { 8 };
-            let step = threads * lanes;
-            let mut axis = Axis::new("n", blocks * step, &[], step);
-            axis.tails = if blocks > 1 { vec![step] } else { Vec::new() };
-            self.axes.push(axis);
-            dims.push("n".into());
-            self.guesses.push(format!(
-                "n is a multiple of {}, because the kernel is not told how many elements there are",
-                threads * lanes
-            ));
-        }
-        let total = dims.join(" * ");
-        let all: Vec<&str> = dims.iter().map(String::as_str).collect();
-        self.set_dims(&all, &all);
-        let [x, y] = self.seen.geometry.shares;
-        let per = |share: Share, threads: u32| match share {
-            Share::Tile(tile) => u64::from(tile.max(1)),
-            // Each thread of a vector type takes several.
-            _ => u64::from(threads) * lanes,
-        };
-        let side = |at: usize| self.seen.block.extents.get(at).copied().unwrap_or(1);
-        self.grid = match (x, y, dims.as_slice()) {
-            (Share::Whole, Share::Whole, _) => vec!["1".into()],
-            (Share::Block, Share::Whole, [rows, _, ..]) => vec![rows.clone()],
-            (x, Share::Whole, _) => vec![format!("ceil_div({total}, {})", per(x, self.threads()))],
-            (x, y, [rows, columns, ..]) => vec![
-                format!("ceil_div({columns}, {})", per(x, side(0))),
-                format!("ceil_div({rows}, {})", per(y, side(1))),
-            ],
-            (x, _, _) => vec![format!("ceil_div({total}, {})", per(x, self.threads()))],
-        };
-        "of how it uses blockIdx".clone_into(&mut self.grid_because);
-        if guess.kind == Kind::Custom {
-            let question = format!(
-                "what does `{}` compute? Say it in {}_reference.py, and what each array's extents are",
-                self.seen.name,
-                target.file_name()
-            );
-            self.questions.push(question);
+    /// A kernel of which nothing is known is described in Python.
+    fn custom(&mut self, target: &Target<'_>) {
+        self.questions.push(format!(
+            "what does `{}` compute? Write it in {}_reference.py",
+            self.seen.name,
+            target.file_name()
+        ));
+        if self.outputs.iter().any(|output| output.dtype.is_some_and(|dtype| !dtype.is_integer())) {
             self.questions.push("how far may outputs be from the reference? The limits are a guess".into());
-            self.reference.extend([
-                format!("python = \"{}_reference.py\"", target.file_name()),
-                "function = \"reference\"".to_owned(),
-            ]);
-            return;
         }
-        let mut sources: Vec<String> = self.inputs.iter().map(|array| array.name.clone()).collect();
-        // What was in the output before comes last, as in axpy.
-        let before: Vec<String> = self.outputs.iter().filter_map(|output| output.before.clone()).collect();
-        sources.sort_by_key(|name| before.contains(name));
-        let output = self.outputs[0].name.clone();
-        let (first, second) =
-            (sources.first().cloned().unwrap_or_default(), sources.get(1).cloned().unwrap_or_default());
-        let line = if let Some((_, template)) = guess.expression {
-            let text = template.replace("{0}", &first).replace("{1}", &second).replace("{a}", "2.5");
-            format!("expression = \"{text}\" # guessed: because {}", guess.because)
-        } else {
-            let question = format!("which expression of its inputs does `{}` compute?", self.seen.name);
-            let line = format!("expression = \"{first}\" # question: {question}");
-            self.questions.push(question);
-            line
-        };
-        self.reference.extend([line, format!("output = \"{output}\"")]);
+        self.reference.extend([
+            format!("python = \"{}_reference.py\"", target.file_name()),
+            "function = \"reference\"".to_owned(),
+        ]);
     }
 
-    /// Values of real scalars, by their names.
-    fn reals(&mut self, guess: &Guess) {
-        let real = |parameter: &&Parameter| {
-            matches!(parameter.what, What::Scalar(dtype) if !dtype.is_integer()) || is_factor(parameter)
-        };
-        let names: Vec<String> = self.seen.parameters.iter().filter(real).map(|p| p.name.clone()).collect();
-        for name in names {
-            let lower = name.to_lowercase();
-            let whole = self.seen.parameters.iter().any(|parameter| {
-                parameter.name == name && matches!(parameter.what, What::Scalar(dtype) if dtype.is_integer())
-            });
+    /// Values of scalars: integers as the runs showed them, reals by their names.
+    fn values(&mut self, guess: &Guess) {
+        let seen = self.seen;
+        for (at, parameter) in seen.parameters.iter().enumerate() {
+            let What::Scalar(dtype) = parameter.what else { continue };
+            let (name, lower) = (parameter.name.as_str(), parameter.name.to_lowercase());
+            if dtype.is_integer() {
+                match self.found.values.get(at).cloned().flatten() {
+                    Some(value) => {
+                        let own = value == lower || value.trim_end_matches('_') == lower;
+                        self.give(name, &value, (!own).then(|| "rows lie one after another".into()));
+                    }
+                    None => self.ask(name, "1", format!("what is `{name}`? 1 stands there for now")),
+                }
+                continue;
+            }
             match guess.kind {
-                _ if whole => self.ask(&name, "1", format!("what is `{name}`? 1 stands there for now")),
-                Kind::LayerNorm if lower.starts_with("eps") => {
-                    self.give(&name, "1e-5", Some("that is the usual one".into()));
+                _ if lower.starts_with("eps") => {
+                    self.give(name, "1e-5", Some("that is the usual one".into()));
                 }
                 Kind::Gemm if lower == "alpha" => {
-                    self.give(&name, "1.0", Some("the product is taken as it is".into()));
+                    self.give(name, "1.0", Some("the product is taken as it is".into()));
                 }
                 Kind::Gemm if lower == "beta" => {
-                    self.give(&name, "0.0", Some("the reference adds nothing to the product".into()));
+                    self.give(name, "0.0", Some("the reference adds nothing to the product".into()));
                 }
                 Kind::Elementwise if guess.expression.is_some_and(|(_, text)| text.contains("{a}")) => {
-                    self.give(&name, "2.5", Some("the expression says the same".into()));
+                    self.give(name, "2.5", Some("the expression has the same".into()));
                 }
-                _ => self.ask(&name, "1.0", format!("what is `{name}`? 1.0 stands there for now")),
+                _ => self.ask(name, "1.0", format!("what is `{name}`? 1.0 stands there for now")),
             }
         }
+    }
+
+    /// Bytes of dynamic shared memory, and why.
+    fn shared(&mut self) -> Option<(String, String)> {
+        let (bytes, why) = match (self.seen.dynamic_shared, &self.found.shared) {
+            (Some(0), _) => return None,
+            (Some(bytes), _) => (bytes.to_string(), "the launch line or Triton's metadata has it".to_owned()),
+            (None, Some(bytes)) => (bytes.clone(), "the trial runs used so much".to_owned()),
+            (None, None) if self.seen.geometry.dynamic_shared => {
+                let element = self.inputs.first().and_then(|array| array.dtype).map_or(4, Dtype::size);
+                let threads = self.seen.block.threads();
+                let bytes = u32::try_from(element).unwrap_or(4).saturating_mul(threads);
+                self.questions.push("how much dynamic shared memory does it take? That is a guess".into());
+                (bytes.to_string(), format!("that is an element for each of {threads} threads"))
+            }
+            (None, None) => return None,
+        };
+        self.guesses.push(format!("shared_bytes = {bytes}, because {why}"));
+        Some((bytes, why))
     }
 
     fn write(mut self, guess: &Guess, target: &Target<'_>) -> Draft {
-        self.reals(guess);
-        let mut shared = None;
-        if self.seen.geometry.dynamic_shared {
-            let element = self.inputs.first().and_then(|array| array.dtype).map_or(4, Dtype::size);
-            let bytes = u32::try_from(element).unwrap_or(4).saturating_mul(self.threads());
-            let (bytes, why) = match self.seen.dynamic_shared {
-                Some(bytes) => (bytes, "the launch line says so".to_owned()),
-                None => (bytes, format!("that is an element for each of {} threads", self.threads())),
-            };
-            if self.seen.dynamic_shared.is_none() {
-                self.questions.push("how much dynamic shared memory does it take? That is a guess".into());
+        self.values(guess);
+        self.unused();
+        let shared = self.shared();
+        let ran = !self.found.block.is_empty();
+        let grid_because =
+            if ran { "so many blocks had work in the trial runs" } else { "of how it uses blockIdx" };
+        self.guesses.push(format!("grid = [{}], because {grid_because}", self.found.grid.join(", ")));
+        let mut block = self.seen.block.clone();
+        if ran && block.because.is_some() {
+            if block.extents != self.found.block {
+                block.because = Some("the first guess does not run, and this does".into());
+                block.extents.clone_from(&self.found.block);
+            } else if !block.evidence {
+                block.because = Some("it runs with this, and nothing asks for more or fewer".into());
             }
-            self.guesses.push(format!("shared_bytes = {bytes}, because {why}"));
-            shared = Some((bytes, why));
+            block.evidence = true;
         }
-        self.guesses.push(format!("grid = [{}], because {}", self.grid.join(", "), self.grid_because));
-        let block = &self.seen.block;
         match &block.because {
             Some(why) if block.evidence => {
                 self.guesses.push(format!("block = {:?}, because {why}", block.extents));
@@ -649,32 +306,78 @@ impl Plan<'_> {
             )),
             None => {}
         }
+        let axes = sizes::axes(self.found, &self.largest(), block.threads());
+        for axis in &self.found.axes {
+            if axis.multiple > 1 {
+                self.guesses.push(format!(
+                    "{} is a multiple of {}, because the kernel did not run as expected with other extents",
+                    axis.name, axis.multiple
+                ));
+            }
+            if let Some(most) = axis.at_most {
+                self.guesses.push(format!(
+                    "{} is at most {most}, because the kernel leaves out what is beyond",
+                    axis.name
+                ));
+            }
+        }
+        let indices = self.found.indices.as_deref();
+        let line = |array: &Array, output: bool| array.line(output, self.main_type(), indices);
         let text = super::text::task(&super::text::Parts {
             seen: self.seen,
             target,
             kind: guess.kind,
             because: &guess.because,
-            axes: &self.axes,
-            inputs: &self.inputs.iter().map(|array| array.line(false, self.main_type())).collect::<Vec<_>>(),
-            outputs: &self.outputs.iter().map(|array| array.line(true, self.main_type())).collect::<Vec<_>>(),
-            scratch: &self.scratch.iter().map(Array::scratch_line).collect::<Vec<_>>(),
+            axes: &axes,
+            inputs: &self.inputs.iter().map(|array| line(array, false)).collect::<Vec<_>>(),
+            outputs: &self.outputs.iter().map(|array| line(array, true)).collect::<Vec<_>>(),
+            scratch: &self.scratch_lines(),
             dtype: self.main_type(),
+            unit: self.coarsest(),
             narrow: self.narrow(),
+            real: self.inputs.iter().any(|array| array.dtype.is_some_and(|dtype| !dtype.is_integer())),
             arguments: &self.arguments(),
-            grid: &self.grid,
-            grid_because: &self.grid_because,
-            shared: shared.as_ref().map(|(bytes, why)| (*bytes, why.as_str())),
+            grid: &self.found.grid,
+            grid_because,
+            block: &block,
+            shared: shared.as_ref().map(|(bytes, why)| (bytes.as_str(), why.as_str())),
             reference: &self.reference,
             questions: &self.questions,
         });
         let python = (guess.kind == Kind::Custom)
-            .then(|| (format!("{}_reference.py", target.file_name()), self.python()));
+            .then(|| (format!("{}_reference.py", target.file_name()), self.python(&axes)));
         Draft { text, operator: guess.kind, guesses: self.guesses, questions: self.questions, python }
+    }
+
+    /// Parameters that the kernel never looks at.
+    fn unused(&mut self) {
+        for parameter in &self.seen.parameters {
+            let named = |array: &Array| array.name == parameter.name;
+            let known = self.inputs.iter().chain(&self.outputs).chain(&self.scratch).any(named);
+            if matches!(parameter.what, What::Array { .. }) && !known {
+                self.questions.push(format!(
+                    "is `{0}` unused? No trial run touches it, and it is passed as null",
+                    parameter.name
+                ));
+            }
+        }
+    }
+
+    /// The axes of the array that has the most.
+    fn largest(&self) -> Vec<String> {
+        let all = self.inputs.iter().chain(&self.outputs);
+        all.map(|array| &array.dims).max_by_key(|dims| dims.len()).cloned().unwrap_or_default()
     }
 
     /// The type that tolerances are about.
     fn main_type(&self) -> Dtype {
         self.outputs.first().and_then(|array| array.dtype).unwrap_or(Dtype::F32)
+    }
+
+    /// The coarsest rounding of an output; 0 if all are integers.
+    fn coarsest(&self) -> f64 {
+        let units = self.outputs.iter().filter_map(|array| array.dtype).map(|dtype| dtype.unit().relative);
+        units.fold(0.0, f64::max)
     }
 
     /// Whether a tensor has a format of 16 bits or less, whose range the sums of a wide distribution leave.
@@ -684,7 +387,22 @@ impl Plan<'_> {
         self.inputs.iter().chain(&self.outputs).any(narrow)
     }
 
+    fn scratch_lines(&self) -> Vec<String> {
+        let appended = self.seen.parameters.iter().filter_map(|parameter| match parameter.what {
+            What::Scratch { bytes_per_block } if bytes_per_block > 0 => Some(Array {
+                name: parameter.name.clone(),
+                dtype: Some(Dtype::U8),
+                dims: [vec![bytes_per_block.to_string()], self.found.grid.clone()].concat(),
+                remark: Some("memory that Triton asks for, so much for each block".into()),
+                ..Array::default()
+            }),
+            _ => None,
+        });
+        self.scratch.iter().cloned().chain(appended).map(|array| array.scratch_line()).collect()
+    }
+
     fn arguments(&self) -> Vec<(String, Option<String>)> {
+        const NULL: &str = "{ value = 0, dtype = \"u64\" }";
         let text = |parameter: &Parameter| match parameter.what {
             What::Scalar(dtype) => {
                 let found = self.scalars.iter().find(|(name, ..)| *name == parameter.name);
@@ -693,43 +411,64 @@ impl Plan<'_> {
                     if value.parse::<f64>().is_ok() { value.to_owned() } else { format!("\"{value}\"") };
                 (format!("{{ value = {value}, dtype = \"{dtype}\" }}"), remark)
             }
+            What::Scratch { bytes_per_block: 0 } => (
+                NULL.to_owned(),
+                Some(format!("`{}` of Triton, which this kernel does not use", parameter.name)),
+            ),
+            What::Array { .. } => {
+                let named = |array: &Array| array.name == parameter.name;
+                if self.inputs.iter().chain(&self.outputs).chain(&self.scratch).any(named) {
+                    (format!("\"{}\"", parameter.name), None)
+                } else {
+                    (NULL.to_owned(), Some(format!("question: is `{}` unused?", parameter.name)))
+                }
+            }
             _ => (format!("\"{}\"", parameter.name), None),
         };
         self.seen.parameters.iter().map(text).collect()
     }
 
-    /// A Python file that says what is asked, and nothing more.
-    fn python(&self) -> String {
+    /// A Python file that has what is known of the arrays, and leaves what they hold to the user.
+    fn python(&self, axes: &[Axis]) -> String {
         let names: Vec<&str> = self
             .inputs
             .iter()
             .map(|array| array.name.as_str())
-            .chain(self.axes.iter().map(|axis| axis.name.as_str()))
+            .chain(axes.iter().map(|axis| axis.name.as_str()))
             .collect();
-        let outputs: Vec<&str> = self.outputs.iter().map(|array| array.name.as_str()).collect();
+        let shape = |array: &Array| {
+            format!("# {}[{}]: {}", array.name, array.dims.join(", "), array.dtype.map_or("f32", Dtype::name))
+        };
         let mut text = String::new();
         let _ = write!(
             text,
             "# What `{}` should compute. Inputs hold the values that the kernel reads: numpy arrays if numpy is installed, else\n\
-             # memoryviews, which have `x.shape`, `x[i, j]` and `x.tolist()` too.\n\
-             # Return {}.\n\n\n\
-             def reference({}):\n    raise NotImplementedError(\"say here what {} computes\")\n",
+             # memoryviews, which have `x.shape`, `x[i, j]` and `x.tolist()` too.\n#\n# Inputs:\n",
             self.seen.name,
-            match outputs.as_slice() {
-                [one] => format!("`{one}` as an array or as nested lists"),
-                all => format!("a dict with {}", all.join(", ")),
-            },
+        );
+        for line in self.inputs.iter().map(shape) {
+            let _ = writeln!(text, "{line}");
+        }
+        for (name, value, _) in self.scalars.iter().filter(|(_, value, _)| value.parse::<f64>().is_ok()) {
+            let _ = writeln!(text, "# The kernel is launched with {name} = {value}.");
+        }
+        text.push_str("#\n# Returns:\n");
+        for line in self.outputs.iter().map(shape) {
+            let _ = writeln!(text, "{line}");
+        }
+        if self.outputs.len() > 1 {
+            let outputs: Vec<String> =
+                self.outputs.iter().map(|array| format!("\"{0}\": …", array.name)).collect();
+            let _ = writeln!(text, "# as a dict {{{}}}", outputs.join(", "));
+        }
+        let _ = write!(
+            text,
+            "\n\ndef reference({}):\n    # TODO\n    raise NotImplementedError(\"write here what {} computes\")\n",
             names.join(", "),
             self.seen.name,
         );
         text
     }
-}
-
-/// An integer that is a number to compute with, not an extent.
-fn is_factor(parameter: &Parameter) -> bool {
-    matches!(parameter.what, What::Scalar(dtype) if dtype.is_integer())
-        && matches!(parameter.name.to_lowercase().as_str(), "a" | "alpha" | "beta" | "scale" | "factor")
 }
 
 impl Array {
@@ -738,7 +477,7 @@ impl Array {
     }
 
     /// The keys of an input or output; the task's own type is said once.
-    fn line(&self, output: bool, main: Dtype) -> String {
+    fn line(&self, output: bool, main: Dtype, indices: Option<&str>) -> String {
         let dims: Vec<String> = self.dims.iter().map(|dim| format!("\"{dim}\"")).collect();
         let dtype = self.dtype.unwrap_or(Dtype::F32);
         let said = if dtype == main && !dtype.is_integer() { "each" } else { dtype.name() };
@@ -753,8 +492,18 @@ impl Array {
         } else if let Some(range) = &self.range {
             let _ = writeln!(text, "range = {range}");
         } else if dtype.is_integer() && !output {
-            let extent = self.dims.first().map_or("1", String::as_str);
-            let _ = writeln!(text, "range = [0, \"{extent} - 1\"] # guessed: because they may be indices");
+            let range = match (dtype, indices) {
+                (Dtype::I8, _) => "[-128, 127]".to_owned(),
+                (Dtype::U8, _) => "[0, 255]".to_owned(),
+                (_, Some(axis)) => format!(
+                    "[0, \"{axis} - 1\"] # guessed: because another array is indexed with such values"
+                ),
+                (Dtype::I16 | Dtype::I32 | Dtype::I64, None) => {
+                    "[-1000, 1000] # guessed: because nothing is indexed with them".to_owned()
+                }
+                (_, None) => "[0, 1000] # guessed: because nothing is indexed with them".to_owned(),
+            };
+            let _ = writeln!(text, "range = {range}");
         }
         text
     }

@@ -39,7 +39,7 @@ impl Kind {
 }
 
 /// Words of names of elementwise kernels, how many inputs they take, and what they compute of inputs {0}, {1} and a scalar {a}.
-const EXPRESSIONS: [(&str, usize, &str); 24] = [
+const EXPRESSIONS: [(&str, usize, &str); 27] = [
     ("axpy", 2, "{a} * {0} + {1}"),
     ("saxpy", 2, "{a} * {0} + {1}"),
     ("daxpy", 2, "{a} * {0} + {1}"),
@@ -54,6 +54,9 @@ const EXPRESSIONS: [(&str, usize, &str); 24] = [
     ("scal", 1, "{a} * {0}"),
     ("copy", 1, "{0}"),
     ("relu", 1, "max({0}, 0)"),
+    ("relu2", 1, "max({0}, 0) * max({0}, 0)"),
+    ("sqrelu", 1, "max({0}, 0) * max({0}, 0)"),
+    ("swiglu", 2, "{0} / (1 + exp(-{0})) * {1}"),
     ("sigmoid", 1, "1 / (1 + exp(-{0}))"),
     ("silu", 1, "{0} / (1 + exp(-{0}))"),
     ("swish", 1, "{0} / (1 + exp(-{0}))"),
@@ -100,10 +103,11 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// What a kernel's name tells, or else its file's.
-pub(super) fn guess(kernel: &str, file: &str) -> Guess {
+/// What a kernel's name tells, or else that of a file which holds it alone. A run decides whether it is so.
+pub(super) fn guess(kernel: &str, file: Option<&str>) -> Guess {
     let plain = kernel.split('<').next().unwrap_or(kernel);
-    of_name(plain, "the kernel").or_else(|| of_name(file, "the file")).unwrap_or_else(|| Guess {
+    let of_file = || file.and_then(|file| of_name(file, "the file"));
+    of_name(plain, "the kernel").or_else(of_file).unwrap_or_else(|| Guess {
         kind: Kind::Custom,
         op: "sum",
         expression: None,
@@ -130,13 +134,21 @@ fn of_name(name: &str, whose: &str) -> Option<Guess> {
     } else {
         "sum"
     };
-    guess.kind = if joined.contains("softmax") {
+    // The gradient of an operator is another operator.
+    if any(&["backward", "bwd", "grad", "dx", "dgamma"]) {
+        return None;
+    }
+    let word = |ends: &[&str]| words.iter().any(|word| ends.iter().any(|end| word.ends_with(end)));
+    guess.kind = if word(&["softmax"]) {
         Kind::Softmax
-    } else if joined.contains("layernorm") || words.first().is_some_and(|word| word == "ln") {
+    } else if word(&["layernorm"])
+        || joined.contains("layernorm")
+        || words.first().is_some_and(|word| word == "ln")
+    {
         Kind::LayerNorm
-    } else if joined.contains("gemm") || joined.contains("matmul") || any(&["mm", "matrixmul"]) {
+    } else if word(&["gemm", "matmul"]) || joined.contains("matmul") || any(&["mm", "matrixmul"]) {
         Kind::Gemm
-    } else if joined.contains("reduc") || any(&["sum", "max", "mean", "rowsum", "rowmax"]) {
+    } else if any(&["reduce", "reduction", "sum", "max", "mean", "rowsum", "rowmax"]) {
         Kind::Reduction
     } else {
         let found =
@@ -164,12 +176,18 @@ mod tests {
             ("vector_add", Kind::Elementwise, "sum"),
             ("saxpy", Kind::Elementwise, "sum"),
             ("histogram", Kind::Custom, "sum"),
+            ("softmax_backward", Kind::Custom, "sum"),
+            ("maximize", Kind::Custom, "sum"),
         ] {
-            let guess = guess(name, "kernel");
+            let guess = guess(name, Some("kernel"));
             assert_eq!((guess.kind, guess.op), (kind, op), "{name}");
         }
-        assert_eq!(guess("k", "gelu").kind, Kind::Elementwise);
-        assert_eq!(guess("gemm_nt", "").transposed, (false, true));
+        assert_eq!(guess("k", Some("gelu")).kind, Kind::Elementwise);
+        // A file of several kernels says nothing about one of them.
+        assert_eq!(guess("k", None).kind, Kind::Custom);
+        let squared = guess("relu2", Some("gelu"));
+        assert_eq!(squared.expression, Some((1, "max({0}, 0) * max({0}, 0)")));
+        assert_eq!(guess("gemm_nt", None).transposed, (false, true));
         assert_eq!(Kind::named("gemm").map(Kind::name), Some("gemm"));
     }
 }

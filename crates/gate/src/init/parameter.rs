@@ -1,7 +1,9 @@
 //! Parameters of a kernel: from their types in the source, and from what its PTX does with them.
 
+use super::names::safe;
 use super::source::Declared;
 use super::traffic::{Access, Traffic};
+use super::triton::Triton;
 use crate::dtype::Dtype;
 
 /// A parameter of a kernel.
@@ -11,6 +13,8 @@ pub struct Parameter {
     pub name: String,
     /// What it is.
     pub what: What,
+    /// What a number must be a multiple of.
+    pub multiple: u64,
 }
 
 /// What a parameter is.
@@ -29,6 +33,11 @@ pub enum What {
     },
     /// A number.
     Scalar(Dtype),
+    /// A pointer that Triton appends, and the memory it needs for each block.
+    Scratch {
+        /// Bytes; 0 if the pointer is not used.
+        bytes_per_block: u64,
+    },
     /// What is neither: how it is declared.
     Other(String),
 }
@@ -100,13 +109,37 @@ fn of_ptx(ty: &str) -> Option<(Dtype, bool)> {
 }
 
 impl Parameter {
-    /// The parameters: names and types from the source where it tells them (`declared`), else types from the symbol
-    /// (`symbols`, which knows template arguments), else from the PTX.
+    /// The parameters: names and types as Triton describes them, else from the source where it tells them (`declared`), else
+    /// types from the symbol (`symbols`, which knows template arguments), else from the PTX. No two have one name, and each
+    /// name can be that of a parameter of a Python function.
     pub fn all(
         traffic: &[Traffic],
         declared: Option<&[Declared]>,
         symbols: Option<&[String]>,
+        triton: Option<&Triton>,
     ) -> Vec<Parameter> {
+        let mut all = triton
+            .and_then(|triton| triton.parameters(traffic))
+            .unwrap_or_else(|| Parameter::seen(traffic, declared, symbols, triton.is_some()));
+        for at in 0..all.len() {
+            let taken = all.iter().take(at).map(|before| before.name.as_str());
+            let name = all.get(at).map(|one| safe(&one.name, taken)).unwrap_or_default();
+            if let Some(one) = all.get_mut(at) {
+                one.name = name;
+            }
+        }
+        all
+    }
+
+    fn seen(
+        traffic: &[Traffic],
+        declared: Option<&[Declared]>,
+        symbols: Option<&[String]>,
+        triton: bool,
+    ) -> Vec<Parameter> {
+        let appended =
+            if triton || traffic.iter().any(|seen| seen.pointer) { Triton::appended(traffic) } else { 0 };
+        let own = traffic.len() - appended;
         let declared = declared.filter(|all| all.len() == traffic.len());
         let symbols = symbols.filter(|all| all.len() == traffic.len());
         let mut all: Vec<Parameter> = Vec::with_capacity(traffic.len());
@@ -115,7 +148,10 @@ impl Parameter {
             let source = declared.and_then(|all| all.get(at));
             // A template's own types are names of parameters; the symbol has what they stand for.
             let ty = symbols.and_then(|all| all.get(at)).or(source.map(|declared| &declared.ty));
-            let what = what(seen, ty.map(String::as_str));
+            let mut what = what(seen, ty.map(String::as_str));
+            if at >= own && source.is_none() {
+                what = What::Scratch { bytes_per_block: 0 };
+            }
             let name = match (source, &what) {
                 (Some(declared), _) => declared.name.clone(),
                 (None, What::Array { access, .. }) => {
@@ -123,10 +159,11 @@ impl Parameter {
                     let role = if access.written { "out" } else { "in" };
                     format!("{role}{arrays}")
                 }
+                (None, What::Scratch { .. }) => format!("scratch{at}"),
                 (None, What::Scalar(dtype)) if dtype.is_integer() => format!("n{at}"),
                 (None, _) => format!("value{at}"),
             };
-            all.push(Parameter { name, what });
+            all.push(Parameter { name, what, multiple: 1 });
         }
         all
     }
@@ -136,7 +173,12 @@ fn what(seen: &Traffic, ty: Option<&str>) -> What {
     let Some(ty) = ty else {
         if seen.address || seen.access != Access::default() {
             let known = seen.ty.as_deref().and_then(of_ptx);
-            let (dtype, sure) = known.unwrap_or((Dtype::F32, false));
+            let (dtype, sure) = match (known, seen.half) {
+                // Loads move bits; what the kernel computes with tells their format.
+                (Some((Dtype::F16, false)), Some(half)) => (half, false),
+                (Some((Dtype::F32 | Dtype::F64, false)), Some(half)) if seen.vector => (half, false),
+                (known, _) => known.unwrap_or((Dtype::F32, false)),
+            };
             let because = (!sure).then(|| {
                 format!("the PTX accesses it as .{}", seen.ty.as_deref().unwrap_or("nothing we can follow"))
             });

@@ -1,7 +1,10 @@
 //! Sizes of a first task: large enough to fill a few blocks, small enough for the software GPU, with tails around what a
 //! kernel may have been made for.
 
-use super::traffic::Share;
+use super::explore::Found;
+
+/// Elements that the largest array of the main shape has, about.
+const ELEMENTS: u64 = 1 << 15;
 
 /// An axis and its extents.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,30 +17,64 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Extents around some others, of which the kernel takes multiples only.
-    pub(super) fn new(name: &str, main: u64, around: &[u64], multiple: u64) -> Axis {
+    /// Extents around some others, of which the kernel takes multiples only, and none that are larger than `most`.
+    fn new(name: &str, main: u64, around: &[u64], multiple: u64, most: u64) -> Axis {
         let multiple = multiple.max(1);
-        let main = main.next_multiple_of(multiple);
+        let main = main.next_multiple_of(multiple).min(most);
         let mut tails: Vec<u64> = Vec::new();
         for extent in around.iter().flat_map(|around| [around.saturating_sub(1), around + 1]).chain([1]) {
             let extent = extent.max(1).next_multiple_of(multiple);
-            if extent != main && !tails.contains(&extent) {
+            if extent != main && extent <= most && !tails.contains(&extent) {
                 tails.push(extent);
             }
         }
         tails.sort_unstable();
         // One extent that is a multiple of the step is no range: whether a draw fits is not known beforehand.
-        let hidden = if multiple == 1 { (1, main.saturating_mul(2)) } else { (main, main) };
+        let hidden = if multiple == 1 { (1, main.saturating_mul(2).min(most)) } else { (main, main) };
         Axis { name: name.to_owned(), main, tails, hidden }
     }
 }
 
-/// Blocks for an extent.
-pub(super) fn blocks(share: Share, threads: u32, extent: &str) -> String {
-    match share {
-        Share::Whole => "1".into(),
-        Share::Block | Share::Tile(1) => extent.to_owned(),
-        Share::Thread => format!("ceil_div({extent}, {threads})"),
-        Share::Tile(tile) => format!("ceil_div({extent}, {})", tile.max(1)),
+/// The extents of every axis. `largest` are those of the largest array.
+pub(super) fn axes(found: &Found, largest: &[String], threads: u32) -> Vec<Axis> {
+    let count = found.axes.len();
+    let planes = count > 2 || found.axes.iter().any(|axis| axis.inner && axis.outer);
+    let mut mains: Vec<u64> = found
+        .axes
+        .iter()
+        .enumerate()
+        .map(|(at, axis)| match (count, planes, axis.inner) {
+            (1, false, true) => 4096,
+            (1, _, _) => 96,
+            (_, true, _) => [96, 80, 64].get(at).copied().unwrap_or(16),
+            (_, _, true) => 1024,
+            _ => 16,
+        })
+        .collect();
+    let in_largest = |at: usize| found.axes.get(at).is_some_and(|axis| largest.contains(&axis.name));
+    loop {
+        let inside = (0..count).filter(|at| in_largest(*at));
+        let all =
+            inside.clone().filter_map(|at| mains.get(at)).fold(1u64, |all, one| all.saturating_mul(*one));
+        let longest = inside.max_by_key(|at| mains.get(*at).copied().unwrap_or(0));
+        let Some(main) = longest.and_then(|at| mains.get_mut(at)).filter(|_| all > ELEMENTS) else { break };
+        *main /= 2;
     }
+    let make = |(axis, main): (&super::explore::Axis, u64)| {
+        let tile = axis.tile.filter(|tile| *tile > 1);
+        let mut around: Vec<u64> = match (planes, axis.inner) {
+            (true, _) => vec![tile.unwrap_or(32)],
+            (false, true) => vec![32, u64::from(threads)],
+            (false, false) => Vec::new(),
+        };
+        around.extend(tile);
+        let mut made = Axis::new(&axis.name, main, &around, axis.multiple, axis.at_most.unwrap_or(u64::MAX));
+        // Neither a multiple of a warp nor of a block.
+        let odd = 1000u64.next_multiple_of(axis.multiple.max(1));
+        if made.main == 1024 && axis.at_most.is_none() && !made.tails.contains(&odd) {
+            made.tails.push(odd);
+        }
+        made
+    };
+    found.axes.iter().zip(mains).map(make).collect()
 }

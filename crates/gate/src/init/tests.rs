@@ -47,7 +47,7 @@ fn the_ptx_tells_what_is_read_and_written() {
     assert!(geometry.dynamic_shared && !geometry.two_dimensional && !geometry.strides);
     assert_eq!(look(SCALE, "other"), None);
     // Without a source, names are ours and types are those of the accesses.
-    let all = Parameter::all(&traffic, None, None);
+    let all = Parameter::all(&traffic, None, None, None);
     let names: Vec<&str> = all.iter().map(|parameter| parameter.name.as_str()).collect();
     assert_eq!(names, ["in1", "out2", "n2", "value3"]);
     assert_eq!((&all[2].what, &all[3].what), (&What::Scalar(Dtype::U32), &What::Scalar(Dtype::F32)));
@@ -125,11 +125,19 @@ fn a_kernels_own_lines_tell_its_block() {
 }
 
 fn target(operator: Option<Kind>) -> Target<'static> {
-    Target { file: "k.cu", stem: "k", name: "k", is_ptx: false, operator, architecture: "sm_89" }
+    Target {
+        file: "k.cu",
+        stem: Some("k"),
+        name: "k",
+        is_ptx: false,
+        operator,
+        refuted: None,
+        architecture: "sm_89",
+    }
 }
 
 fn array(name: &str, dtype: Dtype, access: Access, lanes: u32) -> Parameter {
-    Parameter { name: name.into(), what: What::Array { dtype, lanes, access, because: None } }
+    Parameter { name: name.into(), what: What::Array { dtype, lanes, access, because: None }, multiple: 1 }
 }
 
 #[test]
@@ -146,15 +154,15 @@ fn what_cannot_be_known_is_said() {
     let write = Access { written: true, ..Access::default() };
     let x = || array("x", Dtype::F32, read, 1);
     let y = || array("y", Dtype::F32, write, 1);
-    let other = Parameter { name: "p".into(), what: What::Other("Params".into()) };
-    let error = draft(&seen("k", vec![other]), &target(None)).unwrap_err();
+    let other = Parameter { name: "p".into(), what: What::Other("Params".into()), multiple: 1 };
+    let error = draft(&seen("k", vec![other]), Err("untried"), &target(None)).unwrap_err();
     assert!(error.contains("parameter `p` is a `Params`"), "{error}");
-    let error = draft(&seen("k", vec![x()]), &target(None)).unwrap_err();
+    let error = draft(&seen("k", vec![x()]), Err("untried"), &target(None)).unwrap_err();
     assert!(error.contains("writes to none of its parameters"), "{error}");
-    let error = draft(&seen("k", vec![x(), y()]), &target(Some(Kind::Gemm))).unwrap_err();
-    assert!(error.contains("`k` cannot be a gemm: it reads 1 arrays"), "{error}");
+    let error = draft(&seen("k", vec![x(), y()]), Err("untried"), &target(Some(Kind::Gemm))).unwrap_err();
+    assert!(error.contains("`k` cannot be a gemm: `y` has 1 axes"), "{error}");
     // A name alone does not make a product.
-    let custom = draft(&seen("gemm", vec![x(), y()]), &target(None)).unwrap();
+    let custom = draft(&seen("gemm", vec![x(), y()]), Err("untried"), &target(None)).unwrap();
     assert_eq!(custom.operator, Kind::Custom);
     assert!(custom.python.is_some() && custom.questions.len() >= 2);
 }
@@ -163,31 +171,125 @@ fn what_cannot_be_known_is_said() {
 fn narrow_formats_get_values_that_they_hold() {
     let read = Access { read: true, ..Access::default() };
     let write = Access { written: true, ..Access::default() };
-    for (name, dtype, wide) in [
-        ("gemm", Dtype::F16, false),
-        ("gemm", Dtype::F32, true),
-        ("reduce_sum", Dtype::Bf16, false),
-        ("softmax", Dtype::F16, false),
+    for (name, dtype, dims, wide) in [
+        ("gemm", Dtype::F16, [&["m", "k"][..], &["k", "n"], &["m", "n"]], false),
+        ("gemm", Dtype::F32, [&["m", "k"], &["k", "n"], &["m", "n"]], true),
+        ("reduce_sum", Dtype::Bf16, [&["m", "n"], &["m", "n"], &["m"]], false),
+        ("softmax", Dtype::F16, [&["m", "n"], &["m", "n"], &["m", "n"]], false),
     ] {
+        let accesses = [read, read, write];
         let seen = Seen {
             name: name.into(),
-            parameters: vec![
-                array("a", dtype, read, 1),
-                array("b", dtype, read, 1),
-                array("c", dtype, write, 1),
-            ],
+            parameters: ["a", "b", "c"]
+                .into_iter()
+                .zip(accesses)
+                .map(|(n, a)| array(n, dtype, a, 1))
+                .collect(),
             block: Block { extents: vec![128], because: Some("nothing says".into()), evidence: false },
             geometry: Geometry::default(),
             resources: Resources::default(),
             dynamic_shared: None,
         };
-        let draft = draft(&seen, &target(None)).unwrap();
+        let axis = |name: &&str| explore::Axis {
+            name: (*name).to_owned(),
+            multiple: 1,
+            at_most: None,
+            inner: true,
+            outer: false,
+            tile: None,
+        };
+        let arrays = dims.iter().zip(accesses).map(|(dims, access)| {
+            Some(explore::Array { dims: dims.iter().map(|dim| (*dim).to_owned()).collect(), access })
+        });
+        let found = Found {
+            axes: ["m", "n", "k"].iter().map(axis).collect(),
+            arrays: arrays.collect(),
+            values: vec![None; 3],
+            grid: vec!["m".into()],
+            ..Found::default()
+        };
+        let draft = draft(&seen, Ok(&found), &target(None)).unwrap();
+        assert_eq!(draft.operator.name(), name.trim_end_matches("_sum").replace("reduce", "reduction"));
         assert_eq!(draft.text.contains("\"wide\""), wide, "{name} {dtype}");
         assert!(draft.text.contains("block = 128 # guessed without evidence: check it"), "{}", draft.text);
         assert!(
             draft.questions.iter().any(|question| question.contains("guessed without evidence: check it"))
         );
+        // An input that the reference leaves out is asked about.
+        let left_out = draft.questions.iter().any(|question| question.contains("does not use `b`"));
+        assert_eq!(left_out, name != "gemm", "{:?}", draft.questions);
+        assert!(draft.text.contains("stage = \"counters\""));
+        Task::parse(&draft.text).unwrap();
     }
+}
+
+fn corpus(name: &str) -> String {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/triton/ptx").join(name);
+    std::fs::read_to_string(path).unwrap()
+}
+
+/// What source and PTX say of a kernel, and what runs of it show.
+fn explored(
+    ptx: &str,
+    symbol: &str,
+    threads: u32,
+    shared: Option<u32>,
+    triton: Option<&Triton>,
+) -> (Seen, Found) {
+    let (traffic, geometry) = look(ptx, symbol).unwrap();
+    let seen = Seen {
+        name: symbol.into(),
+        parameters: Parameter::all(&traffic, None, None, triton),
+        block: Block { extents: vec![threads], because: None, evidence: true },
+        geometry,
+        resources: Resources::default(),
+        dynamic_shared: shared,
+    };
+    let found = explore(ptx, symbol, &seen).unwrap();
+    (seen, found)
+}
+
+fn dims(found: &Found) -> Vec<String> {
+    found.arrays.iter().flatten().map(|array| array.dims.join(", ")).collect()
+}
+
+#[test]
+fn a_run_shows_extents_and_grid() {
+    let (_, found) = explored(SCALE, "scale", 256, None, None);
+    assert_eq!(
+        (dims(&found), found.grid.clone()),
+        (vec!["n2".into(), "n2".into()], vec!["ceil_div(n2, 256)".into()])
+    );
+    assert_eq!(found.values, [None, None, Some("n2".to_owned()), None]);
+    // No bound: the blocks decide how much there is, and extents are whole blocks.
+    let open = SCALE.replace("setp.ge.s32 %p1, %r1, %r2;", "setp.ge.s32 %p1, %r1, 0x7fffffff;");
+    let (_, found) = explored(&open, "scale", 64, None, None);
+    assert_eq!((dims(&found)[0].as_str(), found.grid[0].as_str()), ("n2, 64", "n2"));
+}
+
+/// Triton does not convert addresses, appends pointers, and loads halves as bits.
+#[test]
+fn tritons_pointers_are_pointers() {
+    let (traffic, geometry) = look(&corpus("softmax_f16.sm_89.ptx"), "softmax").unwrap();
+    let access: Vec<(bool, bool)> = traffic.iter().map(|one| (one.access.read, one.access.written)).collect();
+    let none = (false, false);
+    assert_eq!(access, [(true, false), (false, true), none, none, none, none, none]);
+    assert_eq!(geometry.bound, Some([32, 1, 1]));
+    let all = Parameter::all(&traffic, None, None, None);
+    let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["in1", "out2", "n2", "n3", "n4", "scratch5", "scratch6"]);
+    assert!(matches!(all[0].what, What::Array { dtype: Dtype::F16, .. }), "{:?}", all[0].what);
+    assert_eq!(all[6].what, What::Scratch { bytes_per_block: 0 });
+}
+
+#[test]
+fn strides_limits_and_planes_are_found() {
+    // Rows are as many as blocks, their strides are numbers of their own, and a block holds 256 columns.
+    let (_, found) = explored(&corpus("softmax_f16.sm_89.ptx"), "softmax", 32, Some(0), None);
+    assert_eq!(dims(&found), ["rows, n4", "rows, n4"]);
+    assert_eq!(found.grid, ["rows"]);
+    assert_eq!(found.values[2..5], [Some("n4".to_owned()), Some("n4".to_owned()), Some("n4".to_owned())]);
+    assert_eq!(found.axes.iter().map(|axis| axis.at_most).collect::<Vec<_>>(), [None, Some(256)]);
 }
 
 proptest! {
@@ -213,7 +315,7 @@ proptest! {
         let parameters = kinds.iter().enumerate().map(|(at, (kind, dtype, lanes))| {
             let access = |read, written, atomic| Access { read, written, atomic };
             match kind {
-                0 => Parameter { name: format!("s{at}"), what: What::Scalar(dtypes[*dtype]) },
+                0 => Parameter { name: format!("s{at}"), what: What::Scalar(dtypes[*dtype]), multiple: u64::from(*lanes) },
                 1 => array(&format!("a{at}"), dtypes[*dtype], access(true, false, false), *lanes),
                 2 => array(&format!("b{at}"), dtypes[*dtype], access(false, true, false), *lanes),
                 3 => array(&format!("c{at}"), dtypes[*dtype], access(true, true, *lanes == 1), 1),
@@ -227,6 +329,7 @@ proptest! {
             block: Block { extents: vec![threads], because: flags[0].then(|| "it \"seems\" so".to_owned()), evidence: flags[1] },
             geometry: Geometry {
                 shares: [share(shares.0), share(shares.1)],
+                grid: [false; 3],
                 tile_of_threads: None,
                 strides: flags[1],
                 two_dimensional: flags[2],
@@ -238,7 +341,7 @@ proptest! {
             dynamic_shared: None,
         };
         let operator = operator.and_then(|at| Kind::named(Kind::names()[at]));
-        if let Ok(draft) = draft(&seen, &target(operator)) {
+        if let Ok(draft) = draft(&seen, Err("not \"run\"\nhere"), &target(operator)) {
             let parsed = Task::parse(&draft.text);
             prop_assert!(parsed.is_ok(), "{:?}\n{}", parsed.err(), draft.text);
         }

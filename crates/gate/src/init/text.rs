@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use super::Seen;
 use super::draft::Target;
 use super::operator::Kind;
 use super::sizes::Axis;
+use super::{Block, Seen};
 use crate::dtype::Dtype;
 
 /// What stands in the file.
@@ -21,14 +21,19 @@ pub(super) struct Parts<'a> {
     pub(super) scratch: &'a [String],
     /// The type of the output.
     pub(super) dtype: Dtype,
+    /// The coarsest rounding of an output; 0 if all are integers.
+    pub(super) unit: f64,
     /// Whether a tensor has a format of 16 bits or less.
     pub(super) narrow: bool,
+    /// Whether an input holds real numbers.
+    pub(super) real: bool,
     /// Each with a remark.
     pub(super) arguments: &'a [(String, Option<String>)],
     pub(super) grid: &'a [String],
     pub(super) grid_because: &'a str,
+    pub(super) block: &'a Block,
     /// Bytes of dynamic shared memory, and why.
-    pub(super) shared: Option<(u32, &'a str)>,
+    pub(super) shared: Option<(&'a str, &'a str)>,
     pub(super) reference: &'a [String],
     pub(super) questions: &'a [String],
 }
@@ -71,8 +76,8 @@ fn head(parts: &Parts<'_>, text: &mut String) {
     let kernel = &parts.seen.name;
     let _ = write!(
         text,
-        "# Judges `{kernel}`. Written by `warpproof init`; lines with `guessed` are worth a look, and what is wrong there is yours\n\
-         # to change. The book's chapter on task files has every key.\n"
+        "# Evaluates `{kernel}`. Written by `warpproof init`: check the lines with `guessed`, and change what is wrong there.\n\
+         # The book's chapter on task files has every key.\n"
     );
     for question in parts.questions {
         let _ = writeln!(text, "# question: {question}");
@@ -92,6 +97,8 @@ fn head(parts: &Parts<'_>, text: &mut String) {
 
 fn data(parts: &Parts<'_>, text: &mut String) {
     let distributions: &[&str] = match parts.kind {
+        // Integers are drawn from their range, whatever the distribution.
+        _ if !parts.real => &["\"normal\""],
         // Products and sums of `wide` leave the range of f16 and fp8. These stay in it: at most six deviations, 1.5 in all.
         Kind::Gemm | Kind::Reduction | Kind::LayerNorm | Kind::Elementwise if parts.narrow => &[
             "{ kind = \"normal\", std = 0.25 }",
@@ -165,22 +172,31 @@ fn data(parts: &Parts<'_>, text: &mut String) {
 }
 
 fn limits(parts: &Parts<'_>, text: &mut String) {
-    if parts.kind == Kind::Custom {
-        let unit = if parts.dtype.is_integer() { 0.0 } else { parts.dtype.unit().relative };
+    if parts.unit <= 0.0 {
+        text.push_str(
+            "[tolerance]\npolicy = \"stated\"\nabsolute = 0.0\nrelative = 0.0\nrmse = 0.0\nbias = 0.0\nnon_finite = \"refuse\"\n\
+             derivation = \"Outputs are integers: every one is exact.\"\n\n",
+        );
+    } else if parts.kind == Kind::Custom {
+        let unit = parts.unit;
+        // What is stored in 16 bits or less is mostly computed in f32, and rounded once.
+        let (each, square, bias) = if unit > 2f64.powi(-20) { (4.0, 2.0, 0.5) } else { (64.0, 16.0, 4.0) };
         let _ = write!(
             text,
             "[tolerance]\npolicy = \"stated\" # question: how many roundings does the kernel make?\n\
              absolute = {:e}\nrelative = {:e}\nrmse = {:e}\nbias = {:e}\nnon_finite = \"refuse\"\n\
-             derivation = \"A first guess, not a derivation: 64 roundings of {} for an element of magnitude 1, 16 for the root \
-             mean square, 4 of one sign. State your own before you trust a verdict.\"\n\n",
-            64.0 * unit,
-            64.0 * unit,
-            16.0 * unit,
-            4.0 * unit,
+             derivation = \"A first guess, not a derivation: {each} roundings of {} for an element of magnitude 1, {square} for the \
+             root mean square, {bias} of one sign. State your own before you trust a verdict.\"\n\n",
+            each * unit,
+            each * unit,
+            square * unit,
+            bias * unit,
             parts.dtype,
         );
     } else {
         let (accumulate, why) = match (parts.seen.geometry.tensor_cores, parts.dtype) {
+            (_, Dtype::I64 | Dtype::U64) => (parts.dtype.name(), "integers are compared exactly"),
+            (_, dtype) if dtype.is_integer() => ("i32", "integers are compared exactly"),
             (Some(true), _) => ("tensor_fp8", "its PTX uses tensor cores on FP8"),
             (Some(false), _) => ("tensor_f16", "its PTX uses tensor cores"),
             (None, Dtype::F64) => ("f64", "its output is f64"),
@@ -194,13 +210,16 @@ fn limits(parts: &Parts<'_>, text: &mut String) {
         );
     }
     let resources = &parts.seen.resources;
-    let shared = resources.static_shared.saturating_add(parts.shared.map_or(0, |(bytes, _)| bytes));
-    for (resource, value) in [
-        ("stack_bytes", resources.stack),
-        ("spill_store_bytes", resources.spill_stores),
-        ("spill_load_bytes", resources.spill_loads),
+    // Shared memory that grows with an axis has no figure that is right for every shape.
+    let dynamic = parts.shared.map_or(Some(0), |(bytes, _)| bytes.parse::<u32>().ok());
+    let shared = dynamic.map(|dynamic| resources.static_shared.saturating_add(dynamic));
+    let figures = [
+        ("stack_bytes", Some(resources.stack)),
+        ("spill_store_bytes", Some(resources.spill_stores)),
+        ("spill_load_bytes", Some(resources.spill_loads)),
         ("shared_bytes", shared),
-    ] {
+    ];
+    for (resource, value) in figures.into_iter().filter_map(|(resource, value)| Some((resource, value?))) {
         let note = if value > 0 && resource != "shared_bytes" { " # more than 0: worth a look" } else { "" };
         let _ = write!(
             text,
@@ -219,7 +238,8 @@ fn stages(parts: &Parts<'_>, text: &mut String) {
         let _ = write!(text, "[[gate]]\nstage = \"{gate}\"\n\n");
     }
     text.push_str(
-        "[[gate]]\nstage = \"checks\"\nschedules = 4\n\n# What the device could do at best.\n[[gate]]\nstage = \"model\"\n\n# Needs a GPU; without one it is skipped.\n[[gate]]\nstage = \"speed\"\noptional = true\n\n\
+        "[[gate]]\nstage = \"checks\"\nschedules = 4\n\n# What the kernel does, from which `model` predicts its latency.\n[[gate]]\nstage = \"counters\"\n\n\
+         [[gate]]\nstage = \"model\"\n\n# Needs a GPU; without one it is skipped.\n[[gate]]\nstage = \"speed\"\noptional = true\n\n\
          [timing]\nl2 = [\"warm\", \"cold\"]\npairs = 100\nconfidence = 0.95\n\
          reduction = { at_least = 0.05, source = \"below 5 % a change is seldom worth its review\" } # guessed: because nothing says\n\n",
     );
@@ -246,8 +266,8 @@ fn candidate(parts: &Parts<'_>, text: &mut String) {
         all => format!("[{}]", all.join(", ")),
     };
     let grid = list(parts.grid.iter().map(|extent| quoted(extent)).collect());
-    let block = list(parts.seen.block.extents.iter().map(ToString::to_string).collect());
-    let why = match (&parts.seen.block.because, parts.seen.block.evidence) {
+    let block = list(parts.block.extents.iter().map(ToString::to_string).collect());
+    let why = match (&parts.block.because, parts.block.evidence) {
         (None, _) => String::new(),
         (Some(why), true) => format!(" # guessed: because {why}"),
         (Some(why), false) => format!(" # guessed without evidence: check it; {why}"),
@@ -259,7 +279,7 @@ fn candidate(parts: &Parts<'_>, text: &mut String) {
         parts.grid_because
     );
     if let Some((bytes, why)) = parts.shared {
-        let _ = writeln!(text, "shared_bytes = {bytes} # guessed: because {why}");
+        let _ = writeln!(text, "shared_bytes = {} # guessed: because {why}", quoted(bytes));
     }
     text.push_str("arguments = [\n");
     for (argument, remark) in parts.arguments {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::dtype::Dtype;
 use warpproof_ptx::{Argument, Function, Instruction, Operand, Space, Statement};
 
 /// Rounds through a kernel until what registers hold is known; loops bring addresses back to registers of earlier lines.
@@ -31,6 +32,12 @@ pub struct Traffic {
     pub access: Access,
     /// The type of the first access.
     pub ty: Option<String>,
+    /// Whether the first access is of several values at once.
+    pub vector: bool,
+    /// Whether the PTX declares it as a pointer, as LLVM does.
+    pub pointer: bool,
+    /// The format of 16 bits that the kernel converts from or to, where there is one alone.
+    pub half: Option<Dtype>,
 }
 
 /// Which part of the work a block does along an axis of the grid.
@@ -52,6 +59,8 @@ pub enum Share {
 pub struct Geometry {
     /// Along x and y.
     pub shares: [Share; 2],
+    /// Whether it looks at its place in the grid along x, y and z.
+    pub grid: [bool; 3],
     /// The tile of a block along x, where a thread takes the element of its own number in it: as many threads as elements.
     pub tile_of_threads: Option<u32>,
     /// Whether it strides over the grid: any number of blocks does.
@@ -120,6 +129,12 @@ fn base_of<'a>(operand: &'a Operand<'_>) -> Option<&'a str> {
 
 /// Which parameters each register's value is made of, as far as addresses go, and what is done there.
 fn follow(function: &Function<'_>, instructions: &[&Instruction<'_>]) -> Vec<Traffic> {
+    let uses = |name: &str| instructions.iter().any(|instruction| instruction.has(name));
+    let half = match (uses("f16") || uses("f16x2"), uses("bf16") || uses("bf16x2")) {
+        (true, false) => Some(Dtype::F16),
+        (false, true) => Some(Dtype::Bf16),
+        _ => None,
+    };
     let mut all = Vec::with_capacity(function.params.len());
     let mut names = BTreeMap::new();
     for (at, parameter) in function.params.iter().enumerate() {
@@ -131,7 +146,15 @@ fn follow(function: &Function<'_>, instructions: &[&Instruction<'_>]) -> Vec<Tra
         if let Some(name) = parameter.names.first() {
             names.insert(name.name, at);
         }
-        all.push(Traffic { bytes, declared: parameter.ty.to_owned(), ..Traffic::default() });
+        let pointer = parameter.pointer.is_some();
+        all.push(Traffic {
+            bytes,
+            declared: parameter.ty.to_owned(),
+            address: pointer,
+            pointer,
+            half,
+            ..Traffic::default()
+        });
     }
     let mut held: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
     for _ in 0..ROUNDS {
@@ -186,6 +209,12 @@ fn follow(function: &Function<'_>, instructions: &[&Instruction<'_>]) -> Vec<Tra
             continue;
         }
         let Some(base) = instruction.operands.get(place).and_then(base_of) else { continue };
+        // One parameter alone is the address, whether or not it was converted; of several, those that are known to be.
+        if let Some(only) = held.get(base).filter(|from| from.len() == 1).and_then(|from| from.first())
+            && let Some(seen) = all.get_mut(*only)
+        {
+            seen.address = true;
+        }
         let only_addresses = |at: &&usize| all.get(**at).is_some_and(|seen| seen.address);
         let places: Vec<usize> =
             held.get(base).into_iter().flatten().filter(only_addresses).copied().collect();
@@ -196,6 +225,7 @@ fn follow(function: &Function<'_>, instructions: &[&Instruction<'_>]) -> Vec<Tra
             seen.access.atomic |= access.atomic;
             if seen.ty.is_none() && instruction.opcode != "cp" {
                 seen.ty = instruction.modifiers.last().map(|ty| (*ty).to_owned());
+                seen.vector = ["v2", "v4", "v8"].iter().any(|count| instruction.has(count));
             }
         }
     }
@@ -224,6 +254,7 @@ fn divide(instructions: &[&Instruction<'_>]) -> Geometry {
     let uses = |name: &str| special.values().any(|used| *used == name);
     geometry.two_dimensional = uses("tid.y");
     geometry.strides = uses("nctaid.x");
+    geometry.grid = ["ctaid.x", "ctaid.y", "ctaid.z"].map(uses);
     for (share, (block, threads)) in
         geometry.shares.iter_mut().zip([("ctaid.x", "ntid.x"), ("ctaid.y", "ntid.y")])
     {

@@ -57,6 +57,8 @@ pub enum Fault {
     MissingObject(String, Hash),
     /// The bytes of an object are not those it is named by.
     ChangedObject,
+    /// A verdict that its steps do not give by the gate's own rules, and why.
+    Unsupported(Hash, String),
     /// A file that does not belong here.
     Stray,
     /// The system refused to read it.
@@ -85,6 +87,9 @@ impl fmt::Display for Fault {
                 write!(f, "the object {hash}, its {name}, is not in the ledger")
             }
             Self::ChangedObject => f.write_str("the object's bytes are not those it is named by"),
+            Self::Unsupported(record, why) => {
+                write!(f, "verdict {} does not follow from its steps: {why}", record.short())
+            }
             Self::Stray => f.write_str("not a file of a ledger"),
             Self::Unreadable(why) => write!(f, "cannot be read: {why}"),
         }

@@ -4,7 +4,8 @@ use super::error::Problem;
 use super::line::Fault;
 use super::object::TEMPORARY;
 use super::segment::{self, file_name};
-use super::{ATTRIBUTES, FORMAT, Ledger, LedgerError, Parents};
+use super::verdicts::Tasks;
+use super::{ATTRIBUTES, FORMAT, Ledger, LedgerError, Parents, Record};
 use crate::hash::Hash;
 use crate::record::{Body, Raw};
 use std::collections::HashSet;
@@ -119,6 +120,8 @@ struct Verifier<'a> {
     present: HashSet<Hash>,
     /// The records that were named before they were met.
     named: Vec<Named>,
+    tasks: Tasks,
+    verdicts: Vec<Record>,
 }
 
 pub(super) fn verify(ledger: &Ledger) -> Result<Report, LedgerError> {
@@ -128,9 +131,12 @@ pub(super) fn verify(ledger: &Ledger) -> Result<Report, LedgerError> {
         hashes: HashSet::new(),
         present: HashSet::new(),
         named: Vec::new(),
+        tasks: Tasks::default(),
+        verdicts: Vec::new(),
     };
     verifier.root()?;
     verifier.records()?;
+    verifier.verdicts()?;
     verifier.objects()?;
     Ok(verifier.report)
 }
@@ -202,6 +208,10 @@ impl Verifier<'_> {
                 Err(error) => return Err(error),
             };
             self.report.tally.records += 1;
+            self.tasks.see(&record);
+            if matches!(record.body, Body::Verdict(_)) {
+                self.verdicts.push(record.clone());
+            }
             self.report.tally.bytes += u64::try_from(record.place.bytes).unwrap_or(0) + 1;
             self.hashes.insert(record.hash);
             let (segment, line) = (&record.place.segment, record.place.line);
@@ -228,6 +238,15 @@ impl Verifier<'_> {
             if let Body::Raw(Raw { kind, .. }) = &record.body {
                 self.report.notice(format!("{}:{line}: kind `{kind}` {}", record.file(), record.body));
             }
+        }
+        Ok(())
+    }
+
+    /// Every verdict follows from its steps by the gate's own rules.
+    fn verdicts(&mut self) -> Result<(), LedgerError> {
+        let verdicts = std::mem::take(&mut self.verdicts);
+        for problem in self.tasks.problems(self.ledger, &verdicts)? {
+            self.report.problem(problem);
         }
         Ok(())
     }

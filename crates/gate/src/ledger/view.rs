@@ -1,5 +1,6 @@
 //! What a person asks of a ledger: the newest records, and one record in full.
 
+use super::verdicts::Tasks;
 use super::{Ledger, LedgerError, Parents, Record};
 use crate::hash::Hash;
 use crate::record::{Body, RunRecord};
@@ -61,13 +62,16 @@ fn printable(text: &str) -> String {
 pub fn log(ledger: &Ledger, filter: &Filter) -> Result<Vec<Record>, LedgerError> {
     let limit = filter.limit.unwrap_or(usize::MAX);
     let mut newest = VecDeque::new();
+    let mut tasks = Tasks::default();
     for record in ledger.records()? {
         let record = record?;
+        tasks.see(&record);
         if filter.wants(&record) {
             newest.push_front(record);
             newest.truncate(limit);
         }
     }
+    tasks.check(ledger, &newest)?;
     Ok(newest.into())
 }
 
@@ -125,8 +129,12 @@ pub fn show(ledger: &Ledger, prefix: &str) -> Result<Shown, LedgerError> {
     named.extend(record.body.references());
     let places = ledger.places(&named.iter().map(|(_, hash)| *hash).collect())?;
     let mut references: Vec<Reference> = Vec::new();
+    let mut verdicts: Vec<Record> = Vec::new();
+    let is_verdict = |record: &&Record| matches!(record.body, Body::Verdict(_));
+    verdicts.extend(Some(&record).filter(is_verdict).cloned());
     for (role, hash) in named {
         let found = places.get(&hash).map(|place| ledger.read(place)).transpose()?;
+        verdicts.extend(found.as_ref().filter(is_verdict).cloned());
         let what = found.map(|record| printable(&format!("{} {}", record.body.kind(), record.body)));
         references.push(Reference { role: role.to_owned(), hash, what });
     }
@@ -134,6 +142,9 @@ pub fn show(ledger: &Ledger, prefix: &str) -> Result<Shown, LedgerError> {
         let size = std::fs::metadata(ledger.object_path(&hash)).ok().map(|data| data.len());
         let what = size.map(|size| format!("{size} bytes"));
         references.push(Reference { role: format!("object {}", printable(name)), hash, what });
+    }
+    if !verdicts.is_empty() {
+        Tasks::of(ledger)?.check(ledger, &verdicts)?;
     }
     Ok(Shown { record, references })
 }

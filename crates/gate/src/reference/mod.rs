@@ -11,6 +11,8 @@
 //! - errors within a row of softmax and layer norm share a cause (its sum, its mean), so a row counts once for both, and rows
 //!   that are the same count as one.
 //!
+//! Where inputs and sums are integers nothing is rounded: outputs are compared exactly ([`integer`]).
+//!
 //! A sum of n terms of magnitudes A = Σ|t| in a format with unit u makes n roundings, each of at most u times a partial sum, and
 //! a partial sum is at most A: V = n (uA)²/3, W = n u A. Every order of summation is covered, blocked ones are better. On tensor
 //! cores terms are cut instead of rounded; their V and B are those derived in the attention family for N = n/8 steps on f16
@@ -18,6 +20,7 @@
 
 pub mod attention;
 pub mod files;
+mod integer;
 mod null;
 mod operators;
 pub mod python;
@@ -31,6 +34,7 @@ use warpproof_kernels::tolerance::{CONFIDENCE, Judgement, RowMoments, Tolerance}
 
 pub use null::Null;
 
+use crate::counterexample::{Mismatch, Output};
 use crate::dtype::Dtype;
 use crate::task::{Accumulate, NonFinite, Operator};
 
@@ -102,6 +106,8 @@ pub struct Expected {
     pub dtype: Dtype,
     /// Elements whose errors may share a cause.
     pub row: usize,
+    /// Of integers: the very code of each element. f64 does not hold all of 64 bits.
+    pub codes: Option<Vec<u64>>,
 }
 
 /// One element: its exact value, and how roundings on the way to it add up.
@@ -127,8 +133,17 @@ impl Accumulate {
         match self {
             Accumulate::F64 => Dtype::F64,
             Accumulate::F16 => Dtype::F16,
-            _ => Dtype::F32,
+            Accumulate::I32 => Dtype::I32,
+            Accumulate::U32 => Dtype::U32,
+            Accumulate::I64 => Dtype::I64,
+            Accumulate::U64 => Dtype::U64,
+            Accumulate::F32 | Accumulate::TensorF16 | Accumulate::TensorFp8 => Dtype::F32,
         }
+    }
+
+    /// Whether sums are integers: then nothing is rounded, and outputs are compared exactly.
+    pub(crate) fn is_integer(self) -> bool {
+        self.dtype().is_integer()
     }
 
     /// The sum of n terms.
@@ -160,6 +175,12 @@ pub(crate) fn real(count: usize) -> f64 {
 
 /// What a built-in operator gives for these inputs. Attention has functions of its own, in [`attention`].
 pub fn expected(problem: &Problem<'_>) -> Result<Expected, Unfit> {
+    if problem.accumulate.is_integer() {
+        let exact = integer::evaluate(problem, None)?;
+        let expected = limits(exact.dims.clone(), &integer::elements(&exact), 1, problem.output);
+        let codes = exact.values.iter().map(|value| problem.output.of_integer(*value)).collect();
+        return Ok(Expected { codes: problem.output.is_integer().then_some(codes), ..expected });
+    }
     let (dims, elements) = operators::evaluate(problem, None)?;
     // Rows of these share a sum or a mean; elements of the others have sums of their own.
     let shared = matches!(problem.operator, Operator::Softmax { .. } | Operator::LayerNorm { .. });
@@ -204,7 +225,7 @@ pub(crate) fn limits(dims: Vec<usize>, elements: &[Element], row: usize, dtype: 
     }
     let tolerance = Tolerance::new(limits, Vec::new(), &rows);
     let values = elements.iter().map(|element| element.value).collect();
-    Expected { tensor: Tensor { dims, values }, tolerance, dtype, row }
+    Expected { tensor: Tensor { dims, values }, tolerance, dtype, row, codes: None }
 }
 
 /// For each row, how many rows are the same.
@@ -235,7 +256,7 @@ pub fn stated(tensor: Tensor, dtype: Dtype, absolute: f64, relative: f64, rmse: 
     let standard_error = bias / (2.0 * CONFIDENCE).sqrt();
     let tolerance = Tolerance { limits, rmse, spread: rmse, bias, standard_error, lse: Vec::new() };
     let row = tensor.row();
-    Expected { tensor, tolerance, dtype, row }
+    Expected { tensor, tolerance, dtype, row, codes: None }
 }
 
 /// The next f32 that is not smaller; finite, so that no limit lets infinity pass.
@@ -247,21 +268,75 @@ fn upward(limit: f64) -> f32 {
     if up.is_nan() { up } else { up.min(f32::MAX) }
 }
 
+/// What an output that is not finite counts for, as the family's errors have it.
+fn policy(non_finite: NonFinite) -> Policy {
+    match non_finite {
+        NonFinite::Refuse => Policy::Refuse,
+        NonFinite::Match => Policy::Match,
+    }
+}
+
 impl Expected {
-    /// The errors of an output, given as its bytes.
-    pub fn errors(&self, output: &[u8], non_finite: NonFinite) -> Errors {
-        let got = self.dtype.values(output);
-        let policy = match non_finite {
-            NonFinite::Refuse => Policy::Refuse,
-            NonFinite::Match => Policy::Match,
-        };
-        // What the type cannot hold is infinite in it.
+    /// The values of an output, given as its bytes. Integers that are not equal differ, even where f64 holds no difference.
+    fn values(&self, output: &[u8]) -> Vec<f64> {
+        let mut got = self.dtype.values(output);
+        if let Some(codes) = &self.codes {
+            let both = self.dtype.codes(output).zip(codes).zip(&self.tensor.values);
+            for (got, ((code, right), value)) in got.iter_mut().zip(both) {
+                if code != *right && got.total_cmp(value).is_eq() {
+                    *got = value.next_up();
+                }
+            }
+        }
+        got
+    }
+
+    /// The exact values as an output is compared with them: what the type cannot hold is infinite in it, where that counts.
+    fn compared(&self, policy: Policy) -> Vec<f64> {
         let held = |value: &f64| {
             let rounded = self.dtype.round(*value);
             if policy == Policy::Match && rounded.is_infinite() { rounded } else { *value }
         };
-        let oracle: Vec<f64> = self.tensor.values.iter().map(held).collect();
-        Errors::measure(|at| got.get(at).copied(), &oracle, self.row, &self.tolerance, policy)
+        self.tensor.values.iter().map(held).collect()
+    }
+
+    /// The errors of an output, given as its bytes.
+    pub fn errors(&self, output: &[u8], non_finite: NonFinite) -> Errors {
+        let got = self.values(output);
+        let policy = policy(non_finite);
+        Errors::measure(|at| got.get(at).copied(), &self.compared(policy), self.row, &self.tolerance, policy)
+    }
+
+    /// Where an output, given as its bytes, is wrong. The axes are those of the task.
+    pub fn mismatch(&self, name: &str, axes: &[String], output: &[u8], non_finite: NonFinite) -> Mismatch {
+        let policy = policy(non_finite);
+        Mismatch::of(&Output {
+            name,
+            axes,
+            dims: &self.tensor.dims,
+            got: &self.values(output),
+            expected: &self.compared(policy),
+            limits: &self.tolerance.limits,
+            non_finite: policy,
+        })
+    }
+
+    /// The first element with which no output can be compared: not finite in the output's type, where the task refuses that.
+    pub fn incomparable(&self, non_finite: NonFinite) -> Option<(Vec<usize>, f64)> {
+        if non_finite == NonFinite::Match {
+            return None;
+        }
+        let held = |value: &f64| self.dtype.round(*value);
+        let at =
+            self.tensor.values.iter().position(|value| !held(value).is_finite() || !value.is_finite())?;
+        let mut rest = at;
+        let mut index: Vec<usize> = Vec::new();
+        for extent in self.tensor.dims.iter().rev() {
+            index.push(rest % (*extent).max(1));
+            rest /= (*extent).max(1);
+        }
+        index.reverse();
+        Some((index, self.tensor.values.get(at).copied().unwrap_or(f64::NAN)))
     }
 
     /// Whether an output is right.

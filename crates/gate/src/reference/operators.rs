@@ -2,13 +2,18 @@
 
 use std::ops::Range;
 
-use super::{Element, MAX_ELEMENTS, MAX_PRODUCTS, Problem, Tensor, Unfit, real};
+use super::{Element, MAX_ELEMENTS, MAX_PRODUCTS, Problem, Tensor, Unfit, integer, real};
 use crate::task::{Operator, Reduction};
 
 /// Which part of a reduction of some length is left out.
-type Skip = Option<fn(usize) -> Range<usize>>;
+pub(super) type Skip = Option<fn(usize) -> Range<usize>>;
 
 pub(super) fn evaluate(problem: &Problem<'_>, skip: Skip) -> Result<(Vec<usize>, Vec<Element>), Unfit> {
+    if problem.accumulate.is_integer() {
+        let exact = integer::evaluate(problem, skip)?;
+        let elements = integer::elements(&exact);
+        return Ok((exact.dims, elements));
+    }
     let tensor = |name: &str| {
         let found = problem.inputs.get(name).ok_or_else(|| Unfit(format!("there is no input `{name}`")))?;
         let elements = found.dims.iter().try_fold(1usize, |all, extent| all.checked_mul(*extent));
@@ -68,15 +73,12 @@ pub(super) fn evaluate(problem: &Problem<'_>, skip: Skip) -> Result<(Vec<usize>,
     }
 }
 
-/// alpha · A B: a sum of k products, and one more rounding for alpha.
-fn gemm(
-    problem: &Problem<'_>,
+/// The extents m, n and k of a product that a reference computes.
+pub(super) fn extents_of_product(
     a: &Tensor,
     b: &Tensor,
     transpose: (bool, bool),
-    alpha: f64,
-    skip: Skip,
-) -> Result<(Vec<usize>, Vec<Element>), Unfit> {
+) -> Result<(usize, usize, usize), Unfit> {
     let extents = |tensor: &Tensor, transposed: bool| match *tensor.dims.as_slice() {
         [rows, columns] if transposed => Ok((columns, rows)),
         [rows, columns] => Ok((rows, columns)),
@@ -90,6 +92,19 @@ fn gemm(
     if products.is_none_or(|products| products > MAX_PRODUCTS) {
         return Err(Unfit(format!("a product of {m} × {k} × {n} is more than a reference computes")));
     }
+    Ok((m, n, k))
+}
+
+/// alpha · A B: a sum of k products, and one more rounding for alpha.
+fn gemm(
+    problem: &Problem<'_>,
+    a: &Tensor,
+    b: &Tensor,
+    transpose: (bool, bool),
+    alpha: f64,
+    skip: Skip,
+) -> Result<(Vec<usize>, Vec<Element>), Unfit> {
+    let (m, n, k) = extents_of_product(a, b, transpose)?;
     let skipped = skip.map_or(0..0, |skip| skip(k));
     let summing = problem.accumulate.sum(k);
     let u = problem.accumulate.dtype().unit().relative;

@@ -1,34 +1,31 @@
-"""Calls a reference: one function of one file, in a process of its own.
+"""Calls a reference: one function of one file, again and again, in a process of its own.
 
-The request is a JSON file that is named on the command line. Inputs come as .npy files, and outputs go to .npy files, all of
-them little-endian and by row. With numpy, inputs are numpy arrays. Without it they are memoryviews, which have the same
-`shape`, `x[i, j]` and `tolist()`.
+Warpproof runs this text with `python -I -c`. The first argument is JSON: the file, the function and the limits. Each request
+on standard input is a line of JSON, followed by the bytes of the inputs. Each reply on standard output is a line of JSON, followed
+by the bytes of the outputs. All numbers are little-endian and by row; outputs are doubles. With numpy, inputs are numpy arrays.
+Without it they are memoryviews, which have the same `shape`, `x[i, j]` and `tolist()`.
 """
 
 import array
 import importlib.util
 import inspect
 import json
+import os
 import sys
+import traceback
 
 try:
     import resource
 except ImportError:
     resource = None
-try:
-    import numpy
-except ImportError:
-    numpy = None
 
 
-def stop(sentence):
-    """Ends with one sentence for the user."""
-    sys.stderr.write(sentence + "\n")
-    sys.exit(3)
+class Stop(Exception):
+    """One sentence for the user."""
 
 
 def limit(limits):
-    """No run may fill the disk or the memory, or outlive its time, whatever it starts."""
+    """No run may fill the disk or the memory, whatever it starts."""
     if resource is None:
         return
     for name, value in (
@@ -44,14 +41,29 @@ def limit(limits):
             resource.setrlimit(which, (value, value))
 
 
+settings = json.loads(sys.argv[1])
+limit(settings["limits"])
+# The user's directory stays as it is.
+sys.dont_write_bytecode = True
+# What the reference prints must not end up among the replies.
+requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+nowhere = os.open(os.devnull, os.O_RDWR)
+os.dup2(nowhere, 0)
+os.dup2(nowhere, 1)
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+
 def read(given):
+    data = bytearray(requests.read(given["bytes"]))
     if numpy is not None:
-        return numpy.load(given["path"], allow_pickle=False)
+        kind = {"q": "<i8", "Q": "<u8", "d": "<f8"}[given["code"]]
+        return numpy.frombuffer(data, dtype=kind).reshape(given["dims"])
     values = array.array(given["code"])
-    with open(given["path"], "rb") as file:
-        head = file.read(10)
-        file.seek(10 + int.from_bytes(head[8:10], "little"))
-        values.frombytes(file.read())
+    values.frombytes(data)
     if sys.byteorder == "big":
         values.byteswap()
     if not values:
@@ -80,13 +92,13 @@ def flatten(value, dims, into):
         flatten(row, dims[1:], into)
 
 
-def write(path, value):
+def doubles(value):
+    """The extents of a result and its bytes."""
     if numpy is not None:
         value = numpy.asarray(value)
         if value.dtype.kind not in "biuf":
             raise TypeError("elements of type %s are no real numbers" % value.dtype)
-        numpy.save(path, numpy.ascontiguousarray(value, dtype="<f8").reshape(value.shape), allow_pickle=False)
-        return
+        return list(value.shape), numpy.ascontiguousarray(value, dtype="<f8").tobytes()
     if hasattr(value, "tolist"):
         value = value.tolist()
     dims = extents(value)
@@ -94,54 +106,79 @@ def write(path, value):
     flatten(value, dims, values)
     if sys.byteorder == "big":
         values.byteswap()
-    shape = "".join("%d, " % extent for extent in dims)
-    header = "{'descr': '<f8', 'fortran_order': False, 'shape': (%s), }" % shape.rstrip(" ")
-    header = header.encode("ascii")
-    header += b" " * (-(len(header) + 11) % 64) + b"\n"
-    with open(path, "wb") as file:
-        file.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
-        file.write(values.tobytes())
+    return dims, values.tobytes()
 
 
-def main():
-    with open(sys.argv[1], encoding="utf-8") as file:
-        request = json.load(file)
-    limit(request["limits"])
-    # The user's directory stays as it is.
-    sys.dont_write_bytecode = True
-    spec = importlib.util.spec_from_file_location("reference", request["file"])
+def load():
+    name = settings["function"]
+    spec = importlib.util.spec_from_file_location("reference", settings["file"])
     if spec is None or spec.loader is None:
-        stop("the file cannot be loaded as Python: its name must end in .py")
+        raise Stop("the file cannot be loaded as Python: its name must end in .py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    function = getattr(module, request["function"], None)
+    function = getattr(module, name, None)
     if not callable(function):
-        stop("the file has no function `%s`" % request["function"])
-    arguments = {given["name"]: read(given) for given in request["inputs"]}
+        raise Stop("the file has no function `%s`" % name)
+    return function
+
+
+def call(function, request, arguments):
+    name = settings["function"]
     taken = inspect.signature(function).parameters
     every = any(one.kind is one.VAR_KEYWORD for one in taken.values())
-    for name, extent in request["axes"].items():
-        if every or name in taken:
-            arguments[name] = extent
+    for axis, extent in request["axes"].items():
+        if every or axis in taken:
+            arguments[axis] = extent
     result = function(**arguments)
     if result is None:
-        stop("the function returned None; it returns one array, or a dict by output name")
+        raise Stop("the function returned None; it returns one array, or a dict by output name")
     outputs = request["outputs"]
     if not isinstance(result, dict):
         if len(outputs) != 1:
-            names = ", ".join(wanted["name"] for wanted in outputs)
-            stop("`%s` must return a dict with %s" % (request["function"], names))
-        result = {outputs[0]["name"]: result}
-    for wanted in outputs:
-        name = wanted["name"]
-        if name not in result:
-            stop("`%s` returned no `%s`" % (request["function"], name))
+            raise Stop("`%s` must return a dict with %s" % (name, ", ".join(outputs)))
+        result = {outputs[0]: result}
+    given, total = [], 0
+    for output in outputs:
+        if output not in result:
+            raise Stop("`%s` returned no `%s`" % (name, output))
         try:
-            write(wanted["path"], result[name])
+            dims, data = doubles(result[output])
         except (TypeError, ValueError) as cause:
-            stop("what `%s` returned for `%s` is no array of numbers: %s" % (request["function"], name, cause))
-        except OSError as cause:
-            stop("what `%s` returned for `%s` is too large: %s" % (request["function"], name, cause))
+            raise Stop("what `%s` returned for `%s` is no array of numbers: %s" % (name, output, cause)) from None
+        total += len(data)
+        if total > request["most"]:
+            raise Stop("what `%s` returned for `%s` is too large: %s" % (name, output, dims))
+        given.append((dims, data))
+    return given
 
 
-main()
+def answer(function, request, arguments):
+    """The header of a reply, its bytes, and the function for the next request."""
+    try:
+        if function is None:
+            function = load()
+        given = call(function, request, arguments)
+        return {"outputs": [dims for dims, _ in given]}, [data for _, data in given], function
+    except Stop as stop:
+        return {"sentence": str(stop)}, [], function
+    except BaseException as cause:
+        text = traceback.format_exc()[-8000:]
+        return {"raised": text, "memory": isinstance(cause, MemoryError)}, [], function
+
+
+def serve():
+    function = None
+    while True:
+        line = requests.readline()
+        if not line:
+            return
+        request = json.loads(line)
+        arguments = {given["name"]: read(given) for given in request["inputs"]}
+        header, data, function = answer(function, request, arguments)
+        replies.write(json.dumps(header).encode("ascii") + b"\n")
+        for one in data:
+            replies.write(one)
+        replies.flush()
+
+
+serve()

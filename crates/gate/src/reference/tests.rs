@@ -218,3 +218,78 @@ fn what_does_not_fit_is_refused() {
     }
     assert!(Tensor::new(vec![usize::MAX, 2], vec![]).is_err());
 }
+
+fn integers(dims: &[usize], values: &[f64]) -> Tensor {
+    Tensor::new(dims.to_vec(), values.to_vec()).unwrap()
+}
+
+/// What an integer operator gives, as the values of its output.
+fn exact(
+    operator: &Operator,
+    inputs: &BTreeMap<String, Tensor>,
+    output: Dtype,
+    accumulate: Accumulate,
+) -> Expected {
+    let axes = BTreeMap::new();
+    expected(&Problem { operator, inputs, axes: &axes, output, accumulate }).unwrap()
+}
+
+#[test]
+fn integer_products_are_exact_and_wrap_around() {
+    let (_, Operator::Gemm { a, b, output, .. }) = operators().remove(0) else { panic!("a product") };
+    let gemm = Operator::Gemm { a, b, output, transpose_a: false, transpose_b: false, alpha: 3.0 };
+    let inputs = BTreeMap::from([
+        ("x".to_owned(), integers(&[1, 2], &[-128.0, 127.0])),
+        ("y".to_owned(), integers(&[2, 1], &[127.0, -128.0])),
+    ]);
+    let sum = 3 * (-128 * 127 - 127 * 128);
+    let right = exact(&gemm, &inputs, Dtype::I32, Accumulate::I32);
+    assert!(right.judge(&i32::to_le_bytes(sum), NonFinite::Refuse).1.passed);
+    for wrong in [sum + 1, sum - 1, sum + 4, 0] {
+        assert!(!right.judge(&i32::to_le_bytes(wrong), NonFinite::Refuse).1.passed, "{wrong}");
+    }
+    // Cut to 8 bits, as a store of a char does.
+    let narrow = exact(&gemm, &inputs, Dtype::I8, Accumulate::I32);
+    assert_eq!(narrow.codes, Some(vec![u64::from(sum.to_le_bytes()[0])]));
+    // A sum of 2^31 is the least of 32 bits.
+    let sum = Operator::Reduction { input: name("x"), output: name("o"), op: Reduction::Sum, axis: 0 };
+    let inputs = BTreeMap::from([("x".to_owned(), integers(&[2], &[2147483647.0, 1.0]))]);
+    let right = exact(&sum, &inputs, Dtype::I32, Accumulate::I32);
+    assert!(right.judge(&i32::MIN.to_le_bytes(), NonFinite::Refuse).1.passed);
+    assert!(!right.judge(&i32::MAX.to_le_bytes(), NonFinite::Refuse).1.passed);
+    let right = exact(&sum, &inputs, Dtype::U32, Accumulate::U32);
+    assert!(right.judge(&(1u32 << 31).to_le_bytes(), NonFinite::Refuse).1.passed);
+}
+
+#[test]
+fn integers_of_64_bits_are_compared_in_all_of_them() {
+    let sum = Operator::Reduction { input: name("x"), output: name("o"), op: Reduction::Sum, axis: 0 };
+    let inputs = BTreeMap::from([("x".to_owned(), integers(&[2], &[2f64.powi(60), 1.0]))]);
+    let right = exact(&sum, &inputs, Dtype::I64, Accumulate::I64);
+    assert!(right.judge(&((1i64 << 60) + 1).to_le_bytes(), NonFinite::Refuse).1.passed);
+    assert!(!right.judge(&(1i64 << 60).to_le_bytes(), NonFinite::Refuse).1.passed);
+}
+
+#[test]
+fn integer_expressions_round_towards_zero_and_wrap_around() {
+    let parse = |text: &str| At::unsaid(Expr::parse(text).unwrap());
+    let inputs = BTreeMap::from([("x".to_owned(), integers(&[3], &[-7.0, 2147483647.0, 5.0]))]);
+    for (text, values) in [
+        ("x / 2", [-3, 1073741823, 2]),
+        ("x % 2", [-1, 1, 1]),
+        ("x + 1", [-6, -2147483648, 6]),
+        ("x * x", [49, 1, 25]),
+        ("max(x, 0) - where(x > 5, 1, 0)", [0, 2147483646, 5]),
+    ] {
+        let operator = Operator::Elementwise { expression: parse(text), output: name("o") };
+        let right = exact(&operator, &inputs, Dtype::I32, Accumulate::I32);
+        let bytes: Vec<u8> = values.iter().flat_map(|value| i32::to_le_bytes(*value)).collect();
+        assert!(right.judge(&bytes, NonFinite::Refuse).1.passed, "{text}: {:?}", right.tensor.values);
+    }
+    let operator = Operator::Elementwise { expression: parse("x / 0"), output: name("o") };
+    let axes = BTreeMap::new();
+    let (output, accumulate) = (Dtype::I32, Accumulate::I32);
+    assert!(
+        expected(&Problem { operator: &operator, inputs: &inputs, axes: &axes, output, accumulate }).is_err()
+    );
+}

@@ -35,6 +35,12 @@ pub(super) enum Request {
     Read {
         memory: Memory,
     },
+    /// Write a variable of a module.
+    Set {
+        module: ModuleId,
+        symbol: String,
+        hex: String,
+    },
     Launch {
         launch: Launch,
     },

@@ -52,6 +52,10 @@ fn answer(device: &mut Option<Cuda>, request: Request) -> Result<Answer, String>
         Request::Read { memory } => {
             return device.read(&memory).map(|bytes| Answer::Bytes { hex: hex(&bytes) }).map_err(said);
         }
+        Request::Set { module, symbol, hex } => {
+            let bytes = bytes(&hex).ok_or("what is to be written is no hexadecimal text")?;
+            device.set(module, &symbol, &bytes).map_err(said)?;
+        }
         Request::Launch { launch } => device.run(&[launch]).map_err(said)?,
         Request::Time { launches, repeat, batch, cold } => {
             let Timed { elapsed_ps, before, after } =

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use super::store::Store;
 use super::{Judged, Report, SessionError, draw};
 use crate::hash::Hash;
-use crate::ledger::{Index, Ledger, LedgerError, utc};
+use crate::ledger::{Index, Ledger, LedgerError, Record, Tasks, utc};
 use crate::record::{Body, Invalid, RunRecord, StepRecord, VerdictRecord};
 use crate::verdict::Decision;
 
@@ -95,6 +95,9 @@ pub fn adopt(
 ) -> Result<Report, SessionError> {
     let index = Index::new(ledger)?;
     let mut wanted = Vec::new();
+    let records: Vec<Record> =
+        elsewhere.iter().map(|one| index.get(ledger, &one.verdict)).collect::<Result<_, _>>()?;
+    Tasks::of(ledger)?.check(ledger, &records)?;
     for one in elsewhere {
         wanted.push((one.clone(), whole(ledger, &index, &one.verdict)?));
     }
@@ -102,6 +105,8 @@ pub fn adopt(
         wanted.iter().filter(|(one, _)| one.known == known).map(|(_, own)| own.steps.len()).sum::<usize>()
     };
     let (done, known) = (steps(false), steps(true));
+    let chosen = wanted.first().and_then(|(_, own)| own.run.chosen.as_deref());
+    let chosen = chosen.and_then(|text| u64::from_str_radix(text, 16).ok());
     let report = |run: String, judged: Vec<Judged>, unchanged: bool| Report {
         run,
         judged,
@@ -110,6 +115,7 @@ pub fn adopt(
         stopped: false,
         resumed: false,
         unchanged,
+        chosen,
     };
     if let Some(judged) = held(ledger, &index, &wanted)?
         && let Some(first) = judged.first()

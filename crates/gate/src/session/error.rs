@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use warpproof_sandbox::Outside;
+
 use crate::ledger::LedgerError;
 use crate::task::Incompatible;
 
@@ -20,6 +22,8 @@ pub enum SessionError {
     Changed(String, String),
     /// A run's record does not say what it was drawn from.
     NoSecret(String),
+    /// A file that the task names is outside of its directory.
+    Outside(Outside),
     /// A file that the task names cannot be read.
     File(String, std::io::Error),
 }
@@ -37,6 +41,7 @@ impl fmt::Display for SessionError {
                 write!(f, "run {run} cannot be continued: {what} has changed since it began")
             }
             Self::NoSecret(run) => write!(f, "run {run} cannot be continued: its record holds no secret"),
+            Self::Outside(outside) => write!(f, "a file that the task names: {outside}"),
             Self::File(file, error) => write!(f, "cannot read {file}: {error}"),
         }
     }

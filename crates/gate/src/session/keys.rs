@@ -1,5 +1,6 @@
 //! What a step depends on, as one hash. Equal keys mean equal work, on any machine.
 
+use warpproof_sandbox::Roots;
 use warpproof_toolchain::Part as Assembler;
 
 use super::{Compiled, Session, SessionError};
@@ -9,7 +10,7 @@ use crate::stage::{Bench, Clocks, Part};
 use crate::task::{Reference, Role};
 
 /// Another one where the same content may be judged differently: with each release, and raised between.
-const RULES: &str = concat!("warpproof gate 2, ", env!("CARGO_PKG_VERSION"));
+const RULES: &str = concat!("warpproof gate 3, ", env!("CARGO_PKG_VERSION"));
 
 /// Bytes of the largest file of a reference.
 const MAX_FILE: u64 = 8 << 28;
@@ -21,12 +22,12 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// The keys of what was compiled. What is judged with a secret that somebody gave is known to nobody else.
+    /// The keys of what was compiled. Results with cases of a chosen secret stand for runs with the same choice only.
     pub(super) fn new(
         session: &Session<'_>,
         compiled: &[Compiled<'_>],
         files: &str,
-        given: Option<u64>,
+        chosen: Option<u64>,
     ) -> Self {
         let ptxas = session
             .toolchain
@@ -46,7 +47,7 @@ impl Keys {
                     vec![RULES.to_owned(), session.task.stage_hash(stage, one.candidate), program(one)];
                 if !matches!(stage, Stage::Build | Stage::Budget) {
                     pieces.push(files.to_owned());
-                    pieces.extend(given.map(|secret| format!("secret {secret:x}")));
+                    pieces.extend(chosen.map(|secret| format!("chosen secret {secret:x}")));
                 }
                 match stage {
                     Stage::Budget | Stage::Model => pieces.push(ptxas.clone()),
@@ -81,12 +82,10 @@ impl Keys {
         found.map_or_else(|| Hash::of(stage.as_str().as_bytes()), |(_, key)| *key)
     }
 
-    /// The key of a part. What was drawn is in it: a part that was judged with another secret is another part.
+    /// The key of a part. The secret is in it: a part that was evaluated with another secret is another part.
     pub(super) fn of_part(&self, at: usize, stage: Stage, part: &Part, bench: &Bench<'_>) -> Hash {
-        let drawn = part.size.hidden || (stage == Stage::Correct && bench.task.data.secret_seeds > 0);
-        let secret = if drawn { bench.secret.to_le_bytes().to_vec() } else { Vec::new() };
         let key = self.of(at, stage).to_string();
-        Hash::of_pieces([key.as_bytes(), part.name.as_bytes(), &secret])
+        Hash::of_pieces([key.as_bytes(), part.name.as_bytes(), &bench.secret.to_le_bytes()])
     }
 }
 
@@ -98,7 +97,8 @@ pub(super) fn program(one: &Compiled<'_>) -> String {
     }
 }
 
-/// The contents of files that the reference is made of, as one text of hashes.
+/// The contents of files that the reference is made of, as one text of hashes. A task that names a file outside of its
+/// directory is refused here, which every run comes to first.
 pub(super) fn files(session: &Session<'_>) -> Result<String, SessionError> {
     let mut names: Vec<&str> = match &session.task.reference {
         Reference::BuiltIn { .. } => Vec::new(),
@@ -111,6 +111,13 @@ pub(super) fn files(session: &Session<'_>) -> Result<String, SessionError> {
     };
     names.sort_unstable();
     names.dedup();
+    // All that the task names, before anything of it is read.
+    let roots = Roots::new(
+        std::iter::once(session.directory).chain(session.toolchain.allowed().iter().map(AsRef::as_ref)),
+    );
+    for name in session.task.files() {
+        roots.check(&session.directory.join(name)).map_err(SessionError::Outside)?;
+    }
     let mut pieces = Vec::new();
     for name in names {
         // `weights.safetensors#q` is a tensor of a file.

@@ -2,7 +2,7 @@
 
 use super::{Compiled, Judged, Report, Session, SessionError, decisive};
 use crate::hash::Hash;
-use crate::ledger::{Index, Ledger};
+use crate::ledger::{Index, Ledger, Tasks};
 use crate::record::{Body, Obstacle, Outcome, RunRecord, Stage, StepRecord, Verdict, VerdictRecord};
 use crate::task::Candidate;
 use crate::verdict::Decision;
@@ -57,18 +57,21 @@ pub(super) fn all(
     index: &Index,
     earlier: &[(Hash, RunRecord)],
     chosen: &[&Candidate],
-    keys: &Keys,
+    (keys, added): (&Keys, Option<u64>),
 ) -> Result<Option<Report>, SessionError> {
     let everybody = session.in_order();
+    let mut verdicts = Vec::new();
     let mut judged = Vec::new();
     let mut known = 0;
     for candidate in chosen {
         let Some(at) = everybody.iter().position(|one| one.name == candidate.name) else { return Ok(None) };
         let mut found = None;
         for hash in index.verdicts(&candidate.name).iter().rev() {
-            let Body::Verdict(verdict) = index.get(session.ledger, hash)?.body else { continue };
-            if let Some(steps) = rests(session, index, &verdict, at, keys)? {
-                found = Some((verdict, steps));
+            let record = index.get(session.ledger, hash)?;
+            let Body::Verdict(verdict) = &record.body else { continue };
+            if let Some(steps) = rests(session, index, verdict, at, keys)? {
+                found = Some((verdict.clone(), steps));
+                verdicts.push(record);
                 break;
             }
         }
@@ -85,10 +88,21 @@ pub(super) fn all(
             steps,
         });
     }
+    // A verdict that its steps do not give was not written by a gate.
+    Tasks::of(session.ledger)?.check(session.ledger, &verdicts)?;
     // Reports are of the newest run: where that is another one, this one is written down.
     let newest = earlier.last().map(|(_, run)| run.run.clone());
     let all = newest.filter(|newest| judged.iter().all(|one| one.run == *newest));
-    Ok(all.map(|run| Report { run, judged, done: 0, known, stopped: false, resumed: false, unchanged: true }))
+    Ok(all.map(|run| Report {
+        run,
+        judged,
+        done: 0,
+        known,
+        stopped: false,
+        resumed: false,
+        unchanged: true,
+        chosen: added,
+    }))
 }
 
 /// The steps of a verdict, where they are those that would be done now.

@@ -3,9 +3,9 @@
 //! A step whose content was judged before is read from the ledger, not done again. What ends is in the ledger before the
 //! next begins, so that a run that is stopped, however, loses the parts under way and nothing else.
 //!
-//! **Secrets.** Hidden shapes and secret seeds are drawn for each run and stand in its record. A step's key does not hold
-//! them: whatever was judged was judged with secrets that its author did not know, and a changed candidate is another
-//! content, with other secrets.
+//! **Secrets.** Hidden shapes, secret seeds and measured inputs are drawn for each run and stand in its record. A step's key
+//! does not hold the secret: every result was found with a secret that the candidate's author did not know, and a changed
+//! candidate is other content, with another secret. A secret that the user chooses adds cases to the drawn ones.
 
 mod adopt;
 mod error;
@@ -30,10 +30,11 @@ pub use screen::{Screen, Screened, Screening};
 
 use crate::hash::Hash;
 use crate::ledger::{Index, Ledger, utc};
+use crate::limits::Allowance;
 use crate::record::{
-    Body, Finite, NoteRecord, Outcome, RunRecord, Stage, StepRecord, Verdict, VerdictRecord,
+    Body, Finite, NoteRecord, Obstacle, Outcome, RunRecord, Stage, StepRecord, Verdict, VerdictRecord,
 };
-use crate::reference::python::Confiner;
+use crate::reference::python::Workers;
 use crate::stage::{Bench, Built, Clocks, Ending, Trouble, compile};
 use crate::steps::{self, Done, Rules, Step};
 use crate::task::{Candidate, Peer, Role, Task};
@@ -71,12 +72,14 @@ pub struct Options {
     pub fresh: bool,
     /// Steps at a time; 0: as many as there are cores.
     pub jobs: usize,
-    /// What hidden shapes and secret seeds are drawn from; drawn itself where nothing is said.
-    pub secret: Option<u64>,
+    /// A secret that the user chose. It adds hidden shapes and secret seeds to the drawn ones and replaces none.
+    pub chosen: Option<u64>,
     /// The command line, for the record.
     pub arguments: Vec<String>,
-    /// What a reference in Python is started by, where somebody takes its rights from it.
-    pub confiner: Option<Confiner>,
+    /// Refuse to run a reference in Python where the kernel cannot confine it wholly, as a fleet does.
+    pub confined: bool,
+    /// What a launch may use.
+    pub allowance: Allowance,
 }
 
 /// What is told while a run goes on, from any thread.
@@ -151,6 +154,8 @@ pub struct Report {
     pub resumed: bool,
     /// Whether nothing was written, because everything was known.
     pub unchanged: bool,
+    /// The secret that the user chose, whose cases were added to the drawn ones.
+    pub chosen: Option<u64>,
 }
 
 impl Report {
@@ -185,36 +190,35 @@ impl Session<'_> {
             Some(run) => self.chosen(&run.candidates)?,
             None => chosen,
         };
-        // A run that was begun with a secret that somebody gave stays one.
-        let given = match &resumed {
-            Some(run) if run.arguments.iter().any(|argument| argument.starts_with("--secret")) => {
-                Some(secret_of(run)?)
-            }
-            Some(_) => None,
-            None => options.secret,
+        // A resumed run keeps the secret that was chosen when it began.
+        let added = match &resumed {
+            Some(run) => run.chosen.as_ref().map(|_| number_of(run, run.chosen.as_ref())).transpose()?,
+            None => options.chosen,
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let jobs = if options.jobs == 0 { cores } else { options.jobs };
+        let python = Workers::new((cores / jobs).max(1), options.confined);
         let mut bench = Bench {
             task: self.task,
             directory: self.directory,
             toolchain: self.toolchain,
             secret: 0,
+            allowance: options.allowance,
+            chosen: added,
             threads: (cores / jobs).max(1),
             clocks: self.clocks,
             stop: self.stop,
-            confiner: options.confiner.as_ref(),
+            python: &python,
         };
-        bench.secret = match (&resumed, given) {
-            (Some(run), _) => secret_of(run)?,
-            (None, Some(secret)) => secret,
-            (None, None) => draw(),
+        bench.secret = match &resumed {
+            Some(run) => secret_of(run)?,
+            None => draw(),
         };
         // All of them, so that a program that is another's is known whoever is asked for.
         let compiled = compile_all(&bench, &self.in_order(), jobs);
         // Without a clock a baseline is needed as a program only.
         let judged = if self.clocks.is_some() { self.with_baselines(&chosen) } else { chosen.clone() };
-        let keys = Keys::new(self, &compiled, &files, given);
+        let keys = Keys::new(self, &compiled, &files, added);
         let programs = programs(&compiled, &chosen);
         if let Some(run) = &resumed {
             // Whoever changes a candidate now may know the secret it is judged by.
@@ -226,11 +230,11 @@ impl Session<'_> {
         }
         if !options.fresh
             && resumed.is_none()
-            && let Some(report) = known::all(self, &index, &earlier, &chosen, &keys)?
+            && let Some(report) = known::all(self, &index, &earlier, &chosen, (&keys, added))?
         {
             return Ok(report);
         }
-        if options.fresh && given.is_none() {
+        if options.fresh {
             // What failed once is tried again with what it failed on.
             if let Some(secret) = known::failing_secret(self, &index, &earlier, &compiled, &chosen, &keys)? {
                 bench.secret = secret;
@@ -385,6 +389,7 @@ impl Session<'_> {
             candidates: chosen.iter().map(|one| one.name.value.clone()).collect(),
             programs,
             secret: Some(format!("{secret:016x}")),
+            chosen: options.chosen.map(|secret| format!("{secret:016x}")),
             host,
             objects,
         };
@@ -578,6 +583,7 @@ impl Session<'_> {
             stopped,
             resumed: conduct.resumes,
             unchanged: false,
+            chosen: conduct.bench.chosen,
         })
     }
 
@@ -663,7 +669,8 @@ impl Session<'_> {
                 }
                 ending
             };
-            let wrong = ending.outcome == Outcome::Fail;
+            // What reaches a limit here reaches it on the next size too.
+            let wrong = ending.outcome == Outcome::Fail || ending.obstacle == Some(Obstacle::Limit);
             ends.push((part.name, ending));
             if wrong {
                 break;
@@ -691,8 +698,13 @@ fn programs(compiled: &[Compiled<'_>], chosen: &[&Candidate]) -> BTreeMap<String
 
 /// What a run's hidden shapes and secret seeds were drawn from.
 fn secret_of(run: &RunRecord) -> Result<u64, SessionError> {
-    let secret = run.secret.as_deref().and_then(|text| u64::from_str_radix(text, 16).ok());
-    secret.ok_or_else(|| SessionError::NoSecret(run.run.clone()))
+    number_of(run, run.secret.as_ref())
+}
+
+/// A number of a run's record, in hexadecimal.
+fn number_of(run: &RunRecord, text: Option<&String>) -> Result<u64, SessionError> {
+    let number = text.and_then(|text| u64::from_str_radix(text, 16).ok());
+    number.ok_or_else(|| SessionError::NoSecret(run.run.clone()))
 }
 
 /// A number that nobody knows beforehand.

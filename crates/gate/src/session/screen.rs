@@ -11,6 +11,7 @@ use super::{Conduct, Options, Session, SessionError, Told, compile_all, draw, kn
 use crate::hash::Hash;
 use crate::ledger::{Index, Record};
 use crate::record::{Body, Outcome, Stage, StepRecord};
+use crate::reference::python::Workers;
 use crate::stage::Bench;
 use crate::task::Candidate;
 
@@ -98,19 +99,22 @@ impl Session<'_> {
         let files = keys::files(self)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let jobs = if options.jobs == 0 { cores } else { options.jobs };
+        let python = Workers::new((cores / jobs).max(1), options.confined);
         let bench = Bench {
             task: self.task,
             directory: self.directory,
             toolchain: self.toolchain,
-            secret: options.secret.unwrap_or_else(draw),
+            secret: draw(),
+            chosen: options.chosen,
+            allowance: options.allowance,
             threads: (cores / jobs).max(1),
             clocks: self.clocks,
             stop: self.stop,
-            confiner: options.confiner.as_ref(),
+            python: &python,
         };
         let chosen = self.chosen(screening.candidates)?;
         let compiled = compile_all(&bench, &self.with_baselines(&chosen), jobs);
-        let keys = Keys::new(self, &compiled, &files, options.secret);
+        let keys = Keys::new(self, &compiled, &files, options.chosen);
         let mut programs = screening.programs.clone();
         let mut screened: Vec<Screened> = Vec::new();
         let mut open: Vec<&Candidate> = Vec::new();

@@ -79,8 +79,8 @@ impl<'l> Store<'l> {
         for (name, hash) in &step.objects {
             objects.insert(name.clone(), self.ledger.object(hash).ok()?);
         }
-        let StepRecord { outcome, reason, obstacle, figures, .. } = step;
-        Some(Ending { outcome, reason, obstacle, figures, objects })
+        let StepRecord { outcome, reason, obstacle, figures, counterexample, tested, .. } = step;
+        Some(Ending { outcome, reason, obstacle, figures, objects, counterexample, tested })
     }
 
     /// A known step, as a step of this run: itself, or a record that says from where it was taken.
@@ -112,7 +112,7 @@ impl<'l> Store<'l> {
         ending: Ending,
         took: Duration,
     ) -> Option<(Hash, StepRecord)> {
-        let Ending { outcome, mut reason, obstacle, figures, objects } = ending;
+        let Ending { outcome, mut reason, obstacle, figures, objects, counterexample, tested } = ending;
         if reason.is_empty() && outcome != Outcome::Pass {
             reason = format!("{stage} gave no reason");
         }
@@ -131,6 +131,8 @@ impl<'l> Store<'l> {
             obstacle,
             figures,
             objects: kept,
+            counterexample,
+            tested,
             seconds: seconds(took),
             from: None,
         };

@@ -14,6 +14,8 @@ struct Kernel {
     resources: Resources,
     block: u32,
     dynamic: u32,
+    /// Of a cooperative launch: the blocks that must be resident at the same time.
+    together: Option<u64>,
 }
 
 /// What a budget is held against: the resource, its value, its unit, and where it is worst.
@@ -30,6 +32,9 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate, built: &Built) -> 
                 Ending::fail(format!("ptxas does not accept it for {arch}"), Vec::new())
                     .with_object("log", log),
             ),
+            AssembleError::Program(error) if error.limit => {
+                Ending::inconclusive(error.to_string(), Some(Obstacle::Limit)).into()
+            }
             error => unfit(error.to_string()),
         })?;
         for kernel in kernels(bench, candidate, built, ptx, &assembled.resources)? {
@@ -50,6 +55,16 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate, built: &Built) -> 
                 if found.blocks_per_sm == 0 {
                     let name = &kernel.name;
                     misfit.get_or_insert_with(|| format!("no block of `{name}` fits on {}", device.name));
+                }
+                let resident = u64::from(found.blocks_per_sm) * u64::from(device.multiprocessors.value);
+                if let Some(blocks) = kernel.together.filter(|blocks| *blocks > resident) {
+                    let (name, device) = (&kernel.name, device.name);
+                    misfit.get_or_insert_with(|| {
+                        format!(
+                            "the cooperative launch of `{name}` has {blocks} blocks, and at most {resident} are \
+                             resident on {device}"
+                        )
+                    });
                 }
                 let at = format!("{} on {}", kernel.name, device.id);
                 worst(&mut taken, (Resource::Occupancy, found.percent / 100.0, "", at.clone()));
@@ -136,23 +151,34 @@ fn kernels(
     all: &[Resources],
 ) -> Result<Vec<Kernel>, Trouble> {
     let mut found: Vec<Kernel> = Vec::new();
-    let mut add = |name: &str, resources: &Resources, block: u32, dynamic: u32| {
-        if !found
-            .iter()
-            .any(|one| one.resources == *resources && one.block == block && one.dynamic == dynamic)
-        {
-            found.push(Kernel { name: name.to_owned(), resources: resources.clone(), block, dynamic });
+    let mut add = |name: &str, resources: &Resources, block: u32, dynamic: u32, together: Option<u64>| {
+        let same =
+            |one: &&mut Kernel| one.resources == *resources && one.block == block && one.dynamic == dynamic;
+        match found.iter_mut().find(same) {
+            Some(one) => one.together = one.together.max(together),
+            None => found.push(Kernel {
+                name: name.to_owned(),
+                resources: resources.clone(),
+                block,
+                dynamic,
+                together,
+            }),
         }
     };
     match &built.programs {
-        Programs::Launched { launch, .. } => {
+        Programs::Launched { launch, instances, .. } => {
+            let symbols: Vec<String> = all.iter().map(|one| one.kernel.clone()).collect();
             for size in bench.sizes(candidate, None) {
                 for step in &launch.steps {
                     let geometry = bench.task.geometry(candidate, step, &size.axes)?;
                     let block = geometry.block.iter().fold(1u32, |all, extent| all.saturating_mul(*extent));
-                    for kernel in all.iter().filter(|one| super::launch::names(step, &one.kernel)) {
-                        let name = super::launch::name_of(step, &kernel.kernel);
-                        add(name, kernel, block, geometry.shared_bytes);
+                    let blocks = geometry.grid.iter().fold(1u64, |all, n| all.saturating_mul(u64::from(*n)));
+                    let together = step.cooperative.then_some(blocks);
+                    for name in step.kernel.names() {
+                        let symbol = super::layout::kernel(&symbols, name, instances)?;
+                        for kernel in all.iter().filter(|one| one.kernel == *symbol) {
+                            add(name, kernel, block, geometry.shared_bytes, together);
+                        }
                     }
                 }
             }
@@ -161,7 +187,7 @@ fn kernels(
             for (plan, _) in plans.values().filter(|(_, own)| **own == *ptx) {
                 for step in &plan.steps {
                     for kernel in all.iter().filter(|one| one.kernel == step.kernel) {
-                        add(step.kernel, kernel, step.geometry.block, step.geometry.shared);
+                        add(step.kernel, kernel, step.geometry.block, step.geometry.shared, None);
                     }
                 }
             }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use warpproof_kernels::plan::Plan;
 use warpproof_model::Device;
-use warpproof_toolchain::{CompileError, CompileOptions, Source};
+use warpproof_toolchain::symbol::{Instances, NotOne};
+use warpproof_toolchain::{CompileError, CompileOptions, Compiled, Source, nvrtc_options, options_in};
 
 use super::{Bench, Ending, identity};
 use crate::hash::Hash;
@@ -40,8 +41,10 @@ pub enum Programs {
     Launched {
         /// By architecture, in the task's order.
         modules: Vec<(String, Arc<str>)>,
-        /// How.
+        /// How; names of kernels have the values of their macros.
         launch: Launch,
+        /// Instances of kernel templates that it launches.
+        instances: Instances,
     },
     /// A plan with its module for each size.
     Rung {
@@ -57,19 +60,20 @@ pub(super) struct Module<'b> {
     pub(super) arch: &'b str,
     pub(super) ptx: &'b str,
     pub(super) launch: &'b Launch,
+    pub(super) instances: &'b Instances,
 }
 
 impl Built {
     /// The modules of a launched candidate that differ in what they run: for each architecture one, or one for several.
     pub(super) fn distinct(&self) -> Vec<Module<'_>> {
-        let Programs::Launched { modules, launch } = &self.programs else { return Vec::new() };
+        let Programs::Launched { modules, launch, instances } = &self.programs else { return Vec::new() };
         let mut seen = Vec::new();
         let mut distinct = Vec::new();
         for (arch, ptx) in modules {
             let code = identity::of_code(ptx);
             if !seen.contains(&code) {
                 seen.push(code);
-                distinct.push(Module { arch, ptx, launch });
+                distinct.push(Module { arch, ptx, launch, instances });
             }
         }
         distinct
@@ -77,9 +81,9 @@ impl Built {
 
     /// The module for an architecture.
     pub(super) fn module(&self, arch: &str) -> Option<Module<'_>> {
-        let Programs::Launched { modules, launch } = &self.programs else { return None };
+        let Programs::Launched { modules, launch, instances } = &self.programs else { return None };
         let (arch, ptx) = modules.iter().find(|(own, _)| own == arch)?;
-        Some(Module { arch, ptx, launch })
+        Some(Module { arch, ptx, launch, instances })
     }
 
     /// The module that is kept as evidence: the first.
@@ -172,22 +176,33 @@ fn programs(bench: &Bench<'_>, candidate: &Candidate) -> Result<(Programs, Vec<S
     match &candidate.program {
         Program::Source { file, launch } => {
             let source = read(bench, file)?;
+            // The gate does not apply options of a comment, as `check` does; it refuses those that harm who does.
+            if let Err(refused) = nvrtc_options(&options_in(&source.text)) {
+                return Err(Ending::fail(format!("{}: {refused}", file.value), Vec::new()));
+            }
+            let launch = bench.task.named_launch(candidate, launch);
+            let kernels: Vec<String> = launch.kernels().map(str::to_owned).collect();
+            let mut instances = Instances::default();
             let mut modules = Vec::new();
             let mut warnings = Vec::new();
             for arch in &bench.task.target.architectures {
                 let options = CompileOptions {
                     defines: bench.task.macros(candidate),
                     extra: candidate.flags.iter().map(|flag| flag.value.clone()).collect(),
+                    roots: vec![bench.directory.to_owned()],
+                    kernels: kernels.clone(),
                     ..CompileOptions::new(arch.as_str())
                 };
                 let compiled =
                     bench.toolchain.compile(&source, &options).map_err(|error| refused(&error, arch))?;
                 warnings.extend(compiled.diagnostics.iter().map(|one| one.message.clone()));
+                known(&kernels, &compiled, &source)?;
+                instances = compiled.instances;
                 modules.push((arch.value.clone(), Arc::from(relative(&compiled.ptx, file))));
             }
             warnings.sort_unstable();
             warnings.dedup();
-            Ok((Programs::Launched { modules, launch: launch.clone() }, warnings))
+            Ok((Programs::Launched { modules, launch, instances }, warnings))
         }
         Program::Ptx { file, launch } => {
             let source = read(bench, file)?;
@@ -201,10 +216,27 @@ fn programs(bench: &Bench<'_>, candidate: &Candidate) -> Result<(Programs, Vec<S
             let text: Arc<str> = Arc::from(source.text);
             let modules = bench.task.target.architectures.iter();
             let modules = modules.map(|arch| (arch.value.clone(), text.clone())).collect();
-            Ok((Programs::Launched { modules, launch: launch.clone() }, Vec::new()))
+            let launch = bench.task.named_launch(candidate, launch);
+            Ok((Programs::Launched { modules, launch, instances: Instances::default() }, Vec::new()))
         }
         Program::Rung { .. } => Ok((rung(bench, candidate)?, Vec::new())),
     }
+}
+
+/// Whether the module has an instance of every kernel template that is launched.
+fn known(kernels: &[String], compiled: &Compiled, source: &Source) -> Result<(), Ending> {
+    let (module, _) = warpproof_ptx::parse(&compiled.ptx);
+    let entries = module.functions().filter(|function| function.entry);
+    let symbols: Vec<String> = entries.map(|function| function.name.to_owned()).collect();
+    for name in kernels {
+        if let Err(NotOne::None) = compiled.instances.find(&symbols, name)
+            && let Some(why) = compiled.instances.why_not(name, &source.text)
+        {
+            let reason = format!("there is no kernel `{name}`: {why}");
+            return Err(Ending::inconclusive(reason, Some(Obstacle::Input)));
+        }
+    }
+    Ok(())
 }
 
 /// The module with its own file named as the task names it: the compiler puts the working directory before it, and evidence
@@ -256,6 +288,9 @@ fn refused(error: &CompileError, arch: &str) -> Ending {
             Ending::fail(reason, Vec::new()).with_object("log", log.as_bytes())
         }
         CompileError::NotFound(error) => Ending::inconclusive(error.reason.clone(), Some(Obstacle::Input)),
+        CompileError::Outside(_) => {
+            Ending::fail(format!("{error}; --allow-path allows another directory"), Vec::new())
+        }
         CompileError::Limit(text) => Ending::inconclusive(text.clone(), Some(Obstacle::Limit)),
         CompileError::Options(text) | CompileError::Nvrtc(text) => {
             Ending::inconclusive(text.clone(), Some(Obstacle::Input))
@@ -275,7 +310,7 @@ fn code(programs: &Programs) -> Vec<Hash> {
 fn identity_of(bench: &Bench<'_>, candidate: &Candidate, programs: &Programs) -> Hash {
     let mut pieces: Vec<Vec<u8>> = Vec::new();
     match programs {
-        Programs::Launched { modules, launch } => {
+        Programs::Launched { modules, launch, .. } => {
             for (arch, ptx) in modules {
                 pieces.push(arch.as_bytes().to_vec());
                 pieces.push(identity::of(ptx).to_string().into_bytes());

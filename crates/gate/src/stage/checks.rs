@@ -1,16 +1,22 @@
-//! Checks of the software GPU under several schedules, on inputs of the first seed.
+//! Checks of the software GPU under several schedules, on all inputs that the stage correct uses: every distribution and seed.
+//!
+//! A case whose execution is that of a checked one, instruction by instruction and address by address, is not checked again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use warpproof_sim::check::{Class, Finding, Severity};
+use warpproof_sim::check::{Class, Finding, Severity, Source};
+use warpproof_sim::cover::Coverage;
 use warpproof_sim::stop::Stop;
 
 use super::build::Module;
-use super::launch::{POISON, Stand};
-use super::{Bench, Ending, Part, Trouble, place_of, stopped, unfit};
-use crate::record::{Comparison, Figure, Stage};
-use crate::task::Candidate;
+use super::launch::{POISON, Stand, Work};
+use super::{Bench, Case, CaseName, Ending, Part, Trouble, place_of, reach, stopped, unfit};
+use crate::counterexample::{Counterexample, Excerpt, Finding as Recorded, MAX_FINDINGS};
+use crate::dtype::Dtype;
+use crate::limits::Purpose;
+use crate::record::{Comparison, Figure, Outcome, Stage};
+use crate::task::{Candidate, Program};
 
 /// Schedules where the task says nothing.
 const SCHEDULES: u32 = 4;
@@ -20,32 +26,104 @@ pub(super) fn schedules(bench: &Bench<'_>) -> u32 {
     gate.and_then(|gate| gate.schedules).unwrap_or(SCHEDULES)
 }
 
-/// All checks on one size, for each dtype.
+/// What results may depend on beside the inputs.
+pub(super) fn allowed(bench: &Bench<'_>) -> Vec<Source> {
+    let gate = bench.task.gates.iter().find(|gate| gate.stage.value == Stage::Checks);
+    gate.into_iter().flat_map(|gate| &gate.allow).filter_map(|name| Source::parse(&name.value)).collect()
+}
+
+/// All checks on one size: all cases, or one of them.
 pub(super) fn part(
     bench: &Bench<'_>,
     candidate: &Candidate,
     module: Module<'_>,
-    part: &Part,
+    (part, one): (&Part, Option<usize>),
     schedules: u32,
 ) -> Result<Ending, Trouble> {
-    let cases = bench.first_cases(candidate);
+    let cases = bench.cases_of(candidate, one);
     if cases.is_empty() {
         return Err(unfit("the candidate takes none of the task's types: nothing was checked"));
     }
-    let mut told = Told::default();
-    for case in cases {
-        bench.check_stop()?;
-        let inputs = super::correct::inputs_of(bench, part, &case)?;
-        let mut stand = Stand::new(bench, candidate, module, &part.size, case.dtype)?;
-        stand.fill(&inputs, POISON);
-        for checked in stand.check(schedules) {
-            told.add(checked.findings, checked.outcome.instructions, checked.dropped);
-            if let Some(stop) = checked.outcome.stop {
-                told.stop(&stop, &part.name);
-            }
+    let mut ending = on(bench, candidate, module, part, cases.clone(), schedules)?;
+    if ending.outcome == Outcome::Pass {
+        let covered = covered(bench, candidate, module, part, &cases)?;
+        for (part, cases) in reach::further(bench, candidate, module, part, &covered)? {
+            let more = on(bench, candidate, module, &part, cases, 1)?;
+            ending = super::sum(vec![(part.name.clone(), ending), (part.name.clone(), more)]);
         }
     }
-    Ok(told.ending(&part.name, schedules))
+    Ok(ending)
+}
+
+/// What the cases that are checked reach.
+fn covered(
+    bench: &Bench<'_>,
+    candidate: &Candidate,
+    module: Module<'_>,
+    part: &Part,
+    cases: &[Case<'_>],
+) -> Result<Coverage, Trouble> {
+    let mut work = Work::default();
+    for case in cases {
+        bench.check_stop()?;
+        let inputs = super::correct::inputs_of(bench, part, case)?;
+        let mut stand = Stand::new(bench, candidate, module, &part.size, case.dtype, Purpose::Run)?;
+        stand.fill(&inputs, POISON)?;
+        let shown = bench.case_name(part, case);
+        stand.run(&part.name, Some(&mut work)).map_err(|end| end.shown_by(&shown))?;
+    }
+    Ok(work.coverage)
+}
+
+/// All checks on one size, for some cases.
+pub(super) fn on(
+    bench: &Bench<'_>,
+    candidate: &Candidate,
+    module: Module<'_>,
+    part: &Part,
+    cases: Vec<Case<'_>>,
+    schedules: u32,
+) -> Result<Ending, Trouble> {
+    let mut told = Told::default();
+    let mut stands: Vec<(Dtype, Stand, BTreeSet<u64>)> = Vec::new();
+    let several = cases.len() > 1;
+    let tested = bench.tested(part, &cases, schedules);
+    for case in cases {
+        bench.check_stop()?;
+        let shown = bench.case_name(part, &case);
+        let inputs = super::correct::inputs_of(bench, part, &case)?;
+        if !stands.iter().any(|(dtype, ..)| *dtype == case.dtype) {
+            let checked = Purpose::Check { schedules };
+            let stand = Stand::new(bench, candidate, module, &part.size, case.dtype, checked)?;
+            stands.push((case.dtype, stand, BTreeSet::new()));
+        }
+        let Some((_, stand, known)) = stands.iter_mut().find(|(dtype, ..)| *dtype == case.dtype) else {
+            return Err(unfit("a stand was lost"));
+        };
+        told.cases += 1;
+        if several {
+            stand.fill(&inputs, POISON)?;
+            if stand.trace().is_some_and(|trace| !known.insert(trace)) {
+                continue;
+            }
+            bench.check_stop()?;
+        }
+        told.executions += 1;
+        stand.fill(&inputs, POISON)?;
+        for checked in stand.check(bench.allowance, schedules, &allowed(bench)) {
+            told.show(bench, candidate, &shown, &checked.findings);
+            told.add(checked.findings, checked.outcome.instructions, checked.dropped);
+            if let Some(stop) = checked.outcome.stop {
+                told.stop(&stop, &format!("{}, {}", part.name, case.name));
+            }
+        }
+        // What is wrong is wrong; more of it says no more.
+        if told.is_wrong() {
+            told.later = Some(format!("{}, {}", part.name, case.name)).filter(|_| told.executions > 1);
+            break;
+        }
+    }
+    Ok(Ending { tested: Some(Box::new(tested)), ..told.ending(&part.name, schedules) })
 }
 
 /// What checks told of one size.
@@ -55,13 +133,43 @@ pub(super) struct Told {
     dropped: u64,
     instructions: u64,
     stopped: Option<Ending>,
+    /// Cases that were looked at, and the executions among them that differ.
+    pub(super) cases: u64,
+    pub(super) executions: u64,
+    /// The case that the first error was found in, where it is not the first case.
+    pub(super) later: Option<String>,
+    counterexample: Option<Counterexample>,
 }
 
 impl Told {
+    /// Keeps the first case that shows a mistake, with the source lines that its findings name.
+    fn show(&mut self, bench: &Bench<'_>, candidate: &Candidate, case: &CaseName, findings: &[Finding]) {
+        let errors = findings.iter().filter(|finding| finding.severity == Severity::Error);
+        let mut errors = errors.take(MAX_FINDINGS).peekable();
+        if self.counterexample.is_some() || errors.peek().is_none() {
+            return;
+        }
+        let file = match &candidate.program {
+            Program::Source { file, .. } | Program::Ptx { file, .. } => file.value.as_str(),
+            Program::Rung { .. } => "",
+        };
+        // A source that was compiled a moment ago; where it is gone, places stand without their lines.
+        let text = std::fs::read_to_string(bench.directory.join(file)).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        let findings = errors.map(|finding| excerpts(finding, file, &lines)).collect();
+        let shown = Counterexample { findings, ..Counterexample::of_case(case.to_string()) };
+        self.counterexample = Some(shown);
+    }
+
     pub(super) fn add(&mut self, findings: Vec<Finding>, instructions: u64, dropped: u64) {
         self.findings.extend(findings);
         self.instructions = self.instructions.saturating_add(instructions);
         self.dropped = self.dropped.saturating_add(dropped);
+    }
+
+    /// Whether there is an error among the findings, or a launch that did not come to its end.
+    pub(super) fn is_wrong(&self) -> bool {
+        self.stopped.is_some() || self.findings.iter().any(|one| one.severity == Severity::Error)
     }
 
     /// A launch that did not come to its end; one that is a finding is among them already.
@@ -90,9 +198,15 @@ impl Told {
         }
         figures.extend(Figure::counted("schedules", u64::from(schedules), "").map(|one| one.at(at)));
         figures.extend(Figure::counted("warp instructions", self.instructions, "").map(|one| one.at(at)));
+        figures.extend(Figure::counted("cases", self.cases, "").map(|one| one.at(at)));
+        figures.extend(Figure::counted("executions checked", self.executions, "").map(|one| one.at(at)));
         let text = written(&self.findings);
+        let place = self.later.as_deref().unwrap_or(at);
         let mut ending = match (errors.first(), self.stopped) {
-            (Some(first), _) => Ending::fail(format!("{at}: {}", sentence(first)), figures),
+            (Some(first), _) => Ending {
+                counterexample: self.counterexample.map(Box::new),
+                ..Ending::fail(format!("{place}: {}", sentence(first)), figures)
+            },
             (None, Some(stopped)) => Ending { figures, ..stopped },
             (None, None) if count > 0 => Ending::fail(format!("{at}: {count} findings"), figures),
             (None, None) => Ending::pass(figures),
@@ -110,6 +224,26 @@ fn sentence(finding: &Finding) -> String {
     let lined = finding.places.iter().find(|label| !label.place.source.is_empty());
     let place = lined.or(finding.places.first()).map(|label| format!(" at {}", place_of(&label.place)));
     format!("{}{}: {}", finding.class.name(), place.unwrap_or_default(), finding.sentence)
+}
+
+/// A finding for a record: both of its places, with the lines of the candidate's own file.
+fn excerpts(finding: &Finding, file: &str, lines: &[&str]) -> Recorded {
+    let places = finding.places.iter().take(MAX_FINDINGS).map(|label| {
+        let own = label.place.source.iter().find(|line| line.file == file);
+        let line = own.and_then(|at| lines.get(usize::try_from(at.line).ok()?.checked_sub(1)?));
+        let place = own.map_or_else(|| place_of(&label.place), |at| format!("{file}:{}", at.line));
+        Excerpt {
+            place,
+            line: line.map(|line| Excerpt::shortened(line)).unwrap_or_default(),
+            label: label.text.clone(),
+            thread: label.thread.map(|thread| thread.to_string()).unwrap_or_default(),
+        }
+    });
+    Recorded {
+        class: finding.class.name().to_owned(),
+        sentence: finding.sentence.clone(),
+        places: places.collect(),
+    }
 }
 
 /// All findings as text, one after another.

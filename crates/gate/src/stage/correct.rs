@@ -4,6 +4,8 @@
 //! runs once more at the end: a kernel that keeps an answer for later gives it to the wrong question. One that looks at the
 //! question first is never wrong, so nothing may be kept: variables of the module end a case as loading left them.
 //!
+//! Arrays lie at addresses drawn for the run. The first case is run at other addresses too, and must give the same bits.
+//!
 //! Timed launches follow each other on the same memory. So the first case is launched once more on what it left: if it issues
 //! as many instructions and leaves the same, the launch after that begins as this one did, and so do all that follow.
 
@@ -11,36 +13,63 @@ use std::collections::BTreeMap;
 
 use warpproof_kernels::error::Errors;
 use warpproof_kernels::tolerance::{Judgement, Tolerance};
+use warpproof_sim::cover::Coverage;
 
 use super::build::Module;
 use super::launch::{OTHER_POISON, POISON, Stand, Work};
-use super::{Bench, Built, Case, Ending, Part, Trouble, audit, computed, limited, unfit};
+use super::{
+    Bench, Built, Case, CaseName, Ending, Part, Trouble, audit, computed, covered, limited, reach, unfit,
+};
+use crate::counterexample::Counterexample;
 use crate::dtype::Dtype;
 use crate::inputs::{self, Input};
-use crate::record::{Comparison, Figure, Outcome};
+use crate::limits::Purpose;
+use crate::record::{Comparison, Figure, Obstacle, Outcome};
 use crate::reference::files::Loaded;
 use crate::reference::python::Python;
 use crate::reference::{self, Expected, Null, Tensor};
-use crate::task::{Accumulate, Candidate, Operator, Policy, Program, Reference, Role, dims};
+use crate::task::{Accumulate, Candidate, NonFinite, Operator, Policy, Program, Reference, Role, dims};
 
-/// The first case of a dtype: its inputs, the outputs it gave, and its name.
-type First = (Dtype, Vec<Input>, Vec<(String, Vec<u8>)>, String);
+/// The first case of a dtype: its inputs, the outputs it gave, and its names.
+type First = (Dtype, Vec<Input>, Vec<(String, Vec<u8>)>, String, CaseName);
 
 /// How a null kernel's figure begins.
 const REFUSES: &str = "cases that refuse ";
 
-/// The cases of one size.
+/// The cases of one size or one of them, and further ones that reach what those do not.
 pub(super) fn part(
     bench: &Bench<'_>,
     candidate: &Candidate,
     module: Module<'_>,
     baseline: Option<(&Candidate, &Built)>,
-    part: &Part,
+    (part, one): (&Part, Option<usize>),
 ) -> Result<Ending, Trouble> {
-    let cases = bench.cases(candidate);
+    let cases = bench.cases_of(candidate, one);
     if cases.is_empty() {
         return Err(unfit("the candidate takes none of the task's types: nothing was judged"));
     }
+    let mut covered = Coverage::default();
+    let mut ending = judge(bench, candidate, module, baseline, (part, cases), &mut covered)?;
+    if ending.outcome == Outcome::Pass {
+        for (part, cases) in reach::further(bench, candidate, module, part, &covered)? {
+            let more = judge(bench, candidate, module, baseline, (&part, cases), &mut covered)?;
+            let ends = vec![(part.name.clone(), ending), (part.name.clone(), more)];
+            ending = super::sum(ends);
+        }
+    }
+    Ok(covered::keep(ending, &format!("{} {}", part.name, module.arch), &covered))
+}
+
+/// Judges the cases of a size, and notes what they cover.
+fn judge(
+    bench: &Bench<'_>,
+    candidate: &Candidate,
+    module: Module<'_>,
+    baseline: Option<(&Candidate, &Built)>,
+    (part, cases): (&Part, Vec<Case<'_>>),
+    covered: &mut Coverage,
+) -> Result<Ending, Trouble> {
+    let further = cases.iter().any(|case| case.planted.is_some());
     let peer = match (bitwise(bench, candidate), baseline) {
         (false, _) => None,
         (true, Some((peer, built))) => {
@@ -55,40 +84,53 @@ pub(super) fn part(
     let mut peers: Vec<(Dtype, Stand)> = Vec::new();
     let mut worst = Worst::default();
     let mut nulls: BTreeMap<String, u64> = BTreeMap::new();
-    let mut tried: Vec<(Dtype, &str)> = Vec::new();
+    let mut tried: Vec<(Dtype, String)> = Vec::new();
     let mut firsts: Vec<First> = Vec::new();
+    let mut first_call: Option<(Case<'_>, Vec<Input>, BTreeMap<String, Expected>)> = None;
+    let tested = bench.tested(part, &cases, 0);
     for case in cases {
         bench.check_stop()?;
         let name = format!("{}, {}", part.name, case.name);
+        let shown = bench.case_name(part, &case);
+        let fail = |reason: String| Trouble::from(Ending::fail(reason, Vec::new()).shown_by(&shown));
         let inputs = inputs_of(bench, part, &case)?;
         let at = standing(bench, candidate, module, part, case.dtype, &mut stands)?;
         let Some((_, stand)) = stands.get_mut(at) else { return Err(unfit("a stand was lost")) };
-        stand.fill(&inputs, POISON);
+        stand.fill(&inputs, POISON)?;
         let fresh = !firsts.iter().any(|first| first.0 == case.dtype);
         let mut executed = Work::default();
-        stand.run(&name, Some(&mut executed))?;
+        stand.run(&name, Some(&mut executed)).map_err(|end| end.shown_by(&shown))?;
+        covered.merge(&executed.coverage);
         if let Some(variable) = stand.kept_variable() {
             let reason = format!(
                 "{name}: the kernel keeps something between launches in `{variable}`; what it needs while it runs is \
                  [[candidate.scratch]]"
             );
-            return Err(Ending::fail(reason, Vec::new()).into());
+            return Err(fail(reason));
         }
         if let Some(input) = stand.changed_input() {
-            return Err(
-                Ending::fail(format!("{name}: the kernel changed its input `{input}`"), Vec::new()).into()
-            );
+            return Err(fail(format!("{name}: the kernel changed its input `{input}`")));
         }
         if let Some(why) = audit::downgrade(bench.task, case.dtype, &executed.instructions) {
-            return Err(Ending::fail(
-                format!("{}: less precise than the task asks: {why}", part.name),
-                Vec::new(),
-            )
-            .into());
+            return Err(fail(format!("{}: less precise than the task asks: {why}", part.name)));
         }
         let got: Vec<(String, Vec<u8>)> =
             stand.outputs().into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
         let expected = expectations(bench, part, &case, &inputs)?;
+        let finite =
+            |one: &Expected| one.tensor.values.iter().all(|value| value.abs() <= one.dtype.largest());
+        if further && bench.task.tolerance.non_finite == NonFinite::Refuse && !expected.values().all(finite) {
+            // What was planted has no answer that the task accepts.
+            continue;
+        }
+        if let Some(reason) = incomparable(bench, &name, &expected) {
+            // A kernel that was wrong before is wrong, whatever is wrong with the task.
+            if worst.first_failure.is_some() {
+                break;
+            }
+            let ending = Ending::inconclusive(reason, Some(Obstacle::Input));
+            return Err(ending.shown_by(&shown).into());
+        }
         for (output, bytes) in &got {
             let Some(expected) = expected.get(output) else {
                 return Err(unfit(format!("the reference says nothing about the output `{output}`")));
@@ -101,11 +143,14 @@ pub(super) fn part(
                     .blame(format!("{name}: {unwritten} of {all} elements of `{output}` were never written"));
             }
             worst.add(&name, &errors, &judgement, &expected.tolerance);
+            if !judgement.passed {
+                worst.show(|| mismatch(bench, &shown, output, bytes, expected));
+            }
         }
         if let Some((peer, module)) = peer {
             let at = standing(bench, peer, module, part, case.dtype, &mut peers)?;
             if let Some((_, stand)) = peers.get_mut(at) {
-                stand.fill(&inputs, POISON);
+                stand.fill(&inputs, POISON)?;
                 // That a baseline stops is not the candidate's fault.
                 stand
                     .run(&name, None)
@@ -115,34 +160,127 @@ pub(super) fn part(
                 }
             }
         }
-        if !tried.contains(&(case.dtype, &case.distribution.name.value)) {
-            tried.push((case.dtype, &case.distribution.name.value));
+        let kind = (case.dtype, case.distribution.name.value.clone());
+        if !further && !tried.contains(&kind) {
+            tried.push(kind);
             try_nulls(bench, &case, part, &inputs, &expected, &mut nulls)?;
         }
-        if fresh {
-            firsts.push((case.dtype, inputs, got, name));
+        if first_call.is_none() && matches!(bench.task.reference, Reference::Python { .. }) {
+            first_call = Some((case.clone(), inputs.clone(), expected));
+        }
+        if fresh && !further {
+            firsts.push((case.dtype, inputs, got, name, shown));
         }
     }
+    if let Some((case, inputs, expected)) = &first_call {
+        called_again(bench, part, case, inputs, expected)?;
+    }
     // Once more, after all the others, where they are right: what is wrong anyhow is told already.
-    for (dtype, inputs, before, name) in firsts.iter().filter(|_| worst.first_failure.is_none()) {
+    for first in firsts.iter().filter(|_| worst.first_failure.is_none()) {
+        let (dtype, inputs, before, name, shown) = first;
         let Some((_, stand)) = stands.iter_mut().find(|(own, _)| own == dtype) else { continue };
         bench.check_stop()?;
         // Another filling: what nobody writes is then another too.
-        stand.fill(inputs, OTHER_POISON);
+        stand.fill(inputs, OTHER_POISON)?;
         let mut work = Work::default();
-        stand.run(name, Some(&mut work))?;
+        stand.run(name, Some(&mut work)).map_err(|end| end.shown_by(shown))?;
         let same = stand.outputs().iter().zip(before).all(|((_, now), (_, then))| now == then);
         if !same {
             let reason = format!(
                 "{name}: run again on memory that was filled otherwise, the kernel gives other bits; it leaves outputs \
                  unwritten, reads what nobody wrote, or keeps something between launches"
             );
-            return Err(Ending::fail(reason, Vec::new()).into());
+            return Err(Ending::fail(reason, Vec::new()).shown_by(shown).into());
         }
         bench.check_stop()?;
-        launched_again(stand, inputs, name, work.issued)?;
+        launched_again(stand, inputs, name, work.issued).map_err(|end| end.shown_by(shown))?;
+        bench.check_stop()?;
+        elsewhere(bench, candidate, module, part, first)?;
     }
-    Ok(worst.ending(&part.name, &nulls))
+    Ok(Ending { tested: Some(Box::new(tested)), ..worst.ending(&part.name, &nulls) })
+}
+
+/// Why no output can be compared with the reference: that is the task's fault, not the kernel's.
+fn incomparable(bench: &Bench<'_>, case: &str, expected: &BTreeMap<String, Expected>) -> Option<String> {
+    let non_finite = bench.task.tolerance.non_finite;
+    let (output, expected, (index, value)) = expected
+        .iter()
+        .find_map(|(output, expected)| Some((output, expected, expected.incomparable(non_finite)?)))?;
+    let index: Vec<String> = index.iter().map(ToString::to_string).collect();
+    let dtype = expected.dtype;
+    let what =
+        if value.is_finite() { format!("{value}, which {dtype} cannot hold,") } else { value.to_string() };
+    Some(format!(
+        "{case}: the task is at fault, not the kernel: the reference is {what} at {output}[{}], and the task refuses outputs \
+         that are not finite, so that no kernel can pass; fix the reference or the range of its inputs, or set `non_finite = \
+         \"match\"` in [tolerance]",
+        index.join(", ")
+    ))
+}
+
+/// Where an output is wrong, for the record.
+fn mismatch(
+    bench: &Bench<'_>,
+    case: &CaseName,
+    output: &str,
+    bytes: &[u8],
+    expected: &Expected,
+) -> Counterexample {
+    let declared = bench.task.data.outputs.iter().find(|one| one.name.value == output);
+    let axes = declared.map(|one| one.dims.iter().map(|extent| extent.value.to_string()).collect());
+    let axes: Vec<String> = axes.unwrap_or_default();
+    let mismatch = expected.mismatch(output, &axes, bytes, bench.task.tolerance.non_finite);
+    Counterexample { mismatch: Some(mismatch), ..Counterexample::of_case(case.to_string()) }
+}
+
+/// Calls a reference in Python once more for the first case, after all the others. The process that calls it is the same, so that
+/// it could keep something between calls; what it gives must not depend on that.
+fn called_again(
+    bench: &Bench<'_>,
+    part: &Part,
+    case: &Case<'_>,
+    inputs: &[Input],
+    before: &BTreeMap<String, Expected>,
+) -> Result<(), Trouble> {
+    let again = expectations(bench, part, case, inputs)?;
+    for (name, first) in before {
+        let Some(second) = again.get(name) else { continue };
+        // Within the limits it may differ: libraries round otherwise where memory is aligned otherwise.
+        let bytes = dtype_of(bench, name, case.dtype).bytes(&second.tensor.values);
+        let (_, judgement) = first.judge(&bytes, bench.task.tolerance.non_finite);
+        if !judgement.passed {
+            return Err(unfit(format!(
+                "{}, {}: the reference, called again for the same inputs, returns something else for `{name}`; it is random, or \
+                 keeps something between calls",
+                part.name, case.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Runs the first case with arrays at other addresses, where it must give the same bits.
+fn elsewhere(
+    bench: &Bench<'_>,
+    candidate: &Candidate,
+    module: Module<'_>,
+    part: &Part,
+    (dtype, inputs, before, name, shown): &First,
+) -> Result<(), Trouble> {
+    let mut stand = Stand::elsewhere(bench, candidate, module, &part.size, *dtype)?;
+    stand.fill(inputs, POISON)?;
+    stand.run(name, None).map_err(|end| end.shown_by(shown))?;
+    let moved = stand.outputs();
+    match moved.iter().zip(before).find(|((_, now), (_, then))| now != then) {
+        None => Ok(()),
+        Some(((output, _), _)) => {
+            let reason = format!(
+                "{name}: `{output}` has other bits when arrays lie at other addresses; outputs must not depend on addresses, \
+                 and the runtime promises multiples of 256 bytes only"
+            );
+            Err(Ending::fail(reason, Vec::new()).shown_by(shown).into())
+        }
+    }
 }
 
 /// Launches once more on the memory that the last launch left, as timed launches do. One that finds there that its work is done
@@ -182,7 +320,7 @@ fn standing(
     if let Some(at) = stands.iter().position(|(own, _)| *own == dtype) {
         return Ok(at);
     }
-    stands.push((dtype, Stand::new(bench, candidate, module, &part.size, dtype)?));
+    stands.push((dtype, Stand::new(bench, candidate, module, &part.size, dtype, Purpose::Run)?));
     Ok(stands.len() - 1)
 }
 
@@ -191,7 +329,11 @@ pub(super) fn inputs_of(bench: &Bench<'_>, part: &Part, case: &Case<'_>) -> Resu
     if let Some(loaded) = files_of(bench, part, case)? {
         return Ok(loaded.inputs);
     }
-    Ok(inputs::generate(bench.task, &part.size.axes, case.dtype, case.distribution, case.seed)?)
+    let mut inputs = inputs::generate(bench.task, &part.size.axes, case.dtype, case.distribution, case.seed)?;
+    if let Some(planted) = &case.planted {
+        planted.plant(bench, &mut inputs, case.seed);
+    }
+    Ok(inputs)
 }
 
 /// What the files of a size hold, where the reference is files.
@@ -234,9 +376,13 @@ pub(super) fn expectations(
             for output in &bench.task.data.outputs {
                 outputs.push((output.name.value.clone(), dims(&output.dims, &part.size.axes)?));
             }
-            let python = Python::of(&bench.task.reference, bench.directory, bench.confiner);
+            let allowed = bench.toolchain.allowed();
+            let python = Python::of(&bench.task.reference, bench.directory, allowed, bench.python);
             let python = python.ok_or_else(|| self::unfit("the reference is not in Python"))?;
-            let found = python.run(inputs, &outputs, &part.size.axes).map_err(unfit)?;
+            let found = python.run(inputs, &outputs, &part.size.axes).map_err(|error| {
+                let obstacle = if error.limit { Obstacle::Limit } else { Obstacle::Input };
+                Trouble::from(Ending::inconclusive(format!("{}: {error}", part.name), Some(obstacle)))
+            })?;
             found
                 .into_iter()
                 .map(|(name, tensor)| (name.clone(), dtype_of(bench, &name, case.dtype), tensor))
@@ -261,7 +407,7 @@ fn problem<'p>(
 ) -> reference::Problem<'p> {
     let accumulate = match bench.task.tolerance.policy {
         Policy::Derived { accumulate } => accumulate,
-        Policy::Stated { .. } => Accumulate::F64,
+        Policy::Stated { .. } => bench.task.data.integer_sums().unwrap_or(Accumulate::F64),
     };
     let output = output_of(operator);
     reference::Problem {
@@ -278,7 +424,7 @@ fn dtype_of(bench: &Bench<'_>, output: &str, each: Dtype) -> Dtype {
     output.map_or(each, |one| one.dtype.with(each))
 }
 
-fn element(bench: &Bench<'_>, output: &str, each: Dtype) -> usize {
+pub(super) fn element(bench: &Bench<'_>, output: &str, each: Dtype) -> usize {
     dtype_of(bench, output, each).size()
 }
 
@@ -352,6 +498,7 @@ pub(super) struct Worst {
     largest: Vec<(&'static str, f64, String)>,
     cosine: Option<(f64, String)>,
     other_bits: Option<(u64, &'static str)>,
+    counterexample: Option<Counterexample>,
 }
 
 impl Worst {
@@ -396,6 +543,11 @@ impl Worst {
     /// Says why the case that is added next fails, where more is known than its errors.
     fn blame(&mut self, reason: String) {
         self.first_failure.get_or_insert(reason);
+    }
+
+    /// Keeps what shows the first failure.
+    fn show(&mut self, shown: impl FnOnce() -> Counterexample) {
+        self.counterexample.get_or_insert_with(shown);
     }
 
     /// Counts elements whose bits differ from those of another program.
@@ -443,7 +595,9 @@ impl Worst {
             figures.extend(Figure::counted(&format!("{REFUSES}{null}"), *refused, "").map(|one| one.at(at)));
         }
         match reason {
-            Some(reason) => Ending::fail(reason, figures),
+            Some(reason) => {
+                Ending { counterexample: self.counterexample.map(Box::new), ..Ending::fail(reason, figures) }
+            }
             None => Ending::pass(figures),
         }
     }
@@ -463,9 +617,11 @@ pub(super) fn sum(parts: Vec<(String, Ending)>) -> Ending {
         let figure = (&*format!("{REFUSES}{null}"), cases, "");
         let told = limited(&mut all.figures, figure, (Comparison::AtLeast, 1.0, source), None);
         if !told && all.outcome == Outcome::Pass {
-            all.outcome = Outcome::Fail;
+            all.outcome = Outcome::Inconclusive;
+            all.obstacle = Some(Obstacle::Input);
             all.reason = format!(
-                "the task's limits let `{null}` pass in every case: they decide nothing; the task is to be mended, not the kernel"
+                "the task is at fault, not the kernel: its limits let the wrong output `{null}` pass in every case, so that they \
+                 decide nothing; narrow them in [tolerance]"
             );
         }
     }

@@ -1,6 +1,6 @@
-//! What a candidate does, counted on the software GPU on inputs of the first seed: instructions by pipe, lanes, memory
-//! requests, bank conflicts, barriers. Counts do not vary, so a limit on a figure, and on a figure divided by the
-//! baseline's, is exact.
+//! What a candidate does, counted on the software GPU on inputs drawn for the run: instructions by pipe, lanes, memory
+//! requests, bank conflicts, barriers. A candidate and its baseline are counted on the same inputs, so a limit on a figure,
+//! and on a figure divided by the baseline's, is exact.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,6 +11,7 @@ use warpproof_sim::memory::Space;
 
 use super::launch::{POISON, Stand};
 use super::{Bench, Built, Ending, Part, Programs, Trouble, rung, unfit};
+use crate::limits::Purpose;
 use crate::record::{Comparison, Figure, FigureKind, Obstacle, Stage};
 use crate::task::{Candidate, FigureThreshold, Peer, Role, Threshold};
 
@@ -42,16 +43,17 @@ pub(super) fn count(
     };
     let first = modules.first().and_then(|(arch, ptx)| Some((ptx, built.module(arch)?)));
     let Some((ptx, module)) = first else { return Err(unfit("the task names no architecture")) };
-    let cases = bench.first_cases(candidate);
+    let cases = bench.measured_cases(candidate);
     let several = cases.len() > 1;
     let mut counted: Vec<Case> = Vec::new();
     for case in cases {
         bench.check_stop()?;
         let inputs = super::correct::inputs_of(bench, part, &case)?;
-        let mut stand = Stand::new(bench, candidate, module, &part.size, case.dtype)?;
-        stand.fill(&inputs, POISON);
+        let mut stand = Stand::new(bench, candidate, module, &part.size, case.dtype, Purpose::Run)?;
+        stand.fill(&inputs, POISON)?;
         let at = if several { format!("{}, {}", part.name, case.dtype) } else { part.name.clone() };
-        let launches = stand.count(&at)?;
+        let shown = bench.case_name(part, &case);
+        let launches = stand.count(&at).map_err(|end| end.shown_by(&shown))?;
         counted.push(Case { at, ptx: ptx.clone(), launches });
     }
     Ok(counted)

@@ -65,7 +65,7 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate) -> Result<Ending, 
         return Ok(Ending::skipped("there is no GPU here, and peers are measured on one"));
     };
     let shapes = shapes(bench, candidate)?;
-    let seed = bench.task.data.seeds.first().copied().unwrap_or_default();
+    let seed = bench.measured_seed();
     let request =
         json!({ "shapes": shapes, "launches": LAUNCHES, "samples": SAMPLES, "seed": seed % (1 << 32) });
     let device = clocks.identity();

@@ -2,50 +2,57 @@
 
 use std::any::Any;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use warpproof_sim::check::{BufferRole, Checked, Role, Settings};
+use warpproof_sim::check::{BufferRole, Check, Checked, Settings, Source};
 use warpproof_sim::count::{CountSettings, Counters};
-use warpproof_sim::observe::{Issue, Observer};
+use warpproof_sim::cover::{Coverage, Points};
+use warpproof_sim::program::{ConstantBank, Parameter};
 use warpproof_sim::{Buffer, Device, Kernel, Launch as SimLaunch, Module as Loaded};
 
 use super::build::Module;
-use super::layout::{Layout, Passed, Room, What, is};
+use super::draw::Places;
+use super::layout::{Content, Layout, Room, What};
+use super::trace::{Trace, mix};
 use super::{Bench, Ending, Trouble, stopped, unfit};
 use crate::dtype::Dtype;
 use crate::inputs::Input;
+use crate::limits::{Allowance, MEMORY_FLAG, Purpose};
+use crate::parameter::Packed;
 use crate::record::Obstacle;
-use crate::task::{Candidate, Size, Step};
+use crate::task::{Candidate, Size};
+use crate::variable::Variable as SetVariable;
 
 /// What fills outputs and scratch memory before a launch: not a number in every floating-point type.
 pub(super) const POISON: u8 = 0xff;
 /// Something else: a small number in every type.
 pub(super) const OTHER_POISON: u8 = 0x2b;
 
-/// Whether a step launches a symbol for any dtype.
-pub(super) fn names(step: &Step, symbol: &str) -> bool {
-    match &step.kernel {
-        crate::task::Kernel::One(name) => is(name, symbol),
-        crate::task::Kernel::ByDtype(names) => names.values().any(|name| is(name, symbol)),
-    }
-}
-
-/// What the source calls a symbol that a step launches.
-pub(super) fn name_of<'s>(step: &'s Step, symbol: &'s str) -> &'s str {
-    match &step.kernel {
-        crate::task::Kernel::One(name) => name,
-        crate::task::Kernel::ByDtype(names) => {
-            names.values().find(|name| is(name, symbol)).map_or(symbol, |name| name.as_str())
-        }
-    }
-}
-
 /// A buffer with its memory on the software GPU.
 #[derive(Debug)]
 struct Bound {
     room: Room,
     buffer: Buffer<u8>,
+    /// Where in the buffer the array begins: 0, but for an array that is to lie at another alignment.
+    offset: usize,
     /// What was written before the launch.
     before: Vec<u8>,
+}
+
+impl Bound {
+    fn address(&self) -> u64 {
+        self.buffer.address() + u64::try_from(self.offset).unwrap_or(0)
+    }
+
+    fn write(&self, device: &mut Device) {
+        // A buffer is as large as its array with what is before it.
+        let _written = device.memory().write(self.address(), &self.before);
+    }
+
+    fn read(&self, device: &Device) -> Vec<u8> {
+        let mut bytes = device.read(&self.buffer);
+        bytes.split_off(self.offset.min(bytes.len()))
+    }
 }
 
 /// A variable of a module, and what it holds before the first launch.
@@ -63,8 +70,13 @@ pub(super) struct Stand {
     /// The module's variables in device memory, as loading leaves them. The module stays loaded from case to case: what a
     /// kernel leaves in them meets the next inputs.
     variables: Vec<Variable>,
+    /// Variables that the task sets.
+    set: Vec<(SetVariable, Content)>,
+    constants: ConstantBank,
     buffers: Vec<Bound>,
     launches: Vec<(Kernel, SimLaunch)>,
+    /// The architecture of the module.
+    arch: String,
 }
 
 impl Stand {
@@ -72,62 +84,106 @@ impl Stand {
     pub(super) fn new(
         bench: &Bench<'_>,
         candidate: &Candidate,
-        Module { ptx, launch, .. }: Module<'_>,
+        from: Module<'_>,
+        size: &Size,
+        dtype: Dtype,
+        purpose: Purpose,
+    ) -> Result<Stand, Trouble> {
+        Stand::on(bench, (Places::Drawn, purpose), candidate, from, size, dtype)
+    }
+
+    /// The same with arrays at other addresses, each a multiple of 256 bytes and not of a page: the CUDA runtime promises no
+    /// more. An access in front of an array may hit what is in front of it here, so this is for outputs alone, not for checks.
+    pub(super) fn elsewhere(
+        bench: &Bench<'_>,
+        candidate: &Candidate,
+        from: Module<'_>,
         size: &Size,
         dtype: Dtype,
     ) -> Result<Stand, Trouble> {
-        let mut device = bench.device();
-        let module = device.load(ptx).map_err(|stop| Trouble::from(stopped(&stop, &size.name)))?;
+        Stand::on(bench, (Places::Elsewhere, Purpose::Run), candidate, from, size, dtype)
+    }
+
+    fn on(
+        bench: &Bench<'_>,
+        (places, purpose): (Places, Purpose),
+        candidate: &Candidate,
+        from: Module<'_>,
+        size: &Size,
+        dtype: Dtype,
+    ) -> Result<Stand, Trouble> {
+        let mut device = bench.device_at(places, purpose);
+        let mut offsets = bench.offsets(places);
+        let module = device.load(from.ptx).map_err(|stop| Trouble::from(stopped(&stop, &size.name)))?;
         let variables = variables(&mut device, &module);
-        let Layout { rooms, launches: planned } =
-            Layout::new(bench, candidate, launch, module.kernels(), size, dtype)?;
+        let layout = Layout::new(bench, candidate, from, module.kernels(), size, dtype)?;
+        let set = layout.variables(&module)?;
+        let Layout { rooms, launches: planned, .. } = layout;
         let mut bound = Vec::with_capacity(rooms.len());
         for room in rooms {
-            let buffer = device.alloc_named(&room.name, room.bytes).map_err(|error| {
-                let reason = format!("`{}`: {error}", room.name);
-                Trouble::from(Ending::inconclusive(reason, Some(Obstacle::Limit)))
-            })?;
-            bound.push(Bound { room, buffer, before: Vec::new() });
+            let offset = offsets();
+            let buffer =
+                device.alloc_named(&room.name, room.bytes.saturating_add(offset)).map_err(|error| {
+                    let reason = format!("`{}`: {error}; raise the limit with {MEMORY_FLAG}", room.name);
+                    Trouble::from(Ending::inconclusive(reason, Some(Obstacle::Limit)))
+                })?;
+            bound.push(Bound { room, buffer, offset, before: Vec::new() });
         }
         let mut launches = Vec::new();
+        let address_of = |place: usize| bound.get(place).map_or(0, |bound: &Bound| bound.address());
         for one in planned {
             let kernel =
                 module.kernel(&one.symbol).map_err(|stop| Trouble::from(stopped(&stop, &size.name)))?;
             let mut launch = kernel.launch().grid(one.grid).block(one.block).shared(one.shared);
-            for argument in one.arguments {
-                launch = match argument {
-                    Passed::Room(at) => {
-                        let bound: &Bound = bound.get(at).ok_or_else(|| unfit("a buffer was lost"))?;
-                        launch.arg(bound.buffer)
-                    }
-                    Passed::Value(bytes) => launch.arg(bytes),
+            launch = launch.cooperative(one.cooperative);
+            for (index, argument) in one.arguments.into_iter().enumerate() {
+                // Arguments beyond the parameters are refused when the launch is checked.
+                let argument = match kernel.program().params.get(index) {
+                    Some(parameter) => fitted(argument, parameter)?,
+                    None => argument,
                 };
+                launch = launch.arg(argument.bytes(address_of));
             }
             launches.push((kernel, launch));
         }
-        Ok(Stand { device, variables, buffers: bound, launches })
+        let constants = module.linked().constants.clone();
+        let arch = from.arch.to_owned();
+        Ok(Stand { device, variables, set, constants, buffers: bound, launches, arch })
     }
 
-    /// Lays inputs down at the addresses they always have, and poisons the rest.
-    pub(super) fn fill(&mut self, inputs: &[Input], poison: u8) {
+    /// Lays inputs down at the addresses they always have, poisons the rest, and sets the variables that the task names.
+    pub(super) fn fill(&mut self, inputs: &[Input], poison: u8) -> Result<(), Trouble> {
         for bound in &mut self.buffers {
             bound.before = bound.room.filled(inputs, poison);
-            self.device.write(&bound.buffer, &bound.before);
+            bound.write(&mut self.device);
         }
+        for (variable, content) in &self.set {
+            let bytes = content.bytes(inputs)?;
+            variable.set(&bytes, &mut self.device, &mut self.constants).map_err(unfit)?;
+            if let Some(known) = self.variables.iter_mut().find(|known| known.name == variable.symbol) {
+                known.loaded = bytes;
+            }
+        }
+        if !self.set.is_empty() {
+            for (_, launch) in &mut self.launches {
+                *launch = launch.clone().constants(self.constants.clone());
+            }
+        }
+        Ok(())
     }
 
     /// Lays outputs that begin as an input down anew; the rest stays as the last launch left it.
     pub(super) fn refill_in_place(&mut self, inputs: &[Input], poison: u8) {
         for bound in self.buffers.iter_mut().filter(|bound| bound.room.begins_as.is_some()) {
             bound.before = bound.room.filled(inputs, poison);
-            self.device.write(&bound.buffer, &bound.before);
+            bound.write(&mut self.device);
         }
     }
 
     /// Outputs and scratch memory as the last launch left them, by name.
     pub(super) fn left(&self) -> Vec<(String, Vec<u8>)> {
         let written = self.buffers.iter().filter(|bound| bound.room.what != What::Input);
-        written.map(|bound| (bound.room.name.clone(), self.device.read(&bound.buffer))).collect()
+        written.map(|bound| (bound.room.name.clone(), bound.read(&self.device))).collect()
     }
 
     /// Runs all kernels; `executed` is told of every instruction that a lane executes.
@@ -136,20 +192,12 @@ impl Stand {
             let outcome = match &mut executed {
                 None => self.device.run(launch),
                 Some(work) => {
-                    let mut seen: Vec<bool> = Vec::new();
-                    let outcome = self.device.run_observed(
-                        launch,
-                        &|_| Some(Box::new(Executed::default())),
-                        &mut |observer| {
-                            let any: Box<dyn Any> = observer;
-                            if let Ok(one) = any.downcast::<Executed>() {
-                                seen.resize(seen.len().max(one.seen.len()), false);
-                                seen.iter_mut().zip(&one.seen).for_each(|(all, this)| *all |= this);
-                                work.issued += one.issued;
-                            }
-                        },
-                    );
-                    let pcs = seen.iter().enumerate().filter(|(_, seen)| **seen);
+                    let points = Arc::new(Points::of(kernel.program()));
+                    let (outcome, reached) = self.device.cover(launch, &points);
+                    work.issued += reached.issued;
+                    let name = format!("{} {}", self.arch, kernel.program().name);
+                    work.coverage.add(&name, &points, &reached);
+                    let pcs = reached.executed.iter().enumerate().filter(|(_, seen)| **seen);
                     let pcs = pcs.filter_map(|(pc, _)| u32::try_from(pc).ok());
                     work.instructions.extend(
                         pcs.filter_map(|pc| kernel.program().place(pc)).map(|place| place.instruction),
@@ -177,19 +225,36 @@ impl Stand {
         Ok(all)
     }
 
+    /// Runs all kernels and gives what tells the execution from others; nothing where a kernel does not come to its end, or where
+    /// what it did may depend on more than was looked at.
+    pub(super) fn trace(&mut self) -> Option<u64> {
+        let mut trace = Some(0u64);
+        for (place, (_, launch)) in self.launches.iter().enumerate() {
+            let outcome =
+                self.device.run_observed(launch, &|_| Some(Box::new(Trace::default())), &mut |observer| {
+                    let any: Box<dyn Any> = observer;
+                    let of_block = any.downcast::<Trace>().ok().and_then(|one| one.block());
+                    // Blocks come in any order.
+                    trace = trace.zip(of_block).map(|(all, block)| all.wrapping_add(block));
+                });
+            if outcome.stop.is_some() {
+                return None;
+            }
+            trace = trace.map(|all| mix(all, u64::try_from(place).unwrap_or(0)));
+        }
+        trace
+    }
+
     /// Runs all kernels with checks.
-    pub(super) fn check(&mut self, schedules: u32) -> Vec<Checked> {
+    pub(super) fn check(&mut self, allowance: Allowance, schedules: u32, allowed: &[Source]) -> Vec<Checked> {
         let mut all = Vec::new();
-        let last = self.launches.len().saturating_sub(1);
-        let mut filled: Vec<bool> = self
-            .buffers
-            .iter()
-            .map(|bound| bound.room.what == What::Input || bound.room.begins_as.is_some())
-            .collect();
-        for (index, (_, launch)) in self.launches.iter().enumerate() {
+        let arrays = self.buffers.iter().map(|bound| u64::try_from(bound.room.bytes).unwrap_or(u64::MAX));
+        let memory = allowance.beside(Purpose::Check { schedules }, arrays.fold(0, u64::saturating_add));
+        let mut filled: Vec<bool> = self.buffers.iter().map(|bound| bound.room.is_initialized()).collect();
+        for (_, launch) in &self.launches {
             let roles = self.buffers.iter().zip(&filled).map(|(bound, filled)| BufferRole {
                 name: bound.room.name.clone(),
-                address: bound.buffer.address(),
+                address: bound.address(),
                 element: u32::try_from(bound.room.dtype.size()).unwrap_or(1),
                 extents: bound
                     .room
@@ -197,15 +262,16 @@ impl Stand {
                     .iter()
                     .map(|extent| u64::try_from(*extent).unwrap_or(u64::MAX))
                     .collect(),
-                role: match (bound.room.what, &bound.room.begins_as) {
-                    (What::Input, _) => Role::In,
-                    // What several kernels write together is complete after the last; it is looked at there.
-                    (What::Output, None) if index == last && last == 0 => Role::Out,
-                    _ => Role::InOut,
-                },
+                role: bound.room.role(self.launches.len()),
                 initialised: *filled,
             });
-            let settings = Settings { buffers: roles.collect(), ..Settings::default() };
+            let settings = Settings {
+                checks: Check::ALL.to_vec(),
+                allowed: allowed.to_vec(),
+                buffers: roles.collect(),
+                memory,
+                ..Settings::default()
+            };
             let checked = self.device.check_schedules(launch, &settings, schedules, 0).checked;
             let ends = checked.outcome.stop.is_some();
             all.push(checked);
@@ -223,7 +289,7 @@ impl Stand {
         let outputs = self.buffers.iter().filter(|bound| bound.room.what == What::Output);
         outputs
             .map(|bound| {
-                let mut bytes = self.device.read(&bound.buffer);
+                let mut bytes = bound.read(&self.device);
                 // A buffer has one byte at least, a tensor may have none.
                 bytes.truncate(bound.room.dims.iter().product::<usize>() * bound.room.dtype.size());
                 (bound.room.name.as_str(), bytes)
@@ -245,11 +311,26 @@ impl Stand {
     pub(super) fn changed_input(&self) -> Option<&str> {
         let inputs = self.buffers.iter().filter(|bound| bound.room.what == What::Input);
         let mut changed = inputs.filter(|bound| {
-            let after: Vec<u8> = self.device.read(&bound.buffer);
+            let after = bound.read(&self.device);
             after.get(..bound.before.len()) != Some(&bound.before[..])
         });
         changed.next().map(|bound| bound.room.name.as_str())
     }
+}
+
+/// A struct with the padding of its parameter; one of another size is the task's mistake.
+fn fitted(argument: Packed, parameter: &Parameter) -> Result<Packed, Trouble> {
+    let wide = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
+    let argument = argument.padded(wide(parameter.size), wide(parameter.align));
+    if argument.is_structure() && argument.size() != wide(parameter.size) {
+        return Err(unfit(format!(
+            "a struct of {} bytes for parameter `{}` of {}: {argument}",
+            argument.size(),
+            parameter.name,
+            parameter.size
+        )));
+    }
+    Ok(argument)
 }
 
 /// The variables of a module in device memory, by name.
@@ -270,24 +351,6 @@ pub(super) struct Work {
     pub(super) instructions: Vec<String>,
     /// How many instructions warps issued.
     pub(super) issued: u64,
-}
-
-/// The instructions of a program that some lane executed, and how many were issued.
-#[derive(Debug, Default)]
-struct Executed {
-    seen: Vec<bool>,
-    issued: u64,
-}
-
-impl Observer for Executed {
-    fn issue(&mut self, issue: &Issue<'_>) {
-        let pc = usize::try_from(issue.pc).unwrap_or(usize::MAX);
-        if self.seen.is_empty() {
-            self.seen.resize(issue.program.code.len(), false);
-        }
-        self.issued += 1;
-        if let Some(seen) = self.seen.get_mut(pc) {
-            *seen |= issue.exec != 0;
-        }
-    }
+    /// Lines and outcomes of conditions.
+    pub(super) coverage: Coverage,
 }

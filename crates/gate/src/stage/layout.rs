@@ -1,18 +1,32 @@
 //! A candidate with launches of its own on one size, before any device: its buffers, what is in them, and its arguments.
 
+use warpproof_sim::Module as Loaded;
+use warpproof_sim::check::Role;
+use warpproof_toolchain::symbol::{self, Instances, NotOne};
+
+use super::build::Module;
 use super::{Bench, Trouble, unfit};
 use crate::dtype::Dtype;
 use crate::inputs::Input;
-use crate::task::{Argument, Candidate, Launch, Size, Step, dims};
+use crate::parameter::{Member, Packed};
+use crate::task::{Argument, Candidate, Launch, Size, Step, SymbolValue, dims};
+use crate::variable::Variable;
 
-/// Whether a symbol of a module is the kernel that the source calls so: `extern "C"`, or mangled.
-pub(super) fn is(name: &str, symbol: &str) -> bool {
-    let base = name.rsplit("::").next().unwrap_or(name);
-    symbol == name
-        || symbol.strip_prefix("_Z").is_some_and(|mangled| {
-            let spelled = format!("{}{base}", base.len());
-            mangled.starts_with(&spelled) || (mangled.starts_with('N') && mangled.contains(&spelled))
-        })
+/// The kernel of a module that a task names.
+pub(super) fn kernel<'s>(
+    kernels: &'s [String],
+    name: &str,
+    instances: &Instances,
+) -> Result<&'s String, Trouble> {
+    instances.find(kernels, name).map_err(|error| match error {
+        NotOne::None => {
+            let names: Vec<String> = kernels.iter().map(|symbol| symbol::name(symbol)).collect();
+            unfit(format!("there is no kernel `{name}`; the module has {}", names.join(", ")))
+        }
+        NotOne::Several(all) => {
+            unfit(format!("several kernels are called `{name}`; name one as {}", all.join(" or ")))
+        }
+    })
 }
 
 /// What a buffer is for.
@@ -48,23 +62,55 @@ impl Room {
     }
 }
 
-/// An argument.
-#[derive(Debug)]
-pub(super) enum Passed {
-    /// The address of a room, by its place.
-    Room(usize),
-    /// Bytes.
+impl Room {
+    /// What checks expect of it, where all of a candidate's launches are one or several.
+    pub(super) fn role(&self, launches: usize) -> Role {
+        match (self.what, &self.begins_as) {
+            (What::Input, _) => Role::In,
+            // What several kernels write together is complete after the last; it is looked at there.
+            (What::Output, None) if launches == 1 => Role::Out,
+            _ => Role::InOut,
+        }
+    }
+
+    /// Whether it holds something before the first launch that a kernel may read.
+    pub(super) fn is_initialized(&self) -> bool {
+        self.what == What::Input || self.begins_as.is_some()
+    }
+}
+
+/// What a variable of the module is set to.
+#[derive(Clone, Debug)]
+pub(super) enum Content {
+    /// These bytes.
     Value(Vec<u8>),
+    /// An input of the task.
+    Input(String),
+}
+
+impl Content {
+    /// The bytes for one set of inputs.
+    pub(super) fn bytes(&self, inputs: &[Input]) -> Result<Vec<u8>, Trouble> {
+        match self {
+            Content::Value(bytes) => Ok(bytes.clone()),
+            Content::Input(name) => {
+                let input = inputs.iter().find(|input| input.name == *name).map(Input::bytes);
+                input.ok_or_else(|| unfit(format!("there is no input `{name}`")))
+            }
+        }
+    }
 }
 
 /// A launch.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Planned {
     pub(super) symbol: String,
     pub(super) grid: [u32; 3],
     pub(super) block: [u32; 3],
     pub(super) shared: u32,
-    pub(super) arguments: Vec<Passed>,
+    pub(super) cooperative: bool,
+    /// Rooms by their place.
+    pub(super) arguments: Vec<Packed>,
 }
 
 /// Rooms and launches of a candidate on one size.
@@ -72,6 +118,8 @@ pub(super) struct Planned {
 pub(super) struct Layout {
     pub(super) rooms: Vec<Room>,
     pub(super) launches: Vec<Planned>,
+    /// Variables by the names of the source.
+    variables: Vec<(String, Content)>,
 }
 
 impl Layout {
@@ -79,17 +127,43 @@ impl Layout {
     pub(super) fn new(
         bench: &Bench<'_>,
         candidate: &Candidate,
-        launch: &Launch,
+        module: Module<'_>,
         kernels: &[String],
         size: &Size,
         dtype: Dtype,
     ) -> Result<Layout, Trouble> {
-        let rooms = rooms(bench, candidate, launch, size, dtype)?;
+        let rooms = rooms(bench, candidate, module.launch, size, dtype)?;
         let mut launches = Vec::new();
-        for step in &launch.steps {
-            launches.push(planned(bench, candidate, step, kernels, size, dtype, &rooms)?);
+        for step in &module.launch.steps {
+            let name = step.kernel.named(dtype);
+            let name = name.ok_or_else(|| unfit(format!("no kernel is named for {dtype}")))?;
+            let symbol = kernel(kernels, name, module.instances)?.clone();
+            launches.push(planned(bench, candidate, step, symbol, size, &rooms)?);
         }
-        Ok(Layout { rooms, launches })
+        let mut variables = Vec::new();
+        for symbol in &module.launch.symbols {
+            let content = match &symbol.value {
+                SymbolValue::Input(name) => Content::Input(name.value.clone()),
+                SymbolValue::Values { dtype, values } => {
+                    Content::Value(value_bytes(bench, candidate, size, dtype.value, values)?)
+                }
+            };
+            variables.push((symbol.name.value.clone(), content));
+        }
+        Ok(Layout { rooms, launches, variables })
+    }
+
+    /// The variables that are set, found in a loaded module.
+    pub(super) fn variables(&self, module: &Loaded) -> Result<Vec<(Variable, Content)>, Trouble> {
+        let found = self.variables.iter().map(|(name, content)| {
+            let variable = Variable::find(module, name).map_err(|unknown| {
+                let known = unknown.known.join(", ");
+                let known = if known.is_empty() { "none".to_owned() } else { known };
+                unfit(format!("{}; the module has {known}", unknown.sentence))
+            })?;
+            Ok((variable, content.clone()))
+        });
+        found.collect()
     }
 }
 
@@ -130,37 +204,64 @@ fn planned(
     bench: &Bench<'_>,
     candidate: &Candidate,
     step: &Step,
-    kernels: &[String],
+    symbol: String,
     size: &Size,
-    dtype: Dtype,
     rooms: &[Room],
 ) -> Result<Planned, Trouble> {
-    let name = step.kernel.named(dtype).ok_or_else(|| unfit(format!("no kernel is named for {dtype}")))?;
-    let mut symbols = kernels.iter().filter(|symbol| is(name, symbol));
-    let symbol = match (symbols.next(), symbols.next()) {
-        (Some(symbol), None) => symbol.clone(),
-        (None, _) => {
-            return Err(unfit(format!("there is no kernel `{name}`; the module has {}", kernels.join(", "))));
-        }
-        (Some(_), Some(_)) => {
-            return Err(unfit(format!("several kernels are called `{name}`; name one by its symbol")));
-        }
-    };
     let geometry = bench.task.geometry(candidate, step, &size.axes)?;
     let mut arguments = Vec::new();
     for argument in &step.arguments {
-        arguments.push(match argument {
-            Argument::Address(name) => {
-                let place = rooms.iter().position(|room| room.name == name.value);
-                Passed::Room(place.ok_or_else(|| unfit(format!("there is no tensor `{}`", name.value)))?)
-            }
-            Argument::Value { dtype, values } => {
-                Passed::Value(value_bytes(bench, candidate, size, dtype.value, values)?)
-            }
-        });
+        arguments.push(packed(bench, candidate, argument, size, rooms)?);
     }
     let (grid, block, shared) = (geometry.grid, geometry.block, geometry.shared_bytes);
-    Ok(Planned { symbol, grid, block, shared, arguments })
+    Ok(Planned { symbol, grid, block, shared, cooperative: step.cooperative, arguments })
+}
+
+fn packed(
+    bench: &Bench<'_>,
+    candidate: &Candidate,
+    argument: &Argument,
+    size: &Size,
+    rooms: &[Room],
+) -> Result<Packed, Trouble> {
+    let room = |name: &str| {
+        let place = rooms.iter().position(|room| room.name == name);
+        place.ok_or_else(|| unfit(format!("there is no tensor `{name}`")))
+    };
+    match argument {
+        Argument::Address(name) => Ok(Packed::address(room(name)?, 0)),
+        Argument::Within { tensor, offset } => {
+            let place = room(tensor)?;
+            let elements = bench.task.size_of(candidate, &size.axes, offset)?;
+            let bytes = rooms.get(place).map_or((0, 1), |room| (room.bytes, room.dtype.size()));
+            let inside = usize::try_from(elements).ok().and_then(|elements| elements.checked_mul(bytes.1));
+            let inside =
+                inside.filter(|inside| *inside <= bytes.0).and_then(|inside| u64::try_from(inside).ok());
+            let inside = inside.ok_or_else(|| {
+                unfit(format!(
+                    "`{}` is element {elements} of `{}` for {}, beyond its end",
+                    offset.value, tensor.value, size.name
+                ))
+            })?;
+            Ok(Packed::address(place, inside))
+        }
+        Argument::Value { dtype, values } => {
+            Ok(Packed::value(value_bytes(bench, candidate, size, dtype.value, values)?, dtype.value.size()))
+        }
+        Argument::Struct(members) => {
+            let mut all = Vec::new();
+            for (index, member) in members.iter().enumerate() {
+                let name = member.name.clone().unwrap_or_else(|| format!("member {index}"));
+                let at = member.at.and_then(|at| usize::try_from(at).ok());
+                all.push(Member {
+                    name,
+                    at,
+                    value: packed(bench, candidate, &member.argument, size, rooms)?,
+                });
+            }
+            Packed::structure(all).map_err(unfit)
+        }
+    }
 }
 
 fn value_bytes(
@@ -200,19 +301,4 @@ fn value_bytes(
 #[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "extents are far below 2^53")]
 fn real(extent: u64) -> f64 {
     extent as f64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is;
-
-    #[test]
-    fn kernels_are_known_by_the_name_of_the_source() {
-        assert!(is("softmax", "softmax"));
-        assert!(is("softmax", "_Z7softmaxPKfPfi"));
-        assert!(is("softmax", "_Z7softmaxILi128EEvPKfPfi"));
-        assert!(is("ops::softmax", "_ZN3ops7softmaxEPKf"));
-        assert!(!is("softmax", "_Z11softmax_rowPKf"));
-        assert!(!is("max", "_Z7softmaxPKf"));
-    }
 }

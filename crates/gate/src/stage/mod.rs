@@ -6,40 +6,53 @@
 mod audit;
 mod budget;
 mod build;
+mod case;
 mod checks;
 mod correct;
 mod counters;
+mod covered;
+mod draw;
 mod external;
 mod identity;
 mod launch;
 mod layout;
 mod model;
 mod profile;
+mod reach;
+mod rehearse;
+mod room;
 mod rung;
 mod speed;
 mod staged;
+mod trace;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use warpproof_sim::Device;
+use warpproof_sim::memory::{HEAP_BASE, Heap};
 use warpproof_sim::stop::{Stop, StopKind};
-use warpproof_sim::{Device, schedule::SplitMix};
 use warpproof_toolchain::Toolchain;
 
 pub use build::{Built, Programs, compile};
+pub use case::CaseName;
+use draw::Places;
+pub use rehearse::Rehearsal;
 pub use speed::{Clocks, Profiled, Side};
-pub use staged::{Staged, StagedArgument, StagedLaunch};
+pub use staged::{Compared, Staged, StagedBuffer, StagedLaunch};
 
+use crate::counterexample::Counterexample;
 use crate::dtype::Dtype;
+use crate::limits::{Allowance, Purpose, flag_of};
 use crate::record::{Comparison, Figure, FigureKind, Obstacle, Outcome, Stage};
-use crate::reference::python::Confiner;
-use crate::task::{Candidate, Distribution, FigureThreshold, Problem, Reference, Size, Task};
+use crate::reference::python::Workers;
+use crate::task::{Candidate, Distribution, FigureThreshold, Problem, Size, Task};
+use crate::tested::Tested;
 
-/// Bytes of device memory for one size of a task.
-const MEMORY: u64 = 4 << 30;
-/// Warp instructions of one launch.
-const INSTRUCTIONS: u64 = 20_000_000_000;
+/// Device memory begins at a page drawn for the run, one of so many.
+const PAGE: u64 = 4096;
+const PAGES: u64 = 1 << 20;
 
 /// What all stages of a run share.
 pub struct Bench<'a> {
@@ -49,16 +62,20 @@ pub struct Bench<'a> {
     pub directory: &'a Path,
     /// NVIDIA's compiler.
     pub toolchain: &'a Toolchain,
-    /// What secret seeds and hidden shapes are drawn from.
+    /// Drawn for this run: what secret seeds, hidden shapes and measured inputs are drawn from.
     pub secret: u64,
+    /// What a launch may use.
+    pub allowance: Allowance,
+    /// A secret that the user chose: it adds seeds and hidden shapes to the drawn ones.
+    pub chosen: Option<u64>,
     /// Threads of the host that a launch on the software GPU may use.
     pub threads: usize,
     /// What times kernels, where there is something.
     pub clocks: Option<&'a dyn Clocks>,
     /// Set to stop.
     pub stop: &'a AtomicBool,
-    /// What a reference in Python is started by, where somebody takes its rights from it.
-    pub confiner: Option<&'a Confiner>,
+    /// The processes that call a reference in Python.
+    pub python: &'a Workers,
 }
 
 /// How a stage, or a part of it, ended.
@@ -74,6 +91,10 @@ pub struct Ending {
     pub figures: Vec<Figure>,
     /// What it leaves, by name.
     pub objects: BTreeMap<String, Vec<u8>>,
+    /// What shows that it failed.
+    pub counterexample: Option<Box<Counterexample>>,
+    /// What it ran on.
+    pub tested: Option<Box<Tested>>,
 }
 
 impl Ending {
@@ -85,7 +106,8 @@ impl Ending {
     /// The kernel is wrong.
     pub fn fail(reason: impl Into<String>, figures: Vec<Figure>) -> Ending {
         let reason = reason.into();
-        Ending { outcome: Outcome::Fail, reason, obstacle: None, figures, objects: BTreeMap::new() }
+        let (obstacle, objects, counterexample, tested) = (None, BTreeMap::new(), None, None);
+        Ending { outcome: Outcome::Fail, reason, obstacle, figures, objects, counterexample, tested }
     }
 
     /// It was not done.
@@ -101,6 +123,15 @@ impl Ending {
     /// It cannot be told.
     pub fn inconclusive(reason: impl Into<String>, obstacle: Option<Obstacle>) -> Ending {
         Ending { outcome: Outcome::Inconclusive, obstacle, ..Ending::fail(reason, Vec::new()) }
+    }
+
+    /// With the case that shows it, unless one is known.
+    #[must_use]
+    pub fn shown_by(mut self, case: &CaseName) -> Ending {
+        if self.outcome != Outcome::Pass && self.counterexample.is_none() {
+            self.counterexample = Some(Box::new(Counterexample::of_case(case.to_string())));
+        }
+        self
     }
 
     /// With something that is kept.
@@ -183,7 +214,10 @@ fn stopped(stop: &Stop, case: &str) -> Ending {
             format!("{reason}; a gap in warpproof, not a bug in the kernel"),
             Some(Obstacle::Unsupported),
         ),
-        StopKind::Limit => Ending::inconclusive(reason, Some(Obstacle::Limit)),
+        StopKind::Limit => {
+            let flag = flag_of(stop).map(|flag| format!("; raise the limit with {flag}")).unwrap_or_default();
+            Ending::inconclusive(format!("{reason}{flag}"), Some(Obstacle::Limit))
+        }
         StopKind::Launch => Ending::inconclusive(reason, Some(Obstacle::Input)),
         _ => Ending::fail(reason, Vec::new()),
     }
@@ -220,7 +254,7 @@ impl<'a> Bench<'a> {
     /// The sizes a candidate takes in a stage; without a stage, in any.
     pub fn sizes(&self, candidate: &Candidate, stage: Option<Stage>) -> Vec<Size> {
         let gate = stage.and_then(|stage| self.task.gates.iter().find(|gate| gate.stage.value == stage));
-        let mut sizes = self.task.sizes(self.secret);
+        let mut sizes = self.all_sizes();
         let named = |list: Option<&Vec<crate::task::At<String>>>, size: &Size| {
             let shape = size.name.split(':').next().unwrap_or_default();
             list.is_none_or(|list| list.iter().any(|name| name.value == shape))
@@ -253,11 +287,14 @@ impl<'a> Bench<'a> {
         baseline: Option<(&Candidate, &Built)>,
         part: &Part,
     ) -> Result<Ending, Trouble> {
+        if let Some(ending) = room::refused(self, candidate, &part.size) {
+            return Ok(ending);
+        }
         let done = match (stage, &built.programs) {
             (Stage::Counters, _) => counters::part(self, (candidate, built), baseline, part),
             (_, Programs::Launched { .. }) => self.modules(stage, candidate, built, baseline, part),
             (Stage::Correct, Programs::Rung { .. }) => rung::correct(self, built, part),
-            (_, Programs::Rung { .. }) => rung::checks(self, built, part),
+            (_, Programs::Rung { .. }) => rung::checks(self, candidate, built, part),
         };
         match done {
             Err(Trouble::Ends(ending)) => Ok(*ending),
@@ -278,24 +315,15 @@ impl<'a> Bench<'a> {
         let several = modules.len() > 1;
         let mut ends = Vec::new();
         for module in modules {
-            let done = if stage == Stage::Correct {
-                correct::part(self, candidate, module, baseline, part)
-            } else {
-                checks::part(self, candidate, module, part, checks::schedules(self))
-            };
-            let mut ending = match done {
-                Ok(ending) => ending,
-                Err(Trouble::Ends(ending)) => *ending,
-                Err(Trouble::Stopped) => return Err(Trouble::Stopped),
-            };
-            if stage == Stage::Correct && ending.outcome == Outcome::Fail {
-                // Wrong values say little of why they are wrong; a check may say more.
-                if let Ok(checked) = checks::part(self, candidate, module, part, 1)
-                    && checked.outcome == Outcome::Fail
-                {
-                    ending.reason =
-                        format!("{}; the checks find why it may be: {}", ending.reason, checked.reason);
-                    ending.objects.extend(checked.objects);
+            let mut ending = self.on_module(stage, candidate, module, baseline, (part, None))?;
+            for (place, small) in self.residues(part) {
+                if ending.outcome != Outcome::Pass {
+                    break;
+                }
+                let one = self.on_module(stage, candidate, module, baseline, (&small, Some(place)))?;
+                // Their figures are worth a record only where something is wrong.
+                if one.outcome != Outcome::Pass {
+                    ending = one;
                 }
             }
             if several && !ending.reason.is_empty() {
@@ -309,10 +337,45 @@ impl<'a> Bench<'a> {
         Ok(sum(ends))
     }
 
+    /// The cases of a part, or one of them, on a module.
+    fn on_module(
+        &self,
+        stage: Stage,
+        candidate: &Candidate,
+        module: build::Module<'_>,
+        baseline: Option<(&Candidate, &Built)>,
+        (part, one): (&Part, Option<usize>),
+    ) -> Result<Ending, Trouble> {
+        let done = if stage == Stage::Correct {
+            correct::part(self, candidate, module, baseline, (part, one))
+        } else {
+            checks::part(self, candidate, module, (part, one), checks::schedules(self))
+        };
+        let mut ending = match done {
+            Ok(ending) => ending,
+            Err(Trouble::Ends(ending)) => *ending,
+            Err(Trouble::Stopped) => return Err(Trouble::Stopped),
+        };
+        if stage == Stage::Correct && ending.outcome == Outcome::Fail {
+            // Wrong values say little of why they are wrong; a check may say more.
+            if let Ok(checked) = checks::part(self, candidate, module, (part, one), 1)
+                && checked.outcome == Outcome::Fail
+            {
+                ending.reason =
+                    format!("{}; the checks find why it may be: {}", ending.reason, checked.reason);
+                ending.objects.extend(checked.objects);
+                if let (Some(own), Some(found)) = (&mut ending.counterexample, checked.counterexample) {
+                    own.findings = found.findings;
+                }
+            }
+        }
+        Ok(ending)
+    }
+
     /// Sums the parts of a stage up.
     pub fn whole(&self, stage: Stage, parts: Vec<(String, Ending)>) -> Ending {
         let summed = match stage {
-            Stage::Correct => correct::sum(parts),
+            Stage::Correct => covered::sum(correct::sum(parts)),
             _ => sum(parts),
         };
         summed.held_to(self.limits(stage))
@@ -348,61 +411,17 @@ impl<'a> Bench<'a> {
         .map(|ending| ending.held_to(self.limits(stage)))
     }
 
-    /// A software GPU for a launch, with limits that a kernel which never ends meets in minutes.
-    fn device(&self) -> Device {
-        let mut device = Device::new().with_threads(self.threads).with_memory(MEMORY);
-        device.limits.instructions = INSTRUCTIONS;
-        device
+    /// A software GPU for a launch, with limits that a kernel which never ends meets in about a minute. Where arrays lie is
+    /// drawn for the run.
+    fn device(&self, purpose: Purpose) -> Device {
+        self.device_at(Places::Drawn, purpose)
     }
 
-    /// The task's seeds and its secret ones.
-    fn seeds(&self) -> Vec<(u64, bool)> {
-        let mut random = SplitMix(self.secret);
-        let secret = (0..self.task.data.secret_seeds).map(|_| (random.next(), true));
-        self.task.data.seeds.iter().map(|seed| (*seed, false)).chain(secret).collect()
-    }
-
-    /// The first case of each type: what is checked and counted does not depend on values but on what is done with them.
-    fn first_cases(&self, candidate: &Candidate) -> Vec<Case<'a>> {
-        let mut first: Vec<Case<'a>> = Vec::new();
-        for case in self.cases(candidate) {
-            if !first.iter().any(|known| known.dtype == case.dtype) {
-                first.push(case);
-            }
-        }
-        first
-    }
-
-    /// Every type, distribution and seed of a size.
-    fn cases(&self, candidate: &Candidate) -> Vec<Case<'a>> {
-        let all: Vec<Dtype> = match (&candidate.dtypes, &self.task.data.dtypes) {
-            (Some(own), _) => own.clone(),
-            // A task whose tensors all have types of their own has no dtypes; any stands for none.
-            (None, none) if none.is_empty() => vec![Dtype::F32],
-            (None, all) => all.clone(),
-        };
-        let several = all.len() > 1;
-        // Files hold one set of inputs for a shape.
-        let files = matches!(self.task.reference, Reference::Files { .. });
-        let mut cases = Vec::new();
-        for dtype in all {
-            for distribution in &self.task.data.distributions {
-                for (seed, secret) in self.seeds() {
-                    let dtype_name = if several { format!(", {dtype}") } else { String::new() };
-                    let what = if secret { "secret seed" } else { "seed" };
-                    let name = format!("{}{dtype_name}, {what} {seed}", distribution.name.value);
-                    let name = if files { format!("from files{dtype_name}") } else { name };
-                    cases.push(Case { dtype, distribution, seed, name });
-                    if files {
-                        break;
-                    }
-                }
-                if files {
-                    break;
-                }
-            }
-        }
-        cases
+    /// A software GPU with arrays at other places.
+    fn device_at(&self, places: Places, purpose: Purpose) -> Device {
+        let base = HEAP_BASE + PAGE * (self.places(places) % PAGES);
+        let heap = Heap::at(base, self.allowance.arrays(purpose));
+        self.allowance.device(purpose).with_threads(self.threads).with_heap(heap)
     }
 }
 
@@ -414,6 +433,8 @@ struct Case<'a> {
     seed: u64,
     /// For people.
     name: String,
+    /// What it puts into its inputs, if it is one that the task's own cases do not include.
+    planted: Option<reach::Planted>,
 }
 
 /// Sums parts up: the first that is wrong decides, and all figures are kept.
@@ -431,6 +452,10 @@ fn sum(parts: Vec<(String, Ending)>) -> Ending {
             all.outcome = part.outcome;
             all.reason = part.reason;
             all.obstacle = part.obstacle;
+            all.counterexample = part.counterexample;
+        }
+        if let Some(tested) = &part.tested {
+            all.tested.get_or_insert_default().add(tested);
         }
         all.figures.extend(part.figures);
         all.objects.extend(part.objects);

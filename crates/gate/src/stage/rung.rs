@@ -15,7 +15,10 @@ use warpproof_sim::stop::Stop;
 use super::checks::{Told, schedules};
 use super::correct::Worst;
 use super::{Bench, Built, Ending, Part, Programs, Trouble, stopped, unfit};
+use crate::limits::Purpose;
+use crate::record::Stage;
 use crate::reference::attention::generate;
+use crate::task::Candidate;
 
 fn plan<'b>(built: &'b Built, part: &Part) -> Result<(&'b Plan, &'b str), Trouble> {
     let Programs::Rung { plans } = &built.programs else { return Err(unfit("this is no rung")) };
@@ -26,16 +29,15 @@ fn plan<'b>(built: &'b Built, part: &Part) -> Result<(&'b Plan, &'b str), Troubl
 /// Outputs of one size against both oracles.
 pub(super) fn correct(bench: &Bench<'_>, built: &Built, part: &Part) -> Result<Ending, Trouble> {
     let (plan, ptx) = plan(built, part)?;
-    let mut gpu = bench.device();
+    let mut gpu = bench.device(Purpose::Run);
     let attention = Attention::load(plan.clone(), ptx, &mut gpu)
         .map_err(|error| failed(&RunError::Gpu(error), &part.name))?;
     let mut worst = Worst::default();
     let mut nulls: BTreeMap<String, u64> = BTreeMap::new();
     for distribution in &bench.task.data.distributions {
-        for (index, (seed, secret)) in bench.seeds().into_iter().enumerate() {
+        for (index, (seed, origin)) in bench.seeds().into_iter().enumerate() {
             bench.check_stop()?;
-            let what = if secret { "secret seed" } else { "seed" };
-            let name = format!("{}, {}, {what} {seed}", part.name, distribution.name.value);
+            let name = format!("{}, {}, {} {seed}", part.name, distribution.name.value, origin.seed());
             let inputs =
                 generate(plan, &distribution.values, seed).map_err(|error| unfit(error.to_string()))?;
             let answer = attention
@@ -78,44 +80,65 @@ fn try_nulls(
     Ok(())
 }
 
-/// All checks on one size.
-pub(super) fn checks(bench: &Bench<'_>, built: &Built, part: &Part) -> Result<Ending, Trouble> {
+/// All checks on one size. The first case is checked under all schedules; every other distribution and seed under the first one,
+/// on the smallest size, because the kernels of the ladder are long.
+pub(super) fn checks(
+    bench: &Bench<'_>,
+    candidate: &Candidate,
+    built: &Built,
+    part: &Part,
+) -> Result<Ending, Trouble> {
     let (plan, ptx) = plan(built, part)?;
-    let Some(distribution) = bench.task.data.distributions.first() else {
+    let sizes = bench.sizes(candidate, Some(Stage::Checks));
+    let smallest = sizes.iter().min_by_key(|size| size.axes.values().product::<u64>());
+    let all = smallest.is_some_and(|size| size.name == part.name);
+    let distributions = bench.task.data.distributions.iter();
+    let cases = distributions.flat_map(|one| bench.seeds().into_iter().map(move |seed| (one, seed)));
+    let cases: Vec<_> = cases.take(if all { usize::MAX } else { 1 }).collect();
+    if cases.is_empty() {
         return Err(unfit("the task has no distribution"));
-    };
-    bench.check_stop()?;
-    let seed = bench.task.data.seeds.first().copied().unwrap_or_default();
-    let inputs = generate(plan, &distribution.values, seed).map_err(|error| unfit(error.to_string()))?;
-    let mut gpu = Checking::new(bench.device(), schedules(bench));
+    }
     let mut told = Told::default();
-    let done = Attention::load(plan.clone(), ptx, &mut gpu)
-        .map_err(RunError::Gpu)
-        .and_then(|attention| attention.run(&mut gpu, &inputs.q, &inputs.k, &inputs.v));
-    let instructions =
-        gpu.outcomes.iter().fold(0u64, |all, outcome| all.saturating_add(outcome.instructions));
-    told.add(std::mem::take(&mut gpu.findings), instructions, 0);
-    match done {
-        Ok(_) => {}
-        Err(RunError::Gpu(error)) => match stop_of(&error) {
-            Some(stop) => told.stop(stop, &part.name),
-            None => return Err(unfit(error.to_string())),
-        },
-        Err(error) => return Err(unfit(error.to_string())),
+    for (distribution, (seed, origin)) in cases {
+        bench.check_stop()?;
+        let name = format!("{}, {}, {} {seed}", part.name, distribution.name.value, origin.seed());
+        let inputs = generate(plan, &distribution.values, seed).map_err(|error| unfit(error.to_string()))?;
+        let count = if told.cases == 0 { schedules(bench) } else { 1 };
+        told.cases += 1;
+        told.executions += 1;
+        let mut gpu = Checking::new(bench.device(Purpose::Check { schedules: count }), count);
+        let done = Attention::load(plan.clone(), ptx, &mut gpu)
+            .map_err(RunError::Gpu)
+            .and_then(|attention| attention.run(&mut gpu, &inputs.q, &inputs.k, &inputs.v));
+        let instructions =
+            gpu.outcomes.iter().fold(0u64, |all, outcome| all.saturating_add(outcome.instructions));
+        told.add(std::mem::take(&mut gpu.findings), instructions, 0);
+        match done {
+            Ok(_) => {}
+            Err(RunError::Gpu(error)) => match stop_of(&error) {
+                Some(stop) => told.stop(stop, &name),
+                None => return Err(unfit(error.to_string())),
+            },
+            Err(error) => return Err(unfit(error.to_string())),
+        }
+        if told.is_wrong() {
+            told.later = Some(name).filter(|_| told.executions > 1);
+            break;
+        }
     }
     Ok(told.ending(&part.name, schedules(bench)))
 }
 
-/// What each launch does on one size, on inputs of the first seed.
+/// What each launch does on one size, on inputs drawn for the run.
 pub(super) fn count(bench: &Bench<'_>, built: &Built, part: &Part) -> Result<Vec<Counters>, Trouble> {
     let (plan, ptx) = plan(built, part)?;
-    let Some(distribution) = bench.task.data.distributions.first() else {
+    let Some(distribution) = bench.measured_distribution() else {
         return Err(unfit("the task has no distribution"));
     };
     bench.check_stop()?;
-    let seed = bench.task.data.seeds.first().copied().unwrap_or_default();
-    let inputs = generate(plan, &distribution.values, seed).map_err(|error| unfit(error.to_string()))?;
-    let mut gpu = Counting::new(bench.device());
+    let inputs = generate(plan, &distribution.values, bench.measured_seed())
+        .map_err(|error| unfit(error.to_string()))?;
+    let mut gpu = Counting::new(bench.device(Purpose::Run));
     Attention::load(plan.clone(), ptx, &mut gpu)
         .map_err(RunError::Gpu)
         .and_then(|attention| attention.run(&mut gpu, &inputs.q, &inputs.k, &inputs.v))

@@ -2,22 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use warpproof_sim::check::{Role, Source};
+
 use super::build::Module;
 use super::launch::POISON;
-use super::layout::{Layout, Passed, What};
-use super::{Bench, Part, Programs, Side, Trouble, correct, stopped, unfit};
+use super::layout::{Layout, What};
+use super::{
+    Bench, Case, CaseName, Ending, Part, Programs, Side, Trouble, checks, correct, room, stopped, unfit,
+};
+use crate::counterexample::Mismatch;
+use crate::dtype::Dtype;
+use crate::limits::Purpose;
+use crate::parameter::Packed;
+use crate::record::Obstacle;
 use crate::reference::Expected;
 use crate::speed::ClockError;
 use crate::task::{NonFinite, Size};
-
-/// An argument of a launch.
-#[derive(Clone, Debug)]
-pub enum StagedArgument {
-    /// The address of memory, by its place.
-    Memory(usize),
-    /// Bytes.
-    Value(Vec<u8>),
-}
 
 /// A launch.
 #[derive(Clone, Debug)]
@@ -30,11 +30,39 @@ pub struct StagedLaunch {
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory.
     pub shared: u32,
-    /// The arguments.
-    pub arguments: Vec<StagedArgument>,
+    /// Whether it is launched cooperatively.
+    pub cooperative: bool,
+    /// The arguments, with memory by its place.
+    pub arguments: Vec<Packed>,
 }
 
-/// A candidate with launches of its own on one size, with the inputs of its first case.
+/// What a piece of memory is for.
+#[derive(Clone, Debug)]
+pub struct StagedBuffer {
+    /// The tensor's name.
+    pub name: String,
+    /// What kernels do with it.
+    pub role: Role,
+    /// The type of its elements.
+    pub dtype: Dtype,
+    /// Its extents.
+    pub dims: Vec<usize>,
+    /// Whether it holds something before the first launch that a kernel may read.
+    pub initialized: bool,
+}
+
+/// An output compared with the reference.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    /// Whether it is right.
+    pub passed: bool,
+    /// Why not.
+    pub reasons: Vec<String>,
+    /// The elements that are off the most, and where.
+    pub mismatch: Mismatch,
+}
+
+/// A candidate with launches of its own on one size, with the inputs of one case.
 #[derive(Debug)]
 pub struct Staged {
     /// Who it is, and on what.
@@ -43,15 +71,37 @@ pub struct Staged {
     pub ptx: String,
     /// What memory holds before the first launch.
     pub memory: Vec<Vec<u8>>,
+    /// What each piece of memory is for.
+    pub buffers: Vec<StagedBuffer>,
+    /// Variables of the module and what they are set to.
+    pub variables: Vec<(String, Vec<u8>)>,
     /// The launches.
     pub launches: Vec<StagedLaunch>,
     /// Names and places of outputs.
     pub outputs: Vec<(String, usize)>,
+    /// The orders of warps that the task's checks run under.
+    pub schedules: u32,
+    /// What the task lets results depend on beside the inputs.
+    pub allowed: Vec<Source>,
     expected: BTreeMap<String, Expected>,
+    axes: BTreeMap<String, Vec<String>>,
     non_finite: NonFinite,
 }
 
 impl Staged {
+    /// Compares an output with the reference; nothing where the reference does not have it or was not asked for.
+    pub fn compare(&self, output: &str, bytes: &[u8]) -> Option<Compared> {
+        let expected = self.expected.get(output)?;
+        let bytes = bytes.get(..expected.tensor.values.len() * expected.dtype.size()).unwrap_or(bytes);
+        let (_, judgement) = expected.judge(bytes, self.non_finite);
+        let axes = self.axes.get(output).map_or(&[][..], Vec::as_slice);
+        Some(Compared {
+            passed: judgement.passed,
+            reasons: judgement.reasons.iter().map(ToString::to_string).collect(),
+            mismatch: expected.mismatch(output, axes, bytes, self.non_finite),
+        })
+    }
+
     /// Holds an output against the reference, with the limits of the stage correct.
     pub fn judge(&self, output: &str, bytes: &[u8]) -> Result<(), ClockError> {
         let Some(expected) = self.expected.get(output) else {
@@ -102,48 +152,96 @@ impl Bench<'_> {
                 format!("a device of compute capability {capability} runs none of {}", built.join(", "));
             return Err(ClockError::Device(why));
         };
-        self.stage_module(candidate, module, size).map_err(|trouble| match trouble {
-            Trouble::Ends(ending) => ClockError::Device(ending.reason),
-            Trouble::Stopped => ClockError::Device("a stop was asked for".to_owned()),
+        let part = Part { name: size.name.clone(), size: size.clone() };
+        // Kernels are timed on inputs drawn for the run.
+        let case = self.measured_cases(candidate).into_iter().next();
+        let case = case.ok_or_else(|| unfit("the candidate takes none of the task's types"));
+        case.and_then(|case| self.stage_module(candidate, module, &part, &case, true)).map_err(|trouble| {
+            match trouble {
+                Trouble::Ends(ending) => ClockError::Device(ending.reason),
+                Trouble::Stopped => ClockError::Device("a stop was asked for".to_owned()),
+            }
+        })
+    }
+
+    /// A launched candidate on one case, for the first architecture of the task. The reference is computed where it is asked for.
+    pub fn staged_case(
+        &self,
+        (candidate, built): Side<'_>,
+        name: &CaseName,
+        compares: bool,
+    ) -> Result<Staged, Ending> {
+        let wrong = |reason: String| Ending::inconclusive(reason, Some(Obstacle::Input));
+        let (part, case) = self.find_case(candidate, name).map_err(wrong)?;
+        if let Some(refused) = room::refused(self, candidate, &part.size) {
+            return Err(refused);
+        }
+        let module = built.distinct().into_iter().next().ok_or_else(|| {
+            wrong(format!(
+                "`{}` is a kernel of the attention ladder: it has no launch of its own that could be run alone",
+                candidate.name.value
+            ))
+        })?;
+        self.stage_module(candidate, module, &part, &case, compares).map_err(|trouble| match trouble {
+            Trouble::Ends(ending) => *ending,
+            Trouble::Stopped => wrong("stopped".to_owned()),
         })
     }
 
     fn stage_module(
         &self,
         candidate: &crate::task::Candidate,
-        Module { ptx, launch, .. }: Module<'_>,
-        size: &Size,
+        from: Module<'_>,
+        part: &Part,
+        case: &Case<'_>,
+        compares: bool,
     ) -> Result<Staged, Trouble> {
-        let case = self.cases(candidate).into_iter().next();
-        let case = case.ok_or_else(|| unfit("the candidate takes none of the task's types"))?;
-        let loaded = self.device().load(ptx).map_err(|stop| Trouble::from(stopped(&stop, &size.name)))?;
-        let layout = Layout::new(self, candidate, launch, loaded.kernels(), size, case.dtype)?;
-        let part = Part { name: size.name.clone(), size: size.clone() };
-        let inputs = correct::inputs_of(self, &part, &case)?;
-        let expected = correct::expectations(self, &part, &case, &inputs)?;
+        let size = &part.size;
+        let loaded = self.device(Purpose::Run).load(from.ptx);
+        let loaded = loaded.map_err(|stop| Trouble::from(stopped(&stop, &size.name)))?;
+        let layout = Layout::new(self, candidate, from, loaded.kernels(), size, case.dtype)?;
+        let inputs = correct::inputs_of(self, part, case)?;
+        let expected =
+            if compares { correct::expectations(self, part, case, &inputs)? } else { BTreeMap::new() };
+        let count = layout.launches.len();
+        let buffers = layout.rooms.iter().map(|room| StagedBuffer {
+            name: room.name.clone(),
+            role: room.role(count),
+            dtype: room.dtype,
+            dims: room.dims.clone(),
+            initialized: room.is_initialized(),
+        });
+        let buffers = buffers.collect();
+        let axes = self.task.data.outputs.iter().map(|output| {
+            let names = output.dims.iter().map(|extent| extent.value.to_string()).collect();
+            (output.name.value.clone(), names)
+        });
         let outputs = layout.rooms.iter().enumerate().filter(|(_, room)| room.what == What::Output);
         let outputs = outputs.map(|(place, room)| (room.name.clone(), place)).collect();
-        let launches = layout.launches.into_iter().map(|one| StagedLaunch {
+        let launches = layout.launches.clone().into_iter().map(|one| StagedLaunch {
             kernel: one.symbol,
             grid: one.grid,
             block: one.block,
             shared: one.shared,
-            arguments: one
-                .arguments
-                .into_iter()
-                .map(|argument| match argument {
-                    Passed::Room(place) => StagedArgument::Memory(place),
-                    Passed::Value(bytes) => StagedArgument::Value(bytes),
-                })
-                .collect(),
+            cooperative: one.cooperative,
+            arguments: one.arguments,
         });
+        let mut variables = Vec::new();
+        for (variable, content) in layout.variables(&loaded)? {
+            variables.push((variable.symbol, content.bytes(&inputs)?));
+        }
         Ok(Staged {
             name: format!("{} on {}, {}", candidate.name.value, size.name, case.name),
-            ptx: ptx.to_owned(),
+            ptx: from.ptx.to_owned(),
+            variables,
             launches: launches.collect(),
             memory: layout.rooms.iter().map(|room| room.filled(&inputs, POISON)).collect(),
+            buffers,
             outputs,
+            schedules: checks::schedules(self),
+            allowed: checks::allowed(self),
             expected,
+            axes: axes.collect(),
             non_finite: self.task.tolerance.non_finite,
         })
     }

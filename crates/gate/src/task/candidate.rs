@@ -6,7 +6,8 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::model::{
-    Argument, AttentionOptions, Candidate, Kernel, Launch, Notes, Program, Scratch, Step, TensorType,
+    Argument, AttentionOptions, Candidate, Kernel, Launch, Notes, Program, Scratch, Step, StructMember,
+    Symbol, SymbolValue, TensorType,
 };
 use super::policy::macro_value;
 use super::problem::At;
@@ -33,8 +34,9 @@ fn candidate(file: &mut File<'_>, mut section: Section<'_, '_>) -> Candidate {
         (section.text(file, "source"), section.text(file, "ptx"), section.text(file, "rung"));
     let launch = section.sections(file, "launch");
     let scratch = section.sections(file, "scratch");
+    let symbols = section.sections(file, "symbol");
     let options = section.section(file, "options");
-    let program = program(file, &section, Parts { source, ptx, rung, launch, scratch, options });
+    let program = program(file, &section, Parts { source, ptx, rung, launch, scratch, symbols, options });
     let mut macros = |file: &mut File<'_>, key| {
         let mut found = BTreeMap::new();
         if let Some(mut table) = section.section(file, key) {
@@ -51,14 +53,28 @@ fn candidate(file: &mut File<'_>, mut section: Section<'_, '_>) -> Candidate {
     };
     let (toggles, defines) = (macros(file, "toggles"), macros(file, "defines"));
     let flags = section.texts(file, "flags").unwrap_or_default();
+    let mut known = true;
     for flag in &flags {
         let plain = flag.trim_start_matches('-');
         if plain.starts_with("arch") || plain.starts_with("gpu-architecture") || plain.starts_with("gpu-code")
         {
+            known = false;
             file.wrong(flag.span.clone(), "what is compiled for is said in [target]");
         } else if flag.starts_with("-D") || plain.starts_with("define-macro") || plain.starts_with('U') {
+            known = false;
             file.wrong(flag.span.clone(), "macros are set by toggles and defines, where they are seen");
         }
+    }
+    // A task is not trusted: some options write or read any file.
+    let texts: Vec<&str> = flags.iter().map(|flag| flag.value.as_str()).collect();
+    if known && let Err(refused) = warpproof_toolchain::nvrtc_options(&texts) {
+        let flag = flags.iter().find(|flag| flag.value == refused.option).or(flags.first());
+        let span = flag.map_or_else(|| section.span.clone(), |flag| flag.span.clone());
+        file.wrong_with(
+            span,
+            refused.to_string(),
+            "the book's page on compiler options lists those that are allowed",
+        );
     }
     let dtypes = section
         .texts(file, "dtypes")
@@ -77,13 +93,14 @@ struct Parts<'d, 't> {
     rung: Option<At<String>>,
     launch: Vec<Section<'d, 't>>,
     scratch: Vec<Section<'d, 't>>,
+    symbols: Vec<Section<'d, 't>>,
     options: Option<Section<'d, 't>>,
 }
 
 fn program(file: &mut File<'_>, section: &Section<'_, '_>, parts: Parts<'_, '_>) -> Program {
     let span = section.span.clone();
     if let (Some(rung), None, None) = (&parts.rung, &parts.source, &parts.ptx) {
-        if !parts.launch.is_empty() || !parts.scratch.is_empty() {
+        if !parts.launch.is_empty() || !parts.scratch.is_empty() || !parts.symbols.is_empty() {
             file.wrong(span, "a rung brings its own launch");
         }
         let options = parts.options.map_or_else(AttentionOptions::default, |section| options(file, section));
@@ -98,6 +115,7 @@ fn program(file: &mut File<'_>, section: &Section<'_, '_>, parts: Parts<'_, '_>)
     }
     let launch = Launch {
         scratch: parts.scratch.into_iter().map(|section| scratch(file, section)).collect(),
+        symbols: parts.symbols.into_iter().filter_map(|section| symbol(file, section)).collect(),
         steps: parts.launch.into_iter().map(|section| step(file, section)).collect(),
     };
     match (parts.source, parts.ptx, parts.rung) {
@@ -169,29 +187,80 @@ fn step(file: &mut File<'_>, mut section: Section<'_, '_>) -> Step {
     let grid = section.exprs(file, "grid", 3).map_or_else(Vec::new, |grid| grid.value);
     let block = section.exprs(file, "block", 3).map_or_else(Vec::new, |block| block.value);
     let shared_bytes = section.expr(file, "shared_bytes");
+    let cooperative = section.flag(file, "cooperative").unwrap_or(false);
     let mut arguments = Vec::new();
     if let Some((span, values)) = section.list(file, "arguments", false) {
         if values.len() > 256 {
             file.wrong(span, "a kernel takes at most 256 arguments here");
         }
-        arguments.extend(values.into_iter().take(256).filter_map(|value| argument(file, value)));
+        arguments.extend(values.into_iter().take(256).filter_map(|value| argument(file, value, 0)));
     }
     section.close(file);
-    Step { kernel, grid, block, shared_bytes, arguments }
+    Step { kernel, grid, block, shared_bytes, cooperative, arguments }
 }
 
-/// The name of a tensor, or `{ value = "n", dtype = "u32" }`.
-fn argument(file: &mut File<'_>, value: &Spanned<DeValue<'_>>) -> Option<Argument> {
+/// Structs in structs.
+const MAX_DEPTH: usize = 16;
+/// What an argument may be.
+const ARGUMENT: &str = "the name of a tensor, { value = \"n\", dtype = \"u32\" }, { tensor = \"x\", offset = \"n\" } or \
+                        { struct = [ … ] }";
+
+/// The name of a tensor, `{ value = "n", dtype = "u32" }`, `{ tensor = "x", offset = "n" }` or `{ struct = [ … ] }`.
+fn argument(file: &mut File<'_>, value: &Spanned<DeValue<'_>>, depth: usize) -> Option<Argument> {
     if let DeValue::String(name) = value.get_ref() {
         return Some(Argument::Address(At::new(name.to_string(), value.span())));
     }
     let mut section = Section::of("argument", value, file)?;
-    section.missing(file, "value", "{ value = \"n\", dtype = \"u32\" }, or the name of a tensor");
-    section.missing(file, "dtype", "{ value = \"n\", dtype = \"u32\" }, or the name of a tensor");
+    let argument = described(file, &mut section, depth);
+    section.close(file);
+    argument
+}
+
+fn described(file: &mut File<'_>, section: &mut Section<'_, '_>, depth: usize) -> Option<Argument> {
+    if section.has("struct") {
+        let (span, list) = section.list(file, "struct", false)?;
+        if depth >= MAX_DEPTH || list.is_empty() {
+            file.wrong(span, "a struct has members, and at most 16 structs are inside each other");
+            return None;
+        }
+        let members = list.into_iter().take(256).filter_map(|one| member(file, one, depth + 1));
+        return Some(Argument::Struct(members.collect()));
+    }
+    if section.has("tensor") {
+        let tensor = section.text(file, "tensor");
+        let offset =
+            section.expr(file, "offset").unwrap_or_else(|| At::unsaid(crate::expr::Expr::constant(0)));
+        return Some(Argument::Within { tensor: tensor?, offset });
+    }
+    let (dtype, values) = typed_values(file, section, ARGUMENT)?;
+    Some(Argument::Value { dtype, values })
+}
+
+/// An argument with `name` and `at`.
+fn member(file: &mut File<'_>, value: &Spanned<DeValue<'_>>, depth: usize) -> Option<StructMember> {
+    if !value.get_ref().is_table() {
+        return argument(file, value, depth).map(|argument| StructMember { name: None, at: None, argument });
+    }
+    let mut section = Section::of("member", value, file)?;
+    let name = section.text(file, "name").map(|name| name.value);
+    let at = section.within(file, "at", 0, 32_763).and_then(|at| u32::try_from(at.value).ok());
+    let argument = described(file, &mut section, depth);
+    section.close(file);
+    Some(StructMember { name, at, argument: argument? })
+}
+
+/// `value` and `dtype`.
+fn typed_values(
+    file: &mut File<'_>,
+    section: &mut Section<'_, '_>,
+    help: &str,
+) -> Option<(At<crate::dtype::Dtype>, Vec<At<crate::expr::Expr>>)> {
+    section.missing(file, "value", help);
+    section.missing(file, "dtype", help);
     let dtype = section.dtype(file, "dtype");
     let mut values = Vec::new();
     if let Some((_, list)) = section.list(file, "value", true) {
-        for value in list.into_iter().take(64) {
+        for value in list {
             // 0.125 as well as "1 / sqrt(d)".
             if let DeValue::Float(number) = value.get_ref() {
                 match crate::expr::Expr::parse(number.as_str()) {
@@ -203,6 +272,19 @@ fn argument(file: &mut File<'_>, value: &Spanned<DeValue<'_>>) -> Option<Argumen
             }
         }
     }
+    Some((dtype?, values))
+}
+
+/// `name` with `input`, or with `value` and `dtype`.
+fn symbol(file: &mut File<'_>, mut section: Section<'_, '_>) -> Option<Symbol> {
+    const HELP: &str = "name = \"coef\" with input = \"w\", or with value = [1, 2, 1] and dtype = \"f32\"";
+    section.missing(file, "name", HELP);
+    let name = section.text(file, "name");
+    let value = match section.text(file, "input") {
+        Some(input) => Some(SymbolValue::Input(input)),
+        None => typed_values(file, &mut section, HELP)
+            .map(|(dtype, values)| SymbolValue::Values { dtype, values }),
+    };
     section.close(file);
-    Some(Argument::Value { dtype: dtype?, values })
+    Some(Symbol { name: name?, value: value? })
 }

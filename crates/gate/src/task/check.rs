@@ -7,7 +7,8 @@ use warpproof_kernels::ladder::{self, LADDER};
 use warpproof_model::{Capability, Device};
 
 use super::model::{
-    Argument, Candidate, Launch, Operator, Peer, Policy, Program, Reference, Role, Task, TensorType,
+    Argument, Candidate, Launch, NonFinite, Operator, Peer, Policy, Program, Reference, Role, SymbolValue,
+    Task, TensorType, Values,
 };
 use super::problem::{At, in_file};
 use super::section::{File, shown};
@@ -157,6 +158,7 @@ fn known_output(file: &mut File<'_>, task: &Task, name: &At<String>) {
 }
 
 fn reference(file: &mut File<'_>, task: &Task) {
+    special_values(file, task);
     match &task.reference {
         Reference::BuiltIn { operator } => operator_of(file, task, operator),
         Reference::Files { cases } => {
@@ -189,7 +191,25 @@ fn reference(file: &mut File<'_>, task: &Task) {
     }
 }
 
+/// Values that no finite output follows from need a reference that says what does.
+fn special_values(file: &mut File<'_>, task: &Task) {
+    let refused = task.tolerance.non_finite == NonFinite::Refuse;
+    for one in task.data.distributions.iter().filter(|_| refused) {
+        if matches!(one.values, Values::Nan { .. }) {
+            let help = "non_finite = \"match\" in [tolerance]";
+            let sentence =
+                "inputs that are not numbers give outputs that are not, and the task refuses those";
+            file.wrong_with(one.name.span.clone(), sentence, help);
+        }
+    }
+}
+
 fn operator_of(file: &mut File<'_>, task: &Task, operator: &Operator) {
+    let exact = matches!(task.tolerance.policy, Policy::Derived { accumulate } if accumulate.is_integer());
+    if let (true, Operator::Softmax { input, .. } | Operator::LayerNorm { input, .. }) = (exact, operator) {
+        let help = "operator = \"custom\" with a reference of its own";
+        file.wrong_with(input.span.clone(), "this operator has no integer form", help);
+    }
     match operator {
         Operator::Attention { .. } => {
             if let Some(input) = task.data.inputs.first() {
@@ -407,6 +427,28 @@ fn rung(file: &mut File<'_>, task: &Task, candidate: &Candidate, name: &At<Strin
     }
 }
 
+/// `{NAME}` in a kernel's name is a macro: what the compiler knows.
+fn kernel_macros(file: &mut File<'_>, task: &Task, candidate: &Candidate, name: &At<String>, axes: &[&str]) {
+    let known: Vec<&str> = task
+        .toggles
+        .iter()
+        .map(|toggle| toggle.name.as_str())
+        .chain(candidate.defines.keys().map(String::as_str))
+        .collect();
+    for place in super::size::macros_in(name).into_iter().filter(|place| !known.contains(place)) {
+        if axes.contains(&place) {
+            let sentence = format!("`{{{place}}}` is an axis, and a kernel is compiled once for all shapes");
+            file.wrong_with(
+                name.span.clone(),
+                sentence,
+                "use a toggle or a define, or pass it as an argument",
+            );
+        } else {
+            file.unknown(name.span.clone(), "toggle or define", place, known.iter().copied());
+        }
+    }
+}
+
 fn launch(file: &mut File<'_>, task: &Task, candidate: &Candidate, launch: &Launch) {
     distinct(file, "scratch memory", launch.scratch.iter().map(|scratch| &scratch.name));
     let axes = axes(task);
@@ -420,10 +462,22 @@ fn launch(file: &mut File<'_>, task: &Task, candidate: &Candidate, launch: &Laun
     for scratch in &launch.scratch {
         expression(file, &scratch.count, &known, true);
     }
+    distinct(file, "variable", launch.symbols.iter().map(|symbol| &symbol.name));
+    for symbol in &launch.symbols {
+        match &symbol.value {
+            SymbolValue::Input(input) => known_input(file, task, input),
+            SymbolValue::Values { dtype, values } => {
+                values.iter().for_each(|value| expression(file, value, &known, dtype.value.is_integer()));
+            }
+        }
+    }
     let mut used: BTreeSet<&str> = BTreeSet::new();
     for step in &launch.steps {
         let sizes = step.grid.iter().chain(&step.block).chain(&step.shared_bytes);
         sizes.for_each(|size| expression(file, size, &known, true));
+        for name in step.kernel.names() {
+            kernel_macros(file, task, candidate, name, &axes);
+        }
         if let super::model::Kernel::ByDtype(names) = &step.kernel {
             let all = candidate.dtypes.as_ref().unwrap_or(&task.data.dtypes);
             for dtype in all.iter().filter(|dtype| !names.contains_key(dtype.name())) {
@@ -432,13 +486,18 @@ fn launch(file: &mut File<'_>, task: &Task, candidate: &Candidate, launch: &Laun
                 file.wrong(span, format!("there is no kernel for {dtype}"));
             }
         }
-        for argument in &step.arguments {
+        for argument in step.arguments.iter().flat_map(Argument::leaves) {
+            if let Argument::Within { offset, .. } = argument {
+                expression(file, offset, &known, true);
+            }
             match argument {
-                Argument::Address(name) if !tensors.contains(&name.as_str()) => {
+                Argument::Address(name) | Argument::Within { tensor: name, .. }
+                    if !tensors.contains(&name.as_str()) =>
+                {
                     let what = "input, output or scratch memory";
                     file.unknown(name.span.clone(), what, name, tensors.iter().copied());
                 }
-                Argument::Address(name) => {
+                Argument::Address(name) | Argument::Within { tensor: name, .. } => {
                     used.insert(name.as_str());
                 }
                 Argument::Value { dtype, values } => {
@@ -446,6 +505,7 @@ fn launch(file: &mut File<'_>, task: &Task, candidate: &Candidate, launch: &Laun
                         expression(file, value, &known, dtype.value.is_integer());
                     }
                 }
+                Argument::Struct(_) => {}
             }
         }
     }

@@ -212,7 +212,8 @@ impl Task {
         if stage == Stage::Model {
             // It predicts from what the counters count, on their shapes.
             let counters = self.gates.iter().find(|gate| gate.stage.value == Stage::Counters);
-            let counted = counters.map(|gate| &gate.shapes);
+            // No stage and a stage for all shapes both serialize to null, so that there is one is said apart.
+            let counted = (counters.is_some(), counters.map(|gate| &gate.shapes));
             return digest(stage.as_str(), &(parts, gate, counted, self.candidate_hash(candidate)));
         }
         digest(stage.as_str(), &(parts, gate, self.candidate_hash(candidate)))

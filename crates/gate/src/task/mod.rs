@@ -12,19 +12,21 @@ mod read;
 mod section;
 mod size;
 mod space;
+mod standard;
 
 pub use hash::{Identity, Incompatible, Part};
 pub use model::{
     Accumulate, Argument, AttentionOptions, Baseline, Budget, Candidate, Data, Distribution, Extent,
     FigureThreshold, FileCase, Gate, Grades, Input, Kernel, L2, Launch, NonFinite, Notes, Operator, Output,
-    Peer, Policy, Program, Reduction, Reference, Resource, Role, Scratch, Shape, Step, Target, Task,
-    TensorType, Threshold, Timing, Toggle, Tolerance, Values,
+    Peer, Policy, Program, Reduction, Reference, Resource, Role, Scratch, Shape, Step, StructMember, Symbol,
+    SymbolValue, Target, Task, TensorType, Threshold, Timing, Toggle, Tolerance, Values,
 };
 pub use problem::nearest;
 pub use problem::{At, Problem};
 pub use size::{Axes, Geometry, Size};
 pub(crate) use size::{dims, values_of};
 pub use space::{Knob, Space};
+pub use standard::standard_distributions;
 
 use section::File;
 
@@ -63,6 +65,30 @@ impl Task {
         file.problems.dedup();
         file.problems.truncate(if syntax > 0 { MAX_SYNTAX_PROBLEMS } else { MAX_PROBLEMS });
         Err(file.problems)
+    }
+
+    /// The files that the task names: of candidates, and of its reference. Each is relative to the task's directory.
+    pub fn files(&self) -> Vec<&str> {
+        let mut files: Vec<&str> = self
+            .candidates
+            .iter()
+            .filter_map(|candidate| match &candidate.program {
+                Program::Source { file, .. } | Program::Ptx { file, .. } => Some(file.as_str()),
+                Program::Rung { .. } => None,
+            })
+            .collect();
+        match &self.reference {
+            Reference::BuiltIn { .. } => {}
+            Reference::Python { file, .. } => files.push(file.as_str()),
+            Reference::Files { cases } => {
+                let named = cases.iter().flat_map(|case| case.inputs.values().chain(case.outputs.values()));
+                // `weights.safetensors#q` is a tensor of a file.
+                files.extend(named.map(|file| file.split('#').next().unwrap_or(file)));
+            }
+        }
+        files.sort_unstable();
+        files.dedup();
+        files
     }
 
     /// The candidate of a name.

@@ -89,6 +89,28 @@ pub struct Data {
     pub outputs: Vec<Output>,
 }
 
+impl Data {
+    /// How sums are kept where inputs and outputs are integers: in 64 bits where an output has as many, else in 32. Nothing
+    /// where the task has other tensors.
+    pub fn integer_sums(&self) -> Option<Accumulate> {
+        let all = |of: TensorType| match of {
+            TensorType::Each => self.dtypes.clone(),
+            TensorType::Fixed(dtype) => vec![dtype],
+        };
+        let inputs: Vec<Dtype> = self.inputs.iter().flat_map(|input| all(input.dtype.value)).collect();
+        let outputs: Vec<Dtype> = self.outputs.iter().flat_map(|output| all(output.dtype.value)).collect();
+        let integers = |list: &[Dtype]| !list.is_empty() && list.iter().all(|dtype| dtype.is_integer());
+        let of = |dtype: Dtype| match dtype {
+            Dtype::U64 => Accumulate::U64,
+            Dtype::I64 => Accumulate::I64,
+            Dtype::U32 => Accumulate::U32,
+            _ => Accumulate::I32,
+        };
+        let widest = outputs.iter().copied().max_by_key(|dtype| dtype.size())?;
+        (integers(&inputs) && integers(&outputs)).then(|| of(widest))
+    }
+}
+
 /// The type of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum TensorType {
@@ -167,6 +189,19 @@ pub enum Values {
     Large { fraction: f64 },
     /// A ramp over the place in memory that repeats after a prime number of elements: what is exchanged is seen.
     Structured,
+    /// Normal, with minus infinity at this share of the places of each row, and never at all of them.
+    Masked { fraction: f64 },
+    /// Normal, with not-a-number at this share of the places.
+    Nan { fraction: f64 },
+    /// Either sign, magnitudes below the smallest normal number of the type.
+    Denormal,
+    /// Normal, with zeros of either sign at half of the places.
+    SignedZero,
+    /// Normal, with the largest finite number of either sign at this share of the places; of integers, their least and largest.
+    Extreme { fraction: f64 },
+    /// Either sign. The largest magnitude of a row is log-uniform over all that the type holds, from its smallest normal number to
+    /// its largest, and the others of the row are log-uniform below it.
+    Magnitudes,
     /// One of the attention family's own.
     Attention {
         #[serde(serialize_with = "displayed")]
@@ -201,7 +236,19 @@ pub enum Reference {
         function: String,
         /// Seconds until it is ended.
         timeout_seconds: u32,
+        /// Megabytes of memory it may take, in addition to what its tensors need.
+        #[serde(skip_serializing_if = "is_default_memory")]
+        memory_mb: u32,
     },
+}
+
+/// The memory of a reference in Python, where the task says nothing.
+pub(super) const REFERENCE_MEMORY_MB: u32 = 1024;
+
+// A task that says nothing is the same task as before there was the key.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_default_memory(memory: &u32) -> bool {
+    *memory == REFERENCE_MEMORY_MB
 }
 
 /// Files that hold one shape's inputs and outputs.
@@ -304,6 +351,14 @@ pub enum Accumulate {
     TensorF16,
     /// Tensor cores on FP8, which cut to 2^-13 of the largest term.
     TensorFp8,
+    /// In 32-bit integers that wrap around: exact.
+    I32,
+    /// In unsigned 32-bit integers.
+    U32,
+    /// In 64-bit integers.
+    I64,
+    /// In unsigned 64-bit integers.
+    U64,
 }
 
 /// What outputs that are not finite count for.
@@ -429,6 +484,9 @@ pub struct Gate {
     pub thresholds: Vec<FigureThreshold>,
     /// `checks`: how many schedules.
     pub schedules: Option<u32>,
+    /// `checks`: what results may depend on beside the inputs: clock, timer, machine, address.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<At<String>>,
     /// `counters`: limits of a figure divided by the speed baseline's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub regressions: Vec<FigureThreshold>,
@@ -573,8 +631,28 @@ pub struct AttentionOptions {
 pub struct Launch {
     /// Scratch memory, which all steps share.
     pub scratch: Vec<Scratch>,
+    /// Variables of the module that are set before the first step.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub symbols: Vec<Symbol>,
     /// Kernels, one after the other.
     pub steps: Vec<Step>,
+}
+
+impl Launch {
+    /// The names of all kernels.
+    pub fn kernels(&self) -> impl Iterator<Item = &str> {
+        self.steps.iter().flat_map(|step| step.kernel.names()).map(|name| name.value.as_str())
+    }
+
+    /// With every name of a kernel replaced.
+    #[must_use]
+    pub(super) fn renamed(&self, name_of: impl Fn(&str) -> String) -> Launch {
+        let mut launch = self.clone();
+        for step in &mut launch.steps {
+            step.kernel = step.kernel.renamed(&name_of);
+        }
+        launch
+    }
 }
 
 /// Scratch memory.
@@ -588,6 +666,30 @@ pub struct Scratch {
     pub count: At<Expr>,
 }
 
+/// A variable of the module, `__constant__` or `__device__`, and what it is set to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Symbol {
+    /// Its name in the source.
+    pub name: At<String>,
+    /// What it is set to.
+    pub value: SymbolValue,
+}
+
+/// What a variable is set to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SymbolValue {
+    /// The contents of an input.
+    Input(At<String>),
+    /// Values, as those of an argument.
+    Values {
+        /// Their type.
+        dtype: At<Dtype>,
+        /// Their expressions.
+        values: Vec<At<Expr>>,
+    },
+}
+
 /// One launch of a kernel.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Step {
@@ -599,6 +701,9 @@ pub struct Step {
     pub block: Vec<At<Expr>>,
     /// Dynamic shared memory.
     pub shared_bytes: Option<At<Expr>>,
+    /// Whether all blocks run at the same time, as `grid.sync()` needs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cooperative: bool,
     /// What it is given.
     pub arguments: Vec<Argument>,
 }
@@ -614,6 +719,27 @@ pub enum Kernel {
 }
 
 impl Kernel {
+    /// Its names for all dtypes.
+    pub fn names(&self) -> impl Iterator<Item = &At<String>> {
+        let (one, by_dtype) = match self {
+            Kernel::One(name) => (Some(name), None),
+            Kernel::ByDtype(names) => (None, Some(names.values())),
+        };
+        one.into_iter().chain(by_dtype.into_iter().flatten())
+    }
+
+    /// With every name replaced.
+    #[must_use]
+    fn renamed(&self, name_of: impl Fn(&str) -> String) -> Kernel {
+        let renamed = |name: &At<String>| At::new(name_of(name), name.span.clone());
+        match self {
+            Kernel::One(name) => Kernel::One(renamed(name)),
+            Kernel::ByDtype(names) => {
+                Kernel::ByDtype(names.iter().map(|(dtype, name)| (dtype.clone(), renamed(name))).collect())
+            }
+        }
+    }
+
     /// Its name for a dtype.
     pub fn named(&self, dtype: Dtype) -> Option<&str> {
         match self {
@@ -629,6 +755,15 @@ impl Kernel {
 pub enum Argument {
     /// The address of an input, an output or scratch memory.
     Address(At<String>),
+    /// The address of an element of an input, an output or scratch memory.
+    Within {
+        /// Which.
+        tensor: At<String>,
+        /// Elements from its beginning.
+        offset: At<Expr>,
+    },
+    /// A struct by value, laid out by the rules of C.
+    Struct(Vec<StructMember>),
     /// Values in a row: one for a scalar, several for a struct of equal members. Integers are sizes over the axes; others are
     /// real expressions over them.
     Value {
@@ -637,4 +772,25 @@ pub enum Argument {
         /// Their expressions.
         values: Vec<At<Expr>>,
     },
+}
+
+/// A member of a struct.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StructMember {
+    /// Its name in messages.
+    pub name: Option<String>,
+    /// Bytes from the struct's beginning; `None`: where C puts it.
+    pub at: Option<u32>,
+    /// What it holds.
+    pub argument: Argument,
+}
+
+impl Argument {
+    /// The argument itself, or of a struct its members, those of nested structs included.
+    pub fn leaves(&self) -> Vec<&Argument> {
+        match self {
+            Argument::Struct(members) => members.iter().flat_map(|member| member.argument.leaves()).collect(),
+            _ => vec![self],
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! From TOML to a task: budgets, toggles, targets, baselines, gates and timing.
 
 use toml::de::DeValue;
+use warpproof_sim::check::Source;
 
 use super::model::{
     Baseline, Budget, FigureThreshold, Gate, Grades, L2, Peer, Resource, Role, Target, Threshold, Timing,
@@ -202,7 +203,13 @@ pub(super) fn gates(file: &mut File<'_>, root: &mut Section<'_, '_>) -> Vec<Gate
         );
         let thresholds =
             section.sections(file, "threshold").into_iter().map(|section| figure(file, section)).collect();
-        let schedules = if stage.as_ref().is_some_and(|stage| stage.value == Stage::Checks) {
+        let checks = stage.as_ref().is_some_and(|stage| stage.value == Stage::Checks);
+        let allow = if checks { section.texts(file, "allow").unwrap_or_default() } else { Vec::new() };
+        let sources = Source::ALL.map(Source::name);
+        for source in allow.iter().filter(|source| Source::parse(&source.value).is_none()) {
+            file.unknown(source.span.clone(), "source", &source.value, sources.into_iter());
+        }
+        let schedules = if checks {
             section.within(file, "schedules", 1, 10_000).and_then(|n| u32::try_from(n.value).ok())
         } else {
             None
@@ -234,7 +241,7 @@ pub(super) fn gates(file: &mut File<'_>, root: &mut Section<'_, '_>) -> Vec<Gate
             };
             file.wrong_with(stage.span.clone(), sentence, format!("the order is {}", order.join(", ")));
         }
-        gates.push(Gate { stage, thresholds, schedules, regressions, shapes, optional });
+        gates.push(Gate { stage, thresholds, schedules, allow, regressions, shapes, optional });
     }
     gates
 }

@@ -7,8 +7,8 @@ use toml::de::{DeTable, DeValue};
 use warpproof_kernels::inputs::Distribution as AttentionDistribution;
 
 use super::model::{
-    Accumulate, Data, Distribution, Extent, FileCase, Input, NonFinite, Operator, Output, Policy, Reduction,
-    Reference, Shape, Task, TensorType, Tolerance, Values,
+    Accumulate, Data, Distribution, Extent, FileCase, Input, NonFinite, Operator, Output, Policy,
+    REFERENCE_MEMORY_MB, Reduction, Reference, Shape, Task, TensorType, Tolerance, Values,
 };
 use super::problem::At;
 use super::section::{File, Section, check_identifier, dtype_of, expr_of, integer_of, text_of};
@@ -39,7 +39,7 @@ pub(super) fn task(file: &mut File<'_>, table: &Spanned<DeTable<'_>>) -> Task {
     root.missing(file, "tolerance", "[tolerance] with policy and derivation");
     let reference = reference(file, &mut root, operator.as_ref().map(|operator| operator.value));
     let tolerance =
-        root.section(file, "tolerance").map_or_else(no_tolerance, |section| tolerance(file, section));
+        root.section(file, "tolerance").map_or_else(no_tolerance, |section| tolerance(file, section, &data));
     let task = Task {
         name,
         version,
@@ -229,7 +229,21 @@ fn values(
     kind: &At<String>,
     attention: bool,
 ) -> Option<Values> {
-    const KINDS: [&str; 7] = ["normal", "uniform", "wide", "constant", "one_hot", "large", "structured"];
+    const KINDS: [&str; 13] = [
+        "normal",
+        "uniform",
+        "wide",
+        "constant",
+        "one_hot",
+        "large",
+        "structured",
+        "masked",
+        "nan",
+        "denormal",
+        "signed_zero",
+        "extreme",
+        "magnitudes",
+    ];
     let family = AttentionDistribution::ALL.map(|family| (family, family.to_string()));
     if attention {
         let found = family.iter().find(|(_, name)| *name == kind.value);
@@ -271,6 +285,18 @@ fn values(
             Values::Large { fraction: fraction.map_or(1.0 / 64.0, |fraction| fraction.value) }
         }
         "structured" => Values::Structured,
+        "masked" | "nan" | "extreme" => {
+            let fraction = section.real_within(file, "fraction", 0.0, 1.0);
+            let of = |default: f64| fraction.map_or(default, |fraction| fraction.value);
+            match kind.as_str() {
+                "masked" => Values::Masked { fraction: of(0.5) },
+                "nan" => Values::Nan { fraction: of(1.0 / 64.0) },
+                _ => Values::Extreme { fraction: of(1.0 / 16.0) },
+            }
+        }
+        "denormal" => Values::Denormal,
+        "signed_zero" => Values::SignedZero,
+        "magnitudes" => Values::Magnitudes,
         _ => {
             file.unknown(kind.span.clone(), "distribution", kind, KINDS.into_iter());
             return None;
@@ -332,10 +358,14 @@ fn reference(file: &mut File<'_>, root: &mut Section<'_, '_>, kind: Option<Kind>
                 section.identifier(file, "function").map_or_else(|| "reference".into(), |name| name.value);
             let seconds =
                 section.within(file, "timeout_seconds", 1, 3600).map_or(60, |seconds| seconds.value);
+            let memory = section
+                .within(file, "memory_mb", 64, 1 << 20)
+                .and_then(|memory| u32::try_from(memory.value).ok());
             Reference::Python {
                 file: candidate::checked_path(file, path),
                 function,
                 timeout_seconds: u32::try_from(seconds).unwrap_or(60),
+                memory_mb: memory.unwrap_or(REFERENCE_MEMORY_MB),
             }
         })
     } else if section.has("case") {
@@ -443,14 +473,18 @@ fn no_tolerance() -> Tolerance {
     Tolerance { policy, derivation: String::new(), non_finite: NonFinite::Refuse }
 }
 
-fn tolerance(file: &mut File<'_>, mut section: Section<'_, '_>) -> Tolerance {
+fn tolerance(file: &mut File<'_>, mut section: Section<'_, '_>, data: &Data) -> Tolerance {
     const POLICIES: [(&str, bool); 2] = [("derived", true), ("stated", false)];
-    const ACCUMULATE: [(&str, Accumulate); 5] = [
+    const ACCUMULATE: [(&str, Accumulate); 9] = [
         ("f32", Accumulate::F32),
         ("f64", Accumulate::F64),
         ("f16", Accumulate::F16),
         ("tensor_f16", Accumulate::TensorF16),
         ("tensor_fp8", Accumulate::TensorFp8),
+        ("i32", Accumulate::I32),
+        ("u32", Accumulate::U32),
+        ("i64", Accumulate::I64),
+        ("u64", Accumulate::U64),
     ];
     const NON_FINITE: [(&str, NonFinite); 2] = [("refuse", NonFinite::Refuse), ("match", NonFinite::Match)];
     section.missing(
@@ -462,8 +496,23 @@ fn tolerance(file: &mut File<'_>, mut section: Section<'_, '_>) -> Tolerance {
     let derived = section.choice(file, "policy", &POLICIES).is_none_or(|policy| policy.value);
     let derivation = section.prose(file, "derivation").unwrap_or_default().value;
     let policy = if derived {
-        let accumulate = section.choice(file, "accumulate", &ACCUMULATE);
-        Policy::Derived { accumulate: accumulate.map_or(Accumulate::F32, |accumulate| accumulate.value) }
+        let said = section.choice(file, "accumulate", &ACCUMULATE);
+        let integers = data.integer_sums();
+        let accumulate = said.as_ref().map_or(integers.unwrap_or(Accumulate::F32), |said| said.value);
+        if let Some(span) =
+            said.map(|said| said.span).filter(|_| accumulate.is_integer() != integers.is_some())
+        {
+            let (sentence, help) = if integers.is_some() {
+                (
+                    "integer inputs and outputs are compared exactly, and floating-point sums are not exact",
+                    "accumulate = \"i32\"",
+                )
+            } else {
+                ("sums of floating-point inputs or outputs are not kept in integers", "accumulate = \"f32\"")
+            };
+            file.wrong_with(span, sentence, help);
+        }
+        Policy::Derived { accumulate }
     } else {
         let mut limit = |key| {
             section.missing(file, key, "a stated tolerance has absolute, relative, rmse and bias");

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use warpproof_sim::schedule::SplitMix;
 
-use super::model::{Candidate, Extent, Step, Task};
+use super::model::{Candidate, Extent, Launch, Shape, Step, Task};
 use super::problem::{At, Problem};
 use crate::expr::{Expr, ExprError};
 
@@ -23,6 +23,36 @@ pub struct Size {
     pub hidden: bool,
     /// Attention: whether queries see earlier keys only, where the shape says.
     pub causal: Option<bool>,
+    /// Of a hidden shape: small sizes next to it, which together have every remainder of every drawn axis.
+    pub residues: Vec<Axes>,
+}
+
+/// Remainders that a hidden shape covers: all of 32, and with them those of 2, 4, 8 and 16.
+const RESIDUES: u64 = 32;
+
+/// Small extents from the drawn ranges of a shape, so that each axis has every remainder modulo [`RESIDUES`] in one of them, or
+/// every extent of its range where that is smaller. Which remainders of two axes meet is drawn.
+fn residues(shape: &Shape, random: &mut SplitMix) -> Vec<Axes> {
+    let width = |extent: &Extent| match *extent {
+        Extent::Fixed(_) => 0,
+        Extent::Range(low, high) => (high - low).saturating_add(1).min(RESIDUES),
+    };
+    let count = shape.axes.values().map(width).max().unwrap_or(0);
+    let mut all = vec![Axes::new(); usize::try_from(count).unwrap_or(0)];
+    for (name, extent) in &shape.axes {
+        let span = width(extent).max(1);
+        // Odd: every step of a power of two is met once; of another span, the plain order is.
+        let step = if span == RESIDUES { random.next() | 1 } else { 1 };
+        let first = random.next() % span;
+        for (place, axes) in (0..).zip(&mut all) {
+            let extent = match *extent {
+                Extent::Fixed(extent) => extent,
+                Extent::Range(low, _) => low + (first + (place % span).wrapping_mul(step % span)) % span,
+            };
+            axes.insert(name.clone(), extent);
+        }
+    }
+    all
 }
 
 /// Blocks, threads and dynamic shared memory of a launch.
@@ -53,8 +83,14 @@ impl Task {
                 (name.clone(), extent)
             };
             let axes: Axes = shape.axes.iter().map(draw).collect();
-            let size =
-                Size { name: shape.name.value.clone(), axes, hidden: shape.hidden, causal: shape.causal };
+            let residues = if shape.hidden { residues(shape, &mut random) } else { Vec::new() };
+            let size = Size {
+                name: shape.name.value.clone(),
+                axes,
+                hidden: shape.hidden,
+                causal: shape.causal,
+                residues,
+            };
             sizes.push(size.clone());
             for (axis, extent) in
                 shape.tails.iter().flat_map(|(axis, all)| all.iter().map(move |one| (axis, *one)))
@@ -62,6 +98,7 @@ impl Task {
                 let mut tail = size.clone();
                 tail.name = format!("{}:{axis}={extent}", shape.name.value);
                 tail.axes.insert(axis.clone(), extent);
+                tail.residues.clear();
                 sizes.push(tail);
             }
         }
@@ -73,10 +110,29 @@ impl Task {
         if let Some(extent) = axes.get(name) {
             return i64::try_from(*extent).ok();
         }
+        self.macro_of(candidate, name)?.parse().ok()
+    }
+
+    /// What a macro is for a candidate: its own value, or the toggle's default.
+    fn macro_of<'a>(&'a self, candidate: &'a Candidate, name: &str) -> Option<&'a String> {
         let own =
             candidate.toggles.get(name).or_else(|| candidate.defines.get(name)).map(|value| &value.value);
         let default = || self.toggles.iter().find(|toggle| toggle.name.value == name)?.default.as_ref();
-        own.or_else(default)?.parse().ok()
+        own.or_else(default)
+    }
+
+    /// The launch with the candidate's macros in the names of its kernels: `softmax<float, {BLOCK}>` becomes
+    /// `softmax<float, 256>`.
+    pub fn named_launch(&self, candidate: &Candidate, launch: &Launch) -> Launch {
+        launch.renamed(|name| {
+            let mut text = name.to_owned();
+            for place in macros_in(name) {
+                if let Some(value) = self.macro_of(candidate, place) {
+                    text = text.replace(&format!("{{{place}}}"), value);
+                }
+            }
+            text
+        })
     }
 
     /// The value of an expression of a candidate's launch.
@@ -113,6 +169,12 @@ impl Task {
     }
 }
 
+/// The macros in the name of a kernel: `BLOCK` in `softmax<float, {BLOCK}>`.
+pub(super) fn macros_in(name: &str) -> Vec<&str> {
+    let pieces = name.split('{').skip(1);
+    pieces.filter_map(|piece| piece.split_once('}')).map(|(place, _)| place).collect()
+}
+
 fn located(error: ExprError, span: &Range<usize>) -> Problem {
     Problem { span: span.clone(), sentence: error.sentence, help: error.help }
 }
@@ -137,4 +199,34 @@ pub(crate) fn dims(exprs: &[At<Expr>], axes: &Axes) -> Result<Vec<usize>, Proble
 pub(crate) fn values_of(exprs: &[&At<Expr>], axes: &Axes) -> Result<Vec<i64>, Problem> {
     let value_of = |name: &str| axes.get(name).and_then(|extent| i64::try_from(*extent).ok());
     exprs.iter().map(|expr| expr.integer(&value_of).map_err(|error| located(error, &expr.span))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn hidden_shapes_have_every_remainder_of_every_drawn_axis() {
+        let axes = [("m", Extent::Range(34, 500)), ("n", Extent::Range(1, 3)), ("k", Extent::Fixed(64))];
+        let axes = axes.map(|(name, extent)| (name.to_owned(), extent)).into();
+        let name = At::unsaid("surprise".to_owned());
+        let shape = Shape { name, axes, hidden: true, tails: BTreeMap::new(), causal: None };
+        let mut pairs = BTreeSet::new();
+        for secret in 0..20 {
+            let found = residues(&shape, &mut SplitMix(secret));
+            for modulus in [2, 4, 8, 16, 32] {
+                let rest: BTreeSet<u64> = found.iter().map(|axes| axes["m"] % modulus).collect();
+                assert_eq!(rest.len(), usize::try_from(modulus).unwrap(), "{modulus}");
+            }
+            assert!(found.iter().all(|axes| (34..=500).contains(&axes["m"]) && axes["k"] == 64));
+            assert_eq!(
+                found.iter().map(|axes| axes["n"]).collect::<BTreeSet<_>>(),
+                BTreeSet::from([1, 2, 3])
+            );
+            pairs.insert(found);
+        }
+        assert!(pairs.len() > 10, "they are drawn");
+    }
 }

@@ -211,3 +211,42 @@ proptest! {
         }
     }
 }
+
+const INTEGERS: &str = include_str!("../../../../tasks/cheats/gemm8.toml");
+
+#[test]
+fn integer_work_is_accumulated_in_integers() {
+    assert_eq!(parse(INTEGERS).tolerance.policy, Policy::Derived { accumulate: Accumulate::I32 });
+    let unsaid = INTEGERS.replace("accumulate = \"i32\"\n", "");
+    assert_eq!(parse(&unsaid).tolerance.policy, Policy::Derived { accumulate: Accumulate::I32 });
+    let wrong = problems(&INTEGERS.replace("accumulate = \"i32\"", "accumulate = \"f32\""));
+    assert!(wrong.contains("integer inputs and outputs are compared exactly"), "{wrong}");
+    let wrong = problems(&SOFTMAX.replace("accumulate = \"f32\"", "accumulate = \"i32\""));
+    assert!(wrong.contains("sums of floating-point inputs or outputs are not kept in integers"), "{wrong}");
+}
+
+#[test]
+fn inputs_that_are_not_numbers_need_a_policy() {
+    let with =
+        |text: &str| SOFTMAX.replace("    \"structured\",\n", &format!("    \"structured\",\n    {text},\n"));
+    let wrong = problems(&with("\"nan\""));
+    assert!(wrong.contains("inputs that are not numbers give outputs that are not"), "{wrong}");
+    parse(&with("\"nan\"").replace("non_finite = \"refuse\"", "non_finite = \"match\""));
+    parse(&with(
+        "\"masked\", \"denormal\", \"signed_zero\", \"magnitudes\", { kind = \"extreme\", fraction = 0.5 }",
+    ));
+}
+
+#[test]
+fn standard_distributions_are_distributions() {
+    for operator in ["softmax", "gemm", "layer_norm", "reduction", "elementwise", "custom"] {
+        for dtype in [Dtype::F32, Dtype::I8] {
+            let list: Vec<String> =
+                standard_distributions(operator, dtype).iter().map(|name| format!("\"{name}\"")).collect();
+            assert!(!list.is_empty());
+            let (from, rest) = SOFTMAX.split_once("distributions = [").unwrap();
+            let (_, rest) = rest.split_once("\n]\n").unwrap();
+            parse(&format!("{from}distributions = [{}]\n{rest}", list.join(", ")));
+        }
+    }
+}

@@ -10,6 +10,7 @@ use super::judges::Judges;
 use super::points::{NoPoints, Points};
 use super::search::{Basis, Evolution, Score, Search, Strategy};
 use crate::hash::Hash;
+use crate::limits::Allowance;
 use crate::record::{Figure, FigureKind, Outcome, Stage, StepRecord, Verdict};
 use crate::session::{Options, Screened, Screening};
 use crate::speed::Reduction;
@@ -20,6 +21,9 @@ use crate::view::vocabulary as name;
 /// The stages that say how long a variant takes.
 const TIMED: [Stage; 3] = [Stage::Build, Stage::Budget, Stage::Model];
 
+/// A space of at most so many points is evaluated whole: a quarter of a few variants is no search.
+const SMALL: usize = 32;
+
 /// How a search is done.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -27,7 +31,7 @@ pub struct Settings {
     pub strategy: Strategy,
     /// What it draws from.
     pub seed: u64,
-    /// The most combinations that are evaluated; `None`: a quarter of them, or all with a grid.
+    /// The most combinations that are evaluated; `None`: a quarter of them and at least 32, or all with a grid.
     pub budget: Option<usize>,
     /// Every variant through all stages.
     pub full: bool,
@@ -37,6 +41,8 @@ pub struct Settings {
     pub jobs: usize,
     /// The command line, for the record.
     pub arguments: Vec<String>,
+    /// What a launch may use.
+    pub allowance: Allowance,
 }
 
 /// What is told while a search goes on.
@@ -284,7 +290,7 @@ pub fn tune<J: Judges>(
     let points = Points::of(space, &task.integers(base)).map_err(TuneError::Points)?;
     let budget = settings.budget.unwrap_or(match settings.strategy {
         Strategy::Grid => points.len(),
-        Strategy::Random | Strategy::Evolution => (points.len() / 4).max(1),
+        Strategy::Random | Strategy::Evolution => (points.len() / 4).max(SMALL),
     });
     let budget = budget.min(points.len());
     let start = points.start(task, base);
@@ -358,8 +364,8 @@ impl<J: Judges> Tuning<'_, J> {
     }
 
     fn options(&self) -> Options {
-        let Settings { jobs, arguments, .. } = self.settings;
-        Options { jobs: *jobs, arguments: arguments.clone(), ..Options::default() }
+        let Settings { jobs, arguments, allowance, .. } = self.settings;
+        Options { jobs: *jobs, arguments: arguments.clone(), allowance: *allowance, ..Options::default() }
     }
 
     /// What became of a variant; nothing where a stop was faster.

@@ -2,7 +2,7 @@
 
 use super::evidence::Evidence;
 use crate::hash::Hash;
-use crate::ledger::{Ledger, LedgerError, Record};
+use crate::ledger::{Ledger, LedgerError, Record, Tasks};
 use crate::record::Body;
 use std::collections::BTreeSet;
 
@@ -13,10 +13,16 @@ impl Evidence {
     /// All records of a ledger. Views over all runs need them.
     pub fn read(ledger: &Ledger) -> Result<Self, LedgerError> {
         let mut evidence = Self::default();
+        let (mut tasks, mut verdicts) = (Tasks::default(), Vec::new());
         for record in ledger.records()? {
             let record = record?;
-            evidence.add(record.hash, record.body);
+            tasks.see(&record);
+            evidence.add(record.hash, record.body.clone());
+            if matches!(record.body, Body::Verdict(_)) {
+                verdicts.push(record);
+            }
         }
+        tasks.check(ledger, &verdicts)?;
         Ok(evidence)
     }
 
@@ -24,8 +30,10 @@ impl Evidence {
     /// ledger holds is read and not kept.
     pub fn read_run(ledger: &Ledger, run: &str, candidate: Option<&str>) -> Result<Self, LedgerError> {
         let mut kept: Vec<Record> = Vec::new();
+        let mut tasks = Tasks::default();
         for record in ledger.records()? {
             let record = record?;
+            tasks.see(&record);
             let wanted = match &record.body {
                 Body::Run(this) => this.run == run,
                 Body::Step(_) | Body::Verdict(_) => {
@@ -39,6 +47,7 @@ impl Evidence {
                 kept.push(record);
             }
         }
+        tasks.check(ledger, &kept)?;
         let mut there: BTreeSet<Hash> = kept.iter().map(|record| record.hash).collect();
         let mut open: Vec<Hash> = kept.iter().flat_map(rests_on).collect();
         let mut older: Vec<Record> = Vec::new();

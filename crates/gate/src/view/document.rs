@@ -4,6 +4,7 @@ use super::error::ViewError;
 use super::evidence::Evidence;
 use super::number::{Number, Source, figure_of};
 use super::plot::Plot;
+use super::shown::Shown;
 use crate::hash::Hash;
 use crate::record::{Body, Grade, Outcome, Verdict};
 use serde::{Deserialize, Serialize};
@@ -48,6 +49,8 @@ pub enum Block {
     Checklist(Vec<Item>),
     /// A picture of numbers.
     Plot(Plot),
+    /// What shows that a step failed.
+    Counterexample(Box<Shown>),
 }
 
 /// Rows and columns.
@@ -127,6 +130,18 @@ pub(super) enum Tone {
     Quiet,
 }
 
+impl Tone {
+    /// The tone of a verdict, the same in every report and on every page.
+    pub(super) fn of(verdict: Verdict) -> Tone {
+        match verdict {
+            Verdict::Merge => Tone::Good,
+            Verdict::Reject => Tone::Bad,
+            Verdict::Inconclusive | Verdict::Provisional => Tone::Unsure,
+            Verdict::Defer => Tone::Quiet,
+        }
+    }
+}
+
 impl Status {
     pub(super) fn record(self) -> Option<Hash> {
         match self {
@@ -150,18 +165,11 @@ impl Status {
 
     pub(super) fn tone(self) -> Tone {
         match self {
-            Self::Outcome(Outcome::Pass, _)
-            | Self::Verdict(Verdict::Merge, _)
-            | Self::Merge(..)
-            | Self::Held(.., true) => Tone::Good,
-            Self::Outcome(Outcome::Fail, _) | Self::Verdict(Verdict::Reject, _) | Self::Held(.., false) => {
-                Tone::Bad
-            }
-            Self::Outcome(Outcome::Inconclusive, _)
-            | Self::Verdict(Verdict::Inconclusive | Verdict::Provisional, _) => Tone::Unsure,
-            Self::Outcome(Outcome::Skipped, _) | Self::Verdict(Verdict::Defer, _) | Self::Absent => {
-                Tone::Quiet
-            }
+            Self::Verdict(verdict, _) => Tone::of(verdict),
+            Self::Outcome(Outcome::Pass, _) | Self::Merge(..) | Self::Held(.., true) => Tone::Good,
+            Self::Outcome(Outcome::Fail, _) | Self::Held(.., false) => Tone::Bad,
+            Self::Outcome(Outcome::Inconclusive, _) => Tone::Unsure,
+            Self::Outcome(Outcome::Skipped, _) | Self::Absent => Tone::Quiet,
         }
     }
 
@@ -281,15 +289,13 @@ impl Document {
     /// Looks everything up again, and writes down what the records it names are.
     pub(super) fn seal(mut self, evidence: &Evidence) -> Result<Self, ViewError> {
         let mut records = BTreeMap::new();
-        for inline in self.inlines() {
-            for hash in inline.records() {
-                let body = evidence.body(&hash)?;
-                records.insert(hash, format!("{} {body}", body.kind()));
-            }
-        }
-        if let Some(hash) = self.status.and_then(Status::record) {
-            let body = evidence.body(&hash)?;
-            records.insert(hash, format!("{} {body}", body.kind()));
+        let named = self.inlines().into_iter().flat_map(Inline::records);
+        let shown = self.blocks.iter().filter_map(|block| match block {
+            Block::Counterexample(shown) => Some(shown.record),
+            _ => None,
+        });
+        for hash in named.chain(shown).chain(self.status.and_then(Status::record)) {
+            records.insert(hash, described(evidence.body(&hash)?));
         }
         self.records = records;
         self.check(evidence)?;
@@ -309,6 +315,7 @@ impl Document {
                 Block::Table(table) => all.extend(table.rows.iter().flatten().flat_map(|cell| &cell.0)),
                 Block::Checklist(items) => all.extend(items.iter().flat_map(|item| &item.what.0)),
                 Block::Plot(plot) => all.extend(plot.inlines()),
+                Block::Counterexample(_) => {}
             }
         }
         all
@@ -343,6 +350,9 @@ impl Document {
                     }
                 }
                 Block::Plot(plot) => hold(&|| "a plot mixes units".into(), Ok(plot.one_unit())),
+                Block::Counterexample(shown) => {
+                    hold(&|| "the counterexample".into(), shown.stands(evidence));
+                }
                 Block::Heading(_) | Block::Subheading(_) | Block::Paragraph(_) => {}
             }
         }
@@ -361,6 +371,21 @@ impl Document {
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
         text.push('\n');
         text
+    }
+}
+
+/// What a record is, in one line. Reasons are left out: a report shows each where it belongs, once.
+fn described(body: &Body) -> String {
+    match body {
+        Body::Step(step) => {
+            let from = step.from.map(|from| format!(" (from {})", from.short())).unwrap_or_default();
+            format!("step {} {} {}{from}", step.candidate, step.stage, step.outcome)
+        }
+        Body::Verdict(verdict) => {
+            let grade = verdict.grade.map(|grade| format!(" ({grade})")).unwrap_or_default();
+            format!("verdict {} {}{grade}", verdict.candidate, verdict.verdict)
+        }
+        body => format!("{} {body}", body.kind()),
     }
 }
 

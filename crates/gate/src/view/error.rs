@@ -20,6 +20,8 @@ pub enum ViewError {
     NotThere(Hash, String),
     /// A number, quotation or word of a document that the records do not bear out.
     Unresolved(Vec<String>),
+    /// A verdict that its steps do not give by the gate's own rules, and why.
+    Unsupported(Hash, String),
     /// Records are taken from each other in a circle, or too many times.
     Circle(Hash),
     /// The two may not be compared.
@@ -49,6 +51,9 @@ impl fmt::Display for ViewError {
             Self::NotThere(hash, what) => write!(f, "record {} holds no {what}", hash.short()),
             Self::Unresolved(what) => {
                 write!(f, "the report says what its records do not: {}", what.join("; "))
+            }
+            Self::Unsupported(hash, why) => {
+                write!(f, "verdict {} does not follow from its steps: {why}", hash.short())
             }
             Self::Circle(hash) => write!(f, "record {} is taken from others without end", hash.short()),
             Self::Refused(refusal) => refusal.fmt(f),

@@ -25,6 +25,16 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Several lines, each of them [`plain`].
+pub(super) fn lines(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines() {
+        out.push_str(&plain(line));
+        out.push('\n');
+    }
+    out
+}
+
 /// Between tags and in attributes of HTML and XML. What XML cannot hold is replaced.
 pub fn markup(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);

@@ -8,6 +8,8 @@ use crate::ledger::Record;
 use crate::record::{
     Body, Figure, FigureKind, NoteRecord, Outcome, RunRecord, Stage, StepRecord, Verdict, VerdictRecord,
 };
+use crate::verdict::unsupported;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// How often a step may be taken from one that was itself taken from another.
@@ -164,12 +166,24 @@ impl Evidence {
             })
             .last();
         let mut steps = Vec::new();
-        if let Some((_, verdict)) = verdict {
+        if let Some((record, verdict)) = verdict {
             for hash in &verdict.steps {
                 match self.body(hash)? {
                     Body::Step(step) => steps.push((*hash, step)),
                     _ => return Err(ViewError::NotThere(*hash, "step that a verdict rests on".into())),
                 }
+            }
+            let with_figures = |(hash, step): &(Hash, &'a StepRecord)| {
+                let (at, holder) = self.holder(*hash, step)?;
+                if at == *hash {
+                    return Ok(Cow::Borrowed(*step));
+                }
+                Ok(Cow::Owned(StepRecord { figures: holder.figures.clone(), ..(*step).clone() }))
+            };
+            let rests = steps.iter().map(with_figures).collect::<Result<Vec<_>, ViewError>>()?;
+            let rests: Vec<&StepRecord> = rests.iter().map(AsRef::as_ref).collect();
+            if let Some(why) = unsupported(None, verdict, &rests) {
+                return Err(ViewError::Unsupported(record, why));
             }
         } else {
             steps.extend(mine().filter_map(|(hash, body)| match body {
@@ -264,6 +278,7 @@ impl Evidence {
                     || is(&run.task)
                     || is(&run.warpproof)
                     || some(run.started.as_deref())
+                    || some(run.chosen.as_deref())
                     || run.arguments.iter().any(|argument| is(argument))
                     || run.arguments.join(" ") == text
                     || is(&run.task_hash.short())
@@ -274,6 +289,10 @@ impl Evidence {
                     || is(&step.reason)
                     || is(&step.run)
                     || step.from.is_some_and(|from| is(&from.short()))
+                    || step
+                        .tested
+                        .as_ref()
+                        .is_some_and(|tested| tested.rows().iter().any(|(_, value)| is(value)))
                     || step.figures.iter().any(|figure| {
                         is(&figure.name)
                             || some(figure.at.as_deref())

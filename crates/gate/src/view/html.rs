@@ -1,10 +1,11 @@
 //! A report as one HTML page: style and pictures inside, nothing loaded, light and dark.
 
 use super::document::{Block, Document, Inline, Phrase, Status, Tone};
-use super::escape;
 use super::plot::HATCH;
 use super::text::width;
+use super::{escape, legend};
 use crate::hash::Hash;
+use crate::record::Verdict;
 use std::fmt::Write;
 
 /// The style of a report in HTML.
@@ -50,6 +51,7 @@ impl Document {
         for block in &self.blocks {
             self.block(block, &mut out);
         }
+        out.push_str(&legend::html());
         self.records_html(&mut out);
         out
     }
@@ -114,6 +116,7 @@ impl Document {
                 self.phrase(&plot.title),
                 plot.svg()
             ),
+            Block::Counterexample(shown) => writeln!(out, "{}", shown.html()),
         };
     }
 
@@ -190,6 +193,11 @@ fn bare(inline: &Inline) -> String {
         Inline::Number(number) => number.shown(),
         Inline::Status(status) => status.word(),
     }
+}
+
+/// The class of [`STYLE`] that a verdict is shown in.
+pub fn verdict_class(verdict: Verdict) -> &'static str {
+    tone(Tone::of(verdict))
 }
 
 fn tone(tone: Tone) -> &'static str {

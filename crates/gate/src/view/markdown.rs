@@ -45,13 +45,18 @@ impl Document {
                 }
                 Block::Plot(plot) => {
                     let _ = writeln!(out, "{}\n", phrase(&plot.title, refs));
-                    let text = plot.text();
-                    let fence = "`".repeat(escape::longest_run(&text, '`').max(2) + 1);
-                    writeln!(out, "{fence}text\n{text}{fence}\n")
+                    writeln!(out, "{}", fenced(&plot.text()))
                 }
+                Block::Counterexample(shown) => writeln!(out, "{}", fenced(&shown.text())),
             };
         }
     }
+}
+
+/// A text as it is, in a fence that nothing in it ends.
+fn fenced(text: &str) -> String {
+    let fence = "`".repeat(escape::longest_run(text, '`').max(2) + 1);
+    format!("{fence}text\n{text}{fence}\n")
 }
 
 /// Two reports as one text with one list of records; the second is folded up.

@@ -1,13 +1,20 @@
 //! The run at a glance: headline, checklist, decision, next step.
 
-use super::document::{Block, Document, Inline, Item, Phrase, Status, Table};
+use super::coverage::coverage;
+use super::document::{Block, Document, Inline, Item, Phrase, Row, Status, Table};
 use super::error::ViewError;
 use super::evidence::{Evidence, Found, Judged};
 use super::number::Source;
 use super::plot::{Bar, Bound, Plot};
+use super::shown::Shown;
 use super::vocabulary as name;
 use crate::hash::Hash;
-use crate::record::{Comparison, FigureKind, Outcome, Stage, Verdict};
+use crate::record::{Comparison, FigureKind, Obstacle, Outcome, Stage, Verdict};
+use crate::tested::Tested;
+
+/// The columns of what was tested.
+const TESTED: [&str; 7] =
+    ["stage", "sets of inputs", "shapes", "types", "distributions", "seeds", "schedules"];
 
 /// The run in three lines, its gates, and what was decided.
 pub fn summary(evidence: &Evidence, run: &str) -> Result<Document, ViewError> {
@@ -17,6 +24,7 @@ pub fn summary(evidence: &Evidence, run: &str) -> Result<Document, ViewError> {
     if let [one] = &*all {
         document.blocks.push(Block::Heading("Gates".into()));
         document.blocks.push(gates(evidence, one)?);
+        document.blocks.extend(counterexample(one));
         document.blocks.extend(speed(evidence, one)?);
     } else if !all.is_empty() {
         document.blocks.push(Block::Heading("Candidates".into()));
@@ -24,7 +32,10 @@ pub fn summary(evidence: &Evidence, run: &str) -> Result<Document, ViewError> {
         document.blocks.push(Block::Heading("Gates".into()));
         document.blocks.push(Block::Table(matrix(&all)));
         document.blocks.extend(bars(evidence, &all, "Latency of each candidate")?.map(Block::Plot));
+        document.blocks.extend(all.iter().flat_map(counterexample));
     }
+    document.blocks.extend(tested(evidence, &all)?);
+    document.blocks.extend(coverage(evidence, &all)?);
     document.blocks.push(Block::Heading("Next step".into()));
     document.blocks.push(match &*all {
         [] | [_] => Block::Paragraph(next(evidence, &all)?),
@@ -78,15 +89,17 @@ pub(super) fn title(evidence: &Evidence, run: &str, what: &str) -> Result<Phrase
     Ok(title.words(" version ").number(version).words(", run ").name(&record.run, hash))
 }
 
-/// The headline: three lines.
+/// The headline: three lines, and one more where the user chose a secret.
 pub(super) fn open(document: &mut Document, evidence: &Evidence, all: &[Judged]) -> Result<(), ViewError> {
     let lines = &mut document.headline;
     match all {
         [] => lines.push("No candidate was judged in this run.".into()),
         [one] => {
             document.status = status(one);
-            // Of what was rejected no latency stands: the reason is the news, and the mend comes last.
-            let rejected = one.verdict.filter(|(_, record)| record.verdict == Verdict::Reject);
+            // Of what was rejected no latency stands: the reason is the news, and the fix comes last.
+            let rejected = one
+                .verdict
+                .filter(|(_, record)| matches!(record.verdict, Verdict::Reject | Verdict::Inconclusive));
             let news = match rejected {
                 Some((hash, record)) => Phrase::new().quote(&record.reason, hash),
                 None => effect(evidence, one)?,
@@ -106,6 +119,10 @@ pub(super) fn open(document: &mut Document, evidence: &Evidence, all: &[Judged])
             lines.push(best(evidence, many)?);
             lines.push(next(evidence, many)?);
         }
+    }
+    if let Some((chosen, hash)) = all.first().and_then(|one| Some((one.run.chosen.as_ref()?, one.run_hash))) {
+        let line = Phrase::new().words("The user chose the secret ").name(chosen, hash);
+        lines.push(line.words(": its cases were added to those drawn for the run."));
     }
     Ok(())
 }
@@ -206,7 +223,7 @@ pub(super) fn effect(evidence: &Evidence, one: &Judged) -> Result<Phrase, ViewEr
     } else if let Some(latency) = latency {
         line = line.number(evidence.number(latency.source())?);
     } else {
-        return Ok("no latency is known".into());
+        return Ok(no_latency(one));
     }
     let kind = latency.map_or(FigureKind::Measured, |found| found.figure.kind);
     if let Some(device) = one.device(kind) {
@@ -214,6 +231,16 @@ pub(super) fn effect(evidence: &Evidence, one: &Judged) -> Result<Phrase, ViewEr
         line = line.name(device, one.run_hash);
     }
     Ok(line)
+}
+
+/// Why no latency is known.
+fn no_latency(one: &Judged) -> Phrase {
+    match (one.stage(Stage::Model), one.stage(Stage::Counters)) {
+        (None, _) => "no latency is known: the stage model was not run",
+        (Some(_), None) => "no latency is known: the stage counters, whose counts are needed, was not run",
+        _ => "no latency is known: the stage model predicted none",
+    }
+    .into()
 }
 
 /// How many stages ended in which way.
@@ -237,9 +264,9 @@ fn passed(evidence: &Evidence, one: &Judged) -> Result<Phrase, ViewError> {
         });
         first = false;
     }
-    let failed = Stage::ALL.iter().filter_map(|stage| one.stage(*stage));
-    if let Some((hash, step)) = failed.into_iter().find(|(_, step)| step.outcome == Outcome::Fail) {
-        line = line.words("; ").words(step.stage.as_str()).words(": ").quote(&step.reason, hash);
+    let mut ends = Stage::ALL.iter().filter_map(|stage| one.stage(*stage));
+    if let Some((_, step)) = ends.find(|(_, step)| step.outcome == Outcome::Fail) {
+        line = line.words("; the first that failed is ").words(step.stage.as_str());
     }
     Ok(line)
 }
@@ -258,6 +285,8 @@ pub(super) fn gates(evidence: &Evidence, one: &Judged) -> Result<Block, ViewErro
             Some((hash, step)) => {
                 let what = if step.reason.is_empty() {
                     words.then(tightest(evidence, one, *stage)?)
+                } else if is_told(one, &step.reason) {
+                    words
                 } else {
                     words.words(": ").quote(&step.reason, hash)
                 };
@@ -268,6 +297,54 @@ pub(super) fn gates(evidence: &Evidence, one: &Judged) -> Result<Block, ViewErro
         }
     }
     Ok(Block::Checklist(items))
+}
+
+/// Whether it was rejected: then nothing is said of its speed.
+pub(super) fn is_rejected(one: &Judged) -> bool {
+    one.verdict.is_some_and(|(_, record)| record.verdict == Verdict::Reject)
+}
+
+/// Whether the verdict gives this reason, so that it is shown with the verdict and not again.
+pub(super) fn is_told(one: &Judged, reason: &str) -> bool {
+    !reason.is_empty() && one.verdict.is_some_and(|(_, record)| record.reason.contains(reason))
+}
+
+/// What the stages ran on: a row for each stage, and for each candidate that differs from the others.
+pub(super) fn tested(evidence: &Evidence, all: &[Judged]) -> Result<Vec<Block>, ViewError> {
+    let mut rows: Vec<(Stage, Tested, Row)> = Vec::new();
+    for one in all {
+        for (hash, step) in &one.steps {
+            let (record, held) = evidence.holder(*hash, step)?;
+            let Some(tested) = held.tested.as_deref() else { continue };
+            if rows.iter().any(|(stage, other, _)| (stage, other) == (&step.stage, tested)) {
+                continue;
+            }
+            let shown = tested.rows();
+            let cell = |column: &str| match shown.iter().find(|(name, _)| *name == column) {
+                Some((_, value)) => Phrase::new().quote(value, record),
+                None => "–".into(),
+            };
+            let mut row = vec![Phrase::new().words(step.stage.as_str())];
+            row.extend(TESTED.iter().skip(1).map(|column| cell(column)));
+            rows.push((step.stage, tested.clone(), row));
+        }
+    }
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    rows.sort_by_key(|(stage, ..)| *stage);
+    let mut table = Table::new(&TESTED);
+    table.rows = rows.into_iter().map(|(.., row)| row).collect();
+    Ok(vec![Block::Heading("What was tested".into()), Block::Table(table)])
+}
+
+/// What shows that a candidate failed.
+pub(super) fn counterexample(one: &Judged) -> Vec<Block> {
+    let Some(shown) = Shown::of(one) else { return Vec::new() };
+    vec![
+        Block::Heading(Phrase::new().words("What is wrong with ").then(candidate(one))),
+        Block::Counterexample(Box::new(shown)),
+    ]
 }
 
 /// The figure of a stage that comes nearest to its threshold, where there is one: what would fail first.
@@ -354,7 +431,7 @@ pub(super) fn speed(evidence: &Evidence, one: &Judged) -> Result<Vec<Block>, Vie
         blocks.push(Block::Heading("Speed".into()));
         blocks.push(Block::Table(table));
     }
-    if one.floor(evidence)?.is_none() {
+    if !is_rejected(one) && one.floor(evidence)?.is_none() {
         blocks.push(Block::Paragraph("No roofline floor is known: the stage model gave none.".into()));
     }
     if let Some((_, first)) = bars.first() {
@@ -452,16 +529,21 @@ pub(super) fn advice(one: &Judged) -> Phrase {
     let worst = |outcome: Outcome| {
         Stage::ALL.iter().filter_map(|stage| one.stage(*stage)).find(|(_, step)| step.outcome == outcome)
     };
-    let because = |line: Phrase, outcome: Outcome| match worst(outcome) {
-        Some((hash, step)) => line.words(step.stage.as_str()).words(": ").quote(&step.reason, hash),
-        None => line.words("what the verdict names"),
+    let because = |line: &str, outcome: Outcome| match worst(outcome) {
+        Some((_, step)) => Phrase::new().words(line).words(" ").words(step.stage.as_str()).words("."),
+        None => Phrase::new().words(line).words(" that the verdict names."),
     };
+    let at_fault =
+        || worst(Outcome::Inconclusive).is_some_and(|(_, step)| step.obstacle == Some(Obstacle::Input));
     match one.verdict.map(|(_, record)| record.verdict) {
         None => "Continue the run with --resume: it was stopped before a verdict.".into(),
         Some(Verdict::Merge) => "Merge it with the generated message.".into(),
-        Some(Verdict::Reject) => because("Mend the stage ".into(), Outcome::Fail),
+        Some(Verdict::Reject) => because("Fix what failed in the stage", Outcome::Fail),
+        Some(Verdict::Inconclusive) if at_fault() => {
+            because("Fix the task, not the kernel: see the stage", Outcome::Inconclusive)
+        }
         Some(Verdict::Inconclusive) => {
-            because("Measure again, after mending the stage ".into(), Outcome::Inconclusive)
+            because("Run it again after removing what stopped the stage", Outcome::Inconclusive)
         }
         Some(Verdict::Provisional) => "Measure it on a device: every gate that needs none is green.".into(),
         Some(Verdict::Defer) => {

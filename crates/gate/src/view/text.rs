@@ -44,6 +44,7 @@ impl Document {
                     let _ = writeln!(out, "{}", phrase(&plot.title, Some(&mut refs)));
                     out.push_str(&plot.text());
                 }
+                Block::Counterexample(shown) => out.push_str(&shown.text()),
             }
         }
         if refs.lists().next().is_some() {

@@ -18,11 +18,13 @@ pub fn validation(evidence: &Evidence, run: &str) -> Result<Document, ViewError>
     }
     for one in &all {
         document.blocks.push(Block::Heading(summary::heading(one)));
-        if let Some((hash, verdict)) = one.verdict {
+        // Of one candidate the reason stands above.
+        if let Some((hash, verdict)) = one.verdict.filter(|_| all.len() > 1) {
             document.blocks.push(Block::Paragraph(Phrase::new().quote(&verdict.reason, hash)));
         }
+        document.blocks.extend(summary::counterexample(one));
         document.blocks.push(Block::Table(stages(evidence, one)?));
-        if one.floor(evidence)?.is_none() {
+        if !summary::is_rejected(one) && one.floor(evidence)?.is_none() {
             document
                 .blocks
                 .push(Block::Paragraph("No roofline floor is known: the stage model gave none.".into()));
@@ -33,6 +35,7 @@ pub fn validation(evidence: &Evidence, run: &str) -> Result<Document, ViewError>
         }
     }
     document.blocks.extend(summary::bars(evidence, &all, "Latency of each candidate")?.map(Block::Plot));
+    document.blocks.extend(summary::tested(evidence, &all)?);
     document.blocks.push(Block::Heading("The run".into()));
     document.blocks.push(Block::Table(facts(evidence, run)?));
     document.seal(evidence)
@@ -46,10 +49,12 @@ fn stages(evidence: &Evidence, one: &Judged) -> Result<Table, ViewError> {
         let outcome = Phrase::from(Status::Outcome(step.outcome, *hash));
         let mut reason = match &*step.reason {
             "" => Phrase::new(),
+            reason if summary::is_told(one, reason) => Phrase::new(),
             reason => Phrase::new().quote(reason, *hash),
         };
         if let Some(from) = step.from {
-            reason = reason.words(if step.reason.is_empty() { "" } else { " " });
+            let space = if reason.is_empty() { "" } else { " " };
+            reason = reason.words(space);
             reason = reason.words("(taken from ").name(&from.short(), *hash).words(")");
         }
         let (record, held) = evidence.holder(*hash, step)?;
@@ -86,6 +91,11 @@ fn stages(evidence: &Evidence, one: &Judged) -> Result<Table, ViewError> {
                 once(&reason),
             ]);
         }
+    }
+    // A column in which nothing stands is left out.
+    if table.rows.iter().all(|row| row.last().is_none_or(Phrase::is_empty)) {
+        table.columns.pop();
+        table.rows.iter_mut().for_each(|row| drop(row.pop()));
     }
     Ok(table)
 }

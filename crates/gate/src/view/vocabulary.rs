@@ -21,6 +21,13 @@ pub const FLOOR: &str = "roofline floor";
 /// A figure of the stage external: the latency of a named peer; its case is the peer's name.
 pub const PEER_LATENCY: &str = "peer latency";
 
+/// A figure of the stage correct, in percent: lines of the candidate that its cases executed. Its case names the others.
+pub const LINE_COVERAGE: &str = "line coverage";
+/// A figure of the stage correct, in percent: outcomes of conditions that its cases had. Its case names the lines of the others.
+pub const BRANCH_COVERAGE: &str = "branch coverage";
+/// A figure of the stage correct: outcomes of conditions that no case had.
+pub const UNREACHED: &str = "branch outcomes not reached";
+
 /// What a run of `warpproof ladder` is of, before the shape.
 pub const LADDER_TASK: &str = "attention ladder";
 /// The step of such a run that holds what no kernel beats: figures of the name [`FLOOR`] with the resource as their case, and

@@ -6,7 +6,7 @@ use warpproof_gate::hash::Hash;
 use warpproof_gate::ledger::{
     Filter, Index, Ledger, LedgerError, Parents, Record, export_csv, figures, log, show,
 };
-use warpproof_gate::record::{Body, Finite, NotFinite, Outcome, Stage, Verdict};
+use warpproof_gate::record::{Body, Finite, Grade, NotFinite, Outcome, Stage};
 
 fn ledger() -> (tempfile::TempDir, Ledger) {
     let directory = tempfile::tempdir().expect("a directory");
@@ -104,7 +104,7 @@ fn writing_is_strict() {
     let mut sourceless = step("r", "c", Stage::Build);
     sourceless.figures[1].threshold.as_mut().expect("held").source.clear();
     let Body::Verdict(mut graded) = verdict("r", "c", vec![Hash::of(b"")]) else { panic!("a verdict") };
-    graded.verdict = Verdict::Defer;
+    graded.grade = Some(Grade::Good);
     for bad in [
         run(" "),
         Body::Step(silent),

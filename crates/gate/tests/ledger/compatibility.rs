@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 use std::path::Path;
-use warpproof_gate::ledger::{Filter, Index, Ledger, export_csv};
+use warpproof_gate::ledger::{Fault, Filter, Index, Ledger, Problem, export_csv};
 
 fn ledger() -> Ledger {
     Ledger::open(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ledger-v1"))
@@ -14,7 +14,8 @@ fn ledger() -> Ledger {
 #[test]
 fn version_1_verifies() {
     let report = ledger().verify().expect("readable");
-    assert!(report.is_sound(), "{report}");
+    // Its MERGE was written by hand and rests on no measured speed; all else is sound.
+    assert!(matches!(&*report.problems, [Problem { fault: Fault::Unsupported(..), .. }]), "{report}");
     insta::assert_snapshot!(report);
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use warpproof_gate::hash::Hash;
 use warpproof_gate::record::{
-    Body, Comparison, Figure, FigureKind, Finite, Grade, NoteRecord, Outcome, RunRecord, Stage, StepRecord,
-    Verdict, VerdictRecord,
+    Body, Comparison, Figure, FigureKind, Finite, NoteRecord, Outcome, RunRecord, Stage, StepRecord, Verdict,
+    VerdictRecord,
 };
 
 pub(crate) fn run(name: &str) -> Body {
@@ -19,6 +19,7 @@ pub(crate) fn run(name: &str) -> Body {
         candidates: Vec::new(),
         programs: BTreeMap::new(),
         secret: None,
+        chosen: None,
         host: BTreeMap::from([("cpus".to_owned(), "2".to_owned())]),
         objects: BTreeMap::new(),
     })
@@ -43,6 +44,8 @@ pub(crate) fn step(run: &str, candidate: &str, stage: Stage) -> StepRecord {
         reason: String::new(),
         figures,
         objects: BTreeMap::new(),
+        counterexample: None,
+        tested: None,
         seconds: Finite::new(1.5).expect("finite"),
         from: None,
     }
@@ -52,9 +55,9 @@ pub(crate) fn verdict(run: &str, candidate: &str, steps: Vec<Hash>) -> Body {
     Body::Verdict(VerdictRecord {
         run: run.to_owned(),
         candidate: candidate.to_owned(),
-        verdict: Verdict::Merge,
-        grade: Some(Grade::Excellent),
-        reason: "−45.3 % latency, whole interval above the threshold".to_owned(),
+        verdict: Verdict::Provisional,
+        grade: None,
+        reason: "green, no device".to_owned(),
         steps,
     })
 }

@@ -192,6 +192,7 @@ fn a_ledger_on_disk_is_evidence() {
         candidates: Vec::new(),
         programs: std::collections::BTreeMap::new(),
         secret: None,
+        chosen: None,
         host: [].into(),
         objects: [].into(),
     };
@@ -207,6 +208,8 @@ fn a_ledger_on_disk_is_evidence() {
         reason: String::new(),
         figures: vec![],
         objects: [].into(),
+        counterexample: None,
+        tested: None,
         seconds: Finite::ZERO,
         from: None,
     };

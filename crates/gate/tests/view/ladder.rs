@@ -58,6 +58,7 @@ impl Book {
             candidates: Vec::new(),
             programs: BTreeMap::new(),
             secret: None,
+            chosen: None,
             host: facts.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
             objects: BTreeMap::new(),
         };
@@ -93,6 +94,8 @@ impl Book {
             reason: reason.into(),
             figures,
             objects,
+            counterexample: None,
+            tested: None,
             seconds: Finite::new(1.5).unwrap(),
             from: None,
         }))

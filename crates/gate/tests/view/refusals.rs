@@ -28,6 +28,25 @@ fn other(change: impl FnOnce(&mut RunRecord)) -> Book {
     book
 }
 
+/// What MERGE needs: a measured reduction.
+fn reduced() -> Figure {
+    let figure = Figure::new(name::REDUCTION, 0.5, "", FigureKind::Measured).unwrap();
+    figure.held_to(Comparison::AtLeast, 0.05, "task file").unwrap()
+}
+
+#[test]
+fn a_verdict_that_its_steps_do_not_give_is_an_error() {
+    let mut book = ladder();
+    book.run("other", |_| {});
+    let mut steps = book.green("other", "k", 64);
+    steps.push(book.step("other", "k", Stage::Speed, Outcome::Skipped, "no CUDA device", Vec::new()));
+    let forged = book.verdict("other", "k", Verdict::Merge, Some(Grade::Good), "faster", steps);
+    let why = "it says MERGE (good), and by the gate's rules its steps give PROVISIONAL: every gate that needs no GPU is \
+               green; no CUDA device";
+    assert_eq!(summary(&book.evidence, "other").unwrap_err(), ViewError::Unsupported(forged, why.into()));
+    assert_eq!(standings(&book.evidence, "other").unwrap_err(), ViewError::Unsupported(forged, why.into()));
+}
+
 #[test]
 fn equals_compare() {
     let text = compare(&other(|_| {}), (EARLIER, "n1-scalar"), ("other", "k")).unwrap().text();
@@ -69,7 +88,7 @@ fn another_shape_is_refused() {
     book.run("other", |_| {});
     let mut steps = book.green("other", "k", 64);
     let figure = Figure::new(name::LATENCY, 3.0, "µs", FigureKind::Measured).unwrap().at("S=64");
-    steps.push(book.step("other", "k", Stage::Speed, Outcome::Pass, "", vec![figure]));
+    steps.push(book.step("other", "k", Stage::Speed, Outcome::Pass, "", vec![figure, reduced()]));
     book.verdict("other", "k", Verdict::Merge, Some(Grade::Good), "faster", steps);
     let (found, sentence) = refusal(&book, (EARLIER, "n1-scalar"), ("other", "k"));
     assert!(matches!(found, Refusal::Shape(..)), "{sentence}");
@@ -114,10 +133,12 @@ fn one_program_is_not_compared_with_itself() {
         reason: String::new(),
         figures: vec![],
         objects: [(name::PTX.to_owned(), ptx)].into(),
+        counterexample: None,
+        tested: None,
         seconds: Finite::ZERO,
         from: None,
     }));
-    book.verdict("other", "n2-toggled", Verdict::Defer, None, "no gain", vec![build]);
+    book.verdict("other", "n2-toggled", Verdict::Provisional, None, "no gain", vec![build]);
     let (found, _) = refusal(&book, (RUN, "n2-mma"), ("other", "n2-toggled"));
     assert_eq!(found, Refusal::Identical(ptx));
 }
@@ -129,7 +150,7 @@ fn measured_and_predicted_are_not_mixed() {
     let mut steps = book.green("other", "k", 64);
     let figure =
         Figure::new(name::LATENCY, 3.0, "µs", FigureKind::Measured).unwrap().at(crate::ladder::SHAPE);
-    steps.push(book.step("other", "k", Stage::Speed, Outcome::Pass, "", vec![figure]));
+    steps.push(book.step("other", "k", Stage::Speed, Outcome::Pass, "", vec![figure, reduced()]));
     book.verdict("other", "k", Verdict::Merge, Some(Grade::Good), "faster", steps);
     let (found, _) = refusal(&book, (RUN, "n6-fp8"), ("other", "k"));
     assert_eq!(found, Refusal::Kind(FigureKind::Predicted, FigureKind::Measured));

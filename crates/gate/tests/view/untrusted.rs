@@ -36,7 +36,7 @@ fn hostile(text: &str) -> Option<Book> {
     };
     let fail = book.step(text, text, Stage::Checks, Outcome::Fail, text, vec![figure(text)]);
     let speed = book.step(text, text, Stage::Speed, Outcome::Inconclusive, text, vec![figure(name::LATENCY)]);
-    book.verdict(text, text, Verdict::Merge, Some(Grade::Good), text, vec![fail, speed]);
+    book.verdict(text, text, Verdict::Reject, None, text, vec![fail, speed]);
     Some(book)
 }
 

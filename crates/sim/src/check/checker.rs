@@ -12,6 +12,7 @@ use super::output::{self, Outputs, Stores};
 use super::race::SharedRace;
 use super::settings::Check;
 use super::site::Kind;
+use super::taint::Taint;
 use crate::machine::{Access, Row, lanes_of, used_pieces};
 use crate::memory::Space;
 use crate::observe::{Arrival, Copy, Exchange, Issue, Mbarrier, Moved, Observer};
@@ -30,6 +31,7 @@ pub(crate) struct Checker {
     lanes: Option<Lanes>,
     barrier: Option<BarrierUse>,
     provenance: Option<Provenance>,
+    taint: Option<Taint>,
 }
 
 /// Races, and copies under way.
@@ -60,13 +62,31 @@ impl Checker {
             shared: SharedRace::new(context.shared),
             global: GlobalRace::new(together, context.settings.memory / 16),
         });
-        let init = context.facts.as_ref().map(|facts| Init::new(&context, facts, race.is_some()));
+        let facts = context.facts.as_ref();
+        let init = facts
+            .filter(|_| context.settings.has(Check::Init))
+            .map(|facts| Init::new(&context, facts, race.is_some()));
+        let taint =
+            facts.zip(context.entrances.as_ref()).map(|(facts, from)| Taint::new(&context, facts, from));
         let outputs = (init.is_some() || context.settings.has(Check::Output)).then_some(outputs);
         let lanes = context.settings.has(Check::Lanes).then(|| Lanes::new(block));
         let provenance = context.fragments.as_ref().map(|_| Provenance::new(block, context.shared));
         let barrier = context.settings.has(Check::Barrier).then(BarrierUse::default);
         let (fences, ledger) = (Fences::default(), Ledger::default());
-        Checker { context, block, order, fences, ledger, race, init, outputs, lanes, barrier, provenance }
+        Checker {
+            context,
+            block,
+            order,
+            fences,
+            ledger,
+            race,
+            init,
+            outputs,
+            lanes,
+            barrier,
+            provenance,
+            taint,
+        }
     }
 
     pub(crate) fn finish(mut self) -> Left {
@@ -92,6 +112,11 @@ impl Checker {
         if let (Some(init), Some(facts)) = (&mut self.init, &self.context.facts) {
             init.issue(&self.context, facts, &mut self.ledger, issue);
         }
+        if let Some(taint) = &mut self.taint
+            && let (Some(facts), Some(entrances)) = (&self.context.facts, &self.context.entrances)
+        {
+            taint.issue(&self.context, facts, entrances, &mut self.ledger, issue);
+        }
     }
 }
 
@@ -108,9 +133,9 @@ impl Observer for Checker {
             provenance.issue(&self.context, &mut self.ledger, issue);
         }
         match self.context.sites.get(issue.pc).kind {
-            Kind::Fence(scope) => {
+            Kind::Fence(scope, sequential) => {
                 for lane in lanes_of(issue.exec) {
-                    self.fences.fence(&mut self.order, Who::new(issue.warp, lane), scope);
+                    self.fences.fence(&mut self.order, Who::new(issue.warp, lane), scope, sequential);
                 }
             }
             Kind::Commit => {
@@ -130,7 +155,12 @@ impl Observer for Checker {
         if let Some(provenance) = &mut self.provenance {
             provenance.access(&self.context, access);
         }
-        let Checker { context, order, fences, ledger, race, init, outputs, .. } = self;
+        let Checker { context, order, fences, ledger, race, init, outputs, taint, .. } = self;
+        if let Some(taint) = taint
+            && let (Some(facts), Some(entrances)) = (&context.facts, &context.entrances)
+        {
+            taint.access(context, facts, entrances, ledger, access);
+        }
         if let (Some(arrays), Space::Shared) = (&context.arrays, access.space) {
             by_use(access, |access| arrays.access(context, ledger, access));
         }
@@ -157,13 +187,15 @@ impl Observer for Checker {
         let Arrival { warp, lanes, id, expected, waits, .. } = *arrival;
         let noted = expected.is_some() || !self.context.sites.barriers_only;
         self.order.arrive(warp, lanes, id, waits, expected.is_some(), noted);
+        self.fences.arrive(warp, lanes, id);
         if let Some(barrier) = &mut self.barrier {
             barrier.arrive(&self.context, self.block, &mut self.ledger, arrival);
         }
     }
 
     fn barrier(&mut self, _block: u32, id: u32) {
-        self.order.complete(id);
+        let waiting = self.order.complete(id);
+        self.fences.complete(id, waiting.as_deref());
         if let Some(barrier) = &mut self.barrier {
             barrier.complete(id);
         }
@@ -171,6 +203,7 @@ impl Observer for Checker {
 
     fn converge(&mut self, warp: u32, lanes: u32) {
         self.order.converge(warp, lanes);
+        self.fences.converge(warp, lanes);
         if let Some(check) = &mut self.lanes {
             check.converge(warp, lanes);
         }
@@ -179,6 +212,9 @@ impl Observer for Checker {
     fn exchange(&mut self, exchange: &Exchange<'_>) {
         if let (Some(init), Some(facts)) = (&mut self.init, &self.context.facts) {
             init.exchange(facts, exchange);
+        }
+        if let (Some(taint), Some(facts)) = (&mut self.taint, &self.context.facts) {
+            taint.exchange(facts, exchange);
         }
         if let Some(lanes) = &mut self.lanes {
             lanes.exchange(&self.context, &mut self.ledger, exchange);
@@ -189,7 +225,10 @@ impl Observer for Checker {
     }
 
     fn copy_issued(&mut self, copy: &Copy) {
-        let Checker { context, block, order, ledger, race, init, outputs, .. } = self;
+        let Checker { context, block, order, ledger, race, init, outputs, taint, .. } = self;
+        if let Some(taint) = taint {
+            taint.copy_issued(copy);
+        }
         if let Some(init) = init {
             init.copy_issued(copy, outputs.as_mut());
         }
@@ -218,6 +257,9 @@ impl Observer for Checker {
     fn moved(&mut self, moved: &Moved) {
         if let (Some(init), Some(facts)) = (&mut self.init, &self.context.facts) {
             init.moved(facts, moved);
+        }
+        if let (Some(taint), Some(facts)) = (&mut self.taint, &self.context.facts) {
+            taint.moved(facts, moved);
         }
     }
 

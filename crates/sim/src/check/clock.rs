@@ -274,9 +274,9 @@ impl Order {
         }
     }
 
-    /// All threads of a barrier have arrived. Gives whether that was all of the block.
-    pub(crate) fn complete(&mut self, id: u32) -> bool {
-        let Some(meeting) = self.meetings.remove(&id) else { return false };
+    /// All threads of a barrier have arrived. Gives those who waited, or `None` if they are all of the block.
+    pub(crate) fn complete(&mut self, id: u32) -> Option<Vec<(u32, u32)>> {
+        let Some(meeting) = self.meetings.remove(&id) else { return Some(Vec::new()) };
         let waiting: u32 = meeting.waiting.iter().map(|(_, lanes)| lanes.count_ones()).sum();
         // A number of threads is all of them only if none has exited: those that have took no part.
         if !meeting.counted || waiting >= self.threads {
@@ -289,12 +289,12 @@ impl Order {
             }
             // What was seen of this block, all have seen now.
             self.common.blocks.remove(&self.block);
-            return true;
+            return None;
         }
-        for (warp, lanes) in meeting.waiting {
-            self.learn(usize::try_from(warp).unwrap_or(usize::MAX), lanes, &meeting.clock);
+        for (warp, lanes) in &meeting.waiting {
+            self.learn(usize::try_from(*warp).unwrap_or(usize::MAX), *lanes, &meeting.clock);
         }
-        false
+        Some(meeting.waiting)
     }
 
     /// Lanes of a warp have exited.
@@ -313,6 +313,40 @@ pub(crate) struct Scoped {
     pub device: Clock,
 }
 
+impl Scoped {
+    fn join(&mut self, other: &Scoped) {
+        self.block.join(&other.block);
+        self.device.join(&other.device);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.block.is_empty() && self.device.is_empty()
+    }
+}
+
+/// What sequentially consistent fences order beyond the thread that executes them. All such fences have one order. If a
+/// thread executes one, then a barrier is passed, then another thread writes a flag that a third one reads, and behind a
+/// barrier a fourth one executes such a fence, then the first fence comes before the second: the other order would let the
+/// flag be read before it is written. So what the first thread did before its fence, the fourth one sees.
+#[derive(Clone, Debug, Default)]
+struct Carried {
+    /// What fences before this cover. It goes along with the next strong write.
+    covered: Scoped,
+    /// What strong reads before this have seen of others' fences. It counts after a fence.
+    seen: Scoped,
+}
+
+impl Carried {
+    fn join(&mut self, other: &Carried) {
+        self.covered.join(&other.covered);
+        self.seen.join(&other.seen);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.covered.is_empty() && self.seen.is_empty()
+    }
+}
+
 /// What a thread has promised by fences and not yet given away, and what it has seen and not yet fenced.
 ///
 /// A fence of the block's scope promises nothing to other blocks, and makes nothing count that was seen of them; nor does
@@ -323,13 +357,28 @@ pub(crate) struct Fences {
     released: BTreeMap<Who, Scoped>,
     /// By thread: what strong reads have seen since.
     pending: BTreeMap<Who, Scoped>,
+    /// By thread: what it has carried since the last barrier of the block.
+    carried: BTreeMap<Who, Carried>,
+    /// What all threads of the block carry.
+    common: Carried,
+    /// By barrier: what those carry that have arrived.
+    arrived: BTreeMap<u32, Carried>,
 }
 
 impl Fences {
     /// A thread passes a fence: what it read before is seen now, what it did before is released with its next strong
     /// write.
-    pub(crate) fn fence(&mut self, order: &mut Order, me: Who, scope: Scope) {
+    pub(crate) fn fence(&mut self, order: &mut Order, me: Who, scope: Scope, sequential: bool) {
         let wide = scope == Scope::Device;
+        if sequential {
+            let own = self.carried.get(&me).map(|carried| &carried.seen);
+            for seen in own.into_iter().chain([&self.common.seen]) {
+                order.acquire(me, &seen.block);
+                if wide {
+                    order.acquire(me, &seen.device);
+                }
+            }
+        }
         if let Some(seen) = self.pending.get_mut(&me) {
             order.acquire(me, &std::mem::take(&mut seen.block));
             if wide {
@@ -338,11 +387,83 @@ impl Fences {
             }
         }
         let clock = order.release(me);
+        if sequential {
+            let covered = &mut self.carried.entry(me).or_default().covered;
+            if wide {
+                covered.device = clock.clone();
+            }
+            covered.block = clock.clone();
+        }
         let released = self.released.entry(me).or_default();
         if wide {
             released.device = clock.clone();
         }
         released.block = clock;
+    }
+
+    /// What a strong write of a thread gives away to those who execute a sequentially consistent fence.
+    pub(crate) fn covered(&self, me: Who) -> Scoped {
+        let mut covered = self.common.covered.clone();
+        if let Some(own) = self.carried.get(&me) {
+            covered.join(&own.covered);
+        }
+        covered
+    }
+
+    /// A strong read has seen what fences of others cover.
+    pub(crate) fn carry(&mut self, me: Who, seen: &Scoped) {
+        if !seen.is_empty() {
+            self.carried.entry(me).or_default().seen.join(seen);
+        }
+    }
+
+    /// Threads arrive at a barrier.
+    pub(crate) fn arrive(&mut self, warp: u32, lanes: u32, id: u32) {
+        let all = self.of(warp, lanes);
+        if !all.is_empty() {
+            self.arrived.entry(id).or_default().join(&all);
+        }
+    }
+
+    /// A barrier opens for those who wait at it; for all of the block if `waiting` is `None`.
+    pub(crate) fn complete(&mut self, id: u32, waiting: Option<&[(u32, u32)]>) {
+        let arrived = self.arrived.remove(&id);
+        match (waiting, arrived) {
+            // Threads that have exited take no part, and what they carried is carried no further.
+            (None, arrived) => {
+                self.carried.clear();
+                self.common.join(&arrived.unwrap_or_default());
+            }
+            (Some(waiting), Some(arrived)) => {
+                for (warp, lanes) in waiting {
+                    self.learn(*warp, *lanes, &arrived);
+                }
+            }
+            (Some(_), None) => {}
+        }
+    }
+
+    /// Lanes of a warp have met.
+    pub(crate) fn converge(&mut self, warp: u32, lanes: u32) {
+        let all = self.of(warp, lanes);
+        if !all.is_empty() {
+            self.learn(warp, lanes, &all);
+        }
+    }
+
+    fn of(&self, warp: u32, lanes: u32) -> Carried {
+        let mut all = Carried::default();
+        if !self.carried.is_empty() {
+            let own = lanes_of(lanes).filter_map(|lane| self.carried.get(&Who::new(warp, lane)));
+            own.for_each(|carried| all.join(carried));
+        }
+        all
+    }
+
+    fn learn(&mut self, warp: u32, lanes: u32, carried: &Carried) {
+        for lane in lanes_of(lanes) {
+            self.carried.entry(Who::new(warp, lane)).or_default().join(carried);
+        }
     }
 
     /// What a strong write of a thread gives away.
@@ -370,7 +491,7 @@ mod tests {
         assert!(!order.before(a, time, b));
         order.arrive(0, u32::MAX, 0, true, false, false);
         order.arrive(1, u32::MAX, 0, true, false, false);
-        assert!(order.complete(0));
+        assert!(order.complete(0).is_none());
         assert!(order.before(a, time, b));
         assert!(!order.before(a, order.now(), b));
     }
@@ -393,7 +514,7 @@ mod tests {
         let time = order.now();
         order.arrive(0, u32::MAX, 1, false, true, true);
         order.arrive(1, u32::MAX, 1, true, true, true);
-        assert!(!order.complete(1));
+        assert!(order.complete(1).is_some());
         let (producer, consumer, third) = (Who::new(0, 0), Who::new(1, 0), Who::new(2, 0));
         assert!(order.before(producer, time, consumer));
         assert!(!order.before(consumer, time, producer));
@@ -436,15 +557,15 @@ mod tests {
         let (writer, reader) = (Who::new(0, 0), Who::new(0, 1));
         let time = first.now();
         let mut writers = Fences::default();
-        writers.fence(&mut first, writer, Scope::Device);
+        writers.fence(&mut first, writer, Scope::Device, false);
         // A narrower fence does not take back what the wider one promised.
-        writers.fence(&mut first, writer, Scope::Block);
+        writers.fence(&mut first, writer, Scope::Block, false);
         let released = writers.released(writer).cloned().unwrap();
         let mut readers = Fences::default();
         readers.saw(reader, &Scoped { block: Clock::default(), device: released.device });
-        readers.fence(&mut second, reader, Scope::Block);
+        readers.fence(&mut second, reader, Scope::Block, false);
         assert!(!second.before_any(0, writer, time, reader));
-        readers.fence(&mut second, reader, Scope::Device);
+        readers.fence(&mut second, reader, Scope::Device, false);
         assert!(second.before_any(0, writer, time, reader));
     }
 }

@@ -1,13 +1,14 @@
 //! What all listeners of a launch share: the kernel, the shape of the launch, and what the checks were told.
 
 use super::array::Arrays;
+use super::facts::Facts;
 use super::finding::{Finding, Label, Thread};
 use super::fragment::Fragments;
-use super::init::Facts;
 use super::ledger::Raw;
 use super::settings::{BufferRole, Check, Role, Settings};
 use super::shadow::UNKNOWN_SITE;
 use super::site::{Kind, Sites, address};
+use super::taint::Entrances;
 use crate::machine::{Access, at};
 use crate::program::Program;
 use std::sync::Arc;
@@ -29,6 +30,8 @@ pub(crate) struct Context {
     pub settings: Settings,
     /// What the instructions do with values, where that is checked.
     pub facts: Option<Facts>,
+    /// Where values that depend on the machine enter, where that is checked.
+    pub entrances: Option<Entrances>,
 }
 
 fn index(linear: u32, [x, y, _]: [u32; 3]) -> [u32; 3] {

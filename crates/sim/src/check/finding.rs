@@ -33,13 +33,15 @@ pub enum Class {
     ModifiedInput,
     /// Results that depend on the order in which warps run.
     Order,
+    /// Control flow or results that depend on a clock, a timer, the multiprocessor or an address.
+    MachineDependent,
     /// `trap`, a failed `assert`.
     Trap,
 }
 
 impl Class {
     /// Every class, in the order of the book.
-    pub const ALL: [Class; 15] = [
+    pub const ALL: [Class; 16] = [
         Class::SharedRace,
         Class::GlobalRace,
         Class::AsyncCopy,
@@ -54,6 +56,7 @@ impl Class {
         Class::Unwritten,
         Class::ModifiedInput,
         Class::Order,
+        Class::MachineDependent,
         Class::Trap,
     ];
 
@@ -74,6 +77,7 @@ impl Class {
             Class::Unwritten => "unwritten",
             Class::ModifiedInput => "modified-input",
             Class::Order => "order",
+            Class::MachineDependent => "machine-dependent",
             Class::Trap => "trap",
         }
     }

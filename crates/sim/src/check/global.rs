@@ -14,9 +14,9 @@
 use super::clock::{Fences, Order, Who};
 use super::context::Context;
 use super::finding::{Class, Severity};
-use super::history::{Conflict, Touch, stamp};
+use super::history::{Conflict, Touch, Write, stamp};
 use super::ledger::Ledger;
-use super::race::{Race, Variable, describe, exchange, reach};
+use super::race::{Race, Variable, describe, exchange, one_store, reach};
 use super::shadow::{Cell, Many, Owner, Spill, Stamp};
 use super::site::Kind;
 use crate::machine::{Access, AccessKind, at, lanes_of};
@@ -37,6 +37,16 @@ struct GlobalCell {
     owner: Owner,
     /// What was written last, where it is known.
     value: Option<u32>,
+    /// Whether values that differ were written.
+    varied: bool,
+}
+
+impl GlobalCell {
+    /// Remembers what was written.
+    fn wrote(&mut self, value: Option<u32>, first: bool) {
+        self.varied |= !first && (value.is_none() || value != self.value);
+        self.value = value;
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -116,8 +126,10 @@ impl Pages {
             let Some(page) = self.page(address / PAGE_BYTES) else { return true };
             let slot = usize::try_from(address % PAGE_BYTES / 4).unwrap_or(0);
             let page = &mut self.list[page].1;
-            let GlobalCell { cell, owner, value } = &mut page.cells[slot];
-            if kind == Kind::ReadOnly && cell.written() {
+            let word = &mut page.cells[slot];
+            let first = !word.cell.written();
+            let GlobalCell { cell, owner, .. } = word;
+            if kind == Kind::ReadOnly && !first {
                 return false;
             }
             let quiet = if reads {
@@ -131,9 +143,12 @@ impl Pages {
             page.touched |= 1 << slot;
             if reads {
                 owner.read = block;
+                if first {
+                    owner.expose(now, bits);
+                }
             } else {
                 owner.write = block;
-                *value = usize::try_from(i).ok().and_then(|i| words.get(i)).map(|row| row.0[lane]);
+                word.wrote(usize::try_from(i).ok().and_then(|i| words.get(i)).map(|row| row.0[lane]), first);
             }
         }
         true
@@ -157,7 +172,8 @@ impl Pages {
             let Pages { list, spill, .. } = self;
             let page = &mut list[page].1;
             page.touched |= 1 << slot;
-            let GlobalCell { cell, owner, value } = &mut page.cells[slot];
+            let GlobalCell { cell, owner, value, .. } = &mut page.cells[slot];
+            let unwritten = !cell.written();
             let first = usize::try_from(address.saturating_sub(word)).unwrap_or(0);
             let last = usize::try_from(end - word).unwrap_or(4).min(4);
             let whole = first == 0 && last == 4;
@@ -165,19 +181,19 @@ impl Pages {
                 words(usize::try_from(word.saturating_sub(address) / 4).unwrap_or(0)).filter(|_| whole);
             let same = given.is_some() && given == *value;
             if whole && cell.parts().is_none() {
-                let conflict = act(touch, cell, owner, spill, kind);
+                let conflict = act(touch, cell, owner, spill, (kind, same));
                 found = found.or(conflict.map(|conflict| (conflict, same)));
             } else {
                 let parts = spill.split(cell, *owner);
                 for byte in first..last {
                     let (mut part, mut owner) = spill.part(parts, byte);
-                    let conflict = act(touch, &mut part, &mut owner, spill, kind);
+                    let conflict = act(touch, &mut part, &mut owner, spill, (kind, false));
                     spill.set_part(parts, byte, part, owner);
                     found = found.or(conflict.map(|conflict| (conflict, false)));
                 }
             }
             if kind != AccessKind::Read {
-                *value = given;
+                page.cells[slot].wrote(given, unwritten);
             }
             word += 4;
         }
@@ -185,16 +201,22 @@ impl Pages {
     }
 }
 
+/// One access on one cell; `same` says that it writes what the last write wrote.
 fn act(
     touch: &Touch<'_>,
     cell: &mut Cell,
     owner: &mut Owner,
     spill: &mut Spill,
-    kind: AccessKind,
+    (kind, same): (AccessKind, bool),
 ) -> Option<Conflict> {
     match kind {
-        AccessKind::Read => touch.read(cell, owner, spill),
-        AccessKind::Write => touch.write(cell, owner, spill, false),
+        AccessKind::Read => {
+            if !cell.written() {
+                owner.expose(touch.stamp.time, touch.stamp.bits());
+            }
+            touch.read(cell, owner, spill)
+        }
+        AccessKind::Write => touch.write(cell, owner, spill, Write { pending: false, same }),
         AccessKind::Atomic => touch.modify(cell, owner, spill),
     }
 }
@@ -300,7 +322,9 @@ impl GlobalRace {
                 let unchanged = same || access.unchanged >> lane & 1 != 0;
                 let wrote = access.kind != AccessKind::Read;
                 let race = Race { block: access.block, access: stamp, wrote, unchanged };
-                report(context, ledger, &race, &conflict);
+                if !one_store(&race, &conflict) {
+                    report(context, ledger, &race, &conflict);
+                }
             }
             if access.kind != AccessKind::Read && !self.sources.is_empty() {
                 self.overwritten(context, ledger, access, who, address);
@@ -453,12 +477,15 @@ impl Between {
                 let slot = at(rest.trailing_zeros());
                 rest &= rest - 1;
                 let address = number * PAGE_BYTES + 4 * offset(slot);
-                let GlobalCell { cell, value, .. } = page.cells[slot];
+                let GlobalCell { cell, owner, value, varied } = page.cells[slot];
                 let parts = cell.parts();
                 for byte in 0..if parts.is_some() { 4 } else { 1 } {
                     let (done, bytes) = match parts {
-                        None => (Done::of(&cell, &own.spill), Bytes::Word(value)),
-                        Some(parts) => (Done::of(&own.spill.part(parts, byte).0, &own.spill), Bytes::One),
+                        None => (Done::of(&cell, &owner, &own.spill), Bytes::Word(value.filter(|_| !varied))),
+                        Some(parts) => {
+                            let (cell, owner) = own.spill.part(parts, byte);
+                            (Done::of(&cell, &owner, &own.spill), Bytes::One)
+                        }
                     };
                     let address = address + offset(byte);
                     for (access, kind, conflict, unchanged) in
@@ -473,11 +500,11 @@ impl Between {
     }
 
     /// Compares one cell, of a word or of a byte.
-    fn compare(&mut self, block: u32, own: Done, address: u64, bytes: Bytes) -> [Option<Met>; 2] {
-        let Some(page) = self.pages.page(address / PAGE_BYTES) else { return [None; 2] };
+    fn compare(&mut self, block: u32, own: Done, address: u64, bytes: Bytes) -> [Option<Met>; 3] {
+        let Some(page) = self.pages.page(address / PAGE_BYTES) else { return [None; 3] };
         let slot = usize::try_from(address / 4).unwrap_or(0) % PAGE;
         let Pages { list, spill, .. } = &mut self.pages;
-        let GlobalCell { cell: all, owner, value: last } = &mut list[page].1.cells[slot];
+        let GlobalCell { cell: all, owner, value: last, .. } = &mut list[page].1.cells[slot];
         if let (Bytes::Word(value), None) = (bytes, all.parts()) {
             let same = value.is_some() && value == *last;
             if own.write.is_some() {
@@ -488,12 +515,12 @@ impl Between {
         let parts = spill.split(all, *owner);
         let first = usize::try_from(address % 4).unwrap_or(0);
         let range = if bytes == Bytes::One { first..first + 1 } else { 0..4 };
-        let mut found = [None; 2];
+        let mut found = [None; 3];
         for byte in range {
             let (mut part, mut owner) = spill.part(parts, byte);
             let met = meet(block, own, &mut part, &mut owner, false);
             spill.set_part(parts, byte, part, owner);
-            found = [found[0].or(met[0]), found[1].or(met[1])];
+            found = std::array::from_fn(|i| found[i].or(met[i]));
         }
         found
     }
@@ -512,7 +539,7 @@ enum Bytes {
     One,
 }
 
-/// What a block did to some bytes: a read of its, and its last write.
+/// What a block did to some bytes: a read that another block's write races with, and its last write.
 #[derive(Clone, Copy, Debug)]
 struct Done {
     read: Option<Stamp>,
@@ -520,20 +547,22 @@ struct Done {
 }
 
 impl Done {
-    fn of(cell: &Cell, spill: &Spill) -> Done {
+    /// A read before the block's own first write says most: it saw what others may have written. Reads after it only
+    /// count where the block wrote nothing, since then they are the same.
+    fn of(cell: &Cell, owner: &Owner, spill: &Spill) -> Done {
         let listed = || spill.list(cell.list()?).first()?.stamps().next();
-        Done {
-            read: cell.reader().map(|(stamp, _)| stamp).or_else(listed),
-            write: cell.writer().map(|(stamp, _)| stamp),
-        }
+        let write = cell.writer().map(|(stamp, _)| stamp);
+        let read = || cell.reader().map(|(stamp, _)| stamp).or_else(listed).filter(|_| write.is_none());
+        Done { read: owner.exposed().or_else(read), write }
     }
 }
 
 /// An access of a block, an access of another before it, and whether both wrote the same value.
 type Met = (Stamp, AccessKind, Conflict, bool);
 
-/// What a block did to some bytes against what the blocks before it did to them.
-fn meet(block: u32, own: Done, all: &mut Cell, owner: &mut Owner, same: bool) -> [Option<Met>; 2] {
+/// What a block did to some bytes against what the blocks before it did to them: its read against a write, its write
+/// against a write, and its write against a read. Writes of one value race with a read all the same.
+fn meet(block: u32, own: Done, all: &mut Cell, owner: &mut Owner, same: bool) -> [Option<Met>; 3] {
     let against = |other: Stamp, from: u32, wrote: bool, thread_known: bool| Conflict {
         other,
         block: from,
@@ -542,7 +571,7 @@ fn meet(block: u32, own: Done, all: &mut Cell, owner: &mut Owner, same: bool) ->
         thread_known,
     };
     let written = all.writer().filter(|_| owner.write != block).map(|(write, _)| write);
-    let mut found = [None; 2];
+    let mut found = [None; 3];
     if let Some(read) = own.read {
         found[0] =
             written.map(|write| (read, AccessKind::Read, against(write, owner.write, true, true), false));
@@ -557,13 +586,16 @@ fn meet(block: u32, own: Done, all: &mut Cell, owner: &mut Owner, same: bool) ->
     }
     if let Some(write) = own.write {
         let read = all.reader().filter(|(_, many)| owner.read != block || *many == Many::Warps);
-        let conflict = match (written, read) {
-            (Some(other), _) => Some(against(other, owner.write, true, true)),
-            (None, Some((other, _))) => Some(against(other, owner.read, false, owner.read != block)),
-            (None, None) => None,
-        };
-        found[1] = conflict.map(|conflict| (write, AccessKind::Write, conflict, same && conflict.wrote));
-        all.set_write(write, false);
+        found[1] = written.map(|other| {
+            let conflict = against(other, owner.write, true, true);
+            (write, AccessKind::Write, conflict, same)
+        });
+        // Where the writes differ, that says enough.
+        found[2] = read.filter(|_| written.is_none() || same).map(|(other, _)| {
+            let conflict = against(other, owner.read, false, owner.read != block);
+            (write, AccessKind::Write, conflict, false)
+        });
+        all.add_write(write);
         owner.write = block;
     }
     found

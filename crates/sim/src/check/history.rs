@@ -25,6 +25,15 @@ pub(crate) struct Touch<'a> {
     pub exact: bool,
 }
 
+/// How a cell is written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Write {
+    /// By a copy that is not complete.
+    pub pending: bool,
+    /// What the last write wrote, which harms only those who read something else before.
+    pub same: bool,
+}
+
 impl Touch<'_> {
     /// Whether two accesses may happen at the same time: both strong, and of a scope that holds both threads.
     fn allowed(&self, other: Stamp, block: u32) -> bool {
@@ -90,13 +99,15 @@ impl Touch<'_> {
         conflict
     }
 
-    /// Reads and writes a cell in one step.
+    /// Reads and writes a cell in one step. It replaces the atomics before it: it has observed them, so whoever is ordered
+    /// after it is ordered after them too (causality order in the PTX manual's memory model). An ordinary write that not
+    /// everyone has seen still counts beside it.
     pub(crate) fn modify(&self, cell: &mut Cell, owner: &mut Owner, spill: &mut Spill) -> Option<Conflict> {
         // Seen by all of this block is not seen by all.
         let seen = |write: Stamp| owner.write == self.block && write.time <= self.order.floor();
         let plain = cell.writer().is_some_and(|(write, _)| !write.strong && !seen(write));
         if !plain {
-            return self.write(cell, owner, spill, false);
+            return self.write(cell, owner, spill, Write::default());
         }
         let conflict =
             self.with_writer(cell, *owner).or_else(|| self.with_readers(cell, spill, *owner, false));
@@ -183,10 +194,14 @@ impl Touch<'_> {
         cell: &mut Cell,
         owner: &mut Owner,
         spill: &mut Spill,
-        pending: bool,
+        Write { pending, same }: Write,
     ) -> Option<Conflict> {
-        let conflict =
-            self.with_writer(cell, *owner).or_else(|| self.with_readers(cell, spill, *owner, false));
+        let writer = self.with_writer(cell, *owner);
+        let readers = || self.with_readers(cell, spill, *owner, false);
+        let conflict = match writer {
+            Some(writer) if same && !writer.pending => readers().or(Some(writer)),
+            writer => writer.or_else(readers),
+        };
         if conflict.is_none_or(|conflict| !conflict.pending) {
             spill.drop_list(cell);
             cell.set_write(self.stamp, pending);

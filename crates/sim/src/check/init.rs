@@ -14,13 +14,11 @@
 //! Never reports: bytes that are only loaded, as vector loads over padding do, lanes that are off, and values that do
 //! not decide a result (`x & 0`, the other side of a select).
 
-mod facts;
 mod memory;
 mod registers;
 
-pub(crate) use facts::Facts;
-
 use super::context::Context;
+use super::facts::{Cold, Facts, NO_ROW, Rule, Traffic, Use};
 use super::finding::{Class, Severity};
 use super::ledger::{Ledger, Raw, Spot};
 use super::output::{Outputs, buffer_of, element_name};
@@ -28,7 +26,6 @@ use super::race::SharedRace;
 use crate::machine::{Access, AccessKind, LANES, at, lanes_of};
 use crate::memory::Space;
 use crate::observe::{Copy, Exchange, Holder, Issue, Moved};
-use facts::{Cold, NO_ROW, Rule, Traffic, Use};
 use memory::{Local, Shared};
 use registers::{Bytes, Origin, Poison, Source};
 

@@ -8,6 +8,7 @@ mod barrier;
 mod checker;
 mod clock;
 mod context;
+mod facts;
 mod finding;
 mod fragment;
 mod global;
@@ -22,10 +23,13 @@ mod schedules;
 mod settings;
 mod shadow;
 mod site;
+mod taint;
 mod undefined;
 
 pub use finding::{Class, Finding, Label, Severity, Thread};
-pub use settings::{BufferRole, Check, Role, Settings};
+pub(crate) use site::Words;
+
+pub use settings::{BufferRole, Check, Role, Settings, Source};
 
 use crate::machine::Outcome;
 use crate::observe::Observer;
@@ -115,6 +119,12 @@ impl Device {
 
     /// As [`check`](Self::check), with what is remembered of who wrote global memory.
     fn check_keeping(&mut self, launch: &Launch, settings: &Settings) -> (Checked, Writers) {
+        let follows = settings.has(Check::Init) || settings.has(Check::Machine);
+        let facts = follows.then(|| facts::Facts::of(&launch.program()));
+        let entrances = facts
+            .as_ref()
+            .filter(|_| settings.has(Check::Machine))
+            .map(|facts| taint::Entrances::of(self, launch, facts, &settings.allowed));
         let context = Arc::new(Context {
             program: launch.program(),
             sites: Sites::of(&launch.program()),
@@ -129,7 +139,8 @@ impl Device {
             threads: launch.threads(),
             shared: launch.shared_bytes(),
             settings: settings.clone(),
-            facts: settings.has(Check::Init).then(|| init::Facts::of(&launch.program())),
+            facts,
+            entrances,
         });
         let talk = launch.program().communicates;
         let together = talk.then(|| Arc::new(Mutex::new(Together::new(settings.memory))));

@@ -12,7 +12,7 @@
 use super::clock::{Clock, Fences, Order, Scoped, Who};
 use super::context::Context;
 use super::finding::{Class, Severity};
-use super::history::{Conflict, Touch, stamp};
+use super::history::{Conflict, Touch, Write, stamp};
 use super::ledger::{Ledger, Raw, Reach, Spot};
 use super::shadow::{Cell, Owner, Spill, Stamp, UNKNOWN_SITE};
 use super::site::{Kind, Scope};
@@ -28,6 +28,9 @@ pub(crate) struct Variable {
     device: Clock,
     /// For readers of the block that wrote.
     block: BTreeMap<u32, Clock>,
+    /// What sequentially consistent fences before the writes cover, for readers of every block and of the block that wrote.
+    covered: Clock,
+    covered_in: BTreeMap<u32, Clock>,
 }
 
 impl Variable {
@@ -42,6 +45,22 @@ impl Variable {
             }
             self.block.entry(block).or_default().join(&clock);
         }
+    }
+
+    /// What fences before a strong write cover goes along with it.
+    fn cover(&mut self, block: u32, covered: &Scoped, scope: Scope) {
+        if scope == Scope::Device {
+            self.covered.join(&covered.device);
+        }
+        if !covered.block.is_empty() {
+            self.covered_in.entry(block).or_default().join(&covered.block);
+        }
+    }
+
+    /// What a strong read of a scope sees of it.
+    fn covered(&self, block: u32, scope: Scope) -> Scoped {
+        let device = if scope == Scope::Device { self.covered.clone() } else { Clock::default() };
+        Scoped { block: self.covered_in.get(&block).cloned().unwrap_or_default(), device }
     }
 
     /// What a strong read of a scope sees.
@@ -146,7 +165,9 @@ impl SharedRace {
                     wrote: access.kind != AccessKind::Read,
                     unchanged,
                 };
-                self.report(context, ledger, &race, &conflict, address);
+                if !one_store(&race, &conflict) {
+                    self.report(context, ledger, &race, &conflict, address);
+                }
             }
             if strong.is_some() && site.kind != Kind::Mbarrier {
                 self.synchronise(context, order, fences, access, who, address);
@@ -230,7 +251,7 @@ impl SharedRace {
         pending: bool,
         found: &mut Vec<Conflict>,
     ) {
-        let mut owner = Owner { write: touch.block, read: touch.block };
+        let mut owner = Owner::of(touch.block);
         if bytes < 4 || !address.is_multiple_of(4) {
             for byte in address..address.saturating_add(bytes) {
                 let Some(cell) = self.cells.get_mut(at(byte / 4)) else { break };
@@ -437,7 +458,7 @@ fn act(
 ) -> Option<Conflict> {
     match kind {
         AccessKind::Read => touch.read(cell, owner, spill),
-        AccessKind::Write => touch.write(cell, owner, spill, pending),
+        AccessKind::Write => touch.write(cell, owner, spill, Write { pending, same: false }),
         AccessKind::Atomic => touch.modify(cell, owner, spill),
     }
 }
@@ -464,9 +485,11 @@ pub(crate) fn exchange<A: Ord + std::marker::Copy>(
             let block = variable.seen(access.block, Scope::Block);
             fences.saw(who, &Scoped { block, device });
         }
+        fences.carry(who, &variable.covered(access.block, scope));
     }
     if access.kind != AccessKind::Read {
         let keeps = access.kind == AccessKind::Atomic;
+        let covered = fences.covered(who);
         if ordering.release {
             let clock = order.release(who);
             variables.entry(address).or_default().write(access.block, Some((clock, scope)), keeps);
@@ -479,7 +502,19 @@ pub(crate) fn exchange<A: Ord + std::marker::Copy>(
         } else if !keeps {
             variables.remove(&address);
         }
+        if !covered.is_empty() {
+            variables.entry(address).or_default().cover(access.block, &covered, scope);
+        }
     }
+}
+
+/// Whether two lanes of a warp store one value by one instruction. CUDA defines the outcome: one of the stores is done, and
+/// which one makes no difference.
+pub(crate) fn one_store(race: &Race, conflict: &Conflict) -> bool {
+    let (here, there) = (race.access, conflict.other);
+    let stores = race.wrote && conflict.wrote && !conflict.pending && !here.strong && !there.strong;
+    let together = here.pc.min(UNKNOWN_SITE) == there.pc && here.time == there.time;
+    stores && together && race.unchanged && reach(race, conflict) == Reach::Warp
 }
 
 /// How far apart the two threads are.

@@ -1,36 +1,44 @@
-//! One launch under several schedules: does the outcome depend on the order in which warps run?
+//! One launch under several schedules: does the outcome depend on the order in which warps and blocks run?
 //!
 //! A kernel that synchronises by barriers alone gives the same findings under every schedule. One that takes tickets or
 //! sets flags may not, so it is run again from the same memory: backwards, with copies that complete at once, in turns
-//! of a few instructions, and in orders drawn from a seed. Findings of all runs are merged. If the outputs differ and
+//! of a few instructions, and in orders drawn from a seed. Blocks that communicate start in drawn orders too, several at once. Findings of all runs are merged. If the outputs differ and
 //! no race explains it, that is a finding of its own: both runs are possible on a GPU.
 //!
 //! Can miss: a dependence that none of the schedules shows. Never reports: outputs that are equal bit for bit.
 
 use super::finding::{Class, Finding, Label, Severity};
 use super::settings::{BufferRole, Role, Settings};
+use super::site::Sites;
 use super::{Checked, Schedules, Writers};
-use crate::schedule::{CopyTiming, Order, Schedule, SplitMix};
+use crate::schedule::{Blocks, CopyTiming, Order, Schedule, SplitMix};
 use crate::{Device, Launch};
 
 /// The schedule of the run with that number; the first is the device's own.
 fn schedule(own: Schedule, number: u32, seed: u64) -> Schedule {
     let late = Schedule { copies: CopyTiming::Late, ..own };
     let early = Schedule { copies: CopyTiming::Early, ..own };
+    let drawn = SplitMix(seed.rotate_left(32) ^ u64::from(number)).next();
+    let blocks = |together, turn| Blocks::Interleaved { seed: drawn, together, turn };
     match number {
         0 => own,
-        1 => Schedule { order: Order::Reverse, ..late },
-        2 => Schedule { quantum: 16, ..early },
-        // One warp as far as it goes before the next begins.
-        3 => Schedule { order: Order::Reverse, quantum: 1 << 16, ..early },
+        1 => Schedule { order: Order::Reverse, blocks: blocks(64, 256), ..late },
+        2 => Schedule { quantum: 16, blocks: blocks(64, 16), ..early },
+        // One warp as far as it goes before the next begins, and one block.
+        3 => Schedule { order: Order::Reverse, quantum: 1 << 16, blocks: blocks(1, 1 << 16), ..early },
         _ => {
             let mut random = SplitMix(seed ^ u64::from(number));
             let quantum = [8, 64, 512, 4096][usize::try_from(random.next() % 4).unwrap_or(0)];
             let base = if random.next().is_multiple_of(2) { late } else { early };
-            Schedule { order: Order::Random(random.next()), quantum, ..base }
+            let order = Order::Random(random.next());
+            let together = [2, 3, 8, 64][usize::try_from(random.next() % 4).unwrap_or(0)];
+            Schedule { order, quantum, blocks: blocks(together, quantum), ..base }
         }
     }
 }
+
+/// Schedules of a kernel whose synchronization depends on the order, unless a number is given.
+const AS_NEEDED: u32 = 6;
 
 impl Device {
     /// Runs a launch with checks, under `count` schedules that start from the same memory. Memory is left as the first
@@ -41,6 +49,25 @@ impl Device {
         settings: &Settings,
         count: u32,
         seed: u64,
+    ) -> Schedules {
+        self.check_under(launch, settings, count, seed, true)
+    }
+
+    /// Runs a launch with checks under as many schedules as its synchronization calls for: one where barriers of the block
+    /// order everything, several where locks, flags, tickets or barriers of some of the threads do. That outputs depend on
+    /// the order is then not reported: kernels that append to a list do so on purpose.
+    pub fn check_as_needed(&mut self, launch: &Launch, settings: &Settings, seed: u64) -> Schedules {
+        let count = if Sites::of(&launch.program()).order_matters { AS_NEEDED } else { 1 };
+        self.check_under(launch, settings, count, seed, false)
+    }
+
+    fn check_under(
+        &mut self,
+        launch: &Launch,
+        settings: &Settings,
+        count: u32,
+        seed: u64,
+        compare: bool,
     ) -> Schedules {
         let own = self.schedule;
         let before = (count > 1).then(|| self.memory().clone());
@@ -60,7 +87,7 @@ impl Device {
                 checked.outcome.stop = Some(stop);
             }
             merge(&mut checked, other.findings, settings.max_findings);
-            if ended && different.is_none() {
+            if compare && ended && different.is_none() {
                 let mut outputs = settings.buffers.iter().filter(|buffer| buffer.role != Role::In);
                 different = outputs.find_map(|buffer| {
                     let size = usize::try_from(buffer.bytes()).ok()?;
@@ -91,7 +118,11 @@ impl Device {
 /// Adds the findings that were not known.
 fn merge(checked: &mut Checked, more: Vec<Finding>, limit: usize) {
     let key = |finding: &Finding| {
-        let lines: Vec<u32> = finding.places.iter().map(|label| label.place.ptx_line).collect();
+        let mut lines: Vec<u32> = finding.places.iter().map(|label| label.place.ptx_line).collect();
+        // Another schedule may have the two accesses of a race the other way round.
+        if finding.class != Class::AsyncCopy {
+            lines.sort_unstable();
+        }
         (finding.class, finding.severity, lines)
     };
     for finding in more {

@@ -17,11 +17,25 @@ pub enum Check {
     Output,
     /// Elements of matrix fragments.
     Provenance,
+    /// Results that depend on clocks, timers, the multiprocessor or addresses.
+    Machine,
 }
 
 impl Check {
     /// Every group.
-    pub const ALL: [Check; 7] = [
+    pub const ALL: [Check; 8] = [
+        Check::Race,
+        Check::Init,
+        Check::Array,
+        Check::Lanes,
+        Check::Barrier,
+        Check::Output,
+        Check::Provenance,
+        Check::Machine,
+    ];
+
+    /// The groups that are on by default: all except [`Check::Machine`], since a kernel may measure time on purpose.
+    pub const DEFAULT: [Check; 7] = [
         Check::Race,
         Check::Init,
         Check::Array,
@@ -41,12 +55,46 @@ impl Check {
             Check::Barrier => "barrier",
             Check::Output => "output",
             Check::Provenance => "provenance",
+            Check::Machine => "machine",
         }
     }
 
     /// The group of that name.
     pub fn parse(name: &str) -> Option<Check> {
         Check::ALL.into_iter().find(|check| check.name() == name)
+    }
+}
+
+/// Something a kernel can read that differs from run to run or from machine to machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Source {
+    /// `%clock`, `%clock_hi`, `%clock64`.
+    Clock,
+    /// `%globaltimer` and its halves.
+    Timer,
+    /// `%smid`, `%nsmid`, `%warpid`, `%nwarpid`, `%gridid`, `%total_smem_size`, `%aggr_smem_size`, `%pm`.
+    Machine,
+    /// Where an array lies.
+    Address,
+}
+
+impl Source {
+    /// Every source.
+    pub const ALL: [Source; 4] = [Source::Clock, Source::Timer, Source::Machine, Source::Address];
+
+    /// Its name on the command line and in tasks.
+    pub fn name(self) -> &'static str {
+        match self {
+            Source::Clock => "clock",
+            Source::Timer => "timer",
+            Source::Machine => "machine",
+            Source::Address => "address",
+        }
+    }
+
+    /// The source of that name.
+    pub fn parse(name: &str) -> Option<Source> {
+        Source::ALL.into_iter().find(|source| source.name() == name)
     }
 }
 
@@ -100,6 +148,8 @@ impl BufferRole {
 pub struct Settings {
     /// The checks that listen.
     pub checks: Vec<Check>,
+    /// Sources that results may depend on, for [`Check::Machine`].
+    pub allowed: Vec<Source>,
     /// What is known of the buffers.
     pub buffers: Vec<BufferRole>,
     /// Findings that are kept; more are only counted.
@@ -110,7 +160,13 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { checks: Check::ALL.to_vec(), buffers: Vec::new(), max_findings: 100, memory: 4 << 30 }
+        Settings {
+            checks: Check::DEFAULT.to_vec(),
+            allowed: Vec::new(),
+            buffers: Vec::new(),
+            max_findings: 100,
+            memory: 4 << 30,
+        }
     }
 }
 

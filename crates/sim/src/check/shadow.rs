@@ -175,6 +175,12 @@ impl Cell {
         self.write_time != 0
     }
 
+    /// A write that leaves the reads before it in place: between blocks nothing orders the two.
+    pub(crate) fn add_write(&mut self, stamp: Stamp) {
+        self.write_time = stamp.time;
+        self.write = Stamp { modified: false, ..stamp }.bits();
+    }
+
     pub(crate) fn set_write(&mut self, stamp: Stamp, pending: bool) {
         self.write_time = stamp.time;
         self.write = Stamp { modified: false, ..stamp }.bits() | if pending { PENDING } else { 0 };
@@ -235,6 +241,29 @@ impl Readers {
 pub(crate) struct Owner {
     pub write: u32,
     pub read: u32,
+    /// The first read before the first write, as time and [`Stamp::bits`]; time 0 if there was none. A write removes
+    /// the reads that it is ordered after from the cell, but those reads still race with writes of other blocks.
+    exposed: (u32, u32),
+}
+
+impl Owner {
+    /// Of accesses by one block.
+    pub(crate) fn of(block: u32) -> Owner {
+        Owner { write: block, read: block, exposed: (0, 0) }
+    }
+
+    /// Remembers a read of bytes that were not written before.
+    #[inline]
+    pub(crate) fn expose(&mut self, time: u32, bits: u32) {
+        if self.exposed.0 == 0 {
+            self.exposed = (time, bits);
+        }
+    }
+
+    /// The first read of the bytes as they were before the block wrote them.
+    pub(crate) fn exposed(&self) -> Option<Stamp> {
+        (self.exposed.0 != 0).then(|| Stamp::of(self.exposed.0, self.exposed.1))
+    }
 }
 
 /// The parts of split cells, and the lists of readers.

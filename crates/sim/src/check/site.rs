@@ -33,8 +33,8 @@ impl Ordering {
 pub(crate) enum Kind {
     /// None of the others.
     Other,
-    /// A fence of that scope.
-    Fence(Scope),
+    /// A fence of that scope, and whether it is sequentially consistent.
+    Fence(Scope, bool),
     /// Works on an mbarrier.
     Mbarrier,
     /// Reads through the cache that holds what no one writes.
@@ -55,10 +55,12 @@ pub(crate) struct Site {
 /// The instructions of a program by number.
 #[derive(Debug)]
 pub(crate) struct Sites {
-    sites: Vec<Site>,
+    list: Vec<Site>,
     /// Whether threads may be ordered by anything but barriers of the whole block and `bar.warp.sync`: what the checks
     /// remember can be smaller if not.
     pub barriers_only: bool,
+    /// Whether what is ordered may depend on the schedule: there are locks, flags, tickets, or barriers of some threads.
+    pub order_matters: bool,
 }
 
 impl Sites {
@@ -68,6 +70,7 @@ impl Sites {
         let mut sites = Vec::with_capacity(program.metas.len());
         let swaps = Swap::all(program);
         let polled = polled(program);
+        let mut order_matters = false;
         for pc in 0..program.metas.len() {
             let text = program.instruction(pc);
             let words = Words::of(text);
@@ -86,20 +89,29 @@ impl Sites {
                 words.zero && !words.has("arrive") && !words.has("cluster") && !threads_count(&words);
             let named = matches!(words.opcode, "bar" | "barrier")
                 && if words.has("warp") { !words.everyone } else { !block_barrier };
+            let takes =
+                words.opcode == "atom" && program.metas[pc].writes.iter().any(|row| read(program, *row));
+            let flag = words.opcode == "ld" && site.ordering.strong.is_some() && self::polls(program, pc);
+            order_matters |= takes || flag || named || site.kind == Kind::Mbarrier;
             barriers_only &= !named
                 && site.kind != Kind::Mbarrier
-                && !matches!(site.kind, Kind::Fence(_))
+                && !matches!(site.kind, Kind::Fence(..))
                 && !site.ordering.release
                 && !site.ordering.acquire;
             sites.push(site);
         }
-        Sites { sites, barriers_only }
+        Sites { list: sites, barriers_only, order_matters }
     }
 
     /// An instruction by its number.
     pub(crate) fn get(&self, pc: u32) -> Site {
-        self.sites.get(at(pc)).copied().unwrap_or(Site { kind: Kind::Other, ordering: Ordering::WEAK })
+        self.list.get(at(pc)).copied().unwrap_or(Site { kind: Kind::Other, ordering: Ordering::WEAK })
     }
+}
+
+/// Whether an instruction reads a row.
+fn read(program: &Program, row: (Width, u32)) -> bool {
+    program.metas.iter().any(|meta| meta.reads.contains(&row))
 }
 
 /// Addresses, as they are written, of volatile loads that poll.
@@ -230,7 +242,11 @@ impl<'t> Words<'t> {
 
     fn site(&self) -> Site {
         let kind = match self.opcode {
-            "membar" | "fence" if !self.has("proxy") => Kind::Fence(self.scope().unwrap_or(Scope::Device)),
+            // `membar` is `fence.sc` since sm_70.
+            "membar" | "fence" if !self.has("proxy") => {
+                let sequential = self.opcode == "membar" || self.has("sc");
+                Kind::Fence(self.scope().unwrap_or(Scope::Device), sequential)
+            }
             "mbarrier" => Kind::Mbarrier,
             "cp" if self.has("mbarrier") => Kind::Mbarrier,
             "cp" if self.has("commit_group") || self.has("wait_all") => Kind::Commit,
@@ -277,8 +293,9 @@ mod tests {
         let acquire = site("ld.acquire.gpu.u32 %r1, [%rd1];").ordering;
         assert_eq!(acquire, Ordering { strong: device, release: false, acquire: true });
         assert_eq!(site("st.volatile.shared.u32 [%r1], %r2;").ordering.strong, device);
-        assert_eq!(site("membar.gl;").kind, Kind::Fence(Scope::Device));
-        assert_eq!(site("fence.acq_rel.cta;").kind, Kind::Fence(Scope::Block));
+        assert_eq!(site("membar.gl;").kind, Kind::Fence(Scope::Device, true));
+        assert_eq!(site("fence.acq_rel.cta;").kind, Kind::Fence(Scope::Block, false));
+        assert_eq!(site("fence.sc.gpu;").kind, Kind::Fence(Scope::Device, true));
         assert_eq!(site("fence.proxy.async;").kind, Kind::Other);
         assert_eq!(site("ld.global.nc.f32 %f1, [%rd1];").kind, Kind::ReadOnly);
     }

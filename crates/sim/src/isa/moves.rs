@@ -87,10 +87,10 @@ fn frame_address(ty: Type, offset: u32) -> Bound {
 
 /// Time is counted in the warp's own instructions, so it is the same in every run.
 fn clock(ty: Type, name: &str) -> Option<Bound> {
-    let read: fn(&Warp<'_, '_>) -> u64 = match name {
-        "%clock" | "%globaltimer_lo" => |w| w.state.clock & 0xffff_ffff,
-        "%clock_hi" | "%globaltimer_hi" => |w| w.state.clock >> 32,
-        "%clock64" | "%globaltimer" => |w| w.state.clock,
+    let read: fn(&mut Warp<'_, '_>) -> u64 = match name {
+        "%clock" | "%globaltimer_lo" => |w| w.time() & 0xffff_ffff,
+        "%clock_hi" | "%globaltimer_hi" => |w| w.time() >> 32,
+        "%clock64" | "%globaltimer" => |w| w.time(),
         _ if name.starts_with("%pm") => |_| 0,
         _ => return None,
     };

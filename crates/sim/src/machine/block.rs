@@ -28,6 +28,8 @@ pub struct Cta {
     pub(super) probed: bool,
     pub(super) changed: bool,
     pub(super) met: bool,
+    /// How much later it is than the instructions of a warp say.
+    pub(super) later: u64,
     /// Phases that ended and that threads still have to go on from.
     completed: Vec<Completed>,
     /// How often any of the barriers has completed.
@@ -306,6 +308,9 @@ pub(super) struct BlockRun {
 /// Instructions of a turn of a warp at most, so that what it holds is looked at.
 const LONGEST_TURN: u64 = 65_536;
 
+/// Instructions of a turn of a warp in a short turn of its block, at least.
+const SHORTEST_TURN: u64 = 64;
+
 /// Memory of a block that has ended, for the next one to start in: a grid of short blocks would otherwise spend much of
 /// its time on allocating register files.
 #[derive(Default)]
@@ -340,6 +345,7 @@ impl BlockRun {
             probed: false,
             changed: false,
             met: false,
+            later: 0,
             completed: Vec::new(),
             completions: 0,
         };
@@ -411,6 +417,10 @@ impl BlockRun {
         allowance: &Allowance,
     ) -> Progress {
         let start = self.instructions;
+        // A short turn is short for all warps together.
+        let warps = u64::try_from(self.warps.len().max(1)).unwrap_or(1);
+        let short = allowance.turn < LONGEST_TURN;
+        let share = if short { (allowance.turn / warps).max(SHORTEST_TURN) } else { LONGEST_TURN };
         let heard = watch.as_deref().is_some_and(|watch| watch.detail() == Detail::Instructions);
         loop {
             let (mut moved, mut expired) = (false, false);
@@ -434,7 +444,7 @@ impl BlockRun {
                         stop: None,
                     };
                     let left = allowance.instructions.saturating_sub(self.instructions).saturating_add(1);
-                    let turn = warp.run(grid.schedule.quantum.min(left).min(LONGEST_TURN));
+                    let turn = warp.run(grid.schedule.quantum.min(left).min(share));
                     (turn, warp.stop.take())
                 };
                 let ran = self.warps[i].clock - before;

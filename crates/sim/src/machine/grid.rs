@@ -6,8 +6,10 @@
 
 use super::block::{BlockRun, Progress, Spare};
 use super::footprint::Allowance;
-use super::spin::{Look, Suspicion};
-use crate::memory::{Global, Heap, MAX_SHARED, Overlay};
+use super::residency::Residency;
+use super::spin::{Look, Spin, Suspicion};
+use super::turns::Turns;
+use crate::memory::{Global, Heap, Overlay};
 use crate::observe::Observer;
 use crate::program::{Program, RESERVED_SHARED, SpecialKind};
 use crate::schedule::Schedule;
@@ -18,14 +20,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Blocks in a wave. Fixed, so that the outcome is the same for any number of threads.
 pub(super) const WAVE: u32 = 64;
-/// Instructions a block that talks to others runs before the next one gets a turn.
+/// Instructions a block that runs alone runs before it is looked at.
 const TURN: u64 = 65_536;
-/// Likewise, if no barrier completed and no thread exited in its last turn: it may be waiting for a block that has not started.
-const IDLE_TURN: u64 = 2048;
 
-/// Blocks that may be under way at once where they can wait for each other, and the bytes they may hold.
-const RESIDENT: usize = 4096;
-const RESIDENT_BYTES: u64 = 2 << 30;
+/// Rounds in which blocks that were started together may still be on their way to where the others wait.
+const GRACE: u32 = 8;
 /// Bytes of registers and local memory that one block may hold when it starts.
 const MAX_BLOCK_BYTES: u64 = 1 << 30;
 
@@ -45,6 +44,8 @@ pub struct Grid<'a> {
     pub shared: u32,
     /// The dynamic part of it.
     pub dynamic_shared: u32,
+    /// Where the workspace of a cooperative launch is; `None`: the launch is not cooperative.
+    pub workspace: Option<u64>,
     /// The architecture number of the module's target.
     pub sm: u32,
     /// How warps take turns.
@@ -66,6 +67,13 @@ pub struct Limits {
     /// what they printed, and stores that are kept apart until a wave of blocks ends. Each block of a wave has a fixed
     /// share, so that the outcome does not depend on how many run at once.
     pub memory: u64,
+}
+
+impl Limits {
+    /// Warp instructions that take about a minute on two cores. Starting a block counts as instructions too.
+    pub const MINUTE: u64 = 1_000_000_000;
+    /// The same with checks, which take several times as long.
+    pub const CHECKED_MINUTE: u64 = 200_000_000;
 }
 
 impl Default for Limits {
@@ -129,7 +137,10 @@ impl Grid<'_> {
             SpecialKind::TotalSharedSize => self.allocated_shared(),
             SpecialKind::Reserved(offset) => self.allocated_shared() + offset,
             SpecialKind::ReservedSize => RESERVED_SHARED,
-            SpecialKind::Zero | SpecialKind::Smid => 0,
+            // The upper and the lower half of the workspace's address: cooperative_groups/details/driver_abi.h.
+            SpecialKind::Environment(1) => return self.workspace.unwrap_or(0) >> 32,
+            SpecialKind::Environment(2) => return self.workspace.unwrap_or(0) & 0xffff_ffff,
+            SpecialKind::Environment(_) | SpecialKind::Zero | SpecialKind::Smid => 0,
             SpecialKind::One | SpecialKind::Nsmid => 1,
         };
         u64::from(value)
@@ -162,14 +173,6 @@ impl Grid<'_> {
     pub fn block_bytes(&self) -> u64 {
         let local = 32 * u64::from(self.program.frame) * u64::from(self.block_threads().div_ceil(32));
         self.register_bytes().saturating_add(local)
-    }
-
-    /// Blocks that may run at the same time while they wait for each other: about as many as the largest devices hold,
-    /// and fewer if they are big.
-    fn resident(&self) -> usize {
-        let each = self.block_bytes().saturating_add(u64::try_from(MAX_SHARED).unwrap_or(0));
-        let bytes = RESIDENT_BYTES.min(self.limits.memory / 2);
-        usize::try_from(bytes / each.max(1)).unwrap_or(RESIDENT).clamp(1, RESIDENT)
     }
 
     /// The stop of a launch that used up its instructions.
@@ -218,6 +221,13 @@ pub fn run(
             "a block needs {} bytes for its registers and local memory; at most {MAX_BLOCK_BYTES} are possible",
             grid.block_bytes()
         );
+        let stop = Stop::general(Blame::Limit, StopKind::Limit, sentence);
+        return Outcome { stop: Some(Box::new(stop)), ..Outcome::default() };
+    }
+    if grid.workspace.is_some() && super::at(count) > grid.residency().blocks {
+        let most = grid.residency().blocks;
+        let sentence =
+            format!("a cooperative launch of {count} blocks; at most {most} run at the same time here");
         let stop = Stop::general(Blame::Limit, StopKind::Limit, sentence);
         return Outcome { stop: Some(Box::new(stop)), ..Outcome::default() };
     }
@@ -373,15 +383,24 @@ fn run_block(
     Finished { overlay, output, instructions, index, stop }
 }
 
-/// Whether none of the blocks under way can get on; `later` more have to wait until one of them ends.
+/// What was seen of all blocks under way.
+enum Standing {
+    /// One of them may still get on.
+    Moves,
+    /// None can, unless a block that has not started changes memory. The first of them, and how it goes round.
+    Stuck(usize, Vec<Spin>),
+    /// The launch is over.
+    Ended(Box<Stop>),
+}
+
+/// Runs all blocks under way for a while, to see whether one of them can get on.
 fn look_at_all(
     grid: &Grid<'_>,
     heap: &mut Heap,
-    active: &mut [(BlockRun, Option<Box<dyn Observer>>)],
+    active: &mut [Active],
     instructions: &mut u64,
     steps: u64,
-    later: u32,
-) -> Option<Box<Stop>> {
+) -> Standing {
     let mut stuck = None;
     for (i, (run, watch)) in active.iter_mut().enumerate() {
         let before = run.instructions;
@@ -392,23 +411,58 @@ fn look_at_all(
             Look::Stuck(spins) => {
                 stuck.get_or_insert((i, spins));
             }
-            Look::Ended(Progress::Stopped(stop)) => return Some(stop),
-            Look::Ended(_) | Look::Moves => return None,
+            Look::Ended(Progress::Stopped(stop)) => return Standing::Ended(stop),
+            Look::Ended(_) | Look::Moves => return Standing::Moves,
         }
     }
-    let (i, spins) = stuck?;
-    let mut stop = active.get(i)?.0.endless(grid, &spins);
-    if active.len() > 1 {
-        stop.notes.push(format!("none of the {} blocks that run can go on", active.len()));
+    stuck.map_or(Standing::Moves, |(i, spins)| Standing::Stuck(i, spins))
+}
+
+/// The stop of blocks that wait for ever while `later` others cannot start.
+fn standstill(
+    grid: &Grid<'_>,
+    active: &[Active],
+    (first, spins): (usize, &[Spin]),
+    later: u32,
+    residency: Residency,
+) -> Option<Box<Stop>> {
+    let mut stop = active.get(first)?.0.endless(grid, spins);
+    let running = active.len();
+    if running > 1 {
+        stop.notes.push(format!("all {running} blocks that run wait"));
     }
-    if later > 0 {
-        stop.notes.push(format!("{later} blocks have not started: they wait until one of these ends"));
+    if later > 0 && residency.by_memory {
+        stop.blame = Blame::Limit;
+        stop.kind = StopKind::Limit;
+        stop.sentence = format!(
+            "{running} blocks wait for others, and {later} more cannot start: what blocks hold beside the buffers would take \
+             more than half of {} bytes",
+            grid.limits.memory
+        );
+        stop.help = Some("raise the memory limit, or launch fewer blocks".to_owned());
+    } else if later > 0 {
+        "deadlock: blocks wait for blocks that cannot start".clone_into(&mut stop.sentence);
+        stop.notes.push(format!("{later} blocks have not started: a device starts them when others end"));
+        let (sm, threads, shared) = (grid.sm, grid.block_threads(), grid.shared);
+        stop.notes.push(format!(
+            "no device of sm_{sm} or later runs more than {running} blocks of {threads} threads and {shared} bytes of shared \
+             memory at the same time"
+        ));
+        stop.help = Some(
+            "launch no more blocks than run at the same time (cudaOccupancyMaxActiveBlocksPerMultiprocessor times the \
+             multiprocessors), or let blocks wait for earlier blocks only"
+                .to_owned(),
+        );
     }
     Some(Box::new(stop))
 }
 
+/// A block under way, and its listener.
+type Active = (BlockRun, Option<Box<dyn Observer>>);
+
 /// Runs blocks one after another on the memory itself. A block that does not finish in its turn lets the next one
-/// start, so blocks may wait for each other.
+/// start, so blocks may wait for each other. Where all that run wait, as many again are started at once, as far as a device
+/// would have them at the same time.
 fn run_in_turns(
     grid: &Grid<'_>,
     heap: &mut Heap,
@@ -417,30 +471,47 @@ fn run_in_turns(
     collect: Collect<'_>,
 ) -> Outcome {
     let mut outcome = Outcome::default();
-    let mut active: Vec<(BlockRun, Option<Box<dyn Observer>>)> = Vec::new();
+    let mut active: Vec<Active> = Vec::new();
     // What is left of blocks that ended, to be handed on in block order.
     let mut finished: BTreeMap<u32, Ended> = BTreeMap::new();
     let mut spare = Spare::default();
-    let resident = grid.resident();
+    let residency = grid.residency();
+    let resident = residency.blocks;
     let cost = grid.start_cost();
     let mut used = 0u64;
     let mut printed = 0usize;
-    let mut next = 0;
+    let mut turns = Turns::new(grid.schedule.blocks, count, resident);
     // Bytes that the blocks under way hold.
     let mut held = 0u64;
     let mut suspicion = Suspicion::default();
     // What blocks that are finished did that cannot be undone.
     let mut past = 0u64;
-    while outcome.stop.is_none() && (next < count || !active.is_empty()) {
-        if next < count && active.len() < resident {
-            let run = BlockRun::new(grid, next, std::mem::take(&mut spare));
+    // Of blocks that all wait: for how many instructions they were looked at, and rounds that those which were started then
+    // may take to come as far.
+    let mut waiting: Option<(u64, u32)> = None;
+    // Blocks that the next round starts.
+    let mut starts = turns.starts(0);
+    while outcome.stop.is_none() && (turns.left() > 0 || !active.is_empty()) {
+        for _ in 0..starts {
+            if active.len() >= resident {
+                break;
+            }
+            let Some(next) = turns.start() else { break };
+            let mut run = BlockRun::new(grid, next, std::mem::take(&mut spare));
+            // One that comes to others that wait has short turns until it has done something.
+            run.idle = waiting.is_some();
             held = held.saturating_add(run.footprint(grid));
             active.push((run, listen(next)));
             used = used.saturating_add(cost);
-            next += 1;
         }
+        starts = if waiting.is_none() { turns.starts(active.len()) } else { 0 };
         let mut i = 0;
         while i < active.len() {
+            let turn = turns.turn(active[i].0.idle);
+            if turn == 0 {
+                i += 1;
+                continue;
+            }
             let (run, watch) = &mut active[i];
             let before = run.instructions;
             let mut global = Global::Direct(heap);
@@ -448,7 +519,7 @@ fn run_in_turns(
             let room = grid.limits.memory.saturating_sub(held);
             let progress_before = run.progress();
             let allowance = Allowance {
-                turn: if run.idle { IDLE_TURN } else { TURN },
+                turn,
                 instructions: before.saturating_add(grid.limits.instructions.saturating_sub(used)),
                 running: room.saturating_sub(run.output_bytes()),
                 kept: room,
@@ -485,18 +556,34 @@ fn run_in_turns(
                 break;
             }
             // Those before all that are under way are handed on, so that few are kept.
-            let first = active.first().map_or(next, |(run, _)| run.cta.linear);
+            let first = active.iter().map(|(run, _)| run.cta.linear).fold(turns.lowest(), u32::min);
             hand_on(&mut finished, first, &mut outcome.output, collect);
         }
+        if outcome.stop.is_some() {
+            break;
+        }
         let progress = active.iter().fold(past, |sum, (run, _)| sum.saturating_add(run.progress()));
-        if outcome.stop.is_none()
-            && (next == count || active.len() >= resident)
-            && let Some(steps) = suspicion.is_due(outcome.instructions, progress)
-        {
-            let before = outcome.instructions;
-            outcome.stop =
-                look_at_all(grid, heap, &mut active, &mut outcome.instructions, steps, count - next);
-            used = used.saturating_add(outcome.instructions - before);
+        let due = suspicion.is_due(outcome.instructions, progress);
+        let Some(steps) = waiting.map(|(steps, _)| steps).or(due).filter(|_| !active.is_empty()) else {
+            continue;
+        };
+        let before = outcome.instructions;
+        let standing = look_at_all(grid, heap, &mut active, &mut outcome.instructions, steps);
+        used = used.saturating_add(outcome.instructions - before);
+        match standing {
+            Standing::Ended(stop) => outcome.stop = Some(stop),
+            Standing::Moves => {
+                let grace = waiting.and_then(|(steps, grace)| Some((steps, grace.checked_sub(1)?)));
+                waiting = grace;
+                starts = turns.starts(active.len()).max(1);
+            }
+            Standing::Stuck(first, spins) if turns.left() == 0 || active.len() >= resident => {
+                outcome.stop = standstill(grid, &active, (first, &spins), turns.left(), residency);
+            }
+            Standing::Stuck(..) => {
+                waiting = Some((steps, GRACE));
+                starts = active.len();
+            }
         }
     }
     for (run, watch) in active {

@@ -12,7 +12,9 @@ mod grid;
 mod mbarrier;
 mod meeting;
 mod registers;
+mod residency;
 mod spin;
+mod turns;
 mod used;
 mod warp;
 

@@ -4,8 +4,13 @@
 //! no barrier completed and no thread exited, the warps of a block are therefore run for a while instruction by
 //! instruction. If every lane that can run comes back to the same place with the same registers, and no store or atomic
 //! changed a byte meanwhile, memory stays as it is and each of them repeats itself for ever, in whatever order they run.
-//! That is certain, so it is reported as a deadlock. Loops that look at the clock, that print, or whose period is longer
-//! than [`LONGEST`] are not decided; they go on to the limit.
+//! That is certain, so it is reported as a deadlock. Loops that print, or whose period is longer than [`LONGEST`], are not
+//! decided; they go on to the limit.
+//!
+//! Loops often look at a clock, to sleep longer each time or to give up. While warps are looked at, every look at a clock is
+//! [`LONG`] after the one before, as if the device had done something else meanwhile: a loop that gives up does so, one that
+//! sleeps longer sleeps as long as it ever does. Registers that hold times then differ in every round and are left out. A loop
+//! that reads nothing but clocks is not decided.
 //!
 //! What is executed while looking is part of the run and need not be undone.
 
@@ -14,6 +19,8 @@ use super::warp::Turn;
 use super::{Fragment, Grid, Mbarrier, Registers, Row, Warp, WarpState, at};
 use crate::memory::{Global, Space};
 use crate::observe::Observer;
+use crate::program::TimeRows;
+use std::collections::BTreeSet;
 
 /// Instructions without a completed barrier or an exit after which to look.
 const QUIET: u64 = 1 << 16;
@@ -23,6 +30,14 @@ const SHARE: u64 = 256;
 const LONGEST: u64 = 1 << 16;
 /// The first snapshot that is compared with; each one is kept twice as long as the one before.
 const FIRST_SNAPSHOT: u64 = 64;
+
+/// What passes between two looks at a clock while warps are looked at: more than programs wait for, in all bits of the clock and
+/// in its low 32.
+const LONG: u64 = 1 << 40 | 1 << 30;
+
+/// Rounds of a loop that looks at a clock: in the first a branch may still go by an older time, and 32 bits of time are any part
+/// of their range in four.
+const TIMED_ROUNDS: u32 = 6;
 
 /// When to look.
 #[derive(Debug, Default)]
@@ -98,8 +113,8 @@ impl Snapshot {
         }
     }
 
-    /// The lanes that are where they were, with the registers they had.
-    fn same(&self, warp: &WarpState) -> u32 {
+    /// The lanes that are where they were, with the registers they had, times left out.
+    fn same(&self, warp: &WarpState, times: &TimeRows) -> u32 {
         let mut here = 0;
         for now in warp.parked.iter().chain([&warp.fragment]) {
             for then in &self.fragments {
@@ -117,25 +132,40 @@ impl Snapshot {
             return here;
         }
         let mut differ = warp.carry ^ self.carry;
-        for (now, then) in warp.regs.preds.iter().zip(&self.regs.preds) {
-            differ |= now ^ then;
+        for (row, (now, then)) in (0u32..).zip(warp.regs.preds.iter().zip(&self.regs.preds)) {
+            if now != then && !times.preds.contains(&row) {
+                differ |= now ^ then;
+            }
         }
-        differ |= differences(&warp.regs.w32, &self.regs.w32);
-        differ |= differences(&warp.regs.w64, &self.regs.w64);
-        differ |= differences(&warp.regs.w128, &self.regs.w128);
+        differ |= differences(&warp.regs.w32, &self.regs.w32, &times.w32);
+        differ |= differences(&warp.regs.w64, &self.regs.w64, &times.w64);
+        differ |= differences(&warp.regs.w128, &self.regs.w128, &times.w128);
         here & !differ
     }
 }
 
-/// The lanes in which rows differ.
-fn differences<T: PartialEq>(now: &[Row<T>], then: &[Row<T>]) -> u32 {
+/// The lanes in which rows differ, but for those of `times`.
+fn differences<T: PartialEq>(now: &[Row<T>], then: &[Row<T>], times: &BTreeSet<u32>) -> u32 {
     let mut differ = 0;
-    for (now, then) in now.iter().zip(then).filter(|(now, then)| now.0 != then.0) {
+    for (row, (now, then)) in (0u32..).zip(now.iter().zip(then)) {
+        if now.0 == then.0 || times.contains(&row) {
+            continue;
+        }
         for (lane, (now, then)) in now.0.iter().zip(&then.0).enumerate() {
             differ |= u32::from(now != then) << lane;
         }
     }
     differ
+}
+
+impl Warp<'_, '_> {
+    /// The time: the warp's own instructions, so that it is the same in every run, and what is left out of them.
+    pub fn time(&mut self) -> u64 {
+        if self.cta.probed {
+            self.cta.later = self.cta.later.wrapping_add(LONG);
+        }
+        self.state.clock.wrapping_add(self.cta.later)
+    }
 }
 
 impl BlockRun {
@@ -200,9 +230,12 @@ impl BlockRun {
         let exited = self.warps[i].exited;
         let mut snapshot = Snapshot::of(&self.warps[i]);
         let mut renew = FIRST_SNAPSHOT;
+        let needed = if grid.program.time_rows.is_empty() { 1 } else { TIMED_ROUNDS };
+        let mut rounds = needed;
         self.cta.met = false;
         for step in 0..steps {
             if step == renew {
+                rounds = needed;
                 snapshot = Snapshot::of(&self.warps[i]);
                 renew *= 2;
                 self.cta.met = false;
@@ -248,7 +281,14 @@ impl BlockRun {
             let found = snapshot.repeats(&warp).then(|| snapshot.spins(&warp));
             self.instructions += ran;
             if let Some(spins) = found {
-                return Look::Stuck(spins);
+                // A loop that time alone ends may end at any time.
+                let timed = |spin: &Spin| needed > 1 && Effect::of(grid, spin.pc) > Effect::ReadsGlobal;
+                rounds = if spins.iter().any(timed) { needed } else { rounds - 1 };
+                if rounds == 0 {
+                    return Look::Stuck(spins);
+                }
+                snapshot = Snapshot::of(&self.warps[i]);
+                self.cta.met = false;
             }
         }
         Look::Moves
@@ -259,7 +299,7 @@ impl Snapshot {
     /// Whether every lane of the warp waits, or repeats itself.
     fn repeats(&mut self, warp: &Warp<'_, '_>) -> bool {
         let state = &*warp.state;
-        let same = self.same(state);
+        let same = self.same(state, &warp.grid.program.time_rows);
         let waiting = state
             .parked
             .iter()
@@ -355,7 +395,6 @@ impl Effect {
             "cp" | "alloca" | "stacksave" | "stackrestore" | "exit" | "trap" | "tensormap" | "setmaxnreg" => {
                 Effect::Unknown
             }
-            "mov" if text.contains("%clock") || text.contains("%globaltimer") => Effect::Unknown,
             "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" | "bar" | "mma" | "wmma"
             | "ldmatrix" | "stmatrix" | "movmatrix" => Effect::Exchange,
             _ => Effect::Computes,

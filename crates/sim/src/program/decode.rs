@@ -6,6 +6,7 @@
 use super::link::{Linked, Parameter, Symbol, extent};
 use super::scope::{Local, Scopes};
 use super::special::SpecialKind;
+use super::time::TimeRows;
 use super::{Inst, LaunchBounds, Meta, Program};
 use crate::isa::{self, Args, Refusal, Spec};
 use crate::machine::{Callee, Row, Warp, Width, at};
@@ -171,6 +172,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
                 bounds: LaunchBounds::default(),
                 communicates: false,
                 lanes_wait: false,
+                time_rows: TimeRows::default(),
                 dynamic_rows: Vec::new(),
                 sources: Vec::new(),
                 text: linked.text.clone(),
@@ -222,6 +224,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
                     ty: variable.ty.to_owned(),
                     offset,
                     size,
+                    align,
                 });
             }
         }
@@ -646,6 +649,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
         let mut program = self.program;
         let dynamic = self.shared.top.min(1 << 30).next_multiple_of(self.shared.dynamic_align);
         program.lanes_wait = (0..program.code.len()).any(|pc| program.lets_wait(pc));
+        program.time_rows = TimeRows::of(&program);
         program.static_shared = self.shared.top;
         program.dynamic_shared = self.shared.dynamic_named.then_some(dynamic);
         program.shared_variables = self.shared.variables;

@@ -73,6 +73,8 @@ pub struct Parameter {
     pub offset: u32,
     /// Bytes.
     pub size: u32,
+    /// Its alignment, as declared.
+    pub align: u32,
 }
 
 /// Largest constant memory of a module: what the hardware has.

@@ -7,10 +7,12 @@ mod operands;
 mod scope;
 mod special;
 mod target;
+mod time;
 
 pub use decode::decode;
 pub use link::{ConstantBank, Linked, Parameter, Symbol, link};
 pub use special::{RESERVED_SHARED, Special, SpecialKind};
+pub(crate) use time::TimeRows;
 
 use crate::isa::{Args, Run};
 use crate::machine::{CallSite, Callee, Registers, Width, at};
@@ -52,6 +54,8 @@ pub struct Program {
     /// Whether it has instructions by which a lane may wait for another of its warp: atomics, ordered or volatile loads, tests of
     /// mbarriers, sleeping, looking at the clock.
     pub lanes_wait: bool,
+    /// Registers whose values come from a clock.
+    pub(crate) time_rows: TimeRows,
     /// Rows that hold addresses in dynamic shared memory, while its place is not known yet.
     dynamic_rows: Vec<(Width, u32, i64)>,
     sources: Vec<Vec<SourceLine>>,
@@ -146,13 +150,12 @@ impl Program {
 
     /// Whether an instruction is one by which a lane may wait for another.
     fn lets_wait(&self, pc: usize) -> bool {
-        let text = self.instruction(pc);
         let opcode = self.opcode(pc);
         let mut words = opcode.split('.');
         match words.next().unwrap_or("") {
             "atom" | "nanosleep" | "mbarrier" => true,
             "ld" => words.any(|word| matches!(word, "volatile" | "relaxed" | "acquire" | "mmio" | "cv")),
-            "mov" => text.contains("%clock") || text.contains("%globaltimer"),
+            "mov" => self.reads_clock(pc),
             _ => false,
         }
     }

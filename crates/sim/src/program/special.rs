@@ -41,6 +41,8 @@ pub enum SpecialKind {
     /// An offset into the shared memory that is reserved for system software, from its beginning.
     Reserved(u32),
     ReservedSize,
+    /// What the driver tells a launch, by number.
+    Environment(u32),
     Zero,
     One,
 }
@@ -84,7 +86,10 @@ impl SpecialKind {
             "%reserved_smem_offset_end" => plain(SpecialKind::Reserved(RESERVED_SHARED)),
             "%reserved_smem_offset_cap" => plain(SpecialKind::ReservedSize),
             "WARP_SZ" => None,
-            _ if base.starts_with("%envreg") => plain(SpecialKind::Zero),
+            _ if base.starts_with("%envreg") => {
+                let number = base.strip_prefix("%envreg").and_then(|number| number.parse().ok());
+                plain(number.map_or(SpecialKind::Zero, SpecialKind::Environment))
+            }
             _ => None,
         }
     }

@@ -9,6 +9,7 @@ mod init;
 mod lanes;
 mod mbarrier;
 mod output;
+mod taint;
 
 use warpproof_sim::check::{BufferRole, Check, Checked, Class, Role, Settings};
 use warpproof_sim::{Buffer, Device};

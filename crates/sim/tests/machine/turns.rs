@@ -1,15 +1,11 @@
 //! Forward progress: a lane that waits for another lane of its warp must not keep it from running.
 
 use super::run;
-use warpproof_sim::schedule::{CopyTiming, Order, Schedule};
+use warpproof_sim::schedule::Schedule;
 
 fn schedules() -> impl Iterator<Item = Schedule> {
     // Turns shorter than a fragment's slice of the warp's time, as long as it, and longer.
-    [1, 13, 1024, 4096].into_iter().map(|quantum| Schedule {
-        order: Order::Forward,
-        quantum,
-        copies: CopyTiming::Late,
-    })
+    [1, 13, 1024, 4096].into_iter().map(|quantum| Schedule { quantum, ..Schedule::default() })
 }
 
 /// Lane after lane waits for its number to come up, in a loop without a branch but its own.

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use super::{Found, NotFound, Options, Part, Survey};
 use crate::cache::BuildCache;
+use crate::limits::CompileLimits;
 use crate::nvrtc::Nvrtc;
 use crate::pins::SETS;
 use crate::version::Version;
@@ -21,6 +22,8 @@ pub struct Toolchain {
     pub(crate) assemblers: Vec<Found>,
     pub(crate) opened: OnceLock<Result<Nvrtc, String>>,
     pub(crate) cache: Option<BuildCache>,
+    pub(crate) limits: CompileLimits,
+    pub(crate) allowed: Vec<PathBuf>,
     empty_explicit: Option<PathBuf>,
     cuda: Option<u32>,
 }
@@ -74,6 +77,8 @@ impl Toolchain {
             assemblers,
             opened: OnceLock::new(),
             cache: cache.map(BuildCache::below),
+            limits: options.limits,
+            allowed: options.allowed.clone(),
             empty_explicit: survey.empty_explicit.clone(),
             cuda: options.cuda,
         }
@@ -87,6 +92,11 @@ impl Toolchain {
         same(&self.nvrtc, &self.ptxas)
             && same(&self.nvrtc, &self.headers)
             && (self.nvdisasm.is_some() || self.cuobjdump.is_some())
+    }
+
+    /// Directories that the user allows a source or a task to read, in addition to its own.
+    pub fn allowed(&self) -> &[PathBuf] {
+        &self.allowed
     }
 
     /// The part in use.

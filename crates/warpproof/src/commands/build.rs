@@ -5,15 +5,18 @@ mod render;
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use warpproof_model::{Capability, Device, Occupancy, Usage, occupancy};
+use warpproof_toolchain::symbol::Instances;
 use warpproof_toolchain::{
     AssembleError, Assembled, CompileOptions, Found, Part, Resources, Source, Survey, Toolchain, Version,
 };
 
-use super::flags::{ToolchainFlags, architecture, missing};
+use super::flags::{JsonFlag, ToolchainFlags, architecture, missing};
+use super::launch::{choose, extents};
 use crate::report::{Kind, Outcome, Report, Severity};
 use crate::source::{self, diagnostics};
 use crate::terminal::Terminal;
@@ -27,6 +30,9 @@ use kernel::{Kernel, Stack};
 pub(crate) struct Build {
     /// CUDA C++, or PTX if the name ends in .ptx
     kernel: PathBuf,
+    /// Report this kernel only; makes the instance of a template, as 'softmax<float, 256>' (repeatable)
+    #[arg(long = "kernel", value_name = "NAME")]
+    names: Vec<String>,
     /// Define a macro
     #[arg(short = 'D', value_name = "NAME[=VALUE]")]
     defines: Vec<String>,
@@ -39,8 +45,8 @@ pub(crate) struct Build {
     /// Devices to compute occupancy for [default: one per architecture; sm_89 is an L4]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     device: Vec<String>,
-    /// Threads per block, as 128 or 16x8 [default: the kernel's launch bounds, else 128]
-    #[arg(long, value_name = "THREADS", value_parser = block_size)]
+    /// Threads per block, as 128 or 16,8 [default: the kernel's launch bounds, else 128]
+    #[arg(long, value_name = "X,Y,Z", value_parser = block_size)]
     block: Option<u32>,
     /// Bytes of shared memory given at launch
     #[arg(long, visible_alias = "shared", value_name = "BYTES", default_value_t = 0)]
@@ -59,9 +65,8 @@ pub(crate) struct Build {
     /// Compile anew, and remember nothing
     #[arg(long)]
     no_cache: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonFlag,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -74,20 +79,14 @@ enum Emit {
     Sass,
 }
 
-/// `128`, `16x8` or `8x8x4`.
+/// Threads of a block, which is written as for a launch.
 fn block_size(text: &str) -> Result<u32, String> {
-    let mut threads: u32 = 1;
-    let mut dimensions = 0;
-    for part in text.split('x') {
-        let size: u32 = part.parse().map_err(|_| format!("{part:?} is no number of threads"))?;
-        threads = threads.checked_mul(size).ok_or("too many threads")?;
-        dimensions += 1;
-    }
-    match threads {
-        1..=1024 if dimensions <= 3 => Ok(threads),
-        1..=1024 => Err("a block has at most three dimensions".to_owned()),
-        _ => Err(format!("a block has 1 to 1024 threads, not {threads}")),
-    }
+    let extents = extents(text)?;
+    let threads = extents.iter().try_fold(1u32, |threads, extent| threads.checked_mul(*extent));
+    threads.filter(|threads| *threads <= 1024).ok_or_else(|| {
+        let [x, y, z] = extents;
+        format!("a block has 1 to 1024 threads, and {x} x {y} x {z} are more")
+    })
 }
 
 /// All that was built, and all there is to say about it.
@@ -106,6 +105,8 @@ struct Target {
     /// Whether NVRTC's and ptxas's answers came from the build cache; `None` where they were not asked.
     compiled_from_cache: Option<bool>,
     assembled_from_cache: bool,
+    /// Files and lines, counted from 1.
+    skipped_host_code: Vec<(String, RangeInclusive<usize>)>,
     kernels: Vec<Examined>,
     files: Vec<PathBuf>,
 }
@@ -157,7 +158,7 @@ impl Build {
             built.reports.extend(reports);
         }
         let failed = built.reports.iter().find(|report| report.severity == Severity::Error).map(|r| r.kind);
-        if self.json {
+        if self.json.wanted {
             terminal.json(&render::json(self, &built, failed));
         } else {
             for report in &built.reports {
@@ -262,6 +263,8 @@ impl Build {
         seats: &[Seat],
         reports: &mut Vec<Report>,
     ) -> Result<Target, Vec<Report>> {
+        let mut skipped_host_code = Vec::new();
+        let mut instances = Instances::default();
         let (ptx, compiled_from_cache) = if self.is_ptx() {
             (source.text.clone(), None)
         } else {
@@ -269,6 +272,8 @@ impl Build {
                 defines: self.defines.clone(),
                 include_dirs: self.include_dirs.clone(),
                 std: self.std.clone(),
+                roots: source::project(&self.kernel).into_iter().collect(),
+                kernels: self.names.clone(),
                 ..CompileOptions::new(&arch)
             };
             let compiled = toolchain
@@ -280,6 +285,8 @@ impl Build {
                     reports.push(report);
                 }
             }
+            skipped_host_code = compiled.skipped_host_code();
+            instances = compiled.instances;
             (compiled.ptx, Some(compiled.cached))
         };
         let name =
@@ -290,7 +297,14 @@ impl Build {
             .map_err(|error| assemble_failed(error, &ptx, &name, source))?;
         reports.extend(diagnostics::of_ptxas(&assembled.diagnostics, &ptx, &name, source));
         let files = self.write(toolchain, &arch, &ptx, &assembled)?;
-        let kernels = kernel::all(&ptx)
+        let mut kernels = kernel::all(&ptx);
+        let symbols: Vec<String> = kernels.iter().map(|kernel| kernel.symbol.clone()).collect();
+        let mut chosen = Vec::new();
+        for name in &self.names {
+            chosen.push(choose(&symbols, Some(name), &instances, source).map_err(|report| vec![*report])?);
+        }
+        kernels.retain(|kernel| chosen.is_empty() || chosen.contains(&kernel.symbol));
+        let kernels = kernels
             .into_iter()
             .filter_map(|kernel| {
                 let resources = assembled.resources.iter().find(|r| r.kernel == kernel.symbol)?;
@@ -302,6 +316,7 @@ impl Build {
             ptxas: assembled.version,
             compiled_from_cache,
             assembled_from_cache: assembled.cached,
+            skipped_host_code,
             kernels,
             files,
         })
@@ -406,6 +421,9 @@ pub(super) fn assemble_failed(error: AssembleError, ptx: &str, name: &str, sourc
             reports
         }
         AssembleError::Options(text) => vec![Report::error(Kind::Usage, text)],
+        AssembleError::Program(error) if error.limit => {
+            vec![Report::error(Kind::Limit, error.to_string())]
+        }
         AssembleError::Program(_) | AssembleError::Io(_) => {
             vec![Report::error(Kind::Missing, error.to_string()).help("run `warpproof doctor`")]
         }

@@ -5,20 +5,29 @@ mod rules;
 mod sarif;
 
 use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
+use warpproof_gate::limits::Purpose;
 use warpproof_model::grouped;
-use warpproof_sim::Stop;
 use warpproof_sim::check::{Class, Finding, Settings, Severity as Grade};
+use warpproof_sim::cover::{Coverage, Line, Points};
+use warpproof_sim::{Device, Stop};
 use warpproof_toolchain::Source;
 
 use super::device::{Where, listening};
-use super::launch::{LaunchFlags, Plan, setting, stop_report};
+use super::flags::{Form, JsonFlag, OutputFlags, ended};
+use super::launch::{LaunchFlags, Memory, Plan, Prepared, Trial, setting, stop_report};
 use crate::report::{Kind, Outcome, Place, Report, first_error};
 use crate::source::{self, Ptx, Shown, of_finding, shown};
-use crate::symbol::readable;
 use crate::terminal::Terminal;
+use crate::watch::WatchFlags;
+use warpproof_toolchain::symbol::readable;
+
+/// As many schedules as a kernel's synchronization calls for.
+const AS_NEEDED: u32 = 0;
 
 /// Run a kernel on the software GPU and report its mistakes
 ///
@@ -35,7 +44,7 @@ use crate::terminal::Terminal;
 /// Without a word, an array with a fill is inout and one without is out. A file with launch lines
 /// needs no more than its name; all of its launches are checked in turn:
 ///
-///   //@launch: kernel=NAME grid=X,Y,Z block=X,Y,Z shared=BYTES arg=… arg=…
+///   //@launch: kernel=NAME grid=X,Y,Z block=X,Y,Z shared=BYTES cooperative=true symbol=… arg=… arg=…
 ///
 /// Exit codes: 0 nothing is wrong (notes aside) · 1 something is · 2 wrong usage · 3 unsupported ·
 /// 4 limit.
@@ -44,10 +53,16 @@ use crate::terminal::Terminal;
 pub(crate) struct Check {
     #[command(flatten)]
     launch: LaunchFlags,
-    /// Checks that listen: race, init, array, lanes, barrier, output, provenance [default: all, or the file's own line]
+    /// Checks to run: race, init, array, lanes, barrier, output, provenance, machine [default: all except machine]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = check_named)]
     checks: Vec<Listener>,
-    /// Run each launch under so many orders of its warps [default: 1, or the file's own line]
+    /// Also report control flow and results that depend on clocks, timers, %smid or addresses
+    #[arg(long, value_name = "CLASS", value_parser = ["machine-dependent"])]
+    deny: Vec<String>,
+    /// Sources that `--deny machine-dependent` ignores: clock, timer, machine, address
+    #[arg(long, value_name = "SOURCES", value_delimiter = ',', value_parser = source_named)]
+    allow: Vec<MachineSource>,
+    /// Run each launch in N orders of warps and blocks [default: 6 with locks, flags or tickets, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     schedules: Option<u32>,
     /// Where the random orders begin
@@ -56,12 +71,21 @@ pub(crate) struct Check {
     /// Where to run: the software GPU is the one that can be checked
     #[arg(long, value_name = "GPU", default_value_t = Where::Software, value_parser = listening, hide = true)]
     device: Where,
+    /// Also print which lines and branch outcomes the launches reached
+    #[arg(long)]
+    coverage: bool,
     /// Show so many findings; more are only counted
     #[arg(long, value_name = "N", default_value_t = 100)]
     max_findings: usize,
-    /// How to print what was found
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
-    format: Format,
+    /// How to print what was found [default: by the file's ending, else text]
+    #[arg(long, value_name = "FORMAT", conflicts_with = "json")]
+    format: Option<Format>,
+    #[command(flatten)]
+    json: JsonFlag,
+    #[command(flatten)]
+    output: OutputFlags,
+    #[command(flatten)]
+    watch: WatchFlags,
 }
 
 /// Findings of a launch for each that is shown: an unrolled loop gives one for each pair of its copies, and they are put
@@ -79,6 +103,22 @@ enum Format {
     Json,
     /// SARIF 2.1.0, for code scanning
     Sarif,
+}
+
+impl Form for Format {
+    const JSON: Self = Self::Json;
+    const ENDINGS: &'static [(&'static str, Self)] =
+        &[("txt", Self::Text), ("json", Self::Json), ("sarif", Self::Sarif)];
+}
+
+/// Something that results may depend on.
+type MachineSource = warpproof_sim::check::Source;
+
+fn source_named(text: &str) -> Result<MachineSource, String> {
+    MachineSource::parse(text).ok_or_else(|| {
+        let names: Vec<&str> = MachineSource::ALL.into_iter().map(MachineSource::name).collect();
+        format!("expected one of {}", names.join(", "))
+    })
 }
 
 fn check_named(text: &str) -> Result<Listener, String> {
@@ -118,44 +158,91 @@ struct Found {
 #[derive(Debug, Default)]
 struct Examined {
     checks: Vec<Listener>,
+    /// Under how many schedules each launch was to run; [`AS_NEEDED`] leaves it to the kernel.
+    asked: u32,
+    /// What results may depend on beside the inputs.
+    allowed: Vec<MachineSource>,
     schedules: u32,
     launches: Vec<Launched>,
     findings: Vec<Found>,
     /// Findings beyond the limit.
     dropped: u64,
     warnings: Vec<Report>,
+    /// What the launches reached, if asked for.
+    coverage: Option<Coverage>,
     /// Why something could not be checked, or not to its end.
     stops: Vec<Report>,
 }
 
 impl Check {
     pub(crate) fn run(&self, terminal: &mut Terminal) -> Outcome {
-        let mut examined = Examined::default();
+        let form = match self.output.form(self.json, self.format, Format::Text) {
+            Ok(form) => form,
+            Err(report) => return ended(Err(report), terminal),
+        };
+        // Nothing is kept between runs: Ctrl-C may end the process at any time.
+        let never = AtomicBool::new(false);
+        let files = || self.launch.files();
+        self.watch.repeat(&never, terminal, files, |terminal| self.once(form, terminal))
+    }
+
+    fn once(&self, form: Format, terminal: &mut Terminal) -> Outcome {
+        let mut examined = Examined { allowed: self.allow.clone(), ..Examined::default() };
         if let Err(reports) = self.examine(&mut examined, terminal) {
             examined.stops.extend(reports);
         }
         let failed = examined.verdict();
-        match self.format {
-            Format::Json => terminal.json(&json::document(self, &examined, failed)),
-            Format::Sarif => terminal.json(&sarif::document(self, &examined, failed)),
-            Format::Text => print(&examined, terminal),
+        let outcome = failed.map_or(Outcome::Green, Outcome::Stopped);
+        let document = match form {
+            Format::Json => Some(json::document(self, &examined, failed)),
+            Format::Sarif => Some(sarif::document(self, &examined, failed)),
+            Format::Text => None,
+        };
+        let text = match (&document, self.output.file()) {
+            (None, None) => {
+                print(&examined, terminal);
+                return outcome;
+            }
+            (Some(document), None) => {
+                terminal.json(document);
+                return outcome;
+            }
+            (Some(document), Some(_)) => format!("{document:#}\n"),
+            (None, Some(_)) => plain(&examined),
+        };
+        match self.output.put(text.as_bytes()) {
+            Ok(()) => {
+                terminal.say(examined.summary().unwrap_or_default());
+                outcome
+            }
+            Err(report) => ended(Err(report), terminal),
         }
-        failed.map_or(Outcome::Green, Outcome::Stopped)
     }
 
     fn examine(&self, examined: &mut Examined, terminal: &Terminal) -> Result<(), Vec<Report>> {
-        let source = source::read(&self.launch.kernel_file)?;
-        let plans = self.launch.plans(&source).map_err(|report| vec![*report])?;
-        (examined.checks, examined.schedules) = self.settings(&source).map_err(|report| vec![*report])?;
+        if let Some(trial) = self.launch.trial(false)? {
+            return self.examine_case(&trial, examined);
+        }
+        let source = source::read(self.launch.file())?;
+        let sequences = self.launch.sequences(&source).map_err(|report| vec![*report])?;
+        (examined.checks, examined.asked) = self.settings(&source).map_err(|report| vec![*report])?;
         let progress = terminal.progress();
         progress.set_message("compiling");
-        let ptx = self.launch.module(&source)?;
+        let ptx = self.launch.module(&source, sequences.iter().flatten())?;
         examined.warnings.clone_from(&ptx.warnings);
-        for (i, plan) in plans.iter().enumerate() {
-            progress.set_message(format!("checking launch {} of {}", i + 1, plans.len()));
-            // One launch that cannot be checked says nothing about the others.
-            if let Err(reports) = self.examine_launch(plan, &ptx, &source, examined) {
-                examined.stops.extend(reports);
+        let (mut done, all) = (0, sequences.iter().map(Vec::len).sum::<usize>());
+        for sequence in &sequences {
+            let purpose = Purpose::Check { schedules: examined.asked };
+            let (mut device, mut memory) = (self.launch.device(purpose), Memory::default());
+            for plan in sequence {
+                done += 1;
+                progress.set_message(format!("checking launch {done} of {all}"));
+                let ended = self.examine_launch(plan, &ptx, &source, (&mut device, &mut memory), examined);
+                // One launch that cannot be checked says nothing about the others, except those that need what it leaves.
+                if let Err(reports) = ended {
+                    examined.stops.extend(reports);
+                    break;
+                }
             }
         }
         progress.finish_and_clear();
@@ -167,25 +254,65 @@ impl Check {
         plan: &Plan,
         ptx: &Ptx,
         source: &Source,
+        (device, memory): (&mut Device, &mut Memory),
         examined: &mut Examined,
     ) -> Result<(), Vec<Report>> {
-        let mut device = self.launch.device();
-        let prepared = self.launch.prepare(plan, ptx, source, &mut device)?;
+        let prepared = self.launch.prepare(plan, ptx, source, device, memory)?;
+        self.examine_prepared((plan.line, prepared), (device, memory), ptx, source, examined)
+    }
+
+    /// The launches of a case of a task, one after another on the same memory, under the task's schedules.
+    fn examine_case(&self, trial: &Trial, examined: &mut Examined) -> Result<(), Vec<Report>> {
+        examined.checks = if self.checks.is_empty() { Listener::ALL.to_vec() } else { self.checks.clone() };
+        if !self.deny.is_empty() && !examined.checks.contains(&Listener::Machine) {
+            examined.checks.push(Listener::Machine);
+        }
+        examined.asked = self.schedules.unwrap_or(trial.staged.schedules);
+        examined.allowed.extend(&trial.staged.allowed);
+        let purpose = Purpose::Check { schedules: examined.asked };
+        let (mut device, mut memory) = (self.launch.device(purpose), Memory::default());
+        for prepared in trial.prepare(&mut device, &mut memory)? {
+            let at = (&mut device, &memory);
+            self.examine_prepared((None, prepared), at, &trial.ptx, &trial.source, examined)?;
+        }
+        Ok(())
+    }
+
+    fn examine_prepared(
+        &self,
+        (line, prepared): (Option<u32>, Prepared),
+        (device, memory): (&mut Device, &Memory),
+        ptx: &Ptx,
+        source: &Source,
+        examined: &mut Examined,
+    ) -> Result<(), Vec<Report>> {
+        let beside = self.launch.beside(Purpose::Check { schedules: examined.asked }, memory);
+        device.limits.memory = beside;
+        if self.coverage {
+            let program = prepared.launch.program();
+            let points = Arc::new(Points::of(&program));
+            let before = device.memory().clone();
+            let (_, reached) = device.cover(&prepared.launch, &points);
+            device.memory().restore(&before);
+            examined.coverage.get_or_insert_default().add(&program.name, &points, &reached);
+        }
         let settings = Settings {
             checks: examined.checks.clone(),
+            allowed: examined.allowed.clone(),
             buffers: prepared.roles,
             max_findings: self.max_findings.saturating_mul(COPIES),
-            ..Settings::default()
+            memory: beside,
         };
         let start = Instant::now();
-        let checked = if examined.schedules > 1 {
-            device.check_schedules(&prepared.launch, &settings, examined.schedules, self.seed).checked
-        } else {
-            device.check(&prepared.launch, &settings)
+        let ran = match examined.asked {
+            AS_NEEDED => device.check_as_needed(&prepared.launch, &settings, self.seed),
+            count => device.check_schedules(&prepared.launch, &settings, count, self.seed),
         };
+        examined.schedules = examined.schedules.max(ran.count);
+        let checked = ran.checked;
         let index = examined.launches.len();
         examined.launches.push(Launched {
-            line: plan.line,
+            line,
             kernel: prepared.kernel,
             symbol: prepared.symbol,
             grid: prepared.grid,
@@ -205,7 +332,8 @@ impl Check {
         }
     }
 
-    /// Which checks listen under how many schedules: what the flags say, else what the file's own lines say.
+    /// Which checks listen under how many schedules: what the flags say, else what the file's own lines say, else what each
+    /// kernel needs.
     fn settings(&self, source: &Source) -> Result<(Vec<Listener>, u32), Box<Report>> {
         let wrong = |line: u32, sentence: String| {
             let place = Place::new(source.name.as_str(), line);
@@ -221,7 +349,10 @@ impl Check {
             }
         }
         if checks.is_empty() {
-            checks = Listener::ALL.to_vec();
+            checks = Listener::DEFAULT.to_vec();
+        }
+        if !self.deny.is_empty() && !checks.contains(&Listener::Machine) {
+            checks.push(Listener::Machine);
         }
         let schedules = match (self.schedules, setting(&source.text, "schedules")) {
             (Some(count), _) => count,
@@ -230,7 +361,7 @@ impl Check {
                     wrong(line, format!("`{text}` is no number of schedules from 1 to 1000"))
                 })?
             }
-            (None, None) => 1,
+            (None, None) => AS_NEEDED,
         };
         Ok((checks, schedules))
     }
@@ -335,6 +466,23 @@ impl Examined {
     }
 }
 
+/// All of it as plain text, for a file.
+fn plain(examined: &Examined) -> String {
+    let mut text = String::new();
+    for launch in &examined.launches {
+        text.push_str(&String::from_utf8_lossy(&launch.printed));
+    }
+    let findings = examined.findings.iter().map(|found| &found.report);
+    for report in examined.warnings.iter().chain(findings).chain(&examined.stops) {
+        text.push_str(&anstream::adapter::strip_str(&report.text()).to_string());
+        text.push_str("\n\n");
+    }
+    text.extend(examined.summary().map(|summary| summary + "\n"));
+    let coverage = examined.coverage.as_ref().map(coverage_lines).unwrap_or_default();
+    text.extend(coverage.into_iter().map(|line| line + "\n"));
+    text
+}
+
 fn print(examined: &Examined, terminal: &mut Terminal) {
     for launch in &examined.launches {
         terminal.print(String::from_utf8_lossy(&launch.printed));
@@ -351,4 +499,22 @@ fn print(examined: &Examined, terminal: &mut Terminal) {
     if let Some(summary) = examined.summary() {
         terminal.say(summary);
     }
+    if let Some(coverage) = &examined.coverage {
+        for line in coverage_lines(coverage) {
+            terminal.say(line);
+        }
+    }
+}
+
+/// "coverage: 96 % of lines, 22 of 24 branch outcomes", and a line for each line with a gap.
+fn coverage_lines(coverage: &Coverage) -> Vec<String> {
+    let mut lines = vec![format!("coverage: {}", coverage.sentence())];
+    let (outcomes, unexecuted) = coverage.gaps();
+    lines.extend(unexecuted.iter().map(|line| format!("  {line}: never executed")));
+    let only = |(line, count): (&Line, &u64)| {
+        let what = if *count == 1 { "outcome" } else { "outcomes" };
+        format!("  {line}: {count} branch {what} not reached")
+    };
+    lines.extend(outcomes.iter().filter(|(line, _)| !unexecuted.contains(line)).map(only));
+    lines
 }

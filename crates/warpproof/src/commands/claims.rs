@@ -9,7 +9,7 @@ use warpproof_gate::view::Evidence;
 use warpproof_gate::view::claims::{self, Fault, Options, Problem};
 
 use super::evidence::of_ledger;
-use super::flags::{LedgerFlags, ended};
+use super::flags::{JsonFlag, LedgerFlags, ended};
 use crate::report::{Kind, Outcome, Place, Report};
 use crate::terminal::Terminal;
 
@@ -34,9 +34,8 @@ pub(crate) struct Claims {
     /// Check numbers in code too
     #[arg(long)]
     code: bool,
-    /// Print JSON, schema warpproof.claims/1
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonFlag,
 }
 
 impl Claims {
@@ -60,7 +59,7 @@ impl Claims {
                 found.push((problem, report));
             }
         }
-        if self.json {
+        if self.json.wanted {
             let problems: Vec<_> = found
                 .iter()
                 .map(|(problem, _)| {

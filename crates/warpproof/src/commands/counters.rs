@@ -9,12 +9,14 @@ mod table;
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
-use warpproof_sim::StopKind;
+use warpproof_gate::limits::Purpose;
 use warpproof_sim::count::{CountSettings, Counters as Counts};
+use warpproof_sim::{Device, StopKind};
 use warpproof_toolchain::Source;
 
 use super::device::{Where, listening};
-use super::launch::{LaunchFlags, Plan, stop_report};
+use super::flags::JsonFlag;
+use super::launch::{LaunchFlags, Memory, Plan, Prepared, stop_report};
 use crate::report::{Outcome, Report, first_error};
 use crate::source::{self, Ptx};
 use crate::terminal::Terminal;
@@ -50,11 +52,10 @@ pub(crate) struct Counters {
     /// A table of every line that was executed
     #[arg(long, conflicts_with_all = ["metrics", "json"])]
     by_line: bool,
-    /// Print JSON, schema warpproof.counters/1
-    #[arg(long, conflicts_with = "metrics")]
-    json: bool,
+    #[command(flatten)]
+    json: JsonFlag,
     /// Print these metrics as ncu writes CSV; a name may hold *, and may leave out what follows its dot
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "json")]
     metrics: Vec<String>,
     /// Print the metrics that are known, and how exact each is
     #[arg(long, exclusive = true)]
@@ -70,7 +71,7 @@ struct Launch(Option<LaunchFlags>);
 
 impl FromArgMatches for Launch {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let given = matches.contains_id("kernel_file");
+        let given = matches.contains_id("kernel_file") || matches.contains_id("task");
         Ok(Self(given.then(|| LaunchFlags::from_arg_matches(matches)).transpose()?))
     }
 
@@ -109,9 +110,8 @@ pub(crate) struct Diff {
     /// Compare the launches as a whole, not their lines
     #[arg(long)]
     totals: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonFlag,
 }
 
 /// A launch that was counted.
@@ -159,7 +159,7 @@ impl Counters {
             counted.reports.extend(reports);
         }
         let failed = first_error(&counted.reports);
-        if self.json {
+        if self.json.wanted {
             terminal.json(&file::document(launch, &counted, failed));
             return failed.map_or(Outcome::Green, Outcome::Stopped);
         }
@@ -180,18 +180,34 @@ impl Counters {
 }
 
 fn count(launch: &LaunchFlags, counted: &mut Counted, terminal: &Terminal) -> Result<(), Vec<Report>> {
-    let source = source::read(&launch.kernel_file)?;
-    let plans = launch.plans(&source).map_err(|report| vec![*report])?;
+    if let Some(trial) = launch.trial(false)? {
+        counted.capability = capability(&trial.ptx.text);
+        let (mut device, mut memory) = (launch.device(Purpose::Run), Memory::default());
+        for prepared in trial.prepare(&mut device, &mut memory)? {
+            count_prepared((None, prepared), &mut device, &trial.ptx, &trial.source, counted)?;
+        }
+        counted.source = Some(trial.source);
+        return Ok(());
+    }
+    let source = source::read(launch.file())?;
+    let sequences = launch.sequences(&source).map_err(|report| vec![*report])?;
     let progress = terminal.progress();
     progress.set_message("compiling");
-    let ptx = launch.module(&source)?;
+    let ptx = launch.module(&source, sequences.iter().flatten())?;
     counted.reports.clone_from(&ptx.warnings);
     counted.capability = capability(&ptx.text);
-    for (i, plan) in plans.iter().enumerate() {
-        progress.set_message(format!("counting launch {} of {}", i + 1, plans.len()));
-        // One launch that cannot be counted says nothing about the others.
-        if let Err(reports) = count_launch(launch, plan, &ptx, &source, counted) {
-            counted.reports.extend(reports);
+    let (mut done, all) = (0, sequences.iter().map(Vec::len).sum::<usize>());
+    for sequence in &sequences {
+        let (mut device, mut memory) = (launch.device(Purpose::Run), Memory::default());
+        for plan in sequence {
+            done += 1;
+            progress.set_message(format!("counting launch {done} of {all}"));
+            let ended = count_launch(launch, plan, &ptx, &source, (&mut device, &mut memory), counted);
+            // One launch that cannot be counted says nothing about the others, except those that need what it leaves.
+            if let Err(reports) = ended {
+                counted.reports.extend(reports);
+                break;
+            }
         }
     }
     progress.finish_and_clear();
@@ -204,10 +220,20 @@ fn count_launch(
     plan: &Plan,
     ptx: &Ptx,
     source: &Source,
+    (device, memory): (&mut Device, &mut Memory),
     counted: &mut Counted,
 ) -> Result<(), Vec<Report>> {
-    let mut device = launch.device();
-    let prepared = launch.prepare(plan, ptx, source, &mut device)?;
+    let prepared = launch.prepare(plan, ptx, source, device, memory)?;
+    count_prepared((plan.line, prepared), device, ptx, source, counted)
+}
+
+fn count_prepared(
+    (line, prepared): (Option<u32>, Prepared),
+    device: &mut Device,
+    ptx: &Ptx,
+    source: &Source,
+    counted: &mut Counted,
+) -> Result<(), Vec<Report>> {
     let done = device.count(&prepared.launch, &CountSettings::default());
     let stop = done.outcome.stop;
     if stop.as_ref().is_none_or(|stop| stop.kind != StopKind::Launch) {
@@ -224,7 +250,7 @@ fn count_launch(
             at.file = given;
         }
         counted.launches.push(Launched {
-            line: plan.line,
+            line,
             kernel: prepared.kernel,
             symbol: prepared.symbol,
             printed: done.outcome.output,

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 use warpproof_toolchain::{CompileOptions, Options, Part, Source, Survey, Toolchain};
 
-use super::flags::{ToolchainFlags, missing};
+use super::flags::{JsonFlag, ToolchainFlags, missing};
 use crate::report::{Kind, Outcome, Report};
 use crate::terminal::Terminal;
 
@@ -17,9 +17,8 @@ use crate::terminal::Terminal;
 pub(crate) struct Doctor {
     #[command(flatten)]
     toolchain: ToolchainFlags,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonFlag,
 }
 
 impl Doctor {
@@ -29,7 +28,7 @@ impl Doctor {
         let survey = Survey::complete(&options);
         let toolchain = Toolchain::select(&survey, &options);
         let report = diagnose(&toolchain);
-        if self.json {
+        if self.json.wanted {
             terminal.json(&as_json(&survey, &toolchain, &options, report.as_ref()));
         } else {
             terminal.print(as_text(&survey, &toolchain, &options));

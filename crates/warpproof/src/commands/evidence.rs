@@ -57,6 +57,7 @@ pub(crate) fn of_view(error: &ViewError) -> Report {
         ViewError::NoRecord(_)
         | ViewError::NotThere(..)
         | ViewError::Unresolved(_)
+        | ViewError::Unsupported(..)
         | ViewError::Circle(_) => {
             (Kind::Evidence, Some("`warpproof verify` says whether the ledger is whole"))
         }

@@ -16,10 +16,11 @@ use warpproof_sim::check::{Class, Finding, Label, Severity as Grade, Thread};
 use warpproof_sim::stop;
 use warpproof_toolchain::Source;
 
+use super::flags::JsonFlag;
 use crate::report::{Kind, Outcome, Report, first_error};
 use crate::source::{Ptx, of_finding};
-use crate::symbol::readable;
 use crate::terminal::Terminal;
+use warpproof_toolchain::symbol::readable;
 
 /// Run a CUDA program on the software GPU and report the mistakes of its kernels
 ///
@@ -48,12 +49,17 @@ pub(crate) struct Exec {
     /// The devices that the program sees, with commas [default: l4]
     #[arg(long, value_name = "NAMES")]
     device: Option<String>,
+    /// Stop a launch after N warp instructions [default: 200000000; without checks 1000000000]
+    #[arg(long, value_name = "N")]
+    max_instructions: Option<u64>,
     /// A launch with a finding fails, as if the device had
     #[arg(long)]
     fail: bool,
     /// How to print what was found
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
+    #[command(flatten)]
+    json: JsonFlag,
     /// Write the object of `--format json` to a file as well, for what the program prints goes to standard output too
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -174,7 +180,7 @@ impl Exec {
         let collected = collect(folder.path());
         let outcome = collected.outcome(status);
         let document = collected.document(&self.program, status);
-        match self.format {
+        match if self.json.wanted { Format::Json } else { self.format } {
             Format::Text => collected.print(terminal),
             Format::Json => terminal.json(&document),
         }
@@ -186,10 +192,11 @@ impl Exec {
     }
 
     /// The settings as the library gets them.
-    fn settings(&self) -> [(&'static str, Option<String>); 4] {
+    fn settings(&self) -> [(&'static str, Option<String>); 5] {
         [
             ("WARPPROOF_CHECKS", self.checks.clone()),
             ("WARPPROOF_SCHEDULES", self.schedules.map(|n| n.to_string())),
+            ("WARPPROOF_INSTRUCTIONS", self.max_instructions.map(|n| n.to_string())),
             ("WARPPROOF_DEVICE", self.device.clone()),
             ("WARPPROOF_FAIL", self.fail.then(|| "1".to_owned())),
         ]
@@ -330,7 +337,7 @@ impl Collected {
         // A name of the file that was read, and no path out of the directory.
         let text = Path::new(ptx).file_name().and_then(|name| fs::read_to_string(folder.join(name)).ok());
         let name = format!("{}.ptx", readable(kernel));
-        let ptx = Ptx { text: text.unwrap_or_default(), name: name.clone(), warnings: Vec::new() };
+        let ptx = Ptx::new(text.unwrap_or_default(), name.clone());
         // The file that the kernel came from, where it can be read.
         let origin = places.iter().find_map(|place| place.source.last()).map(|at| at.file.clone());
         let read = origin.and_then(|origin| Source::read(Path::new(&origin)).ok());

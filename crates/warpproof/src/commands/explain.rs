@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use warpproof_gate::explain::{self, ExplainError, Explanation, Request, Timeline, html, text, trace};
+use warpproof_gate::limits::Purpose;
 use warpproof_model::Device;
+use warpproof_sim::Device as SoftwareGpu;
 use warpproof_sim::count::CountSettings;
 use warpproof_toolchain::{AssembleError, Source, Survey, Toolchain};
 
 use super::build::assemble_failed;
-use super::flags::{OutputFlags, ended, model_device};
-use super::launch::{LaunchFlags, Plan, stop_report};
+use super::flags::{Form, JsonFlag, OutputFlags, ended, model_device};
+use super::launch::{LaunchFlags, Memory, Plan, Prepared, Sequence, Trial, stop_report};
 use crate::report::{Kind, Outcome, Report};
 use crate::source::{self, Ptx};
 use crate::terminal::Terminal;
@@ -36,9 +38,11 @@ pub(crate) struct Explain {
     /// The device to explain it for
     #[arg(long, value_name = "NAME", default_value = "l4", value_parser = model_device)]
     device: &'static Device,
-    /// How to write the explanation
-    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Text)]
-    format: Format,
+    /// How to write the explanation [default: by the file's ending, else text]
+    #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "json")]
+    format: Option<Format>,
+    #[command(flatten)]
+    json: JsonFlag,
     #[command(flatten)]
     output: OutputFlags,
     /// Which of the file's launch lines, from 1 [default: the first]
@@ -62,8 +66,17 @@ enum Format {
     Html,
 }
 
+impl Form for Format {
+    const JSON: Self = Self::Json;
+    const ENDINGS: &'static [(&'static str, Self)] =
+        &[("txt", Self::Text), ("json", Self::Json), ("html", Self::Html), ("htm", Self::Html)];
+}
+
 impl Explain {
     pub(crate) fn run(&self, terminal: &mut Terminal) -> Outcome {
+        if let Err(report) = self.output.form(self.json, self.format, Format::Text) {
+            return ended(Err(report), terminal);
+        }
         let mut warnings = Vec::new();
         let explained = self.explained(&mut warnings);
         for report in &warnings {
@@ -83,15 +96,28 @@ impl Explain {
     }
 
     fn explained(&self, warnings: &mut Vec<Report>) -> Result<(Explanation, Option<Timeline>), Vec<Report>> {
-        let source = source::read(&self.launch.kernel_file)?;
-        let plan = self.plan(&source, warnings).map_err(|report| vec![*report])?;
-        let ptx = self.launch.module(&source)?;
-        warnings.extend(ptx.warnings.iter().cloned());
-        if let Some(report) = other_architecture(&ptx.text, self.device) {
-            return Err(vec![report]);
-        }
-        let mut device = self.launch.device();
-        let prepared = self.launch.prepare(&plan, &ptx, &source, &mut device)?;
+        let (mut device, mut memory) = (self.launch.device(Purpose::Run), Memory::default());
+        let (source, ptx, prepared) = if let Some(trial) = self.launch.trial(false)? {
+            let prepared = self.of_case(&trial, &mut device, &mut memory)?;
+            (trial.source, trial.ptx, prepared)
+        } else {
+            let source = source::read(self.launch.file())?;
+            let sequence = self.sequence(&source, warnings).map_err(|report| vec![*report])?;
+            let ptx = self.launch.module(&source, &sequence)?;
+            warnings.extend(ptx.warnings.iter().cloned());
+            if let Some(report) = other_architecture(&ptx.text, self.device) {
+                return Err(vec![report]);
+            }
+            let Some((plan, before)) = sequence.split_last() else { return Err(Vec::new()) };
+            for plan in before {
+                let prepared = self.launch.prepare(plan, &ptx, &source, &mut device, &mut memory)?;
+                if let Some(stop) = device.run(&prepared.launch).stop {
+                    return Err(vec![stop_report(&stop, &ptx, &source)]);
+                }
+            }
+            let prepared = self.launch.prepare(plan, &ptx, &source, &mut device, &mut memory)?;
+            (source, ptx, prepared)
+        };
         let counted = device.count(&prepared.launch, &CountSettings::default());
         if let Some(stop) = &counted.outcome.stop {
             return Err(vec![stop_report(stop, &ptx, &source)]);
@@ -125,16 +151,56 @@ impl Explain {
         explain::explain(&request, &toolchain).map_err(|error| failed(error, &ptx, &source))
     }
 
-    /// The launch to explain: the one that is chosen, or the first, and then it is said that there are others.
-    fn plan(&self, source: &Source, warnings: &mut Vec<Report>) -> Result<Plan, Box<Report>> {
-        let plans = self.launch.plans(source)?;
-        let all = plans.len();
-        let chosen = self.launch_line.unwrap_or(1);
-        let Some(plan) = chosen.checked_sub(1).and_then(|index| plans.into_iter().nth(index)) else {
+    /// The launch of a case that is chosen, or the first; those before it are run.
+    fn of_case(
+        &self,
+        trial: &Trial,
+        device: &mut SoftwareGpu,
+        memory: &mut Memory,
+    ) -> Result<Prepared, Vec<Report>> {
+        if let Some(report) = other_architecture(&trial.ptx.text, self.device) {
+            return Err(vec![report]);
+        }
+        let all = trial.prepare(device, memory)?;
+        let (chosen, count) = (self.launch_line.unwrap_or(1), all.len());
+        for (index, prepared) in all.into_iter().enumerate() {
+            if index + 1 == chosen {
+                return Ok(prepared);
+            }
+            if let Some(stop) = device.run(&prepared.launch).stop {
+                return Err(vec![stop_report(&stop, &trial.ptx, &trial.source)]);
+            }
+        }
+        let sentence = format!("there is no launch {chosen}: the candidate has {count}");
+        Err(vec![Report::error(Kind::Usage, sentence)])
+    }
+
+    /// The launch to explain, after those that make its arrays: the one that is chosen; else the first that launches `--kernel`;
+    /// else the first. A warning says if there are others.
+    fn sequence(&self, source: &Source, warnings: &mut Vec<Report>) -> Result<Sequence, Box<Report>> {
+        let sequences = self.launch.sequences(source)?;
+        let all: usize = sequences.iter().map(Vec::len).sum();
+        let asked = |plan: &&Plan| self.launch.asks_for(plan);
+        let first = sequences.iter().flatten().position(|plan| asked(&plan));
+        let several = sequences.iter().flatten().filter(asked).count() > 1;
+        let chosen = self.launch_line.unwrap_or(first.unwrap_or(0) + 1);
+        let mut index = chosen.checked_sub(1);
+        let mut found = None;
+        for mut sequence in sequences {
+            match index {
+                Some(at) if at < sequence.len() => {
+                    sequence.truncate(at + 1);
+                    found = Some(sequence);
+                    break;
+                }
+                other => index = other.map(|at| at - sequence.len()),
+            }
+        }
+        let Some(plan) = found.as_ref().and_then(|sequence| sequence.last()) else {
             let sentence = format!("there is no launch line {chosen}: the file has {all}");
             return Err(Box::new(Report::error(Kind::Usage, sentence)));
         };
-        if all > 1 && self.launch_line.is_none() {
+        if several && self.launch_line.is_none() {
             let kernel = plan.kernel.as_deref().map(|name| format!(", of `{name}`")).unwrap_or_default();
             let line = plan.line.map(|line| format!(" (line {line}{kernel})")).unwrap_or_default();
             warnings.push(
@@ -142,11 +208,11 @@ impl Explain {
                     .help("choose with --launch-line N, or with --kernel"),
             );
         }
-        Ok(plan)
+        Ok(found.unwrap_or_default())
     }
 
     fn write(&self, explanation: &Explanation, timeline: Option<&Timeline>) -> Result<(), Box<Report>> {
-        let text = match self.format {
+        let text = match self.output.form(self.json, self.format, Format::Text)? {
             Format::Text => text::text(explanation, self.all),
             Format::Html => html::html(explanation),
             Format::Json => {

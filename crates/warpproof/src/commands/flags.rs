@@ -8,9 +8,10 @@ use clap::Args;
 use warpproof_gate::ledger::{Ledger, LedgerError};
 use warpproof_gate::runner::{Runner, RunnerError, Settings, this_program};
 use warpproof_model::{DEVICES, Device};
-use warpproof_toolchain::{NotFound, Options};
+use warpproof_toolchain::{CompileLimits, NotFound, Options};
 
 use super::evidence::of_ledger;
+use super::limits::size;
 use crate::report::{Kind, Outcome, Report};
 use crate::terminal::Terminal;
 
@@ -25,11 +26,29 @@ pub(crate) struct ToolchainFlags {
     /// Take parts of this CUDA major version only
     #[arg(long, value_name = "MAJOR")]
     cuda: Option<u32>,
+    /// Let the kernel or task read files of this directory, too
+    ///
+    /// Headers of a kernel may come from its project: the git repository it is in, else the working directory
+    /// if it is below it, else its own directory. Files of a task come from the task's directory.
+    #[arg(long, value_name = "DIR")]
+    allow_path: Vec<PathBuf>,
+    /// Stop a compilation after this much processor time [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    compile_seconds: Option<u64>,
+    /// Stop a compilation that takes more memory, as 512M or 4G [default: 1G]
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    compile_memory: Option<u64>,
 }
 
 impl ToolchainFlags {
     pub(crate) fn options(&self) -> Options {
-        Options { explicit: self.toolchain.clone(), cuda: self.cuda, ..Options::from_env() }
+        let limits = CompileLimits::default();
+        let limits = CompileLimits {
+            seconds: self.compile_seconds.unwrap_or(limits.seconds),
+            bytes: self.compile_memory.unwrap_or(limits.bytes),
+        };
+        let allowed = self.allow_path.clone();
+        Options { explicit: self.toolchain.clone(), cuda: self.cuda, limits, allowed, ..Options::from_env() }
     }
 }
 
@@ -139,12 +158,69 @@ impl OutputFlags {
     }
 }
 
+/// Whether a program reads the result.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct JsonFlag {
+    /// Print JSON; its field `schema` names the format
+    #[arg(long = "json", id = "json")]
+    pub(crate) wanted: bool,
+}
+
+/// A form that a result is written in.
+pub(crate) trait Form: Copy + 'static {
+    /// The form for programs.
+    const JSON: Self;
+    /// The endings of files, and the form that each stands for.
+    const ENDINGS: &'static [(&'static str, Self)];
+}
+
+impl OutputFlags {
+    /// The form that flags name, else the one that the file's ending stands for, else the default.
+    pub(crate) fn form<F: Form>(
+        &self,
+        json: JsonFlag,
+        format: Option<F>,
+        default: F,
+    ) -> Result<F, Box<Report>> {
+        match format {
+            _ if json.wanted => Ok(F::JSON),
+            Some(format) => Ok(format),
+            None => by_ending(self.file(), default),
+        }
+    }
+}
+
+/// The form that a file's ending stands for; without a file or an ending, the default.
+pub(crate) fn by_ending<F: Form>(file: Option<&Path>, default: F) -> Result<F, Box<Report>> {
+    let Some(ending) = file.and_then(Path::extension).map(|ending| ending.to_string_lossy().to_lowercase())
+    else {
+        return Ok(default);
+    };
+    let known = F::ENDINGS.iter().find(|(one, _)| *one == ending).map(|(_, form)| *form);
+    known.ok_or_else(|| {
+        let endings: Vec<String> = F::ENDINGS.iter().map(|(one, _)| format!(".{one}")).collect();
+        let sentence = format!("no result is written as `.{}`", ending.escape_debug());
+        let help = format!("a file ends in {}", endings.join(", "));
+        Box::new(Report::error(Kind::Usage, sentence).help(help))
+    })
+}
+
 /// How a command that either does its work or reports once ends.
 pub(crate) fn ended(result: Result<Outcome, Box<Report>>, terminal: &mut Terminal) -> Outcome {
     result.unwrap_or_else(|report| {
         terminal.report(&report);
         Outcome::Stopped(report.kind)
     })
+}
+
+/// Notes, once for a command that runs a task, that this kernel confines neither compilers nor Python references.
+pub(crate) fn note_unconfined(terminal: &mut Terminal) {
+    if !warpproof_sandbox::available().is_any() {
+        terminal.say(
+            "note: this system cannot confine compilers and Python references: that takes Linux with Landlock and seccomp; run \
+             only tasks that you trust, or set WARPPROOF_REQUIRE_SANDBOX=1 to refuse",
+        );
+    }
 }
 
 /// Missing parts, with the one command that mends it.

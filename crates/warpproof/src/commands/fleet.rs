@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use warpproof_fleet::client::{Fleet as Client, FleetError};
 use warpproof_fleet::exchange;
 use warpproof_fleet::submit::SubmitError;
-use warpproof_fleet::wire::{ANY_DEVICE, NewToken, Role, SOFTWARE_GPU, device};
+use warpproof_fleet::wire::{ANY_DEVICE, MAX_TOKEN_DAYS, NewToken, Role, RunSummary, SOFTWARE_GPU, device};
 
 use super::flags::{GpuFlags, LedgerFlags, ended};
 use super::gate::of_session;
@@ -135,9 +135,18 @@ enum What {
         /// How many jobs of it may be unfinished at a time
         #[arg(long, value_name = "N", default_value_t = 100_000)]
         quota: i32,
+        /// When it expires: a number of days, or never
+        #[arg(long, value_name = "DAYS", default_value = "90", value_parser = lifetime)]
+        expires: Lifetime,
     },
-    /// Who has a token, with its number
+    /// List tokens: number, name, roles, when they were made and when they expire
     Tokens,
+    /// List the newest runs: task, version, submitter, verdicts
+    Runs {
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        limit: u32,
+    },
     /// Revoke a token
     Revoke {
         /// Its number, as `tokens` shows it
@@ -165,6 +174,35 @@ fn role(text: &str) -> Result<Role, String> {
     Role::named(text).ok_or_else(|| "the roles are submit, work, read and admin".to_owned())
 }
 
+/// How long a token is good for, in days; `None`: until it is revoked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Lifetime(Option<u32>);
+
+fn lifetime(text: &str) -> Result<Lifetime, String> {
+    if text == "never" {
+        return Ok(Lifetime(None));
+    }
+    let days = text.parse().ok().filter(|days| (1..=MAX_TOKEN_DAYS).contains(days));
+    days.map(|days| Lifetime(Some(days)))
+        .ok_or_else(|| format!("expected 1 to {MAX_TOKEN_DAYS} days, or `never`"))
+}
+
+/// `softmax v2`, or the file where the server could not read the task.
+fn task_of(run: &RunSummary) -> String {
+    match (&run.task_name, run.task_version) {
+        (Some(name), Some(version)) => format!("{name} v{version}"),
+        _ => run.task.escape_debug().to_string(),
+    }
+}
+
+/// `2 MERGE, 1 REJECT, 3 open`.
+fn verdicts_of(run: &RunSummary) -> String {
+    let mut words: Vec<String> =
+        run.verdicts.iter().map(|(word, count)| format!("{count} {}", word.escape_debug())).collect();
+    words.extend((run.open > 0).then(|| format!("{} open", run.open)));
+    words.join(", ")
+}
+
 impl Fleet {
     pub(crate) fn run(&self, terminal: &mut Terminal) -> Outcome {
         let done = self.ask(terminal);
@@ -187,24 +225,44 @@ impl Fleet {
                 for worker in fleet.workers().map_err(refused)? {
                     let (name, can) = (worker.worker.escape_debug(), worker.capabilities.join(", "));
                     let (leases, seen) = (worker.leases, &worker.last_seen);
+                    let lost = match worker.lost {
+                        0 => String::new(),
+                        n => format!(", {n} lost leases in 30 days"),
+                    };
+                    let left = if worker.left { ", left" } else { "" };
                     terminal.print(format_args!(
-                        "{name}: {leases} jobs, last seen {seen}, {}\n",
+                        "{name}: {leases} jobs, last seen {seen}, {}{lost}{left}\n",
                         can.escape_debug()
                     ));
                 }
             }
-            What::Token { name, roles, quota } => {
-                let wanted = NewToken { name: name.clone(), roles: roles.clone(), quota: *quota };
+            What::Runs { limit } => {
+                for run in fleet.runs(*limit).map_err(refused)? {
+                    let short: String = run.run.chars().take(8).collect();
+                    let (task, who) = (task_of(&run), run.submitter.escape_debug());
+                    let verdicts = verdicts_of(&run);
+                    terminal.print(format_args!("{short} {} {task}, by {who}: {verdicts}\n", run.made_at));
+                }
+            }
+            What::Token { name, roles, quota, expires } => {
+                let Lifetime(days) = *expires;
+                let wanted = NewToken { name: name.clone(), roles: roles.clone(), quota: *quota, days };
                 let made = fleet.make_token(&wanted).map_err(refused)?;
                 terminal.print(format_args!("{}\n", made.token));
-                terminal.say(format_args!("token {} for {}", made.id, name.escape_debug()));
+                let ends = days.map_or("never expires".to_owned(), |days| format!("expires in {days} days"));
+                terminal.say(format_args!("token {} for {}, {ends}", made.id, name.escape_debug()));
             }
             What::Tokens => {
                 for token in fleet.tokens().map_err(refused)? {
                     let roles: Vec<&str> = token.roles.iter().map(|role| role.as_str()).collect();
-                    let revoked = if token.revoked { ", revoked" } else { "" };
+                    let ends = match (&token.expires_at, token.expired) {
+                        _ if token.revoked => "revoked".to_owned(),
+                        (None, _) => "never expires".to_owned(),
+                        (Some(at), false) => format!("expires {at}"),
+                        (Some(at), true) => format!("expired {at}"),
+                    };
                     terminal.print(format_args!(
-                        "{:>5} {}: {}, made {}{revoked}\n",
+                        "{:>5} {}: {}, made {}, {ends}\n",
                         token.id,
                         token.name.escape_debug(),
                         roles.join(","),

@@ -5,8 +5,8 @@ use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use clap::Args;
@@ -19,14 +19,17 @@ use warpproof_gate::ledger::Ledger;
 use warpproof_gate::record::Outcome as Ended;
 use warpproof_gate::session::{Event, Judged, Options, Report as Run, Session, SessionError};
 use warpproof_gate::stage::Clocks;
-use warpproof_gate::task::{At, Candidate, MAX_BYTES, Task};
+use warpproof_gate::task::{At, Candidate, MAX_BYTES, Program, Reference, Task};
+use warpproof_gate::view::counterexample_text;
 use warpproof_toolchain::{Part, Toolchain};
 
 use super::evidence::of_ledger;
-use super::flags::{GpuFlags, LedgerFlags, ToolchainFlags, missing};
+use super::flags::{GpuFlags, JsonFlag, LedgerFlags, ToolchainFlags, ended, missing, note_unconfined};
 use super::fleet::{FleetFlags, of_submission};
+use super::limits::LimitFlags;
 use crate::report::{Kind, Outcome, Place, Report};
 use crate::terminal::Terminal;
+use crate::watch::{self, WatchFlags};
 
 /// Take candidates of a task from source to verdict
 ///
@@ -42,7 +45,6 @@ use crate::terminal::Terminal;
 /// task · 3 unsupported · 4 limit · 5 inconclusive, or stopped before a verdict.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Gate {
     /// The task file
     #[arg(value_name = "TASK.toml")]
@@ -62,36 +64,51 @@ pub(crate) struct Gate {
     /// Stages that run at a time [default: as many as there are cores]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// Draw hidden shapes and secret seeds from this number, as another run's record gives it
+    /// Add the hidden shapes and secret seeds of this number, such as another run's
     ///
-    /// What is judged so is known to runs with the same number only.
+    /// They are tested next to those that are drawn for this run, and never instead of them. Reports say that
+    /// the number was chosen.
     #[arg(long, value_name = "HEX", value_parser = hexadecimal, conflicts_with = "resume")]
     secret: Option<u64>,
     #[command(flatten)]
     gpu: GpuFlags,
     #[command(flatten)]
     elsewhere: FleetFlags,
-    /// Print the outcome as JSON, schema warpproof.gate/1
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonFlag,
+    /// Write the report of the run to a file as well: .html, .md, .txt, .json, .xml (JUnit) or .sarif
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    watch: WatchFlags,
     #[command(flatten)]
     ledger: LedgerFlags,
+    #[command(flatten)]
+    limits: LimitFlags,
     #[command(flatten)]
     toolchain: ToolchainFlags,
 }
 
 fn hexadecimal(text: &str) -> Result<u64, String> {
     u64::from_str_radix(text.trim_start_matches("0x"), 16)
-        .map_err(|_| "this is no hexadecimal number of at most 16 digits".to_owned())
+        .map_err(|_| "expected at most 16 hexadecimal digits".to_owned())
 }
 
 impl Gate {
     pub(crate) fn run(&self, terminal: &mut Terminal) -> Outcome {
+        if let Err(report) = super::report::form_of(self.output.as_deref()) {
+            return ended(Err(report), terminal);
+        }
+        let stop = stop_on_interrupt();
+        self.watch.repeat(&stop, terminal, || files_of(&self.task), |terminal| self.once(terminal))
+    }
+
+    fn once(&self, terminal: &mut Terminal) -> Outcome {
         match self.judge(terminal) {
             Ok(outcome) => outcome,
             Err(reports) => {
                 let kind = reports.first().map_or(Kind::Usage, |report| report.kind);
-                if self.json {
+                if self.json.wanted {
                     terminal.json(&json!({ "schema": "warpproof.gate/1", "errors": reports }));
                 }
                 for report in &reports {
@@ -117,6 +134,7 @@ impl Gate {
         }
         let toolchain = Toolchain::partial(&self.toolchain.options());
         toolchain.require(&[Part::Nvrtc, Part::Ptxas]).map_err(|error| vec![missing(&error)])?;
+        note_unconfined(terminal);
         let (ledger, _) = self.ledger.create().map_err(|report| vec![*report])?;
         let stop = stop_on_interrupt();
         let directory = directory(&self.task);
@@ -136,10 +154,11 @@ impl Gate {
             fresh: self.fresh,
             // Whoever times shares the device with nobody.
             jobs: self.jobs.map_or(usize::from(self.gpu.is_wanted()), usize::from),
-            secret: self.secret,
+            chosen: self.secret,
             arguments: std::env::args().skip(1).collect(),
-            // Who runs a task here trusts it as any program of theirs.
-            confiner: None,
+            // Where the kernel cannot confine a reference, it runs all the same, and a note says so.
+            confined: false,
+            allowance: self.limits.allowance(),
         };
         let progress = Progress::new(terminal);
         let run = session.run(&options, &|event| progress.tell(&event));
@@ -196,7 +215,21 @@ impl Gate {
 
     /// Shows how a run ended, and what that means for the exit code.
     fn render(&self, run: &Run, ledger: &Ledger, terminal: &mut Terminal) -> Outcome {
-        if self.json {
+        if let Some(file) = &self.output {
+            let task = self.task.display().to_string();
+            let written = super::report::of_gate(file, ledger, &run.run, &task);
+            let written = written.and_then(|text| {
+                fs::write(file, text).map_err(|error| {
+                    let sentence = format!("cannot write {}: {error}", file.display());
+                    Box::new(Report::error(Kind::Missing, sentence))
+                })
+            });
+            match written {
+                Ok(()) => terminal.say(format_args!("the report is in {}", file.display())),
+                Err(report) => return ended(Err(report), terminal),
+            }
+        }
+        if self.json.wanted {
             terminal.json(&document(run, ledger.root()));
         } else {
             self.print(run, ledger, terminal);
@@ -211,8 +244,26 @@ impl Gate {
         }
     }
 
+    /// What shows that a candidate failed, and the command that runs that case alone.
+    fn counterexample(&self, one: &Judged) -> String {
+        let Some(shown) = one.steps.iter().find_map(|step| step.counterexample.as_deref()) else {
+            return String::new();
+        };
+        let command = shown.command(&self.task.display().to_string(), &one.candidate);
+        let text = counterexample_text(shown, &command);
+        let mut shown = format!("\n{}\n", one.candidate);
+        for line in text.lines() {
+            // Writing to a string does not fail.
+            let _ = writeln!(shown, "  {line}");
+        }
+        shown
+    }
+
     fn print(&self, run: &Run, ledger: &Ledger, terminal: &mut Terminal) {
         terminal.print(table(run));
+        for one in &run.judged {
+            terminal.print(self.counterexample(one));
+        }
         let place = ledger.root().display();
         let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
         if self.resume && !run.resumed {
@@ -249,6 +300,10 @@ impl Gate {
 /// A line for each candidate: its verdict, its stages, and why.
 fn table(run: &Run) -> String {
     let mut text = String::new();
+    if let Some(chosen) = run.chosen {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "chosen secret {chosen:x}: its cases were added to those drawn for the run");
+    }
     let wide = |of: &dyn Fn(&Judged) -> usize| run.judged.iter().map(of).max().unwrap_or(0);
     let name = wide(&|one| one.candidate.len());
     let verdict = |one: &Judged| {
@@ -278,6 +333,31 @@ fn sign(outcome: Ended) -> &'static str {
         Ended::Inconclusive => "?",
         Ended::Skipped => "–",
     }
+}
+
+/// The task and the files that its results depend on: sources with what they include, and the reference.
+pub(crate) fn files_of(path: &Path) -> Vec<PathBuf> {
+    let mut files = vec![path.to_path_buf()];
+    // A task that cannot be read is watched until it can.
+    let Ok((task, _)) = read_task(path) else { return files };
+    let folder = directory(path);
+    for candidate in &task.candidates {
+        if let Program::Source { file, .. } | Program::Ptx { file, .. } = &candidate.program {
+            let found = watch::sources(&folder.join(&file.value), &[]);
+            files.extend(found);
+        }
+    }
+    match &task.reference {
+        Reference::BuiltIn { .. } => {}
+        Reference::Python { file, .. } => files.push(folder.join(&file.value)),
+        Reference::Files { cases } => {
+            let named = cases.iter().flat_map(|case| case.inputs.values().chain(case.outputs.values()));
+            files.extend(named.map(|file| folder.join(file.value.split('#').next().unwrap_or_default())));
+        }
+    }
+    files.sort();
+    files.dedup();
+    files
 }
 
 /// Where a task's files are.
@@ -321,7 +401,8 @@ pub(crate) fn read_task(path: &Path) -> Result<(Task, String), Vec<Report>> {
             let before = text.get(..problem.span.start).unwrap_or(&text);
             let line = u32::try_from(before.matches('\n').count() + 1).unwrap_or(u32::MAX);
             let column = before.len() - before.rfind('\n').map_or(0, |end| end + 1) + 1;
-            let place = Place::new(file.as_str(), line).column(u32::try_from(column).ok());
+            let shown = text.lines().nth(before.matches('\n').count()).map(str::to_owned);
+            let place = Place::new(file.as_str(), line).column(u32::try_from(column).ok()).text(shown);
             let report = Report::error(Kind::Usage, problem.sentence).at(Some(place));
             match problem.help {
                 Some(help) => report.help(help),
@@ -345,12 +426,20 @@ pub(crate) fn of_session(error: &SessionError) -> Report {
         SessionError::Changed(..) | SessionError::NoSecret(_) => {
             Report::error(Kind::Usage, error.to_string()).help("run it without --resume")
         }
+        SessionError::Outside(_) => Report::error(Kind::Usage, error.to_string())
+            .help("move the file into the task's directory, or allow its directory with --allow-path DIR"),
         SessionError::File(..) => Report::error(Kind::Missing, error.to_string()),
     }
 }
 
 /// A flag that the first Ctrl-C sets; the second ends the process, which loses the step under way.
 pub(crate) fn stop_on_interrupt() -> Arc<AtomicBool> {
+    // A process has one handler, and with that one flag.
+    static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    STOP.get_or_init(interrupted).clone()
+}
+
+fn interrupted() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = stop.clone();
     // Without a handler Ctrl-C ends the process, which is safe too.
@@ -428,7 +517,7 @@ fn document(run: &Run, ledger: &Path) -> Value {
                 .steps
                 .iter()
                 .map(|step| {
-                    json!({ "stage": step.stage, "outcome": step.outcome, "reason": step.reason, "known": step.from.is_some() || run.unchanged, "figures": step.figures })
+                    json!({ "stage": step.stage, "outcome": step.outcome, "reason": step.reason, "known": step.from.is_some() || run.unchanged, "figures": step.figures, "counterexample": step.counterexample, "tested": step.tested })
                 })
                 .collect();
             json!({
@@ -444,6 +533,7 @@ fn document(run: &Run, ledger: &Path) -> Value {
     json!({
         "schema": "warpproof.gate/1",
         "run": run.run,
+        "chosen_secret": run.chosen.map(|chosen| format!("{chosen:x}")),
         "ledger": ledger.display().to_string(),
         "steps_done": run.done,
         "steps_known": run.known,

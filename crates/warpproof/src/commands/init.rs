@@ -5,37 +5,46 @@ use std::fmt::Write;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use warpproof_gate::init::{self, Draft, Kind as Operator, Parameter, Resources, Seen, Target, What};
+use warpproof_gate::init::{
+    self, Draft, Found, Kind as Operator, Parameter, Resources, Seen, Target, Triton, What,
+};
+use warpproof_gate::limits::Allowance;
+use warpproof_gate::reference::python::Workers;
+use warpproof_gate::stage::{Bench, Rehearsal};
 use warpproof_gate::task::Task;
-use warpproof_toolchain::{CompileOptions, Part, Source, Survey, Toolchain};
+use warpproof_toolchain::symbol::Instances;
+use warpproof_toolchain::{CompileOptions, Part, Source, Survey, Toolchain, options_in};
 
 use super::build::{assemble_failed, has_line_table};
 use super::flags::{ToolchainFlags, architecture, missing};
 use super::launch;
 use crate::report::{Kind, Outcome, Report};
 use crate::source::{self, is_ptx};
-use crate::symbol;
 use crate::terminal::Terminal;
+use warpproof_toolchain::symbol;
 
 /// Write a task file for a kernel
 ///
-/// The kernel is compiled and looked at: its parameters, what it reads and writes, how it divides its work, and
-/// what it takes. The rest is guessed from its name. Every guess is marked in the file with its reason, and what cannot
-/// be guessed is a question. Then `warpproof gate` judges the kernel.
+/// Compiles the kernel and runs it on the software GPU with trial sizes: this shows which arrays it reads and writes,
+/// their extents, and how many blocks it needs. What it computes is guessed from its name, and kept only if its outputs
+/// agree; otherwise a Python file is written for you to complete. Every guess is marked in the file with its reason, and
+/// what cannot be guessed is a question. For PTX of Triton, the `.json` and `.ttir` files next to it in Triton's cache are
+/// read too. Then run `warpproof gate` with the task.
 #[derive(Debug, Args)]
 pub(crate) struct Init {
     /// CUDA C++, or PTX if the name ends in .ptx
     #[arg(value_name = "FILE")]
     kernel_file: PathBuf,
-    /// The task file to write [default: beside the kernel, with the ending .toml]
+    /// The task file to write [default: next to the kernel, with the ending .toml]
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// The kernel [default: the only one]
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
-    /// What it computes: softmax, layer_norm, gemm, reduction, elementwise or custom [default: guessed from its name]
+    /// The operator: softmax, layer_norm, gemm, reduction, elementwise or custom [default: guessed from its name]
     #[arg(long, value_name = "OPERATOR", value_parser = operator)]
     operator: Option<Operator>,
     /// Define a macro
@@ -47,7 +56,7 @@ pub(crate) struct Init {
     /// The architecture to compile for [default: a PTX file's own target; else sm_89]
     #[arg(long, value_name = "SM", value_parser = architecture)]
     arch: Option<String>,
-    /// Write over files that are there
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -77,7 +86,8 @@ impl Init {
     fn write(&self) -> Result<String, Vec<Report>> {
         let task = self.output.clone().unwrap_or_else(|| self.kernel_file.with_extension("toml"));
         let source = source::read(&self.kernel_file)?;
-        let (seen, arch) = self.look(&source)?;
+        let looked = self.look(&source)?;
+        let Looked { seen, arch, ptx, instances, symbol, toolchain, alone } = &looked;
         let file = relative(&self.kernel_file, &task).map_err(|cause| {
             let sentence = format!(
                 "cannot tell where {} is from {}: {cause}",
@@ -92,26 +102,18 @@ impl Init {
         let plain = seen.name.split('<').next().unwrap_or(&seen.name);
         let target = Target {
             file: &file,
-            stem,
+            stem: alone.then_some(stem),
             name: named.unwrap_or_else(|| plain.rsplit("::").next().unwrap_or(plain)),
             is_ptx: is_ptx(&self.kernel_file),
             operator: self.operator,
-            architecture: &arch,
+            refuted: None,
+            architecture: arch,
         };
-        let draft = init::draft(&seen, &target).map_err(|cause| {
-            let help =
-                "write the task by hand: the book's chapter on task files has an example and every key";
-            vec![Report::error(Kind::Usage, format!("no task can be written: {cause}")).help(help)]
-        })?;
-        if let Err(problems) = Task::parse(&draft.text) {
-            let first = problems.first().map_or_else(String::new, |problem| {
-                let (line, _) = problem.place(&draft.text);
-                format!("{} in `{}`", problem.sentence, draft.text.lines().nth(line - 1).unwrap_or(""))
-            });
-            return Err(vec![Report::error(
-                Kind::Unsupported,
-                format!("the task that would be written is not valid: {first}"),
-            )]);
+        let found = init::explore(ptx, symbol, seen);
+        let (mut draft, mut rehearsal) = rehearsed(seen, &found, &target, (ptx, instances), toolchain)?;
+        if let Some(why) = rehearsal.differs.clone().filter(|_| self.operator.is_none()) {
+            let refuted = Target { refuted: Some(&why), ..target.clone() };
+            (draft, rehearsal) = rehearsed(seen, &found, &refuted, (ptx, instances), toolchain)?;
         }
         let python = draft.python.as_ref().map(|(name, text)| (task.with_file_name(name), text));
         self.store(&task, &draft.text)?;
@@ -119,17 +121,17 @@ impl Init {
         if let Some((path, text)) = python {
             // A reference that was completed is worth more than the task around it.
             if path.exists() {
-                written.push(format!("{} was there before, and is kept", path.display()));
+                written.push(format!("{} exists, and is kept", path.display()));
             } else {
                 self.store(&path, text)?;
                 written.push(path.display().to_string());
             }
         }
-        Ok(self.summary(&seen, &arch, &draft, &task, &written))
+        Ok(self.summary(&looked, &draft, &rehearsal, &task, &written))
     }
 
     /// Compiles the kernel, and puts together what source, PTX and ptxas say.
-    fn look(&self, source: &Source) -> Result<(Seen, String), Vec<Report>> {
+    fn look(&self, source: &Source) -> Result<Looked, Vec<Report>> {
         let wrong = |line, cause: String| {
             let place = crate::report::Place::new(source.name.as_str(), line);
             vec![Report::error(Kind::Usage, format!("launch line: {cause}")).at(Some(place))]
@@ -143,19 +145,22 @@ impl Init {
         let options = CompileOptions {
             defines: self.defines.clone(),
             include_dirs: self.include_dirs.clone(),
-            extra: launch::options(&source.text),
+            extra: options_in(&source.text),
+            roots: source::project(&self.kernel_file).into_iter().collect(),
+            kernels: self.kernel.iter().cloned().collect(),
             ..CompileOptions::new(&arch)
         };
         let ptx = source::to_ptx(&self.kernel_file, source, &options, &self.toolchain)?;
-        let (module, _) = warpproof_ptx::parse(&ptx.text);
-        let kernels: Vec<String> = module
+        let kernels: Vec<String> = warpproof_ptx::parse(&ptx.text)
+            .0
             .functions()
             .filter(|function| function.entry && function.body.is_some())
             .map(|function| function.name.to_owned())
             .collect();
-        let symbol = launch::choose(&kernels, self.kernel.as_deref()).map_err(|report| vec![*report])?;
+        let symbol = launch::choose(&kernels, self.kernel.as_deref(), &ptx.instances, source)
+            .map_err(|report| vec![*report])?;
         let name = symbol::name(&symbol);
-        let resources = self.resources(&ptx, source, &arch, &symbol)?;
+        let (resources, toolchain) = self.resources(&ptx, source, &arch, &symbol)?;
         let (traffic, geometry) = init::look(&ptx.text, &symbol)
             .ok_or_else(|| vec![Report::error(Kind::Bug, format!("the module lost its kernel `{name}`"))])?;
         let declared = if is_ptx(&self.kernel_file) { None } else { init::declared(&source.text, &name) };
@@ -164,17 +169,34 @@ impl Init {
         let line = lines.iter().find(|line| {
             line.kernel.as_deref().map_or(kernels.len() == 1, |kernel| squeeze(kernel) == squeeze(&name))
         });
-        let block =
-            init::block(line.and_then(|line| line.block), geometry.bound, &geometry, &source.text, &name);
+        let triton = self.triton(&symbol);
+        let threads = triton.as_ref().and_then(|triton| triton.threads).map(|threads| [threads, 1, 1]);
+        let stated = line.and_then(|line| line.block).or(threads);
+        let block = init::block(stated, geometry.bound, &geometry, &source.text, &name);
+        let shared = triton.as_ref().and_then(|triton| triton.shared);
         let seen = Seen {
-            parameters: Parameter::all(&traffic, declared.as_deref(), types.as_deref()),
+            parameters: Parameter::all(&traffic, declared.as_deref(), types.as_deref(), triton.as_ref()),
             name,
             block,
             geometry,
             resources,
-            dynamic_shared: line.and_then(|line| line.shared),
+            dynamic_shared: line.and_then(|line| line.shared).or(shared),
         };
-        Ok((seen, arch))
+        let instances = ptx.instances;
+        Ok(Looked { seen, arch, ptx: ptx.text, instances, symbol, toolchain, alone: kernels.len() == 1 })
+    }
+
+    /// What Triton's cache holds next to the kernel's PTX.
+    fn triton(&self, symbol: &str) -> Option<Triton> {
+        if !is_ptx(&self.kernel_file) {
+            return None;
+        }
+        let neighbor = |ending: &str| {
+            let path = self.kernel_file.with_extension(ending);
+            let small = fs::metadata(&path).is_ok_and(|file| file.is_file() && file.len() <= MAX_NEIGHBOR);
+            small.then(|| fs::read_to_string(path).ok()).flatten()
+        };
+        Triton::read(neighbor("json").as_deref(), neighbor("ttir").as_deref(), symbol)
     }
 
     fn resources(
@@ -183,7 +205,7 @@ impl Init {
         source: &Source,
         arch: &str,
         symbol: &str,
-    ) -> Result<Resources, Vec<Report>> {
+    ) -> Result<(Resources, Toolchain), Vec<Report>> {
         let options = self.toolchain.options();
         let mut toolchain = Toolchain::partial(&options);
         if toolchain.ptxas_for(&ptx.text).is_err() {
@@ -196,12 +218,13 @@ impl Init {
             .ptxas(&ptx.text, arch, flags)
             .map_err(|error| assemble_failed(error, &ptx.text, &ptx.name, source))?;
         let found = assembled.resources.iter().find(|found| found.kernel == symbol);
-        Ok(found.map_or_else(Resources::default, |found| Resources {
+        let resources = found.map_or_else(Resources::default, |found| Resources {
             static_shared: found.static_shared,
             stack: found.stack_frame.max(found.cumulative_stack),
             spill_stores: found.spill_stores,
             spill_loads: found.spill_loads,
-        }))
+        });
+        Ok((resources, toolchain))
     }
 
     fn store(&self, path: &Path, text: &str) -> Result<(), Vec<Report>> {
@@ -224,10 +247,17 @@ impl Init {
         })
     }
 
-    fn summary(&self, seen: &Seen, arch: &str, draft: &Draft, task: &Path, written: &[String]) -> String {
+    fn summary(
+        &self,
+        looked: &Looked,
+        draft: &Draft,
+        rehearsal: &Rehearsal,
+        task: &Path,
+        written: &[String],
+    ) -> String {
         let mut text = String::new();
+        let Looked { seen, arch, .. } = looked;
         let parameters: Vec<String> = seen.parameters.iter().map(shown).collect();
-        let block: Vec<String> = seen.block.extents.iter().map(ToString::to_string).collect();
         let shared =
             if seen.geometry.dynamic_shared { "and dynamic shared memory" } else { "of shared memory" };
         // Writing to a string cannot fail.
@@ -235,26 +265,101 @@ impl Init {
         let _ = writeln!(text, "  kernel  {}({})", seen.name, parameters.join(", "));
         let _ = writeln!(
             text,
-            "  block   {} threads{}, {} bytes {shared}, {} of stack",
-            block.join(" x "),
-            if seen.block.evidence { "" } else { " (guessed without evidence: check it)" },
-            seen.resources.static_shared,
-            seen.resources.stack
+            "  takes   {} bytes {shared}, {} of stack",
+            seen.resources.static_shared, seen.resources.stack
         );
         let _ = writeln!(text, "wrote {}\n", written.join("\n      "));
         text.push_str("guessed, and marked in the file:\n");
         for guess in &draft.guesses {
             let _ = writeln!(text, "  {guess}");
         }
+        text.push_str("\nverified by running the task:\n");
+        let sizes = rehearsal.complete.len() + rehearsal.troubles.len();
+        let _ = writeln!(
+            text,
+            "  launch, arrays and extents: on {} of {sizes} sizes the kernel ran to its end and wrote every output element",
+            rehearsal.complete.len()
+        );
+        if draft.operator != Operator::Custom {
+            let _ = writeln!(
+                text,
+                "  reference: on {} of {sizes} sizes the outputs agree with {}",
+                rehearsal.agree.len(),
+                draft.operator.name()
+            );
+        }
+        if let Some(why) = &rehearsal.differs {
+            let _ =
+                writeln!(text, "  main: {why}: the kernel is wrong, or it is no {}", draft.operator.name());
+        }
+        for (size, trouble) in &rehearsal.troubles {
+            let _ = writeln!(text, "  {size}: {trouble}");
+        }
         if !draft.questions.is_empty() {
-            text.push_str("\nnot known, and asked in the file:\n");
+            text.push_str("\nleft for you, and asked in the file:\n");
             for question in &draft.questions {
                 let _ = writeln!(text, "  {question}");
             }
         }
-        let _ = writeln!(text, "\nnext: warpproof gate {}", task.display());
+        // A task reads its own directory, unless the user allows more.
+        let outside = relative(&self.kernel_file, task).is_ok_and(|file| file.starts_with("../"));
+        let directory = self.kernel_file.parent().filter(|_| outside).map(Path::display);
+        let allow = directory.map(|directory| format!(" --allow-path {directory}")).unwrap_or_default();
+        let _ = writeln!(text, "\nnext: warpproof gate {}{allow}", task.display());
         text
     }
+}
+
+/// Bytes of the largest file next to PTX that is read.
+const MAX_NEIGHBOR: u64 = 64 << 20;
+
+/// A kernel that was compiled and looked at.
+struct Looked {
+    seen: Seen,
+    arch: String,
+    ptx: String,
+    instances: Instances,
+    symbol: String,
+    toolchain: Toolchain,
+    /// Whether the file has no other kernel.
+    alone: bool,
+}
+
+/// Writes a draft and runs its task.
+fn rehearsed(
+    seen: &Seen,
+    found: &Result<Found, String>,
+    target: &Target<'_>,
+    (ptx, instances): (&str, &Instances),
+    toolchain: &Toolchain,
+) -> Result<(Draft, Rehearsal), Vec<Report>> {
+    let draft = init::draft(seen, found.as_ref().map_err(String::as_str), target).map_err(|cause| {
+        let help = "write the task by hand: the book's chapter on task files has an example and every key";
+        vec![Report::error(Kind::Usage, format!("no task can be written: {cause}")).help(help)]
+    })?;
+    let task = Task::parse(&draft.text).map_err(|problems| {
+        let first = problems.first().map_or_else(String::new, |problem| {
+            let (line, _) = problem.place(&draft.text);
+            format!("{} in `{}`", problem.sentence, draft.text.lines().nth(line - 1).unwrap_or(""))
+        });
+        let sentence = format!("the task that would be written is not valid: {first}");
+        vec![Report::error(Kind::Unsupported, sentence)]
+    })?;
+    let bench = Bench {
+        task: &task,
+        directory: Path::new("."),
+        toolchain,
+        // Any sizes of a hidden shape do here; the gate draws others.
+        secret: 1,
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+        clocks: None,
+        stop: &AtomicBool::new(false),
+        python: &Workers::new(1, false),
+        allowance: Allowance::default(),
+        chosen: None,
+    };
+    let rehearsal = Rehearsal::of(&bench, ptx, instances);
+    Ok((draft, rehearsal))
 }
 
 fn shown(parameter: &Parameter) -> String {
@@ -268,6 +373,7 @@ fn shown(parameter: &Parameter) -> String {
             format!("{}: {role} {dtype}[]", parameter.name)
         }
         What::Scalar(dtype) => format!("{}: {dtype}", parameter.name),
+        What::Scratch { .. } => format!("{}: scratch", parameter.name),
         What::Other(ty) => format!("{}: {ty}", parameter.name),
     }
 }

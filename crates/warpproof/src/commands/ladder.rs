@@ -13,7 +13,7 @@ use warpproof_model::Device;
 use warpproof_toolchain::{Part, Toolchain};
 
 use super::evidence::of_ledger;
-use super::flags::{ToolchainFlags, missing, model_device};
+use super::flags::{JsonFlag, ToolchainFlags, missing, model_device};
 use crate::report::{Kind, Outcome, Report};
 use crate::terminal::Terminal;
 
@@ -45,9 +45,8 @@ pub(crate) struct Ladder {
     svg: Option<PathBuf>,
     #[command(flatten)]
     toolchain: ToolchainFlags,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonFlag,
 }
 
 fn shape(text: &str) -> Result<Shape, String> {
@@ -92,7 +91,7 @@ impl Ladder {
             terminal.report(&report);
             return Outcome::Stopped(kind);
         }
-        if self.json {
+        if self.json.wanted {
             match serde_json::to_value(&table) {
                 Ok(value) => terminal.json(&value),
                 Err(error) => {

@@ -1,35 +1,45 @@
 //! A launch as the command line and the kernel's file describe it, ready to be run: what `run` and `check` share.
 
 mod arguments;
+mod case;
+mod cooperative;
 mod fill;
 mod header;
 mod parameters;
 mod spec;
+mod variables;
 
 pub(crate) use arguments::Array;
-pub(crate) use header::{LaunchLine, launches, options, setting};
+pub(crate) use case::Trial;
+pub(crate) use header::{LaunchLine, extents, launches, setting};
 pub(crate) use spec::{ArgumentValue, Spec};
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use warpproof_gate::limits::{INSTRUCTIONS_FLAG, MEMORY_FLAG, Purpose, flag_of};
+use warpproof_gate::parameter::Packed;
 use warpproof_sim::check::BufferRole;
-use warpproof_sim::{Device, Kernel, Launch, Limits, Stop, StopKind};
-use warpproof_toolchain::{CompileOptions, Source};
+use warpproof_sim::program::ConstantBank;
+use warpproof_sim::{Device, Kernel, Launch, Module, Stop};
+use warpproof_toolchain::symbol::{self, Instances, NotOne};
+use warpproof_toolchain::{CompileOptions, Source, options_in};
 
 use super::flags::{ToolchainFlags, architecture};
+use super::limits::{LimitFlags, size};
 use crate::report::{Kind, Place, Report};
 use crate::source::{self, Ptx, of_stop};
-use crate::symbol;
-use header::extents;
+use case::CaseFlags;
 
 /// Flags that describe a launch.
 #[derive(Debug, Args)]
 pub(crate) struct LaunchFlags {
     /// CUDA C++, or PTX if the name ends in .ptx
-    #[arg(value_name = "FILE")]
-    pub(crate) kernel_file: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "task")]
+    kernel_file: Option<PathBuf>,
+    #[command(flatten)]
+    case: CaseFlags,
     /// The kernel [default: the launch line's; else the only one]
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
@@ -45,6 +55,12 @@ pub(crate) struct LaunchFlags {
     /// An argument, in the kernel's order [default: the launch line's]
     #[arg(long = "arg", value_name = "SPEC")]
     args: Vec<String>,
+    /// Set a __constant__ or __device__ variable, as coef:f32[9]=iota [default: the launch line's]
+    #[arg(long = "symbol", value_name = "SPEC")]
+    symbols: Vec<String>,
+    /// Launch cooperatively: all blocks run at the same time, and grid.sync() works
+    #[arg(long)]
+    cooperative: bool,
     /// Define a macro
     #[arg(short = 'D', value_name = "NAME[=VALUE]")]
     defines: Vec<String>,
@@ -60,30 +76,13 @@ pub(crate) struct LaunchFlags {
     /// Threads of this machine to use; the outcome does not depend on it [default: all cores]
     #[arg(long, value_name = "N", value_parser = host_threads)]
     threads: Option<usize>,
-    /// Stop after so many warp instructions
-    #[arg(long, value_name = "N", default_value_t = Limits::default().instructions)]
-    max_instructions: u64,
-    /// Device memory, in bytes or as 512M or 8G; beside it, a launch may take as much again, and 8G at least
-    #[arg(long, value_name = "BYTES", default_value = "8G", value_parser = size)]
-    max_memory: u64,
+    #[command(flatten)]
+    limits: LimitFlags,
     /// Local memory of a thread, in bytes or as 64K
     #[arg(long, value_name = "BYTES", default_value = "512K", value_parser = size)]
     stack: u64,
     #[command(flatten)]
     toolchain: ToolchainFlags,
-}
-
-/// `1024`, `64K`, `512M` or `8G`.
-fn size(text: &str) -> Result<u64, String> {
-    let upper = text.to_ascii_uppercase();
-    let (digits, shift) = match upper.as_bytes().last() {
-        Some(b'K') => (&upper[..upper.len() - 1], 10),
-        Some(b'M') => (&upper[..upper.len() - 1], 20),
-        Some(b'G') => (&upper[..upper.len() - 1], 30),
-        _ => (upper.as_str(), 0),
-    };
-    let value: u64 = digits.parse().map_err(|_| "write bytes as 1024, 64K, 512M or 8G".to_owned())?;
-    value.checked_mul(1 << shift).ok_or_else(|| "more bytes than can be addressed".to_owned())
 }
 
 fn small_size(text: &str) -> Result<u32, String> {
@@ -99,7 +98,27 @@ pub(crate) struct Plan {
     grid: [u32; 3],
     block: Option<[u32; 3]>,
     shared: u32,
+    cooperative: bool,
     pub(crate) specs: Vec<Spec>,
+    /// Variables of the module and what they are set to.
+    symbols: Vec<Spec>,
+}
+
+impl Plan {
+    /// Whether it works on arrays of the launch line before it.
+    fn continues(&self) -> bool {
+        self.specs.iter().any(Spec::continues)
+    }
+}
+
+/// Launches that work on the same memory, in their order: each but the first names arrays of those before it.
+pub(crate) type Sequence = Vec<Plan>;
+
+/// What the launches of a sequence share: the module with its variables, and the arrays.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    module: Option<(Module, ConstantBank)>,
+    pub(crate) arrays: Vec<Array>,
 }
 
 /// A launch whose arguments lie in device memory.
@@ -113,22 +132,50 @@ pub(crate) struct Prepared {
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],
     pub(crate) shared: u32,
-    pub(crate) arrays: Vec<Array>,
+    pub(crate) cooperative: bool,
+    /// The arguments, with arrays by their number in [`Memory::arrays`].
+    pub(crate) arguments: Vec<Packed>,
+    /// Variables of the module that were set, by symbol.
+    pub(crate) variables: Vec<(String, Packed)>,
     /// What each array is for.
     pub(crate) roles: Vec<BufferRole>,
 }
 
 impl LaunchFlags {
     /// A device with the memory and the limits that the flags give it.
-    pub(crate) fn device(&self) -> Device {
-        let mut device = Device::new().with_memory(self.max_memory);
+    pub(crate) fn device(&self, purpose: Purpose) -> Device {
+        let mut device = self.limits.allowance().device(purpose);
         if let Some(threads) = self.threads {
             device = device.with_threads(threads);
         }
-        device.limits.instructions = self.max_instructions;
         device.limits.stack = self.stack;
-        device.limits.memory = device.limits.memory.max(self.max_memory);
         device
+    }
+
+    /// Bytes that a launch may take in addition to its arrays.
+    pub(crate) fn beside(&self, purpose: Purpose, memory: &Memory) -> u64 {
+        let arrays = memory.arrays.iter().map(|array| u64::try_from(array.bytes).unwrap_or(u64::MAX));
+        self.limits.allowance().beside(purpose, arrays.fold(0, u64::saturating_add))
+    }
+
+    /// The file that is run: a kernel, or a task.
+    pub(crate) fn file(&self) -> &Path {
+        self.kernel_file.as_deref().or(self.case.task.as_deref()).unwrap_or(Path::new(""))
+    }
+
+    /// The files that the outcome depends on, with those that the source includes.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        if let Some(task) = &self.case.task {
+            return super::gate::files_of(task);
+        }
+        let mut files = crate::watch::sources(self.file(), &self.include_dirs);
+        files.extend(self.ptx.clone());
+        files
+    }
+
+    /// Whether a case of a task is asked for instead of a file.
+    pub(crate) fn is_a_case(&self) -> bool {
+        self.case.task.is_some()
     }
 
     /// Which compiler to use.
@@ -137,7 +184,11 @@ impl LaunchFlags {
     }
 
     /// The PTX to execute: compiled from the file, given beside it, or the file itself.
-    pub(crate) fn module(&self, source: &Source) -> Result<Ptx, Vec<Report>> {
+    pub(crate) fn module<'p>(
+        &self,
+        source: &Source,
+        plans: impl IntoIterator<Item = &'p Plan>,
+    ) -> Result<Ptx, Vec<Report>> {
         if let Some(path) = &self.ptx {
             let text = fs::read_to_string(path).map_err(|cause| {
                 vec![Report::error(Kind::Missing, format!("cannot read {}: {cause}", path.display()))]
@@ -147,40 +198,57 @@ impl LaunchFlags {
         let options = CompileOptions {
             defines: self.defines.clone(),
             include_dirs: self.include_dirs.clone(),
-            extra: options(&source.text),
+            extra: options_in(&source.text),
+            roots: source::project(self.file()).into_iter().collect(),
+            kernels: plans.into_iter().filter_map(|plan| plan.kernel.clone()).collect(),
             ..CompileOptions::new(&self.arch)
         };
-        source::to_ptx(&self.kernel_file, source, &options, &self.toolchain)
+        source::to_ptx(self.file(), source, &options, &self.toolchain)
     }
 
-    /// The first launch: what the flags say, and for the rest what the file's launch line says.
-    pub(crate) fn plan(&self, source: &Source) -> Result<Plan, Box<Report>> {
-        let line = self.launch_lines(source)?.into_iter().next();
-        self.plan_of(line.unwrap_or_default())
-    }
-
-    /// A launch for each of the file's launch lines. Arguments on the command line replace those of one line only, so
-    /// then there is one launch.
-    pub(crate) fn plans(&self, source: &Source) -> Result<Vec<Plan>, Box<Report>> {
-        let lines = self.launch_lines(source)?;
-        if lines.is_empty() || !self.args.is_empty() {
-            return Ok(vec![self.plan(source)?]);
-        }
-        lines.into_iter().map(|line| self.plan_of(line)).collect()
-    }
-
-    /// The file's launch lines, or those that name the kernel that is asked for.
-    fn launch_lines(&self, source: &Source) -> Result<Vec<LaunchLine>, Box<Report>> {
+    /// The launches, in sequences that share memory: what the flags say, and for the rest what the file's launch lines say.
+    /// With `--kernel`, the sequences that launch it. Arguments on the command line replace those of one line only, so then
+    /// there is one launch.
+    pub(crate) fn sequences(&self, source: &Source) -> Result<Vec<Sequence>, Box<Report>> {
         let mut lines = launches(&source.text).map_err(|(line, cause)| {
             let place = Place::new(source.name.as_str(), line);
             Box::new(Report::error(Kind::Usage, format!("launch line: {cause}")).at(Some(place)))
         })?;
-        if let Some(name) = &self.kernel {
-            let squeeze = |text: &str| text.split_whitespace().collect::<String>();
-            let name = squeeze(name);
-            lines.retain(|line| line.kernel.as_deref().is_some_and(|kernel| squeeze(kernel) == name));
+        let asked = |kernel: Option<&str>| {
+            self.kernel.as_deref().is_none_or(|name| kernel.is_some_and(|kernel| symbol::same(kernel, name)))
+        };
+        if !self.args.is_empty() {
+            lines.retain(|line| line.kernel.is_none() || asked(line.kernel.as_deref()));
+            lines.truncate(1);
         }
-        Ok(lines)
+        let mut all: Vec<Sequence> = Vec::new();
+        for line in lines {
+            let named = line.kernel.clone();
+            let mut plan = self.plan_of(line)?;
+            // In a sequence, the other kernels are launched as well.
+            plan.kernel = named.or(plan.kernel);
+            match all.last_mut() {
+                Some(before) if plan.continues() => {
+                    // What the flag sets is set once, before the first launch.
+                    if !self.symbols.is_empty() {
+                        plan.symbols.clear();
+                    }
+                    before.push(plan);
+                }
+                _ => all.push(vec![plan]),
+            }
+        }
+        all.retain(|sequence| sequence.iter().any(|plan| asked(plan.kernel.as_deref())));
+        if all.is_empty() {
+            all.push(vec![self.plan_of(LaunchLine::default())?]);
+        }
+        Ok(all)
+    }
+
+    /// Whether `--kernel` names the kernel of a plan, or names none.
+    pub(crate) fn asks_for(&self, plan: &Plan) -> bool {
+        let same = |name: &str| plan.kernel.as_deref().is_some_and(|kernel| symbol::same(kernel, name));
+        self.kernel.as_deref().is_none_or(same)
     }
 
     fn plan_of(&self, line: LaunchLine) -> Result<Plan, Box<Report>> {
@@ -189,56 +257,59 @@ impl LaunchFlags {
                 Report::error(Kind::Unsupported, format!("a launch in clusters of {cluster} blocks"));
             return Err(Box::new(report.note("this is a gap in warpproof, not a bug in the kernel", None)));
         }
-        let LaunchLine { line, kernel, grid, block, shared, args, .. } = line;
-        let args = if self.args.is_empty() { &args } else { &self.args };
-        let mut specs: Vec<Spec> = Vec::new();
-        for text in args {
-            let spec = Spec::parse(text).map_err(|error| {
-                let report = Report::error(Kind::Usage, error.sentence);
-                Box::new(match error.help {
-                    Some(help) => report.help(help),
-                    None => report,
-                })
-            })?;
-            if specs.iter().any(|other| other.name == spec.name) {
-                let sentence = format!("two arguments are called `{}`", spec.name);
-                return Err(Box::new(
-                    Report::error(Kind::Usage, sentence).help("give each a name of its own"),
-                ));
-            }
-            specs.push(spec);
-        }
+        let LaunchLine { line, kernel, grid, block, shared, cooperative, args, symbols, .. } = line;
         Ok(Plan {
             line: Some(line).filter(|line| *line > 0),
             kernel: self.kernel.clone().or(kernel),
             grid: self.grid.or(grid).unwrap_or([1; 3]),
             block: self.block.or(block),
             shared: self.shared.or(shared).unwrap_or(0),
-            specs,
+            cooperative: self.cooperative || cooperative,
+            specs: parsed(if self.args.is_empty() { &args } else { &self.args })?,
+            symbols: parsed(if self.symbols.is_empty() { &symbols } else { &self.symbols })?,
         })
     }
 
-    /// Loads the module, finds the kernel, checks the arguments against it and lays them out in device memory.
+    /// Loads the module if that was not done for an earlier launch, finds the kernel, checks the arguments against it and lays
+    /// them out in device memory.
     pub(crate) fn prepare(
         &self,
         plan: &Plan,
         ptx: &Ptx,
         source: &Source,
         device: &mut Device,
+        memory: &mut Memory,
     ) -> Result<Prepared, Vec<Report>> {
         let stopped = |stop: Box<Stop>| vec![stop_report(&stop, ptx, source)];
         let refused = |report: Box<Report>| vec![*report];
-        let module = device.load(&ptx.text).map_err(stopped)?;
-        let symbol = choose(module.kernels(), plan.kernel.as_deref()).map_err(refused)?;
+        if memory.module.is_none() {
+            let module = device.load(&ptx.text).map_err(stopped)?;
+            let constants = module.linked().constants.clone();
+            memory.module = Some((module, constants));
+        }
+        let Some((module, constants)) = &mut memory.module else { return Err(Vec::new()) };
+        let symbol =
+            choose(module.kernels(), plan.kernel.as_deref(), &ptx.instances, source).map_err(refused)?;
         let kernel = module.kernel(&symbol).map_err(stopped)?;
         let block = plan.block.or(kernel.program().bounds.required).ok_or_else(|| {
             let report = Report::error(Kind::Usage, "nothing says how many threads a block has");
             vec![report.help(how_to_launch(&kernel, source))]
         })?;
-        parameters::check(&plan.specs, &kernel, source).map_err(refused)?;
-        let launch = kernel.launch().grid(plan.grid).block(block).shared(plan.shared);
-        let (launch, arrays) =
-            arguments::lay_out(&plan.specs, launch, device, self.max_memory).map_err(refused)?;
+        let mut packing = arguments::pack(&plan.specs, &memory.arrays).map_err(refused)?;
+        parameters::check(&plan.specs, &mut packing.packed, &kernel, source).map_err(refused)?;
+        if plan.cooperative {
+            cooperative::fits(&kernel, plan, block, &module.linked().target).map_err(refused)?;
+        }
+        arguments::allocate_all(&packing, device, &mut memory.arrays, self.limits.allowance().memory)
+            .map_err(refused)?;
+        let variables =
+            variables::set(&plan.symbols, module, device, constants, &memory.arrays).map_err(refused)?;
+        let mut launch = kernel.launch().grid(plan.grid).block(block).shared(plan.shared);
+        launch = launch.cooperative(plan.cooperative).constants(constants.clone());
+        let address_of = |array: usize| memory.arrays.get(array).map_or(0, |array| array.address);
+        for argument in &packing.packed {
+            launch = launch.arg(argument.bytes(address_of));
+        }
         Ok(Prepared {
             launch,
             kernel: symbol::name(&symbol),
@@ -246,10 +317,32 @@ impl LaunchFlags {
             grid: plan.grid,
             block,
             shared: plan.shared,
-            roles: arguments::roles(&plan.specs, &arrays),
-            arrays,
+            cooperative: plan.cooperative,
+            roles: arguments::roles(&plan.specs, &packing, &memory.arrays),
+            arguments: packing.packed,
+            variables,
         })
     }
+}
+
+/// Reads arguments or variables; each has a name of its own.
+fn parsed(texts: &[String]) -> Result<Vec<Spec>, Box<Report>> {
+    let mut specs: Vec<Spec> = Vec::new();
+    for text in texts {
+        let spec = Spec::parse(text).map_err(|error| {
+            let report = Report::error(Kind::Usage, error.sentence);
+            Box::new(match error.help {
+                Some(help) => report.help(help),
+                None => report,
+            })
+        })?;
+        if specs.iter().any(|other| other.name == spec.name) {
+            let sentence = format!("two arguments are called `{}`", spec.name);
+            return Err(Box::new(Report::error(Kind::Usage, sentence).help("give each a name of its own")));
+        }
+        specs.push(spec);
+    }
+    Ok(specs)
 }
 
 /// A number of host threads.
@@ -269,65 +362,63 @@ fn how_to_launch(kernel: &Kernel, source: &Source) -> String {
 }
 
 /// The symbol of the kernel that is asked for, or of the only one.
-pub(crate) fn choose(kernels: &[String], asked: Option<&str>) -> Result<String, Box<Report>> {
-    let list = || {
-        let names: Vec<String> = kernels.iter().map(|kernel| symbol::name(kernel)).collect();
-        format!("kernels: {}", names.join(", "))
-    };
-    let wrong = |sentence: String| {
+pub(crate) fn choose(
+    kernels: &[String],
+    asked: Option<&str>,
+    instances: &Instances,
+    source: &Source,
+) -> Result<String, Box<Report>> {
+    let wrong = |sentence: String, names: Vec<String>| {
         let report = Report::error(Kind::Usage, sentence);
-        Box::new(if kernels.is_empty() { report } else { report.help(list()) })
+        Box::new(if names.is_empty() {
+            report
+        } else {
+            report.help(format!("kernels: {}", names.join(", ")))
+        })
     };
+    let names = || kernels.iter().map(|kernel| symbol::name(kernel)).collect::<Vec<String>>();
     let Some(asked) = asked else {
         return match kernels {
             [only] => Ok(only.clone()),
-            [] => Err(wrong(
-                "the module has no kernel: nothing is declared __global__, or every template is without an instance"
-                    .to_owned(),
+            [] => Err(Box::new(
+                Report::error(
+                    Kind::Usage,
+                    "the module has no kernel: nothing is declared __global__, or every kernel is a template without \
+                     an instance",
+                )
+                .help("make an instance with --kernel 'NAME<ARGUMENTS>'"),
             )),
-            _ => Err(wrong(format!("the module has {} kernels: say which with --kernel", kernels.len()))),
+            _ => {
+                let count = kernels.len();
+                Err(wrong(format!("the module has {count} kernels: choose one with --kernel"), names()))
+            }
         };
     };
-    let exact = kernels.iter().find(|kernel| kernel.as_str() == asked || symbol::name(kernel) == asked);
-    if let Some(exact) = exact {
-        return Ok(exact.clone());
-    }
-    let called: Vec<&String> = kernels.iter().filter(|kernel| symbol::is_called(kernel, asked)).collect();
-    match called.as_slice() {
-        [only] => Ok((*only).clone()),
-        [] => Err(wrong(format!("the module has no kernel `{asked}`"))),
-        _ => Err(wrong(format!("{} kernels are called `{asked}`", called.len()))),
+    match instances.find(kernels, asked) {
+        Ok(symbol) => Ok(symbol.clone()),
+        Err(NotOne::None) => {
+            let report = wrong(format!("the module has no kernel `{asked}`"), names());
+            Err(match instances.why_not(asked, &source.text) {
+                Some(why) => Box::new(report.note(why, None)),
+                None => report,
+            })
+        }
+        Err(NotOne::Several(signatures)) => {
+            Err(wrong(format!("{} kernels are called `{asked}`", signatures.len()), signatures))
+        }
     }
 }
 
 /// The stop as a report, with the flag that raises a limit.
 pub(crate) fn stop_report(stop: &Stop, ptx: &Ptx, source: &Source) -> Report {
     let mut report = of_stop(stop, ptx, source);
-    if stop.kind == StopKind::Limit {
-        let flag = if stop.sentence.contains("warp instructions") {
-            Some("if the kernel is meant to run this long, raise the limit with --max-instructions")
-        } else if stop.sentence.contains("beside the buffers") {
-            Some("if the kernel is meant to use this much, raise the limit with --max-memory")
-        } else if stop.sentence.contains("stack") {
-            Some("if the kernel needs this much local memory, raise the limit with --stack")
-        } else {
-            None
+    if let Some(flag) = flag_of(stop) {
+        let meant = match flag {
+            INSTRUCTIONS_FLAG => "the kernel is meant to run this long",
+            MEMORY_FLAG => "the kernel is meant to use this much",
+            _ => "the kernel needs this much local memory",
         };
-        report.help = flag.map(str::to_owned).or(report.help);
+        report.help = Some(format!("if {meant}, raise the limit with {flag}"));
     }
     report
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_read() {
-        assert_eq!(size("1024"), Ok(1024));
-        assert_eq!(size("64k"), Ok(65536));
-        assert_eq!(size("8G"), Ok(8 << 30));
-        assert!(size("").is_err() && size("K").is_err() && size("-1").is_err() && size("é").is_err());
-        assert!(size("99999999999999G").is_err());
-    }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use warpproof_gate::ledger::{self, Filter, Record};
 
 use super::evidence::of_ledger;
-use super::flags::{LedgerFlags, ended};
+use super::flags::{JsonFlag, LedgerFlags, ended};
 use crate::report::{Kind, Outcome, Report};
 use crate::terminal::Terminal;
 
@@ -35,9 +35,8 @@ pub(crate) struct Log {
     /// The newest so many [default: all]
     #[arg(short = 'n', long = "number", value_name = "N")]
     number: Option<usize>,
-    /// Print JSON, schema warpproof.log/1
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonFlag,
 }
 
 impl Log {
@@ -69,7 +68,7 @@ impl Log {
             limit: self.number,
         };
         let records = ledger::log(&ledger, &filter).map_err(wrong)?;
-        if self.json {
+        if self.json.wanted {
             let records: Vec<Value> = records.iter().map(as_json).collect();
             terminal.json(&json!({ "schema": "warpproof.log/1", "records": records }));
             return Ok(Outcome::Green);

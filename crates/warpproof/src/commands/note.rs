@@ -6,7 +6,7 @@ use warpproof_gate::record::{Body, NoteRecord};
 use warpproof_gate::view::{ViewError, vocabulary as name};
 
 use super::evidence::{of_ledger, of_view};
-use super::flags::{LedgerFlags, ended};
+use super::flags::{JsonFlag, LedgerFlags, ended};
 use crate::report::{Outcome, Report};
 use crate::terminal::Terminal;
 
@@ -32,6 +32,8 @@ pub(crate) struct Note {
     /// A record it is about, by its name or first digits; may be given several times
     #[arg(long, value_name = "REF")]
     about: Vec<String>,
+    #[command(flatten)]
+    json: JsonFlag,
     #[command(flatten)]
     ledger: LedgerFlags,
 }
@@ -106,7 +108,11 @@ impl Note {
             about,
         };
         let hash = ledger.writer().append(&Body::Note(note)).map_err(wrong)?;
-        terminal.print(format_args!("{}\n", hash.short()));
+        if self.json.wanted {
+            terminal.json(&serde_json::json!({ "schema": "warpproof.note/1", "record": hash }));
+        } else {
+            terminal.print(format_args!("{}\n", hash.short()));
+        }
         Ok(Outcome::Green)
     }
 }

@@ -8,7 +8,7 @@ use warpproof_gate::record::Verdict;
 use warpproof_gate::view::{self, Baseline, Candidate, Document, Evidence, Subject, ViewError};
 
 use super::evidence::{of_ledger, of_view};
-use super::flags::{LedgerFlags, OutputFlags, ended};
+use super::flags::{Form, JsonFlag, LedgerFlags, OutputFlags, by_ending, ended};
 use crate::report::{Kind, Outcome, Report as Message};
 use crate::terminal::Terminal;
 
@@ -45,8 +45,10 @@ pub(crate) struct Report {
     #[arg(long, value_name = "NAME")]
     task: Option<String>,
     /// How to write it [default: by the file's ending, else text]
-    #[arg(long, value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT", conflicts_with = "json")]
     format: Option<Format>,
+    #[command(flatten)]
+    json: JsonFlag,
     /// In SARIF, the file that results point at [default: the task file of the run]
     #[arg(long, value_name = "FILE")]
     place: Option<String>,
@@ -79,7 +81,7 @@ enum View {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+pub(crate) enum Format {
     /// For a terminal
     Text,
     /// For code hosts, with footnotes that name records
@@ -94,18 +96,17 @@ enum Format {
     Sarif,
 }
 
-impl Format {
-    fn of_file(file: &Path) -> Option<Self> {
-        Some(match file.extension()?.to_str()? {
-            "txt" => Self::Text,
-            "md" => Self::Markdown,
-            "html" | "htm" => Self::Html,
-            "json" => Self::Json,
-            "xml" => Self::Junit,
-            "sarif" => Self::Sarif,
-            _ => return None,
-        })
-    }
+impl Form for Format {
+    const JSON: Self = Self::Json;
+    const ENDINGS: &'static [(&'static str, Self)] = &[
+        ("txt", Self::Text),
+        ("md", Self::Markdown),
+        ("html", Self::Html),
+        ("htm", Self::Html),
+        ("json", Self::Json),
+        ("xml", Self::Junit),
+        ("sarif", Self::Sarif),
+    ];
 }
 
 /// What a view gave.
@@ -126,12 +127,7 @@ impl Report {
         let ledger = self.ledger.open()?;
         let text = match self.make(&ledger)? {
             Made::Text(text) => text,
-            Made::Document(document) => match self.form() {
-                Format::Markdown => document.markdown(),
-                Format::Html => document.html(),
-                Format::Json => document.json(),
-                Format::Text | Format::Junit | Format::Sarif => document.text(),
-            },
+            Made::Document(document) => written(&document, self.form()?),
         };
         // What a ledger holds was made harmless by the form; nothing is stripped, so that a file and a pipe are the same.
         self.output.put(text.as_bytes())?;
@@ -141,8 +137,8 @@ impl Report {
         Ok(Outcome::Green)
     }
 
-    fn form(&self) -> Format {
-        self.format.or_else(|| self.output.file().and_then(Format::of_file)).unwrap_or(Format::Text)
+    fn form(&self) -> Result<Format, Box<Message>> {
+        self.output.form(self.json, self.format, Format::Text)
     }
 
     /// Whether the view is about one run.
@@ -180,16 +176,9 @@ impl Report {
         if self.task.is_some() && self.view != View::History {
             return wrong(format!("`{view}` is not about a task"), "`report history` is");
         }
-        if let Some(file) = self.output.file().filter(|_| self.format.is_none())
-            && let Some(ending) = file.extension()
-            && Format::of_file(file).is_none()
-        {
-            return wrong(
-                format!("no report is written as `.{}`", ending.to_string_lossy().escape_debug()),
-                "a file ends in .txt, .md, .html, .json, .xml (JUnit) or .sarif; or --format names the form",
-            );
-        }
-        match self.format {
+        let form = self.form()?;
+        let asked = self.format.or(self.json.wanted.then_some(form));
+        match asked {
             Some(Format::Junit | Format::Sarif)
                 if !matches!(self.view, View::Summary | View::Validation | View::Checklist) =>
             {
@@ -216,7 +205,8 @@ impl Report {
             None => newest_run(ledger).map_err(broken)?.ok_or_else(|| Box::new(no_run(ledger)))?.run,
         };
         let evidence = Evidence::read_run(ledger, &run, self.candidate.as_deref()).map_err(broken)?;
-        self.of_run(&evidence, &run).map_err(|error| match (&error, self.view) {
+        let form = self.form()?;
+        self.of_run(&evidence, &run, form).map_err(|error| match (&error, self.view) {
             (ViewError::Several(..), View::MergeMessage) => {
                 let help = "a message is for one: name it with --candidate";
                 Box::new(of_view(&error).help(help))
@@ -258,13 +248,12 @@ impl Report {
         }
     }
 
-    fn of_run(&self, evidence: &Evidence, run: &str) -> Result<Made, ViewError> {
+    fn of_run(&self, evidence: &Evidence, run: &str, form: Format) -> Result<Made, ViewError> {
         let record = evidence.run(run)?.1;
         let candidates = evidence.candidates_of(run);
         if let Some(name) = self.candidate.as_ref().filter(|_| candidates.is_empty()) {
             return Err(ViewError::NoCandidate(name.clone(), Some(run.to_owned())));
         }
-        let form = self.form();
         let document = match self.view {
             View::MergeMessage => {
                 let candidate = merged(evidence, run, &candidates)?;
@@ -287,6 +276,35 @@ impl Report {
             _ => view::summary(evidence, run)?,
         };
         Ok(Made::Document(Box::new(document)))
+    }
+}
+
+/// A document in a form that is its own; the others are made from the ledger.
+fn written(document: &Document, form: Format) -> String {
+    match form {
+        Format::Markdown => document.markdown(),
+        Format::Html => document.html(),
+        Format::Json => document.json(),
+        Format::Text | Format::Junit | Format::Sarif => document.text(),
+    }
+}
+
+/// The form that a file's ending stands for.
+pub(crate) fn form_of(file: Option<&Path>) -> Result<Format, Box<Message>> {
+    by_ending(file, Format::Text)
+}
+
+/// The whole report of a run, in the form that a file's ending stands for.
+pub(crate) fn of_gate(file: &Path, ledger: &Ledger, run: &str, task: &str) -> Result<String, Box<Message>> {
+    let form = form_of(Some(file))?;
+    let evidence = Evidence::read_run(ledger, run, None).map_err(|error| Box::new(of_ledger(&error)))?;
+    let wrong = |error| Box::new(of_view(&error));
+    match form {
+        Format::Junit => view::junit(&evidence, run).map_err(wrong),
+        Format::Sarif => view::sarif(&evidence, run, &|_| task.to_owned())
+            .map(|sarif| format!("{sarif:#}\n"))
+            .map_err(wrong),
+        form => view::validation(&evidence, run).map(|document| written(&document, form)).map_err(wrong),
     }
 }
 

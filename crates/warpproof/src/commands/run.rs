@@ -7,15 +7,21 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
+use warpproof_gate::limits::Purpose;
+use warpproof_gate::stage::Compared;
 use warpproof_gate::tensor_file::{self, FileTensor};
 use warpproof_gpu::Identity;
 use warpproof_sim::schedule::{Order, Schedule};
 use warpproof_sim::{Device, Stop, StopKind};
+use warpproof_toolchain::Source;
 
 use super::device::{self, Where};
-use super::launch::{ArgumentValue, Array, LaunchFlags, Spec, stop_report};
+use super::flags::JsonFlag;
+use super::launch::{
+    ArgumentValue, Array, LaunchFlags, Memory, Prepared, Sequence, Spec, Trial, stop_report,
+};
 use crate::report::{Kind, Outcome, Report, first_error};
-use crate::source;
+use crate::source::{self, Ptx};
 use crate::terminal::Terminal;
 use render::Print;
 
@@ -29,6 +35,8 @@ use render::Print;
 ///   --arg in:f32[1024]=randn(seed=0)      an array of random numbers
 ///   --arg out:f32[32x32]                  an array that starts as zeros
 ///   --arg w:f16=@weights.npy              an array from a file, which tells its extents
+///   --arg 'p:{x:f32[64]=ones, n:i32=64}'  a struct by value; its members are laid out as in C
+///   --arg y:=x                            the same array once more; y:=x+128 points to its element 128
 ///
 /// Types: u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64 e4m3 e5m2.
 /// Fills: zeros, ones, a number, iota(start,step), randn(seed=,mean=,std=), uniform(lo,hi,seed=),
@@ -37,7 +45,10 @@ use render::Print;
 ///
 /// What is not said on the command line is taken from a line of the file itself:
 ///
-///   //@launch: kernel=NAME grid=X,Y,Z block=X,Y,Z shared=BYTES arg=… arg=…
+///   //@launch: kernel=NAME grid=X,Y,Z block=X,Y,Z shared=BYTES cooperative=true symbol=… arg=… arg=…
+///
+/// A launch line that names an array of the line before it without a type (arg=sums) runs after it,
+/// on the same memory.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Run {
@@ -58,9 +69,8 @@ pub(crate) struct Run {
     /// The same as --schedule random:SEED
     #[arg(long, value_name = "SEED", conflicts_with = "schedule")]
     seed: Option<u64>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonFlag,
 }
 
 fn order(text: &str) -> Result<Order, String> {
@@ -72,9 +82,29 @@ fn order(text: &str) -> Result<Order, String> {
     }
 }
 
-/// What a launch did.
+/// An output of a case compared with the reference of its task.
 #[derive(Debug)]
+struct CheckedOutput {
+    output: String,
+    compared: Compared,
+}
+
+/// What a sequence of launches did.
+#[derive(Debug, Default)]
 struct Finished {
+    launches: Vec<Launched>,
+    /// The CUDA device, where it was one.
+    device: Option<Identity>,
+    printed: Vec<u8>,
+    arrays: Vec<Array>,
+    stop: Option<Box<Stop>>,
+    /// Of a case of a task: its outputs against the reference.
+    outputs: Vec<CheckedOutput>,
+}
+
+/// What one launch did.
+#[derive(Debug)]
+struct Launched {
     kernel: String,
     symbol: String,
     grid: [u32; 3],
@@ -82,24 +112,26 @@ struct Finished {
     shared: u32,
     /// Counted on the software GPU; a device says nothing of it.
     instructions: Option<u64>,
-    /// The CUDA device, where it was one.
-    device: Option<Identity>,
     host_seconds: f64,
-    printed: Vec<u8>,
-    arrays: Vec<Array>,
-    stop: Option<Box<Stop>>,
+}
+
+impl Launched {
+    fn new(prepared: Prepared, instructions: Option<u64>, host_seconds: f64) -> Self {
+        let Prepared { kernel, symbol, grid, block, shared, .. } = prepared;
+        Self { kernel, symbol, grid, block, shared, instructions, host_seconds }
+    }
 }
 
 impl Run {
     pub(crate) fn run(&self, terminal: &mut Terminal) -> Outcome {
-        let mut device = self.launch.device();
+        let mut device = self.launch.device(Purpose::Run);
         let order = self.seed.map_or(self.schedule, Order::Random);
         device.schedule = Schedule { order, ..Schedule::default() };
 
         let mut reports = Vec::new();
         let mut finished = None;
         // What kernels print on a device goes where the driver puts it; JSON stands alone.
-        if self.json
+        if self.json.wanted
             && self.device != Where::Software
             && let Err(error) = terminal.print_alone()
         {
@@ -113,8 +145,9 @@ impl Run {
         if let Err(errors) = executed {
             reports.extend(errors);
         }
-        // A stopped kernel has no results; what it left in memory would only mislead.
-        let results = finished.as_ref().filter(|_| first_error(&reports).is_none());
+        // A stopped kernel has no results; what it left in memory would only mislead. Outputs that are wrong are results.
+        let compared = finished.as_ref().is_some_and(|finished| !finished.outputs.is_empty());
+        let results = finished.as_ref().filter(|_| compared || first_error(&reports).is_none());
         let has_results = results.is_some();
         if let Some(results) = results
             && let Err(report) = self.write(results, &mut device)
@@ -122,7 +155,7 @@ impl Run {
             reports.push(*report);
         }
         let failed = first_error(&reports);
-        if self.json {
+        if self.json.wanted {
             terminal.json(&render::json(self, finished.as_ref(), &mut device, &reports, failed));
             return failed.map_or(Outcome::Green, Outcome::Stopped);
         }
@@ -135,11 +168,25 @@ impl Run {
         if let Some(finished) = &finished {
             // A file that cannot be written takes nothing from what was computed.
             for print in self.print.iter().filter(|_| has_results) {
-                if let Some(array) = finished.arrays.iter().find(|array| array.name == print.name) {
+                if let Some(array) = finished.arrays.iter().rev().find(|array| array.name == print.name) {
                     terminal.print(render::values(print, array, &mut device));
                 }
             }
-            terminal.say(render::summary(finished));
+            // The outputs of a case are what it is about: they are shown unasked.
+            for one in
+                finished.outputs.iter().filter(|one| !self.print.iter().any(|print| print.name == one.output))
+            {
+                let print = Print { name: one.output.clone(), count: None };
+                if let Some(array) = finished.arrays.iter().find(|array| array.name == one.output) {
+                    terminal.print(render::values(&print, array, &mut device));
+                }
+            }
+            for one in &finished.outputs {
+                terminal.print(render::comparison(&one.output, &one.compared));
+            }
+            for launch in &finished.launches {
+                terminal.say(render::summary(launch, finished.device.as_ref()));
+            }
         }
         failed.map_or(Outcome::Green, Outcome::Stopped)
     }
@@ -150,33 +197,61 @@ impl Run {
         finished: &mut Option<Finished>,
         reports: &mut Vec<Report>,
     ) -> Result<(), Vec<Report>> {
-        let source = source::read(&self.launch.kernel_file)?;
-        let plan = self.launch.plan(&source).map_err(|report| vec![*report])?;
-        self.check_names(&plan.specs).map_err(|report| vec![*report])?;
-        let ptx = self.launch.module(&source)?;
-        reports.extend(ptx.warnings.iter().cloned());
-        let prepared = self.launch.prepare(&plan, &ptx, &source, device)?;
-
-        let start = Instant::now();
-        let outcome = device.run(&prepared.launch);
-        let host_seconds = start.elapsed().as_secs_f64();
-        let failed = outcome.stop.as_ref().map(|stop| vec![stop_report(stop, &ptx, &source)]);
-        if outcome.stop.as_ref().is_none_or(|stop| stop.kind != StopKind::Launch) {
-            *finished = Some(Finished {
-                kernel: prepared.kernel,
-                symbol: prepared.symbol,
-                grid: prepared.grid,
-                block: prepared.block,
-                shared: prepared.shared,
-                instructions: Some(outcome.instructions),
-                device: None,
-                host_seconds,
-                printed: outcome.output,
-                arrays: prepared.arrays,
-                stop: outcome.stop,
-            });
+        if let Some(trial) = self.launch.trial(true)? {
+            return self.execute_case(&trial, device, finished);
         }
-        failed.map_or(Ok(()), Err)
+        let source = source::read(self.launch.file())?;
+        let sequence = self.sequence(&source)?;
+        let ptx = self.launch.module(&source, &sequence)?;
+        reports.extend(ptx.warnings.iter().cloned());
+        let mut memory = Memory::default();
+        for plan in &sequence {
+            let prepared = self.launch.prepare(plan, &ptx, &source, device, &mut memory)?;
+            execute_prepared(prepared, device, &memory, (&ptx, &source), finished)?;
+        }
+        Ok(())
+    }
+
+    /// The first launch of the file, or of the kernel that is asked for, with those that share its arrays.
+    fn sequence(&self, source: &Source) -> Result<Sequence, Vec<Report>> {
+        let sequences = self.launch.sequences(source).map_err(|report| vec![*report])?;
+        let sequence = sequences.into_iter().next().unwrap_or_default();
+        let arrays: Vec<&str> = sequence
+            .iter()
+            .flat_map(|plan| plan.specs.iter().flat_map(Spec::leaves))
+            .filter(|spec| matches!(spec.value, ArgumentValue::Array { .. }))
+            .map(|spec| spec.name.as_str())
+            .collect();
+        self.check_names(&arrays).map_err(|report| vec![*report])?;
+        Ok(sequence)
+    }
+
+    /// Runs the launches of a case of a task in their order, and compares its outputs with the reference.
+    fn execute_case(
+        &self,
+        trial: &Trial,
+        device: &mut Device,
+        finished: &mut Option<Finished>,
+    ) -> Result<(), Vec<Report>> {
+        let names: Vec<&str> = trial.staged.buffers.iter().map(|buffer| buffer.name.as_str()).collect();
+        self.check_names(&names).map_err(|report| vec![*report])?;
+        let mut memory = Memory::default();
+        for prepared in trial.prepare(device, &mut memory)? {
+            execute_prepared(prepared, device, &memory, (&trial.ptx, &trial.source), finished)?;
+        }
+        let Some(finished) = finished else { return Ok(()) };
+        for (output, place) in &trial.staged.outputs {
+            let Some(array) = finished.arrays.get(*place) else { continue };
+            if let Some(compared) = trial.staged.compare(output, array.content(device)) {
+                finished.outputs.push(CheckedOutput { output: output.clone(), compared });
+            }
+        }
+        let wrong = finished.outputs.iter().filter(|one| !one.compared.passed).map(|one| {
+            let sentence = format!("output `{}` is wrong: {}", one.output, one.compared.reasons.join("; "));
+            Report::error(Kind::Kernel, sentence)
+        });
+        let wrong: Vec<Report> = wrong.collect();
+        if wrong.is_empty() { Ok(()) } else { Err(wrong) }
     }
 
     /// Whether the flags say in which order warps take turns.
@@ -185,12 +260,7 @@ impl Run {
     }
 
     /// `--out` and `--print` name arrays that there are; better said before a long run than after it.
-    fn check_names(&self, specs: &[Spec]) -> Result<(), Box<Report>> {
-        let arrays: Vec<&str> = specs
-            .iter()
-            .filter(|spec| matches!(spec.value, ArgumentValue::Array { .. }))
-            .map(|spec| spec.name.as_str())
-            .collect();
+    fn check_names(&self, arrays: &[&str]) -> Result<(), Box<Report>> {
         let known = |flag: &str, name: &str| {
             if arrays.contains(&name) {
                 return Ok(());
@@ -227,7 +297,7 @@ impl Run {
     fn write(&self, finished: &Finished, device: &mut Device) -> Result<(), Box<Report>> {
         let mut tensors = Vec::new();
         for (name, path) in self.outputs()? {
-            if let Some(array) = finished.arrays.iter().find(|array| array.name == name) {
+            if let Some(array) = finished.arrays.iter().rev().find(|array| array.name == name) {
                 let bytes = array.content(device).to_vec();
                 let tensor = FileTensor { dtype: array.element, dims: array.shape.clone(), bytes };
                 tensors.push((path, name.to_owned(), tensor));
@@ -235,6 +305,28 @@ impl Run {
         }
         tensor_file::write(&tensors).map_err(|cause| Box::new(Report::error(Kind::Missing, cause)))
     }
+}
+
+/// Runs one launch of a sequence, and notes what it did.
+fn execute_prepared(
+    prepared: Prepared,
+    device: &mut Device,
+    memory: &Memory,
+    (ptx, source): (&Ptx, &Source),
+    finished: &mut Option<Finished>,
+) -> Result<(), Vec<Report>> {
+    let start = Instant::now();
+    let outcome = device.run(&prepared.launch);
+    let host_seconds = start.elapsed().as_secs_f64();
+    let failed = outcome.stop.as_ref().map(|stop| vec![stop_report(stop, ptx, source)]);
+    if outcome.stop.as_ref().is_none_or(|stop| stop.kind != StopKind::Launch) {
+        let finished = finished.get_or_insert_default();
+        finished.launches.push(Launched::new(prepared, Some(outcome.instructions), host_seconds));
+        finished.printed.extend(outcome.output);
+        finished.arrays.clone_from(&memory.arrays);
+        finished.stop = outcome.stop;
+    }
+    failed.map_or(Ok(()), Err)
 }
 
 #[cfg(test)]

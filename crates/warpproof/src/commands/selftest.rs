@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::flags::JsonFlag;
 use crate::report::Outcome;
 use crate::terminal::Terminal;
 
@@ -33,9 +34,8 @@ pub(crate) struct Mma {
     /// The folder of vectors; a part of them comes with the source, in crates/sim/tests/vectors
     #[arg(value_name = "DIR")]
     folder: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonFlag,
 }
 
 impl Selftest {

@@ -57,6 +57,9 @@ pub(crate) struct Serve {
     /// Bytes of the largest body, packed and unpacked
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().body_bytes)]
     max_body: usize,
+    /// Give a job up after N workers stopped responding while they evaluated it
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
+    attempts: u16,
     /// Requests of one token in a second
     #[arg(long, value_name = "N", default_value_t = Limits::default().requests_per_second)]
     max_rate: u32,
@@ -83,6 +86,7 @@ impl Serve {
                 requests_per_second: self.max_rate.max(1),
                 ..Limits::default()
             },
+            attempts: self.attempts,
             log: !self.quiet,
             ..Config::new(self.database.as_str(), self.objects.as_str())
         };

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use warpproof_gate::ledger::{self, Shown};
 
 use super::evidence::of_ledger;
-use super::flags::{LedgerFlags, OutputFlags, ended};
+use super::flags::{JsonFlag, LedgerFlags, OutputFlags, ended};
 use super::log::as_json;
 use crate::report::{Kind, Outcome, Report};
 use crate::terminal::Terminal;
@@ -24,13 +24,12 @@ pub(crate) struct Show {
     #[command(flatten)]
     ledger: LedgerFlags,
     /// Write the bytes of this object of the record
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "json")]
     object: Option<String>,
     #[command(flatten)]
     output: OutputFlags,
-    /// Print JSON, schema warpproof.record/1
-    #[arg(long, conflicts_with = "object")]
-    json: bool,
+    #[command(flatten)]
+    json: JsonFlag,
 }
 
 impl Show {
@@ -53,7 +52,7 @@ impl Show {
             return Ok(Outcome::Green);
         }
         let shown = ledger::show(&ledger, &self.reference).map_err(wrong)?;
-        let text = if self.json {
+        let text = if self.json.wanted {
             format!("{:#}\n", document(&shown))
         } else {
             format!("{shown}{}", commands(&shown))

@@ -5,6 +5,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use warpproof_toolchain::{CudaSet, Environment, InstallError, Progress, install, installed, remove};
 
+use super::flags::JsonFlag;
 use crate::report::{Kind, Outcome, Report};
 use crate::terminal::Terminal;
 
@@ -28,9 +29,8 @@ enum Action {
     },
     /// List what is installed
     List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        json: JsonFlag,
     },
     /// Remove what was installed
     Remove {
@@ -75,7 +75,7 @@ impl Toolchain {
                 Outcome::Green
             }
             Action::List { json } => {
-                list(terminal, &environment, json);
+                list(terminal, &environment, json.wanted);
                 Outcome::Green
             }
             Action::Remove { cuda } => {

@@ -14,9 +14,10 @@ use warpproof_gate::tune::search::Strategy;
 use warpproof_gate::tune::{Event, Judges, SCHEMA, Settings, Study, TuneError, text, tune};
 use warpproof_toolchain::{Part, Toolchain};
 
-use super::flags::{GpuFlags, LedgerFlags, ToolchainFlags, missing};
+use super::flags::{GpuFlags, JsonFlag, LedgerFlags, ToolchainFlags, missing, note_unconfined};
 use super::fleet::{FleetFlags, of_submission};
 use super::gate::{directory, file_name, of_session, read_task, stop_on_interrupt};
+use super::limits::LimitFlags;
 use crate::report::{Kind, Outcome, Report};
 use crate::terminal::Terminal;
 
@@ -45,7 +46,7 @@ pub(crate) struct Tune {
     /// How variants are chosen
     #[arg(long, value_enum, value_name = "HOW", default_value = "evolution")]
     search: Search,
-    /// The most variants that are evaluated [default: a quarter of them; all with a grid]
+    /// The most variants that are evaluated [default: a quarter of them, at least 32; all with a grid]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=262_144))]
     budget: Option<u32>,
     /// What the search draws from
@@ -64,11 +65,12 @@ pub(crate) struct Tune {
     /// Stages that run at a time [default: as many as there are cores]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// Print the outcome as JSON, schema warpproof.tune/1
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonFlag,
     #[command(flatten)]
     ledger: LedgerFlags,
+    #[command(flatten)]
+    limits: LimitFlags,
     #[command(flatten)]
     toolchain: ToolchainFlags,
 }
@@ -89,7 +91,7 @@ impl Tune {
             Ok(outcome) => outcome,
             Err(reports) => {
                 let kind = reports.first().map_or(Kind::Usage, |report| report.kind);
-                if self.json {
+                if self.json.wanted {
                     terminal.json(&json!({ "schema": SCHEMA, "errors": reports }));
                 }
                 for report in &reports {
@@ -107,6 +109,7 @@ impl Tune {
         let toolchain = Toolchain::partial(&self.toolchain.options());
         if fleet.is_none() {
             toolchain.require(&[Part::Nvrtc, Part::Ptxas]).map_err(|error| vec![missing(&error)])?;
+            note_unconfined(terminal);
         }
         let (ledger, _) = self.ledger.create().map_err(|report| vec![*report])?;
         let stop = stop_on_interrupt();
@@ -135,6 +138,7 @@ impl Tune {
             // Whoever times shares the device with nobody.
             jobs: self.jobs.map_or(usize::from(self.gpu.is_wanted()), usize::from),
             arguments: std::env::args().skip(1).collect(),
+            allowance: self.limits.allowance(),
         };
         let study = match &fleet {
             None => follow(&session, &candidate, &settings, terminal)
@@ -148,7 +152,7 @@ impl Tune {
             }
         };
         let study = study.map_err(|report| vec![report])?;
-        if self.json {
+        if self.json.wanted {
             let value = serde_json::to_value(&study);
             let value = value
                 .map_err(|error| vec![Report::error(Kind::Bug, format!("the study is no JSON: {error}"))])?;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use warpproof_gate::ledger::{Problem, Report as Verified};
 
 use super::evidence::of_ledger;
-use super::flags::{LedgerFlags, ended};
+use super::flags::{JsonFlag, LedgerFlags, ended};
 use crate::report::{Kind, Outcome, Report};
 use crate::terminal::Terminal;
 
@@ -24,9 +24,8 @@ use crate::terminal::Terminal;
 pub(crate) struct Verify {
     #[command(flatten)]
     ledger: LedgerFlags,
-    /// Print JSON, schema warpproof.verify/1
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonFlag,
 }
 
 impl Verify {
@@ -41,7 +40,7 @@ impl Verify {
         progress.set_message("reading the ledger");
         let verified = ledger.verify().map_err(|error| Box::new(of_ledger(&error)))?;
         progress.finish_and_clear();
-        if self.json {
+        if self.json.wanted {
             terminal.json(&document(&verified));
         } else {
             terminal.print(format_args!("{verified}\n"));
@@ -51,7 +50,7 @@ impl Verify {
             3 => Kind::Unsupported,
             _ => Kind::Evidence,
         };
-        if !self.json {
+        if !self.json.wanted {
             let help = match kind {
                 Kind::Unsupported => "a later warpproof wrote it: use that one",
                 _ => {

@@ -5,9 +5,9 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 
 use clap::Args;
-use warpproof_fleet::sandbox::Limits;
 use warpproof_fleet::worker::device::find;
 use warpproof_fleet::worker::{Config, Tally, work};
+use warpproof_sandbox::Limits;
 use warpproof_toolchain::Environment;
 
 use super::flags::ended;

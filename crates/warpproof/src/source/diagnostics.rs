@@ -29,27 +29,13 @@ pub(crate) fn of_nvrtc(diagnostics: &[Diagnostic], source: &Source) -> Vec<Repor
         .collect()
 }
 
-/// Headers of the host that kernels often include, with what is there without them.
-const HOST_HEADERS: &[(&[&str], &str)] = &[
-    (&["cstdio", "stdio.h"], "printf is there without it"),
-    (&["cassert", "assert.h"], "assert is there without it"),
-    (&["cstdint", "stdint.h"], "uint32_t and the like are there without it, or come with <cuda/std/cstdint>"),
-    (&["cmath", "math.h"], "expf, sqrtf and the like are there without it"),
-    (&["cfloat", "float.h", "climits", "limits.h", "limits"], "<cuda/std/limits> has the same for devices"),
-    (&["type_traits", "utility", "tuple", "array", "algorithm"], "<cuda/std/…> has the same for devices"),
-];
-
-/// What to do about a header that NVRTC does not find: it compiles for the device only, and has none of the host's.
+/// What to do about a header that NVRTC does not find. Headers of the host are provided, so this one is the user's or a
+/// library's.
 fn header_advice(name: &str) -> String {
-    let instead = HOST_HEADERS.iter().find(|(names, _)| names.contains(&name)).map(|(_, instead)| *instead);
-    let is_host = instead.is_some()
-        || (!name.contains(['.', '/']) && !name.is_empty())
-        || matches!(name, "stdlib.h" | "string.h" | "time.h" | "unistd.h" | "cuda_runtime_api.h");
-    if !is_host {
-        return "name the directory that holds it with -I".to_owned();
+    match name {
+        "" => "name the directory that holds it with -I".to_owned(),
+        _ => format!("name the directory that holds {name} with -I"),
     }
-    let instead = instead.map(|text| format!("; {text}")).unwrap_or_default();
-    format!("this header is for the host: put it between `#ifndef __CUDACC_RTC__` and `#endif`{instead}")
 }
 
 /// The messages of ptxas. For PTX that came from CUDA C++, the CUDA line comes first and the PTX line is a note.
@@ -144,15 +130,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_of_the_host_are_told_from_missing_ones() {
-        for (name, advice) in [
-            ("cstdio", "printf is there without it"),
-            ("vector", "this header is for the host"),
-            ("tile.cuh", "with -I"),
-            ("cute/tensor.hpp", "with -I"),
-            ("", "with -I"),
-        ] {
-            assert!(header_advice(name).contains(advice), "{name}: {}", header_advice(name));
-        }
+    fn a_missing_header_is_named() {
+        assert_eq!(header_advice("cute/tensor.hpp"), "name the directory that holds cute/tensor.hpp with -I");
+        assert_eq!(header_advice(""), "name the directory that holds it with -I");
     }
 }

@@ -5,7 +5,7 @@ use warpproof_toolchain::Source;
 
 use super::{Ptx, shown};
 use crate::report::{Kind, Report};
-use crate::symbol::readable;
+use warpproof_toolchain::symbol::readable;
 
 /// The CUDA line comes first, the PTX line is a note; the thread and the block are named.
 pub(crate) fn of_stop(stop: &Stop, ptx: &Ptx, source: &Source) -> Report {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use warpproof_sim::check::{BufferRole, Class, Finding, Role, Settings, Severity};
-use warpproof_sim::schedule::{CopyTiming, Order, Schedule, SplitMix};
+use warpproof_sim::schedule::{Blocks, CopyTiming, Order, Schedule, SplitMix};
 use warpproof_sim::{Buffer, Device, Launch, Level, Stop};
 
 use crate::data::{Data, Type};
@@ -179,7 +179,7 @@ impl Case {
         for (order, quantum, copies) in
             [(Order::Reverse, 1, CopyTiming::Early), (Order::Random(7), 13, CopyTiming::Late)]
         {
-            let schedule = Schedule { order, quantum, copies };
+            let schedule = Schedule { order, quantum, copies, ..Schedule::default() };
             let effects = must_run(Host { level: Level::detect(), threads: 2, schedule });
             check(&Launched { case: self, effects });
         }
@@ -200,7 +200,12 @@ impl Host {
     pub(crate) const PLAIN: Host = Host {
         level: Level::Portable,
         threads: 1,
-        schedule: Schedule { order: Order::Forward, quantum: 4096, copies: CopyTiming::Late },
+        schedule: Schedule {
+            order: Order::Forward,
+            quantum: 4096,
+            copies: CopyTiming::Late,
+            blocks: Blocks::InOrder,
+        },
     };
 }
 

@@ -1,2 +1,2 @@
 #include "not_there.h"
-__global__ void k() {}
+__global__ void k(int *x) { *x = declared_there(); }

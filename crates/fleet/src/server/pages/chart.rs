@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use warpproof_gate::view::markup;
 
-use super::layout::number;
+use super::layout::{number, tone};
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 190.0;
@@ -25,15 +25,17 @@ pub(super) struct Column {
 /// What went through some of the stages and failed none: a search does it, and nobody is judged.
 pub(super) const SCREENED: &str = "SCREENED";
 
-/// The verdicts in the order in which they are stacked, the best at the bottom, each with a colour of its own.
-const ORDER: [(&str, &str); 6] = [
-    ("MERGE", "good"),
-    ("PROVISIONAL", "open"),
-    ("DEFER", "quiet"),
-    ("INCONCLUSIVE", "unsure"),
-    ("REJECT", "bad"),
-    (SCREENED, "faint"),
-];
+/// The verdicts in the order in which they are stacked, the best at the bottom.
+const ORDER: [&str; 6] = ["MERGE", "PROVISIONAL", "DEFER", "INCONCLUSIVE", "REJECT", SCREENED];
+
+/// The class of a verdict: the color that it has everywhere. Of two that share one, the second is an outline.
+fn class(verdict: &str) -> String {
+    match verdict {
+        SCREENED => "faint".to_owned(),
+        "INCONCLUSIVE" => format!("{} outlined", tone(verdict)),
+        _ => tone(verdict).to_owned(),
+    }
+}
 
 /// Columns side by side, each stacked from its parts.
 pub(super) fn columns(title: &str, columns: &[Column]) -> String {
@@ -53,7 +55,8 @@ pub(super) fn columns(title: &str, columns: &[Column]) -> String {
     for (at, column) in columns.iter().enumerate() {
         let x = LEFT + at as f64 * step;
         let mut top = floor;
-        for (verdict, class) in ORDER {
+        for verdict in ORDER {
+            let class = class(verdict);
             let count: i64 =
                 column.parts.iter().filter(|(word, _)| word == verdict).map(|(_, count)| *count).sum();
             if count == 0 {
@@ -82,8 +85,8 @@ pub(super) fn columns(title: &str, columns: &[Column]) -> String {
         }
     }
     out.push_str("</svg>\n<ul class=\"legend\">");
-    for (verdict, class) in ORDER {
-        let _ = write!(out, "<li><i class=\"{class}\"></i>{verdict}</li>");
+    for verdict in ORDER {
+        let _ = write!(out, "<li><i class=\"{}\"></i>{verdict}</li>", class(verdict));
     }
     out + "</ul></figure>\n"
 }

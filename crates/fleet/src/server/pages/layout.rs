@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use axum::http::{HeaderValue, header};
 use axum::response::{Html, IntoResponse, Response};
-use warpproof_gate::view::{STYLE, markup};
+use warpproof_gate::record::Verdict;
+use warpproof_gate::view::{STYLE, markup, verdict_class};
 
 const SITE: &str = include_str!("site.css");
 /// Nothing is loaded and nothing runs; forms go to this server only; no other page may frame this one.
@@ -136,15 +137,16 @@ pub(super) fn number(value: i64) -> String {
     out
 }
 
-/// The tone in which a verdict, or a job's state, is shown.
+/// All verdicts.
+const VERDICTS: [Verdict; 5] =
+    [Verdict::Merge, Verdict::Provisional, Verdict::Defer, Verdict::Inconclusive, Verdict::Reject];
+
+/// The tone in which a verdict, or a job's state, is shown; verdicts as the gate's reports show them.
 pub(super) fn tone(word: &str) -> &'static str {
-    match word {
-        "MERGE" => "good",
-        "REJECT" | "failed" => "bad",
-        // As the gate's reports show them: nothing is decided yet.
-        "PROVISIONAL" | "INCONCLUSIVE" => "unsure",
-        _ => "quiet",
+    if let Some(verdict) = VERDICTS.into_iter().find(|verdict| verdict.as_str() == word) {
+        return verdict_class(verdict);
     }
+    if word == "failed" { "bad" } else { "quiet" }
 }
 
 /// A verdict or a state as a pill.

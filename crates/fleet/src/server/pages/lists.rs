@@ -14,6 +14,8 @@ use crate::wire::{RunSummary, State as JobState};
 
 /// How many runs a page shows.
 const RUNS: i64 = 50;
+/// How many lost leases a page shows.
+const LOST: i64 = 50;
 /// How many candidates of a run a page shows.
 const CANDIDATES: usize = 1000;
 
@@ -36,19 +38,34 @@ pub(super) async fn runs(State(shared): State<Shared>, Query(page): Query<Before
 
 /// Runs, newest first.
 pub(super) fn runs_table(runs: &[RunSummary]) -> String {
-    let mut table = Table::new(&["run", "task", "asked for", "candidates", ""]);
+    let mut table =
+        Table::new(&["run", "task", "version", "submitted by", "submitted (UTC)", "candidates", "verdicts"]);
     for run in runs {
         let short: String = run.run.chars().take(8).collect();
-        let state = if run.open == 0 { pill("done") } else { pill(&format!("{} open", number(run.open))) };
         table.row(&[
             format!("<a href=\"/runs/{}\">{}</a>", segment(&run.run), markup(&short)),
-            markup(&run.task),
+            markup(run.task_name.as_deref().unwrap_or(&run.task)),
+            run.task_version.map(|version| version.to_string()).unwrap_or_default(),
+            markup(&run.submitter),
             time(&run.made_at),
             number(run.jobs),
-            state,
+            verdicts(run),
         ]);
     }
-    table.or("Nobody has asked for anything yet: `warpproof gate TASK --fleet URL` does.")
+    table.or("No run yet. Submit one: `warpproof gate TASK --fleet URL`.")
+}
+
+/// What became of the candidates of a run, and how many are open.
+fn verdicts(run: &RunSummary) -> String {
+    let mut out: Vec<String> = Vec::new();
+    for (word, count) in &run.verdicts {
+        let count = if run.jobs == 1 { String::new() } else { format!(" {}", number(*count)) };
+        out.push(pill(word) + &count);
+    }
+    if run.open > 0 {
+        out.push(pill(&format!("{} open", number(run.open))));
+    }
+    out.join(" ")
 }
 
 pub(super) async fn run(State(shared): State<Shared>, Path(run): Path<String>) -> Shown {
@@ -61,8 +78,11 @@ pub(super) async fn run(State(shared): State<Shared>, Path(run): Path<String>) -
             None => counts.push((word, 1)),
         }
     }
-    let mut body =
-        format!("<p>Asked for {}, task <b>{}</b>.</p>\n<p>", time(&view.made_at), markup(&view.task));
+    let mut body = format!(
+        "<p>Submitted {} (UTC), task file <b>{}</b>.</p>\n<p>",
+        time(&view.made_at),
+        markup(&view.task)
+    );
     for (word, count) in &counts {
         let _ = write!(body, "{} {}&ensp;", pill(word), number(i64::try_from(*count).unwrap_or(i64::MAX)));
     }
@@ -107,7 +127,9 @@ fn word(state: JobState) -> &'static str {
 }
 
 pub(super) async fn workers(State(shared): State<Shared>) -> Shown {
-    let mut table = Table::new(&["worker", "can do", "version", "last seen", "jobs"]);
+    let columns =
+        ["worker", "capabilities", "version", "last seen (UTC)", "jobs", "lost leases, 30 days", ""];
+    let mut table = Table::new(&columns);
     for worker in patiently(|| jobs::workers(&shared.pool)).await? {
         table.row(&[
             markup(&worker.worker),
@@ -115,9 +137,24 @@ pub(super) async fn workers(State(shared): State<Shared>) -> Shown {
             markup(&worker.version),
             time(&worker.last_seen),
             number(worker.leases),
+            number(worker.lost),
+            if worker.left { pill("left") } else { String::new() },
         ]);
     }
-    let body = table.or("No worker has come yet: `warpproof work --fleet URL` starts one.");
+    let mut body = table.or("No worker yet. Start one: `warpproof work --fleet URL`.");
+    let lost = patiently(|| jobs::lost_leases(&shared.pool, LOST)).await?;
+    body.push_str("<h2>Lost leases</h2>\n<p>A worker stopped responding while it evaluated the job.</p>\n");
+    let mut table = Table::new(&["lost (UTC)", "worker", "task", "candidate", "job"]);
+    for one in &lost {
+        table.row(&[
+            time(&one.lost_at),
+            markup(&one.worker),
+            markup(&one.task),
+            markup(&one.candidate),
+            pill(&one.state),
+        ]);
+    }
+    body.push_str(&table.or("None in the last 30 days."));
     Ok(Page::new("/workers", "Workers", body).refreshed(10))
 }
 

@@ -25,17 +25,16 @@ pub(super) async fn overview(State(shared): State<Shared>) -> Shown {
             _ => held += queue.jobs,
         }
     }
-    let alive = sqlx::query("SELECT count(*) FROM workers WHERE last_seen > now() - interval '2 minutes'")
-        .fetch_one(pool)
-        .await?;
+    let vitals = shared.vitals().await?;
     let hours = hours(&shared).await?;
     let today: i64 = hours.iter().rev().take(24).flat_map(|hour| &hour.parts).map(|(_, count)| count).sum();
     let mut body = String::from("<div class=\"tiles\">");
     for (count, what) in [
-        (waiting, "jobs wait"),
-        (held, "jobs are in work"),
-        (alive.try_get(0)?, "workers seen in the last two minutes"),
+        (waiting, "jobs queued"),
+        (held, "jobs running"),
+        (vitals.workers, "workers active in the last two minutes"),
         (today, "results in the last 24 hours"),
+        (vitals.lost_today, "leases lost in the last 24 hours"),
     ] {
         let _ =
             write!(body, "<div class=\"tile\"><b>{}</b><span>{}</span></div>", number(count), markup(what));

@@ -68,7 +68,7 @@ pub(super) async fn get(State(shared): State<Shared>, Path(id): Path<String>) ->
 pub(super) async fn put(
     State(shared): State<Shared>,
     Path(id): Path<String>,
-    Payload(bytes): Payload,
+    Payload(bytes, _room): Payload,
 ) -> Result<Json<Imported>, Refused> {
     segment_name(&id)?;
     let segment =

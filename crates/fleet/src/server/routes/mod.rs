@@ -38,6 +38,7 @@ fn described() -> (Router<Shared>, Description) {
         .routes(routes!(runs::cancel))
         .routes(routes!(work::claim))
         .routes(routes!(work::heartbeat))
+        .routes(routes!(work::goodbye))
         .routes(routes!(work::release))
         .routes(routes!(work::fail))
         .routes(routes!(work::accept))

@@ -13,7 +13,7 @@ use warpproof_gate::hash::Hash;
 
 use super::hash;
 use crate::server::address::Path;
-use crate::server::body::{Payload, Wanted};
+use crate::server::body::{Large, Upload};
 use crate::server::refused::{Refused, patiently};
 use crate::server::{Shared, inventory};
 use crate::wire::{MAX_UPLOADS, Refusal, Stored, Uploads};
@@ -33,15 +33,15 @@ struct Binary(Vec<u8>);
 pub(super) async fn put(
     State(shared): State<Shared>,
     Path(name): Path<String>,
-    Payload(bytes): Payload,
+    upload: Upload,
 ) -> Result<Json<Stored>, Refused> {
     let named = hash(&name)?;
-    if Hash::of(&bytes) != named {
-        return Err(Refused::wrong("the bytes are not those the object is named by"));
-    }
-    let stored = stored(named, bytes.len());
-    keep(&shared, vec![(named, bytes)]).await?;
-    Ok(Json(stored))
+    let wanted = BTreeSet::from([named]);
+    patiently(|| inventory::announce(&shared.pool, &wanted)).await?;
+    let bytes = shared.objects.put_stream(&named, upload).await?;
+    let noted = [(named, bytes)];
+    patiently(|| inventory::note(&shared.pool, &noted)).await?;
+    Ok(Json(stored(named, bytes)))
 }
 
 fn stored(hash: Hash, bytes: usize) -> Stored {
@@ -87,7 +87,7 @@ pub(super) fn read(objects: BTreeMap<String, String>) -> Result<Vec<(Hash, Vec<u
 )]
 pub(super) async fn put_all(
     State(shared): State<Shared>,
-    Wanted(uploads): Wanted<Uploads>,
+    Large(uploads, _room): Large<Uploads>,
 ) -> Result<Json<Vec<Stored>>, Refused> {
     if uploads.objects.len() > MAX_UPLOADS {
         return Err(Refused::wrong(format!("at most {MAX_UPLOADS} objects are uploaded together")));

@@ -46,8 +46,9 @@ pub(super) async fn metrics(State(shared): State<Shared>) -> Response {
     // Without the database there are still the counters of this process.
     let queue = timeout(READY, shared.queue()).await;
     let queue = queue.ok().and_then(Result::ok).unwrap_or_default();
+    let vitals = timeout(READY, shared.vitals()).await.ok().and_then(Result::ok);
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
-    (kind, shared.metrics.text(&queue)).into_response()
+    (kind, shared.metrics.text(&queue, vitals)).into_response()
 }
 
 /// The workers

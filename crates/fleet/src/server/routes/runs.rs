@@ -11,12 +11,13 @@ use serde::Deserialize;
 use tokio::time::{Instant, timeout};
 use utoipa::IntoParams;
 use warpproof_gate::hash::Hash;
+use warpproof_gate::task::{MAX_BYTES, Task};
 
 use super::{hash, limit, word};
 use crate::bundle;
 use crate::server::access::Caller;
 use crate::server::address::{Path, Query};
-use crate::server::body::Wanted;
+use crate::server::body::Large;
 use crate::server::jobs::{self, Wish};
 use crate::server::refused::{Refused, patiently};
 use crate::server::{Shared, inventory};
@@ -76,6 +77,22 @@ fn bundle_hash(submission: &Submission) -> Hash {
     Hash::of_pieces(pieces.iter().map(String::as_bytes))
 }
 
+/// The name and the version of a submission's task, where its file is a task that this server reads.
+async fn task_of(shared: &Shared, submission: &Submission) -> Result<Option<(String, i64)>, Refused> {
+    let Some(name) = submission.bundle.files.get(&submission.bundle.task) else { return Ok(None) };
+    let name = hash(name)?;
+    let most = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
+    if patiently(|| inventory::size(&shared.pool, &name)).await?.is_none_or(|bytes| bytes > most) {
+        return Ok(None);
+    }
+    let bytes = shared.objects.get(&name).await?;
+    let read = move || {
+        let task = Task::parse(std::str::from_utf8(&bytes).ok()?).ok()?;
+        Some((task.name.value, i64::from(task.version.value)))
+    };
+    tokio::task::spawn_blocking(read).await.map_err(Refused::failed)
+}
+
 /// Ask for evaluations
 ///
 /// What was judged before by this very content comes back at once. All objects must have been uploaded.
@@ -89,7 +106,7 @@ fn bundle_hash(submission: &Submission) -> Hash {
 pub(super) async fn submit(
     State(shared): State<Shared>,
     caller: Caller,
-    Wanted(submission): Wanted<Submission>,
+    Large(submission, _room): Large<Submission>,
 ) -> Result<Json<RunView>, Refused> {
     check(&submission)?;
     let mut wanted = BTreeSet::new();
@@ -112,7 +129,9 @@ pub(super) async fn submit(
         })
         .collect();
     let request = serde_json::to_vec(&submission).map_err(Refused::failed)?;
+    let task = task_of(&shared, &submission).await?;
     let wish = Wish {
+        task,
         token: caller.id,
         quota: caller.quota,
         submission: &submission,

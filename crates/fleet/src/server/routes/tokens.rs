@@ -11,7 +11,7 @@ use crate::server::body::Wanted;
 use crate::server::jobs::UTC;
 use crate::server::refused::{Refused, patiently};
 use crate::server::{Shared, access};
-use crate::wire::{MadeToken, NewToken, Refusal, Role, TokenView};
+use crate::wire::{MAX_TOKEN_DAYS, MadeToken, NewToken, Refusal, Role, TokenView};
 
 /// Makes a token; only its hash is kept.
 pub(in crate::server) async fn make(pool: &PgPool, wanted: &NewToken) -> Result<MadeToken, Refused> {
@@ -19,19 +19,24 @@ pub(in crate::server) async fn make(pool: &PgPool, wanted: &NewToken) -> Result<
     if wanted.roles.is_empty() || wanted.quota < 0 {
         return Err(Refused::wrong("a token has a role, and a quota of 0 or more"));
     }
+    if wanted.days.is_some_and(|days| !(1..=MAX_TOKEN_DAYS).contains(&days)) {
+        return Err(Refused::wrong(format!("expected a lifetime of 1 to {MAX_TOKEN_DAYS} days")));
+    }
     let mut roles: Vec<&str> = wanted.roles.iter().map(|role| role.as_str()).collect();
     roles.sort_unstable();
     roles.dedup();
     let (token, hash) = access::draw().map_err(Refused::failed)?;
     let id = patiently(|| async {
-        let row =
-            sqlx::query("INSERT INTO tokens (hash, name, roles, quota) VALUES ($1, $2, $3, $4) RETURNING id")
-                .bind(&hash.as_bytes()[..])
-                .bind(&wanted.name)
-                .bind(&roles)
-                .bind(wanted.quota)
-                .fetch_one(pool)
-                .await?;
+        let statement = "INSERT INTO tokens (hash, name, roles, quota, expires_at)
+             VALUES ($1, $2, $3, $4, now() + make_interval(days => $5)) RETURNING id";
+        let row = sqlx::query(statement)
+            .bind(&hash.as_bytes()[..])
+            .bind(&wanted.name)
+            .bind(&roles)
+            .bind(wanted.quota)
+            .bind(wanted.days.and_then(|days| i32::try_from(days).ok()))
+            .fetch_one(pool)
+            .await?;
         Ok(row.try_get(0)?)
     })
     .await?;
@@ -56,7 +61,8 @@ pub(super) async fn create(
 #[utoipa::path(get, path = "/v1/tokens", tag = "tokens", responses((status = 200, body = Vec<TokenView>)))]
 pub(super) async fn list(State(shared): State<Shared>) -> Result<Json<Vec<TokenView>>, Refused> {
     let statement = format!(
-        "SELECT id, name, roles, quota, to_char(made_at AT TIME ZONE 'UTC', {UTC}), revoked_at IS NOT NULL
+        "SELECT id, name, roles, quota, to_char(made_at AT TIME ZONE 'UTC', {UTC}), revoked_at IS NOT NULL,
+                to_char(expires_at AT TIME ZONE 'UTC', {UTC}), coalesce(expires_at <= now(), false)
          FROM tokens ORDER BY id LIMIT 10000"
     );
     let rows = patiently(|| async { Ok(sqlx::query(&statement).fetch_all(&shared.pool).await?) }).await?;
@@ -70,6 +76,8 @@ pub(super) async fn list(State(shared): State<Shared>) -> Result<Json<Vec<TokenV
             quota: row.try_get(3)?,
             made_at: row.try_get(4)?,
             revoked: row.try_get(5)?,
+            expires_at: row.try_get(6)?,
+            expired: row.try_get(7)?,
         });
     }
     Ok(Json(tokens))

@@ -11,12 +11,12 @@ use warpproof_gate::hash::Hash;
 use super::{objects, word};
 use crate::server::access::Caller;
 use crate::server::address::Path;
-use crate::server::body::Wanted;
+use crate::server::body::{Large, Wanted};
 use crate::server::evidence::{self, Segment};
 use crate::server::refused::{Refused, patiently};
 use crate::server::{Shared, inventory, jobs};
 use crate::wire::{
-    Accepted, Beaten, Claim, Claimed, Failure, Heartbeat, MAX_CLAIM, Outcome, Refusal, Release,
+    Accepted, Beaten, Claim, Claimed, Failure, Goodbye, Heartbeat, MAX_CLAIM, Outcome, Refusal, Release,
 };
 
 /// Objects with their bytes.
@@ -65,7 +65,7 @@ pub(super) async fn claim(
     // longest.
     let jobs = patiently(|| async {
         let _turn = shared.claims.acquire().await.map_err(Refused::failed)?;
-        jobs::claim(&shared.pool, caller.id, &claim).await
+        jobs::claim(&shared.pool, caller.id, shared.attempts, &claim).await
     });
     let jobs = jobs.await?;
     let count = u64::try_from(jobs.len()).unwrap_or(u64::MAX);
@@ -89,6 +89,23 @@ pub(super) async fn heartbeat(
     }
     let lost = patiently(|| jobs::heartbeat(&shared.pool, &beat)).await?;
     Ok(Json(Beaten { lost }))
+}
+
+/// Say that a worker ends
+///
+/// It gave back what it held. From now on it is not one of those that could try a job at which another failed.
+#[utoipa::path(
+    post, path = "/v1/goodbyes", tag = "work", request_body = Goodbye,
+    responses((status = 204), (status = 400, body = Refusal))
+)]
+pub(super) async fn goodbye(
+    State(shared): State<Shared>,
+    caller: Caller,
+    Wanted(goodbye): Wanted<Goodbye>,
+) -> Result<StatusCode, Refused> {
+    word("a worker's name", &goodbye.worker, 128)?;
+    patiently(|| jobs::goodbye(&shared.pool, &goodbye.worker, caller.id)).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Give a job back untouched
@@ -138,7 +155,7 @@ pub(super) async fn fail(
 pub(super) async fn accept(
     State(shared): State<Shared>,
     Path(job): Path<i64>,
-    Wanted(outcome): Wanted<Outcome>,
+    Large(outcome, _room): Large<Outcome>,
 ) -> Result<Json<Accepted>, Refused> {
     let answer = take(&shared, job, outcome).await;
     let counter = match &answer {

@@ -38,6 +38,7 @@ pub fn record(
         candidates: Vec::new(),
         programs: BTreeMap::new(),
         secret: None,
+        chosen: None,
         host: BTreeMap::from([(name::MODEL_DEVICE.to_owned(), ladder.device.clone())]),
         objects: BTreeMap::from([("ladder".to_owned(), ledger.put_object(&content)?)]),
     })];
@@ -54,6 +55,8 @@ pub fn record(
             obstacle: None,
             figures,
             objects: BTreeMap::new(),
+            counterexample: None,
+            tested: None,
             seconds: crate::session::seconds(Duration::ZERO),
             from: None,
         })

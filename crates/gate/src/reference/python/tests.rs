@@ -1,3 +1,6 @@
+use std::fs;
+use std::time::{Duration, Instant};
+
 use super::*;
 
 const SOFTMAX: &str = "
@@ -33,22 +36,29 @@ fn call_for(
 ) -> Result<BTreeMap<String, Tensor>, String> {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("reference.py"), text).unwrap();
+    let workers = Workers::new(1, false);
+    let python = Python { timeout_seconds, ..python(directory.path(), &workers) };
     let function = if text.contains("def softmax") { "softmax" } else { "reference" };
-    let python = Python {
-        interpreter: interpreter(),
-        directory: directory.path(),
-        file: "reference.py",
-        function,
-        timeout_seconds,
-        confiner: None,
-    };
     let outputs: Vec<(String, Vec<usize>)> =
         outputs.iter().map(|(name, dims)| ((*name).to_owned(), dims.to_vec())).collect();
     let axes = Axes::from([("n".to_owned(), 2), ("m".to_owned(), 3)]);
-    let result = python.run(inputs, &outputs, &axes).map_err(|unfit| unfit.0);
+    let result = Python { function, ..python }.run(inputs, &outputs, &axes).map_err(|error| error.sentence);
     // The user's directory is left as it was.
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     result
+}
+
+fn python<'a>(directory: &'a Path, workers: &'a Workers) -> Python<'a> {
+    Python {
+        interpreter: interpreter(),
+        directory,
+        allowed: &[],
+        file: "reference.py",
+        function: "reference",
+        timeout_seconds: 30,
+        memory_mb: 1024,
+        workers,
+    }
 }
 
 fn matrix() -> Input {
@@ -111,9 +121,9 @@ def reference(x):
 fn what_goes_wrong_is_told() {
     let wrong = |text: &str| call(text, &[matrix()], &[("y", &[2, 3])]).unwrap_err();
     let raised = wrong("def reference(x):\n    raise ValueError('a \\x1b[2J word')\n");
-    assert!(raised.starts_with("reference.py: ValueError: a  [2J word (exit status: 1)\n"), "{raised}");
+    assert!(raised.starts_with("reference.py: ValueError: a  [2J word\n"), "{raised}");
     assert!(raised.contains("line 2, in reference"), "{raised}");
-    assert!(!raised.contains("warpproof_call.py") && raised.contains("File \"reference.py\""), "{raised}");
+    assert!(!raised.contains("<string>") && raised.contains("File \"reference.py\""), "{raised}");
     let unknown = wrong("def reference(z): pass");
     assert!(!unknown.contains("Traceback") && !unknown.contains("File"), "{unknown}");
     let imported = wrong("import no_such_module\n");
@@ -130,46 +140,114 @@ fn what_goes_wrong_is_told() {
     let turned = wrong("def reference(x): return [[1, 2], [3, 4], [5, 6]]");
     assert_eq!(turned, "reference.py: `reference` for `y`: it should return [2, 3], and returned [3, 2]");
     let silent = wrong("import os\nos._exit(0)");
-    assert_eq!(silent, "reference.py: `reference` for `y`: the result is no file");
+    assert_eq!(silent, "reference.py: it said nothing (exit status: 0)");
+    let workers = Workers::new(1, false);
     let none = Python {
         interpreter: "no-such-python".into(),
-        directory: Path::new("."),
         file: "src/reference/python.py",
-        function: "f",
-        timeout_seconds: 1,
-        confiner: None,
+        ..python(Path::new("."), &workers)
     };
-    assert!(none.run(&[], &[], &Axes::new()).unwrap_err().0.contains("set WARPPROOF_PYTHON"));
+    assert!(none.run(&[], &[], &Axes::new()).unwrap_err().sentence.contains("set WARPPROOF_PYTHON"));
+}
+
+/// Calls `reference` of a file several times in one process.
+fn calls(text: &str, count: usize) -> Vec<Result<Vec<f64>, PythonError>> {
+    calls_within(30, text, count)
+}
+
+fn calls_within(timeout_seconds: u32, text: &str, count: usize) -> Vec<Result<Vec<f64>, PythonError>> {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("reference.py"), text).unwrap();
+    let workers = Workers::new(1, false);
+    let python = Python { timeout_seconds, ..python(directory.path(), &workers) };
+    let outputs = [("y".to_owned(), Vec::new())];
+    let once = || python.run(&[], &outputs, &Axes::new()).map(|results| results["y"].values.clone());
+    (0..count).map(|_| once()).collect()
 }
 
 #[test]
-#[cfg(unix)]
-fn a_confiner_is_told_what_is_needed_and_becomes_the_interpreter() {
-    let directory = tempfile::tempdir().unwrap();
-    let told = directory.path().join("told");
-    fs::write(directory.path().join("reference.py"), "def reference(x): return x\n").unwrap();
-    let script = "echo \"$@\" > \"$0\"; while [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\"";
-    let confiner = Confiner {
-        program: "/bin/sh".into(),
-        arguments: vec!["-c".into(), script.into(), told.clone().into(), "--read".into(), "/usr".into()],
+fn one_process_answers_many_calls() {
+    let text = "import os\ncount = 0\ndef reference():\n    global count\n    count += 1\n    return count * 1e9 + os.getpid()\n";
+    let values: Vec<f64> = calls(text, 3).into_iter().map(|value| value.unwrap()[0]).collect();
+    let pid = values[0] - 1e9;
+    assert_eq!(values, [1e9 + pid, 2e9 + pid, 3e9 + pid]);
+    // An exception ends a call, and not the process.
+    let text = "count = 0\ndef reference():\n    global count\n    count += 1\n    assert count != 2\n    return count\n";
+    let found: Vec<bool> = calls(text, 3).iter().map(Result::is_ok).collect();
+    assert_eq!(found, [true, false, true]);
+}
+
+#[test]
+fn a_process_that_ends_or_hangs_is_started_anew() {
+    let text = "import os\ncount = 0\ndef reference():\n    global count\n    count += 1\n    if count == 2: os._exit(7)\n    return count\n";
+    let found: Vec<Option<f64>> = calls(text, 3).into_iter().map(|value| Some(value.ok()?[0])).collect();
+    assert_eq!(found, [Some(1.0), None, Some(1.0)]);
+    let text = "import time\ncount = 0\ndef reference():\n    global count\n    count += 1\n    time.sleep(60 * (count - 1))\n    return count\n";
+    let found = calls_within(5, text, 3);
+    assert!(found[1].as_ref().is_err_and(|error| error.limit && error.sentence.contains("timeout_seconds")));
+    assert_eq!((found[0].clone().unwrap(), found[2].clone().unwrap()), (vec![1.0], vec![1.0]));
+}
+
+#[test]
+fn an_answer_that_was_not_asked_for_is_refused() {
+    for reply in [
+        "no JSON",
+        "{}",
+        "{\"outputs\": [[1000000000, 1000000000]]}",
+        "{\"outputs\": [[18446744073709551615, 2]]}",
+        "{\"outputs\": []}",
+    ] {
+        // The descriptor of the replies is found and written to.
+        let text = format!(
+            "import os\ndef reference():\n    for fd in range(3, 20):\n        try: os.write(fd, b'{reply}\\n')\n        except OSError: pass\n    return 1\n"
+        );
+        let error = calls(&text, 1).remove(0).unwrap_err();
+        assert!(error.sentence.contains("it answered what was not asked"), "{reply}: {error}");
+    }
+}
+
+#[test]
+fn too_much_memory_is_a_limit_and_names_the_key() {
+    let error = calls("def reference():\n    return len(bytearray(3 << 30))\n", 1).remove(0).unwrap_err();
+    assert!(
+        error.limit && error.sentence.contains("1024 MB") && error.sentence.contains("`memory_mb`"),
+        "{error}"
+    );
+    let half = calls("def reference():\n    return len(bytearray(1 << 29))\n", 1).remove(0).unwrap();
+    assert_eq!(half, [536870912.0]);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn it_reads_its_task_and_nothing_else_of_the_user() {
+    if !warpproof_sandbox::available().is_whole() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let (task, secret) = (place.path().join("task"), place.path().join("secret"));
+    fs::create_dir(&task).unwrap();
+    fs::write(&secret, "1").unwrap();
+    fs::write(task.join("data"), "2").unwrap();
+    let text = format!(
+        "import os, socket\ndef tried(work):\n    try:\n        work()\n        return 1\n    except OSError:\n        return 0\n\
+         def reference():\n    here, there = os.path.dirname(__file__), {secret:?}\n    return [\n\
+         tried(lambda: open(os.path.join(here, 'data')).read()), tried(lambda: open('own', 'w').write('x')),\n\
+         tried(lambda: open(there).read()), tried(lambda: open(there, 'w')), tried(lambda: os.remove(there)),\n\
+         tried(lambda: open(os.path.join(here, 'data'), 'w')), tried(lambda: open(os.path.join(here, 'new'), 'w')),\n\
+         tried(lambda: socket.socket()), tried(lambda: os.kill(os.getppid(), 0))]\n"
+    );
+    fs::write(task.join("reference.py"), text).unwrap();
+    let workers = Workers::new(1, false);
+    let run = |allowed: &[std::path::PathBuf]| {
+        let python = Python { allowed, ..python(&task, &workers) };
+        python.run(&[], &[("y".to_owned(), vec![9])], &Axes::new()).unwrap()["y"].values.clone()
     };
-    let python = Python {
-        interpreter: interpreter(),
-        directory: directory.path(),
-        file: "reference.py",
-        function: "reference",
-        timeout_seconds: 20,
-        confiner: Some(&confiner),
-    };
-    let results = python.run(&[matrix()], &[("y".to_owned(), vec![2, 3])], &Axes::new()).unwrap();
-    assert_eq!(results["y"].dims, [2, 3]);
-    let told = fs::read_to_string(told).unwrap();
-    let words: Vec<&str> = told.split_whitespace().collect();
-    let shown = directory.path().display().to_string();
-    assert_eq!(words[..5], ["--read", "/usr", "--read", &shown, "--write"]);
-    // What it may write is neither the task's nor above it.
-    assert!(!Path::new(&shown).starts_with(words[5]) && !Path::new(words[5]).starts_with(&shown), "{told}");
-    assert_eq!((words[6], words[8]), ("--", "-I"), "{told}");
+    assert_eq!(run(&[]), [1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+    let workers = Workers::new(1, false);
+    let python = Python { allowed: &[place.path().to_owned()], ..python(&task, &workers) };
+    let values = python.run(&[], &[("y".to_owned(), vec![9])], &Axes::new()).unwrap()["y"].values.clone();
+    assert_eq!(values[2..5], [1.0, 0.0, 0.0]);
+    assert_eq!((fs::read_to_string(&secret).unwrap().as_str(), task.join("new").exists()), ("1", false));
 }
 
 #[test]
@@ -188,12 +266,8 @@ fn disk_memory_and_the_directory_of_others_are_kept_from_it() {
     let wrong = |text: &str| call(text, &inputs, &[("y", &[2, 3])]).unwrap_err();
     let disk = "def reference(x):\n    with open('big', 'wb') as f:\n        for _ in range(64): f.write(bytes(1 << 20))\n";
     assert!(wrong(disk).contains("File too large"), "{}", wrong(disk));
-    let memory = "def reference(x):\n    return bytearray(1 << 40)\n";
-    assert!(wrong(memory).contains("MemoryError"), "{}", wrong(memory));
     let large = "def reference(x): return [[1.0] * 1000000]";
     assert!(wrong(large).contains("what `reference` returned for `y` is too large"), "{}", wrong(large));
-    let pipe = "import os, sys\ndef reference(x):\n    os.mkfifo('output-0.npy')\n    os._exit(0)\n";
-    assert!(wrong(pipe).contains("the result is no file"));
     let surroundings = "
 import os, sys
 def reference(x):
@@ -203,19 +277,4 @@ def reference(x):
     return x
 ";
     assert_eq!(call(surroundings, &inputs, &[("y", &[2, 3])]).unwrap()["y"], inputs[0].tensor);
-}
-
-#[test]
-#[cfg(unix)]
-fn what_it_puts_in_the_place_of_its_words_is_not_read() {
-    let text = "
-import os
-
-def reference(x):
-    os.remove('stderr')
-    os.symlink('/etc/passwd', 'stderr')
-    os._exit(1)
-";
-    let told = call(text, &[matrix()], &[("y", &[2, 3])]).unwrap_err();
-    assert!(told.contains("it said nothing") && !told.contains("root"), "{told}");
 }

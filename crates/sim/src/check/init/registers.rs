@@ -1,6 +1,6 @@
 //! Which bytes of a warp's registers hold what nobody has written, and how that spreads.
 
-use super::facts::{BitMove, Cold, Facts, NO_ROW, Rule};
+use super::super::facts::{BitMove, Cold, Facts, NO_ROW, Rule};
 use crate::machine::{LANES, Registers, Row, Width, at, lanes_of};
 use crate::num::bits::{self, Beyond, Permute};
 use std::collections::BTreeMap;
@@ -145,7 +145,7 @@ impl Poison {
         let origin = self.first_origin(reads, exec, pc);
         match cold.rule {
             Rule::Fresh => writes.iter().for_each(|row| self.clear(*row, exec)),
-            Rule::Any => self.whole(facts, writes, exec, hit, origin),
+            Rule::Any | Rule::Arithmetic(_) => self.whole(facts, writes, exec, hit, origin),
             Rule::VoteHere => self.whole(facts, writes, exec, if hit == 0 { 0 } else { exec }, origin),
             // Told by the exchange.
             Rule::Vote | Rule::Lanes => {}
@@ -222,7 +222,7 @@ impl Poison {
         let mut values = [0u64; 4];
         let mut poison = [0u16; 4];
         for (i, row) in rows.iter().take(4).enumerate() {
-            values[i] = value(facts, registers, *row, lane);
+            values[i] = facts.value(registers, *row, lane);
             poison[i] = self.bytes(facts, *row, lane);
         }
         let predicate = rows.first().is_some_and(|row| facts.numbering.row(*row).0 == Width::Pred);
@@ -279,17 +279,6 @@ impl Poison {
         let hit = self.any(reads) & lanes != 0;
         let origin = self.first_origin(reads, lanes, pc);
         self.whole(facts, writes, lanes, if hit { lanes } else { 0 }, origin);
-    }
-}
-
-/// The value of a row.
-fn value(facts: &Facts, registers: &Registers, row: u32, lane: usize) -> u64 {
-    let (width, row) = facts.numbering.row(row);
-    match width {
-        Width::W32 => registers.w32.get(at(row)).map_or(0, |row| u64::from(row.0[lane])),
-        Width::W64 => registers.w64.get(at(row)).map_or(0, |row| row.0[lane]),
-        Width::W128 => 0,
-        Width::Pred => registers.preds.get(at(row)).map_or(0, |row| u64::from(row >> lane & 1)),
     }
 }
 

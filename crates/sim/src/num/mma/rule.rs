@@ -51,7 +51,7 @@ impl Accumulator {
     pub const fn zero_exponent(self) -> i32 {
         match self {
             Self::F32 => -132,
-            Self::F16 => -21,
+            Self::F16 => -20,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use warpproof_ptx::{Argument, Function, Space, Statement, parse};
 
-use crate::symbol;
+use warpproof_toolchain::symbol;
 
 /// A kernel of a module.
 #[derive(Clone, Debug)]

@@ -125,6 +125,11 @@ pub(super) fn json(build: &Build, built: &Built, failed: Option<Kind>) -> Value 
         .map(|target| {
             let files: Vec<String> = target.files.iter().map(|file| file.display().to_string()).collect();
             let kernels: Vec<Value> = target.kernels.iter().map(json_kernel).collect();
+            let skipped: Vec<Value> = target
+                .skipped_host_code
+                .iter()
+                .map(|(file, lines)| json!({ "file": file, "first": lines.start(), "last": lines.end() }))
+                .collect();
             json!({
                 "arch": target.arch,
                 "ptxas": target.ptxas,
@@ -132,6 +137,7 @@ pub(super) fn json(build: &Build, built: &Built, failed: Option<Kind>) -> Value 
                     "nvrtc": target.compiled_from_cache.map(hit_or_miss),
                     "ptxas": hit_or_miss(target.assembled_from_cache),
                 },
+                "skipped_host_code": skipped,
                 "kernels": kernels,
                 "files": files,
             })

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 use warpproof_sim::check::{Severity, Thread};
+use warpproof_sim::cover::{Coverage, Line};
 
 use super::{Check, Examined, Found, Launched};
 use crate::report::{Kind, Place, Report};
@@ -10,10 +11,10 @@ use crate::source::Shown;
 
 /// All that was checked.
 pub(super) fn document(check: &Check, examined: &Examined, failed: Option<Kind>) -> Value {
-    json!({
+    let mut document = json!({
         "schema": "warpproof.findings/1",
         "warpproof": env!("CARGO_PKG_VERSION"),
-        "source": check.launch.kernel_file.display().to_string(),
+        "source": check.launch.file().display().to_string(),
         "ok": failed.is_none(),
         "outcome": failed.map_or(json!("green"), |kind| json!(kind)),
         "exit_code": failed.map_or(0, Kind::exit_code),
@@ -25,6 +26,27 @@ pub(super) fn document(check: &Check, examined: &Examined, failed: Option<Kind>)
         "dropped": examined.dropped,
         "reports": examined.reports().map(report).collect::<Vec<_>>(),
         "summary": examined.summary(),
+    });
+    if let (Some(coverage), Value::Object(fields)) = (&examined.coverage, &mut document) {
+        fields.insert("coverage".into(), covered(coverage));
+    }
+    document
+}
+
+/// What the launches reached, and the lines where something is missing.
+fn covered(coverage: &Coverage) -> Value {
+    let totals = coverage.totals();
+    let (outcomes, unexecuted) = coverage.gaps();
+    let line = |line: &Line| json!({ "file": line.file, "line": line.line });
+    let gap =
+        |(place, count): (&Line, &u64)| json!({ "file": place.file, "line": place.line, "outcomes": count });
+    json!({
+        "lines": totals.lines,
+        "lines_reached": totals.lines_reached,
+        "branch_outcomes": totals.outcomes,
+        "branch_outcomes_reached": totals.outcomes_reached,
+        "lines_not_executed": unexecuted.iter().map(line).collect::<Vec<_>>(),
+        "branch_outcomes_not_reached": outcomes.iter().map(gap).collect::<Vec<_>>(),
     })
 }
 

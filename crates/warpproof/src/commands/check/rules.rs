@@ -96,6 +96,12 @@ pub(super) fn of(class: Class) -> Rule {
             "Two runs that differ only in the order of warps or in the time at which copies arrive gave different \
              outputs. Where no race is reported beside it, an atomic on floating-point numbers is a common cause.",
         ),
+        Class::MachineDependent => (
+            "MachineDependent",
+            "Control flow or a result depends on a clock, a timer, the multiprocessor or an address.",
+            "The same inputs can give another result in the next run or on another device. Compute branches and outputs \
+             from the inputs and the thread's index alone.",
+        ),
         Class::Trap => (
             "Trap",
             "The kernel ended itself: a failed assert, or a trap.",

@@ -75,7 +75,7 @@ fn result(check: &Check, examined: &Examined, found: &Found, seen: &mut Vec<Stri
     }
     // A service wants a place for everything; what has none belongs to its launch.
     let line = examined.launches.get(found.launch).and_then(|launch| launch.line).unwrap_or(1);
-    let whole = Place::new(check.launch.kernel_file.display().to_string(), line);
+    let whole = Place::new(check.launch.file().display().to_string(), line);
     let primary = match (found.places.first(), finding.places.first()) {
         (Some(shown), Some(label)) => with_message(location(&shown.place), &label.text, None),
         _ => location(&whole),

@@ -45,7 +45,7 @@ impl Diff {
                 .report(&Report::warning(sentence).help("launches are compared in their order in the files"));
         }
         let equal = all.iter().all(|one| one.changes.is_empty());
-        if self.json {
+        if self.json.wanted {
             terminal.json(&json!({
                 "schema": "warpproof.counters-diff/1",
                 "equal": equal,

@@ -117,7 +117,7 @@ pub(super) fn document(launch: &LaunchFlags, counted: &Counted, failed: Option<K
     json!({
         "schema": SCHEMA,
         "warpproof": env!("CARGO_PKG_VERSION"),
-        "source": launch.kernel_file.display().to_string(),
+        "source": launch.file().display().to_string(),
         "ok": failed.is_none(),
         "outcome": failed.map_or(json!("finished"), |kind| json!(kind)),
         "exit_code": failed.map_or(0, Kind::exit_code),

@@ -12,7 +12,7 @@ use warpproof_sim::count::names::{METRICS, Metric, Value};
 
 use super::Counted;
 use crate::report::{Kind, Report};
-use crate::symbol;
+use warpproof_toolchain::symbol;
 
 /// Where `ncu` puts metrics that were asked for by name.
 const SECTION: &str = "Command line profiler metrics";

@@ -1,10 +1,11 @@
 //! Arguments of a launch, laid out in device memory.
 
 use warpproof_gate::dtype::Dtype;
+use warpproof_gate::parameter::{Member, Packed};
 use warpproof_gate::tensor_file;
-use warpproof_sim::check::BufferRole;
+use warpproof_sim::Device;
+use warpproof_sim::check::{BufferRole, Role};
 use warpproof_sim::memory::HeapError;
-use warpproof_sim::{Device, Launch};
 
 use super::fill;
 use super::spec::{ArgumentValue, Fill, Spec};
@@ -38,44 +39,211 @@ impl Array {
     }
 }
 
-/// Allocates and fills the arrays, and gives the launch its arguments.
-pub(crate) fn lay_out(
-    specs: &[Spec],
-    mut launch: Launch,
-    device: &mut Device,
-    limit: u64,
-) -> Result<(Launch, Vec<Array>), Box<Report>> {
-    let mut arrays = Vec::new();
-    for spec in specs {
+/// Arguments before there is memory for them.
+#[derive(Debug)]
+pub(crate) struct Packing<'s> {
+    /// The arguments, in the kernel's order. Arrays are numbered: those of earlier launches, then those of this one.
+    pub(crate) packed: Vec<Packed>,
+    /// The arrays that this launch brings.
+    pub(crate) fresh: Vec<&'s Spec>,
+}
+
+/// Lays out arguments, with arrays by number.
+pub(crate) fn pack<'s>(specs: &'s [Spec], earlier: &[Array]) -> Result<Packing<'s>, Box<Report>> {
+    let is_array = |spec: &&Spec| matches!(spec.value, ArgumentValue::Array { .. });
+    let fresh: Vec<&Spec> = specs.iter().flat_map(Spec::leaves).filter(is_array).collect();
+    let names = Names { earlier, fresh: &fresh };
+    let packed = specs.iter().map(|spec| names.pack(spec)).collect::<Result<_, _>>()?;
+    Ok(Packing { packed, fresh })
+}
+
+/// The arrays that a launch can name.
+#[derive(Clone, Copy)]
+pub(super) struct Names<'a> {
+    pub(super) earlier: &'a [Array],
+    pub(super) fresh: &'a [&'a Spec],
+}
+
+impl Names<'_> {
+    /// An array's number, and the type of its elements. An array of this launch comes before one of an earlier launch.
+    fn find(self, name: &str) -> Option<(usize, Dtype)> {
+        let own = self.fresh.iter().position(|spec| spec.name == name);
+        if let Some(own) = own {
+            return Some((self.earlier.len() + own, self.fresh.get(own)?.element));
+        }
+        let earlier = self.earlier.iter().rposition(|array| array.name == name)?;
+        Some((earlier, self.earlier.get(earlier)?.element))
+    }
+
+    /// An argument, or what a variable is set to.
+    pub(super) fn pack(self, spec: &Spec) -> Result<Packed, Box<Report>> {
+        let wrong = |cause: String| {
+            Box::new(Report::error(Kind::Usage, format!("argument `{}`: {cause}", spec.name)))
+        };
+        let unknown = |name: &str| {
+            let mut known: Vec<&str> = self.earlier.iter().map(|array| array.name.as_str()).collect();
+            known.extend(self.fresh.iter().map(|spec| spec.name.as_str()));
+            let list = if known.is_empty() { "there are none".to_owned() } else { known.join(", ") };
+            Box::new(wrong(format!("no array is called `{name}`")).help(format!("arrays: {list}")))
+        };
         match &spec.value {
-            ArgumentValue::ByValue(_) => launch = launch.arg(spec.bytes()),
-            ArgumentValue::Array { shape, fill } => {
-                let array = allocate(spec, shape.as_deref(), fill, device, limit)?;
-                launch = launch.arg(array.address);
-                arrays.push(array);
+            ArgumentValue::ByValue(_) => Ok(Packed::value(spec.bytes(), spec.element.size())),
+            ArgumentValue::Array { .. } => self
+                .find(&spec.name)
+                .map(|(array, _)| Packed::address(array, 0))
+                .ok_or_else(|| unknown(&spec.name)),
+            ArgumentValue::Struct(members) => {
+                let mut all = Vec::new();
+                for member in members {
+                    let name = member.spec.name.rsplit('.').next().unwrap_or_default().to_owned();
+                    all.push(Member { name, at: member.at, value: self.pack(&member.spec)? });
+                }
+                Packed::structure(all).map_err(wrong)
+            }
+            ArgumentValue::Alias { of, elements } => {
+                // A member may name another of its struct.
+                let sibling = spec.name.rsplit_once('.').map(|(prefix, _)| format!("{prefix}.{of}"));
+                let found = sibling.and_then(|sibling| self.find(&sibling)).or_else(|| self.find(of));
+                let (array, element) = found.ok_or_else(|| unknown(of))?;
+                let size = u64::try_from(element.size()).unwrap_or(u64::MAX);
+                let offset = elements.checked_mul(size);
+                Ok(Packed::address(array, offset.ok_or_else(|| wrong("an offset beyond memory".to_owned()))?))
+            }
+            ArgumentValue::Earlier => {
+                let earlier = self.earlier.iter().rposition(|array| array.name == spec.name);
+                earlier.map(|array| Packed::address(array, 0)).ok_or_else(|| {
+                    Box::new(
+                        wrong(
+                            "it has no type, and no earlier launch line has an array of this name".to_owned(),
+                        )
+                        .help(format!("write {0}:type=value or {0}:type[count]=fill", spec.name)),
+                    )
+                })
             }
         }
     }
-    Ok((launch, arrays))
 }
 
-/// What the checks are told of the arrays.
-pub(crate) fn roles(specs: &[Spec], arrays: &[Array]) -> Vec<BufferRole> {
+/// Allocates and fills the arrays that a launch brings, and checks that addresses lie inside of their arrays.
+pub(crate) fn allocate_all(
+    packing: &Packing<'_>,
+    device: &mut Device,
+    arrays: &mut Vec<Array>,
+    limit: u64,
+) -> Result<(), Box<Report>> {
+    for spec in &packing.fresh {
+        if let ArgumentValue::Array { shape, fill } = &spec.value {
+            arrays.push(allocate(spec, shape.as_deref(), fill, device, limit)?);
+        }
+    }
+    for one in packing.packed.iter().flat_map(Packed::addresses) {
+        let Some(array) = arrays.get(one.array) else { continue };
+        if one.offset > u64::try_from(array.bytes).unwrap_or(u64::MAX) {
+            let size = u64::try_from(array.element.size()).unwrap_or(1);
+            let sentence = format!(
+                "an argument points to element {} of `{}`, a {}",
+                one.offset / size,
+                array.name,
+                array.type_name()
+            );
+            return Err(Box::new(Report::error(Kind::Usage, sentence)));
+        }
+    }
+    Ok(())
+}
+
+/// What the checks are told of the arrays of a launch.
+pub(crate) fn roles(specs: &[Spec], packing: &Packing<'_>, arrays: &[Array]) -> Vec<BufferRole> {
     let wide = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
-    arrays
-        .iter()
-        .filter_map(|array| {
-            let spec = specs.iter().find(|spec| spec.name == array.name)?;
-            Some(BufferRole {
-                name: array.name.clone(),
-                address: array.address,
-                element: u32::try_from(array.element.size()).unwrap_or(u32::MAX),
-                extents: array.shape.iter().map(|extent| wide(*extent)).collect(),
-                role: spec.role,
-                initialised: spec.is_filled(),
-            })
-        })
-        .collect()
+    let role = |array: &Array, role: Role, initialised: bool| BufferRole {
+        name: array.name.clone(),
+        address: array.address,
+        element: u32::try_from(array.element.size()).unwrap_or(u32::MAX),
+        extents: array.shape.iter().map(|extent| wide(*extent)).collect(),
+        role,
+        initialised,
+    };
+    let first = arrays.len().saturating_sub(packing.fresh.len());
+    let (earlier, own) = arrays.split_at(first);
+    let mut roles = Vec::new();
+    for spec in specs.iter().flat_map(Spec::leaves).filter(|spec| spec.value == ArgumentValue::Earlier) {
+        // What an earlier launch left is there to be read.
+        let array = earlier.iter().rev().find(|array| array.name == spec.name);
+        roles.extend(array.map(|array| role(array, spec.role, true)));
+    }
+    roles
+        .extend(own.iter().zip(&packing.fresh).map(|(array, spec)| role(array, spec.role, spec.is_filled())));
+    roles
+}
+
+/// What a list or a file gives an array: its extents and its bytes.
+fn given(spec: &Spec, fill: &Fill, limit: u64) -> Result<Option<(Vec<usize>, Vec<u8>)>, Box<Report>> {
+    Ok(match fill {
+        Fill::List(codes) => {
+            let mut bytes = Vec::new();
+            for code in codes {
+                spec.element.push(*code, &mut bytes);
+            }
+            Some((vec![codes.len()], bytes))
+        }
+        Fill::File { path, tensor } => {
+            let tensor = tensor_file::read(path, tensor.as_deref(), spec.element, limit)
+                .map_err(|cause| about(spec, Kind::Missing, &cause))?;
+            Some((tensor.dims, tensor.bytes))
+        }
+        _ => None,
+    })
+}
+
+fn about(spec: &Spec, kind: Kind, cause: &str) -> Box<Report> {
+    Box::new(Report::error(kind, format!("argument `{}`: {cause}", spec.name)))
+}
+
+fn count(shape: &[usize]) -> Option<usize> {
+    shape.iter().try_fold(1usize, |n, extent| n.checked_mul(*extent))
+}
+
+/// The extents of an array: as stated, or as its contents tell.
+fn extents_of(
+    spec: &Spec,
+    shape: Option<&[usize]>,
+    given: Option<&(Vec<usize>, Vec<u8>)>,
+) -> Result<Vec<usize>, Box<Report>> {
+    match (shape, given) {
+        (Some(shape), Some((held, _))) if count(shape) != count(held) => {
+            let text = |shape: &[usize]| shape.iter().map(ToString::to_string).collect::<Vec<_>>().join("x");
+            let sentence =
+                format!("[{}] elements are asked for, and [{}] are given", text(shape), text(held));
+            Err(about(spec, Kind::Usage, &sentence))
+        }
+        (Some(shape), _) => Ok(shape.to_vec()),
+        (None, Some((held, _))) => Ok(held.clone()),
+        (None, None) => Err(about(spec, Kind::Usage, "the count is missing")),
+    }
+}
+
+/// The contents of an array of at most `most` bytes, for what does not lie in memory of its own.
+pub(super) fn contents(
+    spec: &Spec,
+    shape: Option<&[usize]>,
+    fill: &Fill,
+    most: u64,
+) -> Result<Vec<u8>, Box<Report>> {
+    let given = given(spec, fill, most)?;
+    let elements = count(&extents_of(spec, shape, given.as_ref())?).unwrap_or(usize::MAX);
+    let bytes = elements.saturating_mul(spec.element.size());
+    if u64::try_from(bytes).unwrap_or(u64::MAX) > most {
+        return Err(about(spec, Kind::Usage, &format!("{bytes} bytes, and the variable has {most}")));
+    }
+    if let Some((_, content)) = given {
+        return Ok(content);
+    }
+    let mut content = Vec::with_capacity(bytes);
+    match fill::codes(fill, spec.element) {
+        Some(mut next) => (0..elements).for_each(|_| spec.element.push(next(), &mut content)),
+        None => content.resize(bytes, 0),
+    }
+    Ok(content)
 }
 
 fn allocate(
@@ -86,46 +254,19 @@ fn allocate(
     limit: u64,
 ) -> Result<Array, Box<Report>> {
     let element = spec.element;
-    let about =
-        |kind, cause: String| Box::new(Report::error(kind, format!("argument `{}`: {cause}", spec.name)));
-    let given: Option<(Vec<usize>, Vec<u8>)> = match fill {
-        Fill::List(codes) => {
-            let mut bytes = Vec::new();
-            for code in codes {
-                element.push(*code, &mut bytes);
-            }
-            Some((vec![codes.len()], bytes))
-        }
-        Fill::File { path, tensor } => {
-            let tensor = tensor_file::read(path, tensor.as_deref(), element, limit)
-                .map_err(|cause| about(Kind::Missing, cause))?;
-            Some((tensor.dims, tensor.bytes))
-        }
-        _ => None,
-    };
-    let count = |shape: &[usize]| shape.iter().try_fold(1usize, |n, extent| n.checked_mul(*extent));
-    let shape = match (shape, &given) {
-        (Some(shape), Some((held, _))) if count(shape) != count(held) => {
-            let text = |shape: &[usize]| shape.iter().map(ToString::to_string).collect::<Vec<_>>().join("x");
-            let sentence =
-                format!("[{}] elements are asked for, and [{}] are given", text(shape), text(held));
-            return Err(about(Kind::Usage, sentence));
-        }
-        (Some(shape), _) => shape.to_vec(),
-        (None, Some((held, _))) => held.clone(),
-        (None, None) => return Err(about(Kind::Usage, "the count is missing".into())),
-    };
+    let given = given(spec, fill, limit)?;
+    let shape = extents_of(spec, shape, given.as_ref())?;
     let elements = count(&shape).unwrap_or(usize::MAX);
     let bytes = elements.saturating_mul(element.size());
     let asked = u64::try_from(bytes).unwrap_or(u64::MAX);
     let address = device.memory().allocate(&spec.name, asked).map_err(|error| {
-        let report = about(Kind::Limit, error.to_string());
+        let report = about(spec, Kind::Limit, &error.to_string());
         match error {
             HeapError::OutOfMemory { .. } => Box::new(report.help("give the device more with --max-memory")),
             HeapError::TooMany | HeapError::NotAllocated(_) | HeapError::Overlap(_) => report,
         }
     })?;
-    let lost = |_| about(Kind::Bug, "its memory cannot be written".into());
+    let lost = |_| about(spec, Kind::Bug, "its memory cannot be written");
     if let Some((_, content)) = given {
         device.memory().write(address, &content).map_err(lost)?;
     } else if let Some(mut next) = fill::codes(fill, element) {

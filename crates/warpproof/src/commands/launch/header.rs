@@ -1,6 +1,6 @@
 //! Lines at the head of a kernel's file that say how to launch it:
-//! `//@launch: kernel=… grid=x,y,z block=x,y,z shared=bytes arg=… arg=…`, `//@options: …` for NVRTC, and settings of
-//! `check` such as `//@schedules: 4`.
+//! `//@launch: kernel=… grid=x,y,z block=x,y,z shared=bytes cooperative=true symbol=… arg=… arg=…`, `//@options: …` for NVRTC,
+//! and settings of `check` such as `//@schedules: 4`.
 
 /// A launch as the file describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,23 +17,53 @@ pub(crate) struct LaunchLine {
     pub(crate) shared: Option<u32>,
     /// Blocks in a cluster.
     pub(crate) cluster: Option<u32>,
+    /// Whether it is launched cooperatively.
+    pub(crate) cooperative: bool,
     /// The arguments.
     pub(crate) args: Vec<String>,
+    /// Variables of the module, and what they are set to.
+    pub(crate) symbols: Vec<String>,
 }
 
-/// One, two or three extents, as `4`, `4,4` or `16x16x1`.
+/// One, two or three extents, as `4`, `4,4`, `16x16x1` or `16 16`. Every command reads grids and blocks with this.
 pub(crate) fn extents(text: &str) -> Result<[u32; 3], String> {
     let mut all = [1; 3];
-    for (i, part) in text.split([',', 'x']).enumerate() {
+    let separators = |c: char| c == ',' || c == 'x' || c == 'X';
+    // A blank separates only where nothing else does: `16, 16`.
+    let parts: Vec<&str> = if text.contains(separators) {
+        text.split(separators).map(str::trim).collect()
+    } else {
+        text.split_whitespace().collect()
+    };
+    if parts.is_empty() {
+        return Err("expected 4, 4,4 or 4,4,4, found nothing".to_owned());
+    }
+    for (i, part) in parts.into_iter().enumerate() {
         let slot = all.get_mut(i).ok_or_else(|| format!("`{text}` has more than three extents"))?;
-        *slot = part
-            .trim()
-            .parse()
-            .ok()
-            .filter(|extent| *extent > 0)
-            .ok_or_else(|| format!("`{}` is no extent: write 4, 4,4 or 4,4,4", part.trim()))?;
+        let extent = part.parse().ok().filter(|extent| *extent > 0);
+        *slot = extent.ok_or_else(|| format!("expected 4, 4,4 or 4,4,4, found the extent `{part}`"))?;
     }
     Ok(all)
+}
+
+/// The words of a launch line: blanks inside brackets do not separate, so that `kernel=f<float, 4>` is one word.
+fn words(line: &str) -> Vec<&str> {
+    let mut words = Vec::new();
+    let (mut start, mut depth) = (None, 0u32);
+    for (at, letter) in line.char_indices() {
+        match letter {
+            '(' | '[' | '{' | '<' => depth += 1,
+            ')' | ']' | '}' | '>' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if letter.is_whitespace() && depth == 0 {
+            words.extend(start.take().and_then(|start| line.get(start..at)));
+        } else {
+            start.get_or_insert(at);
+        }
+    }
+    words.extend(start.and_then(|start| line.get(start..)));
+    words
 }
 
 /// The launches that a file describes. An error names its line.
@@ -42,7 +72,7 @@ pub(crate) fn launches(text: &str) -> Result<Vec<LaunchLine>, (u32, String)> {
     for (number, content) in marked(text, "//@launch:") {
         let mut launch = LaunchLine { line: number, ..LaunchLine::default() };
         let wrong = |cause: String| (number, cause);
-        for word in content.split_whitespace() {
+        for word in words(content) {
             let (key, value) =
                 word.split_once('=').ok_or_else(|| wrong(format!("`{word}` is not key=value")))?;
             let size = || value.parse().map_err(|_| (number, format!("`{value}` is no number")));
@@ -52,21 +82,19 @@ pub(crate) fn launches(text: &str) -> Result<Vec<LaunchLine>, (u32, String)> {
                 "block" => launch.block = Some(extents(value).map_err(wrong)?),
                 "shared" => launch.shared = Some(size()?),
                 "cluster" => launch.cluster = Some(size()?),
+                "cooperative" => {
+                    let yes = value.parse();
+                    launch.cooperative = yes
+                        .map_err(|_| wrong(format!("expected cooperative=true or false, found `{value}`")))?;
+                }
                 "arg" => launch.args.push(value.to_owned()),
+                "symbol" => launch.symbols.push(value.to_owned()),
                 _ => return Err(wrong(format!("`{key}` is no part of a launch"))),
             }
         }
         all.push(launch);
     }
     Ok(all)
-}
-
-/// Further options of NVRTC.
-pub(crate) fn options(text: &str) -> Vec<String> {
-    marked(text, "//@options:")
-        .flat_map(|(_, content)| content.split_whitespace())
-        .map(str::to_owned)
-        .collect()
 }
 
 /// What a line `//@key: …` of the file says.
@@ -97,18 +125,36 @@ mod tests {
                 block: Some([64, 1, 1]),
                 shared: Some(512),
                 cluster: None,
+                cooperative: false,
+                symbols: Vec::new(),
                 args: vec!["a:f32=2.5".into(), "x:in:f32[64]=randn(seed=0)".into()],
             }]
         );
         assert_eq!(setting("a\n  //@schedules: 4 \n", "schedules"), Some((2, "4")));
         assert_eq!(setting(text, "checks"), None);
-        assert_eq!(options("//@options: --device-int128 -x\n"), ["--device-int128", "-x"]);
+    }
+
+    #[test]
+    fn extents_are_written_in_several_ways() {
+        for text in ["16,8", "16x8", "16 8", " 16, 8 ", "16,8,1", "16X8"] {
+            assert_eq!(extents(text), Ok([16, 8, 1]), "{text}");
+        }
+        assert_eq!(extents("7"), Ok([7, 1, 1]));
+        for text in ["", " ", "0", "16,", ",", "16x", "1,2,3,4", "1 2 3 4", "-1", "a", "4294967296"] {
+            assert!(extents(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn blanks_in_brackets_do_not_separate() {
+        assert_eq!(words(" a=f<float, 4> b=[1, 2]  c= "), ["a=f<float, 4>", "b=[1, 2]", "c="]);
+        assert_eq!(words("a>b c<d e"), ["a>b", "c<d e"]);
     }
 
     #[test]
     fn a_wrong_line_is_named() {
         for (line, cause) in [
-            ("grid=0", "`0` is no extent: write 4, 4,4 or 4,4,4"),
+            ("grid=0", "expected 4, 4,4 or 4,4,4, found the extent `0`"),
             ("grid=1,2,3,4", "`1,2,3,4` has more than three extents"),
             ("threads=4", "`threads` is no part of a launch"),
             ("fast", "`fast` is not key=value"),

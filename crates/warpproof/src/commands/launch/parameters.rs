@@ -1,13 +1,15 @@
 //! The kernel's parameters: how they read in messages, and whether arguments fit them.
 
 use warpproof_gate::dtype::Dtype;
+use warpproof_gate::parameter::Packed;
+use warpproof_ptx::{Operand, Statement};
 use warpproof_sim::Kernel;
 use warpproof_sim::program::Parameter;
 use warpproof_toolchain::Source;
 
 use super::spec::{ArgumentValue, Spec};
 use crate::report::{Kind, Report};
-use crate::symbol;
+use warpproof_toolchain::symbol;
 
 /// How the kernel's parameters read, for messages: as the source declares them, or as the module does.
 pub(crate) fn shown(kernel: &Kernel, source: &Source) -> String {
@@ -65,7 +67,13 @@ fn in_ptx(parameter: &Parameter) -> String {
 }
 
 /// Checks the arguments against the kernel's parameters: their number, their order where names tell it, sizes and types.
-pub(crate) fn check(specs: &[Spec], kernel: &Kernel, source: &Source) -> Result<(), Box<Report>> {
+/// Structs get the padding at their end that the parameter has.
+pub(crate) fn check(
+    specs: &[Spec],
+    packed: &mut [Packed],
+    kernel: &Kernel,
+    source: &Source,
+) -> Result<(), Box<Report>> {
     let program = kernel.program();
     let name = symbol::name(&program.name);
     let help = || format!("the kernel is {}", shown(kernel, source));
@@ -77,7 +85,7 @@ pub(crate) fn check(specs: &[Spec], kernel: &Kernel, source: &Source) -> Result<
         let verb = if specs.len() == 1 { "is" } else { "are" };
         return Err(wrong(format!("kernel `{name}` takes {taken}, and {given} {verb} given")));
     }
-    for (i, (spec, parameter)) in specs.iter().zip(&program.params).enumerate() {
+    for (i, ((spec, packed), parameter)) in specs.iter().zip(packed).zip(&program.params).enumerate() {
         let elsewhere = program.params.iter().position(|other| other.name == spec.name);
         if let Some(other) = elsewhere.filter(|other| *other != i) {
             let (other, i) = (other + 1, i + 1);
@@ -88,6 +96,30 @@ pub(crate) fn check(specs: &[Spec], kernel: &Kernel, source: &Source) -> Result<
         }
         let in_source = types.as_ref().and_then(|types| types.get(i)).map(|name| format!("`{name}`"));
         let takes = in_source.unwrap_or_else(|| format!("a {}", in_ptx(parameter)));
+        if packed.is_structure() {
+            let align = usize::try_from(parameter.align).unwrap_or(1);
+            *packed = std::mem::take(packed).padded(size_of(parameter), align);
+            if packed.size() != size_of(parameter) {
+                let reads = reads(program.text(), &program.name, &parameter.name);
+                let sentence = format!(
+                    "argument `{}` is a struct of {} bytes, and parameter {} of `{name}`, {takes}, has {}",
+                    spec.name,
+                    packed.size(),
+                    i + 1,
+                    parameter.size
+                );
+                let report = Report::error(Kind::Usage, sentence);
+                let report = report.note(format!("the argument has {packed}"), None);
+                let report = if reads.is_empty() {
+                    report
+                } else {
+                    report.note(format!("the kernel reads at least {reads}"), None)
+                };
+                return Err(Box::new(
+                    report.help("place a member with name@offset, or add those that are missing"),
+                ));
+            }
+        }
         fits(spec, parameter, &takes).map_err(|cause| {
             let position = i + 1;
             wrong(format!("argument `{}` does not fit parameter {position} of `{name}`: {cause}", spec.name))
@@ -96,11 +128,52 @@ pub(crate) fn check(specs: &[Spec], kernel: &Kernel, source: &Source) -> Result<
     Ok(())
 }
 
+fn size_of(parameter: &Parameter) -> usize {
+    usize::try_from(parameter.size).unwrap_or(usize::MAX)
+}
+
+/// What a kernel loads of a parameter, in order of the offsets: `8 bytes at 0, 4 bytes at 16`.
+fn reads(ptx: &str, kernel: &str, parameter: &str) -> String {
+    let (module, _) = warpproof_ptx::parse(ptx);
+    let mut loads = std::collections::BTreeSet::new();
+    let mut pending: Vec<&[Statement<'_>]> = module
+        .functions()
+        .filter(|function| function.name == kernel)
+        .filter_map(|function| function.body.as_deref())
+        .collect();
+    while let Some(statements) = pending.pop() {
+        for statement in statements {
+            match statement {
+                Statement::Block(block) => pending.push(&block.statements),
+                Statement::Instruction(one) if one.opcode == "ld" && one.modifiers.contains(&"param") => {
+                    let vector = one.modifiers.iter().find_map(|word| word.strip_prefix('v')?.parse().ok());
+                    let bits = one.modifiers.last().and_then(|ty| warpproof_ptx::type_bits(ty)).unwrap_or(0);
+                    for operand in &one.operands {
+                        if let Operand::Address(address) = operand
+                            && address.base == Some(parameter)
+                        {
+                            loads.insert((address.offset, bits / 8 * vector.unwrap_or(1u32)));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    let loads: Vec<String> = loads.iter().map(|(at, bytes)| format!("{bytes} bytes at {at}")).collect();
+    loads.join(", ")
+}
+
 /// Whether an argument can be passed; `takes` is the parameter's type in messages.
 fn fits(spec: &Spec, parameter: &Parameter, takes: &str) -> Result<(), String> {
     match &spec.value {
-        ArgumentValue::Array { .. } if parameter.size == 8 && parameter.ty != "f64" => Ok(()),
-        ArgumentValue::Array { .. } => {
+        ArgumentValue::Struct(_) => Ok(()),
+        ArgumentValue::Array { .. } | ArgumentValue::Alias { .. } | ArgumentValue::Earlier
+            if parameter.size == 8 && parameter.ty != "f64" =>
+        {
+            Ok(())
+        }
+        ArgumentValue::Array { .. } | ArgumentValue::Alias { .. } | ArgumentValue::Earlier => {
             Err(format!("an array is passed by its address, and it takes {takes}"))
         }
         ArgumentValue::ByValue(codes) => {

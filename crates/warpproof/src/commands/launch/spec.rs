@@ -1,5 +1,6 @@
-//! What an argument is: `name:type[extent]=fill` for an array, `name:type=value` for a scalar. Between name and type may
-//! stand what the kernel does with an array: `in`, `out` or `inout`.
+//! What an argument is: `name:type[extent]=fill` for an array, `name:type=value` for a scalar, `name:{…}` for a struct of
+//! such members, `name:=other+count` for an address inside another array, `name` for an array of an earlier launch. Between
+//! name and type may stand what the kernel does with an array: `in`, `out` or `inout`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,9 +11,9 @@ use warpproof_sim::check::Role;
 /// An argument as the user described it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Spec {
-    /// Its name in messages and for `--out` and `--print`.
+    /// Its name in messages and for `--out` and `--print`; of a struct's member `p.x`.
     pub(crate) name: String,
-    /// The type of the scalar, or of an array's elements.
+    /// The type of the scalar, or of an array's elements; of an address, and of a struct, nothing is known: u64.
     pub(crate) element: Dtype,
     /// What the kernel does with it: as stated; else an array with a fill is read and written, and one without is an
     /// output.
@@ -33,6 +34,26 @@ pub(crate) enum ArgumentValue {
         /// What it starts with.
         fill: Fill,
     },
+    /// A struct by value.
+    Struct(Vec<Member>),
+    /// The address of an element of another array.
+    Alias {
+        /// The array's name.
+        of: String,
+        /// Elements from its beginning.
+        elements: u64,
+    },
+    /// The array of this name that an earlier launch of the file had.
+    Earlier,
+}
+
+/// A member of a struct.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Member {
+    /// Bytes from the struct's beginning; `None`: where C puts it.
+    pub(crate) at: Option<usize>,
+    /// What it holds.
+    pub(crate) spec: Spec,
 }
 
 /// What an array starts with.
@@ -111,22 +132,32 @@ fn wrong(sentence: impl Into<String>, help: impl Into<String>) -> SpecError {
     SpecError { sentence: sentence.into(), help: Some(help.into()) }
 }
 
-const SHAPE_OF_SPEC: &str = "write name:type=value for a scalar and name:type[count]=fill for an array";
+const SHAPE_OF_SPEC: &str = "write name:type=value for a scalar, name:type[count]=fill for an array, \
+                             name:{member, …} for a struct and name:=array+elements for an address inside an array";
 const ROLES: &str = "write name:in:type[count]=fill, name:out:type[count] or name:inout:type[count]=fill";
 const FILLS: &str = "fills: zeros, ones, a number, iota(start,step), randn(seed=,mean=,std=), uniform(lo,hi,seed=), \
                      randint(lo,hi,seed=), [1,2,3], @file.npy, @file.safetensors#tensor";
 /// Longest array that may be asked for, in elements; memory limits come long before.
 const MAX_ELEMENTS: usize = 1 << 48;
+/// Structs in structs.
+const MAX_DEPTH: usize = 16;
 
 impl Spec {
     /// Reads a description.
     pub(crate) fn parse(text: &str) -> Result<Self, SpecError> {
-        let (name, rest) = text
-            .split_once(':')
-            .ok_or_else(|| wrong(format!("argument `{text}` has no type"), SHAPE_OF_SPEC))?;
-        let name = name.trim();
-        if name.is_empty() || name.contains(['=', '[', ']', ',', '#']) {
+        Self::within(text, "", 0)
+    }
+
+    /// As [`parse`](Self::parse), of a member; `prefix` is the name of its struct with a dot.
+    fn within(text: &str, prefix: &str, depth: usize) -> Result<Self, SpecError> {
+        let (name, rest) = after_name(text).unwrap_or((text, ""));
+        let name = format!("{prefix}{}", name.trim());
+        let name = name.as_str();
+        if name.ends_with('.') || name.is_empty() || name.contains(['=', '[', ']', ',', '#', '{', '}', '@']) {
             return Err(wrong(format!("argument `{text}` has no name"), SHAPE_OF_SPEC));
+        }
+        if let Some(spec) = Self::without_type(name, rest, depth)? {
+            return Ok(spec);
         }
         let (what, fill) = match rest.split_once('=') {
             Some((what, fill)) => (what.trim(), Some(fill.trim())),
@@ -189,9 +220,45 @@ impl Spec {
             }
             (_, Some(role)) => role,
             (ArgumentValue::Array { fill: Fill::Nothing, .. }, None) => Role::Out,
-            (ArgumentValue::Array { .. }, None) => Role::InOut,
+            (_, None) => Role::InOut,
         };
         Ok(Self { name: name.to_owned(), element, role, value })
+    }
+
+    /// What says its type elsewhere, or has none: a struct, an address inside an array, an array of an earlier launch.
+    fn without_type(name: &str, rest: &str, depth: usize) -> Result<Option<Self>, SpecError> {
+        let about = |error: SpecError| SpecError {
+            sentence: format!("argument `{name}`: {}", error.sentence),
+            help: error.help,
+        };
+        let rest = rest.trim();
+        let (role, value) = if let Some(members) = rest.strip_prefix('{') {
+            (Role::In, ArgumentValue::Struct(members_of(members, name, depth).map_err(about)?))
+        } else if let Some(target) = rest.strip_prefix('=') {
+            (Role::InOut, alias(target).map_err(about)?)
+        } else if rest.is_empty() {
+            (Role::InOut, ArgumentValue::Earlier)
+        } else if let Ok(role) = parse_role(rest) {
+            (role, ArgumentValue::Earlier)
+        } else {
+            return Ok(None);
+        };
+        Ok(Some(Self { name: name.to_owned(), element: Dtype::U64, role, value }))
+    }
+
+    /// The spec itself, or of a struct its members, those of nested structs included.
+    pub(crate) fn leaves(&self) -> Vec<&Spec> {
+        match &self.value {
+            ArgumentValue::Struct(members) => {
+                members.iter().flat_map(|member| member.spec.leaves()).collect()
+            }
+            _ => vec![self],
+        }
+    }
+
+    /// Whether it needs an array that an earlier launch had.
+    pub(crate) fn continues(&self) -> bool {
+        self.leaves().iter().any(|spec| spec.value == ArgumentValue::Earlier)
     }
 
     /// The bytes of a value; an array has none of its own.
@@ -215,6 +282,87 @@ impl Spec {
 fn dtype_of(name: &str) -> Option<Dtype> {
     let signed = name.strip_prefix('s').map(|bits| format!("i{bits}"));
     Dtype::named(signed.as_deref().unwrap_or(name))
+}
+
+/// The name, and what follows its colon. Two colons are part of a name: `filter::coef`.
+fn after_name(text: &str) -> Option<(&str, &str)> {
+    let mut from = 0;
+    loop {
+        let at = from + text.get(from..)?.find(':')?;
+        if !text.get(at..)?.starts_with("::") {
+            return Some((text.get(..at)?, text.get(at + 1..)?));
+        }
+        from = at + 2;
+    }
+}
+
+/// What follows `{`: members separated by commas outside of brackets, and `}`.
+fn members_of(text: &str, name: &str, depth: usize) -> Result<Vec<Member>, SpecError> {
+    const HELP: &str = "write name:{x:in:f32[64]=ones, n:i32=64}; name@16 places a member at byte 16";
+    let inner = text.strip_suffix('}').ok_or_else(|| wrong("the struct has no closing brace", HELP))?;
+    if depth >= MAX_DEPTH {
+        return Err(wrong(format!("more than {MAX_DEPTH} structs inside each other"), HELP));
+    }
+    let mut members: Vec<Member> = Vec::new();
+    for text in outside_brackets(inner) {
+        let text = text.trim();
+        let head = text.split([':', '=']).next().unwrap_or_default();
+        let (at, text) = match head.split_once('@') {
+            Some((name, at)) => {
+                let at = at.trim();
+                let place =
+                    at.parse().map_err(|_| wrong(format!("expected a byte offset, found `{at}`"), HELP))?;
+                (Some(place), format!("{name}{}", text.get(head.len()..).unwrap_or_default()))
+            }
+            None => (None, text.to_owned()),
+        };
+        let spec = Spec::within(&text, &format!("{name}."), depth + 1)?;
+        if members.iter().any(|member| member.spec.name == spec.name) {
+            return Err(wrong(format!("two members are called `{}`", spec.name), HELP));
+        }
+        members.push(Member { at, spec });
+    }
+    if members.is_empty() { Err(wrong("the struct has no members", HELP)) } else { Ok(members) }
+}
+
+/// The parts between commas that no bracket encloses.
+fn outside_brackets(text: &str) -> Vec<&str> {
+    let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0u32);
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
+                parts.extend(text.get(start..at));
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.extend(text.get(start..).filter(|rest| !rest.trim().is_empty()));
+    parts
+}
+
+/// What follows `:=`: an array, and how many of its elements are skipped.
+fn alias(text: &str) -> Result<ArgumentValue, SpecError> {
+    const HELP: &str = "write y:=x for the array x, and y:=x+128 for its element 128";
+    let (of, elements) = match text.split_once('+') {
+        Some((of, elements)) => {
+            let elements = elements.trim();
+            let count = elements.parse();
+            (
+                of,
+                count
+                    .map_err(|_| wrong(format!("expected a count of elements, found `{elements}`"), HELP))?,
+            )
+        }
+        None => (text, 0),
+    };
+    let of = of.trim();
+    if of.is_empty() || of.contains(['=', '[', ']', ',', ':', '{', '}']) {
+        return Err(wrong(format!("expected the name of an array, found `{of}`"), HELP));
+    }
+    Ok(ArgumentValue::Alias { of: of.to_owned(), elements })
 }
 
 fn parse_role(text: &str) -> Result<Role, SpecError> {
@@ -409,7 +557,7 @@ mod tests {
     fn array(text: &str) -> (Option<Vec<usize>>, Fill) {
         match Spec::parse(text).unwrap().value {
             ArgumentValue::Array { shape, fill } => (shape, fill),
-            ArgumentValue::ByValue(codes) => panic!("{text} is by value: {codes:?}"),
+            other => panic!("{text} is no array: {other:?}"),
         }
     }
 
@@ -477,16 +625,44 @@ mod tests {
     }
 
     #[test]
+    fn structs_aliases_and_earlier_arrays_are_read() {
+        let spec =
+            Spec::parse("p:{x:in:f32[4]=[1,2,3,4], in:{n:i32=4, y:out:f32[4]}, w@32:f32=[1,2], z:=p.x+2}");
+        let spec = spec.unwrap();
+        let leaves: Vec<&str> = spec.leaves().iter().map(|leaf| leaf.name.as_str()).collect();
+        assert_eq!(leaves, ["p.x", "p.in.n", "p.in.y", "p.w", "p.z"]);
+        let ArgumentValue::Struct(members) = &spec.value else { panic!("{spec:?}") };
+        assert_eq!(members.iter().map(|member| member.at).collect::<Vec<_>>(), [None, None, Some(32), None]);
+        assert_eq!(members[3].spec.value, ArgumentValue::Alias { of: "p.x".into(), elements: 2 });
+        assert_eq!(Spec::parse("y:=x").unwrap().value, ArgumentValue::Alias { of: "x".into(), elements: 0 });
+        let (bare, input) = (Spec::parse("sums").unwrap(), Spec::parse("sums:in").unwrap());
+        assert_eq!((&bare.value, bare.role), (&ArgumentValue::Earlier, Role::InOut));
+        assert_eq!((&input.value, input.role), (&ArgumentValue::Earlier, Role::In));
+        for (text, sentence) in [
+            ("p:{x:f32=1", "argument `p`: the struct has no closing brace"),
+            ("p:{}", "argument `p`: the struct has no members"),
+            ("p:{x:f32=1, x:f32=2}", "argument `p`: two members are called `p.x`"),
+            ("p:{x@a:f32=1}", "argument `p`: expected a byte offset, found `a`"),
+            ("y:=", "argument `y`: expected the name of an array, found ``"),
+            ("y:=x+a", "argument `y`: expected a count of elements, found `a`"),
+        ] {
+            assert_eq!(Spec::parse(text).unwrap_err().sentence, sentence);
+        }
+        let deep = format!("p:{}a:u8=1{}", "{a:".repeat(40), "}".repeat(40));
+        assert!(Spec::parse(&deep).is_err());
+    }
+
+    #[test]
     fn nothing_a_user_types_panics() {
         let pieces = [
             "x", ":", "f32", "u8", "[", "]", "=", "in:", "randn", "(", ")", ",", "-1", "1e99", "@", "#", "é",
-            "x4",
+            "x4", "{", "}", "+",
         ];
         let mut random = warpproof_sim::schedule::SplitMix(1);
         for _ in 0..20_000 {
             let mut text = String::new();
             for _ in 0..random.next() % 9 {
-                text.push_str(pieces[usize::try_from(random.next() % 18).unwrap()]);
+                text.push_str(pieces[usize::try_from(random.next() % 21).unwrap()]);
             }
             let _ = Spec::parse(&text);
             let _ = Spec::parse(&format!("x:u8[4]={text}"));

@@ -6,8 +6,8 @@ use warpproof_gpu::{Cuda, CudaError, Launch};
 use warpproof_sim::Device;
 
 use super::super::device;
-use super::super::launch::ArgumentValue;
-use super::{Finished, Run};
+use super::super::launch::Memory;
+use super::{Finished, Launched, Run};
 use crate::report::{Kind, Report};
 use crate::source::{self, Ptx};
 
@@ -26,55 +26,54 @@ impl Run {
                 "--schedule and --seed order the warps of the software GPU; a CUDA device orders its own";
             return Err(vec![Report::error(Kind::Usage, sentence)]);
         }
-        let mut cuda = Cuda::open(number).map_err(refused)?;
-        let source = source::read(&self.launch.kernel_file)?;
-        let plan = self.launch.plan(&source).map_err(|report| vec![*report])?;
-        self.check_names(&plan.specs).map_err(|report| vec![*report])?;
-        let ptx = self.launch.module(&source)?;
-        reports.extend(ptx.warnings.iter().cloned());
-        let signatures = Ptx { text: signatures(&ptx.text), name: ptx.name.clone(), warnings: Vec::new() };
-        let prepared = self.launch.prepare(&plan, &signatures, &source, host)?;
-
-        let module = cuda.load(&ptx.text).map_err(refused)?;
-        let mut there = Vec::with_capacity(prepared.arrays.len());
-        for array in &prepared.arrays {
-            let memory = cuda.allocate(array.bytes).map_err(refused)?;
-            cuda.write(&memory, array.content(host)).map_err(refused)?;
-            there.push(memory);
+        if self.launch.is_a_case() {
+            let sentence = "a case of a task runs on the software GPU; `warpproof gate TASK --gpu` runs a task on a CUDA device";
+            return Err(vec![Report::error(Kind::Usage, sentence)]);
         }
-        let mut addresses = there.iter().map(|memory| memory.address);
-        let arguments = plan.specs.iter().map(|spec| match &spec.value {
-            ArgumentValue::ByValue(_) => spec.bytes(),
-            ArgumentValue::Array { .. } => addresses.next().unwrap_or_default().to_le_bytes().to_vec(),
-        });
-        let launch = Launch {
-            module,
-            kernel: prepared.symbol.clone(),
-            grid: prepared.grid,
-            block: prepared.block,
-            shared: prepared.shared,
-            arguments: arguments.collect(),
-        };
-        let start = Instant::now();
-        cuda.run(&[launch]).map_err(refused)?;
-        let host_seconds = start.elapsed().as_secs_f64();
-        for (array, memory) in prepared.arrays.iter().zip(&there) {
+        let mut cuda = Cuda::open(number).map_err(refused)?;
+        let source = source::read(self.launch.file())?;
+        let sequence = self.sequence(&source)?;
+        let ptx = self.launch.module(&source, &sequence)?;
+        reports.extend(ptx.warnings.iter().cloned());
+        let signatures = Ptx { text: signatures(&ptx.text), ..ptx.clone() };
+        let module = cuda.load(&ptx.text).map_err(refused)?;
+        let mut memory = Memory::default();
+        let mut there: Vec<warpproof_gpu::Memory> = Vec::new();
+        let mut launches = Vec::new();
+        for plan in &sequence {
+            let prepared = self.launch.prepare(plan, &signatures, &source, host, &mut memory)?;
+            for array in memory.arrays.iter().skip(there.len()) {
+                let one = cuda.allocate(array.bytes).map_err(refused)?;
+                cuda.write(&one, array.content(host)).map_err(refused)?;
+                there.push(one);
+            }
+            let address_of = |array: usize| there.get(array).map_or(0, |memory| memory.address);
+            for (symbol, value) in &prepared.variables {
+                cuda.set(module, symbol, &value.bytes(address_of)).map_err(refused)?;
+            }
+            let launch = Launch {
+                module,
+                kernel: prepared.symbol.clone(),
+                grid: prepared.grid,
+                block: prepared.block,
+                shared: prepared.shared,
+                cooperative: prepared.cooperative,
+                arguments: prepared.arguments.iter().map(|argument| argument.bytes(address_of)).collect(),
+            };
+            let start = Instant::now();
+            cuda.run(&[launch]).map_err(refused)?;
+            launches.push(Launched::new(prepared, None, start.elapsed().as_secs_f64()));
+        }
+        for (array, memory) in memory.arrays.iter().zip(&there) {
             let bytes = cuda.read(memory).map_err(refused)?;
             let lost = |_| vec![Report::error(Kind::Bug, format!("`{}` cannot be kept", array.name))];
             host.memory().write(array.address, &bytes).map_err(lost)?;
         }
         *finished = Some(Finished {
-            kernel: prepared.kernel,
-            symbol: prepared.symbol,
-            grid: prepared.grid,
-            block: prepared.block,
-            shared: prepared.shared,
-            instructions: None,
+            launches,
             device: Some(cuda.identity().clone()),
-            host_seconds,
-            printed: Vec::new(),
-            arrays: prepared.arrays,
-            stop: None,
+            arrays: memory.arrays,
+            ..Finished::default()
         });
         Ok(())
     }

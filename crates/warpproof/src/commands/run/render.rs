@@ -3,10 +3,12 @@
 use std::fmt::Write;
 
 use serde_json::{Value, json};
+use warpproof_gate::stage::Compared;
+use warpproof_gpu::Identity;
 use warpproof_model::grouped;
 use warpproof_sim::Device;
 
-use super::{Array, Finished, Run};
+use super::{Array, Finished, Launched, Run};
 use crate::report::{Kind, Report};
 
 /// Values shown where no number of them was asked for.
@@ -53,21 +55,31 @@ pub(super) fn values(print: &Print, array: &Array, device: &mut Device) -> Strin
     text
 }
 
+/// An output against its reference.
+pub(super) fn comparison(output: &str, compared: &Compared) -> String {
+    if compared.passed {
+        let largest = compared.mismatch.elements().into_iter().next();
+        let largest = largest.map(|(which, element)| format!(" ({which}: {element})")).unwrap_or_default();
+        return format!("{output}: agrees with the reference{largest}\n");
+    }
+    format!("{output}: differs from the reference\n{}", compared.mismatch.text())
+}
+
 /// What was done, in one line.
-pub(super) fn summary(finished: &Finished) -> String {
-    let blocks: u64 = finished.grid.iter().map(|n| u64::from(*n)).product();
-    let threads: u64 = finished.block.iter().map(|n| u64::from(*n)).product();
+pub(super) fn summary(launched: &Launched, device: Option<&Identity>) -> String {
+    let blocks: u64 = launched.grid.iter().map(|n| u64::from(*n)).product();
+    let threads: u64 = launched.block.iter().map(|n| u64::from(*n)).product();
     let count = |n: u64, noun: &str| format!("{} {noun}{}", grouped(n), if n == 1 { "" } else { "s" });
-    let counted = finished.instructions.map(|n| format!("; {} (counted)", count(n, "warp instruction")));
-    let device = finished.device.as_ref().map(|device| format!("; on {device}"));
+    let counted = launched.instructions.map(|n| format!("; {} (counted)", count(n, "warp instruction")));
+    let device = device.map(|device| format!("; on {device}"));
     format!(
         "{}: {} of {}{}{}; {:.1} ms on this machine (measured)",
-        finished.kernel,
+        launched.kernel,
         count(blocks, "block"),
         count(threads, "thread"),
         counted.unwrap_or_default(),
         device.unwrap_or_default(),
-        finished.host_seconds * 1e3,
+        launched.host_seconds * 1e3,
     )
 }
 
@@ -82,7 +94,7 @@ pub(super) fn json(
     let mut value = json!({
         "schema": "warpproof.run/1",
         "warpproof": env!("CARGO_PKG_VERSION"),
-        "source": run.launch.kernel_file.display().to_string(),
+        "source": run.launch.file().display().to_string(),
         "ok": failed.is_none(),
         "outcome": failed.map_or(json!("finished"), |kind| json!(kind)),
         "exit_code": failed.map_or(0, Kind::exit_code),
@@ -92,20 +104,27 @@ pub(super) fn json(
     if let Some(finished) = finished {
         let outputs: Vec<Value> =
             finished.arrays.iter().map(|array| json_array(run, array, device)).collect();
-        put("kernel", json!(finished.kernel));
-        put("symbol", json!(finished.symbol));
-        put("grid", json!(finished.grid));
-        put("block", json!(finished.block));
-        put("shared", json!(finished.shared));
+        // The last launch; a program that expects one finds it where it always was.
+        if let Some(Value::Object(last)) = finished.launches.last().map(json_launch) {
+            last.into_iter().for_each(|(name, content)| {
+                put(&name, content);
+            });
+        }
+        if finished.launches.len() > 1 {
+            put("launches", finished.launches.iter().map(json_launch).collect());
+        }
         if let Some(device) = &finished.device {
             put("device", json!(device));
         }
-        if let Some(count) = finished.instructions {
-            put("instructions", json!({ "value": count, "kind": "counted", "unit": "warp instructions" }));
-        }
-        put("host_time", json!({ "value": finished.host_seconds, "kind": "measured", "unit": "s" }));
         put("printf", json!(String::from_utf8_lossy(&finished.printed)));
         put("outputs", Value::Array(outputs));
+        if !finished.outputs.is_empty() {
+            let compared = finished.outputs.iter().map(|one| {
+                let Compared { passed, reasons, mismatch } = &one.compared;
+                json!({ "output": one.output, "passed": passed, "reasons": reasons, "mismatch": mismatch })
+            });
+            put("comparison", compared.collect());
+        }
         let stop = finished
             .stop
             .as_ref()
@@ -113,6 +132,22 @@ pub(super) fn json(
         put("stop", json!(stop));
     }
     put("reports", json!(reports));
+    value
+}
+
+fn json_launch(launched: &Launched) -> Value {
+    let mut value = json!({
+        "kernel": launched.kernel,
+        "symbol": launched.symbol,
+        "grid": launched.grid,
+        "block": launched.block,
+        "shared": launched.shared,
+        "host_time": { "value": launched.host_seconds, "kind": "measured", "unit": "s" },
+    });
+    if let (Value::Object(fields), Some(count)) = (&mut value, launched.instructions) {
+        let counted = json!({ "value": count, "kind": "counted", "unit": "warp instructions" });
+        fields.insert("instructions".to_owned(), counted);
+    }
     value
 }
 

@@ -68,7 +68,7 @@ pub(super) fn run(mma: &Mma, terminal: &mut Terminal) -> Outcome {
     let tallies = match compare(mma) {
         Ok(tallies) => tallies,
         Err(report) => {
-            if mma.json {
+            if mma.json.wanted {
                 let error =
                     json!({ "schema": "warpproof.selftest-mma/1", "ok": false, "reports": [*report] });
                 terminal.json(&error);
@@ -79,7 +79,7 @@ pub(super) fn run(mma: &Mma, terminal: &mut Terminal) -> Outcome {
         }
     };
     let mismatches: usize = tallies.all().map(|tally| tally.mismatches).sum();
-    if mma.json {
+    if mma.json.wanted {
         terminal.json(&as_json(&tallies, mismatches));
     } else {
         terminal.print(as_text(&tallies));
@@ -87,7 +87,7 @@ pub(super) fn run(mma: &Mma, terminal: &mut Terminal) -> Outcome {
     if mismatches == 0 {
         return Outcome::Green;
     }
-    if !mma.json {
+    if !mma.json.wanted {
         let sentence = format!("{mismatches} outputs of the software GPU differ from the vectors");
         let mut report = Report::error(Kind::Kernel, sentence);
         for difference in &tallies.differences {
@@ -312,7 +312,7 @@ fn launch(op: &Op, kernel: &str, products: &[Product]) -> Result<Vec<Vec<u64>>, 
     if products.is_empty() {
         return Ok(Vec::new());
     }
-    let ptx = Ptx { text: kernel.to_owned(), name: format!("{}.ptx", op.name()), warnings: Vec::new() };
+    let ptx = Ptx::new(kernel.to_owned(), format!("{}.ptx", op.name()));
     let stopped = |stop: &warpproof_sim::Stop| {
         Box::new(of_stop(stop, &ptx, &Source::new(ptx.name.as_str(), ptx.text.as_str())))
     };

@@ -1,0 +1,97 @@
+//! Which block starts next, and how long its turns are.
+
+use crate::schedule::{Blocks, SplitMix};
+
+/// Instructions a block that communicates runs before the next one gets a turn.
+const TURN: u64 = 65_536;
+/// Likewise, if no barrier completed and no thread exited in its last turn: it may be waiting for a block that has not started.
+const IDLE_TURN: u64 = 2048;
+/// Blocks whose order is drawn together, at most.
+const WINDOW: usize = 1024;
+
+/// The turns of the blocks of a grid.
+///
+/// Blocks of one window start in any order, and all of them before the next window begins. A window is never larger than what
+/// runs at the same time: a kernel whose blocks wait for blocks with lower numbers, which devices start first, ends here too.
+pub(super) struct Turns {
+    blocks: Blocks,
+    random: SplitMix,
+    count: u32,
+    window: usize,
+    /// Blocks of the current window that have not started, the next one last.
+    waiting: Vec<u32>,
+    /// The first block behind it.
+    behind: u32,
+}
+
+impl Turns {
+    /// For a grid of `count` blocks, of which `resident` run at the same time.
+    pub(super) fn new(blocks: Blocks, count: u32, resident: usize) -> Turns {
+        let (seed, window) = match blocks {
+            Blocks::InOrder => (0, 1),
+            Blocks::Interleaved { seed, .. } => (seed, resident.clamp(1, WINDOW)),
+        };
+        Turns { blocks, random: SplitMix(seed), count, window, waiting: Vec::new(), behind: 0 }
+    }
+
+    /// The block to start next.
+    pub(super) fn start(&mut self) -> Option<u32> {
+        if self.waiting.is_empty() {
+            let window = u32::try_from(self.window).unwrap_or(u32::MAX);
+            let end = self.count.min(self.behind.saturating_add(window));
+            self.waiting.extend((self.behind..end).rev());
+            self.random.shuffle(&mut self.waiting);
+            self.behind = end;
+        }
+        self.waiting.pop()
+    }
+
+    /// Blocks that have not started.
+    pub(super) fn left(&self) -> u32 {
+        let waiting = u32::try_from(self.waiting.len()).unwrap_or(u32::MAX);
+        (self.count - self.behind).saturating_add(waiting)
+    }
+
+    /// The lowest number of a block that has not started.
+    pub(super) fn lowest(&self) -> u32 {
+        self.waiting.iter().copied().min().unwrap_or(self.behind)
+    }
+
+    /// How many blocks the next round starts while `running` are under way and none of them is known to wait.
+    pub(super) fn starts(&self, running: usize) -> usize {
+        match self.blocks {
+            Blocks::InOrder => 1,
+            Blocks::Interleaved { together, .. } => super::at(together).saturating_sub(running),
+        }
+    }
+
+    /// Instructions of a block's next turn; 0 if another one goes first.
+    pub(super) fn turn(&mut self, idle: bool) -> u64 {
+        match self.blocks {
+            Blocks::InOrder if idle => IDLE_TURN,
+            Blocks::InOrder => TURN,
+            Blocks::Interleaved { turn, .. } => self.random.below(2 * turn.clamp(1, TURN) + 1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_block_starts_once_and_windows_follow_each_other() {
+        for blocks in [Blocks::InOrder, Blocks::Interleaved { seed: 3, together: 4, turn: 8 }] {
+            let mut turns = Turns::new(blocks, 10, 4);
+            let mut started = Vec::new();
+            while let Some(block) = turns.start() {
+                started.push(block);
+                let unstarted = (0..10).filter(|block| !started.contains(block));
+                assert_eq!(turns.lowest(), unstarted.clone().min().unwrap_or(10));
+                assert_eq!(turns.left(), u32::try_from(unstarted.count()).unwrap_or(0));
+            }
+            let windows: Vec<u32> = started.chunks(4).map(|window| window.iter().sum()).collect();
+            assert_eq!(windows, [6, 22, 17]);
+        }
+    }
+}

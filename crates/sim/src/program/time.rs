@@ -1,0 +1,60 @@
+//! Registers whose values come from a clock.
+//!
+//! A loop that waits often looks at a clock, to sleep longer each time. Whether it repeats itself is decided by the other
+//! registers; these differ each time.
+
+use super::{Program, Width};
+use std::collections::BTreeSet;
+
+/// Rows that a clock reaches through registers, by file. Values that go through memory are not followed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TimeRows {
+    pub(crate) preds: BTreeSet<u32>,
+    pub(crate) w32: BTreeSet<u32>,
+    pub(crate) w64: BTreeSet<u32>,
+    pub(crate) w128: BTreeSet<u32>,
+}
+
+impl TimeRows {
+    /// Whether no register holds a time.
+    pub(crate) fn is_empty(&self) -> bool {
+        [&self.preds, &self.w32, &self.w64, &self.w128].iter().all(|rows| rows.is_empty())
+    }
+
+    fn file(&mut self, width: Width) -> &mut BTreeSet<u32> {
+        match width {
+            Width::Pred => &mut self.preds,
+            Width::W32 => &mut self.w32,
+            Width::W64 => &mut self.w64,
+            Width::W128 => &mut self.w128,
+        }
+    }
+
+    pub(super) fn of(program: &Program) -> TimeRows {
+        let mut rows = TimeRows::default();
+        let clocks: Vec<usize> = (0..program.metas.len()).filter(|pc| program.reads_clock(*pc)).collect();
+        for (width, row) in clocks.iter().flat_map(|pc| program.metas[*pc].writes.iter()) {
+            rows.file(*width).insert(*row);
+        }
+        let mut grows = !clocks.is_empty();
+        while grows {
+            grows = false;
+            for meta in &program.metas {
+                if meta.reads.iter().any(|(width, row)| rows.file(*width).contains(row)) {
+                    for (width, row) in &meta.writes {
+                        grows |= rows.file(*width).insert(*row);
+                    }
+                }
+            }
+        }
+        rows
+    }
+}
+
+impl Program {
+    /// Whether an instruction reads a clock.
+    pub(crate) fn reads_clock(&self, pc: usize) -> bool {
+        let text = self.instruction(pc);
+        text.starts_with("mov") && (text.contains("%clock") || text.contains("%globaltimer"))
+    }
+}

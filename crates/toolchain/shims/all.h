@@ -1,0 +1,11 @@
+#pragma once
+#include <algorithm>
+#include <float.h>
+#include <limits>
+#include <limits.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <type_traits>

@@ -1,0 +1,5 @@
+#pragma once
+#include <stddef.h>
+namespace std {
+using ::printf;
+}  // namespace std

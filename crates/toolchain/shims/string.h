@@ -1,0 +1,6 @@
+#pragma once
+#include <stddef.h>
+namespace std {
+using ::memcpy;
+using ::memset;
+}  // namespace std

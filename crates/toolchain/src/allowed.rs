@@ -1,0 +1,261 @@
+//! Which options of NVIDIA's compilers may come from a source, a task or a submission.
+//!
+//! Options of both compilers can read and write any file of the user who compiles. The tables name every option that NVRTC and
+//! ptxas of CUDA 12.9 and 13.x know, documented or not. What is not marked as allowed is refused, and so is every spelling that is
+//! not in the table: abbreviations, response files, values of another kind. `book/src/compiler-options.md` is made from the tables.
+
+mod nvrtc;
+mod ptxas;
+
+use std::fmt::{self, Write as _};
+
+pub use nvrtc::NVRTC_OPTIONS;
+pub use ptxas::PTXAS_OPTIONS;
+
+/// What follows an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Nothing.
+    None,
+    /// `true` or `false`.
+    Switch,
+    /// A whole number.
+    Number,
+    /// Whole numbers with commas between.
+    Numbers,
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// Some of these words, with commas between.
+    SomeOf(&'static [&'static str]),
+    /// Letters, digits and `_`.
+    Word,
+    /// `NAME` or `NAME=VALUE`, without blanks, quotes and backslashes.
+    Macro,
+    /// A file or a directory.
+    Path,
+    /// Anything else; only for options that are refused.
+    Text,
+}
+
+/// Whether an option may come from a source, a task or a submission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ruling {
+    /// It is passed on.
+    Allowed,
+    /// It is not, for this reason.
+    Refused(&'static str),
+}
+
+/// An option of a compiler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompilerOption {
+    /// The long spelling.
+    pub long: &'static str,
+    /// The short spelling, or the long one with a single dash.
+    pub short: &'static str,
+    /// What follows it.
+    pub value: Value,
+    /// Whether it is passed on.
+    pub ruling: Ruling,
+}
+
+/// An option that is not passed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedOption {
+    /// The compiler.
+    pub compiler: &'static str,
+    /// The option, as it was written.
+    pub option: String,
+    /// Why.
+    pub why: String,
+}
+
+impl fmt::Display for RefusedOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { compiler, option, why } = self;
+        write!(f, "{compiler} option `{}` is refused: {why}", option.escape_debug())
+    }
+}
+
+impl std::error::Error for RefusedOption {}
+
+impl Value {
+    /// Whether a text is such a value.
+    fn takes(self, text: &str) -> bool {
+        let word = |text: &str| {
+            (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        };
+        let number = |text: &str| (1..=9).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+        match self {
+            Self::None | Self::Path | Self::Text => false,
+            Self::Switch => ["true", "false"].contains(&text),
+            Self::Number => number(text),
+            Self::Numbers => text.len() <= 1024 && text.split(',').all(number),
+            Self::OneOf(words) => words.contains(&text),
+            Self::SomeOf(words) => text.split(',').all(|one| words.contains(&one)),
+            Self::Word => word(text),
+            Self::Macro => {
+                let (name, value) = text.split_once('=').unwrap_or((text, ""));
+                let plain = |b: u8| b.is_ascii_alphanumeric() || b"_.+-*/%<>()[]{}:;&|^!~?=".contains(&b);
+                word(name)
+                    && !name.starts_with(|c: char| c.is_ascii_digit())
+                    && value.len() <= 256
+                    && value.bytes().all(plain)
+            }
+        }
+    }
+
+    /// How it is shown after an option's name.
+    fn shown(self) -> String {
+        match self {
+            Self::None => String::new(),
+            Self::Switch => "=true\\|false".to_owned(),
+            Self::Number => "=N".to_owned(),
+            Self::Numbers => "=N,…".to_owned(),
+            Self::OneOf(words) => format!("={}", words.join("\\|")),
+            Self::SomeOf(words) => format!("={},…", words.join("\\|")),
+            Self::Word => "=WORD".to_owned(),
+            Self::Macro => "=NAME[=VALUE]".to_owned(),
+            Self::Path => "=PATH".to_owned(),
+            Self::Text => "=…".to_owned(),
+        }
+    }
+
+    fn expected(self) -> String {
+        match self {
+            Self::None => "no value".to_owned(),
+            Self::Switch => "true or false".to_owned(),
+            Self::Number => "a whole number".to_owned(),
+            Self::Numbers => "whole numbers with commas between".to_owned(),
+            Self::OneOf(words) => format!("one of {}", words.join(", ")),
+            Self::SomeOf(words) => format!("words of {}, with commas between", words.join(", ")),
+            Self::Word => "a word of letters, digits and _".to_owned(),
+            Self::Macro => "NAME or NAME=VALUE without blanks, quotes and backslashes".to_owned(),
+            Self::Path | Self::Text => "a value".to_owned(),
+        }
+    }
+}
+
+impl CompilerOption {
+    /// Whether its short spelling is one letter, which the value follows directly: `-DNAME`.
+    fn is_letter(&self) -> bool {
+        self.short.len() == 2
+    }
+}
+
+/// The options of NVRTC that a source names in lines `//@options: …`.
+pub fn options_in(source: &str) -> Vec<String> {
+    let lines = source.lines().filter_map(|line| line.trim().strip_prefix("//@options:"));
+    lines.flat_map(str::split_whitespace).map(str::to_owned).collect()
+}
+
+/// Options for NVRTC from untrusted input, each in one word, or the first that is refused.
+pub fn nvrtc_options<S: AsRef<str>>(words: &[S]) -> Result<Vec<String>, RefusedOption> {
+    allowed("NVRTC", NVRTC_OPTIONS, words)
+}
+
+/// Options for ptxas, each in one word, or the first that is refused.
+pub fn ptxas_options<S: AsRef<str>>(words: &[S]) -> Result<Vec<String>, RefusedOption> {
+    allowed("ptxas", PTXAS_OPTIONS, words)
+}
+
+fn allowed<S: AsRef<str>>(
+    compiler: &'static str,
+    table: &[CompilerOption],
+    words: &[S],
+) -> Result<Vec<String>, RefusedOption> {
+    let mut passed = Vec::new();
+    let mut words = words.iter().map(AsRef::as_ref).peekable();
+    while let Some(word) = words.next() {
+        let refuse =
+            |option: &str, why: String| Err(RefusedOption { compiler, option: option.to_owned(), why });
+        let Some((option, joined)) = find(table, word) else {
+            let why = if word.starts_with('@') {
+                "response files are not read".to_owned()
+            } else {
+                "it is not in the list of options that a source or a task may set".to_owned()
+            };
+            return refuse(word, why);
+        };
+        if let Ruling::Refused(why) = option.ruling {
+            return refuse(word, why.to_owned());
+        }
+        match (option.value, joined) {
+            (Value::None, None) => passed.push(option.long.to_owned()),
+            (Value::None, Some(_)) => return refuse(word, "it takes no value".to_owned()),
+            (value, joined) => {
+                let Some(text) = joined.or_else(|| words.next()) else {
+                    return refuse(word, format!("expected {} after it", value.expected()));
+                };
+                if !value.takes(text) {
+                    return refuse(
+                        word,
+                        format!("expected {}, found `{}`", value.expected(), text.escape_debug()),
+                    );
+                }
+                passed.push(format!("{}={text}", option.long));
+            }
+        }
+    }
+    Ok(passed)
+}
+
+/// The option that a word is, and the value that is joined to it.
+fn find<'t, 'w>(table: &'t [CompilerOption], word: &'w str) -> Option<(&'t CompilerOption, Option<&'w str>)> {
+    let spelled = |name: &str| table.iter().find(|option| option.long == name || option.short == name);
+    if let Some(option) = spelled(word) {
+        return Some((option, None));
+    }
+    if let Some((name, value)) = word.split_once('=')
+        && let Some(option) = spelled(name)
+    {
+        return Some((option, Some(value)));
+    }
+    let (name, value) = word.split_at_checked(2)?;
+    let option = table.iter().find(|option| option.is_letter() && option.short == name)?;
+    (option.value != Value::None).then_some((option, Some(value)))
+}
+
+/// The tables as a page of the book.
+pub fn options_page() -> String {
+    let mut page = String::from(HEAD);
+    for (compiler, table) in [("NVRTC", NVRTC_OPTIONS), ("ptxas", PTXAS_OPTIONS)] {
+        let allowed = table.iter().filter(|option| option.ruling == Ruling::Allowed).count();
+        // Writing to a string cannot fail.
+        let _ = write!(page, "\n## {compiler}: {allowed} of {} options allowed\n\n", table.len());
+        page.push_str("| option | short | | reason |\n|---|---|---|---|\n");
+        for CompilerOption { long, short, value, ruling } in table {
+            let short = if *short == long.get(1..).unwrap_or_default() { "" } else { short };
+            let short = if short.is_empty() { String::new() } else { format!("`{short}`") };
+            let (ruled, why) = match ruling {
+                Ruling::Allowed => ("allowed", ""),
+                Ruling::Refused(why) => ("**refused**", *why),
+            };
+            let _ = writeln!(page, "| `{long}{}` | {short} | {ruled} | {why} |", value.shown());
+        }
+    }
+    page
+}
+
+const HEAD: &str = "\
+# Compiler options
+
+<!-- Made from crates/toolchain/src/allowed. To change it: UPDATE_PAGES=1 cargo nextest run -p warpproof-toolchain page -->
+
+A kernel's file may name options of NVRTC in a comment, `//@options: --device-int128`, and a task in `flags` of a candidate.
+Neither is trusted: some options of the compilers write or read any file of the user who compiles. Warpproof passes on the
+options that are marked as allowed here. It refuses every other one, with exit code 2, before the compiler sees it. A
+task with such an option in `flags` is not valid, and a candidate with one in a comment fails the stage `build`.
+
+The tables name every option that NVRTC and ptxas of CUDA 12.9 and 13.x have, those included that NVIDIA does not document.
+Options are compared as a whole: abbreviations, response files (`@file`) and values of another kind are refused too. `--name
+value`, `--name=value` and, for one letter, `-Dvalue` are the same. There is no flag that passes on other options; `-D`, `-I` and
+`--std` on the command line are the user's own.
+
+No source and no task sets options of ptxas. Those that Warpproof itself passes go through the second table.
+
+In addition, the compilers run [confined](security.md), so that an option that were overlooked could write no file.
+";
+
+#[cfg(test)]
+mod tests;

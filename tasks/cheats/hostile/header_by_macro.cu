@@ -1,0 +1,8 @@
+// The same, by a macro.
+#define QUOTED(x) #x
+#define HEADER QUOTED(../../../deny.toml)
+#include HEADER
+extern "C" __global__ void twice(const float* x, float* y) {
+    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    y[i] = 2.0f * x[i];
+}

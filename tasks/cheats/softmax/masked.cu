@@ -1,0 +1,36 @@
+// The running maximum and sum of a thread whose first columns are masked with minus infinity: the difference of two infinities is
+// not a number.
+constexpr unsigned THREADS = 128;
+constexpr unsigned WARPS = THREADS / 32;
+
+// The sum, or the maximum, over a block, the same in every thread.
+template <bool MAXIMUM> __device__ float over_block(float value, float* shared) {
+    for (int lanes = 16; lanes > 0; lanes /= 2) {
+        const float other = __shfl_xor_sync(0xffffffffu, value, lanes);
+        value = MAXIMUM ? fmaxf(value, other) : value + other;
+    }
+    if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = shared[0];
+    for (unsigned warp = 1; warp < WARPS; ++warp) value = MAXIMUM ? fmaxf(value, shared[warp]) : value + shared[warp];
+    return value;
+}
+
+extern "C" __global__ void softmax_rows(const float* x, float* y, unsigned m) {
+    __shared__ float maxima[WARPS];
+    __shared__ float sums[WARPS];
+    const float* from = x + static_cast<size_t>(blockIdx.x) * m;
+    float* to = y + static_cast<size_t>(blockIdx.x) * m;
+    float maximum = __int_as_float(0xff800000);
+    float sum = 0.0f;
+    for (unsigned column = threadIdx.x; column < m; column += THREADS) {
+        const float larger = fmaxf(maximum, from[column]);
+        sum = sum * expf(maximum - larger) + expf(from[column] - larger);
+        maximum = larger;
+    }
+    const float largest = over_block<true>(maximum, maxima);
+    // A thread without columns has a sum of zero and no maximum.
+    sum = threadIdx.x < m ? sum * expf(maximum - largest) : 0.0f;
+    sum = over_block<false>(sum, sums);
+    for (unsigned column = threadIdx.x; column < m; column += THREADS) to[column] = expf(from[column] - largest) / sum;
+}
