@@ -142,6 +142,11 @@ fn what_names_objects_is_found_in_a_database_of_before() {
     stand.sql("DROP TABLE bundle_objects, segment_objects, strays");
     stand.sql("DROP INDEX jobs_by_bundle");
     stand.sql("ALTER TABLE objects DROP COLUMN touched_at");
+    stand.sql("ALTER TABLE tokens DROP COLUMN expires_at");
+    stand.sql("ALTER TABLE runs DROP COLUMN task_name, DROP COLUMN task_version");
+    stand.sql("ALTER TABLE workers DROP COLUMN left_at");
+    stand.sql("ALTER TABLE jobs DROP COLUMN lost");
+    stand.sql("DROP TABLE lost_leases");
     stand.sql("DELETE FROM _sqlx_migrations WHERE version >= 3");
     assert!(Server::start(&stand.config).is_err(), "the tables are of before");
     migrate(&stand.config).unwrap();

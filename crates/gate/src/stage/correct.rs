@@ -245,6 +245,10 @@ fn called_again(
     let again = expectations(bench, part, case, inputs)?;
     for (name, first) in before {
         let Some(second) = again.get(name) else { continue };
+        let bits = |one: &Expected| one.tensor.values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+        if bits(first) == bits(second) {
+            continue;
+        }
         // Within the limits it may differ: libraries round otherwise where memory is aligned otherwise.
         let bytes = dtype_of(bench, name, case.dtype).bytes(&second.tensor.values);
         let (_, judgement) = first.judge(&bytes, bench.task.tolerance.non_finite);
