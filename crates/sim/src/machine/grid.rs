@@ -70,7 +70,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Warp instructions that take about a minute on two cores. Starting a block counts as instructions too.
+    /// Warp instructions, meant to take a minute on two cores; not measured. Starting a block counts as instructions too.
     pub const MINUTE: u64 = 1_000_000_000;
     /// The same with checks, which take several times as long.
     pub const CHECKED_MINUTE: u64 = 200_000_000;
