@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use warpproof_sim::check::{BufferRole, Role, Settings};
 use warpproof_sim::isa::{self, Shape, Slot, Spec};
 use warpproof_sim::machine::{Type, Width};
-use warpproof_sim::schedule::{CopyTiming, Order, Schedule};
+use warpproof_sim::schedule::{Blocks, CopyTiming, Order, Schedule};
 use warpproof_sim::{Blame, Device, Level, Limits, StopKind};
 
 fuzz_target!(|data: &[u8]| {
@@ -141,8 +141,8 @@ fn execute(case: &Case, threads: usize, checked: bool) -> (Vec<Ran>, Vec<String>
 
 /// A buffer of 4096 bytes, of one kind or another.
 fn role(number: usize, address: u64) -> BufferRole {
-    let role = [Role::In, Role::Out, Role::InOut][number % 3];
-    let element = [1, 2, 4][number / 3 % 3];
+    let role = [Role::In, Role::Out, Role::InOut, Role::Scratch][number % 4];
+    let element = [1, 2, 4][number / 4 % 3];
     BufferRole {
         name: format!("b{number}"),
         address,
@@ -240,11 +240,17 @@ fn geometry(choices: &mut Unstructured<'_>) -> Result<Geometry> {
     };
     let copies = if choices.arbitrary()? { CopyTiming::Early } else { CopyTiming::Late };
     let quantum = *choices.choose(&[4096, 1, 7, 0, u64::MAX])?;
+    let blocks = if choices.arbitrary()? {
+        Blocks::InOrder
+    } else {
+        let together = *choices.choose(&[1, 2, 64, 0, u32::MAX])?;
+        Blocks::Interleaved { seed: choices.arbitrary()?, together, turn: quantum }
+    };
     Ok(Geometry {
         grid: *choices.choose(&GRIDS)?,
         block: *choices.choose(&BLOCKS)?,
         shared: *choices.choose(&SHARED)?,
-        schedule: Schedule { order, quantum, copies },
+        schedule: Schedule { order, quantum, copies, blocks },
         wrong_arguments: choices.ratio(1, 32)?,
         again: choices.ratio(1, 8)?,
     })

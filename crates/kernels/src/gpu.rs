@@ -24,7 +24,7 @@ impl Use {
         match self {
             Use::Input => Role::In,
             Use::Output => Role::Out,
-            Use::Scratch | Use::Shared => Role::InOut,
+            Use::Scratch | Use::Shared => Role::Scratch,
         }
     }
 }

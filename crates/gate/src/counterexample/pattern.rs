@@ -244,7 +244,9 @@ mod tests {
 
     #[test]
     fn what_has_no_order_is_scattered() {
-        let sentence = of(&[64, 64], |row, column| ((row * 64 + column).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % 97 < 30);
+        let sentence = of(&[64, 64], |row, column| {
+            ((row * 64 + column).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % 97 < 30
+        });
         assert!(sentence.ends_with("elements are wrong: scattered"), "{sentence}");
         let vector = of(&[4096], |_, at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % 97 < 30);
         assert!(vector.contains("axis 0 (`n`):") || vector.ends_with("scattered"), "{vector}");

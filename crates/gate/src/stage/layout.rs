@@ -69,7 +69,8 @@ impl Room {
             (What::Input, _) => Role::In,
             // What several kernels write together is complete after the last; it is looked at there.
             (What::Output, None) if launches == 1 => Role::Out,
-            _ => Role::InOut,
+            (What::Output, _) => Role::InOut,
+            (What::Scratch, _) => Role::Scratch,
         }
     }
 

@@ -2,8 +2,9 @@
 //!
 //! A kernel that synchronises by barriers alone gives the same findings under every schedule. One that takes tickets or
 //! sets flags may not, so it is run again from the same memory: backwards, with copies that complete at once, in turns
-//! of a few instructions, and in orders drawn from a seed. Blocks that communicate start in drawn orders too, several at once. Findings of all runs are merged. If the outputs differ and
-//! no race explains it, that is a finding of its own: both runs are possible on a GPU.
+//! of a few instructions, and in orders drawn from a seed. Blocks that communicate start in drawn orders too, several at
+//! once. Findings of all runs are merged. If the outputs differ and no race explains it, that is a finding of its own:
+//! both runs are possible on a GPU.
 //!
 //! Can miss: a dependence that none of the schedules shows. Never reports: outputs that are equal bit for bit.
 
@@ -88,7 +89,8 @@ impl Device {
             }
             merge(&mut checked, other.findings, settings.max_findings);
             if compare && ended && different.is_none() {
-                let mut outputs = settings.buffers.iter().filter(|buffer| buffer.role != Role::In);
+                let result = |role| matches!(role, Role::Out | Role::InOut);
+                let mut outputs = settings.buffers.iter().filter(|buffer| result(buffer.role));
                 different = outputs.find_map(|buffer| {
                     let size = usize::try_from(buffer.bytes()).ok()?;
                     let (a, b) = (

@@ -107,6 +107,8 @@ pub enum Role {
     Out,
     /// Anything.
     InOut,
+    /// Anything, and what it holds after the launch is no result: it may depend on the order of blocks.
+    Scratch,
 }
 
 /// A buffer that a kernel gets.

@@ -40,6 +40,7 @@ const AS_NEEDED: u32 = 0;
 ///   --arg x:in:f32[1024]=randn(seed=0)    an input, which the kernel must not change
 ///   --arg y:out:f32[1024]                 an output, every byte of which the kernel must write
 ///   --arg z:inout:f32[1024]=zeros         both
+///   --arg s:scratch:f32[1024]             working memory, which holds no result
 ///
 /// Without a word, an array with a fill is inout and one without is out. A file with launch lines
 /// needs no more than its name; all of its launches are checked in turn:

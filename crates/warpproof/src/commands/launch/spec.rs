@@ -134,7 +134,7 @@ fn wrong(sentence: impl Into<String>, help: impl Into<String>) -> SpecError {
 
 const SHAPE_OF_SPEC: &str = "write name:type=value for a scalar, name:type[count]=fill for an array, \
                              name:{member, …} for a struct and name:=array+elements for an address inside an array";
-const ROLES: &str = "write name:in:type[count]=fill, name:out:type[count] or name:inout:type[count]=fill";
+const ROLES: &str = "write name:in:type[count]=fill, name:out:type[count], name:inout:type[count]=fill or name:scratch:type[count]";
 const FILLS: &str = "fills: zeros, ones, a number, iota(start,step), randn(seed=,mean=,std=), uniform(lo,hi,seed=), \
                      randint(lo,hi,seed=), [1,2,3], @file.npy, @file.safetensors#tensor";
 /// Longest array that may be asked for, in elements; memory limits come long before.
@@ -370,6 +370,7 @@ fn parse_role(text: &str) -> Result<Role, SpecError> {
         "in" => Ok(Role::In),
         "out" => Ok(Role::Out),
         "inout" => Ok(Role::InOut),
+        "scratch" => Ok(Role::Scratch),
         _ => Err(wrong(format!("`{text}` is no role"), ROLES)),
     }
 }
@@ -606,6 +607,8 @@ mod tests {
             ("x:out:f32[4]", Role::Out, false),
             ("x:out:f32[4]=ones", Role::Out, true),
             ("x:inout:f32[4]", Role::InOut, false),
+            ("x:scratch:f32[4]", Role::Scratch, false),
+            ("x:scratch:f32[4]=zeros", Role::Scratch, true),
             ("x: inout : f32[2x2] = [1,2,3,4]", Role::InOut, true),
             ("x:in:f32=@w.npy", Role::In, true),
             ("n:u32=4", Role::In, true),
