@@ -26,7 +26,7 @@ use subject::{Ran, Runner, SUBJECTS, Subject};
 use survivor::{Survivor, Verdict, explanation};
 
 /// Schedules under which a survivor is tried again.
-const SCHEDULES: u32 = 4;
+const SCHEDULES: u32 = 12;
 
 /// Threads that work at mutants.
 const WORKERS: usize = 2;

@@ -26,8 +26,8 @@ pub struct Settings {
     pub devices: Vec<&'static Device>,
     /// `WARPPROOF_CHECKS`: `all`, `none`, or names with commas.
     pub checks: Vec<Check>,
-    /// `WARPPROOF_SCHEDULES`: under how many schedules each launch is checked.
-    pub schedules: u32,
+    /// `WARPPROOF_SCHEDULES`: under how many schedules each launch is checked; as many as it needs if not given.
+    pub schedules: Option<u32>,
     /// `WARPPROOF_FINDINGS`: `text`, `json`, `sarif` or `quiet`.
     pub format: Format,
     /// `WARPPROOF_FINDINGS_FILE`: where findings go instead of stderr.
@@ -89,7 +89,7 @@ impl Settings {
             }
             number
         };
-        let schedules = number("WARPPROOF_SCHEDULES").unwrap_or(1).clamp(1, 64);
+        let schedules = number("WARPPROOF_SCHEDULES").map(|count| count.clamp(1, 64));
         let minute = if checks.is_empty() { Limits::MINUTE } else { Limits::CHECKED_MINUTE };
         let instructions = number("WARPPROOF_INSTRUCTIONS").unwrap_or(minute);
         let mut word = |name: &str, known: &[&str]| -> String {
@@ -122,7 +122,7 @@ impl Settings {
         Settings {
             devices,
             checks,
-            schedules: u32::try_from(schedules).unwrap_or(1),
+            schedules: schedules.and_then(|count| u32::try_from(count).ok()),
             format,
             file,
             fail,
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(settings.checks.len(), Check::DEFAULT.len() - 1);
         assert_eq!(of(&[("WARPPROOF_CHECKS", "race")]).checks, [Check::Race]);
         assert_eq!(of(&[("WARPPROOF_FINDINGS", "sarif")]).format, Format::Text);
-        assert_eq!((settings.schedules, settings.format, settings.fail), (1, Format::Json, true));
+        assert_eq!((settings.schedules, settings.format, settings.fail), (None, Format::Json, true));
         assert_eq!(settings.doubts.len(), 3, "{:?}", settings.doubts);
     }
 }

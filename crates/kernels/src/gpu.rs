@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use warpproof_sim::check::{BufferRole, Finding, Role, Settings};
+use warpproof_sim::check::{BufferRole, Finding, Role, Settings, schedules_needed};
 use warpproof_sim::count::{CountSettings, Counters};
 use warpproof_sim::{Buffer, Device, Module, Outcome};
 
@@ -222,7 +222,9 @@ impl Gpu for Checking {
     ) -> Result<(), SimError> {
         let launch = prepare(module, kernel, geometry, params)?;
         let settings = Settings { buffers: self.buffers.clone(), ..Settings::default() };
-        let mut checked = self.device.check_schedules(&launch, &settings, self.schedules, 0).checked;
+        let schedules =
+            if self.schedules > 1 { self.schedules.max(schedules_needed(&launch)) } else { self.schedules };
+        let mut checked = self.device.check_schedules(&launch, &settings, schedules, 0).checked;
         self.findings.append(&mut checked.findings);
         // What one launch leaves is for the next to read.
         for buffer in &mut self.buffers {

@@ -1,7 +1,7 @@
 //! The library's face: open a device, load a module, allocate, launch, read back.
 
 use crate::cooperative;
-use crate::machine::{self, Grid, Limits, Outcome};
+use crate::machine::{self, Grid, Guide, Limits, Outcome};
 use crate::memory::{Heap, HeapError, MAX_SHARED};
 use crate::observe::Observer;
 use crate::program::{self, ConstantBank, Linked, Program};
@@ -247,6 +247,18 @@ impl Device {
         listen: &(dyn Fn(u32) -> Option<Box<dyn Observer>> + Sync),
         collect: &mut dyn FnMut(Box<dyn Observer>),
     ) -> Outcome {
+        self.run_guided(launch, &[], None, listen, collect)
+    }
+
+    /// As [`run_observed`](Self::run_observed), with someone who orders the steps: the instructions, by number, that are marked.
+    pub(crate) fn run_guided(
+        &mut self,
+        launch: &Launch,
+        steps: &[bool],
+        guide: Option<&mut dyn Guide>,
+        listen: &(dyn Fn(u32) -> Option<Box<dyn Observer>> + Sync),
+        collect: &mut dyn FnMut(Box<dyn Observer>),
+    ) -> Outcome {
         let (params, shared) = match launch.check(self.limits) {
             Ok(parts) => parts,
             Err(stop) => return Outcome { stop: Some(stop), ..Outcome::default() },
@@ -266,9 +278,10 @@ impl Device {
             workspace,
             sm: launch.kernel.linked.sm,
             schedule: self.schedule,
+            steps,
             limits: self.limits,
         };
-        let mut outcome = machine::run(&grid, &mut self.heap, self.threads, listen, collect);
+        let mut outcome = machine::run(&grid, &mut self.heap, self.threads, guide, listen, collect);
         match workspace {
             // It is live: nothing but this frees it.
             Some(address) => self.heap.free(address).unwrap_or_default(),

@@ -28,6 +28,16 @@ pub enum Blocks {
         /// Instructions in one turn of a block, on average. A turn is at least a turn of each of its warps.
         turn: u64,
     },
+    /// One of them starts first, stops before an instruction, and goes on when all others have ended or wait. The others run as
+    /// for [`Blocks::InOrder`]. Where nobody listens to the run, nobody stops.
+    Overtaken {
+        /// The block's linear index.
+        block: u32,
+        /// The instruction.
+        pc: u32,
+        /// How often warps of the block execute it before.
+        times: u32,
+    },
 }
 
 /// The order of a block's warps.

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use warpproof_sim::check::{BufferRole, Check, Checked, Settings, Source};
+use warpproof_sim::check::{BufferRole, Check, Checked, Settings, Source, schedules_needed};
 use warpproof_sim::count::{CountSettings, Counters};
 use warpproof_sim::cover::{Coverage, Points};
 use warpproof_sim::program::{ConstantBank, Parameter};
@@ -272,6 +272,7 @@ impl Stand {
                 memory,
                 ..Settings::default()
             };
+            let schedules = schedules.max(schedules_needed(launch));
             let checked = self.device.check_schedules(launch, &settings, schedules, 0).checked;
             let ends = checked.outcome.stop.is_some();
             all.push(checked);

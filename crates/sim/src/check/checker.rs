@@ -3,6 +3,7 @@
 use super::barrier::BarrierUse;
 use super::clock::{Fences, Order, Who};
 use super::context::Context;
+use super::explore::Log;
 use super::fragment::Provenance;
 use super::global::{GlobalRace, Pages, Together};
 use super::init::Init;
@@ -32,6 +33,8 @@ pub(crate) struct Checker {
     barrier: Option<BarrierUse>,
     provenance: Option<Provenance>,
     taint: Option<Taint>,
+    /// Where is noted what a step touches, if someone orders steps.
+    pub(super) log: Option<Arc<Log>>,
 }
 
 /// Races, and copies under way.
@@ -86,6 +89,7 @@ impl Checker {
             barrier,
             provenance,
             taint,
+            log: None,
         }
     }
 
@@ -152,6 +156,9 @@ impl Observer for Checker {
     }
 
     fn access(&mut self, access: &Access<'_>) {
+        if let Some(log) = &self.log {
+            log.access(access);
+        }
         if let Some(provenance) = &mut self.provenance {
             provenance.access(&self.context, access);
         }
@@ -185,6 +192,9 @@ impl Observer for Checker {
 
     fn arrive(&mut self, arrival: &Arrival) {
         let Arrival { warp, lanes, id, expected, waits, .. } = *arrival;
+        if let Some(log) = &self.log {
+            log.arrive(self.block, arrival);
+        }
         let noted = expected.is_some() || !self.context.sites.barriers_only;
         self.order.arrive(warp, lanes, id, waits, expected.is_some(), noted);
         self.fences.arrive(warp, lanes, id);
@@ -249,6 +259,9 @@ impl Observer for Checker {
     }
 
     fn mbarrier(&mut self, mbarrier: &Mbarrier) {
+        if let Some(log) = &self.log {
+            log.mbarrier(self.block, mbarrier);
+        }
         if let Some(race) = &mut self.race {
             race.shared.mbarrier(&mut self.order, mbarrier);
         }

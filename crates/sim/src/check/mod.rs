@@ -8,6 +8,7 @@ mod barrier;
 mod checker;
 mod clock;
 mod context;
+mod explore;
 mod facts;
 mod finding;
 mod fragment;
@@ -26,18 +27,21 @@ mod site;
 mod taint;
 mod undefined;
 
+pub use explore::{Bounds, Explored};
 pub use finding::{Class, Finding, Label, Severity, Thread};
 pub(crate) use site::Words;
 
+pub use schedules::schedules_needed;
 pub use settings::{BufferRole, Check, Role, Settings, Source};
 
-use crate::machine::Outcome;
+use crate::machine::{Guide, Outcome};
 use crate::observe::Observer;
 use crate::stop::{Blame, Stop, StopKind};
 use crate::{Device, Launch};
 use array::Arrays;
 use checker::Checker;
 use context::Context;
+use explore::Log;
 use fragment::Fragments;
 use global::{Between, Together};
 use ledger::{Ledger, Raw};
@@ -119,6 +123,16 @@ impl Device {
 
     /// As [`check`](Self::check), with what is remembered of who wrote global memory.
     fn check_keeping(&mut self, launch: &Launch, settings: &Settings) -> (Checked, Writers) {
+        self.check_guided(launch, settings, None)
+    }
+
+    /// Likewise, with someone who orders the steps.
+    fn check_guided(
+        &mut self,
+        launch: &Launch,
+        settings: &Settings,
+        guided: Option<(&mut dyn Guide, &Arc<Log>)>,
+    ) -> (Checked, Writers) {
         let follows = settings.has(Check::Init) || settings.has(Check::Machine);
         let facts = follows.then(|| facts::Facts::of(&launch.program()));
         let entrances = facts
@@ -143,6 +157,7 @@ impl Device {
             entrances,
         });
         let talk = launch.program().communicates;
+        let (guide, log) = guided.map_or((None, None), |(guide, log)| (Some(guide), Some(log.clone())));
         let together = talk.then(|| Arc::new(Mutex::new(Together::new(settings.memory))));
         let mut between = Between::new(settings.memory);
         let mut stores = Stores::new(&settings.buffers);
@@ -154,7 +169,9 @@ impl Device {
                 Some(stores) => Outputs::Together(stores.clone()),
                 None => Outputs::Own(Stores::new(&context.settings.buffers)),
             };
-            Some(Box::new(Checker::new(context.clone(), block, together.clone(), stores)))
+            let mut checker = Checker::new(context.clone(), block, together.clone(), stores);
+            checker.log.clone_from(&log);
+            Some(Box::new(checker))
         };
         let mut collect = |listener: Box<dyn Observer>| {
             let listener: Box<dyn Any> = listener;
@@ -168,7 +185,8 @@ impl Device {
                 }
             }
         };
-        let mut outcome = self.run_observed(launch, &listen, &mut collect);
+        let steps: &[bool] = if guide.is_some() { &context.sites.noticed } else { &[] };
+        let mut outcome = self.run_guided(launch, steps, guide, &listen, &mut collect);
         let full = between.full() || together.as_ref().is_some_and(|t| t.lock().is_ok_and(|t| t.full()));
         if full && outcome.stop.is_none() {
             let sentence = format!(

@@ -393,6 +393,7 @@ impl SharedRace {
         let same_value = race.wrote
             && conflict.wrote
             && race.unchanged
+            && !race.access.strong
             && !conflict.other.strong
             && class == Class::SharedRace;
         let severity = if same_value { Severity::Note } else { Severity::Error };

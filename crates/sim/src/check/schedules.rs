@@ -12,34 +12,73 @@ use super::finding::{Class, Finding, Label, Severity};
 use super::settings::{BufferRole, Role, Settings};
 use super::site::Sites;
 use super::{Checked, Schedules, Writers};
+use crate::machine::at;
+use crate::memory::Heap;
 use crate::schedule::{Blocks, CopyTiming, Order, Schedule, SplitMix};
 use crate::{Device, Launch};
 
+/// How often at most a step is taken before a block is overtaken, from the second round on.
+const LATER: u32 = 8;
+
+/// How many schedules a launch's synchronization calls for: one where barriers of the block order everything.
+pub fn schedules_needed(launch: &Launch) -> u32 {
+    needed(&Sites::of(&launch.program()))
+}
+
+fn needed(sites: &Sites) -> u32 {
+    if sites.order_matters { DRAWN + count(&sites.steps).min(OVERTAKEN) } else { 1 }
+}
+
+fn blocks(launch: &Launch) -> u32 {
+    launch.blocks().iter().fold(1, |product: u32, side| product.saturating_mul(*side))
+}
+
+fn count<T>(list: &[T]) -> u32 {
+    u32::try_from(list.len()).unwrap_or(u32::MAX)
+}
+
+fn below(random: &mut SplitMix, bound: u32) -> u32 {
+    u32::try_from(random.below(u64::from(bound))).unwrap_or(0)
+}
+
 /// The schedule of the run with that number; the first is the device's own.
-fn schedule(own: Schedule, number: u32, seed: u64) -> Schedule {
+fn schedule(own: Schedule, number: u32, seed: u64, sites: &Sites, blocks: u32) -> Schedule {
     let late = Schedule { copies: CopyTiming::Late, ..own };
     let early = Schedule { copies: CopyTiming::Early, ..own };
     let drawn = SplitMix(seed.rotate_left(32) ^ u64::from(number)).next();
-    let blocks = |together, turn| Blocks::Interleaved { seed: drawn, together, turn };
+    let turns = |together, turn| Blocks::Interleaved { seed: drawn, together, turn };
     match number {
         0 => own,
-        1 => Schedule { order: Order::Reverse, blocks: blocks(64, 256), ..late },
-        2 => Schedule { quantum: 16, blocks: blocks(64, 16), ..early },
+        1 => Schedule { order: Order::Reverse, blocks: turns(64, 256), ..late },
+        2 => Schedule { quantum: 16, blocks: turns(64, 16), ..early },
         // One warp as far as it goes before the next begins, and one block.
-        3 => Schedule { order: Order::Reverse, quantum: 1 << 16, blocks: blocks(1, 1 << 16), ..early },
+        3 => Schedule { order: Order::Reverse, quantum: 1 << 16, blocks: turns(1, 1 << 16), ..early },
+        // Each step in turn, then again with another block, and later.
+        _ if !sites.steps.is_empty() && (blocks > 1) && number - DRAWN < 2 * count(&sites.steps) => {
+            let steps = count(&sites.steps);
+            let (round, place) = ((number - DRAWN) / steps, (number - DRAWN) % steps);
+            let mut random = SplitMix(drawn);
+            let block = if round == 0 { 0 } else { below(&mut random, blocks) };
+            let times = if round == 0 { 0 } else { below(&mut random, LATER) };
+            let pc = sites.steps.get(at(place)).copied().unwrap_or(0);
+            Schedule { blocks: Blocks::Overtaken { block, pc, times }, ..late }
+        }
         _ => {
             let mut random = SplitMix(seed ^ u64::from(number));
             let quantum = [8, 64, 512, 4096][usize::try_from(random.next() % 4).unwrap_or(0)];
             let base = if random.next().is_multiple_of(2) { late } else { early };
             let order = Order::Random(random.next());
             let together = [2, 3, 8, 64][usize::try_from(random.next() % 4).unwrap_or(0)];
-            Schedule { order, quantum, blocks: blocks(together, quantum), ..base }
+            Schedule { order, quantum, blocks: turns(together, quantum), ..base }
         }
     }
 }
 
-/// Schedules of a kernel whose synchronization depends on the order, unless a number is given.
-const AS_NEEDED: u32 = 6;
+/// Schedules of a kernel whose synchronization depends on the order, unless a number is given, beside those in which a block is
+/// overtaken at one of its steps.
+const DRAWN: u32 = 4;
+/// Of those, at most.
+const OVERTAKEN: u32 = 8;
 
 impl Device {
     /// Runs a launch with checks, under `count` schedules that start from the same memory. Memory is left as the first
@@ -51,69 +90,116 @@ impl Device {
         count: u32,
         seed: u64,
     ) -> Schedules {
-        self.check_under(launch, settings, count, seed, true)
+        let own = self.schedule;
+        let sites = Sites::of(&launch.program());
+        let schedules = (0..count.max(1)).map(|number| schedule(own, number, seed, &sites, blocks(launch)));
+        self.check_under(launch, settings, schedules.collect(), true)
     }
 
     /// Runs a launch with checks under as many schedules as its synchronization calls for: one where barriers of the block
     /// order everything, several where locks, flags, tickets or barriers of some of the threads do. That outputs depend on
     /// the order is then not reported: kernels that append to a list do so on purpose.
     pub fn check_as_needed(&mut self, launch: &Launch, settings: &Settings, seed: u64) -> Schedules {
-        let count = if Sites::of(&launch.program()).order_matters { AS_NEEDED } else { 1 };
-        self.check_under(launch, settings, count, seed, false)
+        let own = self.schedule;
+        let sites = Sites::of(&launch.program());
+        let schedules = (0..needed(&sites)).map(|number| schedule(own, number, seed, &sites, blocks(launch)));
+        self.check_under(launch, settings, schedules.collect(), false)
     }
 
     fn check_under(
         &mut self,
         launch: &Launch,
         settings: &Settings,
-        count: u32,
-        seed: u64,
+        schedules: Vec<Schedule>,
         compare: bool,
     ) -> Schedules {
         let own = self.schedule;
-        let before = (count > 1).then(|| self.memory().clone());
-        let (mut checked, mut writers) = self.check_keeping(launch, settings);
+        let before = (schedules.len() > 1).then(|| self.memory().clone());
+        let (checked, writers) = self.check_keeping(launch, settings);
         let Some(before) = before else { return Schedules { checked, count: 1 } };
-        let after = self.memory().clone();
-        let mut different: Option<Finding> = None;
+        let mut runs = Runs::new(launch, settings, checked, writers, self.memory().clone());
+        runs.compare = compare;
         let mut ran = 1;
-        while ran < count && checked.outcome.stop.is_none() {
+        for schedule in schedules.into_iter().skip(1) {
+            if runs.checked.outcome.stop.is_some() {
+                break;
+            }
             self.memory().restore(&before);
-            self.schedule = schedule(own, ran, seed);
+            self.schedule = schedule;
             let (other, _) = self.check_keeping(launch, settings);
+            runs.add(other, self.memory(), true);
             ran += 1;
-            let ended = other.outcome.stop.is_none();
-            if let Some(stop) = other.outcome.stop.filter(|stop| Class::of_stop(stop.kind).is_none()) {
-                // A limit in another order is as much of an end as in the first.
-                checked.outcome.stop = Some(stop);
-            }
-            merge(&mut checked, other.findings, settings.max_findings);
-            if compare && ended && different.is_none() {
-                let result = |role| matches!(role, Role::Out | Role::InOut);
-                let mut outputs = settings.buffers.iter().filter(|buffer| result(buffer.role));
-                different = outputs.find_map(|buffer| {
-                    let size = usize::try_from(buffer.bytes()).ok()?;
-                    let (a, b) = (
-                        after.read(buffer.address, size).ok()?,
-                        self.memory().read(buffer.address, size).ok()?,
-                    );
-                    let byte = a.iter().zip(b).position(|(a, b)| a != b)?;
-                    let elements = usize::try_from(buffer.element.max(1)).ok()?;
-                    let differ = a.chunks(elements).zip(b.chunks(elements)).filter(|(a, b)| a != b).count();
-                    Some(dependence(buffer, byte, differ, launch, &mut writers))
-                });
-            }
         }
         self.schedule = own;
-        self.memory().restore(&after);
+        self.memory().restore(&runs.after);
+        Schedules { checked: runs.end(), count: ran }
+    }
+}
+
+/// Runs of one launch from the same memory in different orders.
+pub(super) struct Runs<'a> {
+    launch: &'a Launch,
+    settings: &'a Settings,
+    /// The first one, with the findings of all.
+    pub(super) checked: Checked,
+    writers: Writers,
+    /// Memory after the first.
+    pub(super) after: Heap,
+    /// Whether outputs are compared.
+    compare: bool,
+    different: Option<Finding>,
+}
+
+impl<'a> Runs<'a> {
+    /// With the first of them.
+    pub(super) fn new(
+        launch: &'a Launch,
+        settings: &'a Settings,
+        checked: Checked,
+        writers: Writers,
+        after: Heap,
+    ) -> Runs<'a> {
+        Runs { launch, settings, checked, writers, after, compare: true, different: None }
+    }
+
+    /// Adds another one, and the memory that it left. `whole`: nobody ended it.
+    pub(super) fn add(&mut self, other: Checked, memory: &Heap, whole: bool) {
+        let ended = whole && other.outcome.stop.is_none();
+        if let Some(stop) = other.outcome.stop.filter(|stop| Class::of_stop(stop.kind).is_none()) {
+            // A limit in another order is as much of an end as in the first.
+            self.checked.outcome.stop = Some(stop);
+        }
+        merge(&mut self.checked, other.findings, self.settings.max_findings);
+        let first_ended = self.checked.outcome.stop.is_none();
+        if self.compare && ended && first_ended && self.different.is_none() {
+            let result = |role| matches!(role, Role::Out | Role::InOut);
+            let mut outputs = self.settings.buffers.iter().filter(|buffer| result(buffer.role));
+            self.different = outputs.find_map(|buffer| {
+                let size = usize::try_from(buffer.bytes()).ok()?;
+                let (a, b) =
+                    (self.after.read(buffer.address, size).ok()?, memory.read(buffer.address, size).ok()?);
+                let byte = a.iter().zip(b).position(|(a, b)| a != b)?;
+                let elements = usize::try_from(buffer.element.max(1)).ok()?;
+                let differ = a.chunks(elements).zip(b.chunks(elements)).filter(|(a, b)| a != b).count();
+                Some(dependence(buffer, byte, differ, self.launch, &mut self.writers))
+            });
+        }
+    }
+
+    /// Whether one of them met a limit.
+    pub(super) fn limited(&self) -> bool {
+        self.checked.outcome.stop.as_ref().is_some_and(|stop| Class::of_stop(stop.kind).is_none())
+    }
+
+    /// The first run, with what all of them showed.
+    pub(super) fn end(mut self) -> Checked {
         let explained = |finding: &Finding| {
             finding.severity == Severity::Error
                 && matches!(finding.class, Class::SharedRace | Class::GlobalRace | Class::AsyncCopy)
         };
-        if let Some(finding) = different.filter(|_| !checked.findings.iter().any(explained)) {
-            checked.findings.push(finding);
-        }
-        Schedules { checked, count: ran }
+        let explained = self.checked.findings.iter().any(explained);
+        self.checked.findings.extend(self.different.filter(|_| !explained));
+        self.checked
     }
 }
 

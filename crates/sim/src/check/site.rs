@@ -61,6 +61,11 @@ pub(crate) struct Sites {
     pub barriers_only: bool,
     /// Whether what is ordered may depend on the schedule: there are locks, flags, tickets, or barriers of some threads.
     pub order_matters: bool,
+    /// Instructions by which blocks can notice each other, those first whose order is most likely to matter: what takes
+    /// tickets and locks, then flags, then the rest.
+    pub steps: Vec<u32>,
+    /// By instruction: whether threads can notice each other by it.
+    pub noticed: Vec<bool>,
 }
 
 impl Sites {
@@ -71,6 +76,7 @@ impl Sites {
         let swaps = Swap::all(program);
         let polled = polled(program);
         let mut order_matters = false;
+        let (mut steps, mut noticed) = (Vec::new(), Vec::with_capacity(program.metas.len()));
         for pc in 0..program.metas.len() {
             let text = program.instruction(pc);
             let words = Words::of(text);
@@ -92,6 +98,13 @@ impl Sites {
             let takes =
                 words.opcode == "atom" && program.metas[pc].writes.iter().any(|row| read(program, *row));
             let flag = words.opcode == "ld" && site.ordering.strong.is_some() && self::polls(program, pc);
+            let atomic = matches!(words.opcode, "atom" | "red");
+            let strong = matches!(words.opcode, "ld" | "st") && site.ordering.strong.is_some();
+            if (atomic || strong) && !words.has("shared") {
+                let rank = if takes { 0 } else { 2 - u32::from(strong) };
+                steps.extend(u32::try_from(pc).ok().map(|pc| (rank, pc)));
+            }
+            noticed.push(atomic || strong || named || site.kind == Kind::Mbarrier);
             order_matters |= takes || flag || named || site.kind == Kind::Mbarrier;
             barriers_only &= !named
                 && site.kind != Kind::Mbarrier
@@ -100,13 +113,34 @@ impl Sites {
                 && !site.ordering.acquire;
             sites.push(site);
         }
-        Sites { list: sites, barriers_only, order_matters }
+        steps.sort_unstable();
+        let steps = steps.into_iter().map(|(_, pc)| pc).collect();
+        Sites { list: sites, barriers_only, order_matters, steps, noticed }
     }
 
     /// An instruction by its number.
     pub(crate) fn get(&self, pc: u32) -> Site {
         self.list.get(at(pc)).copied().unwrap_or(Site { kind: Kind::Other, ordering: Ordering::WEAK })
     }
+}
+
+/// By instruction: the kind of an atomic that adds, or the like, and whose result nobody reads. Two of a kind may change places.
+pub(crate) fn combines(program: &Program) -> Vec<Option<u32>> {
+    const FREE: [&str; 6] = ["add", "min", "max", "and", "or", "xor"];
+    let mut kinds: Vec<String> = Vec::new();
+    let kind = |pc: usize| {
+        let words = Words::of(program.instruction(pc));
+        let free = matches!(words.opcode, "atom" | "red")
+            && FREE.iter().any(|name| words.has(name))
+            && !program.metas[pc].writes.iter().any(|row| read(program, *row));
+        let name = free.then(|| words.modifiers.join("."))?;
+        let known = kinds.iter().position(|kind| *kind == name).unwrap_or_else(|| {
+            kinds.push(name);
+            kinds.len() - 1
+        });
+        u32::try_from(known).ok()
+    };
+    (0..program.metas.len()).map(kind).collect()
 }
 
 /// Whether an instruction reads a row.

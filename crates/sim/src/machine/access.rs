@@ -402,7 +402,8 @@ impl Warp<'_, '_> {
                 result.map_err(|fault| self.fault(lane, fault, AccessKind::Atomic, bytes))?;
             }
             self.cta.changed |= lanes & !unchanged != 0;
-            self.announce(space, AccessKind::Atomic, &addresses, bytes, lanes);
+            let told = Told { unchanged, ..Told::NOTHING };
+            self.tell(space, AccessKind::Atomic, &addresses, bytes, lanes, told);
         }
         Ok(old)
     }

@@ -34,6 +34,24 @@ pub struct Cta {
     completed: Vec<Completed>,
     /// How often any of the barriers has completed.
     completions: u64,
+    /// Where its warps stop.
+    pub(super) stops: Stops,
+}
+
+/// Where the warps of a block stop before they execute an instruction, if someone listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stops {
+    /// Nowhere.
+    Nowhere,
+    /// At an instruction, once, after warps have executed it so often.
+    Before {
+        /// The instruction.
+        pc: u32,
+        /// How often.
+        times: u32,
+    },
+    /// At each of the grid's steps, until told to go on.
+    Steps,
 }
 
 /// Where the barrier of the cluster stands among the barriers of its one block.
@@ -301,6 +319,8 @@ pub(super) struct BlockRun {
     pub(super) instructions: u64,
     /// Whether its last turn among other blocks changed nothing that cannot be undone.
     pub(super) idle: bool,
+    /// Whether it stands where it was to stop, and waits to be told to go on.
+    pub(super) paused: bool,
     /// Bytes that each warp holds beside its registers, and all together.
     held: (Vec<u64>, u64),
 }
@@ -348,6 +368,7 @@ impl BlockRun {
             later: 0,
             completed: Vec::new(),
             completions: 0,
+            stops: Stops::Nowhere,
         };
         let mut warps = spare.warps;
         warps.resize_with(at(count), WarpState::default);
@@ -364,6 +385,7 @@ impl BlockRun {
             order,
             instructions: 0,
             idle: false,
+            paused: false,
             held: (held, all),
         }
     }
@@ -417,6 +439,7 @@ impl BlockRun {
         allowance: &Allowance,
     ) -> Progress {
         let start = self.instructions;
+        self.paused = false;
         // A short turn is short for all warps together.
         let warps = u64::try_from(self.warps.len().max(1)).unwrap_or(1);
         let short = allowance.turn < LONGEST_TURN;
@@ -424,55 +447,22 @@ impl BlockRun {
         let heard = watch.as_deref().is_some_and(|watch| watch.detail() == Detail::Instructions);
         loop {
             let (mut moved, mut expired) = (false, false);
-            for &i in &self.order {
+            for i in self.order.clone() {
                 if self.done[i] {
                     continue;
                 }
-                let state = &mut self.warps[i];
-                let before = state.clock;
-                let completions = self.cta.completions;
-                let (turn, stop) = {
-                    let mut warp = Warp {
-                        exec: 0,
-                        pc: 0,
-                        state,
-                        cta: &mut self.cta,
-                        grid,
-                        global: &mut *global,
-                        heard,
-                        watch: watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w }),
-                        stop: None,
-                    };
-                    let left = allowance.instructions.saturating_sub(self.instructions).saturating_add(1);
-                    let turn = warp.run(grid.schedule.quantum.min(left).min(share));
-                    (turn, warp.stop.take())
-                };
-                let ran = self.warps[i].clock - before;
-                let (held, all) = (&mut self.held.0[i], &mut self.held.1);
-                *all = all.saturating_sub(*held);
-                *held = self.warps[i].holds();
-                *all = all.saturating_add(*held);
-                self.instructions += ran;
-                moved |= ran > 0 || self.cta.completions != completions;
-                match turn {
-                    Turn::Done => {
-                        self.done[i] = true;
-                        moved = true;
+                let watch = watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w });
+                let quantum = grid.schedule.quantum.min(share);
+                match self.turn(i, grid, global, (watch, heard), allowance, quantum) {
+                    Ok((Turn::Stood, _)) => {
+                        self.paused = true;
+                        return Progress::Expired;
                     }
-                    Turn::Stopped => {
-                        let stop = stop.unwrap_or_else(|| {
-                            Box::new(Stop::general(Blame::Bug, StopKind::Internal, "a stop without a reason"))
-                        });
-                        // What is wrong after a store that was dropped, is not the kernel's fault.
-                        let dropped = global.is_full() && stop.blame != Blame::Limit;
-                        let limit = self.exceeds(grid, global, i, allowance).filter(|_| dropped);
-                        return Progress::Stopped(limit.map_or(stop, Box::new));
+                    Ok((turn, any)) => {
+                        moved |= any;
+                        expired |= turn == Turn::Expired;
                     }
-                    Turn::Blocked => {}
-                    Turn::Expired => expired = true,
-                }
-                if let Some(stop) = self.exceeds(grid, global, i, allowance) {
-                    return Progress::Stopped(Box::new(stop));
+                    Err(stop) => return Progress::Stopped(stop),
                 }
             }
             // A warp may be testing mbarriers in a loop that nothing but copies under way can end.
@@ -497,8 +487,60 @@ impl BlockRun {
         }
     }
 
+    /// Runs a warp for at most so many instructions: how that ended, and whether anything happened. The warp has not exited.
+    pub(super) fn turn<'a>(
+        &mut self,
+        i: usize,
+        grid: &'a Grid<'a>,
+        global: &mut Global<'_>,
+        (watch, heard): (Option<&mut (dyn Observer + 'static)>, bool),
+        allowance: &Allowance,
+        quantum: u64,
+    ) -> Result<(Turn, bool), Box<Stop>> {
+        let state = &mut self.warps[i];
+        let before = state.clock;
+        let completions = self.cta.completions;
+        let left = allowance.instructions.saturating_sub(self.instructions).saturating_add(1);
+        let (turn, stop) = {
+            let mut warp = Warp {
+                exec: 0,
+                pc: 0,
+                state,
+                cta: &mut self.cta,
+                grid,
+                global: &mut *global,
+                heard,
+                watch,
+                stop: None,
+            };
+            let turn = warp.run(quantum.min(left));
+            (turn, warp.stop.take())
+        };
+        let ran = self.warps[i].clock - before;
+        let (held, all) = (&mut self.held.0[i], &mut self.held.1);
+        *all = all.saturating_sub(*held);
+        *held = self.warps[i].holds();
+        *all = all.saturating_add(*held);
+        self.instructions += ran;
+        let limit = self.exceeds(grid, global, i, allowance).map(Box::new);
+        if turn == Turn::Stopped {
+            let stop = stop.unwrap_or_else(|| {
+                Box::new(Stop::general(Blame::Bug, StopKind::Internal, "a stop without a reason"))
+            });
+            // What is wrong after a store that was dropped, is not the kernel's fault.
+            let dropped = global.is_full() && stop.blame != Blame::Limit;
+            return Err(limit.filter(|_| dropped).unwrap_or(stop));
+        }
+        if let Some(limit) = limit {
+            return Err(limit);
+        }
+        self.done[i] |= turn == Turn::Done;
+        let moved = ran > 0 || turn == Turn::Done || self.cta.completions != completions;
+        Ok((turn, moved))
+    }
+
     /// Completes the copies of all warps that mbarriers track; gives why the launch is over if it is.
-    fn complete_tracked<'a>(
+    pub(super) fn complete_tracked<'a>(
         &mut self,
         grid: &'a Grid<'a>,
         global: &mut Global<'_>,

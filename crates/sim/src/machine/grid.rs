@@ -6,6 +6,7 @@
 
 use super::block::{BlockRun, Progress, Spare};
 use super::footprint::Allowance;
+use super::guided::{self, Guide};
 use super::residency::Residency;
 use super::spin::{Look, Spin, Suspicion};
 use super::turns::Turns;
@@ -50,6 +51,8 @@ pub struct Grid<'a> {
     pub sm: u32,
     /// How warps take turns.
     pub schedule: Schedule,
+    /// Instructions, by number, before which warps of a guided launch stop; empty if it is not guided.
+    pub steps: &'a [bool],
     /// What the launch may use.
     pub limits: Limits,
 }
@@ -204,11 +207,12 @@ pub type Listen<'a> = &'a (dyn Fn(u32) -> Option<Box<dyn Observer>> + Sync);
 /// Takes a block's listener back, in block order.
 pub type Collect<'a> = &'a mut dyn FnMut(Box<dyn Observer>);
 
-/// Runs a launch on `threads` threads of the host.
+/// Runs a launch on `threads` threads of the host, or on one in the order that a guide wants.
 pub fn run(
     grid: &Grid<'_>,
     heap: &mut Heap,
     threads: usize,
+    guide: Option<&mut dyn Guide>,
     listen: Listen<'_>,
     collect: Collect<'_>,
 ) -> Outcome {
@@ -231,7 +235,9 @@ pub fn run(
         let stop = Stop::general(Blame::Limit, StopKind::Limit, sentence);
         return Outcome { stop: Some(Box::new(stop)), ..Outcome::default() };
     }
-    if grid.program.communicates || count == 1 {
+    if let Some(guide) = guide {
+        guided::run(grid, heap, count, guide, listen, collect)
+    } else if grid.program.communicates || count == 1 {
         run_in_turns(grid, heap, count, listen, collect)
     } else {
         run_in_waves(grid, heap, count, threads.max(1), listen, collect)
@@ -320,7 +326,7 @@ fn run_in_waves(
 }
 
 /// The stop of blocks of which none used too much, but all together did.
-fn over_limit(grid: &Grid<'_>, used: u64, printed: usize, last: [u32; 3]) -> Option<Box<Stop>> {
+pub(super) fn over_limit(grid: &Grid<'_>, used: u64, printed: usize, last: [u32; 3]) -> Option<Box<Stop>> {
     let mut stop = if used > grid.limits.instructions {
         let mut stop = grid.out_of_instructions();
         let cost = grid.start_cost();
@@ -384,7 +390,7 @@ fn run_block(
 }
 
 /// What was seen of all blocks under way.
-enum Standing {
+pub(super) enum Standing {
     /// One of them may still get on.
     Moves,
     /// None can, unless a block that has not started changes memory. The first of them, and how it goes round.
@@ -394,7 +400,7 @@ enum Standing {
 }
 
 /// Runs all blocks under way for a while, to see whether one of them can get on.
-fn look_at_all(
+pub(super) fn look_at_all(
     grid: &Grid<'_>,
     heap: &mut Heap,
     active: &mut [Active],
@@ -402,7 +408,7 @@ fn look_at_all(
     steps: u64,
 ) -> Standing {
     let mut stuck = None;
-    for (i, (run, watch)) in active.iter_mut().enumerate() {
+    for (i, (run, watch)) in active.iter_mut().enumerate().filter(|(_, (run, _))| !run.paused) {
         let before = run.instructions;
         let watch = watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w });
         let look = run.look(grid, &mut Global::Direct(heap), watch, steps);
@@ -419,7 +425,7 @@ fn look_at_all(
 }
 
 /// The stop of blocks that wait for ever while `later` others cannot start.
-fn standstill(
+pub(super) fn standstill(
     grid: &Grid<'_>,
     active: &[Active],
     (first, spins): (usize, &[Spin]),
@@ -457,8 +463,13 @@ fn standstill(
     Some(Box::new(stop))
 }
 
+/// Lets blocks go on that were to stop.
+fn resume(active: &mut [Active]) {
+    active.iter_mut().for_each(|(run, _)| run.paused = false);
+}
+
 /// A block under way, and its listener.
-type Active = (BlockRun, Option<Box<dyn Observer>>);
+pub(super) type Active = (BlockRun, Option<Box<dyn Observer>>);
 
 /// Runs blocks one after another on the memory itself. A block that does not finish in its turn lets the next one
 /// start, so blocks may wait for each other. Where all that run wait, as many again are started at once, as far as a device
@@ -498,6 +509,7 @@ fn run_in_turns(
             }
             let Some(next) = turns.start() else { break };
             let mut run = BlockRun::new(grid, next, std::mem::take(&mut spare));
+            run.cta.stops = turns.stops(next);
             // One that comes to others that wait has short turns until it has done something.
             run.idle = waiting.is_some();
             held = held.saturating_add(run.footprint(grid));
@@ -508,7 +520,7 @@ fn run_in_turns(
         let mut i = 0;
         while i < active.len() {
             let turn = turns.turn(active[i].0.idle);
-            if turn == 0 {
+            if turn == 0 || active[i].0.paused {
                 i += 1;
                 continue;
             }
@@ -562,6 +574,10 @@ fn run_in_turns(
         if outcome.stop.is_some() {
             break;
         }
+        let full = turns.left() == 0 || active.len() >= resident;
+        if full && active.iter().all(|(run, _)| run.paused) {
+            resume(&mut active);
+        }
         let progress = active.iter().fold(past, |sum, (run, _)| sum.saturating_add(run.progress()));
         let due = suspicion.is_due(outcome.instructions, progress);
         let Some(steps) = waiting.map(|(steps, _)| steps).or(due).filter(|_| !active.is_empty()) else {
@@ -577,7 +593,8 @@ fn run_in_turns(
                 waiting = grace;
                 starts = turns.starts(active.len()).max(1);
             }
-            Standing::Stuck(first, spins) if turns.left() == 0 || active.len() >= resident => {
+            Standing::Stuck(..) if full && active.iter().any(|(run, _)| run.paused) => resume(&mut active),
+            Standing::Stuck(first, spins) if full => {
                 outcome.stop = standstill(grid, &active, (first, &spins), turns.left(), residency);
             }
             Standing::Stuck(..) => {
@@ -594,10 +611,10 @@ fn run_in_turns(
 }
 
 /// What a block printed, and its listener.
-type Ended = (Vec<u8>, Option<Box<dyn Observer>>);
+pub(super) type Ended = (Vec<u8>, Option<Box<dyn Observer>>);
 
 /// Hands on what is left of the blocks before `end`, in their order.
-fn hand_on(
+pub(super) fn hand_on(
     finished: &mut BTreeMap<u32, Ended>,
     end: u32,
     output: &mut Vec<u8>,

@@ -268,6 +268,10 @@ impl BlockRun {
                 }
                 // All its lanes wait for others.
                 Turn::Blocked => return Look::Stuck(Vec::new()),
+                Turn::Stood => {
+                    self.paused = true;
+                    return Look::Moves;
+                }
                 Turn::Expired => {}
             }
             let effect = Effect::of(grid, warp.pc);

@@ -1,5 +1,6 @@
 //! Which block starts next, and how long its turns are.
 
+use super::block::Stops;
 use crate::schedule::{Blocks, SplitMix};
 
 /// Instructions a block that communicates runs before the next one gets a turn.
@@ -22,24 +23,39 @@ pub(super) struct Turns {
     waiting: Vec<u32>,
     /// The first block behind it.
     behind: u32,
+    /// The block that started before all others, if one does.
+    first: Option<u32>,
 }
 
 impl Turns {
     /// For a grid of `count` blocks, of which `resident` run at the same time.
     pub(super) fn new(blocks: Blocks, count: u32, resident: usize) -> Turns {
         let (seed, window) = match blocks {
-            Blocks::InOrder => (0, 1),
+            Blocks::InOrder | Blocks::Overtaken { .. } => (0, 1),
             Blocks::Interleaved { seed, .. } => (seed, resident.clamp(1, WINDOW)),
         };
-        Turns { blocks, random: SplitMix(seed), count, window, waiting: Vec::new(), behind: 0 }
+        let first = match blocks {
+            Blocks::Overtaken { block, .. } if block < count => Some(block),
+            _ => None,
+        };
+        let waiting = first.into_iter().collect();
+        Turns { blocks, random: SplitMix(seed), count, window, waiting, behind: 0, first }
+    }
+
+    /// Where a block stops.
+    pub(super) fn stops(&self, block: u32) -> Stops {
+        match self.blocks {
+            Blocks::Overtaken { pc, times, .. } if self.first == Some(block) => Stops::Before { pc, times },
+            _ => Stops::Nowhere,
+        }
     }
 
     /// The block to start next.
     pub(super) fn start(&mut self) -> Option<u32> {
-        if self.waiting.is_empty() {
+        while self.waiting.is_empty() && self.behind < self.count {
             let window = u32::try_from(self.window).unwrap_or(u32::MAX);
             let end = self.count.min(self.behind.saturating_add(window));
-            self.waiting.extend((self.behind..end).rev());
+            self.waiting.extend((self.behind..end).rev().filter(|block| self.first != Some(*block)));
             self.random.shuffle(&mut self.waiting);
             self.behind = end;
         }
@@ -49,18 +65,20 @@ impl Turns {
     /// Blocks that have not started.
     pub(super) fn left(&self) -> u32 {
         let waiting = u32::try_from(self.waiting.len()).unwrap_or(u32::MAX);
-        (self.count - self.behind).saturating_add(waiting)
+        // The block that comes first is in both until it has started, then in the second.
+        let early = u32::from(self.first.is_some_and(|first| first >= self.behind));
+        (self.count - self.behind).saturating_add(waiting) - early
     }
 
-    /// The lowest number of a block that has not started.
+    /// No block with a lower number is still to start.
     pub(super) fn lowest(&self) -> u32 {
-        self.waiting.iter().copied().min().unwrap_or(self.behind)
+        self.waiting.iter().copied().fold(self.behind, u32::min)
     }
 
     /// How many blocks the next round starts while `running` are under way and none of them is known to wait.
     pub(super) fn starts(&self, running: usize) -> usize {
         match self.blocks {
-            Blocks::InOrder => 1,
+            Blocks::InOrder | Blocks::Overtaken { .. } => 1,
             Blocks::Interleaved { together, .. } => super::at(together).saturating_sub(running),
         }
     }
@@ -68,8 +86,13 @@ impl Turns {
     /// Instructions of a block's next turn; 0 if another one goes first.
     pub(super) fn turn(&mut self, idle: bool) -> u64 {
         match self.blocks {
-            Blocks::InOrder if idle => IDLE_TURN,
-            Blocks::InOrder => TURN,
+            Blocks::InOrder | Blocks::Overtaken { .. } => {
+                if idle {
+                    IDLE_TURN
+                } else {
+                    TURN
+                }
+            }
             Blocks::Interleaved { turn, .. } => self.random.below(2 * turn.clamp(1, TURN) + 1),
         }
     }

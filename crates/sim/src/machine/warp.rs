@@ -1,5 +1,6 @@
 //! A warp: 32 lanes, one dispatch per instruction for all of them.
 
+use super::block::Stops;
 use super::{Cta, Fragment, Grid, Pending, PendingCopy, Registers, Row, Wait};
 use crate::isa::Args;
 use crate::memory::{Global, LocalMemory};
@@ -57,6 +58,10 @@ pub struct WarpState {
     pub committed: [u32; 32],
     /// One more than the phase in which each lane arrived at the cluster's barrier; 0 if it did not.
     pub cluster: [u64; 32],
+    /// Whether it may take the step that it stands before.
+    pub(super) granted: bool,
+    /// Whether it stands before a step.
+    pub(super) stands: bool,
     /// The members of each lane's group, while a `.sync` instruction is executed by lanes that met at copies of it.
     pub(crate) meeting: Option<Box<Row<u32>>>,
 }
@@ -92,6 +97,8 @@ pub enum Turn {
     Blocked,
     /// The turn's instructions are used up.
     Expired,
+    /// It stands before an instruction that it was not to execute yet.
+    Stood,
     /// The launch is over.
     Stopped,
 }
@@ -178,6 +185,12 @@ impl Warp<'_, '_> {
                 } else {
                     // An instruction that waited is executed again; it was seen the first time.
                     if WATCHED && self.state.fragment.wait == Wait::None {
+                        if self.cta.stops != Stops::Nowhere && self.stops_before(pc) {
+                            self.state.clock = clock - 1;
+                            self.state.fragment.pc = pc;
+                            self.state.choice = Choice::Same;
+                            return Turn::Stood;
+                        }
                         self.observe(pc);
                     }
                     self.state.clock = clock;
@@ -251,6 +264,27 @@ impl Warp<'_, '_> {
             self.state.clock = clock;
             if clock >= end {
                 return Turn::Expired;
+            }
+        }
+    }
+
+    /// Whether the warp stops here; it goes on when it runs again.
+    #[cold]
+    #[inline(never)]
+    fn stops_before(&mut self, pc: u32) -> bool {
+        match &mut self.cta.stops {
+            Stops::Before { pc: place, times: 0 } if *place == pc => {
+                self.cta.stops = Stops::Nowhere;
+                true
+            }
+            Stops::Before { pc: place, times } if *place == pc => {
+                *times -= 1;
+                false
+            }
+            Stops::Nowhere | Stops::Before { .. } => false,
+            Stops::Steps => {
+                let step = self.grid.steps.get(super::at(pc)).is_some_and(|step| *step);
+                step && !std::mem::take(&mut self.state.granted)
             }
         }
     }

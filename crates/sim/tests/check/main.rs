@@ -3,6 +3,7 @@
 
 mod barrier;
 mod deadlock;
+mod explore;
 mod fragment;
 mod global_race;
 mod init;

@@ -1,5 +1,6 @@
 //! `warpproof check`: launches on the software GPU with the checks listening, and what they find as text, JSON or SARIF.
 
+mod explore;
 mod json;
 mod rules;
 mod sarif;
@@ -10,12 +11,15 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
+use indicatif::ProgressBar;
 use warpproof_gate::limits::Purpose;
 use warpproof_model::grouped;
-use warpproof_sim::check::{Class, Finding, Settings, Severity as Grade};
+use warpproof_sim::check::{Bounds, Class, Finding, Settings, Severity as Grade};
 use warpproof_sim::cover::{Coverage, Line, Points};
 use warpproof_sim::{Device, Stop};
 use warpproof_toolchain::Source;
+
+use explore::{ExploreFlags, Seen};
 
 use super::device::{Where, listening};
 use super::flags::{Form, JsonFlag, OutputFlags, ended};
@@ -63,9 +67,11 @@ pub(crate) struct Check {
     /// Sources that `--deny machine-dependent` ignores: clock, timer, machine, address
     #[arg(long, value_name = "SOURCES", value_delimiter = ',', value_parser = source_named)]
     allow: Vec<MachineSource>,
-    /// Run each launch in N orders of warps and blocks [default: 6 with locks, flags or tickets, else 1]
+    /// Run each launch in N orders of warps and blocks [default: 5 to 12 with locks, flags or tickets, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     schedules: Option<u32>,
+    #[command(flatten)]
+    explore: ExploreFlags,
     /// Where the random orders begin
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     seed: u64,
@@ -161,6 +167,12 @@ struct Examined {
     checks: Vec<Listener>,
     /// Under how many schedules each launch was to run; [`AS_NEEDED`] leaves it to the kernel.
     asked: u32,
+    /// In every order within these bounds, instead.
+    bounds: Option<Bounds>,
+    /// What was seen of these orders.
+    explored: Option<Seen>,
+    /// Says what is being done.
+    progress: Option<ProgressBar>,
     /// What results may depend on beside the inputs.
     allowed: Vec<MachineSource>,
     schedules: u32,
@@ -227,8 +239,15 @@ impl Check {
         let source = source::read(self.launch.file())?;
         let sequences = self.launch.sequences(&source).map_err(|report| vec![*report])?;
         (examined.checks, examined.asked) = self.settings(&source).map_err(|report| vec![*report])?;
+        let line = setting(&source.text, "explore");
+        let bounds = self.explore.bounds(line.map(|(_, text)| text).filter(|_| self.schedules.is_none()));
+        examined.bounds = bounds.map_err(|sentence| {
+            let place = line.map(|(line, _)| Place::new(source.name.as_str(), line));
+            vec![Report::error(Kind::Usage, sentence).at(place)]
+        })?;
         let progress = terminal.progress();
         progress.set_message("compiling");
+        examined.progress = Some(progress.clone());
         let ptx = self.launch.module(&source, sequences.iter().flatten())?;
         examined.warnings.clone_from(&ptx.warnings);
         let (mut done, all) = (0, sequences.iter().map(Vec::len).sum::<usize>());
@@ -269,6 +288,7 @@ impl Check {
             examined.checks.push(Listener::Machine);
         }
         examined.asked = self.schedules.unwrap_or(trial.staged.schedules);
+        examined.bounds = self.explore.bounds(None).unwrap_or_default();
         examined.allowed.extend(&trial.staged.allowed);
         let purpose = Purpose::Check { schedules: examined.asked };
         let (mut device, mut memory) = (self.launch.device(purpose), Memory::default());
@@ -305,12 +325,25 @@ impl Check {
             memory: beside,
         };
         let start = Instant::now();
-        let ran = match examined.asked {
-            AS_NEEDED => device.check_as_needed(&prepared.launch, &settings, self.seed),
-            count => device.check_schedules(&prepared.launch, &settings, count, self.seed),
+        let checked = if let Some(bounds) = examined.bounds {
+            let progress = examined.progress.clone();
+            let mut tell = |order: u32| {
+                if let Some(progress) = &progress {
+                    progress.set_message(format!("checking order {order} of at most {}", bounds.executions));
+                }
+            };
+            let ran = device.explore(&prepared.launch, &settings, bounds, &mut tell);
+            examined.schedules = examined.schedules.max(ran.executions);
+            examined.explored = Some(Seen::of(bounds, &ran, examined.explored));
+            ran.checked
+        } else {
+            let ran = match examined.asked {
+                AS_NEEDED => device.check_as_needed(&prepared.launch, &settings, self.seed),
+                count => device.check_schedules(&prepared.launch, &settings, count, self.seed),
+            };
+            examined.schedules = examined.schedules.max(ran.count);
+            ran.checked
         };
-        examined.schedules = examined.schedules.max(ran.count);
-        let checked = ran.checked;
         let index = examined.launches.len();
         examined.launches.push(Launched {
             line,
@@ -458,6 +491,9 @@ impl Examined {
             self.launches.iter().fold(0u64, |sum, launch| sum.saturating_add(launch.instructions));
         let noun = if instructions == 1 { "instruction" } else { "instructions" };
         let _ = write!(text, ", counted in {} warp {noun}", grouped(instructions));
+        if let Some(seen) = &self.explored {
+            let _ = write!(text, "\n{}", seen.sentence());
+        }
         Some(text)
     }
 

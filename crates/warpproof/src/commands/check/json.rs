@@ -30,6 +30,9 @@ pub(super) fn document(check: &Check, examined: &Examined, failed: Option<Kind>)
     if let (Some(coverage), Value::Object(fields)) = (&examined.coverage, &mut document) {
         fields.insert("coverage".into(), covered(coverage));
     }
+    if let (Some(seen), Value::Object(fields)) = (&examined.explored, &mut document) {
+        fields.insert("explored".into(), seen.json());
+    }
     document
 }
 

@@ -1,0 +1,169 @@
+//! What a step touches: two steps of which one changes what the other touches are taken in both orders, others in one.
+
+use crate::machine::{Access, AccessKind, Ready, lanes_of};
+use crate::memory::Space;
+use crate::observe::{Arrival, Mbarrier, MbarrierAction};
+use std::sync::{Mutex, PoisonError};
+
+/// Where a step touches something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Global,
+    /// Shared memory of a block.
+    Shared(u32),
+    /// Barriers of a block, by number.
+    Barrier(u32),
+}
+
+/// What it does there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Effect {
+    Reads,
+    /// Adds, or the like, and does not look at the result: two of a kind may change places.
+    Combines(u32),
+    Writes,
+}
+
+/// Bytes that a step touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Mark {
+    place: Place,
+    begin: u64,
+    end: u64,
+    effect: Effect,
+}
+
+impl Mark {
+    pub(super) fn writes(&self) -> bool {
+        self.effect != Effect::Reads
+    }
+
+    fn meets(&self, other: &Mark) -> bool {
+        self.place == other.place && self.begin < other.end && other.begin < self.end
+    }
+
+    /// Whether the order of the two matters.
+    fn depends(&self, other: &Mark) -> bool {
+        let free = match (self.effect, other.effect) {
+            (Effect::Reads, Effect::Reads) => true,
+            (Effect::Combines(a), Effect::Combines(b)) => a == b,
+            _ => false,
+        };
+        !free && self.meets(other)
+    }
+}
+
+/// Whether the order of two steps matters.
+pub(super) fn dependent(a: &[Mark], b: &[Mark]) -> bool {
+    a.iter().any(|a| b.iter().any(|b| a.depends(b)))
+}
+
+/// Whether a step may change what was read.
+pub(super) fn touches(changes: &[Mark], read: &[Mark]) -> bool {
+    changes.iter().filter(|mark| mark.writes()).any(|change| read.iter().any(|read| change.meets(read)))
+}
+
+/// What the step touches that is being taken; listeners of all blocks write it.
+#[derive(Debug, Default)]
+pub(crate) struct Log(Mutex<Taken>);
+
+#[derive(Debug, Default)]
+struct Taken {
+    step: Option<Ready>,
+    /// Of an atomic that may change places with others of its kind: the kind.
+    combines: Option<u32>,
+    marks: Vec<Mark>,
+}
+
+impl Log {
+    /// A step is taken from now on.
+    pub(super) fn begin(&self, step: Ready, combines: Option<u32>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
+            Taken { step: Some(step), combines, marks: Vec::new() };
+    }
+
+    /// What the last step touched.
+    pub(super) fn take(&self) -> Vec<Mark> {
+        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.step = None;
+        let mut marks = std::mem::take(&mut taken.marks);
+        marks.sort_unstable();
+        // Lanes side by side are one mark.
+        marks.dedup_by(|next, mark| {
+            let joins = (mark.place, mark.effect) == (next.place, next.effect) && next.begin <= mark.end;
+            if joins {
+                mark.end = mark.end.max(next.end);
+            }
+            joins
+        });
+        marks
+    }
+
+    fn add(&self, block: u32, warp: u32, pc: u32, marks: impl FnOnce(&mut Taken)) {
+        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if taken.step == Some(Ready { block, warp, pc }) {
+            marks(&mut taken);
+        }
+    }
+
+    pub(crate) fn access(&self, access: &Access<'_>) {
+        let place = match access.space {
+            Space::Global => Place::Global,
+            Space::Shared => Place::Shared(access.block),
+            _ => return,
+        };
+        self.add(access.block, access.warp, access.pc, |taken| {
+            for lane in lanes_of(access.lanes) {
+                let effect = match (access.kind, taken.combines) {
+                    (AccessKind::Read, _) => Effect::Reads,
+                    (AccessKind::Atomic, Some(kind)) => Effect::Combines(kind),
+                    _ if access.unchanged >> lane & 1 == 1 => Effect::Reads,
+                    _ => Effect::Writes,
+                };
+                let begin = access.addresses.0[lane];
+                let end = begin.saturating_add(u64::from(access.bytes));
+                taken.marks.push(Mark { place, begin, end, effect });
+            }
+        });
+    }
+
+    pub(crate) fn mbarrier(&self, block: u32, mbarrier: &Mbarrier) {
+        let asks = matches!(mbarrier.action, MbarrierAction::Test(_));
+        let effect = if asks { Effect::Reads } else { Effect::Writes };
+        let begin = u64::from(mbarrier.address);
+        self.add(block, mbarrier.warp, mbarrier.pc, |taken| {
+            taken.marks.push(Mark { place: Place::Shared(block), begin, end: begin + 8, effect });
+        });
+    }
+
+    pub(crate) fn arrive(&self, block: u32, arrival: &Arrival) {
+        let begin = u64::from(arrival.id);
+        self.add(block, arrival.warp, arrival.pc, |taken| {
+            let mark = Mark { place: Place::Barrier(block), begin, end: begin + 1, effect: Effect::Writes };
+            taken.marks.push(mark);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark(begin: u64, effect: Effect) -> Mark {
+        Mark { place: Place::Global, begin, end: begin + 4, effect }
+    }
+
+    #[test]
+    fn what_changes_places_is_independent() {
+        use Effect::{Combines, Reads, Writes};
+        let depends = |a, b| dependent(&[mark(0, a)], &[mark(0, b)]);
+        assert!(!depends(Reads, Reads));
+        assert!(depends(Reads, Writes) && depends(Writes, Reads) && depends(Writes, Writes));
+        assert!(!depends(Combines(1), Combines(1)));
+        assert!(depends(Combines(1), Combines(2)) && depends(Combines(1), Reads));
+        assert!(!dependent(&[mark(0, Writes)], &[mark(4, Writes)]));
+        assert!(
+            !touches(&[mark(0, Reads)], &[mark(0, Reads)]) && touches(&[mark(0, Writes)], &[mark(2, Reads)])
+        );
+    }
+}

@@ -1,0 +1,243 @@
+//! Which order of the steps is tried next.
+//!
+//! Dynamic partial-order reduction (Flanagan and Godefroid, POPL 2005): where two steps of an execution depend on each other and
+//! nothing else orders them, the second is tried before the first. Orders with more preemptions than the bound are left out; because
+//! of the bound, a warp is also tried where the one it overtakes had begun (Coons, Musuvathi and McKinley, OOPSLA 2013).
+
+use super::log::{Log, Mark, dependent, touches};
+use crate::machine::{Guide, Next, Ready};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A warp: block and number.
+type Unit = (u32, u32);
+
+/// Steps of one execution, at most: every pair of them is looked at.
+const STEPS: usize = 2000;
+/// How often warps that ask for something again and again may go on, if nobody else can and nothing changes.
+const PATIENCE: u32 = 3;
+
+/// How often it may look as if nobody could get on; lanes may stand aside that only have to end.
+const LOOKS: u32 = 8;
+
+/// A moment at which a warp was chosen.
+struct Node {
+    /// Warps that could take a step.
+    ready: Vec<Unit>,
+    /// The one that did, and the one that had the step before.
+    chosen: Unit,
+    before: Option<Unit>,
+    /// Preemptions so far.
+    preemptions: u32,
+    /// Warps that were tried, and those that are to be.
+    done: BTreeSet<Unit>,
+    todo: BTreeSet<Unit>,
+    marks: Vec<Mark>,
+}
+
+impl Node {
+    /// Preemptions if this warp goes on.
+    fn with(&self, unit: Unit) -> u32 {
+        let preempts = self.before.is_some_and(|before| before != unit && self.ready.contains(&before));
+        self.preemptions + u32::from(preempts)
+    }
+
+    fn try_too(&mut self, unit: Unit) {
+        let units = if self.ready.contains(&unit) { vec![unit] } else { self.ready.clone() };
+        self.todo.extend(units.into_iter().filter(|unit| !self.done.contains(unit)));
+    }
+}
+
+/// What a warp has asked for since it last changed anything.
+#[derive(Default)]
+struct Asked {
+    questions: Vec<(u32, Vec<Mark>)>,
+    /// It asked the same thing twice: until one of these changes, the answer is the same.
+    waits: bool,
+}
+
+/// The orders that were tried, and those to be.
+pub(super) struct Search {
+    log: Arc<Log>,
+    /// By instruction: the kind of an atomic that may change places with others of its kind.
+    combines: Vec<Option<u32>>,
+    bound: u32,
+    nodes: Vec<Node>,
+    /// Steps of this execution so far.
+    at: usize,
+    last: Option<Ready>,
+    asked: BTreeMap<Unit, Asked>,
+    /// How often everybody was let go on since anything changed.
+    released: u32,
+    /// How often it looked as if nobody could get on.
+    looks: u32,
+    /// Whether an execution was not followed to its end.
+    pub(super) cut: bool,
+    /// Whether the last one was not.
+    pub(super) ended_early: bool,
+    /// Orders that would have taken more preemptions than the bound.
+    pub(super) beyond: u64,
+    /// Steps of the longest execution.
+    pub(super) longest: usize,
+}
+
+impl Search {
+    pub(super) fn new(log: Arc<Log>, combines: Vec<Option<u32>>, bound: u32) -> Search {
+        Search {
+            log,
+            combines,
+            bound,
+            nodes: Vec::new(),
+            at: 0,
+            last: None,
+            asked: BTreeMap::new(),
+            released: 0,
+            looks: 0,
+            cut: false,
+            ended_early: false,
+            beyond: 0,
+            longest: 0,
+        }
+    }
+
+    /// What the step before did, and who goes on because of it.
+    fn settle(&mut self) {
+        let Some(step) = self.last else { return };
+        let marks = self.log.take();
+        let unit = (step.block, step.warp);
+        if marks.iter().any(Mark::writes) {
+            self.released = 0;
+            for asked in self.asked.values_mut() {
+                if asked.questions.iter().any(|(_, read)| touches(&marks, read)) {
+                    *asked = Asked::default();
+                }
+            }
+            self.asked.remove(&unit);
+        } else {
+            let asked = self.asked.entry(unit).or_default();
+            let question = (step.pc, marks.clone());
+            if asked.questions.contains(&question) {
+                asked.waits = true;
+            } else {
+                asked.questions.push(question);
+            }
+        }
+        if let Some(node) = self.at.checked_sub(1).and_then(|at| self.nodes.get_mut(at)) {
+            node.marks = marks;
+        }
+    }
+
+    /// The next order; `false` if there is none.
+    pub(super) fn turn(&mut self) -> bool {
+        self.settle();
+        self.longest = self.longest.max(self.at);
+        self.nodes.truncate(self.at);
+        self.look_back();
+        (self.at, self.last, self.released, self.looks) = (0, None, 0, 0);
+        self.asked.clear();
+        while let Some(node) = self.nodes.last_mut() {
+            while let Some(unit) = node.todo.pop_first() {
+                if !node.done.insert(unit) {
+                    continue;
+                }
+                if node.with(unit) > self.bound {
+                    self.beyond += 1;
+                    continue;
+                }
+                node.chosen = unit;
+                return true;
+            }
+            self.nodes.pop();
+        }
+        false
+    }
+
+    /// Finds steps that depend on each other and could have come in the other order.
+    fn look_back(&mut self) {
+        let units: BTreeSet<Unit> = self.nodes.iter().map(|node| node.chosen).collect();
+        let number: BTreeMap<Unit, usize> = units.into_iter().zip(0..).collect();
+        let of = |node: &Node| number.get(&node.chosen).copied().unwrap_or(0);
+        // For each step: how many steps come before it whatever the order, as the number of the last one of each warp.
+        let mut clocks: Vec<Vec<usize>> = Vec::with_capacity(self.nodes.len());
+        let mut own: Vec<Vec<usize>> = vec![vec![0; number.len()]; number.len()];
+        let mut more: Vec<(usize, Unit)> = Vec::new();
+        for (j, step) in self.nodes.iter().enumerate() {
+            let unit = of(step);
+            let mut clock = own[unit].clone();
+            for i in (0..j).rev() {
+                let (earlier, other) = (&self.nodes[i], of(&self.nodes[i]));
+                if other == unit || clock[other] > i || !dependent(&earlier.marks, &step.marks) {
+                    continue;
+                }
+                more.push((i, step.chosen));
+                for (mine, theirs) in clock.iter_mut().zip(&clocks[i]) {
+                    *mine = (*mine).max(*theirs);
+                }
+            }
+            clock[unit] = j + 1;
+            own[unit].clone_from(&clock);
+            clocks.push(clock);
+        }
+        for (i, unit) in more {
+            let overtaken = self.nodes[i].chosen;
+            let began =
+                self.nodes[..i].iter().rposition(|node| node.chosen != overtaken).map_or(0, |at| at + 1);
+            self.nodes[i].try_too(unit);
+            self.nodes[began].try_too(unit);
+        }
+    }
+}
+
+impl Guide for Search {
+    fn next(&mut self, ready: &[Ready]) -> Next {
+        self.settle();
+        self.ended_early &= self.at > 0;
+        self.last = None;
+        if self.at >= STEPS || self.looks > LOOKS {
+            (self.cut, self.ended_early) = (true, true);
+            return Next::End;
+        }
+        let unit = |ready: &Ready| (ready.block, ready.warp);
+        let waits = |asked: &BTreeMap<Unit, Asked>, ready: &Ready| {
+            asked.get(&unit(ready)).is_some_and(|asked| asked.waits)
+        };
+        let mut able: Vec<Unit> = ready.iter().filter(|one| !waits(&self.asked, one)).map(unit).collect();
+        if able.is_empty() {
+            if self.released >= PATIENCE {
+                self.released = 0;
+                self.looks += 1;
+                return Next::Look;
+            }
+            self.released += 1;
+            self.asked.clear();
+            able = ready.iter().map(unit).collect();
+        }
+        let previous = self.at.checked_sub(1).and_then(|at| self.nodes.get(at));
+        let before = previous.map(|node| node.chosen);
+        let preemptions = previous.map_or(0, |node| node.with(node.chosen));
+        if self.at == self.nodes.len() {
+            let stays = before.filter(|before| able.contains(before));
+            let Some(chosen) = stays.or_else(|| able.first().copied()) else { return Next::End };
+            let done = BTreeSet::from([chosen]);
+            let (todo, marks) = (BTreeSet::new(), Vec::new());
+            self.nodes.push(Node { ready: able, chosen, before, preemptions, done, todo, marks });
+        }
+        let Some(chosen) = self.nodes.get(self.at).map(|node| node.chosen) else { return Next::End };
+        let Some(place) = ready.iter().position(|one| unit(one) == chosen) else {
+            (self.cut, self.ended_early) = (true, true);
+            return Next::End;
+        };
+        let step = ready[place];
+        let combines = self.combines.get(crate::machine::at(step.pc)).copied().flatten();
+        self.log.begin(step, combines);
+        self.last = Some(step);
+        self.at += 1;
+        Next::Step(place)
+    }
+
+    fn looked(&mut self, changed: bool) {
+        // Then this execution is no longer what the steps say.
+        self.cut |= changed;
+        self.ended_early |= changed;
+    }
+}

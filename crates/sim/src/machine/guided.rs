@@ -1,0 +1,213 @@
+//! A launch whose steps someone orders.
+//!
+//! A step is an instruction by which threads can notice each other: an atomic, a flag, a barrier for some of them. Warps run by
+//! themselves up to their next step and stand there; which of them takes its step is asked each time. What lies between two steps is
+//! of no matter to others, unless there is a race, which the checks find whatever the order.
+
+use super::block::{BlockRun, Spare, Stops};
+use super::footprint::Allowance;
+use super::grid::{
+    Active, Collect, Grid, Listen, Outcome, Standing, hand_on, look_at_all, over_limit, standstill,
+};
+use super::spin::Suspicion;
+use super::warp::Turn;
+use crate::memory::{Global, Heap};
+use crate::observe::Observer;
+use crate::stop::{Blame, Stop, StopKind};
+use std::collections::BTreeMap;
+
+/// A warp that stands before a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ready {
+    /// The block's linear index.
+    pub block: u32,
+    /// The warp's number in the block.
+    pub warp: u32,
+    /// The step.
+    pub pc: u32,
+}
+
+/// What happens next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// The warp at this place of the list takes its step.
+    Step(usize),
+    /// It looks as if nobody could get on. If that is so the launch is over.
+    Look,
+    /// The launch ends here.
+    End,
+}
+
+/// Who orders the steps.
+pub trait Guide {
+    /// Of the warps that stand before a step, by block and warp, which one takes it.
+    fn next(&mut self, ready: &[Ready]) -> Next;
+    /// After a look by which somebody got on: whether anything changed that others can notice.
+    fn looked(&mut self, changed: bool);
+}
+
+/// Instructions that a warp runs without a step before the others get their turn.
+const QUANTUM: u64 = 4096;
+
+/// Runs a launch whose blocks all run at the same time.
+pub(super) fn run(
+    grid: &Grid<'_>,
+    heap: &mut Heap,
+    count: u32,
+    guide: &mut dyn Guide,
+    listen: Listen<'_>,
+    collect: Collect<'_>,
+) -> Outcome {
+    let mut outcome = Outcome::default();
+    let residency = grid.residency();
+    if super::at(count) > residency.blocks {
+        let sentence = format!("{count} blocks, of which {} run at the same time", residency.blocks);
+        outcome.stop = Some(Box::new(Stop::general(Blame::Limit, StopKind::Limit, sentence)));
+        return outcome;
+    }
+    let mut active: Vec<Active> = (0..count)
+        .map(|block| {
+            let mut run = BlockRun::new(grid, block, Spare::default());
+            run.cta.stops = Stops::Steps;
+            (run, listen(block))
+        })
+        .collect();
+    let mut suspicion = Suspicion::default();
+    loop {
+        outcome.stop = advance(grid, heap, &mut active, &mut suspicion, &mut outcome.instructions);
+        if outcome.stop.is_some() {
+            break;
+        }
+        let mut ready = Vec::new();
+        for (run, _) in &active {
+            let standing = run.warps.iter().zip(&run.done).filter(|(warp, done)| !**done && warp.stands);
+            ready.extend(standing.map(|(warp, _)| Ready {
+                block: run.cta.linear,
+                warp: warp.id,
+                pc: warp.fragment.pc,
+            }));
+        }
+        if ready.is_empty() {
+            let left = active.iter().find(|(run, _)| run.done.iter().any(|done| !done));
+            outcome.stop = left.map(|(run, _)| Box::new(run.deadlock(grid)));
+            break;
+        }
+        match guide.next(&ready) {
+            Next::End => break,
+            Next::Look => {
+                let steps = look(grid, heap, &mut active, &mut outcome.instructions);
+                outcome.stop = steps.stop(grid, &active);
+                guide.looked(active.iter().any(|(run, _)| run.cta.changed));
+            }
+            Next::Step(chosen) => {
+                let Some(chosen) = ready.get(chosen) else { break };
+                let run = active.iter_mut().find(|(run, _)| run.cta.linear == chosen.block);
+                if let Some(warp) = run.and_then(|(run, _)| run.warps.get_mut(super::at(chosen.warp))) {
+                    warp.granted = true;
+                    warp.stands = false;
+                }
+            }
+        }
+        if outcome.stop.is_some() {
+            break;
+        }
+    }
+    let ended = active.into_iter().map(|(run, watch)| (run.cta.linear, (run.cta.output, watch)));
+    let mut ended: BTreeMap<_, _> = ended.collect();
+    hand_on(&mut ended, u32::MAX, &mut outcome.output, collect);
+    outcome
+}
+
+impl Standing {
+    /// Why the launch is over, where all blocks have started.
+    fn stop(self, grid: &Grid<'_>, active: &[Active]) -> Option<Box<Stop>> {
+        match self {
+            Standing::Moves => None,
+            Standing::Ended(stop) => Some(stop),
+            Standing::Stuck(first, spins) => standstill(grid, active, (first, &spins), 0, grid.residency()),
+        }
+    }
+}
+
+/// Instructions of each warp by which is seen whether it can get on.
+const LOOK: u64 = 4096;
+
+/// Whether any block can get on, if it may run as it likes.
+fn look(grid: &Grid<'_>, heap: &mut Heap, active: &mut [Active], instructions: &mut u64) -> Standing {
+    let unfinished = |run: &BlockRun| run.done.iter().any(|done| !done);
+    for (run, _) in active.iter_mut() {
+        run.cta.stops = Stops::Nowhere;
+        run.warps.iter_mut().for_each(|warp| warp.stands = false);
+        run.paused = !unfinished(run);
+        run.cta.changed = false;
+    }
+    let standing = look_at_all(grid, heap, active, instructions, LOOK);
+    for (run, _) in active.iter_mut() {
+        run.cta.stops = Stops::Steps;
+        run.paused = false;
+    }
+    standing
+}
+
+/// Runs every warp up to its next step, or until it waits.
+fn advance(
+    grid: &Grid<'_>,
+    heap: &mut Heap,
+    active: &mut [Active],
+    suspicion: &mut Suspicion,
+    instructions: &mut u64,
+) -> Option<Box<Stop>> {
+    loop {
+        let mut moved = false;
+        for (run, watch) in active.iter_mut() {
+            let mut expired = false;
+            for i in run.order.clone() {
+                if run.done[i] || run.warps[i].stands {
+                    continue;
+                }
+                let left = grid.limits.instructions.saturating_sub(*instructions);
+                let allowance = Allowance {
+                    turn: QUANTUM,
+                    instructions: run.instructions.saturating_add(left),
+                    running: grid.running_share(),
+                    kept: grid.kept_share(),
+                };
+                let before = run.instructions;
+                let watch = watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w });
+                let turn = run.turn(i, grid, &mut Global::Direct(heap), (watch, true), &allowance, QUANTUM);
+                *instructions = instructions.saturating_add(run.instructions - before);
+                match turn {
+                    Err(stop) => return Some(stop),
+                    Ok((Turn::Stood, _)) => {
+                        run.warps[i].stands = true;
+                        moved = true;
+                    }
+                    Ok((turn, any)) => {
+                        moved |= any;
+                        expired |= turn == Turn::Expired;
+                    }
+                }
+            }
+            if expired {
+                let watch = watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w });
+                if let Some(stop) = run.complete_tracked(grid, &mut Global::Direct(heap), watch) {
+                    return Some(stop);
+                }
+            }
+            if let Some(stop) = over_limit(grid, *instructions, run.cta.output.len(), run.cta.index) {
+                return Some(stop);
+            }
+        }
+        if !moved {
+            return None;
+        }
+        // A warp may go round without a step, by reading what nobody will write.
+        let progress = active.iter().fold(0u64, |sum, (run, _)| sum.saturating_add(run.progress()));
+        if suspicion.is_due(*instructions, progress).is_some() {
+            let standing = look(grid, heap, active, instructions);
+            if let Some(stop) = standing.stop(grid, active) {
+                return Some(stop);
+            }
+        }
+    }
+}
