@@ -25,8 +25,10 @@ use mutation::{Family, mutations};
 use subject::{Ran, Runner, SUBJECTS, Subject};
 use survivor::{Survivor, Verdict, explanation};
 
-/// Schedules under which a survivor is tried again.
+/// Schedules under which a survivor is tried again, if its synchronization was changed: as many as a user gets.
 const SCHEDULES: u32 = 12;
+/// The same for others, whose order was not touched.
+const FEW_SCHEDULES: u32 = 4;
 
 /// Threads that work at mutants.
 const WORKERS: usize = 2;
@@ -157,7 +159,8 @@ fn study(subject: &Subject, program: &Path, directory: &Path) -> Result<Vec<Trie
     let mut tried = Vec::new();
     let all = mutations(&module, &runner.sources());
     for mutation in all.into_iter().filter(|mutation| subject.takes(mutation.family)) {
-        let mut fate = fate(&*runner, &print(&mutation.apply(&module)), &reference)
+        let schedules = if mutation.family.is_order() { SCHEDULES } else { FEW_SCHEDULES };
+        let mut fate = fate(&*runner, &print(&mutation.apply(&module)), &reference, schedules)
             .map_err(|error| format!("{}:{}: {}: {error}", subject.name, mutation.line, mutation.label))?;
         if fate == Fate::Survived && runner.run(&print(&mutation.probe(&module)))? == reference {
             fate = Fate::NotReached;
@@ -168,7 +171,7 @@ fn study(subject: &Subject, program: &Path, directory: &Path) -> Result<Vec<Trie
     Ok(tried)
 }
 
-fn fate(runner: &dyn Runner, ptx: &str, reference: &Ran) -> Result<Fate, String> {
+fn fate(runner: &dyn Runner, ptx: &str, reference: &Ran, schedules: u32) -> Result<Fate, String> {
     let once = runner.check(ptx, 1)?;
     match once.code {
         // A note is told to the user as well.
@@ -177,7 +180,7 @@ fn fate(runner: &dyn Runner, ptx: &str, reference: &Ran) -> Result<Fate, String>
         Some(4) => return Ok(Fate::Limit),
         other => return Err(format!("the mutant is no kernel: exit code {other:?}")),
     }
-    let again = runner.check(ptx, SCHEDULES)?;
+    let again = runner.check(ptx, schedules)?;
     match again.code {
         Some(4) => return Ok(Fate::Limit),
         _ if !again.classes.is_empty() => return Ok(Fate::Schedules(again.classes)),

@@ -153,6 +153,8 @@ impl Error for SimError {
 pub struct Checking {
     device: Device,
     schedules: u32,
+    /// Or under more, where a launch needs them.
+    as_needed: bool,
     buffers: Vec<BufferRole>,
     /// What was found so far.
     pub findings: Vec<Finding>,
@@ -163,7 +165,13 @@ pub struct Checking {
 impl Checking {
     /// Checks every launch under so many schedules.
     pub fn new(device: Device, schedules: u32) -> Checking {
-        Checking { device, schedules, buffers: Vec::new(), findings: Vec::new(), outcomes: Vec::new() }
+        let (buffers, findings, outcomes) = (Vec::new(), Vec::new(), Vec::new());
+        Checking { device, schedules, as_needed: false, buffers, findings, outcomes }
+    }
+
+    /// Likewise, and under more where a launch's synchronization calls for them.
+    pub fn at_least(device: Device, schedules: u32) -> Checking {
+        Checking { as_needed: true, ..Checking::new(device, schedules) }
     }
 }
 
@@ -222,8 +230,8 @@ impl Gpu for Checking {
     ) -> Result<(), SimError> {
         let launch = prepare(module, kernel, geometry, params)?;
         let settings = Settings { buffers: self.buffers.clone(), ..Settings::default() };
-        let schedules =
-            if self.schedules > 1 { self.schedules.max(schedules_needed(&launch)) } else { self.schedules };
+        let needed = if self.as_needed { schedules_needed(&launch) } else { 1 };
+        let schedules = self.schedules.max(needed);
         let mut checked = self.device.check_schedules(&launch, &settings, schedules, 0).checked;
         self.findings.append(&mut checked.findings);
         // What one launch leaves is for the next to read.

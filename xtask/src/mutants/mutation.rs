@@ -36,6 +36,11 @@ impl Family {
         Family::Factor,
     ];
 
+    /// Whether it changes what is ordered.
+    pub(crate) fn is_order(self) -> bool {
+        matches!(self, Family::Remove | Family::Weaken | Family::Mask)
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Family::Remove => "synchronisation removed",

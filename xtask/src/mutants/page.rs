@@ -52,7 +52,7 @@ impl Count {
     }
 }
 
-const HEAD: &str = "| mutants | told by a check | under 12 schedules only | never end | wrong value only | equivalent | missed |\n\
+const HEAD: &str = "| mutants | told by a check | under several schedules only | never end | wrong value only | equivalent | missed |\n\
                     |---|---:|---:|---:|---:|---:|---:|---:|\n";
 
 /// A few lines for the terminal.

@@ -37,10 +37,6 @@ const FACTOR: &str = "the tile it is multiplied with is zero there, and zero tim
                       fills to be dropped, or an infinity in the input";
 const ORDERED: &str = "a barrier stands between every two accesses of different threads to a word, so they need not be \
                        volatile: barriers order ordinary accesses of those who meet at them";
-const ALONE: &str = "blocks are run in their order, each as far as it comes, so the block never finds that it has to wait: \
-                     schedules differ in the order of warps within a block, not in the order of blocks";
-const STATE: &str = "blocks are run in their order, so a block always finds the later state of those before it and never \
-                     reads what this orders: schedules differ in the order of warps within a block, not in the order of blocks";
 
 const NO_BLOCK: &str = "the grid has no block without rows; the test is for sequences of different lengths";
 const NEVER_EQUAL: &str = "the loop begins at the number of the warp or thread and takes a multiple of all of them, so it never \
@@ -81,14 +77,6 @@ const TURNS_INSIDE: &str = "a run is shorter than a tile of rows, so one that tu
                             and ends behind its last: neither side is ever equal";
 const BEGAN_INSIDE: &str = "a run is shorter than a tile of rows, so one that ends with a tile began inside of it, and has a seam by the \
                             other condition";
-const LATER_PART: &str = "blocks are run in their order, so the later part of a tile never finds the earlier one there and never reads \
-                          what this orders: schedules differ in the order of warps within a block, not in the order of blocks. Where \
-                          the earlier part finds the later one, the same change is told";
-const LEFT_AT_ONCE: &str = "blocks are run in their order, so nobody comes between the moment when a part is not found and the one when \
-                            its own sums are left, and what this orders is never read: schedules differ in the order of warps within \
-                            a block, not in the order of blocks";
-
-const LEFT: &str = "`bra` does not wait: the loop is left";
 
 pub(crate) static SURVIVORS: &[Survivor] = &[
     equivalent("attention/h2", 358, "`setp.ge.u32` as `gt`", NO_BLOCK),
@@ -272,34 +260,9 @@ pub(crate) static SURVIVORS: &[Survivor] = &[
     equivalent("attention/n8", 111, "`setp.gt.u32` as `ge` in dense.cuh:43, fp8.cuh:195", SEES_NONE),
     equivalent("attention/n9", 200, "`setp.ge.u32` as `gt`", NO_EMPTY_RUN),
     equivalent("attention/n9", 239, "`setp.ge.u32` as `gt`", FIRST_LOOP),
-    missed("attention/n9", 251, "`membar.gl` removed in line 179, line 107", LATER_PART),
-    missed("attention/n9", 251, "`bar.warp.sync -1` removed in line 179, line 109", LATER_PART),
-    missed("attention/n9", 251, "`membar.gl` removed in line 182, line 120", LEFT_AT_ONCE),
-    missed("attention/n9", 251, "`bar.warp.sync -1` removed in line 182, line 122", LEFT_AT_ONCE),
-    missed(
-        "attention/n9",
-        251,
-        "`atom.global.cas.b32` with the block as its scope in line 179, line 106",
-        LATER_PART,
-    ),
-    missed("attention/n9", 251, "`membar.gl` with the block as its scope in line 179, line 107", LATER_PART),
-    missed(
-        "attention/n9",
-        251,
-        "`membar.gl` with the block as its scope in line 182, line 120",
-        LEFT_AT_ONCE,
-    ),
     equivalent("attention/n9", 251, "`setp.le.u32` as `lt` in line 173", TURNS_INSIDE),
     equivalent("attention/n9", 251, "`setp.gt.u32` as `ge` in line 173", TURNS_INSIDE),
     equivalent("attention/n9", 257, "`setp.ge.u32` as `gt`", STEP_LEFT),
-    missed("attention/n9", 264, "`membar.gl` removed in line 182, line 120", LEFT_AT_ONCE),
-    missed("attention/n9", 264, "`bar.warp.sync -1` removed in line 182, line 122", LEFT_AT_ONCE),
-    missed(
-        "attention/n9",
-        264,
-        "`membar.gl` with the block as its scope in line 182, line 120",
-        LEFT_AT_ONCE,
-    ),
     equivalent("attention/n9", 264, "`setp.le.u32` as `lt` in line 173", BEGAN_INSIDE),
     equivalent(
         "async_copy/zero_filled_tiles",
@@ -313,21 +276,12 @@ pub(crate) static SURVIVORS: &[Survivor] = &[
         "`cp.async.ca.shared.global 4, 0` copies all bytes",
         FACTOR,
     ),
-    missed("flags/lock_around_block_work", 10, LEFT, ALONE),
-    missed("flags/look_back_scan", 36, LEFT, ALONE),
-    missed("flags/look_back_scan_with_fences", 17, "`membar.gl` removed", STATE),
-    missed("flags/look_back_scan_with_fences", 17, "`membar.gl` with the block as its scope", STATE),
-    missed("flags/look_back_scan_with_fences", 18, "`st.volatile.global.u32` not volatile", STATE),
-    missed("flags/look_back_scan_with_fences", 21, LEFT, ALONE),
-    missed("flags/release_acquire", 17, LEFT, ALONE),
-    missed("flags/ticket_lock", 12, LEFT, ALONE),
     equivalent(
         "flags/volatile_flag_in_shared_memory",
         12,
         "`st.volatile.shared.u32` not volatile",
         "the barrier behind it orders this store before all that other threads do",
     ),
-    missed("global_race/lock_acquire_release", 9, LEFT, ALONE),
     equivalent(
         "kernels/layer_norm",
         22,

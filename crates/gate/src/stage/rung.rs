@@ -106,7 +106,7 @@ pub(super) fn checks(
         let count = if told.cases == 0 { schedules(bench) } else { 1 };
         told.cases += 1;
         told.executions += 1;
-        let mut gpu = Checking::new(bench.device(Purpose::Check { schedules: count }), count);
+        let mut gpu = Checking::at_least(bench.device(Purpose::Check { schedules: count }), count);
         let done = Attention::load(plan.clone(), ptx, &mut gpu)
             .map_err(RunError::Gpu)
             .and_then(|attention| attention.run(&mut gpu, &inputs.q, &inputs.k, &inputs.v));
