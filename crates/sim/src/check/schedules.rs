@@ -87,7 +87,7 @@ impl Device {
                 // A limit in another order is as much of an end as in the first.
                 checked.outcome.stop = Some(stop);
             }
-            merge(&mut checked, other.findings, settings.max_findings);
+            merge(&mut checked, other.findings, ran, settings.max_findings);
             if compare && ended && different.is_none() {
                 let result = |role| matches!(role, Role::Out | Role::InOut);
                 let mut outputs = settings.buffers.iter().filter(|buffer| result(buffer.role));
@@ -117,8 +117,9 @@ impl Device {
     }
 }
 
-/// Adds the findings that were not known.
-fn merge(checked: &mut Checked, more: Vec<Finding>, limit: usize) {
+/// Adds the findings of a later run that were not known. One that names a single place says that the order was another: the
+/// reader would look for it in the usual one in vain.
+fn merge(checked: &mut Checked, more: Vec<Finding>, run: u32, limit: usize) {
     let key = |finding: &Finding| {
         let mut lines: Vec<u32> = finding.places.iter().map(|label| label.place.ptx_line).collect();
         // Another schedule may have the two accesses of a race the other way round.
@@ -127,11 +128,16 @@ fn merge(checked: &mut Checked, more: Vec<Finding>, limit: usize) {
         }
         (finding.class, finding.severity, lines)
     };
-    for finding in more {
+    for mut finding in more {
         if checked.findings.iter().any(|known| key(known) == key(&finding)) {
             continue;
         }
         if checked.findings.len() < limit {
+            if finding.places.len() <= 1 {
+                finding
+                    .notes
+                    .push(format!("seen when warps and blocks run in another order (schedule {run})"));
+            }
             checked.findings.push(finding);
         } else {
             checked.dropped += 1;
