@@ -40,6 +40,8 @@ const TITLES: &[(&str, &str)] = &[
     ("order", "Order"),
     ("real_cases", "Real cases, rebuilt"),
     ("case_file", "Attention kernels at real size"),
+    ("machine", "Results that depend on the machine"),
+    ("whole_files", "Whole programs with host code"),
 ];
 
 /// A kernel with a defect, and what was found.

@@ -1,7 +1,7 @@
 //! What a launch may use unless the user allows more, and the flag that allows it.
 //!
 //! Work is counted in warp instructions and in blocks started, never in seconds: a verdict must not depend on how fast or how
-//! busy a machine is. The defaults aim at a minute of a release build on two cores; that is not measured.
+//! busy a machine is. The defaults are about a minute of work on one or two cores; what was measured is at [`Limits::MINUTE`].
 
 use warpproof_sim::stop::{Stop, StopKind};
 use warpproof_sim::{Device, Limits};

@@ -78,6 +78,8 @@ fn possible(steps: &[&StepRecord]) -> Vec<Decision> {
     found
 }
 
+/// The rules themselves. Ledgers are checked by them, old ones too: a change must keep the rules before it for the runs of the
+/// versions that had them, which [`RunRecord::warpproof`](crate::record::RunRecord::warpproof) names.
 fn decide_by(rules: &Rules<'_>, steps: &[&StepRecord]) -> Decision {
     let plain = |verdict, reason: String| Decision { verdict, grade: None, reason };
     for step in steps.iter().filter(|step| step.stage != Stage::Speed) {

@@ -3,7 +3,7 @@
 /// Processor time and memory of one compilation, whether NVRTC or ptxas does it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompileLimits {
-    /// Seconds of a processor. On the clock it may take [`WALL`] times as long.
+    /// Seconds of a processor. On the clock it may take `WALL` times as long.
     pub seconds: u64,
     /// Bytes of memory, in addition to those of the compiler's own code and data.
     pub bytes: u64,

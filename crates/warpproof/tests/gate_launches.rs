@@ -60,7 +60,7 @@ stage = "checks"
 stage = "counters"
 "#;
 
-const KERNELS: &str = r#"
+const KERNELS: &str = r"
 #include <cooperative_groups.h>
 struct Params { const float *x; float *y; float scale; int n; };
 __constant__ float coef[2];
@@ -103,7 +103,7 @@ __global__ void both(const float *x, float *y, float *t)
     cooperative_groups::this_grid().sync();
     y[i] = t[i] + 1;
 }
-"#;
+";
 
 /// Judges one candidate, which is called `c`.
 fn judged(bench: &Bench, candidate: &str) -> Run {

@@ -10,6 +10,7 @@
 mod bench;
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -86,7 +87,7 @@ fn task(source: &str, candidate: &str, reference: Option<&str>) -> String {
 /// The words of a refused option that would read or write a file of the canary, spelled in the n-th way.
 fn spelled(option: &CompilerOption, n: usize, canary: &Canary) -> Vec<String> {
     let value = match option.value {
-        Value::None => return vec![if n % 2 == 0 { option.long } else { option.short }.to_owned()],
+        Value::None => return vec![if n.is_multiple_of(2) { option.long } else { option.short }.to_owned()],
         Value::Switch => "true".to_owned(),
         Value::Number => "2".to_owned(),
         Value::Path if option.long.contains("include") => canary.at("secret.h"),
@@ -303,7 +304,7 @@ fn a_compilation_that_takes_too_much_is_ended_and_names_the_flag() {
     let mut text = format!("{launch}#define B0 1+\n");
     for n in 1..12 {
         let before = format!("B{} ", n - 1).repeat(10);
-        text += &format!("#define B{n} {before}\n");
+        writeln!(text, "#define B{n} {before}").unwrap();
     }
     fs::write(bench.dir.path().join("bomb.cu"), format!("{text}__device__ int bomb = B11 1;\n{KERNEL}"))
         .unwrap();

@@ -142,6 +142,11 @@ impl Mismatch {
         }
     }
 
+    /// Whether the map says more than that every element is wrong.
+    pub fn has_map(&self) -> bool {
+        self.map.iter().any(|row| row.contains(['.', '+']))
+    }
+
     /// What the map shows: `y as 16 × 1024`.
     pub fn caption(&self) -> String {
         format!("{} as {} rows × {} columns", self.output, self.matrix[0], self.matrix[1])
@@ -155,7 +160,7 @@ impl Mismatch {
             let _ = writeln!(text, "{which}: {element}");
         }
         let _ = writeln!(text, "where: {}", self.pattern);
-        if !self.map.is_empty() {
+        if self.has_map() {
             let _ = writeln!(text, "map: {} (. right, + some wrong, # all wrong)", self.caption());
             for row in &self.map {
                 let _ = writeln!(text, "  {row}");
@@ -300,6 +305,9 @@ mod tests {
         assert_eq!(vector.map[7], "................");
         assert_eq!(vector.map[8], "################");
         assert_eq!(vector.map[15], "##########      ");
+        let all = compared(&[16, 1], &|_| true);
+        assert!(!all.text().contains("map:"), "{}", all.text());
+        assert!(vector.text().contains("map:"), "{}", vector.text());
         let rows = compared(&[4, 8], &|at| at / 8 == 2);
         assert_eq!(rows.map, ["........", "........", "########", "........"]);
     }

@@ -11,7 +11,7 @@
 //! - errors within a row of softmax and layer norm share a cause (its sum, its mean), so a row counts once for both, and rows
 //!   that are the same count as one.
 //!
-//! Where inputs and sums are integers nothing is rounded: outputs are compared exactly ([`integer`]).
+//! Where inputs and sums are integers nothing is rounded: outputs are compared exactly (`integer`).
 //!
 //! A sum of n terms of magnitudes A = Σ|t| in a format with unit u makes n roundings, each of at most u times a partial sum, and
 //! a partial sum is at most A: V = n (uA)²/3, W = n u A. Every order of summation is covered, blocked ones are better. On tensor

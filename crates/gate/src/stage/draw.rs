@@ -139,7 +139,7 @@ impl<'a> Bench<'a> {
 
     /// The small sizes of a part that cover remainders, each with the place of the one case that is run on it. The cases take
     /// turns, so that the sizes see every distribution too.
-    pub(super) fn residues(&self, part: &Part) -> Vec<(usize, Part)> {
+    pub(super) fn residues(part: &Part) -> Vec<(usize, Part)> {
         let of = |(place, axes): (usize, &Axes)| {
             let extents: Vec<String> = axes.iter().map(|(axis, extent)| format!("{axis}={extent}")).collect();
             let name = format!("{} ({})", part.size.name, extents.join(", "));

@@ -316,7 +316,7 @@ impl<'a> Bench<'a> {
         let mut ends = Vec::new();
         for module in modules {
             let mut ending = self.on_module(stage, candidate, module, baseline, (part, None))?;
-            for (place, small) in self.residues(part) {
+            for (place, small) in Bench::residues(part) {
                 if ending.outcome != Outcome::Pass {
                     break;
                 }

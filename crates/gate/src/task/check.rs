@@ -467,7 +467,9 @@ fn launch(file: &mut File<'_>, task: &Task, candidate: &Candidate, launch: &Laun
         match &symbol.value {
             SymbolValue::Input(input) => known_input(file, task, input),
             SymbolValue::Values { dtype, values } => {
-                values.iter().for_each(|value| expression(file, value, &known, dtype.value.is_integer()));
+                for value in values {
+                    expression(file, value, &known, dtype.value.is_integer());
+                }
             }
         }
     }

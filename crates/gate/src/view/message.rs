@@ -28,7 +28,7 @@ pub fn merge_message(evidence: &Evidence, run: &str, candidate: &str) -> Result<
     let mut out = String::new();
     let reduction = one.figure(evidence, Stage::Speed, name::REDUCTION)?;
     let gain = match reduction {
-        Some(found) => format!(": {}", evidence.number(found.source())?.shown()),
+        Some(found) => format!(": {}", escape::plain(&evidence.number(found.source())?.shown())),
         None => String::new(),
     };
     let task = escape::plain(&one.run.task).into_owned();
@@ -85,12 +85,17 @@ fn short_list(number: &super::Number) -> String {
     number.source.records().iter().map(crate::hash::Hash::short).collect::<Vec<_>>().join(", ")
 }
 
-/// Words in lines of at most 72 columns. A line never begins with `#`, which git would take for a comment of its own.
+/// Words in lines of at most 72 columns. A line never begins with `#`, which git would take for a comment of its own, nor with
+/// the name of a trailer.
 fn paragraph(out: &mut String, words: &str) {
     let mut column = 0;
     for word in words.split_whitespace() {
         let wide = text::width(word);
-        if column > 0 && column + 1 + wide > SUBJECT && !word.starts_with('#') {
+        if column > 0
+            && column + 1 + wide > SUBJECT
+            && !word.starts_with('#')
+            && !word.starts_with("Warpproof-")
+        {
             out.push('\n');
             column = 0;
         } else if column > 0 {

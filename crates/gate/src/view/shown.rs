@@ -127,7 +127,7 @@ fn elements(mismatch: &Mismatch) -> String {
         out.push_str("</tr>\n");
     }
     out.push_str("</tbody></table></div>\n");
-    if !mismatch.map.is_empty() {
+    if mismatch.has_map() {
         out.push_str(&picture(mismatch));
     }
     out

@@ -28,9 +28,9 @@ fn what_is_written_is_read() {
     let (_directory, ledger) = ledger();
     let mut writer = ledger.writer();
     let samples = writer.put_object(b"1 2 3").expect("kept");
-    let mut timed = step("r1", "fused", Stage::Speed);
-    timed.objects.insert("samples".to_owned(), samples);
-    let bodies = [run("r1"), Body::Step(timed), note("fewer \"barriers\"\n\u{1b}[31m", Vec::new())];
+    let mut correct = step("r1", "fused", Stage::Correct);
+    correct.objects.insert("samples".to_owned(), samples);
+    let bodies = [run("r1"), Body::Step(correct), note("fewer \"barriers\"\n\u{1b}[31m", Vec::new())];
     let hashes: Vec<Hash> = bodies.iter().map(|body| writer.append(body).expect("written")).collect();
     let decided = verdict("r1", "fused", vec![hashes[1]]);
     let last = writer.append(&decided).expect("written");
@@ -327,7 +327,7 @@ fn log_and_show_are_for_people() {
         all.iter().map(|record| record.to_string().split_once(' ').expect("a hash").1.to_owned()).collect();
     insta::assert_snapshot!(lines.join("\n"), @r"
     note     - fused hypothesis: steers a terminal: \u{1b}[31m\nand breaks lines
-    verdict  r1 fused MERGE (excellent): −45.3 % latency, whole interval above the threshold
+    verdict  r1 fused PROVISIONAL: green, no device
     step     r1 fused build PASS
     run      r1 r1 of task attention version 3
     ");

@@ -26,12 +26,12 @@ fn sample() -> Sample {
     let object = writer.put_object(b"samples").expect("kept");
     writer.put_object(b"named by nothing").expect("kept");
     writer.append(&run("r1")).expect("written");
-    let mut timed = step("r1", "fused", Stage::Speed);
-    timed.objects.insert("samples".to_owned(), object);
-    let timed = writer.append(&Body::Step(timed)).expect("written");
+    let mut correct = step("r1", "fused", Stage::Correct);
+    correct.objects.insert("samples".to_owned(), object);
+    let correct = writer.append(&Body::Step(correct)).expect("written");
     let mut other = ledger.writer();
-    other.append(&note("first", vec![timed])).expect("written");
-    other.append(&verdict("r1", "fused", vec![timed])).expect("written");
+    other.append(&note("first", vec![correct])).expect("written");
+    other.append(&verdict("r1", "fused", vec![correct])).expect("written");
     let mut files = vec![directory.path().join("FORMAT")];
     let mut pending = vec![directory.path().join("segments"), directory.path().join("objects")];
     while let Some(next) = pending.pop() {

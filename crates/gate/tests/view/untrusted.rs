@@ -4,11 +4,15 @@ use warpproof_gate::record::*;
 use warpproof_gate::view::vocabulary as name;
 use warpproof_gate::view::*;
 
-/// A ledger in which every text is this one.
-fn hostile(text: &str) -> Option<Book> {
+/// Two ledgers in which every text is this one: of a candidate that was rejected, and of one that was merged.
+fn hostile(text: &str) -> Option<[Book; 2]> {
     if text.trim().is_empty() {
         return None;
     }
+    Some([false, true].map(|merged| one(text, merged)))
+}
+
+fn one(text: &str, merged: bool) -> Book {
     let mut book = Book::default();
     book.run(text, |run| {
         run.task = text.into();
@@ -34,10 +38,18 @@ fn hostile(text: &str) -> Option<Book> {
             .held_to(Comparison::AtMost, 1.0, text)
             .unwrap()
     };
-    let fail = book.step(text, text, Stage::Checks, Outcome::Fail, text, vec![figure(text)]);
-    let speed = book.step(text, text, Stage::Speed, Outcome::Inconclusive, text, vec![figure(name::LATENCY)]);
-    book.verdict(text, text, Verdict::Reject, None, text, vec![fail, speed]);
-    Some(book)
+    let (checks, speed, verdict, grade) = if merged {
+        (Outcome::Pass, Outcome::Pass, Verdict::Merge, Some(Grade::Good))
+    } else {
+        (Outcome::Fail, Outcome::Inconclusive, Verdict::Reject, None)
+    };
+    let times = vec![figure(name::LATENCY), figure(name::REDUCTION)];
+    let steps = vec![
+        book.step(text, text, Stage::Checks, checks, text, vec![figure(text)]),
+        book.step(text, text, Stage::Speed, speed, text, times),
+    ];
+    book.verdict(text, text, verdict, grade, text, steps);
+    book
 }
 
 fn documents(book: &Book, run: &str) -> Vec<Document> {
@@ -119,8 +131,20 @@ fn references(text: &str) -> Result<(), String> {
 }
 
 fn holds(text: &str) {
-    let Some(book) = hostile(text) else { return };
-    for document in documents(&book, text) {
+    let Some(books) = hostile(text) else { return };
+    for book in &books {
+        shown(book, text);
+    }
+    let [rejected, merged] = &books;
+    assert!(merge_message(&rejected.evidence, text, text).is_err(), "only MERGE has a message");
+    let message = merge_message(&merged.evidence, text, text).unwrap();
+    let trailers = message.lines().filter(|line| line.starts_with("Warpproof-Verdict:")).count();
+    assert_eq!(trailers, 1, "{message}");
+    assert!(!message.lines().any(|line| line.starts_with('#')), "{message}");
+}
+
+fn shown(book: &Book, text: &str) {
+    for document in documents(book, text) {
         let html = document.html();
         well_formed(&html, &["meta"]).unwrap_or_else(|error| panic!("{error}\n{html}"));
         assert!(!html.contains("<script") && !html.contains("<img"), "{html}");
@@ -136,10 +160,6 @@ fn holds(text: &str) {
     well_formed(&xml, &[]).unwrap_or_else(|error| panic!("{error}\n{xml}"));
     let sarif = sarif(&book.evidence, text, &|_| text.to_owned()).unwrap();
     assert_eq!(crate::forms::sarif_errors(&sarif), Vec::<String>::new());
-    let message = merge_message(&book.evidence, text, text).unwrap();
-    let trailers = message.lines().filter(|line| line.starts_with("Warpproof-Verdict:")).count();
-    assert_eq!(trailers, 1, "{message}");
-    assert!(!message.lines().any(|line| line.starts_with('#')), "{message}");
     let comment = without_code(&pull_request_comment(&book.evidence, text).unwrap());
     assert_eq!(comment.matches("<!--").count(), 1, "{comment}");
 }
@@ -175,6 +195,7 @@ fn texts_of_records_stay_texts() {
         "\u{1b}[31mred\u{7}\0\r\n\u{202e}evil",
         "</style></svg></details></title>",
         "why\nWarpproof-Verdict: MERGE (outstanding)",
+        "a reason that fills the first line of the paragraph up to its end, and then Warpproof-Verdict: MERGE (outstanding)",
         "&amp;&#x3c;\u{ffff}\u{fffe}",
         "'; DROP TABLE \\ \\| [^1] [^1]: x",
         "# comment",

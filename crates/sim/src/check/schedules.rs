@@ -147,6 +147,8 @@ pub(super) struct Runs<'a> {
     pub(super) after: Heap,
     /// Whether outputs are compared.
     compare: bool,
+    /// How many there are.
+    count: u32,
     different: Option<Finding>,
 }
 
@@ -159,7 +161,7 @@ impl<'a> Runs<'a> {
         writers: Writers,
         after: Heap,
     ) -> Runs<'a> {
-        Runs { launch, settings, checked, writers, after, compare: true, different: None }
+        Runs { launch, settings, checked, writers, after, compare: true, count: 1, different: None }
     }
 
     /// Adds another one, and the memory that it left. `whole`: nobody ended it.
@@ -169,7 +171,8 @@ impl<'a> Runs<'a> {
             // A limit in another order is as much of an end as in the first.
             self.checked.outcome.stop = Some(stop);
         }
-        merge(&mut self.checked, other.findings, self.settings.max_findings);
+        merge(&mut self.checked, other.findings, self.count, self.settings.max_findings);
+        self.count += 1;
         let first_ended = self.checked.outcome.stop.is_none();
         if self.compare && ended && first_ended && self.different.is_none() {
             let result = |role| matches!(role, Role::Out | Role::InOut);
@@ -203,8 +206,9 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// Adds the findings that were not known.
-fn merge(checked: &mut Checked, more: Vec<Finding>, limit: usize) {
+/// Adds the findings of a later run that were not known. One that names a single place says that the order was another: the
+/// reader would look for it in the usual one in vain.
+fn merge(checked: &mut Checked, more: Vec<Finding>, run: u32, limit: usize) {
     let key = |finding: &Finding| {
         let mut lines: Vec<u32> = finding.places.iter().map(|label| label.place.ptx_line).collect();
         // Another schedule may have the two accesses of a race the other way round.
@@ -213,11 +217,16 @@ fn merge(checked: &mut Checked, more: Vec<Finding>, limit: usize) {
         }
         (finding.class, finding.severity, lines)
     };
-    for finding in more {
+    for mut finding in more {
         if checked.findings.iter().any(|known| key(known) == key(&finding)) {
             continue;
         }
         if checked.findings.len() < limit {
+            if finding.places.len() <= 1 {
+                finding
+                    .notes
+                    .push(format!("seen when warps and blocks run in another order (schedule {run})"));
+            }
             checked.findings.push(finding);
         } else {
             checked.dropped += 1;

@@ -27,7 +27,9 @@ impl Mbarrier {
     /// The barrier in a word, if there is one.
     pub fn unpack(word: u64) -> Result<Mbarrier, String> {
         if word >> 63 == 0 || word >> 61 & 1 != 0 {
-            return Err("an mbarrier that was not initialised, was invalidated, or was overwritten".into());
+            return Err(
+                "use of an mbarrier that was never initialised, was invalidated or was overwritten".into()
+            );
         }
         // The sign of the 21 bits is moved to the top and back.
         let transactions = (((word >> 40) as u32) << 11).cast_signed() >> 11;

@@ -49,7 +49,7 @@ pub(crate) struct Exec {
     /// The devices that the program sees, with commas [default: l4]
     #[arg(long, value_name = "NAMES")]
     device: Option<String>,
-    /// Stop a launch after N warp instructions [default: 200000000; without checks 1000000000]
+    /// Stop a launch after N warp instructions [default: 50000000; without checks 300000000]
     #[arg(long, value_name = "N")]
     max_instructions: Option<u64>,
     /// A launch with a finding fails, as if the device had

@@ -6,9 +6,9 @@ use warpproof_gate::limits::Allowance;
 /// What a launch may use.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct LimitFlags {
-    /// Stop a launch after N warp instructions [default: 1000000000; with checks 200000000]
+    /// Stop a launch after N warp instructions [default: 300000000; with checks 50000000]
     ///
-    /// Starting a block counts as about 70. The defaults take about a minute on two cores.
+    /// Starting a block counts as about 70. The defaults take up to about a minute on two cores, several if most instructions are atomics.
     #[arg(long, value_name = "N")]
     max_instructions: Option<u64>,
     /// Limit the memory of a launch, in bytes or as 512M or 8G [default: 1G]

@@ -177,7 +177,10 @@ pub(crate) fn roles(specs: &[Spec], packing: &Packing<'_>, arrays: &[Array]) -> 
 }
 
 /// What a list or a file gives an array: its extents and its bytes.
-fn given(spec: &Spec, fill: &Fill, limit: u64) -> Result<Option<(Vec<usize>, Vec<u8>)>, Box<Report>> {
+type Given = (Vec<usize>, Vec<u8>);
+
+/// The contents that a list or a file gives an array; none for any other fill.
+fn given(spec: &Spec, fill: &Fill, limit: u64) -> Result<Option<Given>, Box<Report>> {
     Ok(match fill {
         Fill::List(codes) => {
             let mut bytes = Vec::new();
@@ -207,7 +210,7 @@ fn count(shape: &[usize]) -> Option<usize> {
 fn extents_of(
     spec: &Spec,
     shape: Option<&[usize]>,
-    given: Option<&(Vec<usize>, Vec<u8>)>,
+    given: Option<&Given>,
 ) -> Result<Vec<usize>, Box<Report>> {
     match (shape, given) {
         (Some(shape), Some((held, _))) if count(shape) != count(held) => {
