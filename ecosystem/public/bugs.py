@@ -161,7 +161,7 @@ def page(data):
             for bug in mine:
                 name = f"[`{bug['kernel']}`, {pathlib.Path(bug['file']).name}:{bug['line']}]({address(data, bug)})"
                 out += ["", f"#### {name}", "", wrapped(bug["wrong"]), ""]
-                out += [wrapped(f"- *{field.capitalize()}:* {bug[field]}") for field in ("trigger", "consequence", "fixed", "upstream")]
+                out += [wrapped(f"- *{field.capitalize()}:* {bug[field]}") for field in ("trigger", "consequence", "correction", "upstream")]
                 if bug.get("expected") == "known-failure":
                     out.append("- **Warpproof does not report this one yet.** It was found by reading.")
                 out += ["", "```bash no-run", command(bug), "```"]
