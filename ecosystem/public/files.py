@@ -21,13 +21,22 @@ import tomllib
 CODES = {0: "green", 1: "findings", 2: "input", 3: "unsupported", 4: "limit", 5: "inconclusive", 101: "bug"}
 
 
-def run(program, arguments, seconds=300):
+def run(program, arguments, seconds=300, directory=None):
     """Exit code and output of warpproof."""
     try:
-        done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=seconds)
+        done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=seconds, cwd=directory)
     except subprocess.TimeoutExpired:
         return 4, "", f"error: more than {seconds} s"
     return done.returncode, done.stdout, done.stderr
+
+
+def report(program, path, flags, seconds=300, directory=None):
+    """Exit code of `warpproof check` and its report, or nothing if it printed none."""
+    code, out, _ = run(program, ["check", str(path), *shlex.split(flags), "--format", "json"], seconds, directory)
+    try:
+        return code, json.loads(out)
+    except json.JSONDecodeError:
+        return code, None
 
 
 def first_error(text):
@@ -40,14 +49,12 @@ def first_error(text):
 
 def check(program, path, flags):
     """Whether a file compiled and was executed, and what was found."""
-    code, out, _ = run(program, ["check", str(path), *shlex.split(flags), "--format", "json"])
-    try:
-        report = json.loads(out)
-    except json.JSONDecodeError:
+    code, found = report(program, path, flags)
+    if found is None:
         return code, False, [], "no report"
-    classes = sorted({one["class"] for one in report["findings"]})
-    errors = [str(one.get("sentence") or one.get("message")) for one in report["reports"] if one["severity"] == "error"]
-    return code, bool(report["launches"]), classes, errors[0][:110] if errors else ""
+    classes = sorted({one["class"] for one in found["findings"]})
+    errors = [str(one.get("sentence") or one.get("message")) for one in found["reports"] if one["severity"] == "error"]
+    return code, bool(found["launches"]), classes, errors[0][:110] if errors else ""
 
 
 def main():
