@@ -171,8 +171,8 @@ impl<'a> Runs<'a> {
             // A limit in another order is as much of an end as in the first.
             self.checked.outcome.stop = Some(stop);
         }
-        merge(&mut self.checked, other.findings, self.count, self.settings.max_findings);
         self.count += 1;
+        merge(&mut self.checked, other.findings, self.count, self.settings.max_findings);
         let first_ended = self.checked.outcome.stop.is_none();
         if self.compare && ended && first_ended && self.different.is_none() {
             let result = |role| matches!(role, Role::Out | Role::InOut);
