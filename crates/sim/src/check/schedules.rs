@@ -17,8 +17,10 @@ use crate::memory::Heap;
 use crate::schedule::{Blocks, CopyTiming, Order, Schedule, SplitMix};
 use crate::{Device, Launch};
 
-/// How often at most a step is taken before a block is overtaken, from the second round on.
+/// How often at most a step is taken before a block is overtaken, from the third round on.
 const LATER: u32 = 8;
+/// How often each step has its turn.
+const ROUNDS: u32 = 4;
 
 /// How many schedules a launch's synchronization calls for: one where barriers of the block order everything.
 pub fn schedules_needed(launch: &Launch) -> u32 {
@@ -26,7 +28,7 @@ pub fn schedules_needed(launch: &Launch) -> u32 {
 }
 
 fn needed(sites: &Sites) -> u32 {
-    if sites.order_matters { DRAWN + count(&sites.steps).min(OVERTAKEN) } else { 1 }
+    if sites.order_matters { DRAWN + count(&sites.steps).saturating_mul(2).min(OVERTAKEN) } else { 1 }
 }
 
 fn blocks(launch: &Launch) -> u32 {
@@ -53,13 +55,19 @@ fn schedule(own: Schedule, number: u32, seed: u64, sites: &Sites, blocks: u32) -
         2 => Schedule { quantum: 16, blocks: turns(64, 16), ..early },
         // One warp as far as it goes before the next begins, and one block.
         3 => Schedule { order: Order::Reverse, quantum: 1 << 16, blocks: turns(1, 1 << 16), ..early },
-        // Each step in turn, then again with another block, and later.
-        _ if !sites.steps.is_empty() && (blocks > 1) && number - DRAWN < 2 * count(&sites.steps) => {
+        // Each step in turn with the first block, then with the second, then with any and later.
+        _ if !sites.steps.is_empty()
+            && blocks > 1
+            && number - DRAWN < count(&sites.steps).saturating_mul(ROUNDS) =>
+        {
             let steps = count(&sites.steps);
             let (round, place) = ((number - DRAWN) / steps, (number - DRAWN) % steps);
             let mut random = SplitMix(drawn);
-            let block = if round == 0 { 0 } else { below(&mut random, blocks) };
-            let times = if round == 0 { 0 } else { below(&mut random, LATER) };
+            // Neighbours are most likely to have something to do with each other.
+            let (block, times) = match round {
+                0 | 1 => (round, 0),
+                _ => (below(&mut random, blocks), below(&mut random, LATER)),
+            };
             let pc = sites.steps.get(at(place)).copied().unwrap_or(0);
             Schedule { blocks: Blocks::Overtaken { block, pc, times }, ..late }
         }

@@ -67,7 +67,7 @@ pub(crate) struct Check {
     /// Sources that `--deny machine-dependent` ignores: clock, timer, machine, address
     #[arg(long, value_name = "SOURCES", value_delimiter = ',', value_parser = source_named)]
     allow: Vec<MachineSource>,
-    /// Run each launch in N orders of warps and blocks [default: 5 to 12 with locks, flags or tickets, else 1]
+    /// Run each launch in N orders of warps and blocks [default: 4 to 12 with locks, flags or tickets, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     schedules: Option<u32>,
     #[command(flatten)]

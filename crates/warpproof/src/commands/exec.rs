@@ -43,7 +43,7 @@ pub(crate) struct Exec {
     /// Checks that listen: all, none, or names of checks with commas
     #[arg(long, value_name = "NAMES")]
     checks: Option<String>,
-    /// Check each launch in N orders of warps and blocks [default: 5 to 12 with locks, flags or tickets, else 1]
+    /// Check each launch in N orders of warps and blocks [default: 4 to 12 with locks, flags or tickets, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     schedules: Option<u32>,
     /// The devices that the program sees, with commas [default: l4]
