@@ -22,7 +22,7 @@ use crate::source::{Ptx, of_finding};
 use crate::terminal::Terminal;
 use warpproof_toolchain::symbol::readable;
 
-/// Run a CUDA program on the software GPU and report the mistakes of its kernels
+/// Run a CUDA program on the software GPU and report bugs in its kernels
 ///
 /// The program and its children find our libcuda.so.1 in place of NVIDIA's; nothing of them is
 /// changed, and no GPU is needed. Launches through the driver API are checked, whatever language
@@ -43,7 +43,7 @@ pub(crate) struct Exec {
     /// Checks that listen: all, none, or names of checks with commas
     #[arg(long, value_name = "NAMES")]
     checks: Option<String>,
-    /// Check each launch under so many orders of its warps
+    /// Check each launch in N orders of its warps
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     schedules: Option<u32>,
     /// The devices that the program sees, with commas [default: l4]
