@@ -61,7 +61,7 @@ pub fn unsupported(task: Option<&Task>, record: &VerdictRecord, steps: &[&StepRe
     };
     let first = found.first()?;
     let (said, rules) = (named(record.verdict, record.grade), named(first.verdict, first.grade));
-    Some(format!("it says {said}, and by the gate's rules its steps give {rules}: {}", first.reason))
+    Some(format!("it says {said}, but by the gate's rules its steps give {rules}: {}", first.reason))
 }
 
 /// What tasks that could have had these steps decide.

@@ -210,6 +210,14 @@ fn a_fleet_judges_as_this_machine_does_record_for_record() {
     let tokens = fleet.run(&bench, &["fleet", "--fleet", &fleet.url, "tokens"]).exits(0).out;
     let line = tokens.lines().find(|line| line.contains("reader: read, made 20")).unwrap();
     let number = line.trim().split(' ').next().unwrap();
+    let json = fleet.run(&bench, &["fleet", "--fleet", &fleet.url, "tokens", "--json"]).exits(0).out;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["schema"], "warpproof.fleet.tokens/1");
+    let token = json["tokens"].as_array().unwrap().iter().find(|token| token["name"] == "reader").unwrap();
+    assert_eq!((token["id"].to_string().as_str(), &token["roles"][0]), (number, &"read".into()));
+    let json = fleet.run(&bench, &["fleet", "--fleet", &fleet.url, "--json", "status"]).exits(0).out;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert!(json["queue"].is_array() && json["workers"].is_array(), "{json}");
     fleet.run(&bench, &["fleet", "--fleet", &fleet.url, "revoke", number]).exits(0);
     let refused = bench.command().args(gate).env("WARPPROOF_FLEET_TOKEN", reader.trim()).output().unwrap();
     assert!(Run::of(&refused).exits(2).err.contains("this token is not known here, or was revoked"));

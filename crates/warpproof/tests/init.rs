@@ -86,6 +86,12 @@ fn every_operator_gets_its_task() {
         }
     }
     insta::assert_snapshot!("what_it_says", softmax);
+    let json = bench.run(["init", "mystery.cu", "--force", "--json"]).exits(0).out;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["schema"], &json["operator"]), (&"warpproof.init/1".into(), &"custom".into()));
+    assert_eq!(json["reference"], serde_json::json!({ "file": "mystery_reference.py", "kept": true }));
+    assert_eq!(json["next"], "warpproof gate mystery.toml");
+    assert!(json["questions"][0].as_str().unwrap().contains("what does `mystery` compute?"), "{json:#}");
     // What nobody can guess is asked for in a file of its own.
     let python = fs::read_to_string(bench.dir.path().join("mystery_reference.py")).unwrap();
     assert!(python.contains("def reference(a, index, count, entries):"), "{python}");

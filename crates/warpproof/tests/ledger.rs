@@ -192,6 +192,12 @@ fn export_is_a_table_of_figures() {
     assert!(file.lines().skip(1).all(|line| line.contains(",n2-mma,")), "{file}");
     let count = file.lines().count() - 1;
     assert_eq!(one.err, format!("{count} figures in figures.csv\n"));
+    let json: serde_json::Value = serde_json::from_str(&run(&bench, "export --json").exits(0).out).unwrap();
+    assert_eq!(json["schema"], "warpproof.figures/1");
+    let figures = json["figures"].as_array().unwrap();
+    assert_eq!(figures.len(), table.lines().count() - 1);
+    assert_eq!((&figures[0]["stage"], &figures[0]["figure"]["kind"]), (&"budget".into(), &"counted".into()));
+    run(&bench, "export --json --csv").exits(2);
     let refused = run(&bench, "export -o no/such/figures.csv").exits(2);
     assert!(refused.err.contains("cannot write no/such/figures.csv"), "{}", refused.err);
 }

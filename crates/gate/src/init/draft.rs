@@ -264,7 +264,7 @@ impl Plan<'_> {
         let (bytes, why) = match (self.seen.dynamic_shared, &self.found.shared) {
             (Some(0), _) => return None,
             (Some(bytes), _) => (bytes.to_string(), "the launch line or Triton's metadata has it".to_owned()),
-            (None, Some(bytes)) => (bytes.clone(), "the trial runs used so much".to_owned()),
+            (None, Some(bytes)) => (bytes.clone(), "the trial runs used this much".to_owned()),
             (None, None) if self.seen.geometry.dynamic_shared => {
                 let element = self.inputs.first().and_then(|array| array.dtype).map_or(4, Dtype::size);
                 let threads = self.seen.block.threads();
@@ -284,7 +284,7 @@ impl Plan<'_> {
         let shared = self.shared();
         let ran = !self.found.block.is_empty();
         let grid_because =
-            if ran { "so many blocks had work in the trial runs" } else { "of how it uses blockIdx" };
+            if ran { "this many blocks did work in the trial runs" } else { "of how it uses blockIdx" };
         self.guesses.push(format!("grid = [{}], because {grid_because}", self.found.grid.join(", ")));
         let mut block = self.seen.block.clone();
         if ran && block.because.is_some() {
@@ -393,7 +393,7 @@ impl Plan<'_> {
                 name: parameter.name.clone(),
                 dtype: Some(Dtype::U8),
                 dims: [vec![bytes_per_block.to_string()], self.found.grid.clone()].concat(),
-                remark: Some("memory that Triton asks for, so much for each block".into()),
+                remark: Some("memory that Triton asks for, this much for each block".into()),
                 ..Array::default()
             }),
             _ => None,

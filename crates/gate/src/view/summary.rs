@@ -51,6 +51,8 @@ pub fn checklist(evidence: &Evidence, run: &str) -> Result<Document, ViewError> 
     open(&mut document, evidence, &all)?;
     for one in &all {
         document.blocks.push(Block::Heading(heading(one)));
+        // Of one candidate the reason stands above.
+        document.blocks.extend(reason(one).filter(|_| all.len() > 1).map(Block::Paragraph));
         document.blocks.push(gates(evidence, one)?);
     }
     document.seal(evidence)
@@ -61,10 +63,22 @@ pub fn next_step(evidence: &Evidence, run: &str) -> Result<Document, ViewError> 
     let all = judged(evidence, run)?;
     let mut document = Document::new(title(evidence, run, "Next step")?);
     document.headline.push(next(evidence, &all)?);
-    if all.len() > 1 {
-        document.blocks.push(Block::Table(steps(&all)));
+    if let [one] = &*all {
+        document.blocks.extend(reason(one).map(Block::Paragraph));
+    } else if !all.is_empty() {
+        let mut table = steps(&all);
+        table.columns.push("reason".into());
+        for (row, one) in table.rows.iter_mut().zip(&all) {
+            row.push(reason(one).unwrap_or_else(|| "–".into()));
+        }
+        document.blocks.push(Block::Table(table));
     }
     document.seal(evidence)
+}
+
+/// Why the verdict is what it is.
+pub(super) fn reason(one: &Judged) -> Option<Phrase> {
+    one.verdict.map(|(hash, verdict)| Phrase::new().quote(&verdict.reason, hash))
 }
 
 /// What is to be done about each.

@@ -19,9 +19,7 @@ pub fn validation(evidence: &Evidence, run: &str) -> Result<Document, ViewError>
     for one in &all {
         document.blocks.push(Block::Heading(summary::heading(one)));
         // Of one candidate the reason stands above.
-        if let Some((hash, verdict)) = one.verdict.filter(|_| all.len() > 1) {
-            document.blocks.push(Block::Paragraph(Phrase::new().quote(&verdict.reason, hash)));
-        }
+        document.blocks.extend(summary::reason(one).filter(|_| all.len() > 1).map(Block::Paragraph));
         document.blocks.extend(summary::counterexample(one));
         document.blocks.push(Block::Table(stages(evidence, one)?));
         if !summary::is_rejected(one) && one.floor(evidence)?.is_none() {

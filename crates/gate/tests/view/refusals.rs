@@ -41,7 +41,7 @@ fn a_verdict_that_its_steps_do_not_give_is_an_error() {
     let mut steps = book.green("other", "k", 64);
     steps.push(book.step("other", "k", Stage::Speed, Outcome::Skipped, "no CUDA device", Vec::new()));
     let forged = book.verdict("other", "k", Verdict::Merge, Some(Grade::Good), "faster", steps);
-    let why = "it says MERGE (good), and by the gate's rules its steps give PROVISIONAL: every gate that needs no GPU is \
+    let why = "it says MERGE (good), but by the gate's rules its steps give PROVISIONAL: every gate that needs no GPU is \
                green; no CUDA device";
     assert_eq!(summary(&book.evidence, "other").unwrap_err(), ViewError::Unsupported(forged, why.into()));
     assert_eq!(standings(&book.evidence, "other").unwrap_err(), ViewError::Unsupported(forged, why.into()));

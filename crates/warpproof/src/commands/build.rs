@@ -22,7 +22,7 @@ use crate::source::{self, diagnostics};
 use crate::terminal::Terminal;
 use kernel::{Kernel, Stack};
 
-/// Compile a kernel, and say what it uses and how it fills a GPU
+/// Compile a kernel; report its registers, memory and occupancy
 ///
 /// NVRTC compiles CUDA C++ to PTX, ptxas assembles it. No GPU is needed. Registers, memory and spills are what ptxas
 /// reports; occupancy is computed from them and from the device's published limits.

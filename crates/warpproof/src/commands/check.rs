@@ -33,7 +33,7 @@ use warpproof_toolchain::symbol::readable;
 /// As many schedules as a kernel's synchronization calls for.
 const AS_NEEDED: u32 = 0;
 
-/// Run a kernel on the software GPU and report its mistakes
+/// Run a kernel on the software GPU and report races and other bugs
 ///
 /// Races, copies read too early, uninitialised values, accesses out of bounds, wrong lanes and
 /// barriers, outputs that are not written: each with the CUDA lines and the threads that explain
@@ -81,7 +81,7 @@ pub(crate) struct Check {
     /// Also print which lines and branch outcomes the launches reached
     #[arg(long)]
     coverage: bool,
-    /// Show so many findings; more are only counted
+    /// Show at most N findings; count the others
     #[arg(long, value_name = "N", default_value_t = 100)]
     max_findings: usize,
     /// How to print what was found [default: by the file's ending, else text]

@@ -13,7 +13,7 @@ use super::flags::{JsonFlag, LedgerFlags, ended};
 use crate::report::{Kind, Outcome, Place, Report};
 use crate::terminal::Terminal;
 
-/// Check the numbers of texts against the ledger
+/// Check the numbers in documents against the ledger
 ///
 /// Every number with a unit must be one that a record holds, within the precision that is written.
 /// A percentage needs a word of the figure's name in its sentence. A percentage or a factor may also

@@ -10,7 +10,7 @@ use super::flags::{JsonFlag, ToolchainFlags, missing};
 use crate::report::{Kind, Outcome, Report};
 use crate::terminal::Terminal;
 
-/// Say what of NVIDIA's compiler was found, where, and what is missing
+/// Report which NVIDIA compiler tools were found, and what is missing
 ///
 /// Ends with 0 if a kernel can be built, and with 2 and the one command that mends it if not.
 #[derive(Debug, Args)]

@@ -22,7 +22,7 @@ use crate::source::{Ptx, of_finding};
 use crate::terminal::Terminal;
 use warpproof_toolchain::symbol::readable;
 
-/// Run a CUDA program on the software GPU and report the mistakes of its kernels
+/// Run a CUDA program on the software GPU and report bugs in its kernels
 ///
 /// The program and its children find our libcuda.so.1 in place of NVIDIA's; nothing of them is
 /// changed, and no GPU is needed. Launches through the driver API are checked, whatever language

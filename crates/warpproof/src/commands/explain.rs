@@ -21,7 +21,7 @@ use crate::terminal::Terminal;
 /// Events of a trace: some seconds of loading for a viewer.
 const EVENTS: usize = 400_000;
 
-/// Say what a kernel costs on a device, and why
+/// Predict what a kernel costs on a device, and why
 ///
 /// The kernel runs on the software GPU, as `warpproof run` would run it, and is counted; no GPU is
 /// needed. From the counters and the machine code that ptxas makes, a model of the device predicts

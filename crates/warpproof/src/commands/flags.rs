@@ -83,7 +83,7 @@ pub(crate) struct GpuFlags {
     /// as under `warpproof exec`, every time is a prediction, and nothing is merged.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
     gpu: Option<u32>,
-    /// Hold the clock of its multiprocessors at so many MHz while it times, where that is permitted
+    /// Lock the clock of its multiprocessors at this many MHz while timing, if permitted
     #[arg(long, value_name = "MHZ", requires = "gpu")]
     pin_clock: Option<u32>,
 }

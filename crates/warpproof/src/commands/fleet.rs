@@ -3,10 +3,14 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use serde_json::{Value, json};
 use warpproof_fleet::client::{Fleet as Client, FleetError};
 use warpproof_fleet::exchange;
 use warpproof_fleet::submit::SubmitError;
-use warpproof_fleet::wire::{ANY_DEVICE, MAX_TOKEN_DAYS, NewToken, Role, RunSummary, SOFTWARE_GPU, device};
+use warpproof_fleet::wire::{
+    ANY_DEVICE, MAX_TOKEN_DAYS, NewToken, QueueView, Role, RunSummary, SOFTWARE_GPU, TokenView, WorkerView,
+    device,
+};
 
 use super::flags::{GpuFlags, LedgerFlags, ended};
 use super::gate::of_session;
@@ -106,7 +110,7 @@ pub(crate) fn of_fleet(error: &FleetError) -> Report {
     }
 }
 
-/// Ask a fleet, or change it: tokens, its ledger in and out, what may go
+/// Manage a fleet: status, runs, tokens, import and export of its ledger
 ///
 /// Exit codes: 0 done · 2 the fleet refuses or cannot be reached · 4 a limit of the fleet.
 #[derive(Debug, Args)]
@@ -117,17 +121,20 @@ pub(crate) struct Fleet {
     url: String,
     #[command(flatten)]
     authorities: AuthorityFlags,
+    /// Print JSON; its field `schema` names the format
+    #[arg(long, global = true)]
+    json: bool,
     #[command(subcommand)]
     what: What,
 }
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// What waits, what is held, and who works
+    /// Show the queue and the workers
     Status,
-    /// Make a token and print it; it is told once
+    /// Make a token and print it; it cannot be shown again
     Token {
-        /// For whom
+        /// Who uses it
         name: String,
         /// What it allows: submit, work, read, admin
         #[arg(long, value_name = "ROLE", value_delimiter = ',', required = true, value_parser = role)]
@@ -162,9 +169,9 @@ enum What {
         #[command(flatten)]
         ledger: LedgerFlags,
     },
-    /// Drop whole stretches in which everything ended longer ago
+    /// Delete partitions in which everything ended more than N days ago
     Retain {
-        /// Than so many days
+        /// The least age, in days
         #[arg(long, value_name = "N")]
         days: u32,
     },
@@ -214,80 +221,109 @@ impl Fleet {
         let fleet = self.authorities.fleet(&self.url)?;
         match &self.what {
             What::Status => {
-                for queue in fleet.queue().map_err(refused)? {
-                    let state = format!("{:?}", queue.state).to_lowercase();
-                    terminal.print(format_args!(
-                        "{:>9} {state:8} {}\n",
-                        queue.jobs,
-                        queue.capability.escape_debug()
-                    ));
-                }
-                for worker in fleet.workers().map_err(refused)? {
-                    let (name, can) = (worker.worker.escape_debug(), worker.capabilities.join(", "));
-                    let (leases, seen) = (worker.leases, &worker.last_seen);
-                    let lost = match worker.lost {
-                        0 => String::new(),
-                        n => format!(", {n} lost leases in 30 days"),
-                    };
-                    let left = if worker.left { ", left" } else { "" };
-                    terminal.print(format_args!(
-                        "{name}: {leases} jobs, last seen {seen}, {}{lost}{left}\n",
-                        can.escape_debug()
-                    ));
-                }
+                let (queue, workers) = (fleet.queue().map_err(refused)?, fleet.workers().map_err(refused)?);
+                self.show(terminal, "status", json!({ "queue": queue, "workers": workers }), |terminal| {
+                    terminal.print(queue.iter().map(queue_line).collect::<String>());
+                    terminal.print(workers.iter().map(worker_line).collect::<String>());
+                });
             }
             What::Runs { limit } => {
-                for run in fleet.runs(*limit).map_err(refused)? {
-                    let short: String = run.run.chars().take(8).collect();
-                    let (task, who) = (task_of(&run), run.submitter.escape_debug());
-                    let verdicts = verdicts_of(&run);
-                    terminal.print(format_args!("{short} {} {task}, by {who}: {verdicts}\n", run.made_at));
-                }
+                let runs = fleet.runs(*limit).map_err(refused)?;
+                self.show(terminal, "runs", json!({ "runs": runs }), |terminal| {
+                    terminal.print(runs.iter().map(run_line).collect::<String>());
+                });
             }
             What::Token { name, roles, quota, expires } => {
                 let Lifetime(days) = *expires;
                 let wanted = NewToken { name: name.clone(), roles: roles.clone(), quota: *quota, days };
                 let made = fleet.make_token(&wanted).map_err(refused)?;
-                terminal.print(format_args!("{}\n", made.token));
-                let ends = days.map_or("never expires".to_owned(), |days| format!("expires in {days} days"));
-                terminal.say(format_args!("token {} for {}, {ends}", made.id, name.escape_debug()));
+                self.show(terminal, "token", json!({ "id": made.id, "token": made.token }), |terminal| {
+                    terminal.print(format_args!("{}\n", made.token));
+                    let ends =
+                        days.map_or("never expires".to_owned(), |days| format!("expires in {days} days"));
+                    terminal.say(format_args!("token {} for {}, {ends}", made.id, name.escape_debug()));
+                });
             }
             What::Tokens => {
-                for token in fleet.tokens().map_err(refused)? {
-                    let roles: Vec<&str> = token.roles.iter().map(|role| role.as_str()).collect();
-                    let ends = match (&token.expires_at, token.expired) {
-                        _ if token.revoked => "revoked".to_owned(),
-                        (None, _) => "never expires".to_owned(),
-                        (Some(at), false) => format!("expires {at}"),
-                        (Some(at), true) => format!("expired {at}"),
-                    };
-                    terminal.print(format_args!(
-                        "{:>5} {}: {}, made {}, {ends}\n",
-                        token.id,
-                        token.name.escape_debug(),
-                        roles.join(","),
-                        token.made_at
-                    ));
-                }
+                let tokens = fleet.tokens().map_err(refused)?;
+                self.show(terminal, "tokens", json!({ "tokens": tokens }), |terminal| {
+                    terminal.print(tokens.iter().map(token_line).collect::<String>());
+                });
             }
-            What::Revoke { id } => fleet.revoke_token(*id).map_err(refused)?,
+            What::Revoke { id } => {
+                fleet.revoke_token(*id).map_err(refused)?;
+                self.show(terminal, "revoke", json!({ "id": id }), |_| ());
+            }
             What::Import { ledger } => {
                 let new = exchange::import(&fleet, &ledger.open()?).map_err(refused)?;
-                terminal.say(format_args!("{new} segments are new there"));
+                self.show(terminal, "import", json!({ "segments": new }), |terminal| {
+                    terminal.say(format_args!("sent {new} new segments"));
+                });
             }
             What::Export { ledger } => {
                 let (ledger, _) = ledger.create()?;
                 let new = exchange::export(&fleet, &ledger).map_err(refused)?;
-                terminal.say(format_args!("{new} segments are new in {}", ledger.root().display()));
+                let root = ledger.root().display().to_string();
+                self.show(terminal, "export", json!({ "segments": new, "ledger": root }), |terminal| {
+                    terminal.say(format_args!("fetched {new} new segments into {root}"));
+                });
             }
             What::Retain { days } => {
                 let gone = fleet.retain(*days).map_err(refused)?;
-                terminal.say(format_args!(
-                    "{} partitions, {} jobs, {} segments, {} runs and {} objects are gone",
-                    gone.partitions, gone.jobs, gone.segments, gone.runs, gone.objects
-                ));
+                self.show(terminal, "retain", json!({ "deleted": gone }), |terminal| {
+                    terminal.say(format_args!(
+                        "deleted {} partitions, {} jobs, {} segments, {} runs and {} objects",
+                        gone.partitions, gone.jobs, gone.segments, gone.runs, gone.objects
+                    ));
+                });
             }
         }
         Ok(Outcome::Green)
     }
+
+    /// Prints an answer: as JSON where that is wanted, else by `text`.
+    fn show(&self, terminal: &mut Terminal, what: &str, answer: Value, text: impl FnOnce(&mut Terminal)) {
+        if !self.json {
+            return text(terminal);
+        }
+        let mut document = json!({ "schema": format!("warpproof.fleet.{what}/1") });
+        if let (Value::Object(all), Value::Object(answer)) = (&mut document, answer) {
+            all.extend(answer);
+        }
+        terminal.json(&document);
+    }
+}
+
+fn queue_line(queue: &QueueView) -> String {
+    let state = format!("{:?}", queue.state).to_lowercase();
+    format!("{:>9} {state:8} {}\n", queue.jobs, queue.capability.escape_debug())
+}
+
+fn worker_line(worker: &WorkerView) -> String {
+    let (name, can) = (worker.worker.escape_debug(), worker.capabilities.join(", "));
+    let (leases, seen) = (worker.leases, &worker.last_seen);
+    let lost = match worker.lost {
+        0 => String::new(),
+        n => format!(", {n} lost leases in 30 days"),
+    };
+    let left = if worker.left { ", left" } else { "" };
+    format!("{name}: {leases} jobs, last seen {seen}, {}{lost}{left}\n", can.escape_debug())
+}
+
+fn run_line(run: &RunSummary) -> String {
+    let short: String = run.run.chars().take(8).collect();
+    let (task, who) = (task_of(run), run.submitter.escape_debug());
+    format!("{short} {} {task}, by {who}: {}\n", run.made_at, verdicts_of(run))
+}
+
+fn token_line(token: &TokenView) -> String {
+    let roles: Vec<&str> = token.roles.iter().map(|role| role.as_str()).collect();
+    let ends = match (&token.expires_at, token.expired) {
+        _ if token.revoked => "revoked".to_owned(),
+        (None, _) => "never expires".to_owned(),
+        (Some(at), false) => format!("expires {at}"),
+        (Some(at), true) => format!("expired {at}"),
+    };
+    let (name, roles) = (token.name.escape_debug(), roles.join(","));
+    format!("{:>5} {name}: {roles}, made {}, {ends}\n", token.id, token.made_at)
 }

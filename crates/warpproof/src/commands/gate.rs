@@ -31,7 +31,7 @@ use crate::report::{Kind, Outcome, Place, Report};
 use crate::terminal::Terminal;
 use crate::watch::{self, WatchFlags};
 
-/// Take candidates of a task from source to verdict
+/// Build, test and time the candidates of a task, up to a verdict
 ///
 /// Every candidate goes through the task's stages in order: build, budget, correct, checks, …, speed.
 /// The first stage that is not green ends it; a candidate that is not green is never timed. What

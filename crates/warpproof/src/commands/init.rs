@@ -19,7 +19,7 @@ use warpproof_toolchain::symbol::Instances;
 use warpproof_toolchain::{CompileOptions, Part, Source, Survey, Toolchain, options_in};
 
 use super::build::{assemble_failed, has_line_table};
-use super::flags::{ToolchainFlags, architecture, missing};
+use super::flags::{JsonFlag, ToolchainFlags, architecture, missing};
 use super::launch;
 use crate::report::{Kind, Outcome, Report};
 use crate::source::{self, is_ptx};
@@ -60,6 +60,8 @@ pub(crate) struct Init {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
+    json: JsonFlag,
+    #[command(flatten)]
     toolchain: ToolchainFlags,
 }
 
@@ -70,8 +72,12 @@ fn operator(text: &str) -> Result<Operator, String> {
 impl Init {
     pub(crate) fn run(&self, terminal: &mut Terminal) -> Outcome {
         match self.write() {
-            Ok(text) => {
-                terminal.print(text);
+            Ok(wrote) => {
+                if self.json.wanted {
+                    terminal.json(&self.document(&wrote));
+                } else {
+                    terminal.print(self.summary(&wrote));
+                }
                 Outcome::Green
             }
             Err(reports) => {
@@ -83,7 +89,7 @@ impl Init {
         }
     }
 
-    fn write(&self) -> Result<String, Vec<Report>> {
+    fn write(&self) -> Result<Wrote, Vec<Report>> {
         let task = self.output.clone().unwrap_or_else(|| self.kernel_file.with_extension("toml"));
         let source = source::read(&self.kernel_file)?;
         let looked = self.look(&source)?;
@@ -117,17 +123,16 @@ impl Init {
         }
         let python = draft.python.as_ref().map(|(name, text)| (task.with_file_name(name), text));
         self.store(&task, &draft.text)?;
-        let mut written = vec![task.display().to_string()];
+        let mut reference = None;
         if let Some((path, text)) = python {
             // A reference that was completed is worth more than the task around it.
-            if path.exists() {
-                written.push(format!("{} exists, and is kept", path.display()));
-            } else {
+            let kept = path.exists();
+            if !kept {
                 self.store(&path, text)?;
-                written.push(path.display().to_string());
             }
+            reference = Some((path, kept));
         }
-        Ok(self.summary(&looked, &draft, &rehearsal, &task, &written))
+        Ok(Wrote { looked, draft, rehearsal, task, reference })
     }
 
     /// Compiles the kernel, and puts together what source, PTX and ptxas say.
@@ -247,16 +252,55 @@ impl Init {
         })
     }
 
-    fn summary(
-        &self,
-        looked: &Looked,
-        draft: &Draft,
-        rehearsal: &Rehearsal,
-        task: &Path,
-        written: &[String],
-    ) -> String {
-        let mut text = String::new();
+    /// What was written and found, for programs.
+    fn document(&self, wrote: &Wrote) -> serde_json::Value {
+        let Wrote { looked, draft, rehearsal, task, reference } = wrote;
         let Looked { seen, arch, .. } = looked;
+        let texts = |all: &[String]| serde_json::json!(all);
+        let troubles: Vec<_> = rehearsal
+            .troubles
+            .iter()
+            .map(|(size, why)| serde_json::json!({ "size": size, "reason": why }))
+            .collect();
+        serde_json::json!({
+            "schema": "warpproof.init/1",
+            "kernel": seen.name,
+            "architecture": arch,
+            "parameters": seen.parameters.iter().map(shown).collect::<Vec<_>>(),
+            "task": task.display().to_string(),
+            "reference": reference.as_ref().map(|(path, kept)| {
+                serde_json::json!({ "file": path.display().to_string(), "kept": kept })
+            }),
+            "operator": draft.operator.name(),
+            "guesses": draft.guesses.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "questions": draft.questions.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "verified": {
+                "complete": texts(&rehearsal.complete),
+                "agree": texts(&rehearsal.agree),
+                "differs": rehearsal.differs,
+                "troubles": troubles,
+            },
+            "next": self.next(task),
+        })
+    }
+
+    /// The command that evaluates the task.
+    fn next(&self, task: &Path) -> String {
+        // A task reads its own directory, unless the user allows more.
+        let outside = relative(&self.kernel_file, task).is_ok_and(|file| file.starts_with("../"));
+        let directory = self.kernel_file.parent().filter(|_| outside).map(Path::display);
+        let allow = directory.map(|directory| format!(" --allow-path {directory}")).unwrap_or_default();
+        format!("warpproof gate {}{allow}", task.display())
+    }
+
+    fn summary(&self, wrote: &Wrote) -> String {
+        let mut text = String::new();
+        let Wrote { looked, draft, rehearsal, task, reference } = wrote;
+        let Looked { seen, arch, .. } = looked;
+        let mut written = vec![task.display().to_string()];
+        written.extend(reference.as_ref().map(|(path, kept)| {
+            format!("{}{}", path.display(), if *kept { " exists, and is kept" } else { "" })
+        }));
         let parameters: Vec<String> = seen.parameters.iter().map(shown).collect();
         let shared =
             if seen.geometry.dynamic_shared { "and dynamic shared memory" } else { "of shared memory" };
@@ -301,17 +345,23 @@ impl Init {
                 let _ = writeln!(text, "  {question}");
             }
         }
-        // A task reads its own directory, unless the user allows more.
-        let outside = relative(&self.kernel_file, task).is_ok_and(|file| file.starts_with("../"));
-        let directory = self.kernel_file.parent().filter(|_| outside).map(Path::display);
-        let allow = directory.map(|directory| format!(" --allow-path {directory}")).unwrap_or_default();
-        let _ = writeln!(text, "\nnext: warpproof gate {}{allow}", task.display());
+        let _ = writeln!(text, "\nnext: {}", self.next(task));
         text
     }
 }
 
 /// Bytes of the largest file next to PTX that is read.
 const MAX_NEIGHBOR: u64 = 64 << 20;
+
+/// A task that was written.
+struct Wrote {
+    looked: Looked,
+    draft: Draft,
+    rehearsal: Rehearsal,
+    task: PathBuf,
+    /// The Python file to complete, and whether it existed and was kept.
+    reference: Option<(PathBuf, bool)>,
+}
 
 /// A kernel that was compiled and looked at.
 struct Looked {

@@ -32,7 +32,7 @@ pub(crate) struct Log {
     #[arg(long, value_name = "KIND", hide_possible_values = true,
           value_parser = PossibleValuesParser::new(["run", "step", "verdict", "note"]))]
     kind: Option<String>,
-    /// The newest so many [default: all]
+    /// Print the newest N records [default: all]
     #[arg(short = 'n', long = "number", value_name = "N")]
     number: Option<usize>,
     #[command(flatten)]

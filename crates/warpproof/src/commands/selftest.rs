@@ -12,7 +12,7 @@ use super::flags::JsonFlag;
 use crate::report::Outcome;
 use crate::terminal::Terminal;
 
-/// Hold the software GPU against recorded results of hardware
+/// Compare the software GPU with recorded results of hardware
 #[derive(Debug, Args)]
 pub(crate) struct Selftest {
     #[command(subcommand)]

@@ -21,7 +21,7 @@ use super::limits::LimitFlags;
 use crate::report::{Kind, Outcome, Report};
 use crate::terminal::Terminal;
 
-/// Search the macros of a candidate for the variant that takes the least time
+/// Search the macros of a candidate for the fastest variant
 ///
 /// The task declares what may be varied: [[space]] with a candidate, macros and their values, and
 /// constraints between them. Every variant goes through the gate's stages build, budget and model;

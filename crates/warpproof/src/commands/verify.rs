@@ -9,7 +9,7 @@ use super::flags::{JsonFlag, LedgerFlags, ended};
 use crate::report::{Kind, Outcome, Report};
 use crate::terminal::Terminal;
 
-/// Say whether a ledger is what was written, and everything that is wrong with it
+/// Verify a ledger's integrity
 ///
 /// Every line has the hash it ends with, follows the line before it, and names only records and
 /// objects that are there; every object has the bytes it is named by. Lines that were cut off

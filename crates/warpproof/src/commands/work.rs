@@ -16,7 +16,7 @@ use super::gate::stop_on_interrupt;
 use crate::report::{Kind, Outcome, Report};
 use crate::terminal::Terminal;
 
-/// Judge candidates for a fleet
+/// Evaluate candidates for a fleet
 ///
 /// It dials out only. Each evaluation is a process of its own, with limits of time and memory; the
 /// kernel keeps files, the network and other processes from it, which takes Linux 6.12 or newer with
