@@ -23,7 +23,7 @@ use warpproof_ptx::{parse, print};
 use crate::root;
 use mutation::{Family, mutations};
 use subject::{Ran, Runner, SUBJECTS, Subject};
-use survivor::{Survivor, Verdict, explanation};
+use survivor::{Survivor, explanation};
 
 /// Schedules under which a survivor is tried again, if its synchronization was changed: as many as a user gets.
 const SCHEDULES: u32 = 12;
@@ -62,10 +62,6 @@ struct Tried {
 impl Tried {
     fn explanation(&self) -> Option<&'static Survivor> {
         explanation(self.kernel, self.line, &self.label)
-    }
-
-    fn verdict(&self) -> Option<Verdict> {
-        (self.fate == Fate::Survived).then(|| self.explanation().map(|known| known.verdict)).flatten()
     }
 }
 

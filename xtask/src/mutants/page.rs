@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Fate, Tried, Verdict, mutation::Family};
+use super::{Fate, Tried, mutation::Family};
 use crate::section::Section;
 
 /// What is written here.
@@ -18,7 +18,6 @@ struct Count {
     value: usize,
     equivalent: usize,
     missed: usize,
-    unexplained: usize,
     not_reached: usize,
 }
 
@@ -31,14 +30,13 @@ impl Count {
                 continue;
             }
             count.mutants += 1;
-            match (&mutant.fate, mutant.verdict()) {
+            match (&mutant.fate, mutant.explanation()) {
                 (Fate::Check(_), _) => count.check += 1,
                 (Fate::Schedules(_), _) => count.schedules += 1,
                 (Fate::Limit, _) => count.limit += 1,
                 (Fate::Value, _) => count.value += 1,
-                (_, Some(Verdict::Equivalent)) => count.equivalent += 1,
-                (_, Some(Verdict::Missed)) => count.missed += 1,
-                (_, None) => count.unexplained += 1,
+                (_, Some(_)) => count.equivalent += 1,
+                (_, None) => count.missed += 1,
             }
         }
         count
@@ -62,7 +60,7 @@ pub(super) fn summary(tried: &[Tried]) -> String {
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
-            "{name:48} {:4} mutants: {:4} check {:3} schedules {:3} limit {:4} value {:3} equivalent {:3} missed {:3} unexplained ({} not executed)",
+            "{name:48} {:4} mutants: {:4} check {:3} schedules {:3} limit {:4} value {:3} equivalent {:3} missed ({} not executed)",
             count.mutants,
             count.check,
             count.schedules,
@@ -70,7 +68,6 @@ pub(super) fn summary(tried: &[Tried]) -> String {
             count.value,
             count.equivalent,
             count.missed,
-            count.unexplained,
             count.not_reached
         );
     };
@@ -121,30 +118,16 @@ fn figures(tried: &[Tried]) -> String {
     for kernel in kernels(tried) {
         text.push_str(&Count::of(tried.iter().filter(|mutant| mutant.kernel == kernel)).row(kernel));
     }
-    for (title, verdict) in [("Missed", Verdict::Missed), ("Equivalent", Verdict::Equivalent)] {
-        text.push_str(&survivors(tried, title, verdict));
+    text.push_str("\n## Equivalent\n\n| kernel | line | mutation | why |\n|---|---:|---|---|\n");
+    for mutant in tried.iter().filter(|mutant| mutant.fate == Fate::Survived) {
+        let why = mutant.explanation().map_or("", |known| known.why);
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "| {} | {} | {} | {why} |", mutant.kernel, mutant.line, mutant.label);
     }
     text.push_str("\n## Wrong value only\n\n| kernel | line | mutation |\n|---|---:|---|\n");
     for mutant in tried.iter().filter(|mutant| mutant.fate == Fate::Value) {
         // Writing to a string does not fail.
         let _ = writeln!(text, "| {} | {} | {} |", mutant.kernel, mutant.line, mutant.label);
-    }
-    text
-}
-
-fn survivors(tried: &[Tried], title: &str, verdict: Verdict) -> String {
-    let mut text = format!("\n## {title}\n\n");
-    let mut rows = String::new();
-    for mutant in tried.iter().filter(|mutant| mutant.verdict() == Some(verdict)) {
-        let why = mutant.explanation().map_or("", |known| known.why);
-        // Writing to a string does not fail.
-        let _ = writeln!(rows, "| {} | {} | {} | {why} |", mutant.kernel, mutant.line, mutant.label);
-    }
-    if rows.is_empty() {
-        text.push_str("None.\n");
-    } else {
-        text.push_str("| kernel | line | mutation | why |\n|---|---:|---|---|\n");
-        text.push_str(&rows);
     }
     text
 }

@@ -1,13 +1,4 @@
-//! Mutants that nothing tells, each with the reason: it is the same kernel, or it is a miss.
-
-/// What a survivor is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// It behaves as the kernel does, in every order the hardware may choose.
-    Equivalent,
-    /// It is wrong, and nothing tells.
-    Missed,
-}
+//! Mutants that nothing tells, each with the reason: it behaves as the kernel does, in every order the hardware may choose.
 
 /// A survivor that is explained.
 pub(crate) struct Survivor {
@@ -15,7 +6,6 @@ pub(crate) struct Survivor {
     /// The CUDA line.
     pub(crate) line: u32,
     pub(crate) label: &'static str,
-    pub(crate) verdict: Verdict,
     /// The argument, as a sentence.
     pub(crate) why: &'static str,
 }
@@ -26,11 +16,7 @@ pub(crate) fn explanation(kernel: &str, line: u32, label: &str) -> Option<&'stat
 }
 
 const fn equivalent(kernel: &'static str, line: u32, label: &'static str, why: &'static str) -> Survivor {
-    Survivor { kernel, line, label, verdict: Verdict::Equivalent, why }
-}
-
-const fn missed(kernel: &'static str, line: u32, label: &'static str, why: &'static str) -> Survivor {
-    Survivor { kernel, line, label, verdict: Verdict::Missed, why }
+    Survivor { kernel, line, label, why }
 }
 
 const FACTOR: &str = "the tile it is multiplied with is zero there, and zero times a finite number is zero; it takes both \

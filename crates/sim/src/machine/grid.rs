@@ -467,7 +467,9 @@ pub(super) fn standstill(
 
 /// Lets blocks go on that were to stop.
 fn resume(active: &mut [Active]) {
-    active.iter_mut().for_each(|(run, _)| run.paused = false);
+    for (run, _) in active {
+        run.paused = false;
+    }
 }
 
 /// A block under way, and its listener.

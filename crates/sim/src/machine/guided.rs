@@ -137,7 +137,9 @@ fn look(grid: &Grid<'_>, heap: &mut Heap, active: &mut [Active], instructions: &
     let unfinished = |run: &BlockRun| run.done.iter().any(|done| !done);
     for (run, _) in active.iter_mut() {
         run.cta.stops = Stops::Nowhere;
-        run.warps.iter_mut().for_each(|warp| warp.stands = false);
+        for warp in &mut run.warps {
+            warp.stands = false;
+        }
         run.paused = !unfinished(run);
         run.cta.changed = false;
     }
