@@ -122,6 +122,35 @@ fn run_reason(bench: &Bench) -> String {
     log["records"][0]["body"]["reason"].as_str().unwrap().to_owned()
 }
 
+/// A finding that another case shows is not attached to the wrong output of this one: the printed command would not show it.
+#[test]
+fn findings_of_another_case_are_named_with_their_case() {
+    let Some(bench) = Bench::new() else { return };
+    let task = TASK.replace("\"structured\"", "\"constant\"");
+    let wrong = "(i == 0 ? 9.0f : 2.0f * x[at] + 1.0f)";
+    write(&bench, &task, &format!("(x[0] == x[1] ? (y[1] = float(blockIdx.x)) * 0.0f : 0.0f) + {wrong}"));
+    let run = bench.run(["gate", "task.toml", "--json"]).exits(1).json();
+    let shown = counterexample(&run);
+    assert_eq!(shown["case"], "scaled/shape=main/dtype=f32/dist=normal/seed=1", "{shown:#}");
+    assert!(shown["mismatch"].is_object() && shown["findings"].is_null(), "{shown:#}");
+    let reason = run_reason(&bench);
+    let case = "scaled/shape=main/dtype=f32/dist=constant/seed=1";
+    assert!(
+        reason.contains(&format!("in another case, {case}: ")) && reason.contains("global-race"),
+        "{reason}"
+    );
+    let said = bench.run(["gate", "task.toml"]).exits(1).out;
+    assert!(again(&bench, &said).exits(1).out.contains("y: differs from the reference"));
+    bench.run(["check", "--task", "task.toml", "--case", case]).exits(1);
+    // Where the case itself shows it, it is attached.
+    write(&bench, &task, &format!("(y[1] = float(blockIdx.x)) * 0.0f + {wrong}"));
+    let run = bench.run(["gate", "task.toml", "--json"]).exits(1).json();
+    let shown = counterexample(&run);
+    assert_eq!(shown["findings"][0]["class"], "global-race", "{shown:#}");
+    let said = bench.run(["gate", "task.toml"]).exits(1).out;
+    assert!(again(&bench, &said).exits(1).err.contains("error[global-race]"), "{said}");
+}
+
 #[test]
 fn hidden_shapes_and_secret_seeds_are_reproduced_too() {
     let Some(bench) = Bench::new() else { return };

@@ -185,7 +185,7 @@ fn a_resealed_verdict_that_its_steps_do_not_give_is_refused_everywhere() {
         warpproof_gate::ledger::Ledger::open(bench.dir.path().join("ledger")).unwrap().heads().unwrap();
     let forged = heads.first().unwrap().short();
     let wanted = format!(
-        "verdict {forged} does not follow from its steps: it says MERGE (outstanding), and by the gate's rules its steps give \
+        "verdict {forged} does not follow from its steps: it says MERGE (outstanding), but by the gate's rules its steps give \
          PROVISIONAL"
     );
     for command in [

@@ -62,7 +62,7 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate) -> Result<Ending, 
         return Err(unfit(format!("there is no way to run `{unknown}`; `{TORCH}` is known")));
     }
     let Some(clocks) = bench.clocks else {
-        return Ok(Ending::skipped("there is no GPU here, and peers are measured on one"));
+        return Ok(Ending::skipped("no GPU was found, so peers were not measured"));
     };
     let shapes = shapes(bench, candidate)?;
     let seed = bench.measured_seed();

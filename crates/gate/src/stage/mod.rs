@@ -357,19 +357,40 @@ impl<'a> Bench<'a> {
             Err(Trouble::Stopped) => return Err(Trouble::Stopped),
         };
         if stage == Stage::Correct && ending.outcome == Outcome::Fail {
-            // Wrong values say little of why they are wrong; a check may say more.
-            if let Ok(checked) = checks::part(self, candidate, module, (part, one), 1)
-                && checked.outcome == Outcome::Fail
-            {
-                ending.reason =
-                    format!("{}; the checks find why it may be: {}", ending.reason, checked.reason);
-                ending.objects.extend(checked.objects);
-                if let (Some(own), Some(found)) = (&mut ending.counterexample, checked.counterexample) {
-                    own.findings = found.findings;
-                }
-            }
+            self.explain(&mut ending, candidate, module, (part, one));
         }
         Ok(ending)
+    }
+
+    /// Adds what the checks find to wrong values, which say little of why they are wrong: in the case that is wrong, else in
+    /// any other. What another case shows is named with that case, for the command that runs this one does not show it.
+    fn explain(
+        &self,
+        ending: &mut Ending,
+        candidate: &Candidate,
+        module: build::Module<'_>,
+        (part, one): (&Part, Option<usize>),
+    ) {
+        let fails =
+            |checked: Result<Ending, Trouble>| checked.ok().filter(|end| end.outcome == Outcome::Fail);
+        let wrong = ending.counterexample.as_ref().map(|shown| shown.case.clone());
+        let mut cases = self.cases_of(candidate, one);
+        cases.retain(|case| Some(self.case_name(part, case).to_string()) == wrong);
+        let same = (!cases.is_empty()).then(|| checks::on(self, candidate, module, part, cases, 1));
+        let Some(checked) =
+            same.and_then(fails).or_else(|| fails(checks::part(self, candidate, module, (part, one), 1)))
+        else {
+            return;
+        };
+        let found = checked.counterexample;
+        let elsewhere = found.as_ref().map(|found| &found.case).filter(|case| Some(*case) != wrong.as_ref());
+        let place = elsewhere.map(|case| format!(" in another case, {case}")).unwrap_or_default();
+        ending.reason =
+            format!("{}; the checks find why it may be{place}: {}", ending.reason, checked.reason);
+        ending.objects.extend(checked.objects);
+        if let (None, Some(own), Some(found)) = (elsewhere, &mut ending.counterexample, &found) {
+            own.findings.clone_from(&found.findings);
+        }
     }
 
     /// Sums the parts of a stage up.

@@ -9,7 +9,7 @@ use crate::task::Candidate;
 
 pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate, built: &Built) -> Result<Ending, Trouble> {
     let Some(clocks) = bench.clocks else {
-        return Ok(Ending::skipped("there is no GPU here, and a device's own counters are one's"));
+        return Ok(Ending::skipped("no GPU was found, so its counters were not read"));
     };
     let kind = if clocks.predicted() { FigureKind::Predicted } else { FigureKind::Measured };
     // The first shape decides speed; it is the one that is looked into.

@@ -99,7 +99,7 @@ pub(super) fn judge(
     baseline: Option<Side<'_>>,
 ) -> Result<Ending, Trouble> {
     let Some(clocks) = bench.clocks else {
-        return Ok(Ending::skipped("there is no GPU here, and speed is measured on one"));
+        return Ok(Ending::skipped("no GPU was found, so speed was not measured"));
     };
     let Some(timing) = &bench.task.timing else {
         return Ok(Ending::skipped("the task has no [timing]: nothing says what would be enough"));

@@ -53,9 +53,7 @@ impl Verify {
         if !self.json.wanted {
             let help = match kind {
                 Kind::Unsupported => "a later warpproof wrote it: use that one",
-                _ => {
-                    "take the files that are named from a commit that holds the ledger; nothing mends a record"
-                }
+                _ => "restore these files from a commit or a backup; a record cannot be repaired",
             };
             let sentence = format!("{} is not what was written", ledger.root().display());
             let sentence = match kind {
