@@ -155,8 +155,7 @@ fn study(subject: &Subject, program: &Path, directory: &Path) -> Result<Vec<Trie
     let mut tried = Vec::new();
     let all = mutations(&module, &runner.sources());
     for mutation in all.into_iter().filter(|mutation| subject.takes(mutation.family)) {
-        let schedules = if mutation.family.is_order() { SCHEDULES } else { FEW_SCHEDULES };
-        let mut fate = fate(&*runner, &print(&mutation.apply(&module)), &reference, schedules)
+        let mut fate = fate(&*runner, &print(&mutation.apply(&module)), &reference, mutation.family)
             .map_err(|error| format!("{}:{}: {}: {error}", subject.name, mutation.line, mutation.label))?;
         if fate == Fate::Survived && runner.run(&print(&mutation.probe(&module)))? == reference {
             fate = Fate::NotReached;
@@ -167,7 +166,7 @@ fn study(subject: &Subject, program: &Path, directory: &Path) -> Result<Vec<Trie
     Ok(tried)
 }
 
-fn fate(runner: &dyn Runner, ptx: &str, reference: &Ran, schedules: u32) -> Result<Fate, String> {
+fn fate(runner: &dyn Runner, ptx: &str, reference: &Ran, family: Family) -> Result<Fate, String> {
     let once = runner.check(ptx, 1)?;
     match once.code {
         // A note is told to the user as well.
@@ -176,11 +175,16 @@ fn fate(runner: &dyn Runner, ptx: &str, reference: &Ran, schedules: u32) -> Resu
         Some(4) => return Ok(Fate::Limit),
         other => return Err(format!("the mutant is no kernel: exit code {other:?}")),
     }
-    let again = runner.check(ptx, schedules)?;
+    // Where no order was touched, a wrong value says enough.
+    let same = runner.run(ptx)? == *reference;
+    if !same && !family.is_order() {
+        return Ok(Fate::Value);
+    }
+    let again = runner.check(ptx, if family.is_order() { SCHEDULES } else { FEW_SCHEDULES })?;
     match again.code {
         Some(4) => return Ok(Fate::Limit),
         _ if !again.classes.is_empty() => return Ok(Fate::Schedules(again.classes)),
         _ => {}
     }
-    Ok(if runner.run(ptx)? == *reference { Fate::Survived } else { Fate::Value })
+    Ok(if same { Fate::Survived } else { Fate::Value })
 }
