@@ -61,8 +61,11 @@ pub(super) fn run(
     let mut outcome = Outcome::default();
     let residency = grid.residency();
     if super::at(count) > residency.blocks {
-        let sentence = format!("{count} blocks, of which {} run at the same time", residency.blocks);
-        outcome.stop = Some(Box::new(Stop::general(Blame::Limit, StopKind::Limit, sentence)));
+        let sentence =
+            format!("{count} blocks cannot be explored: at most {} run at the same time", residency.blocks);
+        let mut stop = Stop::general(Blame::Limit, StopKind::Limit, sentence);
+        stop.help = Some("explore a launch of a few blocks".to_owned());
+        outcome.stop = Some(Box::new(stop));
         return outcome;
     }
     let mut active: Vec<Active> = (0..count)
