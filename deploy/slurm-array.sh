@@ -8,7 +8,7 @@
 # SIGTERM to the script ten minutes before the end: the worker ends what it has and gives the rest back.
 #SBATCH --signal=B:TERM@600
 set -eu
-warpproof work --fleet "$WARPPROOF_FLEET" --jobs "${SLURM_CPUS_PER_TASK:-1}" --until-idle \
+warpproof-fleet worker --fleet "$WARPPROOF_FLEET" --jobs "${SLURM_CPUS_PER_TASK:-1}" --until-idle \
     --name "slurm-${SLURM_ARRAY_JOB_ID:-0}-${SLURM_ARRAY_TASK_ID:-0}" \
     --directory "${TMPDIR:?}/warpproof-${SLURM_ARRAY_JOB_ID:-0}-${SLURM_ARRAY_TASK_ID:-0}" &
 worker=$!

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the defects of this directory with other tools and prints what each says. Needs Debian's oclgrind and
+# Runs the defects of this directory with other tools and prints their messages. Needs Debian's oclgrind and
 # pocl-opencl-icd, and a Python with numpy, pyopencl, numba and triton, whose name is PYTHON. The book's page
-# "Why not …" quotes recorded.txt, which this has printed.
+# "Comparison with other tools" quotes recorded.txt, the output of this script.
 set -u
 cd "$(dirname "$0")" || exit 1
 python=${PYTHON:-python3}

@@ -15,24 +15,23 @@ use std::{
     path::PathBuf,
 };
 
-use warpproof_kernels::{
-    attention::Attention,
-    format::Format,
-    inputs::{Distribution, Inputs, generate},
-    judge::judge,
-    ladder::precision,
-    null::Null,
-    oracle::{
-        bitwise::{Arithmetic, Bits, Parts},
-        exact::Exact,
-    },
-    plan::{Plan, Request},
-    tolerance::Precision,
+use warpproof_kernels::attention::Attention;
+use warpproof_kernels::format::Format;
+use warpproof_kernels::inputs::{Distribution, Inputs, generate};
+use warpproof_kernels::judge::judge;
+use warpproof_kernels::ladder::precision;
+use warpproof_kernels::null::Null;
+use warpproof_kernels::oracle::{
+    bitwise::{Arithmetic, Bits, Parts},
+    exact::Exact,
 };
+use warpproof_kernels::plan::{Plan, Request};
+use warpproof_kernels::tolerance::Precision;
 use warpproof_model::Device as Model;
 use warpproof_toolchain::{Options, Toolchain};
 
-use crate::{in_release, root};
+use crate::in_release;
+use crate::root;
 use cases::{Shaped, Variant, shapes, variants};
 use page::Line;
 
@@ -210,7 +209,7 @@ impl Study {
                 .output(&known.inputs, request.mask, request.layout)
                 .map_err(|error| error.to_string())?;
             let errors =
-                warpproof_kernels::error::Errors::of(&output, &exact.output, exact.rows.dim, tolerance);
+                warpproof_tolerance::error::Errors::of(&output, &exact.output, exact.rows.dim, tolerance);
             let told = !tolerance.judge(&errors).passed;
             match self.nulls.iter_mut().find(|(known, _)| *known == null) {
                 Some((_, before)) => *before |= told,

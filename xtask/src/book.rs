@@ -27,7 +27,8 @@ use std::{
 
 use warpproof_sim::check::Class;
 
-use crate::{root, target};
+use crate::program;
+use crate::root;
 
 /// Where the pages are, and those of the classes.
 const PAGES: &str = "book/src";
@@ -56,7 +57,7 @@ enum Kind {
 
 /// Runs the pages; `bless` writes what the commands print into them instead of comparing.
 pub(crate) fn run(bless: bool) -> Result<(), String> {
-    let programs = warpproof()?;
+    let programs = program::warpproof()?;
     let programs = programs.parent().unwrap_or(Path::new("."));
     let mut drift = String::new();
     let mut ran = 0;
@@ -99,32 +100,6 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     Err(format!(
         "the book no longer shows what is so:\n{drift}if what is printed is right: cargo xtask book --bless"
     ))
-}
-
-/// Builds `warpproof` and tells where it is. A test of it is built beside it: so dependencies have the features that they have for
-/// the tests, and what CI has built is not built again.
-pub(crate) fn warpproof() -> Result<PathBuf, String> {
-    built(&["test", "--no-run", "--quiet", "--locked", "--workspace", "--test", "ui"])
-}
-
-/// Builds all that CI builds, and tells where `warpproof` is: beside it are the driver's library and the examples, which a
-/// build of the program alone puts elsewhere, or not at all.
-pub(crate) fn workspace() -> Result<PathBuf, String> {
-    built(&["build", "--quiet", "--locked", "--workspace", "--all-targets"])
-}
-
-/// The program, after a command of cargo that builds it.
-fn built(command: &[&str]) -> Result<PathBuf, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(command)
-        .current_dir(root())
-        .status()
-        .map_err(|error| format!("cannot start cargo: {error}"))?;
-    if !status.success() {
-        return Err(format!("warpproof was not built: {status}"));
-    }
-    Ok(target().join("debug").join("warpproof").with_extension(std::env::consts::EXE_EXTENSION))
 }
 
 /// The Markdown files below a directory, in order.

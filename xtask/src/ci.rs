@@ -1,148 +1,206 @@
 //! `cargo xtask ci`: all that a change must pass.
 //!
-//! Every step runs even when an earlier one failed, so that one run tells everything; the summary comes last. A step
-//! that is a program of its own inherits this terminal; the line in which it counts what it did is kept for the summary.
+//! A step always runs, or is a study: it takes minutes and declares what it depends on. A study whose inputs have the key
+//! under which it passed before (`ci/stamp.rs`) is *known* and does not run; `--full` runs everything. Every step runs even
+//! when an earlier one failed, so that one run reports everything; the summary comes last. A step that is a program of its
+//! own inherits this terminal; the line in which it counts what it did is kept for the summary.
+
+mod stamp;
+mod steps;
+mod tree;
 
 use std::{
-    io::{BufRead, BufReader},
-    process::{Command, ExitStatus, Stdio},
+    collections::BTreeMap,
+    fs,
+    path::Path,
     thread,
     time::{Duration, Instant},
 };
 
-use crate::{
-    attention, book, cores, corpus, driver_api, ecosystem, findings, fleet_api, fuzz, instructions,
-    latencies, model, mutants, readme, root, rungs, target, tidy, tune, ui,
-};
+use crate::root;
+use crate::target;
+use stamp::Stamps;
+use steps::{STEPS, Step};
+use tree::Tree;
 
-/// How long each fuzz target of the parser runs; that of the machine runs for as long as both.
-const FUZZ_SECONDS: u64 = 30;
-
-struct Step {
-    name: &'static str,
-    /// Whether it waits more than it works, and is done beside those that follow.
-    waits: bool,
-    /// Gives the note that stands beside the step in the summary.
-    work: fn() -> Result<String, String>,
+/// What the command line asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    /// Only these steps, known or not; all when empty.
+    pub(crate) only: &'a [String],
+    /// Studies run even when they are known.
+    pub(crate) full: bool,
+    /// The keys of studies that pass are written.
+    pub(crate) stamp: bool,
+    /// Nothing runs; what would is printed.
+    pub(crate) plan: bool,
 }
 
-const fn step(name: &'static str, work: fn() -> Result<String, String>) -> Step {
-    Step { name, waits: false, work }
+/// A step, and what is known of it.
+#[derive(Clone, Debug)]
+struct Planned {
+    step: &'static Step,
+    /// Of a study.
+    key: Option<String>,
+    known: bool,
 }
 
-const fn waiting(name: &'static str, work: fn() -> Result<String, String>) -> Step {
-    Step { name, waits: true, work }
-}
-
-/// In the order in which they run: what is quick and often wrong comes first.
-const STEPS: &[Step] = &[
-    step("fmt", || cargo(&["fmt", "--all", "--check"], &[])),
-    step("tidy", || tidy::run().map(quiet)),
-    step("deny", || {
-        cargo(&["deny", "--locked", "check", "bans", "licenses", "sources"], &[])?;
-        let fuzz = ["deny", "--locked", "--manifest-path", "fuzz/Cargo.toml"];
-        cargo(&[&fuzz[..], &["check", "bans", "licenses", "sources"]].concat(), &[])
-    }),
-    step("clippy", || {
-        cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"], &[])
-    }),
-    step("test", || {
-        // Without this variable a test that needs NVIDIA's compiler and finds none is skipped.
-        let strict = [("WARPPROOF_REQUIRE_TOOLCHAIN", "1")];
-        cargo(&["nextest", "run", "--workspace", "--locked", "--profile", "ci"], &strict)
-    }),
-    // Reads what the tests wrote.
-    step("instructions", || instructions::run(false).map(quiet)),
-    step("mutants", || mutants::run(false, None, false).map(quiet)),
-    step("ui-ptx", || ui::run(false, None).map(quiet)),
-    step("doctest", || cargo(&["test", "--workspace", "--doc", "--locked"], &[])),
-    step("doc", || {
-        cargo(&["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-Dwarnings")])
-    }),
-    step("corpus", || corpus::run(None, cores()).map(quiet)),
-    step("readme", || readme::run(false, true).map(quiet)),
-    step("book", || book::run(false).map(quiet)),
-    step("findings", || findings::run(false).map(quiet)),
-    step("driver-api", || driver_api::run(false).map(quiet)),
-    step("ecosystem", || ecosystem::run(false).map(quiet)),
-    // By hand for ten minutes.
-    waiting("fleet-api", || fleet_api::run(2.0).map(quiet)),
-    step("latencies", || latencies::run(false).map(quiet)),
-    step("model", || model::run(false).map(quiet)),
-    step("attention", || {
-        // Not by `cargo run`, which would build what it depends on a second time, with the features that it asks for alone.
-        book::workspace()?;
-        let example = Command::new(target().join("debug/examples/attention")).current_dir(root()).status();
-        if !example.as_ref().is_ok_and(ExitStatus::success) {
-            return Err(format!("examples/attention.rs gave {example:?}"));
+/// Runs the steps that are asked for.
+pub(crate) fn run(asked: &Asked<'_>) -> Result<(), String> {
+    let begun = Instant::now();
+    if asked.stamp && !asked.plan {
+        let program =
+            std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+        not_stale(&program)?;
+    }
+    let mut stamps = Stamps::read(&root(), &studies())?;
+    let mut tree = None;
+    let planned = plan(asked, &stamps, |step| {
+        if step.study.is_none() {
+            return Ok(None);
         }
-        attention::run(true, None, false).map(quiet)
-    }),
-    step("rungs", || rungs::run(false).map(quiet)),
-    step("tune", || tune::run(false).map(quiet)),
-    step("fuzz", || fuzz_all().map(quiet)),
-];
-
-/// A fuzz target keeps one core busy: those of the parser run one after the other beside that of the machine.
-fn fuzz_all() -> Result<(), String> {
-    thread::scope(|scope| {
-        let machine = scope.spawn(|| fuzz::run("execute", 2 * FUZZ_SECONDS));
-        let parser = fuzz::run("parse", FUZZ_SECONDS).and_then(|()| fuzz::run("roundtrip", FUZZ_SECONDS));
-        let machine =
-            machine.join().unwrap_or_else(|_| Err("the fuzz target of the machine was not run".to_owned()));
-        parser.and(machine)
-    })
-}
-
-fn quiet((): ()) -> String {
-    String::new()
-}
-
-/// Runs the steps named in `only`, or all of them when it is empty.
-pub(crate) fn run(only: &[String]) -> Result<(), String> {
+        if tree.is_none() {
+            tree = Some(Tree::read(&root())?);
+        }
+        tree.as_ref().map_or(Ok(None), |tree| key(step, tree))
+    })?;
+    if asked.plan {
+        for Planned { step, known, .. } in &planned {
+            println!("{:<16}{}", step.name, if *known { "known" } else { "run" });
+        }
+        return Ok(());
+    }
     let outcomes: Vec<Outcome> = thread::scope(|scope| {
-        let begun: Vec<Begun<'_>> = choose(only)?
+        let begun: Vec<Begun<'_>> = planned
             .into_iter()
-            .map(|step| {
-                if step.waits {
-                    Begun::Beside(step, scope.spawn(move || done(step)))
+            .map(|planned| {
+                if planned.step.waits && !planned.known {
+                    Begun::Beside(planned.clone(), scope.spawn(move || done(planned)))
                 } else {
-                    Begun::Done(done(step))
+                    Begun::Done(done(planned))
                 }
             })
             .collect();
-        Ok::<_, String>(begun.into_iter().map(Begun::ended).collect())
-    })?;
-    print!("\n{}", summary(&outcomes));
-    verdict(&outcomes)
+        begun.into_iter().map(Begun::ended).collect()
+    });
+    print!("\n{}", summary(&outcomes, begun.elapsed()));
+    let stamped = if asked.stamp { write_stamps(&outcomes, &mut stamps) } else { Ok(()) };
+    verdict(&outcomes).and(stamped)
 }
 
-/// A step that has ended, or goes on beside the others.
+/// Names of the steps that need not run.
+fn studies() -> Vec<&'static str> {
+    STEPS.iter().filter(|step| step.study.is_some()).map(|step| step.name).collect()
+}
+
+/// The key of a step that is a study. The list of inputs is left in the target directory, to be compared with another.
+fn key(step: &Step, tree: &Tree) -> Result<Option<String>, String> {
+    let Some(study) = &step.study else { return Ok(None) };
+    let (key, manifest) = stamp::key(tree, step.name, study.version, &study.inputs)
+        .map_err(|error| format!("the inputs of `{}`: {error}", step.name))?;
+    let folder = target().join("ci").join("inputs");
+    let file = folder.join(format!("{}.txt", step.name));
+    fs::create_dir_all(&folder)
+        .and_then(|()| fs::write(&file, manifest))
+        .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+    Ok(Some(key))
+}
+
+/// Which steps are asked for, and which of them are known.
+fn plan(
+    asked: &Asked<'_>,
+    stamps: &Stamps,
+    mut key: impl FnMut(&'static Step) -> Result<Option<String>, String>,
+) -> Result<Vec<Planned>, String> {
+    let mut planned = Vec::new();
+    for step in choose(asked.only)? {
+        let key = key(step)?;
+        let stamped = key.as_ref().is_some_and(|key| stamps.knows(step.name, key));
+        let known = stamped && !asked.full && asked.only.is_empty();
+        planned.push(Planned { step, key, known });
+    }
+    Ok(planned)
+}
+
+/// Writes the keys of studies that passed, unless an input was changed meanwhile.
+fn write_stamps(outcomes: &[Outcome], stamps: &mut Stamps) -> Result<(), String> {
+    let tree = Tree::read(&root())?;
+    let mut changed = Vec::new();
+    for Outcome { planned, result, .. } in outcomes {
+        let Planned { step, key: Some(before), known: false } = planned else { continue };
+        if result.is_err() {
+            continue;
+        }
+        if key(step, &tree)?.as_ref() == Some(before) {
+            stamps.insert(step.name, before.clone());
+        } else {
+            changed.push(step.name);
+        }
+    }
+    stamps.write(&root())?;
+    if changed.is_empty() {
+        return Ok(());
+    }
+    Err(format!("not stamped, because inputs changed during the run: {}", changed.join(", ")))
+}
+
+/// Refuses to stamp what a program found that is older than its sources. Cargo lists them beside the program.
+fn not_stale(program: &Path) -> Result<(), String> {
+    let list = program.with_extension("d");
+    let text =
+        fs::read_to_string(&list).map_err(|error| format!("cannot read {}: {error}", list.display()))?;
+    let built = modified(program)?;
+    let sources = text.split_once(": ").map_or("", |(_, sources)| sources).trim_end();
+    // A space within a name has a backslash before it.
+    for source in sources.replace("\\ ", "\0").split(' ').map(|name| name.replace('\0', " ")) {
+        let stale = match modified(Path::new(&source)) {
+            Ok(time) => time > built,
+            Err(_) => true,
+        };
+        if stale {
+            return Err(format!(
+                "xtask was built before {source} was changed\nhelp: run `cargo xtask ci --stamp`"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn modified(path: &Path) -> Result<std::time::SystemTime, String> {
+    let time = fs::metadata(path).and_then(|data| data.modified());
+    time.map_err(|error| format!("cannot read {}: {error}", path.display()))
+}
+
+/// A step that has ended, or runs next to the others.
 enum Begun<'s> {
     Done(Outcome),
-    Beside(&'static Step, thread::ScopedJoinHandle<'s, Outcome>),
+    Beside(Planned, thread::ScopedJoinHandle<'s, Outcome>),
 }
 
 impl Begun<'_> {
     fn ended(self) -> Outcome {
         match self {
             Self::Done(outcome) => outcome,
-            Self::Beside(step, thread) => thread.join().unwrap_or_else(|_| {
+            Self::Beside(planned, thread) => thread.join().unwrap_or_else(|_| {
                 let result = Err("it panicked".to_owned());
-                Outcome { step, result, time: Duration::ZERO }
+                Outcome { planned, result, time: Duration::ZERO }
             }),
         }
     }
 }
 
-fn done(step: &'static Step) -> Outcome {
-    println!("\n==> {}{}", step.name, if step.waits { ", beside what follows" } else { "" });
+fn done(planned: Planned) -> Outcome {
+    let step = planned.step;
+    if planned.known {
+        return Outcome { planned, result: Ok(String::new()), time: Duration::ZERO };
+    }
+    println!("\n==> {}{}", step.name, if step.waits { ", next to the steps that follow" } else { "" });
     let start = Instant::now();
     let result = (step.work)();
     if let Err(message) = &result {
         println!("{}: {message}", step.name);
     }
-    Outcome { step, result, time: start.elapsed() }
+    Outcome { planned, result, time: start.elapsed() }
 }
 
 fn choose(only: &[String]) -> Result<Vec<&'static Step>, String> {
@@ -154,81 +212,58 @@ fn choose(only: &[String]) -> Result<Vec<&'static Step>, String> {
 }
 
 struct Outcome {
-    step: &'static Step,
+    planned: Planned,
     result: Result<String, String>,
     time: Duration,
 }
 
-fn summary(outcomes: &[Outcome]) -> String {
+fn summary(outcomes: &[Outcome], total: Duration) -> String {
     let mut table = format!("{:<16}{:<9}{:>9}\n", "step", "result", "time");
-    for Outcome { step, result, time } in outcomes {
+    let mut counts = BTreeMap::new();
+    for Outcome { planned, result, time } in outcomes {
         let (word, note) = match result {
-            Ok(note) => ("ok", note.as_str()),
+            Ok(_) if planned.known => ("known", "passed before with the same inputs"),
+            Ok(note) => ("ran", note.as_str()),
             Err(message) => ("FAILED", message.as_str()),
         };
-        let row = format!("{:<16}{word:<9}{:>7.1} s  {note}", step.name, time.as_secs_f64());
+        *counts.entry(word).or_insert(0) += 1;
+        let row = format!("{:<16}{word:<9}{:>7.1} s  {note}", planned.step.name, time.as_secs_f64());
         table.push_str(row.trim_end());
         table.push('\n');
     }
-    table
+    let count = |word: &str| counts.get(word).copied().unwrap_or(0);
+    let (ran, known, failed) = (count("ran"), count("known"), count("FAILED"));
+    let minutes = total.as_secs_f64() / 60.0;
+    table + &format!("{minutes:.1} minutes: {ran} ran, {known} known, {failed} failed\n")
 }
 
 fn verdict(outcomes: &[Outcome]) -> Result<(), String> {
-    let failed: Vec<&str> =
-        outcomes.iter().filter(|outcome| outcome.result.is_err()).map(|outcome| outcome.step.name).collect();
+    let failed: Vec<&str> = outcomes
+        .iter()
+        .filter(|outcome| outcome.result.is_err())
+        .map(|outcome| outcome.planned.step.name)
+        .collect();
     if failed.is_empty() {
         return Ok(());
     }
-    Err(format!("failed: {}; again with `cargo xtask ci --only {}`", failed.join(", "), failed.join(",")))
-}
-
-/// Runs cargo at the root of the checkout, shows what it prints, and returns the line that counts tests, if any.
-fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<String, String> {
-    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let line = format!("cargo {}", arguments.join(" "));
-    println!("{line}");
-    let mut child = Command::new(program)
-        .args(arguments)
-        .envs(environment.iter().copied())
-        .current_dir(root())
-        .stdin(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("cannot start `{line}`: {error}"))?;
-    let mut note = String::new();
-    if let Some(errors) = child.stderr.take() {
-        // Lines that are no UTF-8 still have to be drained, or the child would wait for us.
-        for text in BufReader::new(errors).split(b'\n') {
-            let text = text.map_err(|error| format!("cannot read what `{line}` prints: {error}"))?;
-            let text = String::from_utf8_lossy(&text);
-            eprintln!("{text}");
-            if let Some(count) = tests_run(&text) {
-                note = count;
-            }
-        }
-    }
-    let status = child.wait().map_err(|error| format!("cannot wait for `{line}`: {error}"))?;
-    if status.success() {
-        return Ok(note);
-    }
-    let hint = match arguments.first() {
-        Some(&"deny") => "; if it is not installed: cargo install --locked cargo-deny",
-        Some(&"nextest") => "; if it is not installed: cargo install --locked cargo-nextest",
-        _ => "",
-    };
-    Err(format!("`{line}` gave {status}{hint}"))
-}
-
-/// What nextest says of its work: "Summary [   1.2s] 412 tests run: 412 passed, 0 skipped".
-fn tests_run(line: &str) -> Option<String> {
-    let line = line.trim_start();
-    let (_, count) = line.strip_prefix("Summary [")?.split_once(']')?;
-    Some(count.trim().to_owned())
+    Err(format!("failed: {}; run again with `cargo xtask ci --only {}`", failed.join(", "), failed.join(",")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const NOTHING: Asked<'_> = Asked { only: &[], full: false, stamp: false, plan: false };
+
+    fn names(planned: &[Planned], known: bool) -> Vec<&'static str> {
+        planned.iter().filter(|planned| planned.known == known).map(|planned| planned.step.name).collect()
+    }
+
+    /// Keys that need no checkout.
+    #[expect(clippy::unnecessary_wraps, reason = "the key of a checkout can fail")]
+    fn named(step: &'static Step) -> Result<Option<String>, String> {
+        Ok(step.study.as_ref().map(|_| format!("key of {}", step.name)))
+    }
 
     #[test]
     fn an_unknown_step_is_refused_with_the_list() {
@@ -244,25 +279,74 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_named() {
-        let outcome = |name: &str, result: Result<&str, &str>| Outcome {
-            step: STEPS.iter().find(|step| step.name == name).unwrap(),
-            result: result.map(str::to_owned).map_err(str::to_owned),
-            time: Duration::from_millis(1500),
-        };
-        let green = [outcome("fmt", Ok("")), outcome("doc", Ok(""))];
-        assert_eq!(verdict(&green), Ok(()));
-        let red = [outcome("test", Err("1 failed")), outcome("doc", Ok(""))];
-        assert!(verdict(&red).unwrap_err().starts_with("failed: test;"));
-        assert!(summary(&red).contains("FAILED"), "{}", summary(&red));
+    fn a_study_without_its_key_runs() {
+        let planned = plan(&NOTHING, &Stamps::default(), named).unwrap();
+        assert_eq!(names(&planned, false).len(), STEPS.len());
+        let mut stamps = Stamps::default();
+        stamps.insert("findings", "key of findings".to_owned());
+        stamps.insert("corpus", "key of another time".to_owned());
+        // A step that is no study always runs, whatever a line says.
+        stamps.insert("test", "key of test".to_owned());
+        let planned = plan(&NOTHING, &stamps, named).unwrap();
+        assert_eq!(names(&planned, true), ["findings"]);
     }
 
     #[test]
-    fn the_count_of_tests_is_taken_from_nextest() {
-        assert_eq!(
-            tests_run("     Summary [   0.010s] 12 tests run: 12 passed, 0 skipped").as_deref(),
-            Some("12 tests run: 12 passed, 0 skipped")
-        );
-        assert_eq!(tests_run("        PASS [   0.004s] warpproof-ptx parse"), None);
+    fn full_and_only_run_what_is_known() {
+        let mut stamps = Stamps::default();
+        stamps.insert("findings", "key of findings".to_owned());
+        let full = Asked { full: true, ..NOTHING };
+        assert_eq!(names(&plan(&full, &stamps, named).unwrap(), true), [""; 0]);
+        let only = ["findings".to_owned()];
+        let only = Asked { only: &only, ..NOTHING };
+        assert_eq!(names(&plan(&only, &stamps, named).unwrap(), false), ["findings"]);
+    }
+
+    #[test]
+    fn inputs_of_every_study_are_found_and_no_two_have_one_key() {
+        let tree = Tree::read(&root()).unwrap();
+        let mut keys = BTreeMap::new();
+        for step in STEPS.iter().filter(|step| step.study.is_some()) {
+            let key = key(step, &tree).unwrap().unwrap();
+            assert_eq!(keys.insert(key, step.name), None, "{}", step.name);
+        }
+        assert!(Stamps::read(&root(), &studies()).is_ok());
+    }
+
+    #[test]
+    fn a_failure_is_named() {
+        let outcome = |name: &str, known: bool, result: Result<&str, &str>| Outcome {
+            planned: Planned { step: choose(&[name.to_owned()]).unwrap()[0], key: None, known },
+            result: result.map(str::to_owned).map_err(str::to_owned),
+            time: Duration::from_millis(1500),
+        };
+        let green = [outcome("fmt", false, Ok("")), outcome("corpus", true, Ok(""))];
+        assert_eq!(verdict(&green), Ok(()));
+        let red = [outcome("test", false, Err("1 failed")), outcome("corpus", true, Ok(""))];
+        assert!(verdict(&red).unwrap_err().starts_with("failed: test;"));
+        let text = summary(&red, Duration::from_secs(90));
+        assert!(text.contains("FAILED") && text.contains("\ncorpus          known "), "{text}");
+        assert!(text.ends_with("\n1.5 minutes: 0 ran, 1 known, 1 failed\n"), "{text}");
+    }
+
+    #[test]
+    fn a_program_older_than_its_sources_does_not_stamp() {
+        let place = tempfile::tempdir().unwrap();
+        let (program, source) = (place.path().join("xtask"), place.path().join("a source.rs"));
+        let write = |path: &Path, seconds: u64| {
+            fs::write(path, "").unwrap();
+            let time = std::time::UNIX_EPOCH + Duration::from_secs(seconds);
+            fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+        };
+        write(&source, 1_000);
+        write(&program, 2_000);
+        assert!(not_stale(&program).unwrap_err().contains("cannot read"));
+        let name = source.display().to_string().replace(' ', "\\ ");
+        fs::write(program.with_extension("d"), format!("{}: {name}\n", program.display())).unwrap();
+        assert_eq!(not_stale(&program), Ok(()));
+        write(&source, 3_000);
+        assert!(not_stale(&program).unwrap_err().contains("a source.rs"));
+        fs::remove_file(&source).unwrap();
+        assert!(not_stale(&program).is_err());
     }
 }

@@ -5,14 +5,15 @@
 
 use std::fs;
 
-use warpproof_gate::explain::ladder;
 use warpproof_kernels::dispatch::{self, CANDIDATES, SHAPES};
 use warpproof_kernels::ladder::{Rung, rung};
 use warpproof_kernels::problem::Shape;
+use warpproof_ladder as ladder;
 use warpproof_model::Device;
 use warpproof_toolchain::{Options, Toolchain};
 
-use crate::{root, section::difference};
+use crate::root;
+use crate::section::difference;
 
 const TABLE: &str = "crates/kernels/data/dispatch.csv";
 

@@ -17,7 +17,11 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{book, cores, root, section::Section, target};
+use crate::cores;
+use crate::program;
+use crate::root;
+use crate::section::Section;
+use crate::target;
 
 const SECTION: Section = Section { page: "book/src/exec.md", name: "programs", task: "ecosystem" };
 
@@ -77,7 +81,7 @@ struct Ran {
 
 /// Runs everything and compares the book's table with it, or writes the table.
 pub(crate) fn run(bless: bool) -> Result<(), String> {
-    let warpproof = book::workspace()?;
+    let warpproof = program::workspace()?;
     let library = warpproof.with_file_name("libwarpproof_cuda.so");
     let place = target().join("ecosystem");
     fs::create_dir_all(&place).map_err(|error| format!("cannot make {}: {error}", place.display()))?;

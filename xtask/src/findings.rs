@@ -18,7 +18,9 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{book, root, section::Section};
+use crate::program;
+use crate::root;
+use crate::section::Section;
 use sanitizer::{Documented, Verdict};
 
 /// What is written here.
@@ -38,6 +40,7 @@ const TITLES: &[(&str, &str)] = &[
     ("lanes", "Lanes"),
     ("barrier", "Barriers"),
     ("order", "Order"),
+    ("explore", "Orders of blocks"),
     ("real_cases", "Real cases, rebuilt"),
     ("case_file", "Attention kernels at real size"),
     ("machine", "Results that depend on the machine"),
@@ -61,11 +64,11 @@ struct Row {
 
 /// Compares the page with what is found, or writes it.
 pub(crate) fn run(bless: bool) -> Result<(), String> {
-    let program = book::warpproof()?;
+    let warpproof = program::warpproof()?;
     let mut files = Vec::new();
     kernels(&root().join(TESTS), &mut files)?;
     files.sort();
-    let rows = files.iter().map(|path| row(path, &program)).collect::<Result<Vec<Row>, String>>()?;
+    let rows = files.iter().map(|path| row(path, &warpproof)).collect::<Result<Vec<Row>, String>>()?;
     if let Some(name) =
         sanitizer::CASES.iter().map(|(name, _)| *name).find(|name| rows.iter().all(|row| row.name != *name))
     {

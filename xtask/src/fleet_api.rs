@@ -10,18 +10,20 @@ use std::{
     process::Command,
 };
 
-use crate::{book, root, target};
+use crate::program;
+use crate::root;
+use crate::target;
 
 /// Runs both; the fuzzer for so many minutes.
 pub(crate) fn run(minutes: f64) -> Result<(), String> {
-    let program = book::warpproof()?;
+    let warpproof = program::warpproof()?;
     let place = environment()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     // All of the workspace, so that dependencies have the features that they have for the other tests.
     let status = Command::new(cargo)
         .args(["test", "--quiet", "--locked", "--workspace", "--test", "outside", "--"])
         .args(["--ignored", "--nocapture", "--test-threads=1"])
-        .env("WARPPROOF_TEST_PROGRAM", program)
+        .env("WARPPROOF_TEST_PROGRAM", warpproof)
         .env("WARPPROOF_TEST_OUTSIDE", place)
         .env("WARPPROOF_TEST_FLEET_MINUTES", minutes.to_string())
         .current_dir(root())

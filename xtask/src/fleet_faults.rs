@@ -1,6 +1,6 @@
 //! `cargo xtask fleet-faults`: a fleet whose machines are killed, with all the faults that the project promises to survive.
 
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 use crate::root;
 
@@ -14,8 +14,15 @@ const FULL: [(&str, &str); 5] = [
 ];
 
 pub(crate) fn run(only: Option<&str>) -> Result<(), String> {
+    let packages = ["--release", "--quiet", "--locked", "-p", "warpproof", "-p", "warpproof-fleet"];
+    let built = Command::new("cargo").arg("build").args(packages).arg("--bins").current_dir(root()).status();
+    if !built.as_ref().is_ok_and(ExitStatus::success) {
+        return Err(format!("the fleet was not built: {built:?}"));
+    }
     let status = Command::new("cargo")
-        .args(["test", "--release", "--quiet", "-p", "warpproof", "--test", "fleet_faults", "--"])
+        .arg("test")
+        .args(packages)
+        .args(["--test", "fleet_faults", "--"])
         .args(["--nocapture", "--test-threads=1"])
         .args(only)
         .envs(FULL)

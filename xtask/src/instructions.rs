@@ -12,7 +12,9 @@ use std::{
 
 use warpproof_sim::isa::{self, Entry, Unit};
 
-use crate::{root, section::Section, target};
+use crate::root;
+use crate::section::Section;
+use crate::target;
 
 /// What is written here.
 const SECTION: Section = Section { page: "book/src/instructions.md", name: "forms", task: "instructions" };

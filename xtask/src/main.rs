@@ -29,6 +29,7 @@ mod kills;
 mod latencies;
 mod model;
 mod mutants;
+mod program;
 mod readme;
 mod rungs;
 mod section;
@@ -53,12 +54,21 @@ macro_rules! tasks {
 }
 
 tasks! {
-    /// Everything CI runs, one step after the other; fails at the end with the list of what failed
+    /// Run the checks, the tests, and the studies whose inputs changed since they passed
     Ci {
-        /// Only these steps, separated by commas
+        /// Run only these steps, separated by commas, known or not
         #[arg(long, value_delimiter = ',')]
         only: Vec<String>,
-    } => ci::run(&only),
+        /// Run every study, known or not
+        #[arg(long, conflicts_with = "only")]
+        full: bool,
+        /// Write the keys of the studies that pass to xtask/known.toml
+        #[arg(long)]
+        stamp: bool,
+        /// Print which steps would run, and run none
+        #[arg(long)]
+        plan: bool,
+    } => ci::run(&ci::Asked { only: &only, full, stamp, plan }),
 
     /// House rules that no compiler checks: file names and sizes, machine paths, unsafe, arrows, links
     Tidy {} => tidy::run(),

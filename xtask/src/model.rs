@@ -5,6 +5,7 @@
 //! that loading arguments and filling pipes does not count.
 
 mod published;
+mod real;
 
 use std::{fmt::Write as _, fs};
 
@@ -16,11 +17,14 @@ use warpproof_model::{
 };
 use warpproof_toolchain::{Options, Toolchain};
 
-use crate::{root, section::Section};
+use crate::root;
+use crate::section::Section;
 use published::{Figure, Place, ROWS, Role, Unit};
 
 /// What is written here.
 const SECTION: Section = Section { page: "book/src/model/validation.md", name: "validation", task: "model" };
+const KERNELS_SECTION: Section =
+    Section { page: "book/src/model/validation.md", name: "kernels", task: "model" };
 
 const KERNELS: &str = "crates/model/microkernels";
 
@@ -36,7 +40,9 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     }
     SECTION.compare_or_write(&table(&predicted), bless)?;
     println!("model: {}", summary(&predicted));
-    Ok(())
+    let whole = real::predict(&toolchain)?;
+    println!("model: {}", real::summary(&whole));
+    KERNELS_SECTION.compare_or_write(&real::table(&whole), bless)
 }
 
 fn predict(toolchain: &Toolchain, figure: &Figure) -> Result<f64, String> {

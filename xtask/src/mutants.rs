@@ -68,7 +68,7 @@ impl Tried {
 /// Tries all mutants of the kernels whose name contains `filter`, and compares the book's page with the outcome, or
 /// writes it.
 pub(crate) fn run(bless: bool, filter: Option<&str>, list: bool) -> Result<(), String> {
-    let program = crate::book::warpproof()?;
+    let program = crate::program::warpproof()?;
     let chosen: Vec<&Subject> =
         SUBJECTS.iter().filter(|subject| filter.is_none_or(|filter| subject.name.contains(filter))).collect();
     let mut tried = Vec::new();

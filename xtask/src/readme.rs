@@ -24,10 +24,10 @@ use std::{
     time::Instant,
 };
 
-use crate::{
-    book::{self, steady},
-    root, target,
-};
+use crate::book::steady;
+use crate::program;
+use crate::root;
+use crate::target;
 
 /// Printed by the shell before each block; what follows it is that block's output.
 const MARK: &str = "@@ block ";
@@ -67,7 +67,7 @@ pub(crate) fn run(bless: bool, built: bool) -> Result<(), String> {
     let text = fs::read_to_string(&path).map_err(|error| format!("cannot read README.md: {error}"))?;
     let blocks = blocks(&text)?;
     let start = Instant::now();
-    let prelude = if built { installs_built(&book::warpproof()?) } else { String::new() };
+    let prelude = if built { installs_built(&program::warpproof()?) } else { String::new() };
     let outputs = execute(&blocks, &prelude)?;
     if bless {
         return fs::write(&path, blessed(&text, &blocks, &outputs))

@@ -7,25 +7,23 @@
 use std::fmt::Write as _;
 use std::fs;
 
-use warpproof_gate::explain::ladder;
-use warpproof_gate::ledger::Ledger;
-use warpproof_gate::view::{self, Evidence};
+use warpproof_evidence::ledger::Ledger;
 use warpproof_kernels::attention::Attention;
-use warpproof_kernels::gpu::Counting;
 use warpproof_kernels::inputs::{Distribution, generate};
 use warpproof_kernels::ladder::{Cut, LADDER};
 use warpproof_kernels::plan::{Plan, Request};
 use warpproof_kernels::problem::Shape;
+use warpproof_ladder as ladder;
+use warpproof_launch::Counting;
 use warpproof_model::{Device as Model, grouped};
+use warpproof_report::{self, Evidence};
 use warpproof_sim::count::{MemoryOp, Totals};
 use warpproof_sim::isa::Unit;
 use warpproof_sim::memory::Space;
 use warpproof_toolchain::{Options, Toolchain};
 
-use crate::{
-    root,
-    section::{Section, difference},
-};
+use crate::root;
+use crate::section::{Section, difference};
 
 /// What is written here.
 const SECTION: Section = Section { page: "book/src/attention/ladder.md", name: "counters", task: "rungs" };
@@ -70,7 +68,7 @@ fn picture(toolchain: &Toolchain, bless: bool) -> Result<(), String> {
     let run =
         ladder::record(&table, &shape, device, &ledger, arguments).map_err(|error| error.to_string())?;
     let evidence = Evidence::read_run(&ledger, &run, None).map_err(|error| error.to_string())?;
-    let drawn = view::rungs(&evidence, &run).map_err(|error| error.to_string())?;
+    let drawn = warpproof_report::rungs(&evidence, &run).map_err(|error| error.to_string())?;
     let path = root().join(PICTURE);
     if bless {
         return fs::write(&path, drawn).map_err(|error| format!("cannot write {PICTURE}: {error}"));

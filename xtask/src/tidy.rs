@@ -4,6 +4,7 @@
 //! those git tracks and those it would (untracked, not ignored), so that a rule speaks before a commit does.
 
 mod arrows;
+mod includes;
 mod links;
 mod rust;
 
@@ -41,12 +42,14 @@ const RULES: &[Rule] = &[
     names_say_what_is_inside,
     no_machine_paths,
     no_registry_hosts,
+    actions_are_pinned,
     dependencies_have_reasons,
     architecture_is_short,
     changelog_is_kept,
     rust::unsafe_is_where_it_may_be,
     rust::crates_forbid_unsafe,
     arrows::point_down,
+    includes::stay_in_the_package,
     links::resolve,
 ];
 
@@ -223,6 +226,30 @@ fn dependencies_have_reasons(files: &[File]) -> Vec<String> {
     found
 }
 
+/// Actions of others are named by their commit, because a tag can be moved.
+fn actions_are_pinned(files: &[File]) -> Vec<String> {
+    let mut found = Vec::new();
+    let workflows =
+        files.iter().filter(|file| file.path.starts_with(".github/") || file.path == "action.yml");
+    for file in workflows.filter(|file| file.has_extension("yml") || file.has_extension("yaml")) {
+        for (index, line) in file.text.lines().enumerate() {
+            let line = line.trim_start().trim_start_matches("- ");
+            let Some(action) = line.strip_prefix("uses:").and_then(|rest| rest.split_whitespace().next())
+            else {
+                continue;
+            };
+            let commit = action.rsplit_once('@').map_or("", |(_, commit)| commit);
+            let pinned = commit.len() == 40 && commit.bytes().all(|digit| digit.is_ascii_hexdigit());
+            if !pinned && !action.starts_with("./") {
+                found.push(
+                    file.at(index + 1, &format!("`{action}` is not pinned by the 40 digits of its commit")),
+                );
+            }
+        }
+    }
+    found
+}
+
 fn changelog_is_kept(files: &[File]) -> Vec<String> {
     let kept = files
         .iter()
@@ -303,6 +330,16 @@ mod tests {
         let text =
             "[workspace.dependencies]\n# a, c: needed.\na = \"1\"\n# b: needed.\nb = \"2\"\nc = \"3\"\n";
         assert_eq!(dependencies_have_reasons(&[file("Cargo.toml", text)]).len(), 1);
+    }
+
+    #[test]
+    fn an_action_without_its_commit_is_found() {
+        let pinned = format!("steps:\n  - uses: a/b@{}\n  - uses: ./here\n", "0a".repeat(20));
+        assert!(actions_are_pinned(&[file(".github/workflows/x.yml", &pinned)]).is_empty());
+        let found =
+            actions_are_pinned(&[file("action.yml", "steps:\n    - name: A\n      uses: a/b@v4 # 4\n")]);
+        assert_eq!(found, ["action.yml:3: `a/b@v4` is not pinned by the 40 digits of its commit"]);
+        assert!(actions_are_pinned(&[file("book/x.md", "- uses: a/b@v4\n")]).is_empty());
     }
 
     #[test]

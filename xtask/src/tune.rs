@@ -10,15 +10,16 @@ use std::fs;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use warpproof_gate::ledger::Ledger;
+use warpproof_evidence::ledger::Ledger;
 use warpproof_gate::limits::Allowance;
 use warpproof_gate::session::Session;
-use warpproof_gate::task::Task;
 use warpproof_gate::tune::search::Strategy;
 use warpproof_gate::tune::{Settings, Study, tune};
+use warpproof_task::Task;
 use warpproof_toolchain::{Options, Toolchain};
 
-use crate::{root, section::Section};
+use crate::root;
+use crate::section::Section;
 
 const TASK: &str = "tasks/tune/sgemm.toml";
 /// What is written here.

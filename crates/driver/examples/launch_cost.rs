@@ -93,7 +93,7 @@ fn direct(device: &mut Device, launch: &Launch, settings: &Settings) -> Result<(
         device.run(launch).stop
     } else {
         let checks = CheckSettings { checks: settings.checks.clone(), ..CheckSettings::default() };
-        device.check_as_needed(launch, &checks, 0).checked.outcome.stop
+        device.check_schedules(launch, &checks, settings.schedules, 0).checked.outcome.stop
     };
     stop.map_or(Ok(()), |stop| Err(stop.to_string()))
 }

@@ -10,6 +10,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use warpproof_diagnostic::{self as diagnostic, sarif};
 use warpproof_sim::check::{Finding, Severity};
 use warpproof_sim::stop::Place;
 use warpproof_sim::{Blame, Stop, StopKind};
@@ -119,7 +120,7 @@ pub struct Report {
     seen: BTreeSet<String>,
     unsupported: BTreeSet<String>,
     texts: BTreeMap<u64, String>,
-    records: Vec<Record>,
+    results: Vec<serde_json::Value>,
     launches: u64,
 }
 
@@ -141,7 +142,7 @@ impl Report {
             seen: BTreeSet::new(),
             unsupported: BTreeSet::new(),
             texts: BTreeMap::new(),
-            records: Vec::new(),
+            results: Vec::new(),
             launches: 0,
         };
         let program =
@@ -219,7 +220,12 @@ impl Report {
             count: finding.count,
         };
         for finding in findings {
-            self.tell(kernel, &finding.to_string(), record(finding, finding.class.name(), "kernel"));
+            self.tell(
+                kernel,
+                finding,
+                &finding.to_string(),
+                &record(finding, finding.class.name(), "kernel"),
+            );
         }
         if let Some((finding, stop)) = stopped {
             let blame = match stop.blame {
@@ -230,7 +236,7 @@ impl Report {
                 Blame::Bug => "bug",
             };
             let finding = finding.unwrap_or_else(|| plain(stop));
-            self.tell(kernel, &stop.to_string(), record(&finding, stop.kind.name(), blame));
+            self.tell(kernel, &finding, &stop.to_string(), &record(&finding, stop.kind.name(), blame));
         }
     }
 
@@ -263,25 +269,26 @@ impl Report {
     }
 
     /// Tells a finding the first time it is made.
-    fn tell(&mut self, kernel: &str, text: &str, record: Record) {
-        let Record::Finding { class, places, .. } = &record else { return };
+    fn tell(&mut self, kernel: &str, finding: &Finding, text: &str, record: &Record) {
+        let Record::Finding { class, places, .. } = record else { return };
         // The same mistake is made in every launch, each time by other threads and another number of times.
         let lines: Vec<u32> = places.iter().map(|place| place.ptx_line).collect();
         if self.seen.len() >= MOST || !self.seen.insert(format!("{kernel}\n{class}\n{lines:?}")) {
             return;
         }
-        self.keep(&record);
+        self.keep(record);
         match self.format {
             Format::Quiet => {}
             Format::Text => self.write(&format!("warpproof: kernel `{kernel}`: {text}\n")),
             Format::Json => {
-                if let Ok(line) = serde_json::to_string(&record) {
+                if let Ok(line) = serde_json::to_string(record) {
                     self.write(&format!("{line}\n"));
                 }
             }
             Format::Sarif => {
-                if self.records.len() < KEPT {
-                    self.records.push(record);
+                if self.results.len() < KEPT {
+                    let result = sarif_result(kernel, class, finding);
+                    self.results.push(result);
                     self.write_sarif();
                 }
             }
@@ -299,7 +306,7 @@ impl Report {
             let mut text = String::new();
             // What is no log of ours is written over.
             let _ = file.read_to_string(&mut text);
-            let log = with_run(&text, sarif_run(&self.records));
+            let log = with_run(&text, sarif_run(&self.results));
             file.set_len(0)?;
             file.write_all_at(format!("{log:#}\n").as_bytes(), 0)
         };
@@ -385,49 +392,33 @@ fn with_run(log: &str, run: serde_json::Value) -> serde_json::Value {
     let own = whose(&run);
     runs.retain(|run| whose(run) != own);
     runs.push(run);
-    serde_json::json!({
-        "version": "2.1.0",
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "runs": runs,
-    })
+    sarif::log(&runs)
 }
 
 /// The findings of this process as a run of a SARIF log.
-fn sarif_run(records: &[Record]) -> serde_json::Value {
-    let results: Vec<serde_json::Value> = records
-        .iter()
-        .filter_map(|record| match record {
-            Record::Finding { kernel, class, severity, sentence, places, .. } => {
-                let location = |place: &PlaceRecord| {
-                    let (file, line) = place.source.first().map_or_else(
-                        || ("module.ptx".to_owned(), place.ptx_line),
-                        |s| (s.file.clone(), s.line),
-                    );
-                    serde_json::json!({
-                        "physicalLocation": {
-                            "artifactLocation": { "uri": file },
-                            "region": { "startLine": line.max(1) },
-                        },
-                        "message": { "text": place.text },
-                    })
-                };
-                let related: Vec<_> = places.iter().skip(1).map(location).collect();
-                Some(serde_json::json!({
-                    "ruleId": class,
-                    "level": if severity == "error" { "error" } else { "note" },
-                    "message": { "text": format!("kernel `{kernel}`: {sentence}") },
-                    "locations": places.iter().take(1).map(location).collect::<Vec<_>>(),
-                    "relatedLocations": related,
-                }))
-            }
-            _ => None,
-        })
-        .collect();
-    serde_json::json!({
-        "tool": { "driver": { "name": "warpproof", "version": env!("CARGO_PKG_VERSION") } },
-        "automationDetails": { "id": format!("process {}", std::process::id()) },
-        "results": results,
-    })
+fn sarif_run(results: &[serde_json::Value]) -> serde_json::Value {
+    let more =
+        serde_json::json!({ "automationDetails": { "id": format!("process {}", std::process::id()) } });
+    sarif::run("warpproof", env!("CARGO_PKG_VERSION"), &sarif::rules(), results, more)
+}
+
+/// A finding as a result of that run.
+fn sarif_result(kernel: &str, class: &str, finding: &Finding) -> serde_json::Value {
+    let shown = |place: &Place| match place.source.first() {
+        Some(at) => diagnostic::Place::new(at.file.as_str(), at.line).column(Some(at.column)),
+        None => diagnostic::Place::new("module.ptx", place.ptx_line),
+    };
+    let places: Vec<diagnostic::Place> = finding.places.iter().map(|label| shown(&label.place)).collect();
+    let places: Vec<&diagnostic::Place> = places.iter().collect();
+    let mut finding = finding.clone();
+    finding.sentence = format!("kernel `{kernel}`: {}", finding.sentence);
+    let mut result = sarif::result(&finding, &places, &diagnostic::Place::new("module.ptx", 1), None);
+    if let Some(fields) = result.as_object_mut().filter(|_| class != finding.class.name()) {
+        // A stop that is not a finding, such as a limit, has no rule.
+        fields.insert("ruleId".to_owned(), class.into());
+        fields.remove("ruleIndex");
+    }
+    result
 }
 
 /// How to fix it: a limit on instructions has a variable of its own here.
@@ -451,26 +442,20 @@ mod tests {
         let other = serde_json::json!({ "automationDetails": { "id": "process 0" }, "results": ["theirs"] });
         let log = with_run("", other);
         let log = with_run(&log.to_string(), sarif_run(&[]));
-        let finding = Record::Finding {
-            kernel: "k".to_owned(),
-            ptx: String::new(),
-            grid: [1; 3],
-            block: [1; 3],
-            launch: 1,
-            class: "race".to_owned(),
-            blame: "kernel".to_owned(),
-            severity: "error".to_owned(),
+        let finding = Finding {
+            class: warpproof_sim::check::Class::SharedRace,
+            severity: Severity::Error,
             sentence: "two threads".to_owned(),
             places: Vec::new(),
             notes: Vec::new(),
             help: None,
             count: 1,
         };
-        let log = with_run(&log.to_string(), sarif_run(&[finding]));
+        let log = with_run(&log.to_string(), sarif_run(&[sarif_result("k", "shared-race", &finding)]));
         let results: Vec<_> = log["runs"].as_array().unwrap().iter().map(|run| &run["results"]).collect();
         assert_eq!(results.len(), 2);
         assert_eq!(results[0][0], "theirs");
-        assert_eq!(results[1][0]["ruleId"], "race");
+        assert_eq!(results[1][0]["ruleId"], "shared-race");
         assert_eq!(with_run("no log", sarif_run(&[]))["runs"].as_array().unwrap().len(), 1);
     }
 }

@@ -262,11 +262,8 @@ impl Driver {
             };
             // Memory of the host cannot be put back to what it was, for others may use it meanwhile: one schedule then.
             let lent = self.memory.values().any(|allocation| allocation.kind != Kind::Device);
-            let checked = match self.settings.schedules {
-                _ if lent => self.gpu.check(launch, &checks),
-                None => self.gpu.check_as_needed(launch, &checks, 0).checked,
-                Some(count) => self.gpu.check_schedules(launch, &checks, count, 0).checked,
-            };
+            let schedules = if lent { Some(1) } else { self.settings.schedules };
+            let checked = self.gpu.check_schedules(launch, &checks, schedules, 0).checked;
             (checked.findings, checked.outcome)
         };
         let time = clock::LAUNCH_PS + clock::issue_ps(model, outcome.instructions);

@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use warpproof_evidence::hash::Hash;
 use warpproof_fleet::client::Fleet;
 use warpproof_fleet::postgres::Postgres;
 use warpproof_fleet::server::{Config, Limits, Server, developer, make_token, migrate};
 use warpproof_fleet::wire::{Bundle, Claim, SOFTWARE_GPU, Submission};
-use warpproof_gate::hash::Hash;
 
 /// How it is measured.
 struct Study {

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Instant;
 
+use warpproof_evidence::hash::Hash;
 use warpproof_fleet::client::Fleet;
 use warpproof_fleet::postgres::Postgres;
 use warpproof_fleet::submit;
 use warpproof_fleet::wire::{Bundle, SOFTWARE_GPU, Submission};
-use warpproof_gate::hash::Hash;
 
 /// How many workers there are, one after the other.
 const WORKERS: [u32; 4] = [1, 2, 4, 8];
@@ -51,6 +51,12 @@ fn main() -> ExitCode {
 struct Study {
     program: PathBuf,
     evaluations: u32,
+}
+
+fn started(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.stdin(Stdio::null()).stderr(Stdio::null());
+    command
 }
 
 fn told(error: impl std::fmt::Display) -> String {
@@ -119,9 +125,12 @@ impl Study {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(&self.program);
-        command.stdin(Stdio::null()).stderr(Stdio::null());
-        command
+        started(&self.program)
+    }
+
+    /// `warpproof-fleet`, which is next to the program.
+    fn fleet_command(&self) -> Command {
+        started(&self.program.with_file_name("warpproof-fleet"))
     }
 
     /// The gate on its own, so many at a time. Gives milliseconds for each.
@@ -165,7 +174,7 @@ impl Study {
     fn fleet(&self, place: &Path, workers: u32) -> Result<f64, String> {
         fs::create_dir_all(place).map_err(told)?;
         let postgres = Postgres::start(&[])?;
-        let mut server = self.command();
+        let mut server = self.fleet_command();
         server.args(["serve", "--dev", "--quiet", "--listen", "127.0.0.1:0", "--database", &postgres.url()]);
         server.arg("--objects").arg(place.join("objects"));
         let mut server = Ended(server.stdout(Stdio::piped()).spawn().map_err(told)?);
@@ -201,8 +210,8 @@ impl Study {
         let before = (seconds_of(server.0.id()), database(), seconds_of(std::process::id()));
         let mut working = Vec::new();
         for number in 0..workers {
-            let mut worker = self.command();
-            worker.args(["work", "--fleet", address, "--jobs", "1", "--until-idle", "--directory"]);
+            let mut worker = self.fleet_command();
+            worker.args(["worker", "--fleet", address, "--jobs", "1", "--until-idle", "--directory"]);
             worker.arg(place.join(format!("worker-{number}"))).env("WARPPROOF_FLEET_TOKEN", token);
             working.push(worker.stdout(Stdio::null()).spawn().map_err(told)?);
         }

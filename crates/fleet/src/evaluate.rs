@@ -1,11 +1,11 @@
-//! One evaluation, in a process of its own: a directory with a task goes in, a ledger in it comes out.
+//! One evaluation in a separate process: reads a task from a directory and writes a ledger to it.
 //!
 //! ```text
-//! order.json      what is asked for
+//! order.json      the order
 //! task/           the files of the bundle, and nothing else
 //! cache/          the compiler, linked to, and builds
 //! tmp/            temporary files; each call of a reference in Python has a directory here, which is all it may write
-//! ledger/         what was written down
+//! ledger/         the records
 //! ```
 
 use std::collections::BTreeMap;
@@ -14,42 +14,42 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
-use warpproof_gate::ledger::Ledger;
+use warpproof_evidence::ledger::Ledger;
+use warpproof_evidence::record::Stage;
 use warpproof_gate::limits::Allowance;
-use warpproof_gate::record::Stage;
 use warpproof_gate::runner::{Runner, Settings, this_program};
 use warpproof_gate::session::{Options, Screening, Session};
 use warpproof_gate::stage::Clocks;
-use warpproof_gate::task::{At, Candidate, Task};
 use warpproof_sandbox::{self as sandbox, Limits, Reach};
+use warpproof_task::{At, Candidate, Task};
 use warpproof_toolchain::{Options as ToolchainOptions, Toolchain};
 
-/// What is asked for.
+/// The order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
     /// The task file, below `task/`.
     pub task: String,
     /// The candidate, or a variant.
     pub candidate: String,
-    /// A secret that the user chose: it adds cases to the drawn ones.
+    /// A secret chosen by the user: adds cases to the drawn ones.
     pub secret: Option<String>,
-    /// The stages it goes through; all, where nothing is said.
+    /// The stages to run; `None`: all.
     pub stages: Option<Vec<Stage>>,
-    /// The number of the CUDA device it is timed on, and nobody else meanwhile; nothing where it is not timed.
+    /// The number of the CUDA device, used exclusively; `None` if it is not timed.
     pub device: Option<u32>,
-    /// How many steps it does at a time: its part of this machine's cores.
+    /// The number of parallel steps: its share of this machine's cores.
     pub steps: usize,
-    /// How much it may use.
+    /// The resource limits.
     pub limits: Limits,
     /// Directories it may read: the compiler.
     pub read: Vec<PathBuf>,
-    /// Whether a machine that cannot keep files and calls from it may judge at all.
+    /// Whether to evaluate on a machine that cannot sandbox it.
     pub unconfined: bool,
 }
 
-/// Why a machine judges nothing.
-pub const UNCONFINED: &str = "this machine cannot keep files, processes and calls from an evaluation: that takes Linux 6.12 \
-     or newer with Landlock and seccomp; `--unconfined` judges anyway";
+/// Why a machine refuses to evaluate.
+pub const UNCONFINED: &str = "this machine cannot sandbox evaluations: this requires Linux 6.12 or later with Landlock and \
+     seccomp; use `--unconfined` to evaluate anyway";
 
 /// Warp instructions of one launch: more than any evaluation has time for.
 const INSTRUCTIONS: u64 = 20_000_000_000;
@@ -57,7 +57,7 @@ const INSTRUCTIONS: u64 = 20_000_000_000;
 /// The file of the order.
 pub const ORDER: &str = "order.json";
 
-/// Evaluates what the directory asks for. The process is bound from here on.
+/// Evaluates the order in the directory. The process is sandboxed from here on.
 pub fn evaluate(directory: &Path) -> Result<(), String> {
     let place = directory.join(ORDER);
     let text = fs::read(&place).map_err(|error| format!("{}: {error}", place.display()))?;
@@ -65,7 +65,7 @@ pub fn evaluate(directory: &Path) -> Result<(), String> {
         serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", place.display()))?;
     let (mut read, mut write) = (order.read.clone(), vec![directory.to_owned()]);
     let mut limits = order.limits;
-    // What drives a device is started by this program once more.
+    // The process that drives a device is this program, started again.
     read.extend(std::env::current_exe());
     if order.device.is_some() {
         // A GPU's driver reserves more addresses than any machine has memory.
@@ -85,7 +85,7 @@ fn judge(directory: &Path, order: &Order) -> Result<(), String> {
     let place = directory.join("task").join(&order.task);
     let text = fs::read_to_string(&place).map_err(|error| format!("{}: {error}", order.task))?;
     let mut task = Task::parse(&text).map_err(|problems| {
-        let first = problems.first().map_or("it is no task", |problem| &problem.sentence);
+        let first = problems.first().map_or("it is not a task", |problem| &problem.sentence);
         format!("{}: {first}", order.task)
     })?;
     if let Some(variant) = task.variant_named(&order.candidate) {
@@ -93,12 +93,12 @@ fn judge(directory: &Path, order: &Order) -> Result<(), String> {
         task.candidates.push(variant.map(|one| Candidate { name, ..one })?);
     }
     let chosen = order.secret.as_deref().map(|secret| u64::from_str_radix(secret, 16)).transpose();
-    let chosen = chosen.map_err(|_| "the chosen secret is not a hexadecimal number".to_owned())?;
+    let chosen = chosen.map_err(|_| "expected a hexadecimal secret".to_owned())?;
     let toolchain = Toolchain::partial(&ToolchainOptions::from_env());
     let ledger = Ledger::passing(directory.join("ledger")).map_err(|error| error.to_string())?;
     let runner = match order.device {
         Some(device) => {
-            let absent = |error| format!("there is no CUDA device {device}: {error}");
+            let absent = |error| format!("CUDA device {device} not found: {error}");
             // It ends with this process, as all do that are started here.
             let (program, apart) = (this_program().map_err(absent)?, false);
             Some(Runner::start(Settings { program, device, pin_mhz: None, apart }).map_err(absent)?)

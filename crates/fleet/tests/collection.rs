@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use stand::{Stand, claim, outcome, run_name, status, submission, submit};
+use warpproof_evidence::hash::Hash;
+use warpproof_evidence::record::Verdict;
 use warpproof_fleet::client::FleetError;
 use warpproof_fleet::server::{Server, migrate};
-use warpproof_gate::hash::Hash;
-use warpproof_gate::record::Verdict;
 
 fn of(text: &str) -> Hash {
     Hash::of(text.as_bytes())

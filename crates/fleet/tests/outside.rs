@@ -20,13 +20,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use stand::{claim, outcome, status, submission, submit};
+use warpproof_evidence::hash::Hash;
+use warpproof_evidence::ledger::Ledger;
+use warpproof_evidence::record::Verdict;
 use warpproof_fleet::client::Fleet;
 use warpproof_fleet::postgres::Postgres;
 use warpproof_fleet::server::description;
 use warpproof_fleet::wire::{Leased, NewToken, Role, SOFTWARE_GPU};
-use warpproof_gate::hash::Hash;
-use warpproof_gate::ledger::Ledger;
-use warpproof_gate::record::Verdict;
 
 /// A variable that `cargo xtask fleet-api` sets.
 fn given(name: &str) -> String {
@@ -54,7 +54,7 @@ impl Served {
         environment: &[(&str, &str)],
     ) -> Result<Self, String> {
         let log = dir.join("requests.jsonl");
-        let mut child = Command::new(given("WARPPROOF_TEST_PROGRAM"))
+        let mut child = Command::new(env!("CARGO_BIN_EXE_warpproof-fleet"))
             .args(["serve", "--dev", "--listen", "127.0.0.1:0", "--max-rate", "1000000"])
             .args(["--objects", objects, "--database", &postgres.url_of("fleet")])
             .env_remove("AWS_ACCESS_KEY_ID")
@@ -420,13 +420,13 @@ fn objects_in_s3() {
         Served::start(dir.path(), &postgres, objects, &environment).err().unwrap()
     };
     let said = refused("s3://elsewhere/x", &keys);
-    assert!(said.contains("there is no bucket `elsewhere`; make it first"), "{said}");
+    assert!(said.contains("bucket `elsewhere` not found; create it first"), "{said}");
     let said = refused("s3://fleet/x", &[]);
     assert!(said.contains("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set"), "{said}");
     let said = refused("s3://fleet/x", &keys[..1]);
     assert!(said.contains("AWS_SECRET_ACCESS_KEY is not set"), "{said}");
     let said = refused("s3:///x", &keys);
-    assert!(said.contains("s3://BUCKET/PREFIX is wanted"), "{said}");
+    assert!(said.contains("s3://BUCKET/PREFIX"), "{said}");
 
     let served = Served::start(dir.path(), &postgres, "s3://fleet/some/prefix", &[keys, place].concat());
     let served = served.unwrap();
@@ -442,22 +442,28 @@ fn objects_in_s3() {
     let key = format!("some/prefix/objects/{}/{}", &name[..2], &name[2..]);
     assert_eq!(store.keys(), BTreeSet::from([key]));
     // A candidate is submitted, judged by a worker, and its evidence comes back.
-    let program = |arguments: &[&str]| {
-        let mut command = Command::new(given("WARPPROOF_TEST_PROGRAM"));
+    let program = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new(program);
         command.args(arguments).args(["--fleet", &served.base]).env("WARPPROOF_FLEET_TOKEN", &served.token);
         command.current_dir(dir.path()).stdin(Stdio::null());
         command
     };
     let task = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks/softmax.toml");
-    let gate = program(&["gate", &task.display().to_string(), "rows", "--ledger", "here"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let gate = program(
+        &given("WARPPROOF_TEST_PROGRAM"),
+        &["gate", &task.display().to_string(), "rows", "--ledger", "here"],
+    )
+    .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
     while fleet.queue().unwrap().is_empty() {
         thread::sleep(Duration::from_millis(100));
     }
-    let worked = program(&["work", "--until-idle", "--unconfined", "--jobs", "1", "--directory", "worker"]);
+    let worked = program(
+        env!("CARGO_BIN_EXE_warpproof-fleet"),
+        &["worker", "--until-idle", "--unconfined", "--jobs", "1", "--directory", "worker"],
+    );
     let worked = { worked }.output().unwrap();
     assert!(worked.status.success(), "{}", String::from_utf8_lossy(&worked.stderr));
     let gate = gate.wait_with_output().unwrap();

@@ -6,10 +6,10 @@ mod stand;
 
 use stand::{Stand, claim, outcome, run_name, submission, submit};
 use ureq::Agent;
+use warpproof_evidence::hash::Hash;
+use warpproof_evidence::record::Verdict;
 use warpproof_fleet::server::Server;
 use warpproof_fleet::wire::Role;
-use warpproof_gate::hash::Hash;
-use warpproof_gate::record::Verdict;
 
 /// An answer: its status, where it leads, the cookie it sets, and its text.
 struct Answer {

@@ -12,10 +12,10 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use stand::{Stand, claim, outcome, run_name, status, submission, submit};
 use ureq::Agent;
+use warpproof_evidence::hash::Hash;
+use warpproof_evidence::record::Verdict;
 use warpproof_fleet::server::{ACCESS, Server, description};
 use warpproof_fleet::wire::Role::{self, Admin, Read, Submit, Work};
-use warpproof_gate::hash::Hash;
-use warpproof_gate::record::Verdict;
 
 /// What each route takes, said a second time: a change of one must be a change of both.
 const EXPECTED: &[(&str, &str, &[Role])] = &[

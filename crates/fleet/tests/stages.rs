@@ -7,9 +7,9 @@ mod stand;
 use stand::{
     Stand, claim, outcome, run_record, segment, status, step_record, submission, submit, verdict_record,
 };
+use warpproof_evidence::ledger::Ledger;
+use warpproof_evidence::record::{Body, Outcome as Ended, Stage, Verdict};
 use warpproof_fleet::wire::{Bundle, Leased, Outcome, State, Submission};
-use warpproof_gate::ledger::Ledger;
-use warpproof_gate::record::{Body, Outcome as Ended, Stage, Verdict};
 
 const TIMED: [Stage; 3] = [Stage::Build, Stage::Budget, Stage::Model];
 
@@ -76,7 +76,7 @@ fn stages_are_part_of_what_a_job_is() {
     assert_eq!((again.open, job.state, job.known, &job.verdict), (0, State::Done, true, &None));
     // Its record is that of the run.
     let segment = fleet.segment(job.segment.as_ref().unwrap()).unwrap();
-    let records = warpproof_gate::ledger::read_segment(job.segment.as_ref().unwrap(), &segment).unwrap();
+    let records = warpproof_evidence::ledger::read_segment(job.segment.as_ref().unwrap(), &segment).unwrap();
     let run = records.iter().find(|record| matches!(record.body, Body::Run(_))).unwrap();
     assert_eq!(job.record.as_ref(), Some(&run.hash.to_string()));
     // One that wants all is not answered by it, and stands on no leaderboard before that.

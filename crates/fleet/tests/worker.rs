@@ -14,13 +14,13 @@ use std::thread;
 use std::time::Duration;
 
 use stand::{Stand, claim, outcome, run_name, submit, write_result};
+use warpproof_evidence::hash::Hash;
+use warpproof_evidence::ledger::Ledger;
+use warpproof_evidence::record::Verdict;
 use warpproof_fleet::client::Fleet;
 use warpproof_fleet::server::Server;
 use warpproof_fleet::wire::State;
 use warpproof_fleet::worker::{Config, Tally, work};
-use warpproof_gate::hash::Hash;
-use warpproof_gate::ledger::Ledger;
-use warpproof_gate::record::Verdict;
 use warpproof_sandbox::Limits;
 
 /// A worker whose evaluations are a script of the shell, which gets the directory as `$0`.
@@ -55,7 +55,7 @@ fn a_machine_in_trouble_gives_its_jobs_back_and_rests() {
             let say = |text: &str| said.lock().unwrap().push(text.to_owned());
             work(&config(&directory, "exit 1"), &fleet, &stop, &say)
         });
-        let rests = || said.lock().unwrap().iter().any(|text: &String| text.contains("rests"));
+        let rests = || said.lock().unwrap().iter().any(|text: &String| text.contains("pauses"));
         for _ in 0..600 {
             if rests() {
                 break;
@@ -65,7 +65,7 @@ fn a_machine_in_trouble_gives_its_jobs_back_and_rests() {
         stop.store(true, Ordering::Relaxed);
         worker.join().unwrap().unwrap()
     });
-    assert!(said.lock().unwrap().iter().any(|text| text.contains("rests")), "{said:?}");
+    assert!(said.lock().unwrap().iter().any(|text| text.contains("pauses")), "{said:?}");
     assert_eq!((tally.accepted, tally.failed), (0, 0));
     assert!(tally.released > 0, "{tally:?}");
     assert_eq!(
@@ -90,7 +90,7 @@ fn what_a_task_leaves_neither_blocks_a_worker_nor_stays() {
     let run = fleet.run(&run_name(1), 0).unwrap();
     for job in &run.jobs {
         assert_eq!(job.state, State::Failed);
-        assert!(job.reason.as_ref().unwrap().contains("what is no file of one"), "{:?}", job.reason);
+        assert!(job.reason.as_ref().unwrap().contains("unexpected file in the ledger"), "{:?}", job.reason);
     }
     assert_eq!(fs::read_dir(directory.join("jobs")).unwrap().count(), 0);
     assert!(!directory.join("left").exists());
@@ -175,7 +175,7 @@ fn a_result_that_the_server_does_not_take_is_a_failure_and_is_not_sent_again() {
     let view = fleet.run(&run_name(1), 0).unwrap().jobs.remove(0);
     assert_eq!(view.state, State::Failed);
     let reason = view.reason.unwrap();
-    assert!(reason.starts_with("its result is not taken:") && reason.contains("another task"), "{reason}");
+    assert!(reason.starts_with("its result was rejected:") && reason.contains("another task"), "{reason}");
     assert_eq!(stand.sql("SELECT failures, (SELECT count(*) FROM results) FROM jobs"), "3|0");
     // Nothing is left to send.
     assert_eq!(fs::read_dir(stand.dir.path().join("worker/results")).unwrap().count(), 0);
@@ -235,7 +235,14 @@ fn a_worker_sends_a_result_when_the_server_is_back() {
     let (object, bytes) = write_result(&ledger, &job, Verdict::Provisional);
     fleet.put_object(&object, bytes.as_bytes()).unwrap();
     let begun = stand.dir.path().join("begun");
-    let script = format!("touch '{}'; sleep 2; cp -r '{}' \"$0/ledger\"", begun.display(), left.display());
+    let gone = stand.dir.path().join("gone");
+    // It ends when the server has ended.
+    let script = format!(
+        "touch '{}'; while [ ! -e '{}' ]; do sleep 0.05; done; cp -r '{}' \"$0/ledger\"",
+        begun.display(),
+        gone.display(),
+        left.display()
+    );
     let config = config(&stand.dir.path().join("worker"), &script);
     let (stop, said) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     let until = |what: &dyn Fn() -> bool| {
@@ -253,6 +260,7 @@ fn a_worker_sends_a_result_when_the_server_is_back() {
             let old = stand.server.take().unwrap();
             stand.config.listen = old.address();
             old.stop().unwrap();
+            fs::write(&gone, "").unwrap();
             // It was tried, and given up for now.
             let kept =
                 || said.lock().unwrap().iter().any(|text: &String| text.contains("its result is kept"));

@@ -1,15 +1,16 @@
 //! Inputs of a task: the same bits from the same seed on every machine.
 //!
-//! Random bits are SplitMix64, started from the seed and the input's name, so that neither the order of inputs nor a further one
-//! changes them. A normal number is the sum of twelve even ones less six: integers and one exact division.
+//! Random bits come from SplitMix64, seeded with the seed and the input's name, so that the order of inputs or an
+//! additional input does not change them. A normal number is the sum of twelve uniform ones minus six: integers and
+//! one exact division, identical on every machine.
 
 use std::collections::BTreeMap;
 
 use warpproof_sim::schedule::SplitMix;
 
-use crate::dtype::Dtype;
 use crate::reference::{MAX_ELEMENTS, Tensor, real};
-use crate::task::{Axes, Distribution, Problem, Task, Values, dims};
+use warpproof_task::dtype::Dtype;
+use warpproof_task::{Axes, Distribution, Problem, Task, Values, dims};
 
 /// The period of structured inputs: prime, so that no tile or row repeats it.
 const PERIOD: usize = 1009;
@@ -21,7 +22,7 @@ pub struct Input {
     pub name: String,
     /// Its type.
     pub dtype: Dtype,
-    /// Its extents and values, after they were stored in its type.
+    /// Its extents and values, after rounding to its type.
     pub tensor: Tensor,
 }
 
@@ -53,9 +54,9 @@ pub fn generate(
         let mut random = SplitMix(seed ^ start(&input.name));
         let row = dims.last().copied().unwrap_or(1).max(1);
         let values: Vec<f64> = if let Some((low, high)) = &input.range {
-            let ends = crate::task::values_of(&[low, high], axes)?;
+            let ends = warpproof_task::values_of(&[low, high], axes)?;
             let (low, high) = (ends[0], ends[1].max(ends[0]));
-            // The ends of a range are what an integer kernel gets wrong first.
+            // Integer kernels fail most often at the ends of the range.
             let share = match distribution.values {
                 Values::Extreme { fraction } if is_for(distribution, input) => fraction,
                 _ => 0.0,
@@ -81,8 +82,8 @@ pub fn generate(
     Ok(inputs)
 }
 
-/// Whether a distribution is for an input; the others are normal.
-fn is_for(distribution: &Distribution, input: &crate::task::Input) -> bool {
+/// Whether a distribution applies to an input; other inputs are normal.
+fn is_for(distribution: &Distribution, input: &warpproof_task::Input) -> bool {
     distribution.inputs.is_empty() || distribution.inputs.contains(&input.name)
 }
 
@@ -96,7 +97,7 @@ fn start(name: &str) -> u64 {
     hash.as_bytes().iter().take(8).fold(0, |bits, byte| bits << 8 | u64::from(*byte))
 }
 
-/// From [0, 1), 53 bits.
+/// Uniform in [0, 1), 53 bits.
 fn even(random: &mut SplitMix) -> f64 {
     real(usize::try_from(random.next() >> 11).unwrap_or(0)) / 9_007_199_254_740_992.0
 }
@@ -133,7 +134,8 @@ fn fill(values: Values, dtype: Dtype, elements: usize, row: usize, random: &mut 
         Values::Wide { octaves } => each(&mut |_| {
             let octaves = f64::from(octaves);
             let exponent = (2.0 * even(random) - 1.0) * octaves;
-            // A power of two and an even mantissa: exact, where 2^x would differ in its last bits between machines.
+            // A power of two and a uniform mantissa: exact, whereas 2^x would differ in its last bits between
+            // machines.
             let magnitude = power_of_two(exponent.floor()) * (1.0 + even(random));
             let limited = magnitude.min(dtype.largest() / 2.0);
             if random.next() & 1 == 0 { limited } else { -limited }
@@ -149,7 +151,7 @@ fn fill(values: Values, dtype: Dtype, elements: usize, row: usize, random: &mut 
             })
         }
         Values::Large { fraction } => {
-            // Six deviations are the most that a normal number here has.
+            // A normal number from this generator is at most six standard deviations.
             let scale = dtype.largest() * fraction / 6.0;
             each(&mut |_| scale * normal(random))
         }
@@ -199,14 +201,14 @@ fn fill(values: Values, dtype: Dtype, elements: usize, row: usize, random: &mut 
             let mut top = high;
             each(&mut |at| {
                 if at % row == 0 {
-                    let drawn = crate::dtype::to_integer(below(high, random));
+                    let drawn = warpproof_task::dtype::to_integer(below(high, random));
                     top = i32::try_from(drawn).unwrap_or(high);
                 }
                 let exponent = below(top, random);
                 signed((power_of_two(exponent) * (1.0 + even(random))).min(dtype.largest()), random)
             })
         }
-        // The family makes its own.
+        // The family generates its own inputs.
         Values::Attention { .. } => each(&mut |_| normal(random)),
     }
 }
@@ -228,12 +230,12 @@ fn wide(count: usize) -> u64 {
 )]
 fn real_end(end: i128) -> f64 {
     let near = end as f64;
-    if crate::dtype::to_integer(near) > end { near.next_down() } else { near }
+    if warpproof_task::dtype::to_integer(near) > end { near.next_down() } else { near }
 }
 
 /// 2 to the power of an integer of a normal number, by its bits.
 fn power_of_two(exponent: f64) -> f64 {
-    let biased = crate::dtype::to_integer(exponent).clamp(-1022, 1023) + 1023;
+    let biased = warpproof_task::dtype::to_integer(exponent).clamp(-1022, 1023) + 1023;
     f64::from_bits(u64::try_from(biased).unwrap_or(1023) << 52)
 }
 

@@ -1,7 +1,8 @@
-//! What a launch may use unless the user allows more, and the flag that allows it.
+//! Limits of a launch, and the flag that raises each of them.
 //!
-//! Work is counted in warp instructions and in blocks started, never in seconds: a verdict must not depend on how fast or how
-//! busy a machine is. The defaults are about a minute of work on one or two cores; what was measured is at [`Limits::MINUTE`].
+//! Work is counted in warp instructions and in blocks started, never in seconds: a verdict must not depend on how
+//! fast or how busy a machine is. The defaults are about a minute of work on one or two cores; see [`Limits::MINUTE`]
+//! for the measurements.
 
 use warpproof_sim::stop::{Stop, StopKind};
 use warpproof_sim::{Device, Limits};
@@ -13,7 +14,7 @@ pub const MEMORY_FLAG: &str = "--max-memory";
 /// The flag that raises the limit on local memory.
 pub const STACK_FLAG: &str = "--stack";
 
-/// Memory that a launch has for itself, however much its arrays take.
+/// Memory reserved for a launch, regardless of the size of its arrays.
 const LEAST_BESIDE: u64 = 128 << 20;
 
 /// What a launch may use.
@@ -23,7 +24,7 @@ pub struct Allowance {
     pub instructions: u64,
     /// Warp instructions of a launch that is checked, which takes several times as long.
     pub checked_instructions: u64,
-    /// Bytes of this machine's memory: arrays, copies of them, and what is remembered of each access.
+    /// Bytes of host memory: arrays, copies of them, and the checks' record of each access.
     pub memory: u64,
 }
 
@@ -38,26 +39,26 @@ impl Default for Allowance {
 pub enum Purpose {
     /// For its results or its counters.
     Run,
-    /// With checks, under this many schedules.
+    /// With checks.
     Check {
-        /// How often it is executed.
-        schedules: u32,
+        /// Whether it is executed under more than one schedule.
+        several: bool,
     },
 }
 
 impl Purpose {
-    /// Copies of device memory that exist at the same time: several schedules need the memory as it was before the launch and
-    /// as the first run left it.
+    /// Copies of device memory that exist at the same time: several schedules need the memory from before the launch
+    /// and from after the first run.
     fn copies(self) -> u64 {
         match self {
-            Purpose::Check { schedules } if schedules != 1 => 3,
+            Purpose::Check { several: true } => 3,
             _ => 1,
         }
     }
 }
 
 impl Allowance {
-    /// What the user asks for, and the defaults for the rest.
+    /// The user's limits, with defaults for the rest.
     pub fn new(instructions: Option<u64>, memory: Option<u64>) -> Self {
         let default = Self::default();
         Self {
@@ -83,8 +84,8 @@ impl Allowance {
         device
     }
 
-    /// Bytes that a launch may take in addition to arrays of this size. With checks, one half is for the launch and the other
-    /// half for what the checks remember.
+    /// Bytes that a launch may use in addition to arrays of this size. With checks, half is for the launch and half
+    /// for the checks' records.
     pub fn beside(self, purpose: Purpose, arrays: u64) -> u64 {
         let free = self.memory.saturating_sub(arrays.saturating_mul(purpose.copies()));
         let share = if purpose == Purpose::Run { free } else { free / 2 };
@@ -92,7 +93,7 @@ impl Allowance {
     }
 }
 
-/// The flag that raises the limit that a launch met.
+/// The flag that raises the limit that a launch reached.
 pub fn flag_of(stop: &Stop) -> Option<&'static str> {
     if stop.kind != StopKind::Limit {
         return None;
@@ -109,7 +110,7 @@ pub fn flag_of(stop: &Stop) -> Option<&'static str> {
     }
 }
 
-/// A number of bytes for people: `7.5 GB`.
+/// A number of bytes in human-readable form: `7.5 GB`.
 pub fn shown(bytes: u64) -> String {
     let (divisor, unit) = match bytes {
         0..0x400 => return format!("{bytes} bytes"),
@@ -145,9 +146,9 @@ mod tests {
             let mut device = allowance.device(purpose);
             device.memory().allocate("x", (1 << 30) + 1).is_ok()
         };
-        assert!(room(Purpose::Run) && room(Purpose::Check { schedules: 1 }));
-        assert!(!room(Purpose::Check { schedules: 2 }));
-        let check = Purpose::Check { schedules: 2 };
+        assert!(room(Purpose::Run) && room(Purpose::Check { several: false }));
+        assert!(!room(Purpose::Check { several: true }));
+        let check = Purpose::Check { several: true };
         assert_eq!(allowance.beside(check, 1 << 29), (3 << 30) / 4);
         assert_eq!(allowance.beside(check, u64::MAX), LEAST_BESIDE);
     }

@@ -1,5 +1,5 @@
-//! Arguments as they lie in parameter memory: values, addresses of arrays, and structs laid out by the rules of C. The
-//! command line and the gate share it.
+//! Arguments as they are laid out in parameter memory: values, addresses of arrays, and structs by the layout rules
+//! of C. The command line and the gate share this module.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub struct Packed {
 /// A place that holds the address of an array, or of a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Where it lies in the argument.
+    /// Its offset in the argument.
     pub at: usize,
     /// The array, by its number among the launch's arrays.
     pub array: usize,
@@ -36,7 +36,7 @@ struct Placed {
 pub struct Member {
     /// Its name in messages.
     pub name: String,
-    /// Where it lies; `None`: at the next multiple of its alignment, as in C.
+    /// Its offset; `None`: the next multiple of its alignment, as in C.
     pub at: Option<usize>,
     /// What it holds.
     pub value: Packed,
@@ -99,8 +99,8 @@ impl Packed {
         self.bytes.len()
     }
 
-    /// With zeros at its end, up to the size of a parameter whose alignment is larger than C gives its members: a
-    /// `float4` is described as four f32. Longer ones, and those that lack more than padding, stay as they are.
+    /// Pads it with zeros up to the size of a parameter whose alignment is larger than C gives its members: a
+    /// `float4` is described as four f32. Arguments that are longer, or that lack more than padding, stay unchanged.
     #[must_use]
     pub fn padded(mut self, size: usize, align: usize) -> Packed {
         if self.is_structure() && self.bytes.len() < size && self.bytes.len().next_multiple_of(align) == size

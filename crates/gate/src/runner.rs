@@ -1,9 +1,10 @@
-//! A CUDA device behind another process: this program once more, which opens the driver and is told in lines of JSON what to do.
+//! Drives a CUDA device through another process: this program starts itself again, and the child opens the driver and
+//! receives requests as lines of JSON.
 //!
-//! A candidate can hang a device or leave its context unusable; the process goes, and the gate stays. Its plan asks for batches in
-//! its own order, and the process does nothing but load, launch and time. Rungs of the attention ladder and kernels of any task are
-//! held against their reference on the device first. Where the driver is Warpproof's own, over the software GPU, every time is a
-//! prediction. **Not tested on hardware.**
+//! A candidate can hang a device or leave its context unusable; only the child process is lost then, not the gate.
+//! The gate's plan decides the order of batches; the child only loads, launches and times. Outputs of the attention
+//! kernels and of any task's kernels are compared with their reference on the device before timing. With Warpproof's
+//! own driver over the software GPU, every time is a prediction. **Not tested on hardware.**
 
 mod process;
 mod protocol;
@@ -15,33 +16,30 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use warpproof_gpu::{Batch, Identity, Launch, Memory, ModuleId, ncu};
-use warpproof_kernels::attention::Attention;
-use warpproof_kernels::gpu::{Geometry, Gpu, Use};
-use warpproof_kernels::plan::Plan;
+use warpproof_launch::{Geometry, Gpu, Use};
 
 pub use process::SUBCOMMAND;
 pub(crate) use process::apart;
-pub use serve::serve;
+pub use serve::{assembler, serve};
 
-use crate::reference::attention::generate;
-use crate::speed::{Clock, ClockError, Origin, Sample, Side};
 use crate::stage::{self, Bench, Clocks, Profiled, Programs};
-use crate::task::{L2, Size};
 use process::Process;
 use protocol::{Answer, Request, bytes, hex};
+use warpproof_speed::{Clock, ClockError, Origin, Sample, Side};
+use warpproof_task::{L2, Size};
 
-/// The most launches of a batch: it is one graph, and a graph has a node for each.
+/// Maximum launches per batch: a batch is one graph with a node for each launch.
 const LAUNCHES: u32 = 4096;
-/// The tick of event timers as NVIDIA documents it: half a microsecond.
+/// The resolution of event timers according to NVIDIA: half a microsecond.
 const TICK_PS: u64 = 500_000;
 /// Predictions are given in whole nanoseconds.
 const PREDICTED_TICK_PS: u64 = 1_000;
-/// The setting of Warpproof's own driver that says what its event clock is made of.
+/// The environment variable of Warpproof's own driver that selects the source of its event clock.
 const EVENT_CLOCK: &str = "WARPPROOF_CLOCK";
-/// How long Nsight Compute may take: it runs a launch once for each group of counters.
+/// Timeout for Nsight Compute, which repeats a launch for each group of counters.
 const PROFILING: Duration = Duration::from_mins(2);
 
-/// What the process, or the device behind it, said went wrong.
+/// An error from the process or from the device behind it.
 #[derive(Clone, Debug)]
 pub struct RunnerError(pub String);
 
@@ -59,25 +57,25 @@ impl From<RunnerError> for ClockError {
     }
 }
 
-/// An answer of another kind than what was asked for.
+/// An answer of another kind than the request expects.
 fn unexpected() -> RunnerError {
     RunnerError("an answer is none to what was asked".to_owned())
 }
 
-/// The process, as all that was brought to the device through it hold it.
+/// The process, shared by everything that was loaded onto the device through it.
 type Shared = Arc<Mutex<Process>>;
 
-/// Which device, and how.
+/// Which device to open, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The program that serves as [`SUBCOMMAND`]: `warpproof` itself.
     pub program: PathBuf,
     /// The device's number.
     pub device: u32,
-    /// MHz at which the clock of the multiprocessors shall stay, where that is permitted.
+    /// MHz to which the multiprocessor clock is pinned, where permitted.
     pub pin_mhz: Option<u32>,
-    /// Whether processes for it have a group of their own, which an interrupt at the keyboard does not reach. Whoever is to end
-    /// together with all that it has started has none.
+    /// Whether its processes get their own process group, which a keyboard interrupt does not reach. A caller that
+    /// must end together with all its children sets this to false.
     pub apart: bool,
 }
 
@@ -86,9 +84,9 @@ pub struct Settings {
 pub struct Runner {
     settings: Settings,
     identity: Identity,
-    /// What the event clock of Warpproof's own driver is made of, as its setting says.
+    /// The source of the event clock of Warpproof's own driver, from its environment variable.
     event_clock: String,
-    /// What was not done, and why.
+    /// Skipped steps, with reasons.
     pub notes: Vec<String>,
     process: Mutex<Shared>,
 }
@@ -97,23 +95,23 @@ impl Runner {
     /// Starts the process and opens the device.
     pub fn start(settings: Settings) -> Result<Runner, RunnerError> {
         let (process, identity, notes) = open(&settings)?;
-        // The process has this environment; the driver's own default is `issue`.
+        // The child inherits this environment; the driver's own default is `issue`.
         let event_clock = std::env::var(EVENT_CLOCK).ok().filter(|set| !set.is_empty());
         let event_clock = event_clock.unwrap_or_else(|| "issue".to_owned());
         Ok(Runner { settings, identity, event_clock, notes, process: Mutex::new(process) })
     }
 
-    /// The process; another one where something went wrong with the last: a candidate that harms a context harms its own alone.
+    /// The process, replaced if the previous one failed: a candidate that damages a context damages only its own.
     fn process(&self) -> Result<Shared, RunnerError> {
         let mut held = self.process.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if lock(&held).is_spoiled() {
-            // Its end lets go of clocks that it pinned; were it later, those of the next would go.
+            // End it first: its exit releases the clocks it pinned, and a later exit would release those of the next.
             lock(&held).end();
             let (process, identity, notes) = open(&self.settings)?;
             if identity != self.identity {
                 return Err(RunnerError(format!("the device is now {identity}, and was {}", self.identity)));
             }
-            // What is timed now would be timed under other conditions than the rest.
+            // The remaining samples would be timed under different conditions.
             if notes != self.notes {
                 let told = if notes.is_empty() {
                     "pinned as it was not before".to_owned()
@@ -127,12 +125,12 @@ impl Runner {
         Ok(held.clone())
     }
 
-    /// Nothing yet, on the device.
+    /// A handle that holds nothing on the device yet.
     fn empty(process: &Shared) -> Remote {
         Remote { process: process.clone(), modules: Vec::new(), memory: Vec::new(), launches: Vec::new() }
     }
 
-    /// A side, loaded and found right; its launches are as they are timed.
+    /// A side that is loaded and verified; its recorded launches are the ones that are timed.
     fn prepare(
         &self,
         process: &Shared,
@@ -140,14 +138,15 @@ impl Runner {
         side: stage::Side<'_>,
         size: &Size,
     ) -> Result<Remote, ClockError> {
-        // Whatever is on the device is held by this, and given back where something fails.
+        // This handle owns everything on the device and frees it on failure.
         let mut held = Runner::empty(process);
         let (candidate, built) = side;
         match &built.programs {
-            Programs::Rung { plans } => {
+            Programs::Family { plans } => {
                 let missing = || ClockError::Device(format!("there is no plan for {}", size.name));
                 let (plan, ptx) = plans.get(&size.name).ok_or_else(missing)?;
-                run_rung(&mut held, bench, plan, ptx, &format!("{} of {}", candidate.name.value, size.name))?;
+                let name = format!("{} of {}", candidate.name.value, size.name);
+                plan.run(&mut held, bench, ptx, &name)?;
             }
             Programs::Launched { .. } => {
                 let staged = bench.staged(side, size, self.identity.capability)?;
@@ -157,7 +156,7 @@ impl Runner {
         Ok(held)
     }
 
-    /// Runs a side once under Nsight Compute, in a process of its own.
+    /// Runs a side once under Nsight Compute, in its own process.
     fn under_ncu(
         &self,
         bench: &Bench<'_>,
@@ -174,7 +173,7 @@ impl Runner {
         let process = Arc::new(Mutex::new(process));
         let held = self.prepare(&process, bench, side, size).map_err(|error| failed(&error))?;
         drop(held);
-        // It writes its table when the program has ended.
+        // Nsight Compute writes its table after the program has exited.
         if lock(&process).finish(PROFILING).is_none() {
             return Err(RunnerError(format!("ncu did not end within {} s", PROFILING.as_secs())));
         }
@@ -184,7 +183,7 @@ impl Runner {
     }
 }
 
-/// Starts the process and opens the device; what was not done is told with why.
+/// Starts the process and opens the device; skipped steps are returned with their reasons.
 fn open(settings: &Settings) -> Result<(Shared, Identity, Vec<String>), RunnerError> {
     let mut process = Process::start(Process::command(&settings.program), settings.apart)?;
     let (device, pin_mhz) = (settings.device, settings.pin_mhz);
@@ -197,32 +196,7 @@ fn open(settings: &Settings) -> Result<(Shared, Identity, Vec<String>), RunnerEr
     Ok((Arc::new(Mutex::new(process)), identity, notes))
 }
 
-/// Loads a rung, runs it and holds its answer against the oracles.
-fn run_rung(
-    held: &mut Remote,
-    bench: &Bench<'_>,
-    plan: &Plan,
-    ptx: &str,
-    name: &str,
-) -> Result<(), ClockError> {
-    let failed = |error: &dyn fmt::Display| ClockError::Device(format!("{name}: {error}"));
-    let Some(distribution) = bench.measured_distribution() else {
-        return Err(failed(&"the task has no distribution"));
-    };
-    let inputs =
-        generate(plan, &distribution.values, bench.measured_seed()).map_err(|error| failed(&error))?;
-    let attention = Attention::load(plan.clone(), ptx, held).map_err(|error| failed(&error))?;
-    let answer = attention.run(held, &inputs.q, &inputs.k, &inputs.v).map_err(|error| failed(&error))?;
-    let oracles = plan.oracles(&inputs).map_err(|error| failed(&error))?;
-    let verdict = oracles.judge(&answer);
-    if !verdict.judgement.passed {
-        let why: Vec<String> = verdict.judgement.reasons.iter().map(ToString::to_string).collect();
-        return Err(ClockError::Output(format!("{name}: {}", why.join("; "))));
-    }
-    Ok(())
-}
-
-/// Loads a candidate with launches of its own, runs it and holds its outputs against the reference.
+/// Loads a candidate with its own launches, runs it and compares its outputs with the reference.
 fn run_staged(held: &mut Remote, staged: &stage::Staged) -> Result<(), ClockError> {
     let named = |error: RunnerError| ClockError::Device(format!("{}: {error}", staged.name));
     let module = held.load(&staged.ptx).map_err(named)?;
@@ -317,10 +291,10 @@ fn lock(process: &Mutex<Process>) -> MutexGuard<'_, Process> {
     process.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// The device as the library sees it, with all that was brought there. What was launched is written down, for the clock to launch
-/// again, and memory is given back at the end only.
+/// The device as the library sees it, with everything loaded onto it. Launches are recorded so that the clock can
+/// repeat them; memory is freed only at the end.
 #[derive(Debug)]
-struct Remote {
+pub struct Remote {
     process: Shared,
     modules: Vec<ModuleId>,
     memory: Vec<Memory>,
@@ -336,7 +310,7 @@ impl Remote {
         self.ask(request).and_then(|answer| if answer == Answer::Done { Ok(()) } else { Err(unexpected()) })
     }
 
-    /// Launches, and remembers how.
+    /// Launches, and records the launch.
     fn run(&mut self, launch: Launch) -> Result<(), RunnerError> {
         self.tell(&Request::Launch { launch: launch.clone() })?;
         self.launches.push(launch);
@@ -346,7 +320,7 @@ impl Remote {
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        // A device that is gone has given everything back.
+        // A lost device has already freed everything.
         for module in std::mem::take(&mut self.modules) {
             let _gone = self.tell(&Request::Unload { module });
         }
@@ -378,7 +352,7 @@ impl Gpu for Remote {
     }
 
     fn free(&mut self, _: Memory) -> Result<(), RunnerError> {
-        // The launches are done again, on this very memory.
+        // The clock repeats the launches on this same memory.
         Ok(())
     }
 
@@ -425,7 +399,7 @@ struct Timed {
     baseline: Remote,
     candidate: Remote,
     cold: bool,
-    /// Predictions that were made: a model has no noise, so each is made once.
+    /// Predictions made so far: a model has no noise, so each is computed once.
     known: Vec<((Side, u32), Sample)>,
 }
 
@@ -439,7 +413,7 @@ impl Clock for Timed {
     }
 
     fn launch_limit(&self) -> u32 {
-        // After the first launch the cache is warm; and a second prediction says what the first did.
+        // After the first launch the cache is warm; and a second prediction equals the first.
         if self.cold || self.predicted { 1 } else { LAUNCHES }
     }
 
@@ -468,7 +442,7 @@ impl Clock for Timed {
     }
 }
 
-/// The program that runs now, as who serves.
+/// The path of the running program, which also serves as the runner.
 pub fn this_program() -> Result<PathBuf, RunnerError> {
     std::env::current_exe()
         .map_err(|cause| RunnerError(format!("this program's own file is not known: {cause}")))
@@ -482,7 +456,7 @@ mod tests {
     fn after_a_mistake_another_process_is_started() {
         let Ok(folder) = tempfile::tempdir() else { return };
         let (program, starts) = (folder.path().join("program"), folder.path().join("starts"));
-        // Stands for the program: opens, and then refuses everything.
+        // A stand-in for the program: opens, then refuses every request.
         let opened = r#"{"answer": "opened", "notes": [], "identity": {"name": "G", "uuid": "00", "driver": "1",
             "capability": 89, "l2_bytes": 0, "predicted": true}}"#;
         let script = format!(

@@ -1,8 +1,8 @@
-//! A plan of steps, run in parallel where they do not need each other.
+//! A plan of steps, run in parallel where they do not depend on each other.
 //!
-//! A step is known by a key made of the content it depends on. One whose result is known already is not run; one that
-//! needs a step that is not green is not run either, and says which. A stop is honoured between steps: what has ended is
-//! reported, what has not begun is not.
+//! A step is identified by a key computed from the content it depends on. A step with a known result is not run; a
+//! step that needs one that is not green is not run either, and reports which. A stop takes effect between steps:
+//! finished steps are reported, and steps that have not begun are skipped.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -10,26 +10,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 
-/// Something to do.
+/// A step of a plan.
 pub struct Step<'a, K, T> {
     /// What its result depends on.
     pub key: K,
-    /// Steps that must be green before, by their places in the plan; all of them come earlier in it.
+    /// Steps that must be green first, by index; all of them come earlier in the plan.
     pub needs: Vec<usize>,
-    /// Does it.
+    /// Runs it.
     pub work: Box<dyn FnOnce() -> T + Send + 'a>,
 }
 
-/// What became of a step.
+/// The result of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done<T> {
     /// It was run.
     Fresh(T),
     /// Its result was known.
     Known(T),
-    /// It was not run, because this step is not green.
+    /// It was not run because this step is not green.
     Blocked(usize),
-    /// It was not run, because a stop was asked for before.
+    /// It was not run because a stop was requested before.
     Stopped,
 }
 
@@ -43,12 +43,12 @@ impl<T> Done<T> {
     }
 }
 
-/// What is told while steps run, on the thread that called [`run`].
+/// Progress events, sent on the thread that called [`run`].
 #[derive(Debug)]
 pub enum Event<'e, T> {
     /// A step begins.
     Begun(usize),
-    /// A step has come to its end, whatever that is. What is done here is done before any step that needs it begins.
+    /// A step has ended, with any result. The observer's work is complete before any step that needs this one begins.
     Ended(usize, &'e Done<T>),
 }
 
@@ -60,7 +60,7 @@ pub struct Rules<'a, K, T> {
     pub green: &'a dyn Fn(&T) -> bool,
     /// The result of a key, if it is known.
     pub known: &'a dyn Fn(&K) -> Option<T>,
-    /// Set to stop.
+    /// Set to request a stop.
     pub stop: &'a AtomicBool,
 }
 
@@ -74,7 +74,7 @@ struct Queue<'a, T> {
 
 impl<'a, T> Queue<'a, T> {
     fn lock(&self) -> MutexGuard<'_, (VecDeque<Work<'a, T>>, bool)> {
-        // Nobody panics with the lock held.
+        // No thread panics while holding the lock.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -102,7 +102,7 @@ impl<'a, T> Queue<'a, T> {
     }
 }
 
-/// Runs a plan; the outcomes are in its order. A need that does not come before its step counts as not green.
+/// Runs a plan; the outcomes are in its order. A dependency that does not come before its step counts as not green.
 pub fn run<K, T: Send>(
     plan: Vec<Step<'_, K, T>>,
     rules: &Rules<'_, K, T>,
@@ -115,7 +115,7 @@ pub fn run<K, T: Send>(
             let (queue, send) = (&queue, send.clone());
             scope.spawn(move || {
                 while let Some((place, work)) = queue.take() {
-                    // A panic is for the one who called. The receiver lives until all workers have ended.
+                    // Forward a panic to the caller. The receiver lives until all workers have ended.
                     let _gone = send.send((place, catch_unwind(AssertUnwindSafe(work))));
                 }
             });
@@ -137,7 +137,8 @@ fn conduct<'a, K, T>(
     let mut waiting: Vec<(usize, Step<'a, K, T>)> = plan.into_iter().enumerate().collect();
     let mut running = 0;
     loop {
-        // Begin or settle whatever can be; settling one may let the next be settled, so in order and until nothing changes.
+        // Start or settle every step that can be; settling one may unblock the next, so repeat in order until nothing
+        // changes.
         let mut changed = true;
         while changed {
             changed = false;
@@ -191,7 +192,7 @@ fn ready<K, T>(place: usize, needs: &[usize], done: &[Option<Done<T>>], rules: &
         match done.get(need).filter(|_| need < place) {
             Some(None) => all = false,
             Some(Some(end)) if end.result().is_some_and(|result| (rules.green)(result)) => {}
-            // What blocks a step blocks those that need it: the first cause is named.
+            // A blocked step blocks the steps that need it: name the first cause.
             Some(Some(Done::Blocked(by))) => return Ready::Blocked(*by),
             _ => return Ready::Blocked(need),
         }
@@ -268,7 +269,7 @@ mod tests {
         let met = AtomicUsize::new(0);
         let meet = || {
             met.fetch_add(1, Ordering::SeqCst);
-            // Each waits for the other: one at a time would never end.
+            // Each waits for the other: running one at a time would never end.
             while met.load(Ordering::SeqCst) < 2 {
                 std::thread::yield_now();
             }

@@ -1,5 +1,5 @@
-//! Tensors in files: `.npy` and `.safetensors`, in and out. Files are not trusted: a wrong one is a message, and no more
-//! memory is taken than the limit and the file's own size allow.
+//! Tensors in files: reads and writes `.npy` and `.safetensors`. Files are not trusted: a malformed file gives an
+//! error, and memory use is bounded by the limit and the file's size.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype as Safe, TensorView};
 
-use crate::dtype::Dtype;
+use warpproof_task::dtype::Dtype;
 
 pub mod npy;
 
@@ -24,17 +24,17 @@ pub struct FileTensor {
     pub bytes: Vec<u8>,
 }
 
-/// What a file says its elements are.
+/// The element type that a file declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// This type.
     As(Dtype),
-    /// Bytes without a type; so many per element.
+    /// Bytes without a type; the number per element.
     Raw(usize),
 }
 
 impl Stored {
-    /// Whether an array of `dtype` may be filled with it. Formats that know no bf16 and fp8 hold their codes as unsigned
+    /// Whether an array of `dtype` may be filled with it. Formats without bf16 and fp8 hold their codes as unsigned
     /// integers or as raw bytes.
     fn holds(self, dtype: Dtype) -> bool {
         let codes_of_other = matches!(dtype, Dtype::Bf16 | Dtype::E4m3 | Dtype::E5m2);
@@ -78,7 +78,7 @@ pub fn check_name(path: &Path) -> Result<(), String> {
     format(path).map(|_| ())
 }
 
-/// Reads a tensor of the type that is wanted, of at most so many bytes.
+/// Reads a tensor of the wanted type, up to a limit in bytes.
 pub fn read(path: &Path, tensor: Option<&str>, wanted: Dtype, limit: u64) -> Result<FileTensor, String> {
     read_any(path, tensor, &[wanted], limit)
 }
@@ -94,7 +94,7 @@ pub fn read_any(
     let shown = path.display();
     let file = File::open(path).map_err(|cause| format!("cannot read {shown}: {cause}"))?;
     let mut content = Vec::new();
-    // A pipe or a device has no size to look at beforehand. A header takes some bytes beside the elements.
+    // A pipe or a device has no size to check beforehand. A header takes some bytes in addition to the elements.
     let most = limit.saturating_add(1 << 20);
     file.take(most.saturating_add(1))
         .read_to_end(&mut content)

@@ -1,4 +1,5 @@
-//! Variables of a module, `__constant__` and `__device__`, by the names of the source. The command line and the gate share it.
+//! Variables of a module, `__constant__` and `__device__`, by their names in the source. The command line and the
+//! gate share this module.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +25,7 @@ enum Place {
     Constant(usize),
 }
 
-/// Why a name is not that of a variable, and the names of those that there are.
+/// Why a name is not that of a variable, and the names of existing ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unknown {
     /// What is wrong, in one sentence.
@@ -34,11 +35,11 @@ pub struct Unknown {
 }
 
 impl Variable {
-    /// The variable that the source calls so.
+    /// The variable with this name in the source.
     pub fn find(module: &Module, name: &str) -> Result<Variable, Unknown> {
         let all = &module.linked().symbols;
         let variables = all.iter().filter(|(_, symbol)| place(symbol).is_some());
-        // In an order that does not depend on the map's.
+        // Sorted, so that the order does not depend on the map's.
         let names: BTreeSet<String> = variables.map(|(name, _)| name.clone()).collect();
         let names: Vec<String> = names.into_iter().collect();
         let unknown =
@@ -56,7 +57,7 @@ impl Variable {
         Ok(Variable { symbol: symbol.clone(), size, place })
     }
 
-    /// Sets it: in device memory at once, in constant memory in the bank that launches get.
+    /// Sets it: in device memory immediately, in constant memory in the bank that launches receive.
     pub fn set(&self, bytes: &[u8], device: &mut Device, constants: &mut ConstantBank) -> Result<(), String> {
         let name = || symbol::name(&self.symbol);
         if bytes.len() != self.size {

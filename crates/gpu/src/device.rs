@@ -5,10 +5,10 @@ use std::fmt;
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
-use warpproof_kernels::gpu::{Geometry, Gpu, Use};
+use warpproof_launch::{Geometry, Gpu, Reading, Use};
 
 use crate::driver::{Allocation, Context, CudaError, Event, Function, Graph, Module, Ready, Stream};
-use crate::management::{Management, Reading};
+use crate::management::Management;
 
 /// Bytes that are written to empty a second-level cache: more than any device has, and twice what this one says.
 const FLUSH: u64 = 256 << 20;
@@ -119,9 +119,13 @@ struct Kept {
     graph: Graph,
 }
 
+/// Makes machine code of PTX for an architecture, `sm_89`, or says why not.
+pub type Assembler = Box<dyn Fn(&str, &str) -> Result<Vec<u8>, String>>;
+
 /// A CUDA device. It stays in the thread that opened it.
 pub struct Cuda {
     identity: Identity,
+    assembler: Option<Assembler>,
     // In the order in which they are given back: what uses another comes first, the context last.
     graphs: Vec<Kept>,
     functions: BTreeMap<(ModuleId, String), (Function, u32)>,
@@ -162,6 +166,7 @@ impl Cuda {
         };
         Ok(Cuda {
             identity,
+            assembler: None,
             graphs: Vec::new(),
             functions: BTreeMap::new(),
             modules: BTreeMap::new(),
@@ -186,9 +191,20 @@ impl Cuda {
         self.management.as_mut()
     }
 
+    /// From now on modules are made into machine code before they are loaded. A driver compiles PTX no newer than itself, but runs
+    /// machine code of every CUDA toolkit of its major version: what was made by CUDA 12 runs on drivers from 525 on. Warpproof's own
+    /// driver executes PTX, and goes on to be given it.
+    pub fn assemble_with(&mut self, assembler: Assembler) {
+        self.assembler = Some(assembler).filter(|_| !self.identity.predicted);
+    }
+
     /// Loads a module.
     pub fn load(&mut self, ptx: &str) -> Result<ModuleId, CudaError> {
-        let module = Module::load(&self.context, ptx)?;
+        let arch = format!("sm_{}", self.identity.capability);
+        let module = match self.assembler.as_ref().map(|assemble| assemble(ptx, &arch)) {
+            Some(cubin) => Module::load_cubin(&self.context, &cubin.map_err(CudaError::Request)?)?,
+            None => Module::load(&self.context, ptx)?,
+        };
         // A number is given once: what is kept by it is never another module's.
         self.loaded += 1;
         let id = ModuleId(self.loaded);

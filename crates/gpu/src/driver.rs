@@ -301,10 +301,25 @@ impl Drop for Module {
 }
 
 impl Module {
+    /// Loads PTX, which the driver compiles.
     pub(crate) fn load(context: &Rc<Context>, ptx: &str) -> Result<Rc<Module>, CudaError> {
-        context.enter()?;
         let image = CString::new(ptx)
             .map_err(|_| CudaError::Request("the module's text holds a zero byte".to_owned()))?;
+        Module::of(context, image.as_bytes_with_nul())
+    }
+
+    /// Loads machine code for the device.
+    pub(crate) fn load_cubin(context: &Rc<Context>, cubin: &[u8]) -> Result<Rc<Module>, CudaError> {
+        // The driver reads how long an image is out of the image.
+        if !is_whole(cubin) {
+            return Err(CudaError::Request("expected a cubin, found something else".to_owned()));
+        }
+        Module::of(context, cubin)
+    }
+
+    /// `image` is text that ends in a zero byte, or a whole ELF file.
+    fn of(context: &Rc<Context>, image: &[u8]) -> Result<Rc<Module>, CudaError> {
+        context.enter()?;
         let mut log = vec![0u8; LOG];
         let mut options = [
             sys::CUjit_option_enum::CU_JIT_ERROR_LOG_BUFFER,
@@ -312,7 +327,8 @@ impl Module {
         ];
         let mut values = [log.as_mut_ptr().cast::<c_void>(), std::ptr::without_provenance_mut(LOG)];
         let mut handle: sys::CUmodule = std::ptr::null_mut();
-        // SAFETY: text and log end with or after what the driver is told, and live until it returns; two options, two values.
+        // SAFETY: the image ends where its zero byte or its headers say or after it, the log where the driver is told, and both live
+        // until it returns; two options, two values.
         let code = unsafe {
             sys::cuModuleLoadDataEx(
                 &raw mut handle,
@@ -349,6 +365,36 @@ impl Module {
         // SAFETY: the variable has as many bytes, and the module that holds it is loaded.
         unsafe { result::memcpy_htod_sync(address, bytes) }.map_err(failed("cuMemcpyHtoD"))
     }
+}
+
+/// Whether bytes are a 64-bit ELF file whose tables of sections and segments lie within them, with all that they name.
+fn is_whole(image: &[u8]) -> bool {
+    const NOTHING: u64 = 8;
+    let number = |at: u64, bytes: usize| -> Option<u64> {
+        let at = usize::try_from(at).ok()?;
+        let bytes = image.get(at..at.checked_add(bytes)?)?;
+        Some(bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+    };
+    let within = |at: u64, bytes: u64| {
+        at.checked_add(bytes).is_some_and(|end| usize::try_from(end).is_ok_and(|end| end <= image.len()))
+    };
+    let sections = || {
+        let (at, size, count) = (number(0x28, 8)?, number(0x3a, 2)?, number(0x3c, 2)?);
+        (0..count).try_for_each(|index| {
+            let header = at.checked_add(index.checked_mul(size)?)?;
+            let (kind, begin, bytes) =
+                (number(header + 4, 4)?, number(header + 0x18, 8)?, number(header + 0x20, 8)?);
+            (kind == NOTHING || within(begin, bytes)).then_some(())
+        })
+    };
+    let segments = || {
+        let (at, size, count) = (number(0x20, 8)?, number(0x36, 2)?, number(0x38, 2)?);
+        (0..count).try_for_each(|index| {
+            let header = at.checked_add(index.checked_mul(size)?)?;
+            within(number(header + 8, 8)?, number(header + 0x20, 8)?).then_some(())
+        })
+    };
+    image.starts_with(b"\x7fELF\x02") && sections().is_some() && segments().is_some()
 }
 
 /// A kernel of a module.
@@ -606,5 +652,23 @@ impl Event {
     pub(crate) fn until(&self, end: &Event) -> Result<f32, CudaError> {
         // SAFETY: both live.
         unsafe { result::event::elapsed(self.handle, end.handle) }.map_err(failed("cuEventElapsedTime"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_that_ends_too_early_is_not_whole() {
+        // A header, and one section of four bytes behind its table.
+        let mut image = vec![0u8; 0x40 + 0x40 + 4];
+        image[..5].copy_from_slice(b"\x7fELF\x02");
+        image[0x28] = 0x40;
+        (image[0x3a], image[0x3c]) = (0x40, 1);
+        (image[0x40 + 4], image[0x40 + 0x18], image[0x40 + 0x20]) = (1, 0x80, 4);
+        assert!(is_whole(&image));
+        assert!(!is_whole(&image[..image.len() - 1]));
+        assert!(!is_whole(&image[..0x50]) && !is_whole(b"\x7fELF\x02") && !is_whole(b".version 8.8"));
     }
 }

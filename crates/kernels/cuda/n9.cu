@@ -85,7 +85,8 @@ struct Stream {
 struct Seam {
     float4 *sums;  // [unit and half][D / 16][lane]
     float2 *stats; // [unit and half][row]: maximum, sum
-    unsigned *arrived;
+    unsigned *arrived; // the epoch of a launch of which one part has come; anything else is of an earlier launch and counts for nothing
+    unsigned epoch;
     static constexpr unsigned FLOATS = WARP_ROWS * (D + 2); // of a warp
 
     // The seam at the beginning of a block's run, and a part on either side of it.
@@ -96,18 +97,19 @@ struct Seam {
         sums = reinterpret_cast<float4 *>(at);
         stats = reinterpret_cast<float2 *>(at + WARP_ROWS * D);
         arrived = reinterpret_cast<unsigned *>(p.partial) + block * ROW_WARPS + warp;
+        epoch = p.epoch;
     }
 
-    // Whether the other part is there; if so, the seam is as before both.
+    // Whether the other part is there; if so, the seam is free again: a graph may launch the same epoch once more.
     __device__ __forceinline__ bool taken(const Lane &lane) const
     {
         unsigned other = 0;
         if (lane.lane == 0) {
-            other = atomicCAS(arrived, 1, 0);
+            other = atomicCAS(arrived, epoch, 0);
             __threadfence(); // what it left is read after
         }
         __syncwarp();
-        return __shfl_sync(0xffffffff, other, 0) == 1;
+        return __shfl_sync(0xffffffff, other, 0) == epoch;
     }
     // Likewise, after this part was left.
     __device__ __forceinline__ bool left_last(const Lane &lane) const
@@ -116,11 +118,13 @@ struct Seam {
         __syncwarp(); // all lanes have left theirs
         if (lane.lane == 0) {
             __threadfence();
-            other = atomicInc(arrived, 1);
+            other = atomicExch(arrived, epoch);
+            if (other == epoch)
+                atomicExch(arrived, 0);
             __threadfence();
         }
         __syncwarp();
-        return __shfl_sync(0xffffffff, other, 0) == 1;
+        return __shfl_sync(0xffffffff, other, 0) == epoch;
     }
 
     __device__ __forceinline__ void leave(const WarpUnits &units, const Lane &lane) const

@@ -33,6 +33,6 @@ struct Params {
     unsigned lse_rows, tiles_per_split;
     unsigned batches, splits; // n9: `splits` blocks after each other share `tiles_per_split` steps
     float factor; // softmax scale · log2(e): scores are in powers of two
-    unsigned reserved;
+    unsigned epoch; // n9: what this launch writes into the counters of its workspace; never 0, and another for the next launch
 };
 static_assert(sizeof(Params) == 272, "what the host writes");

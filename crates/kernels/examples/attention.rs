@@ -5,7 +5,14 @@
 
 use std::error::Error;
 
-use warpproof_kernels::{Attention, Checking, Inputs, Plan, Quantised, Request, Rows, Shape};
+use warpproof_kernels::Attention;
+use warpproof_kernels::Inputs;
+use warpproof_kernels::Plan;
+use warpproof_kernels::Quantised;
+use warpproof_kernels::Request;
+use warpproof_kernels::Rows;
+use warpproof_kernels::Shape;
+use warpproof_launch::Checking;
 use warpproof_model::Device as Model;
 use warpproof_sim::Device;
 use warpproof_toolchain::{Options, Toolchain};

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use crate::gpu::{Gpu, Use};
 use crate::params::Params;
 use crate::plan::{Plan, Step};
 use crate::tensor::Quantised;
+use warpproof_launch::{Gpu, Use};
 
 /// A plan whose kernels are loaded on a device.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub struct Attention<G: Gpu> {
     module: G::Module,
 }
 
-/// Device addresses of a launch. Codes, O and the workspace are aligned to 16 bytes, all else to 4.
+/// Device addresses of a launch. Codes and O are aligned to 16 bytes, all else to 4.
 ///
 /// Nobody looks at what lies there: codes must be finite, and scales positive and finite. A kernel multiplies the keys of a tile
 /// that a row does not see too, by 0, and 0 times an infinity or NaN would be seen.
@@ -32,19 +32,48 @@ pub struct Addresses {
     pub lse: u64,
     /// Rows before each sequence and all rows, u32, where lengths differ: of the queries and of the keys.
     pub starts: (u64, u64),
-    /// [`Plan::workspace`] bytes that were [`Plan::blank_workspace`] before the first launch of this plan on them.
-    pub workspace: u64,
+}
+
+/// [`Plan::workspace`] bytes of device memory, and how many launches have used them.
+///
+/// A launch borrows it mutably until it has ended, so that no two launches have it at a time; streams that shall run at the same
+/// time have a workspace each. Blocks count each other in it under the number of their launch: what an aborted launch has left
+/// there, or another kernel, counts for nothing.
+#[derive(Debug, Default)]
+pub struct Workspace {
+    address: u64,
+    launches: u32,
+}
+
+impl Workspace {
+    /// Memory at an address, aligned to 16 bytes. What it holds does not matter.
+    pub fn new(address: u64) -> Workspace {
+        Workspace { address, launches: 0 }
+    }
+
+    /// Where it begins.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// What the next launch writes into its counters: never 0, and a value comes again after 2³² − 1 launches.
+    fn next_epoch(&mut self) -> u32 {
+        // An odd factor: as many values as numbers, and none that memory is likely to hold.
+        const SPREAD: u32 = 0x9e37_79b1;
+        self.launches = self.launches.checked_add(1).unwrap_or(1);
+        self.launches.wrapping_mul(SPREAD)
+    }
 }
 
 impl Addresses {
     /// Kernels read 16 codes and store four sums of the workspace at once; four f16 of O are the most so far.
-    fn check<E>(&self) -> Result<(), RunError<E>> {
+    fn check<E>(&self, workspace: u64) -> Result<(), RunError<E>> {
         let all = [
             ("Q", self.q.0, 16),
             ("K", self.k.0, 16),
             ("V", self.v.0, 16),
             ("O", self.o, 16),
-            ("the workspace", self.workspace, 16),
+            ("the workspace", workspace, 16),
             ("the scales of Q", self.q.1, 4),
             ("the scales of K", self.k.1, 4),
             ("the scales of V", self.v.1, 4),
@@ -118,9 +147,14 @@ impl<G: Gpu> Attention<G> {
         &self.plan
     }
 
-    /// Launches on memory of the device.
-    pub fn launch(&self, gpu: &mut G, at: &Addresses) -> Result<(), RunError<G::Error>> {
-        let params = self.params(at)?;
+    /// Launches on memory of the device, and returns when the last launch has ended.
+    pub fn launch(
+        &self,
+        gpu: &mut G,
+        at: &Addresses,
+        workspace: &mut Workspace,
+    ) -> Result<(), RunError<G::Error>> {
+        let params = self.params(at, workspace)?;
         for step in &self.plan.steps {
             self.step(gpu, step, &params)?;
         }
@@ -128,8 +162,8 @@ impl<G: Gpu> Attention<G> {
     }
 
     /// The parameters with their addresses.
-    fn params(&self, at: &Addresses) -> Result<Params, RunError<G::Error>> {
-        at.check()?;
+    fn params(&self, at: &Addresses, workspace: &mut Workspace) -> Result<Params, RunError<G::Error>> {
+        at.check(workspace.address)?;
         let mut params = self.plan.params;
         for (operand, (codes, scales)) in
             [(&mut params.q, at.q), (&mut params.k, at.k), (&mut params.v, at.v)]
@@ -139,7 +173,8 @@ impl<G: Gpu> Attention<G> {
         }
         params.o = at.o;
         params.lse = at.lse;
-        params.partial = at.workspace;
+        params.partial = workspace.address;
+        params.epoch = workspace.next_epoch();
         (params.query_starts, params.key_starts) = at.starts;
         Ok(params)
     }
@@ -223,9 +258,10 @@ impl<G: Gpu> Attention<G> {
         // What a step leaves the next reads; where there is one step, blocks share it.
         let last = self.plan.steps.len().saturating_sub(1);
         let (shared, read) = if last > 0 { (Use::Scratch, Use::Input) } else { (Use::Shared, Use::Shared) };
+        let mut held = Workspace::default();
         let workspace = if self.plan.workspace > 0 {
             let (place, address) = put(gpu, "workspace", &self.plan.blank_workspace(), shared)?;
-            at.workspace = address;
+            held = Workspace::new(address);
             Some(place)
         } else {
             None
@@ -243,7 +279,7 @@ impl<G: Gpu> Attention<G> {
         let output = own(gpu, "o", operands[0].rows.elements() * size_of::<u16>())?;
         at.o = output.1;
 
-        let params = self.params(&at)?;
+        let params = self.params(&at, &mut held)?;
         // Where lengths differ, the rows beyond a sequence's end stay as they are.
         let padded = if self.plan.varlen() { Use::Scratch } else { Use::Output };
         for (index, step) in self.plan.steps.iter().enumerate() {

@@ -3,13 +3,13 @@
 use std::fmt;
 
 use crate::attention::Answer;
-use crate::error::Errors;
 use crate::inputs::{Inconsistent, Inputs, Spec};
 use crate::ladder::precision;
 use crate::oracle::bitwise::{self, Bits, Unfit};
 use crate::oracle::exact::{self, Exact};
 use crate::plan::{Plan, Request};
-use crate::tolerance::Judgement;
+use warpproof_tolerance::Judgement;
+use warpproof_tolerance::error::Errors;
 
 /// What the oracles say of one plan and its inputs.
 #[derive(Clone, Debug)]

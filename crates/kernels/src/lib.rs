@@ -40,11 +40,9 @@
 //! - [`fit`]: how many rows and keys a block gets on a device
 //! - [`source`]: the CUDA C++, carried inside the library
 //! - [`params`]: the kernels' one parameter, as bytes
-//! - [`gpu`]: the trait that a GPU implements; the software GPU, alone, with checks, with counters
 //! - [`attention`]: a plan on a GPU, from tensors or from device addresses
 //! - [`oracle`]: attention in f64, and the very bits of each rung
-//! - [`tolerance`]: how far from exact an output may be, derived
-//! - [`error`](mod@error): how far it is
+//! - [`tolerance`]: how far from exact an output may be, derived from formats and lengths
 //! - [`judge`]: an answer held against both oracles
 //! - [`null`]: outputs that are wrong on purpose, to test the tests
 //!
@@ -54,10 +52,8 @@
 
 pub mod attention;
 pub mod dispatch;
-pub mod error;
 pub mod fit;
 pub mod format;
-pub mod gpu;
 pub mod inputs;
 pub mod judge;
 pub mod ladder;
@@ -73,7 +69,6 @@ pub mod tolerance;
 
 pub use attention::{Addresses, Answer, Attention, RunError};
 pub use format::Format;
-pub use gpu::{Checking, Counting, Gpu};
 pub use inputs::Inputs;
 pub use judge::{Oracles, Verdict};
 pub use plan::{Plan, PlanError, Request, Scales, Splits};

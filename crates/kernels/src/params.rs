@@ -89,6 +89,7 @@ pub struct Params {
     pub batches: u32,
     pub splits: u32,
     pub factor: f32,
+    pub epoch: u32,
 }
 
 impl Params {
@@ -105,7 +106,7 @@ impl Params {
         words64(&mut out, &[self.lse, self.query_starts, self.key_starts, self.partial]);
         words32(&mut out, &[self.heads, self.group, self.queries, self.keys]);
         words32(&mut out, &[self.lse_rows, self.tiles_per_split, self.batches, self.splits]);
-        words32(&mut out, &[self.factor.to_bits(), 0]);
+        words32(&mut out, &[self.factor.to_bits(), self.epoch]);
         out
     }
 }

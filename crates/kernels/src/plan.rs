@@ -9,13 +9,13 @@ use warpproof_toolchain::{CompileError, CompileOptions, Source, Toolchain};
 use crate::dispatch;
 use crate::fit::Fit;
 use crate::format::Format;
-use crate::gpu::Geometry;
 use crate::ladder::{self, Cut, Feature, LADDER, Rung};
 use crate::oracle::bitwise::{Arithmetic, Parts};
 use crate::params::{Operand, Params, Strides, narrow};
 use crate::problem::{Granularity, Layout, Mask, Shape};
 use crate::source;
 use crate::straddle::Straddle;
+use warpproof_launch::Geometry;
 
 /// What is asked for. `Request::new` fills in the rest.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,9 +109,9 @@ pub struct Plan {
     pub arch: String,
     /// The launches, one after the other; all get the same parameters.
     pub steps: Vec<Step>,
-    /// Bytes of scratch memory; before the first launch it holds [`Plan::blank_workspace`].
+    /// Bytes of scratch memory; see [`crate::attention::Workspace`].
     pub workspace: usize,
-    /// Bytes of it, from its beginning, in which blocks count each other: 0 before a launch, and after it.
+    /// Bytes of it, from its beginning, in which blocks count each other.
     pub counters: usize,
     /// The parameters, addresses missing.
     pub params: Params,
@@ -326,7 +326,7 @@ impl Plan {
         Parts::Whole
     }
 
-    /// A workspace as it is before the first launch: counters are 0, and all else is NaN until it is written.
+    /// A workspace in which nothing was written yet: counters are 0, and all else is NaN, which is seen where it is read.
     pub fn blank_workspace(&self) -> Vec<u8> {
         let mut bytes = vec![0xff; self.workspace];
         bytes.iter_mut().take(self.counters).for_each(|byte| *byte = 0);

@@ -71,7 +71,7 @@
 //!   Σ Var_r / R². |bias| ≤ mean B + |mean (f16(o) − o)| + 6 SE, where the middle term is there because roundings of
 //!   the same few outputs recur, as they do with one key.
 //!
-//! Errors of mean zero in each row leave a large common part where V has a mean: [`Tolerance::spread`] therefore limits the
+//! Errors of mean zero in each row leave a large common part where V has a mean: [`Tolerance::spread`](warpproof_tolerance::Tolerance::spread) therefore limits the
 //! root mean square of the errors *less their row's mean*, by the same rule with v_jd − v̄_j for v_jd.
 
 #![expect(
@@ -81,12 +81,8 @@
     reason = "counts and limits as floating-point numbers, far from where it would matter"
 )]
 
-use crate::error::Errors;
 use std::f64::consts::LN_2;
-use std::fmt;
-
-/// The exponent t of the chance e^-t that a correct output is refused.
-pub const CONFIDENCE: f64 = 18.0;
+use warpproof_tolerance::CONFIDENCE;
 
 /// Where a kernel rounds, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -285,151 +281,10 @@ impl RowModel {
     }
 }
 
-/// What is known of one row after its elements.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RowMoments {
-    /// The mean variance of its elements.
-    pub variance: f64,
-    /// The mean variance of its elements less their mean.
-    pub spread: f64,
-    /// The variance of the mean of its elements.
-    pub mean_variance: f64,
-    /// The mean of B.
-    pub systematic: f64,
-    /// The mean of B².
-    pub systematic_squared: f64,
-    /// The mean of f16(o) − o.
-    pub rounding: f64,
-}
-
-/// How far an output may be from the exact one.
-#[derive(Clone, Debug)]
-pub struct Tolerance {
-    /// For each element, in the output's layout, the most that |e| may be.
-    pub limits: Vec<f32>,
-    /// The most that the root mean square may be.
-    pub rmse: f64,
-    /// The most that the root mean square of errors less their row's mean may be.
-    pub spread: f64,
-    /// The most that the mean error may be.
-    pub bias: f64,
-    /// The standard error of the mean error, if none were systematic.
-    pub standard_error: f64,
-    /// For each row `[batch][head][longest]`, the most that the log-sum-exp may be off.
-    pub lse: Vec<f32>,
-}
-
-impl Tolerance {
-    /// Limits of elements and of the log-sum-exp as they are, the others from the rows.
-    pub fn new(limits: Vec<f32>, lse: Vec<f32>, rows: &[RowMoments]) -> Tolerance {
-        let count = (rows.len() as f64).max(1.0);
-        let mean = |of: fn(&RowMoments) -> f64| rows.iter().map(of).sum::<f64>() / count;
-        let root = |of: fn(&RowMoments) -> f64| {
-            let squares = rows.iter().map(|row| of(row).powi(2)).sum::<f64>();
-            let largest = rows.iter().map(of).fold(0.0, f64::max);
-            let above = 2.0 * (CONFIDENCE * squares).sqrt() + 2.0 * CONFIDENCE * largest;
-            (mean(of) + above / count).sqrt()
-        };
-        let systematic = mean(|row| row.systematic_squared).sqrt();
-        let standard_error = (mean(|row| row.mean_variance) / count).sqrt();
-        Tolerance {
-            limits,
-            rmse: root(|row| row.variance) + systematic,
-            spread: root(|row| row.spread) + systematic,
-            bias: mean(|row| row.systematic)
-                + mean(|row| row.rounding).abs()
-                + (2.0 * CONFIDENCE).sqrt() * standard_error,
-            standard_error,
-            lse,
-        }
-    }
-
-    /// Whether errors are within the limits.
-    pub fn judge(&self, errors: &Errors) -> Judgement {
-        let mut reasons = Vec::new();
-        if errors.outside > 0.0 {
-            reasons.push(Reason::Outside { fraction: errors.outside, worst: errors.worst });
-        }
-        let mut hold = |what, value: f64, limit: f64| {
-            // NaN does not hold.
-            let holds = value.abs() <= limit;
-            if !holds {
-                reasons.push(Reason::Above { what, value, limit });
-            }
-        };
-        hold("rmse", errors.rmse, self.rmse);
-        hold("rmse within rows", errors.spread, self.spread);
-        hold("bias", errors.bias, self.bias);
-        Judgement { passed: reasons.is_empty(), reasons }
-    }
-
-    /// How many rows of a log-sum-exp are farther from the exact one than they may be; both lie as `[batch][head][longest]`,
-    /// and rows that no sequence has are not looked at.
-    pub fn lse_outside(&self, lse: &[f32], exact: &[f64]) -> usize {
-        if lse.len() != exact.len() || self.lse.len() != exact.len() {
-            return exact.len().max(1);
-        }
-        let rows = lse.iter().zip(exact).zip(&self.lse).filter(|(_, limit)| !limit.is_nan());
-        rows.filter(|((got, exact), limit)| {
-            let same = f64::from(**got).total_cmp(exact).is_eq();
-            let near = (f64::from(**got) - **exact).abs() <= f64::from(**limit);
-            !(same || near)
-        })
-        .count()
-    }
-}
-
 /// The most that a row's log-sum-exp may be off: its error is Σ p_j η_j / l, at most 6 η, and five f32 roundings and the
 /// 2^-22 of `lg2.approx` at the sizes that meet.
 pub(crate) fn lse_limit(model: &RowModel, sizes: ScoreSizes, lse: f64, keys: usize) -> f32 {
     let deviations = (2.0 * CONFIDENCE).sqrt();
     let sizes = sizes.largest + lse.abs() + 1.0 + (keys.max(1) as f64).log2();
     (deviations * (model.score + (keys as f64).sqrt() * 2f64.powi(-24)) + sizes * 2f64.powi(-21)) as f32
-}
-
-/// Whether an output is right, and why not.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Judgement {
-    /// Whether all limits hold.
-    pub passed: bool,
-    /// The limits that do not.
-    pub reasons: Vec<Reason>,
-}
-
-/// A limit that does not hold.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Reason {
-    /// Elements are outside their own limits.
-    Outside {
-        /// How many, of all.
-        fraction: f64,
-        /// The largest multiple of its limit that an element is off.
-        worst: f64,
-    },
-    /// A figure over all elements is too large.
-    Above {
-        /// Which.
-        what: &'static str,
-        /// Its value.
-        value: f64,
-        /// The most that it may be.
-        limit: f64,
-    },
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Reason::Outside { fraction, worst } => {
-                write!(
-                    f,
-                    "{:.3} % of elements are outside tolerance, by up to {worst:.1} times",
-                    fraction * 100.0
-                )
-            }
-            Reason::Above { what, value, limit } => {
-                write!(f, "{what} is {value:.3e}, at most {limit:.3e} is due")
-            }
-        }
-    }
 }

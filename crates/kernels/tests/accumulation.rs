@@ -5,10 +5,10 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "a count of elements as f64")]
 
-use warpproof_kernels::error::decode;
 use warpproof_kernels::inputs::{Distribution, generate};
 use warpproof_kernels::plan::{Plan, Request, Splits};
 use warpproof_kernels::problem::{Lengths, Shape};
+use warpproof_tolerance::error::decode;
 
 /// The mean relative error of n4 over 16 rows of two heads.
 fn shrinkage(keys: usize, two_level: bool) -> f64 {

@@ -7,12 +7,12 @@ mod study;
 use std::fmt;
 
 use study::{l4, lengths, toolchain};
-use warpproof_kernels::attention::{Addresses, Answer, Attention, RunError};
+use warpproof_kernels::attention::{Addresses, Answer, Attention, RunError, Workspace};
 use warpproof_kernels::format::Format;
-use warpproof_kernels::gpu::{Checking, Geometry, Gpu, Use};
 use warpproof_kernels::inputs::{Distribution, Inputs, generate};
 use warpproof_kernels::plan::{Plan, Request, Splits};
 use warpproof_kernels::problem::{Layout, Lengths, Mask, Shape};
+use warpproof_launch::{Checking, Geometry, Gpu, Use};
 use warpproof_toolchain::{CompileOptions, Source, Toolchain};
 
 fn shape(sequences: Vec<Lengths>) -> Shape {
@@ -128,10 +128,12 @@ fn addresses_that_are_not_aligned_are_refused() {
     let request = decode_request();
     let mut gpu = Counting::default();
     let attention = Attention::load(Plan::new(&request, l4()).unwrap(), "", &mut gpu).unwrap();
-    let refused = |gpu: &mut Counting, at: Addresses| attention.launch(gpu, &at).unwrap_err().to_string();
-    assert!(attention.launch(&mut gpu, &Addresses::default()).is_ok());
-    let at = Addresses { workspace: 0x104, ..Addresses::default() };
-    assert_eq!(refused(&mut gpu, at), "the workspace at 0x104 is not aligned to 16 bytes");
+    let refused = |gpu: &mut Counting, at: Addresses| {
+        attention.launch(gpu, &at, &mut Workspace::default()).unwrap_err().to_string()
+    };
+    assert!(attention.launch(&mut gpu, &Addresses::default(), &mut Workspace::default()).is_ok());
+    let odd = attention.launch(&mut gpu, &Addresses::default(), &mut Workspace::new(0x104)).unwrap_err();
+    assert_eq!(odd.to_string(), "the workspace at 0x104 is not aligned to 16 bytes");
     let at = Addresses { k: (0x108, 0x104), ..Addresses::default() };
     assert_eq!(refused(&mut gpu, at), "K at 0x108 is not aligned to 16 bytes");
     let at = Addresses { v: (0x110, 0x106), ..Addresses::default() };

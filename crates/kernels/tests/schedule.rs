@@ -7,11 +7,11 @@ use std::fmt;
 
 use warpproof_kernels::attention::Attention;
 use warpproof_kernels::format::Format;
-use warpproof_kernels::gpu::{Geometry, Gpu, Use};
 use warpproof_kernels::inputs::{Distribution, generate};
 use warpproof_kernels::ladder::LADDER;
 use warpproof_kernels::plan::{Plan, Request, Scales};
 use warpproof_kernels::problem::{Granularity, Shape};
+use warpproof_launch::{Geometry, Gpu, Use};
 use warpproof_model::Device as Named;
 use warpproof_model::sass::{Flow, mapping, parse};
 use warpproof_model::schedule::{Code, Limits, Ratios, Residency, simulate};

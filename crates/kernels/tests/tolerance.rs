@@ -7,21 +7,20 @@
 )]
 #![expect(clippy::print_stdout, reason = "figures that are shown when a test fails or is asked to")]
 
-use warpproof_kernels::error::Errors;
 use warpproof_kernels::format::Format;
 use warpproof_kernels::inputs::{Distribution, Inputs, Spec, generate};
 use warpproof_kernels::null::Null;
 use warpproof_kernels::oracle::exact::{Exact, Options, attention};
 use warpproof_kernels::problem::{Granularity, Layout, Lengths, Mask, Shape};
 use warpproof_kernels::tensor::{Quantised, each_row};
-use warpproof_kernels::tolerance::{
-    InputPrecision, Judgement, PFormat, Precision, ScorePrecision, Tolerance, ValueChain,
-};
+use warpproof_kernels::tolerance::{InputPrecision, PFormat, Precision, ScorePrecision, ValueChain};
 use warpproof_sim::num::Rounding;
 use warpproof_sim::num::approx::ex2_approx_f32;
 use warpproof_sim::num::convert::{cvt_f16_f32, cvt_f32_f16};
 use warpproof_sim::num::mma::rule::{Rule, dot};
 use warpproof_sim::num::mma::{Accumulator, Element};
+use warpproof_tolerance::error::Errors;
+use warpproof_tolerance::{Judgement, Tolerance};
 
 const FP8: Precision = Precision {
     inputs: InputPrecision::Exact,

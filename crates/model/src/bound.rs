@@ -46,6 +46,30 @@ pub struct Work {
     pub usage: Usage,
 }
 
+impl Work {
+    /// The same for a launch of so many blocks that are alike.
+    #[must_use]
+    pub fn scaled(&self, blocks: u64) -> Self {
+        let of = self.blocks.max(1);
+        let more = |count: u64| {
+            let scaled = u128::from(count) * u128::from(blocks) / u128::from(of);
+            u64::try_from(scaled).unwrap_or(u64::MAX)
+        };
+        Self {
+            instructions: self.instructions.iter().map(|(pipe, count)| (*pipe, more(*count))).collect(),
+            tensor: self.tensor.iter().map(|(kind, count)| (*kind, more(*count))).collect(),
+            shared_wavefronts: more(self.shared_wavefronts),
+            l1_sectors: more(self.l1_sectors),
+            l2_bytes: more(self.l2_bytes),
+            dram_bytes: more(self.dram_bytes),
+            dram_bytes_warm: more(self.dram_bytes_warm),
+            one_address: more(self.one_address),
+            blocks,
+            ..self.clone()
+        }
+    }
+}
+
 /// The least work any kernel for the problem must do; the caller's algebra.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Floor {
@@ -53,8 +77,28 @@ pub struct Floor {
     pub fma: (Option<TensorType>, u64),
     /// Special functions, in lanes.
     pub special: u64,
-    /// Bytes that must be read and written.
-    pub bytes: u64,
+    /// Bytes that must be read.
+    pub loaded: u64,
+    /// Bytes that must be written.
+    pub stored: u64,
+}
+
+impl Floor {
+    /// Bytes of memory when the second-level cache holds nothing before: all that is read; what is written may stay in it as far as
+    /// it fits, as in [`Work::dram_bytes`].
+    fn cold(&self, device: &Device) -> u64 {
+        self.loaded.saturating_add(self.stored.saturating_sub(room(device)))
+    }
+
+    /// When it holds all it can.
+    fn warm(&self, device: &Device) -> u64 {
+        self.loaded.saturating_add(self.stored).saturating_sub(room(device))
+    }
+}
+
+/// Bytes of the second-level cache.
+fn room(device: &Device) -> u64 {
+    u64::from(device.l2_kb.value) * 1024
 }
 
 /// Something that is used up.
@@ -278,8 +322,17 @@ fn waves(device: &Device, blocks: u64, per_sm: u32) -> Waves {
     Waves { blocks, at_once, rounds, most_per_sm, stretch }
 }
 
-/// The roofline: predicted microseconds no kernel for the problem can beat, and what sets them.
+/// The roofline: predicted microseconds no kernel for the problem can beat with a cold second-level cache, and what sets them.
 pub fn roofline(device: &Device, floor: &Floor) -> Result<Share, String> {
+    roof(device, floor, floor.cold(device))
+}
+
+/// Likewise with a warm one.
+pub fn roofline_warm(device: &Device, floor: &Floor) -> Result<Share, String> {
+    roof(device, floor, floor.warm(device))
+}
+
+fn roof(device: &Device, floor: &Floor, dram: u64) -> Result<Share, String> {
     let sms = f64::from(device.multiprocessors.value);
     let mhz = f64::from(device.boost_mhz.value);
     let (kind, fma) = floor.fma;
@@ -296,7 +349,7 @@ pub fn roofline(device: &Device, floor: &Floor) -> Result<Share, String> {
     let candidates = [
         (resource, fma as f64 / rate / sms / mhz),
         (Consumed::Pipe(Pipe::Special), floor.special as f64 / device.rates.special.value / sms / mhz),
-        (Consumed::Dram, floor.bytes as f64 / f64::from(device.bandwidth_gb_s.value) / 1e3),
+        (Consumed::Dram, dram as f64 / f64::from(device.bandwidth_gb_s.value) / 1e3),
     ];
     let (resource, us) =
         candidates.into_iter().fold((resource, 0.0), |best, next| if next.1 > best.1 { next } else { best });
@@ -319,7 +372,8 @@ mod tests {
     fn the_rooflines_of_fp8_attention() {
         // B2 H8 S256 D64: 2 products of 256 x 256 x 64 for each of 16 heads, one exponential per score.
         let fma = 16 * 2 * 256 * 256 * 64;
-        let floor = Floor { fma: (Some(TensorType::F8ToF32), fma), special: 16 * 256 * 256, bytes: 0 };
+        let floor =
+            Floor { fma: (Some(TensorType::F8ToF32), fma), special: 16 * 256 * 256, ..Floor::default() };
         let share = roofline(l4(), &floor).unwrap();
         assert_eq!(share.resource, Consumed::Tensor);
         assert!((share.us - 1.11).abs() < 0.01, "{}", share.us);
@@ -328,8 +382,14 @@ mod tests {
         assert_eq!(share.resource, Consumed::Pipe(Pipe::Special));
         assert!((share.us - 0.55).abs() < 0.01, "{}", share.us);
         // 786,432 bytes at 300 GB/s.
-        let floor = Floor { bytes: 3 * 16 * 256 * 64, ..Floor::default() };
+        let floor = Floor { loaded: 3 * 16 * 256 * 64, ..Floor::default() };
         assert!((roofline(l4(), &floor).unwrap().us - 2.62).abs() < 0.01);
+        // Outputs that fit stay in the cache; what does not fit must leave it.
+        let small = Floor { stored: 2 * 16 * 256 * 64, ..floor };
+        assert!(close(roofline(l4(), &small).unwrap().us, roofline(l4(), &floor).unwrap().us));
+        assert!(close(roofline_warm(l4(), &small).unwrap().us, 0.0));
+        let large = Floor { stored: (48 << 20) + 3_000_000, ..Floor::default() };
+        assert!(close(roofline(l4(), &large).unwrap().us, 10.0));
         assert!(
             roofline(Device::named("t4").unwrap(), &Floor { fma: (Some(TensorType::F8ToF32), 1), ..floor })
                 .is_err()

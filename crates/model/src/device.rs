@@ -100,9 +100,11 @@ pub struct Device {
     pub capability: &'static Capability,
     /// Multiprocessors.
     pub multiprocessors: Sourced<u32>,
-    /// Boost clock in MHz: the highest it is specified for. Predicted times are at this clock; a device that its power limit
-    /// holds back, as the L4's 72 W may, takes longer.
+    /// The highest clock in MHz that the device runs at. Predicted times are at this clock; a device that its power limit
+    /// holds back takes longer, see [`Device::sustained_mhz`].
     pub boost_mhz: Sourced<u32>,
+    /// The clock in MHz to which the power limit brings the device under steady matrix products, where one is known.
+    pub sustained_mhz: Option<Sourced<u32>>,
     /// Memory bandwidth in GB/s.
     pub bandwidth_gb_s: Sourced<u32>,
     /// Memory in GB.
@@ -121,6 +123,11 @@ impl Device {
         };
         let wanted = plain(name);
         DEVICES.iter().find(|d| plain(d.id) == wanted || plain(d.name) == wanted)
+    }
+
+    /// How many times as long work inside of multiprocessors takes when the power limit holds the clock back; 1 if nothing is known.
+    pub fn slowed(&self) -> f64 {
+        self.sustained_mhz.map_or(1.0, |held| f64::from(self.boost_mhz.value) / f64::from(held.value.max(1)))
     }
 
     /// The device that stands for an architecture when none is named: the first of the table.
@@ -224,6 +231,7 @@ pub static DEVICES: [Device; 8] = [
             capability: &CAPABILITIES[0],
             multiprocessors: from(SOURCE, 40),
             boost_mhz: from(SOURCE, 1590),
+            sustained_mhz: None,
             bandwidth_gb_s: from(SOURCE, 320),
             memory_gb: from(SOURCE, 16),
             l2_kb: from(SOURCE, 4 * KB),
@@ -239,6 +247,7 @@ pub static DEVICES: [Device; 8] = [
             capability: &CAPABILITIES[1],
             multiprocessors: from(SOURCE, 108),
             boost_mhz: from(SOURCE, 1410),
+            sustained_mhz: None,
             bandwidth_gb_s: from(SOURCE, 1555),
             memory_gb: from(SOURCE, 40),
             l2_kb: from(SOURCE, 40 * KB),
@@ -253,6 +262,7 @@ pub static DEVICES: [Device; 8] = [
             capability: &CAPABILITIES[2],
             multiprocessors: from(SOURCE, 82),
             boost_mhz: from(SOURCE, 1695),
+            sustained_mhz: None,
             bandwidth_gb_s: from(SOURCE, 936),
             memory_gb: from(SOURCE, 24),
             l2_kb: from(SOURCE, 6 * KB),
@@ -268,6 +278,12 @@ pub static DEVICES: [Device; 8] = [
             capability: &CAPABILITIES[4],
             multiprocessors: from(SOURCE, 58),
             boost_mhz: from(SOURCE, 2040),
+            sustained_mhz: Some(from(
+                "derived: the clock at which 58 multiprocessors at their peak rate do the 53.8 TFLOPS of an 8192 FP16 product \
+                 that zzc0721/torch-performance-test-data, issue 120, reports for an L4; a lower limit, for cuBLAS reaches less \
+                 than the peak",
+                906,
+            )),
             bandwidth_gb_s: from(SOURCE, 300),
             memory_gb: from(SOURCE, 24),
             l2_kb: from(SOURCE, 48 * KB),
@@ -282,6 +298,7 @@ pub static DEVICES: [Device; 8] = [
             capability: &CAPABILITIES[4],
             multiprocessors: from(SOURCE, 128),
             boost_mhz: from(SOURCE, 2520),
+            sustained_mhz: None,
             bandwidth_gb_s: from(SOURCE, 1008),
             memory_gb: from(SOURCE, 24),
             l2_kb: from(SOURCE, 72 * KB),
@@ -296,6 +313,7 @@ pub static DEVICES: [Device; 8] = [
             capability: &CAPABILITIES[4],
             multiprocessors: from(SOURCE, 142),
             boost_mhz: from(SOURCE, 2520),
+            sustained_mhz: None,
             bandwidth_gb_s: from(SOURCE, 864),
             memory_gb: from(SOURCE, 48),
             l2_kb: from(SOURCE, 96 * KB),
@@ -310,9 +328,10 @@ pub static DEVICES: [Device; 8] = [
             capability: &CAPABILITIES[5],
             multiprocessors: from(SOURCE, 132),
             boost_mhz: from(
-                "derived: the clock at which 132 multiprocessors reach the whitepaper's 989.4 TFLOPS of dense FP16",
-                1830,
+                "highest clock of an H100 SXM (factryze.ai, glossary of the SM clock); the whitepaper's peaks are at 1830",
+                1980,
             ),
+            sustained_mhz: None,
             bandwidth_gb_s: from("NVIDIA H100 datasheet: 3.35 TB/s", 3350),
             memory_gb: from(SOURCE, 80),
             l2_kb: from(SOURCE, 50 * KB),
@@ -326,7 +345,11 @@ pub static DEVICES: [Device; 8] = [
             id: "rtx5090",
             capability: &CAPABILITIES[8],
             multiprocessors: from(SOURCE, 170),
-            boost_mhz: from(SOURCE, 2407),
+            boost_mhz: from(
+                "clock under load: about 2.85 GHz in kekzl/imp, pull request 606; the whitepaper's peaks are at 2407",
+                2870,
+            ),
+            sustained_mhz: None,
             bandwidth_gb_s: from(SOURCE, 1792),
             memory_gb: from(SOURCE, 32),
             l2_kb: from(SOURCE, 96 * KB),

@@ -97,12 +97,17 @@ pub struct Rates {
     pub l2_bytes: Option<Sourced<f64>>,
     /// Cycles from a load to its use, out of the first-level cache.
     pub l1_latency: Sourced<u32>,
-    /// Out of the second-level cache.
+    /// Out of the second-level cache; of its near half, where it has two.
     pub l2_latency: Sourced<u32>,
+    /// Out of the far half of the second-level cache, where it has two: what a launch touches is found there when the near half
+    /// cannot hold it.
+    pub l2_far_latency: Option<Sourced<u32>>,
     /// Out of memory.
     pub dram_latency: Sourced<u32>,
-    /// Microseconds from one kernel of a stream to the next, when the next is ready.
+    /// Microseconds from the end of one kernel of a graph to the start of the next.
     pub launch_us: Sourced<f64>,
+    /// Likewise of a stream, when the next kernel is ready.
+    pub stream_us: Sourced<f64>,
 }
 
 impl Rates {
@@ -135,9 +140,12 @@ const REDUCE: &str = "CUDA C++ Programming Guide, table of arithmetic throughput
 const UNITS: &str = "NVIDIA architecture whitepapers, picture of the multiprocessor: load and store units";
 const BANKS: &str = "CUDA C++ Programming Guide 13, shared memory: 32 banks of 32 bits per clock cycle";
 const L1_SPEC: &str = "NVIDIA whitepapers since Volta: 128 bytes per clock cycle; Luo et al. 2024 (arXiv 2402.13499), quoted from memory, measure 121 on an RTX 4090";
-const LAUNCH: &str = "assumed: no source was read, and it varies with driver and host from 1 to 3 µs";
-const LUO: &str = "Luo et al. 2024, Benchmarking and Dissecting the Nvidia Hopper GPU Architecture (arXiv 2402.13499), latency table; quoted from memory, not read again";
-const L40: &str = "figures said to be measured on an L40, source not read (L2 by multiprocessor: arXiv 2606.22588, 222 to 339): L1 36 cycles, L2 276, DRAM 631, L2 about 16 bytes per clock cycle and multiprocessor";
+const GRAPH: &str = "te42kyfo/gpu-benches, gpu-small-kernels, l40_graph.txt: kernels of 64 kB follow each other in a graph of an L40 every 0.94 µs, less what the schedule gives to such a kernel; taken for other devices too";
+const STREAM: &str = "te42kyfo/gpu-benches, gpu-small-kernels, l40.txt: in a stream every 1.64 µs, likewise";
+const L40: &str = "te42kyfo/gpu-benches, measured on an L40 at 2490 MHz: a chase of 64-bit pointers takes 36 cycles in L1, 276 in L2, 631 in DRAM (gpu-latency; the width is 2 of them); L2 5711 GB/s, 16 bytes per clock cycle and multiprocessor (gpu-cache)";
+const BENCHES_A100: &str = "te42kyfo/gpu-benches, measured on an A100 40 GB at 1410 MHz (gpu-latency): a chase of 64-bit pointers takes 36 cycles in L1, 203 to 213 in the near half of L2, 350 to 450 beyond it, 561 to 574 in DRAM";
+const BENCHES_H100: &str = "te42kyfo/gpu-benches, measured on an H100 PCIe at 1755 MHz (gpu-latency): 34 cycles in L1, 265 in the near half of L2, 460 to 475 beyond it, 650 in DRAM";
+const BENCHES_A40: &str = "te42kyfo/gpu-benches, measured on an A40, the same multiprocessor, at 1740 MHz (gpu-cache): L2 2430 GB/s over 84 multiprocessors";
 const HUERTA: &str = "Huerta et al. 2025, Analyzing Modern NVIDIA GPU Cores (MICRO 2025), measured on an RTX A6000 and taken for other devices too";
 const JIA: &str = "Jia et al. 2019, Dissecting the NVidia Turing T4 GPU via Microbenchmarking (arXiv 1903.07486); quoted from memory, not read again";
 
@@ -154,6 +162,7 @@ struct Memory {
     l2_bytes: Option<Sourced<f64>>,
     l1: Sourced<u32>,
     l2: Sourced<u32>,
+    far: Option<Sourced<u32>>,
     dram: Sourced<u32>,
 }
 
@@ -174,8 +183,10 @@ const fn rates(pipes: &Pipes, tensor: &'static [TensorRate], memory: &Memory) ->
         l2_bytes: memory.l2_bytes,
         l1_latency: memory.l1,
         l2_latency: memory.l2,
+        l2_far_latency: memory.far,
         dram_latency: memory.dram,
-        launch_us: from(LAUNCH, 1.6),
+        launch_us: from(GRAPH, 0.55),
+        stream_us: from(STREAM, 1.3),
     }
 }
 
@@ -193,7 +204,7 @@ pub(crate) static T4: Rates = {
             tensor(PEAK, TensorType::F16ToF32, 512.0),
             tensor(PEAK, TensorType::Int8, 1024.0),
         ],
-        &Memory { l2_bytes: None, l1: from(JIA, 32), l2: from(JIA, 188), dram: from(JIA, 434) },
+        &Memory { l2_bytes: None, l1: from(JIA, 32), l2: from(JIA, 188), far: None, dram: from(JIA, 434) },
     )
 };
 
@@ -211,12 +222,14 @@ pub(crate) static A100: Rates = {
         ],
         &Memory {
             l2_bytes: Some(from(
-                "NVIDIA A100 whitepaper: L2 reads 5120 bytes per clock cycle, over 108 multiprocessors",
-                5120.0 / 108.0,
+                "te42kyfo/gpu-benches, measured on an A100 80 GB at 1410 MHz (gpu-l2-cache): 5420 GB/s over 108 multiprocessors; \
+                 the whitepaper's 5120 bytes per clock cycle would be 47",
+                35.6,
             )),
-            l1: from(HUERTA, 32),
-            l2: from(LUO, 261),
-            dram: from(LUO, 466),
+            l1: from(BENCHES_A100, 34),
+            l2: from(BENCHES_A100, 210),
+            far: Some(from(BENCHES_A100, 400)),
+            dram: from(BENCHES_A100, 570),
         },
     )
 };
@@ -233,18 +246,24 @@ pub(crate) static RTX30: Rates = {
             tensor(PEAK, TensorType::Int8, 1024.0),
         ],
         &Memory {
-            l2_bytes: None,
+            l2_bytes: Some(from(BENCHES_A40, 16.6)),
             l1: from(HUERTA, 32),
-            l2: from("the A100's, for want of a figure of its own", 261),
-            dram: from("the A100's, for want of a figure of its own", 466),
+            l2: from("the A100's, for want of a figure of its own", 210),
+            far: None,
+            dram: from("the A100's, for want of a figure of its own", 570),
         },
     )
 };
 
 const ADA_PIPES: Pipes = Pipes { fma: 128.0, half: 64.0, double: 2.0, memory: 16.0 };
 
-const ADA_MEMORY: Memory =
-    Memory { l2_bytes: Some(from(L40, 16.0)), l1: from(L40, 36), l2: from(L40, 276), dram: from(L40, 631) };
+const ADA_MEMORY: Memory = Memory {
+    l2_bytes: Some(from(L40, 16.0)),
+    l1: from(L40, 34),
+    l2: from(L40, 274),
+    far: None,
+    dram: from(L40, 629),
+};
 
 /// L4 and L40S: full rate with an f32 accumulator.
 pub(crate) static ADA_SERVER: Rates = {
@@ -297,12 +316,13 @@ pub(crate) static H100: Rates = {
         ],
         &Memory {
             l2_bytes: Some(from(
-                "the A100's 5120 bytes per clock cycle, which the H100 is said to keep, over 132 multiprocessors",
-                5120.0 / 132.0,
+                "te42kyfo/gpu-benches, measured on an H100 PCIe at 1755 MHz (gpu-l2-cache): 6950 GB/s over 114 multiprocessors",
+                34.7,
             )),
-            l1: from(HUERTA, 32),
-            l2: from(LUO, 263),
-            dram: from(LUO, 478),
+            l1: from(BENCHES_H100, 32),
+            l2: from(BENCHES_H100, 263),
+            far: Some(from(BENCHES_H100, 465)),
+            dram: from(BENCHES_H100, 650),
         },
     )
 };
@@ -324,7 +344,7 @@ pub(crate) static RTX50: Rates = {
             tensor(PEAK, TensorType::F8ToF32, 512.0),
             tensor(PEAK, TensorType::Int8, 1024.0),
         ],
-        &Memory { l2_bytes: None, l1: from(ADA, 36), l2: from(ADA, 276), dram: from(ADA, 631) },
+        &Memory { l2_bytes: None, l1: from(ADA, 34), l2: from(ADA, 274), far: None, dram: from(ADA, 629) },
     );
     Rates { alu: from(INTEGER, 64.0), integer_fma: from(INTEGER, 64.0), ..all }
 };
@@ -336,23 +356,24 @@ mod tests {
 
     #[test]
     fn peaks_are_those_of_the_datasheets() {
-        for (id, kind, tera) in [
-            ("t4", TensorType::F16ToF32, 65.0),
-            ("a100", TensorType::F16ToF32, 312.0),
-            ("a100", TensorType::F64, 19.5),
-            ("rtx3090", TensorType::F16ToF32, 71.0),
-            ("l4", TensorType::F16ToF32, 121.0),
-            ("l4", TensorType::F8ToF32, 242.0),
-            ("rtx4090", TensorType::F8ToF32, 330.3),
-            ("l40s", TensorType::F16ToF32, 366.0),
-            ("h100", TensorType::F16ToF32, 989.4),
-            ("rtx5090", TensorType::F8ToF16, 838.0),
+        // At the clock of the datasheet, which H100 and RTX 5090 exceed.
+        for (id, kind, mhz, tera) in [
+            ("t4", TensorType::F16ToF32, 1590, 65.0),
+            ("a100", TensorType::F16ToF32, 1410, 312.0),
+            ("a100", TensorType::F64, 1410, 19.5),
+            ("rtx3090", TensorType::F16ToF32, 1695, 71.0),
+            ("l4", TensorType::F16ToF32, 2040, 121.0),
+            ("l4", TensorType::F8ToF32, 2040, 242.0),
+            ("rtx4090", TensorType::F8ToF32, 2520, 330.3),
+            ("l40s", TensorType::F16ToF32, 2520, 366.0),
+            ("h100", TensorType::F16ToF32, 1830, 989.4),
+            ("rtx5090", TensorType::F8ToF16, 2407, 838.0),
         ] {
             let device = Device::named(id).unwrap();
             let peak = device.rates.tensor(kind).unwrap()
                 * 2e-6
                 * f64::from(device.multiprocessors.value)
-                * f64::from(device.boost_mhz.value);
+                * f64::from(mhz);
             assert!((peak / tera - 1.0).abs() < 0.01, "{id} {kind:?}: {peak} against {tera}");
         }
     }

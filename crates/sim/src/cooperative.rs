@@ -22,10 +22,23 @@ pub(crate) fn workspace(heap: &mut Heap) -> Result<u64, Box<Stop>> {
     Ok(address)
 }
 
+impl Program {
+    /// Whether it synchronizes its grid by cooperative groups, and so must be launched cooperatively: it asks for the grid's
+    /// workspace, and traps where there is none. To ask alone is harmless: `this_grid()` does, for a rank or a size.
+    pub fn synchronizes_grid(&self) -> bool {
+        let traps = (0..self.metas.len()).any(|pc| self.opcode(pc) == "trap");
+        traps && asks_for_workspace(self)
+    }
+}
+
+fn asks_for_workspace(program: &Program) -> bool {
+    let asks = |kind| matches!(kind, SpecialKind::Environment(1 | 2));
+    program.specials.iter().any(|special| asks(special.kind))
+}
+
 /// Says why a launch that is not cooperative stopped, if it is `grid.sync()` that trapped.
 pub(crate) fn explain(outcome: &mut Outcome, program: &Program) {
-    let asks = |kind| matches!(kind, SpecialKind::Environment(1 | 2));
-    if !program.specials.iter().any(|special| asks(special.kind)) {
+    if !asks_for_workspace(program) {
         return;
     }
     if let Some(stop) = &mut outcome.stop

@@ -238,23 +238,25 @@ pub fn options_page() -> String {
 }
 
 const HEAD: &str = "\
-# Compiler options
+# Supported compiler options
 
 <!-- Made from crates/toolchain/src/allowed. To change it: UPDATE_PAGES=1 cargo nextest run -p warpproof-toolchain page -->
 
-A kernel's file may name options of NVRTC in a comment, `//@options: --device-int128`, and a task in `flags` of a candidate.
-Neither is trusted: some options of the compilers write or read any file of the user who compiles. Warpproof passes on the
-options that are marked as allowed here. It refuses every other one, with exit code 2, before the compiler sees it. A
-task with such an option in `flags` is not valid, and a candidate with one in a comment fails the stage `build`.
+Use these tables to see which compiler options a kernel or a task may set. A kernel's file names options of NVRTC in a comment, a task in `flags` of a candidate:
 
-The tables name every option that NVRTC and ptxas of CUDA 12.9 and 13.x have, those included that NVIDIA does not document.
-Options are compared as a whole: abbreviations, response files (`@file`) and values of another kind are refused too. `--name
-value`, `--name=value` and, for one letter, `-Dvalue` are the same. There is no flag that passes on other options; `-D`, `-I` and
-`--std` on the command line are the user's own.
+    //@options: --device-int128
 
-No source and no task sets options of ptxas. Those that Warpproof itself passes go through the second table.
+Some options of the compilers write or read any file of the user who compiles, so Warpproof passes on only the options that are marked as allowed here. It
+refuses every other option with exit code 2, before the compiler sees it. A task with such an option in `flags` is not valid, and a candidate with one in a
+comment fails the stage `build`.
 
-In addition, the compilers run [confined](security.md), so that an option that were overlooked could write no file.
+The tables have every option of NVRTC and ptxas of CUDA 12.9 and 13.x, including those that NVIDIA does not document. Options are compared as a whole:
+abbreviations, response files (`@file`) and values of another kind are refused too. `--name value`, `--name=value` and, for one letter, `-Dvalue` are
+equivalent. No flag passes on other options; `-D`, `-I` and `--std` on the command line are the user's own.
+
+Sources and tasks cannot set options of ptxas. The options that Warpproof itself passes to ptxas are checked against the second table.
+
+In addition, the compilers run [confined](security.md), so an overlooked option cannot write a file.
 ";
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! NVRTC through its C interface.
 #![expect(unsafe_code, reason = "a library opened at run time can be called in no other way")]
 
+use std::error::Error as _;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -17,6 +18,11 @@ type Text = unsafe extern "C" fn(Program, *mut c_char) -> c_int;
 
 /// The result `NVRTC_ERROR_COMPILATION` of NVRTC's header: the log says what is wrong with the source.
 const COMPILATION: c_int = 6;
+
+/// What went wrong, with what the system's loader says of it.
+fn told(error: &libloading::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
+}
 
 /// An opened NVRTC.
 pub(crate) struct Nvrtc {
@@ -86,7 +92,7 @@ impl Nvrtc {
         let _alone = crate::fork::LOADER.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         // SAFETY: NVRTC's initialisers only set up its own state. The path was found as an NVRTC library; whoever
         // can put another file there can also replace this program.
-        let library = unsafe { Library::new(path) }.map_err(|e| e.to_string())?;
+        let library = unsafe { Library::new(path) }.map_err(|error| told(&error))?;
         let mut nvrtc = Self { library: ManuallyDrop::new(library), version: Version::new(0, 0) };
         let (mut major, mut minor): (c_int, c_int) = (0, 0);
         // SAFETY: the type is that of NVRTC's header.
@@ -108,7 +114,7 @@ impl Nvrtc {
     /// `T` must be the type of the function of that name.
     unsafe fn symbol<T>(&self, name: &str) -> Result<Symbol<'_, T>, String> {
         // SAFETY: the caller vouches for the type.
-        unsafe { self.library.get(name.as_bytes()) }.map_err(|e| e.to_string())
+        unsafe { self.library.get(name.as_bytes()) }.map_err(|error| told(&error))
     }
 
     fn check(&self, result: c_int, what: &str) -> Result<(), String> {

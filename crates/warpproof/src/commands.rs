@@ -1,24 +1,23 @@
-//! The commands. To add one: a file beside the others with an `Args` struct that has
-//! `fn run(&self, terminal: &mut Terminal) -> Outcome`, and its two lines here.
+//! The commands. To add one: add a file next to the others with an `Args` struct that has
+//! `fn run(&self, terminal: &mut Terminal) -> Outcome`, and two lines here.
 
+mod attention;
 mod build;
 mod check;
 mod claims;
 mod completions;
 mod counters;
 mod device;
-mod device_runner;
+pub(crate) mod device_runner;
 mod doctor;
-mod evaluate;
 mod evidence;
-mod exec;
+pub(crate) mod exec;
 mod explain;
 mod export;
 pub(crate) mod flags;
-mod fleet;
-mod gate;
+pub(crate) mod fleet;
+pub(crate) mod gate;
 mod init;
-mod ladder;
 mod launch;
 mod limits;
 mod log;
@@ -26,19 +25,17 @@ mod note;
 mod report;
 mod run;
 mod selftest;
-mod serve;
 mod show;
 mod toolchain;
 mod tune;
 mod verify;
-mod work;
 
 use crate::report::Outcome;
 use crate::terminal::Terminal;
 
 macro_rules! commands {
     ($($module:ident::$Command:ident),* $(,)?) => {
-        /// What to do.
+        /// The command to run.
         #[derive(Debug, clap::Subcommand)]
         pub(crate) enum Command {
             $(
@@ -47,7 +44,7 @@ macro_rules! commands {
         }
 
         impl Command {
-            /// Does it.
+            /// Runs the command.
             pub(crate) fn run(&self, terminal: &mut Terminal) -> Outcome {
                 match self {
                     $(Self::$Command(command) => command.run(terminal),)*
@@ -64,7 +61,6 @@ commands![
     exec::Exec,
     explain::Explain,
     counters::Counters,
-    ladder::Ladder,
     init::Init,
     gate::Gate,
     tune::Tune,
@@ -79,9 +75,9 @@ commands![
     completions::Completions,
     selftest::Selftest,
     toolchain::Toolchain,
+    attention::Attention,
     device_runner::DeviceRunner,
-    serve::Serve,
-    work::Work,
     fleet::Fleet,
-    evaluate::Evaluate,
+    fleet::Serve,
+    fleet::Work,
 ];

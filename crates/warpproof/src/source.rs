@@ -1,4 +1,4 @@
-//! The kernel's own file: read, compiled to PTX, and what compilers, parser and software GPU say about its lines.
+//! The kernel's source file: reads it, compiles it to PTX, and maps messages of compilers, parser and software GPU to its lines.
 
 pub(crate) mod diagnostics;
 mod finding;
@@ -19,7 +19,7 @@ use warpproof_toolchain::{CompileError, CompileOptions, Part, Source, Toolchain}
 use crate::commands::flags::{ToolchainFlags, missing};
 use crate::report::{Kind, Report};
 
-/// Whether a file holds PTX; all others hold CUDA C++.
+/// Whether a file contains PTX; all other files contain CUDA C++.
 pub(crate) fn is_ptx(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("ptx"))
 }
@@ -44,27 +44,27 @@ pub(crate) fn project(file: &Path) -> Option<PathBuf> {
     repository.map(Path::to_owned).or(here)
 }
 
-/// A module's text, and what it is called in messages.
+/// A module's text, and its name in messages.
 #[derive(Clone, Debug)]
 pub(crate) struct Ptx {
     /// The text.
     pub(crate) text: String,
-    /// The file, or for what NVRTC made the file it would be written to.
+    /// The file; for NVRTC's output, the file it would be written to.
     pub(crate) name: String,
     /// Warnings of the compiler.
     pub(crate) warnings: Vec<Report>,
-    /// Instances of kernel templates that were asked for.
+    /// Requested instances of kernel templates.
     pub(crate) instances: Instances,
 }
 
 impl Ptx {
-    /// A module that no compiler made just now.
+    /// A module that was not compiled in this run.
     pub(crate) fn new(text: String, name: String) -> Self {
         Self { text, name, warnings: Vec::new(), instances: Instances::default() }
     }
 }
 
-/// PTX that was made before.
+/// PTX that was compiled earlier.
 pub(crate) fn given_ptx(text: String, name: String) -> Result<Ptx, Vec<Report>> {
     let (_, errors) = warpproof_ptx::parse(&text);
     if errors.is_empty() {
@@ -73,7 +73,7 @@ pub(crate) fn given_ptx(text: String, name: String) -> Result<Ptx, Vec<Report>> 
     Err(diagnostics::of_ptx(&errors, &Source::new(name, text)))
 }
 
-/// PTX as it stands in the file, or what NVRTC makes of the file.
+/// The PTX in the file, or the PTX that NVRTC compiles from the file.
 pub(crate) fn to_ptx(
     path: &Path,
     source: &Source,
@@ -94,13 +94,13 @@ pub(crate) fn to_ptx(
     Ok(Ptx { text: compiled.ptx, name, warnings, instances: compiled.instances })
 }
 
-/// Why there is no PTX.
+/// Reports why compilation to PTX failed.
 pub(crate) fn compile_failed(error: CompileError, source: &Source, toolchain: &Toolchain) -> Vec<Report> {
     match error {
         CompileError::NotFound(error) => vec![missing(&error)],
         CompileError::Source { diagnostics, .. } => {
             let mut reports = diagnostics::of_nvrtc(&diagnostics, source);
-            // A kernel that includes nothing compiles without them; one that does must not be blamed for it.
+            // A kernel without includes compiles without headers; for other kernels the missing headers are not the kernel's fault.
             if let Err(error) = toolchain.require(&[Part::Headers]) {
                 reports.push(missing(&error));
             }

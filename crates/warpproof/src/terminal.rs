@@ -1,23 +1,24 @@
 //! Standard output and standard error.
 //!
-//! Colour goes to a terminal only. A reader that goes away (`warpproof build … | head`) is no error: the rest is not
-//! printed, and the exit code still tells the verdict.
+//! Color goes to a terminal only. A reader that closes the pipe (`warpproof build … | head`) is not an error: the rest is not
+//! printed, and the exit code still reports the verdict.
+
+mod progress;
 
 use std::fmt;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
-use std::time::Duration;
 
 use anstream::AutoStream;
-use indicatif::ProgressBar;
 
 use crate::report::{Report, Severity};
+pub(crate) use progress::Progress;
 
 /// Where commands print.
 #[derive(Debug)]
 pub struct Terminal {
     out: AutoStream<io::Stdout>,
-    /// Standard output once it was taken from the libraries of this process.
+    /// Standard output, after it was redirected away from the libraries of this process.
     own: Option<File>,
     err: AutoStream<io::Stderr>,
     /// Whether only results and errors are printed.
@@ -37,7 +38,7 @@ impl Terminal {
         Self { out, own: None, err, quiet: false }
     }
 
-    /// The same, which prints results and errors only where that is asked for.
+    /// The same; prints only results and errors if `quiet` is set.
     #[must_use]
     pub fn quiet(self, quiet: bool) -> Self {
         Self { quiet, ..self }
@@ -45,14 +46,14 @@ impl Terminal {
 
     /// Prints to standard output.
     pub fn print(&mut self, text: impl fmt::Display) {
-        // A closed pipe and a full disk alike: there is no one left to tell.
+        // A closed pipe or a full disk: the error cannot be reported either.
         let _ = match &mut self.own {
             None => write!(self.out, "{text}").and_then(|()| self.out.flush()),
             Some(own) => own.write_all(text.to_string().as_bytes()),
         };
     }
 
-    /// From now on what libraries of this process write to standard output goes to standard error, and this prints alone there.
+    /// Redirects standard output of this process's libraries to standard error; only this type still writes to standard output.
     pub(crate) fn print_alone(&mut self) -> io::Result<()> {
         self.own = Some(take_output(&io::stderr())?);
         Ok(())
@@ -63,7 +64,7 @@ impl Terminal {
         self.print(format_args!("{value:#}\n"));
     }
 
-    /// Standard output for bytes that are data: nothing is stripped.
+    /// Standard output for binary data: nothing is stripped.
     pub(crate) fn data() -> Data {
         Data { out: io::stdout(), gone: false }
     }
@@ -76,35 +77,30 @@ impl Terminal {
         let _ = writeln!(self.err, "{}\n", report.text());
     }
 
-    /// Prints a sentence about what was done to standard error, unless only results are asked for.
+    /// Prints a status message to standard error, unless `--quiet` is set.
     pub fn say(&mut self, text: impl fmt::Display) {
         if !self.quiet {
             self.note(text);
         }
     }
 
-    /// Prints a sentence to standard error that the user waits for, whatever else is asked for.
+    /// Prints a message to standard error, even with `--quiet`.
     pub(crate) fn note(&mut self, text: impl fmt::Display) {
         let _ = writeln!(self.err, "{text}");
     }
 
-    /// A line that says what is being done, on a terminal only; it goes away when it is finished or dropped.
-    pub(crate) fn progress(&self) -> ProgressBar {
-        if !self.is_watched() {
-            return ProgressBar::hidden();
-        }
-        let bar = ProgressBar::new_spinner();
-        bar.enable_steady_tick(Duration::from_millis(120));
-        bar
+    /// A progress line, on a terminal only; it is erased when it is finished or dropped.
+    pub(crate) fn progress(&self) -> Progress {
+        if self.is_watched() { Progress::shown() } else { Progress::hidden() }
     }
 
-    /// Whether a person watches standard error, and wants to see what is being done.
+    /// Whether standard error is a terminal and progress is enabled.
     pub fn is_watched(&self) -> bool {
         !self.quiet && io::stderr().is_terminal()
     }
 }
 
-/// Takes the standard output for the caller. A driver prints there what kernels print; from now on that goes elsewhere.
+/// Reserves standard output for the caller. A driver prints the output of kernels' `printf` there; that output is redirected.
 #[cfg(unix)]
 pub(crate) fn take_output(elsewhere: &impl std::os::fd::AsFd) -> io::Result<File> {
     use std::os::fd::AsFd as _;
@@ -114,13 +110,13 @@ pub(crate) fn take_output(elsewhere: &impl std::os::fd::AsFd) -> io::Result<File
     Ok(File::from(own))
 }
 
-/// As there is no way to move it here, nothing may be read there that kernels could have printed.
+/// Standard output cannot be redirected on this system, so output of kernels could be mistaken for results.
 #[cfg(not(unix))]
 pub(crate) fn take_output<T>(_: &T) -> io::Result<File> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "the standard output cannot be moved on this system"))
+    Err(io::Error::new(io::ErrorKind::Unsupported, "standard output cannot be redirected on this system"))
 }
 
-/// Standard output for data. A reader that went away takes everything; any other error is one.
+/// Standard output for data. A closed pipe is ignored; any other error is returned.
 #[derive(Debug)]
 pub(crate) struct Data {
     out: io::Stdout,

@@ -1,7 +1,7 @@
 //! Running a command again whenever a file that it reads changes.
 //!
-//! Files are compared by content, five times a second: editors replace files in ways that no notification of a system
-//! reports alike, and what a kernel is made of is a handful of small files.
+//! Files are compared by content, five times a second: editors replace files in ways that notifications report differently
+//! on each system, and a kernel consists of a few small files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,11 +15,11 @@ use clap::Args;
 use crate::report::Outcome;
 use crate::terminal::Terminal;
 
-/// How long until files are looked at again.
+/// The interval between two comparisons.
 const PAUSE: Duration = Duration::from_millis(200);
-/// The most files that are followed.
+/// The maximum number of files that are watched.
 const MAX_FILES: usize = 512;
-/// Bytes of the largest file that is followed by its content; of larger ones, by size and time.
+/// Files up to this size, in bytes, are compared by content; larger files by size and modification time.
 const MAX_BYTES: u64 = 16 << 20;
 
 /// Whether to run again when something changes.
@@ -28,13 +28,13 @@ pub(crate) struct WatchFlags {
     /// Run again when the source, a file that it includes, or the task changes, until Ctrl-C
     #[arg(long)]
     watch: bool,
-    /// End after so many runs
+    /// Stop after N runs
     #[arg(long, value_name = "N", requires = "watch", hide = true)]
     watch_runs: Option<u32>,
 }
 
 impl WatchFlags {
-    /// Does the work once, or again after every change of a file that `files` names. The outcome is that of the last run.
+    /// Runs `work` once, or again after every change of a file in `files`. Returns the outcome of the last run.
     pub(crate) fn repeat(
         self,
         stop: &AtomicBool,
@@ -44,7 +44,7 @@ impl WatchFlags {
     ) -> Outcome {
         let mut runs = 1;
         loop {
-            // Before the work: what changes while it is done is seen after it.
+            // Taken before the work, so that a change during the work is detected after it.
             let before = state(files());
             let outcome = work(terminal);
             if !self.watch || self.watch_runs.is_some_and(|most| runs >= most) || stop.load(Ordering::Relaxed)
@@ -53,14 +53,14 @@ impl WatchFlags {
             }
             let count = before.len();
             terminal.note(format_args!(
-                "watching {count} file{}; Ctrl-C ends",
+                "watching {count} file{}; press Ctrl-C to stop",
                 if count == 1 { "" } else { "s" }
             ));
             let changed = loop {
                 if stop.load(Ordering::Relaxed) {
                     return outcome;
                 }
-                // Files may come and go with what the source includes.
+                // The set of files changes with the includes of the source.
                 let now = state(files());
                 if let Some(changed) = difference(&before, &now) {
                     break changed;
@@ -73,7 +73,7 @@ impl WatchFlags {
     }
 }
 
-/// What each file holds; nothing of one that cannot be read.
+/// A hash of each file's content; `None` if it cannot be read.
 type State = BTreeMap<PathBuf, Option<blake3::Hash>>;
 
 fn state(files: Vec<PathBuf>) -> State {
@@ -94,14 +94,14 @@ fn state(files: Vec<PathBuf>) -> State {
         .collect()
 }
 
-/// The first file that is not as it was.
+/// The first file that changed.
 fn difference(before: &State, now: &State) -> Option<PathBuf> {
     let other = |(file, held): &(&PathBuf, &Option<blake3::Hash>)| before.get(*file) != Some(*held);
     let changed = now.iter().find(other).map(|(file, _)| file.clone());
     changed.or_else(|| before.keys().find(|file| !now.contains_key(*file)).cloned())
 }
 
-/// A source and the files that it includes with quotes, directly or not, as far as they are found beside it or in `directories`.
+/// A source and the files that it includes with quotes, directly or indirectly, if they are found next to it or in `directories`.
 pub(crate) fn sources(file: &Path, directories: &[PathBuf]) -> Vec<PathBuf> {
     let mut all = vec![file.to_path_buf()];
     let mut next = 0;

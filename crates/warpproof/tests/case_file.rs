@@ -11,17 +11,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tempfile::TempDir;
-use warpproof_gate::hash::Hash;
-use warpproof_gate::ledger::Ledger;
-use warpproof_gate::record::{Body, Figure, FigureKind, Grade, Outcome, Stage, StepRecord, Verdict};
+use warpproof_evidence::hash::Hash;
+use warpproof_evidence::ledger::Ledger;
+use warpproof_evidence::record::{Body, Figure, FigureKind, Grade, Outcome, Stage, StepRecord, Verdict};
+use warpproof_evidence::vocabulary as name;
 use warpproof_gate::session::{Event, Judged, Options, Report, Session};
-use warpproof_gate::speed::{
-    Clock, ClockError, Noise, Origin, Quantised, Sample, Side, Synthetic, Ticks, Truth,
-};
 use warpproof_gate::stage::{Bench, Clocks, Profiled, Side as Program};
-use warpproof_gate::task::{L2, Size, Task};
-use warpproof_gate::view::{self, Evidence, Refusal, Subject, ViewError, vocabulary as name};
 use warpproof_gpu::Identity;
+use warpproof_report::{self, Evidence, Refusal, Subject, ViewError};
+use warpproof_speed::{Clock, ClockError, Noise, Origin, Quantised, Sample, Side, Synthetic, Ticks, Truth};
+use warpproof_task::{L2, Size, Task};
 use warpproof_toolchain::{Options as Parts, Toolchain};
 
 /// y = 2 x + 1, and two candidates that have it.
@@ -376,7 +375,7 @@ fn no_gain_is_a_negative_that_says_what_it_excludes() {
     assert_eq!(report.exit_code(), 0);
     let high = figure(step(&report, "after", Stage::Speed), name::REDUCTION_HIGH);
     assert!((0.0..0.05).contains(&high), "{high}");
-    let text = view::negatives(&desk.evidence()).unwrap().text();
+    let text = warpproof_report::negatives(&desk.evidence()).unwrap().text();
     assert!(text.contains("an addition is cheaper"), "{text}");
     assert!(text.contains(&format!("{:.1}", high * 100.0)), "{high}: {text}");
 }
@@ -412,7 +411,7 @@ fn reports_show_floor_and_peer_or_say_that_there_is_none() {
     let report = desk.run(SCALED_ADD, Some(&Known::measured(a_fifth())));
     let run = report.run.as_str();
     let evidence = desk.evidence();
-    let full = view::validation(&evidence, run).unwrap().text();
+    let full = warpproof_report::validation(&evidence, run).unwrap().text();
     assert!(full.contains("No roofline floor is known"), "{full}");
     assert!(full.contains("No peer was measured beside it"), "{full}");
 
@@ -441,7 +440,7 @@ fn reports_show_floor_and_peer_or_say_that_there_is_none() {
         }
         evidence.add(record.hash, body);
     }
-    let full = view::validation(&evidence, run).unwrap().text();
+    let full = warpproof_report::validation(&evidence, run).unwrap().text();
     assert!(full.contains("26.5") && full.contains("47.25"), "{full}");
     assert!(!full.contains("No roofline floor") && !full.contains("No peer"), "{full}");
 }
@@ -451,13 +450,17 @@ fn reports_show_floor_and_peer_or_say_that_there_is_none() {
 #[track_caller]
 fn refused(evidence: &Evidence, baseline: (&str, &str), candidate: (&str, &str)) -> Refusal {
     let of = |(run, candidate): (&str, &str)| Subject { run: run.into(), candidate: candidate.into() };
-    match view::comparison(evidence, &view::Baseline(of(baseline)), &view::Candidate(of(candidate))) {
+    match warpproof_report::comparison(
+        evidence,
+        &warpproof_report::Baseline(of(baseline)),
+        &warpproof_report::Candidate(of(candidate)),
+    ) {
         Err(ViewError::Refused(refusal)) => refusal,
         other => panic!("{other:?}"),
     }
 }
 
-/// Seen to fail with `roles` left out of `view::comparison`; the other refusals have tests of their own beside the views.
+/// Seen to fail with `roles` left out of `warpproof_report::comparison`; the other refusals have tests of their own beside the views.
 #[test]
 fn swapped_roles_other_devices_shapes_and_versions_do_not_compare() {
     let Some(desk) = Desk::new() else { return };
@@ -488,7 +491,11 @@ fn swapped_roles_other_devices_shapes_and_versions_do_not_compare() {
     assert_eq!(refused(&evidence, (first, "twice"), (third, "after")), Refusal::TaskVersion(1, 2));
     let of = |run: &str| Subject { run: run.into(), candidate: "after".into() };
     let twice = Subject { run: first.into(), candidate: "twice".into() };
-    let fine = view::comparison(&evidence, &view::Baseline(twice), &view::Candidate(of(first)));
+    let fine = warpproof_report::comparison(
+        &evidence,
+        &warpproof_report::Baseline(twice),
+        &warpproof_report::Candidate(of(first)),
+    );
     assert!(fine.is_ok(), "{fine:?}");
     let shapes = refused(&evidence, (fourth, "twice"), (fourth, "after"));
     assert!(matches!(shapes, Refusal::Shape(..)), "{shapes}");
@@ -529,6 +536,6 @@ fn an_interrupted_run_goes_on_where_it_stopped() {
     assert_eq!(keys.len(), after.len(), "something was done twice");
     // What was written before is as it was.
     assert!(before.iter().all(|step| after.contains(step)));
-    let report = view::validation(&desk.evidence(), &resumed.run).unwrap().text();
+    let report = warpproof_report::validation(&desk.evidence(), &resumed.run).unwrap().text();
     assert!(report.contains("PROVISIONAL"), "{report}");
 }

@@ -168,7 +168,7 @@ fn reseal(ledger: &Path, from: &str, to: &str) {
     let (body, _) = last.rsplit_once(",\"hash\"").unwrap();
     assert!(body.contains(from), "{body}");
     let body = body.replace(from, to);
-    let hash = warpproof_gate::hash::Hash::of(body.as_bytes());
+    let hash = warpproof_evidence::hash::Hash::of(body.as_bytes());
     fs::write(&newest, format!("{before}\n{body},\"hash\":\"{hash}\"}}\n")).unwrap();
 }
 
@@ -182,7 +182,7 @@ fn a_resealed_verdict_that_its_steps_do_not_give_is_refused_everywhere() {
     let merged = "\"verdict\":\"MERGE\",\"grade\":\"outstanding\"";
     reseal(&bench.dir.path().join("ledger"), "\"verdict\":\"PROVISIONAL\"", merged);
     let heads =
-        warpproof_gate::ledger::Ledger::open(bench.dir.path().join("ledger")).unwrap().heads().unwrap();
+        warpproof_evidence::ledger::Ledger::open(bench.dir.path().join("ledger")).unwrap().heads().unwrap();
     let forged = heads.first().unwrap().short();
     let wanted = format!(
         "verdict {forged} does not follow from its steps: it says MERGE (outstanding), but by the gate's rules its steps give \
@@ -284,7 +284,7 @@ fn a_tolerance_tuned_after_a_failure_is_another_task() {
     let stated = "policy = \"stated\"\nabsolute = 0.011\nrelative = 0.3\nrmse = 0.0012\nbias = 0.0012\n";
     fs::write(&path, task.replace(derived, stated)).unwrap();
     let refused = gate("tile-skipped").exits(2);
-    assert!(refused.err.contains("raise `version`"), "{}", refused.err);
+    assert!(refused.err.contains("increase `version`"), "{}", refused.err);
     assert_eq!(records(), known, "a stage has run");
 
     // Another version is judged, and is no successor of the first: nothing is read from its results.
@@ -299,8 +299,8 @@ fn a_tolerance_tuned_after_a_failure_is_another_task() {
 }
 
 fn compare_is_refused(bench: &Bench, before: &str, after: &str) {
-    use warpproof_gate::ledger::Ledger;
-    use warpproof_gate::view::{Baseline, Candidate, Evidence, Refusal, Subject, ViewError, comparison};
+    use warpproof_evidence::ledger::Ledger;
+    use warpproof_report::{Baseline, Candidate, Evidence, Refusal, Subject, ViewError, comparison};
     let ledger = Ledger::open(bench.dir.path().join("ledger")).unwrap();
     let evidence = Evidence::read(&ledger).unwrap();
     let of = |run: &str| Subject { run: run.into(), candidate: "tile-skipped".into() };

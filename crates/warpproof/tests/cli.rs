@@ -291,7 +291,7 @@ fn wrong_usage_ends_with_2() {
         (vec!["build", "absent.cu"], "cannot read absent.cu"),
         (vec!["build", &kernel, "--device", "voodoo2"], "known devices: t4, a100"),
         (vec!["build", &kernel, "--arch", "sm_80", "--device", "h100"], "--arch sm_90"),
-        (vec!["build", &kernel, "--block", "2000"], "a block has 1 to 1024 threads"),
+        (vec!["build", &kernel, "--block", "2000"], "expected at most 1024 threads per block"),
         (vec!["build", &kernel, "--block", "8x8x4x2"], "more than three extents"),
         (vec!["build", &kernel, "--toolchain", "."], "holds no part of a CUDA toolchain"),
         (vec!["build"], "required"),
@@ -337,7 +337,7 @@ fn doctor_tells_what_is_missing_and_the_one_command() {
 fn doctor_is_content_with_a_working_toolchain() {
     let Some(bench) = Bench::new() else { return };
     let run = bench.run(["doctor"]).exits(0);
-    assert!(run.out.contains("all there"), "{}", run.out);
+    assert!(run.out.contains("all tools work"), "{}", run.out);
     let json = bench.run(["doctor", "--json"]).exits(0).json();
     assert_eq!(json["ok"], true);
     assert_eq!(json["report"], Value::Null);
@@ -409,4 +409,33 @@ fn an_install_that_does_not_work_is_not_kept() {
     let run = run.exits(2);
     assert!(run.err.contains("the installed compiler does not work: NVRTC is missing"), "{}", run.err);
     assert_eq!(left_behind(&bench), [".lock"]);
+}
+
+#[test]
+fn commands_that_moved_name_the_program_that_has_them() {
+    let bench = Bench::bare();
+    for (old, new) in [
+        (&["serve", "--dev", "--database", "x"][..], "serve"),
+        (&["work", "--fleet", "http://127.0.0.1:1"], "worker"),
+        (&["fleet", "serve", "--dev"], "serve"),
+        (&["fleet", "work"], "worker"),
+        (&["fleet", "--fleet", "http://127.0.0.1:1", "token", "me", "--roles", "read"], "token"),
+        (&["fleet", "--fleet", "http://127.0.0.1:1", "tokens"], "tokens"),
+        (&["fleet", "revoke", "1"], "revoke"),
+        (&["fleet", "retain", "--days", "3"], "retain"),
+    ] {
+        let run = bench.run(old).exits(2);
+        assert!(run.err.contains(&format!("expected `warpproof-fleet {new}`")), "{old:?}: {}", run.err);
+        assert!(run.err.contains("cargo install warpproof-fleet"), "{old:?}: {}", run.err);
+    }
+}
+
+#[test]
+fn a_build_without_the_client_of_a_fleet_says_how_to_get_it() {
+    let bench = Bench::bare();
+    let run = bench.run(["fleet", "--fleet", "http://127.0.0.1:1", "status"]).exits(2);
+    // With the client, a token is missing.
+    let wanted =
+        if cfg!(feature = "fleet") { "WARPPROOF_FLEET_TOKEN is not set" } else { "--features fleet" };
+    assert!(run.err.contains(wanted), "{}", run.err);
 }

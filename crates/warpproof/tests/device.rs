@@ -18,10 +18,10 @@ use std::process::{Command, Stdio};
 use bench::{Bench, Run, kernels};
 use serde_json::{Value, json};
 use tasks::SCALED_ADD;
-use warpproof_gate::ledger::Ledger;
-use warpproof_gate::record::{Body, Figure, FigureKind, Outcome, Stage, StepRecord, Verdict};
-use warpproof_gate::task::Task;
-use warpproof_gate::verdict::decide;
+use warpproof_evidence::ledger::Ledger;
+use warpproof_evidence::record::{Body, Figure, FigureKind, Outcome, Stage, StepRecord, Verdict};
+use warpproof_evidence::verdict::decide;
+use warpproof_task::Task;
 
 /// y = 2 x; `wrong` writes one word too far.
 const MODULE: &str = "
@@ -192,8 +192,12 @@ fn what_a_device_cannot_do_is_told() {
     refused(&["run", "module.ptx", "--device", "cuda:7"], 2, "there is no device 7: the driver has 1");
     refused(&["run", "module.ptx", "--device", "gpu"], 2, "cuda:N");
     refused(&["run", "module.ptx", "--device", "cuda:0", "--seed", "1"], 2, "a CUDA device orders its own");
-    refused(&["check", "module.ptx", "--device", "cuda:0"], 2, "a CUDA device lets nobody listen");
-    refused(&["counters", "module.ptx", "--device", "cuda:0"], 2, "a CUDA device lets nobody listen");
+    refused(&["check", "module.ptx", "--device", "cuda:0"], 2, "a CUDA device does not report its accesses");
+    refused(
+        &["counters", "module.ptx", "--device", "cuda:0"],
+        2,
+        "a CUDA device does not report its accesses",
+    );
     let wrong = ["run", "module.ptx", "--device", "cuda:0", "--kernel", "wrong", "--block", "1"];
     let arrays = ["--arg", "x:f32[64]", "--arg", "y:f32[64]"];
     refused(&[&wrong[..], &arrays[..]].concat(), 1, "CUDA_ERROR_ILLEGAL_ADDRESS");
@@ -209,11 +213,11 @@ fn without_a_driver_it_says_so() {
         return;
     }
     let said = said.exits(2);
-    assert!(said.err.contains("no NVIDIA driver") && said.err.contains("leave --device out"), "{}", said.err);
+    assert!(said.err.contains("no NVIDIA driver") && said.err.contains("omit --device"), "{}", said.err);
     let Some(bench) = Bench::new() else { return };
     fs::write(bench.dir.path().join("task.toml"), ATTENTION).unwrap();
     let said = bench.run(["gate", "task.toml", "--gpu"]).exits(2).err;
-    assert!(said.contains("there is no CUDA device: no NVIDIA driver"), "{said}");
+    assert!(said.contains("no CUDA device found: no NVIDIA driver"), "{said}");
 }
 
 #[test]

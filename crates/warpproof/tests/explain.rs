@@ -20,9 +20,9 @@ fn explain(bench: &Bench, args: &[&str]) -> Run {
 #[test]
 fn help() {
     let bench = Bench::bare();
-    for command in ["explain", "ladder"] {
-        let run = bench.run([command, "--help"]).exits(0);
-        insta::assert_snapshot!(format!("help_{command}"), run.out);
+    for command in [&["explain"][..], &["attention", "ladder"]] {
+        let run = bench.run(command.iter().chain(&["--help"])).exits(0);
+        insta::assert_snapshot!(format!("help_{}", command.join("_")), run.out);
     }
 }
 
@@ -163,7 +163,7 @@ extern "C" __global__ void parted(float *out)
     assert!(!schedule["why"].as_str().unwrap().is_empty());
     assert_eq!(json["counted"]["instructions_of"], "ptx");
     let run = explain(&bench, &["parted.cu", "--trace", "trace.json"]).exits(5);
-    assert!(run.err.contains("there is no timeline"), "{}", run.err);
+    assert!(run.err.contains("no timeline available"), "{}", run.err);
     assert!(run.out.contains("uncertain: "), "{}", run.out);
     assert!(!json["predicted"]["bounds"]["cold"].as_array().unwrap().is_empty());
 }
@@ -184,10 +184,35 @@ fn what_cannot_be_explained_says_why() {
     assert!(run.err.contains("cannot write no/such/place.json"), "{}", run.err);
 }
 
+/// No kernel beats the roofline of its problem: neither by its bounds nor by its schedule, with a cold cache or a warm one.
+fn not_below_the_roofline(row: &serde_json::Value) {
+    let times = &row["predicted"];
+    let us = |name: &str| times[name].as_f64();
+    for (roof, name) in [
+        ("roofline_us", "bound_cold_us"),
+        ("roofline_us", "schedule_cold_us"),
+        ("roofline_warm_us", "bound_warm_us"),
+        ("roofline_warm_us", "schedule_warm_us"),
+    ] {
+        let (Some(roof), Some(us)) = (us(roof), us(name)) else { continue };
+        assert!(us >= roof * (1.0 - 1e-9), "{name} is {us} and the roofline {roof}: {row:#}");
+    }
+}
+
+#[test]
+fn no_prediction_of_the_ladder_is_below_its_roofline() {
+    let Some(bench) = Bench::new() else { return };
+    let json = bench.run(["attention", "ladder", "--json", "--shape", "2,8,256,64"]).exits(0).json();
+    for row in json["rows"].as_array().unwrap() {
+        assert!(row["predicted"]["roofline_us"].is_f64(), "{row:#}");
+        not_below_the_roofline(row);
+    }
+}
+
 #[test]
 fn the_ladder_is_one_table() {
     let Some(bench) = Bench::new() else { return };
-    let json = bench.run(["ladder", "--json", "--shape", "1,1,64,64"]).exits(0).json();
+    let json = bench.run(["attention", "ladder", "--json", "--shape", "1,1,64,64"]).exits(0).json();
     assert_eq!((&json["schema"], &json["shape"]), (&"warpproof.ladder/1".into(), &"B1 H1 S64 D64".into()));
     let rows = json["rows"].as_array().unwrap();
     let names: Vec<&str> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
@@ -204,16 +229,17 @@ fn the_ladder_is_one_table() {
         if let Some(us) = times["schedule_warm_us"].as_f64() {
             assert!(us >= times["bound_warm_us"].as_f64().unwrap(), "{row:#}");
         }
+        not_below_the_roofline(row);
     }
     // Two products of 64 x 64 x 64 by the tensor cores.
     for name in ["n4-mma-fp8", "attention_f16_64x64", "attention_e4m3_64x64"] {
         let row = rows.iter().find(|row| row["name"] == name).unwrap();
         assert_eq!(row["counted"]["tensor"], 2 * 64 * 64 * 64, "{name}");
     }
-    let text = bench.run(["ladder", "--shape", "1,1,64,128"]).exits(0).out;
+    let text = bench.run(["attention", "ladder", "--shape", "1,1,64,128"]).exits(0).out;
     assert!(text.contains("left out: rung h0-scalar cannot do"), "{text}");
     assert!(text.contains("left out: the module was compiled for rows of 64 elements"), "{text}");
-    bench.run(["ladder", "--shape", "1,1,64"]).exits(2);
+    bench.run(["attention", "ladder", "--shape", "1,1,64"]).exits(2);
 }
 
 /// Adds to a word for each block and column: with 0 columns all to one word.
@@ -278,7 +304,7 @@ fn several_launch_lines_are_said_and_chosen_from() {
     let args = ["two.cu", "-D", "COLUMNS=0", "--format", "json"];
     let run = explain(&bench, &args).exits(0);
     assert!(
-        run.err.contains("the file has 2 launch lines, and the first (line 1, of `sums`) is explained"),
+        run.err.contains("the file has 2 launch lines; explaining the first (line 1, of `sums`)"),
         "{}",
         run.err
     );
@@ -286,7 +312,7 @@ fn several_launch_lines_are_said_and_chosen_from() {
     let run = explain(&bench, &[&args[..], &["--launch-line", "2"]].concat()).exits(0);
     assert_eq!((run.err.as_str(), &run.json()["counted"]["blocks"]), ("", &58.into()));
     let run = explain(&bench, &[&args[..], &["--launch-line", "3"]].concat()).exits(2);
-    assert!(run.err.contains("there is no launch line 3: the file has 2"), "{}", run.err);
+    assert!(run.err.contains("expected a launch line from 1 to 2, found 3"), "{}", run.err);
 }
 
 #[test]
@@ -294,11 +320,11 @@ fn mistakes_of_usage_are_told_in_words_of_the_source() {
     let Some(bench) = Bench::new() else { return };
     fs::write(bench.dir.path().join("column.cu"), COLUMN).unwrap();
     let run = explain(&bench, &["column.cu", "--device", "t4"]).exits(2);
-    assert!(run.err.contains("compiled for sm_89, and an NVIDIA T4 runs sm_75"), "{}", run.err);
+    assert!(run.err.contains("compiled for sm_89, but an NVIDIA T4 runs sm_75"), "{}", run.err);
     assert!(run.err.contains("--arch sm_75"), "{}", run.err);
     explain(&bench, &["column.cu", "--device", "t4", "--arch", "sm_75"]).exits(0);
     let run = explain(&bench, &["column.cu", "--threads", "0"]).exits(2);
-    assert!(run.err.contains("at least one thread is needed"), "{}", run.err);
+    assert!(run.err.contains("expected at least one thread"), "{}", run.err);
     let run = explain(&bench, &["column.cu", "--arg", "in:f32[4]=0"]).exits(2);
     assert!(run.err.contains("the kernel is column(const float *in, float *out)"), "{}", run.err);
 }
@@ -306,8 +332,8 @@ fn mistakes_of_usage_are_told_in_words_of_the_source() {
 #[test]
 fn a_ladder_of_which_nothing_is_left_is_no_answer() {
     let Some(bench) = Bench::new() else { return };
-    let run = bench.run(["ladder", "--shape", "1,1,16,48"]).exits(3);
-    assert!(run.err.contains("every kernel was left out"), "{}{}", run.out, run.err);
+    let run = bench.run(["attention", "ladder", "--shape", "1,1,16,48"]).exits(3);
+    assert!(run.err.contains("no kernel could be predicted"), "{}{}", run.out, run.err);
     // One line for each kernel.
     assert_eq!(run.out.matches("left out: ").count(), LADDER.len() + 2, "{}", run.out);
 }

@@ -61,7 +61,7 @@ fn the_ladder_is_judged_once_and_then_known() {
     assert_eq!(verdicts(&again), judged);
     assert_eq!((again["steps_done"].as_u64(), again["unchanged"].as_bool()), (Some(0), Some(true)));
     let said = bench.run(["gate", "attention.toml"]).exits(0);
-    assert!(said.err.contains("nothing was done: all "), "{}", said.err);
+    assert!(said.err.contains("nothing to do: results of all "), "{}", said.err);
 
     // The reports of the ladder are made from its ledger.
     let history = bench.run(["report", "history"]).exits(0);
@@ -141,8 +141,8 @@ fn a_kernel_is_no_task() {
     let bench = Bench::bare();
     for name in ["a.cu", "b.ptx", "C.CU"] {
         let run = bench.run(["gate", name]).exits(2);
-        assert!(run.err.contains(&format!("{name} is a kernel")), "{}", run.err);
-        assert!(run.err.contains(&format!("`warpproof init {name}` writes its task")), "{}", run.err);
+        assert!(run.err.contains(&format!("found a kernel: {name}")), "{}", run.err);
+        assert!(run.err.contains(&format!("`warpproof init {name}` to write a task file")), "{}", run.err);
     }
 }
 

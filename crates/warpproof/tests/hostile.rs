@@ -145,7 +145,7 @@ fn every_refused_option_is_refused_from_a_comment_a_task_and_the_fleet() {
         canary.is_untouched(&run, &named);
 
         fs::write(evaluation.join("task/twice.toml"), &text).unwrap();
-        let run = bench.run(["evaluate", "evaluation"]);
+        let run = Run::of(&bench.fleet_command().args(["evaluate", "evaluation"]).output().unwrap());
         assert_ne!(run.code, Some(0), "{named}: {}{}", run.out, run.err);
         assert!(run.err.contains(&named) || option.short == "-arch", "{named}: {}", run.err);
         canary.is_untouched(&run, &named);

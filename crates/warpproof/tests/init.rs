@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use bench::{Bench, Run, kernels};
 use warpproof_gate::inputs::{generate, tensors};
 use warpproof_gate::reference::{Problem, expected};
-use warpproof_gate::task::{Policy, Reference, Task};
+use warpproof_task::{Policy, Reference, Task};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -133,7 +133,7 @@ fn what_cannot_be_written_is_said() {
     // A file that is there is kept, unless it may go.
     fs::write(bench.dir.path().join("saxpy.toml"), "mine").unwrap();
     let kept = init(&bench, &own.join("saxpy.cu"), &[]).exits(2);
-    assert!(kept.err.contains("saxpy.toml is there already") && kept.err.contains("--force"), "{}", kept.err);
+    assert!(kept.err.contains("saxpy.toml already exists") && kept.err.contains("--force"), "{}", kept.err);
     assert_eq!(fs::read_to_string(bench.dir.path().join("saxpy.toml")).unwrap(), "mine");
     written(&bench, &own.join("saxpy.cu"), &["--force"]);
     // Elsewhere, the kernel is named from there; the user's word on the operator stands.
@@ -143,7 +143,7 @@ fn what_cannot_be_written_is_said() {
     assert!(text.contains("source = \"../saxpy.cu\"") && text.contains("operator = \"custom\"\n"), "{text}");
     assert!(bench.dir.path().join("tasks/a_reference.py").exists());
     let wrong = init(&bench, &own.join("saxpy.cu"), &["--operator", "sofmax"]).exits(2);
-    assert!(wrong.err.contains("there are softmax, layer_norm, gemm"), "{}", wrong.err);
+    assert!(wrong.err.contains("expected one of softmax, layer_norm, gemm"), "{}", wrong.err);
     // A name alone decides nothing: what computes something else is left to its author.
     let wrong = "__global__ void gelu(const float* in, float* out, int n) {\n\
         int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i < n) out[i] = in[i] * in[i] * in[i];\n}\n";
@@ -156,9 +156,9 @@ fn what_cannot_be_written_is_said() {
     let python = fs::read_to_string(bench.dir.path().join("gelu_reference.py")).unwrap();
     assert!(python.contains("def reference(in_, n):"), "{python}");
     let forced = bench.run(["init", "gelu.cu", "--operator", "elementwise", "--force"]).exits(0).out;
-    assert!(forced.contains("the kernel is wrong, or it is no elementwise"), "{forced}");
+    assert!(forced.contains("the kernel is wrong, or it is not elementwise"), "{forced}");
     let many = init(&bench, &root().join("corpus/cuda/templates.cu"), &[]).exits(2);
-    assert!(many.err.contains("choose one with --kernel"), "{}", many.err);
+    assert!(many.err.contains("select one with --kernel"), "{}", many.err);
 }
 
 /// A kernel of the trial in the book, from `init` to a verdict: nothing is edited but the body of a reference.

@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 
 use bench::{Bench, Run};
 use serde_json::Value;
-use warpproof_gate::hash::Hash;
-use warpproof_gate::ledger::{Index, Ledger};
-use warpproof_gate::record::Body;
+use warpproof_evidence::hash::Hash;
+use warpproof_evidence::ledger::{Index, Ledger};
+use warpproof_evidence::record::Body;
 
 const VARIABLE: &str = "WARPPROOF_TEST_KILLS";
 /// Moments where nobody asks for more.
@@ -217,7 +217,7 @@ fn an_interrupt_ends_the_step_under_way_and_resuming_completes() {
     }
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let stopped = Run::of(&child.wait_with_output().unwrap()).exits(5);
-    assert!(stopped.err.contains("--resume` goes on where this ended"), "{}", stopped.err);
+    assert!(stopped.err.contains("--resume` to continue"), "{}", stopped.err);
     let before = parts();
     let run = before[0].run.clone();
 

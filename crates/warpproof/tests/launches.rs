@@ -153,7 +153,7 @@ fn two_arguments_can_be_the_same_array() {
     let err = of("y:=x+65", "run").exits(2).err;
     assert!(err.contains("element 65 of `x`, a f32[64]"), "{err}");
     let err = of("y:=z", "run").exits(2).err;
-    assert!(err.contains("no array is called `z`") && err.contains("arrays: x"), "{err}");
+    assert!(err.contains("unknown array `z`") && err.contains("arrays: x"), "{err}");
 }
 
 const FILTER: &str = "\
@@ -216,8 +216,15 @@ fn a_cooperative_launch_synchronizes_its_grid() {
     fs::write(bench.dir.path().join("racy.cu"), EXCHANGE.replace("SYNC", "__syncthreads();")).unwrap();
     let err = of("racy.cu", "check", &["--cooperative"]).exits(1).err;
     assert!(err.contains("global-race"), "{err}");
+    // A kernel that calls grid.sync() is launched cooperatively unless the launch line says otherwise.
     for command in ["run", "check"] {
-        let err = of("exchange.cu", command, &[]).exits(1).err;
+        of("exchange.cu", command, &[]).exits(0);
+    }
+    let line = "//@launch: kernel=exchange grid=4 block=64 cooperative=false arg=x:inout:f32[256] arg=y:out:f32[256]\n";
+    let alone = format!("{line}{}", EXCHANGE.replace("SYNC", "grid.sync();"));
+    fs::write(bench.dir.path().join("alone.cu"), alone).unwrap();
+    for command in ["run", "check"] {
+        let err = run(&bench, &[command, "alone.cu"]).exits(1).err;
         assert!(err.contains("grid.sync() needs a cooperative launch"), "{err}");
         assert!(err.contains("--cooperative"), "{err}");
     }
@@ -237,6 +244,7 @@ fn a_cooperative_launch_synchronizes_its_grid() {
     ];
     let err = run(&bench, &large).exits(2).err;
     assert!(err.contains("at most 58 blocks of 1024 threads are resident on an"), "{err}");
+    assert!(err.contains("CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE"), "{err}");
 }
 
 const PIPELINE: &str = "\

@@ -6,14 +6,14 @@
 )]
 
 mod bench;
-#[path = "../../gate/tests/view/ladder.rs"]
+#[path = "../../report/tests/view/ladder.rs"]
 #[allow(dead_code, reason = "the tests of the views use the rest of it")]
 mod ladder;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use warpproof_gate::ledger::Ledger;
+use warpproof_evidence::ledger::Ledger;
 
 use bench::{Bench, Run};
 use ladder::{Book, RUN, climb, climb_on};
@@ -82,14 +82,14 @@ fn without_a_ledger_it_says_what_makes_one() {
         let run = run(&bench, line).exits(2);
         assert_eq!(run.out, "", "{line}");
         assert!(run.err.contains(".warpproof/ledger is not a ledger"), "{line}: {}", run.err);
-        assert!(run.err.contains("`warpproof gate TASK` makes one"), "{line}: {}", run.err);
+        assert!(run.err.contains("run `warpproof gate TASK` to create one"), "{line}: {}", run.err);
     }
     // Looking for one makes none.
     assert!(!bench.dir.path().join(".warpproof").exists());
     fs::create_dir_all(bench.dir.path().join("later")).unwrap();
     fs::write(bench.dir.path().join("later/FORMAT"), "warpproof ledger 99\n").unwrap();
     let run = run(&bench, "log --ledger later").exits(3);
-    assert!(run.err.contains("a later warpproof wrote it"), "{}", run.err);
+    assert!(run.err.contains("use the newer warpproof"), "{}", run.err);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn log_lists_the_newest_first_and_narrows_down() {
     let first = run(&bench, "log --run 2026-01-04-first").exits(0).out;
     assert!(first.lines().all(|line| line.contains("2026-01-04-first")), "{first}");
     assert!(run(&bench, "log --task other").exits(2).err.contains("no run of task `other`"));
-    assert!(run(&bench, "log --candidate other").exits(0).err.contains("no record is like that"));
+    assert!(run(&bench, "log --candidate other").exits(0).err.contains("no matching records"));
     let json = run(&bench, "log -n 2 --json").exits(0).json();
     assert_eq!(json["schema"], "warpproof.log/1");
     assert_eq!(json["records"][0]["body"]["kind"], "verdict");
@@ -141,14 +141,14 @@ fn show_gives_a_record_and_its_objects() {
     assert!(listed.contains("\n  warpproof show ") && listed.contains(" --object 'ptx'\n"), "{listed}");
     let wrong = run(&bench, &format!("show {build} --object sass")).exits(2);
     assert!(
-        wrong.err.contains("names no object `sass`") && wrong.err.contains("it names `ptx`"),
+        wrong.err.contains("has no object `sass`") && wrong.err.contains("its objects: `ptx`"),
         "{}",
         wrong.err
     );
     assert!(run(&bench, "show 0000000000000000").exits(2).err.contains("`warpproof log` lists the records"));
     assert!(run(&bench, "show xyz").exits(2).err.contains("is not the start of a hash"));
     // Objects are held to their names.
-    let hash = warpproof_gate::hash::Hash::of(ladder::ptx("n2-mma").as_bytes());
+    let hash = warpproof_evidence::hash::Hash::of(ladder::ptx("n2-mma").as_bytes());
     let ledger = Ledger::open(bench.dir.path().join(".warpproof/ledger")).unwrap();
     fs::write(ledger.object_path(&hash), "another program").unwrap();
     let run = run(&bench, &format!("show {build} --object ptx")).exits(1);
@@ -170,14 +170,14 @@ fn verify_names_everything_that_is_wrong() {
     let broken = run(&bench, "verify").exits(1);
     assert!(broken.out.contains("the line was changed"), "{}", broken.out);
     assert!(broken.out.contains("segments/stranger.txt: not a file of a ledger"), "{}", broken.out);
-    assert!(broken.err.contains("is not what was written"), "{}", broken.err);
+    assert!(broken.err.contains("is damaged"), "{}", broken.err);
     let json = run(&bench, "verify --json").exits(1).json();
     assert_eq!((&json["schema"], &json["sound"]), (&"warpproof.verify/1".into(), &false.into()));
     assert!(json["problems"].as_array().unwrap().len() >= 2);
     // No report is made of it.
     let report = run(&bench, "report").exits(1);
     assert_eq!(report.out, "");
-    assert!(report.err.contains("`warpproof verify` lists everything"), "{}", report.err);
+    assert!(report.err.contains("run `warpproof verify` to list all problems"), "{}", report.err);
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn every_view_has_its_forms() {
         let line = first(&format!("report {view} --format markdown"));
         assert!(line.starts_with(begins), "{view}: {line}");
         let page = run(&bench, &format!("report {view} -o {view}.html")).exits(0);
-        assert_eq!((page.out, page.err), (String::new(), format!("written to {view}.html\n")));
+        assert_eq!((page.out, page.err), (String::new(), format!("wrote {view}.html\n")));
         let page = fs::read_to_string(bench.dir.path().join(format!("{view}.html"))).unwrap();
         assert!(page.starts_with("<!DOCTYPE html>"), "{view}");
     }
@@ -257,7 +257,7 @@ fn every_view_has_its_forms() {
 fn an_ending_without_a_form_is_refused() {
     let bench = bench();
     let refused = run(&bench, "report -o x.pdf").exits(2);
-    assert!(refused.err.contains("no result is written as `.pdf`"), "{}", refused.err);
+    assert!(refused.err.contains("unknown output format: `.pdf`"), "{}", refused.err);
     assert!(
         refused.err.contains(".html, .htm, .json") && !bench.dir.path().join("x.pdf").exists(),
         "{}",
@@ -278,19 +278,19 @@ fn a_comparison_has_roles() {
     for (line, expected) in [
         ("report comparison --baseline n2-mma --candidate n1-scalar", "the roles are swapped"),
         ("report comparison --baseline n2-mma --candidate n2-mma", "n2-mma"),
-        ("report comparison --baseline n2-mma", "names both of its roles"),
+        ("report comparison --baseline n2-mma", "requires --baseline and --candidate"),
         ("report comparison --baseline 2026-01-05-full --candidate n2-mma", "name one as RUN:CANDIDATE"),
         ("report comparison --baseline 2026-01-04-first:n9 --candidate n2-mma", "holds nothing about `n9`"),
-        ("report --baseline n2-mma", "`summary` has no baseline"),
-        ("report history --candidate n2-mma", "`history` is about all candidates"),
-        ("report negatives --run 2026-01-05-full", "`negatives` is about all runs"),
-        ("report summary --task attention", "`summary` is not about a task"),
+        ("report --baseline n2-mma", "`summary` does not take --baseline"),
+        ("report history --candidate n2-mma", "it covers all candidates"),
+        ("report negatives --run 2026-01-05-full", "it covers all runs"),
+        ("report summary --task attention", "`summary` does not take --task"),
         ("report history --task other", "no run of task `other`"),
-        ("report history --format junit", "forms of `report summary`"),
-        ("report pr-comment --format html", "has one form only"),
+        ("report history --format junit", "with `report summary`"),
+        ("report pr-comment --format html", "has only one format"),
         ("report --run nope", "no run `nope`"),
         ("report --candidate nope", "holds nothing about `nope`"),
-        ("report merge-message", "name it with --candidate"),
+        ("report merge-message", "select one with --candidate"),
         ("report merge-message --candidate n4-swizzle", "its verdict is DEFER"),
     ] {
         let run = run_of(line).exits(2);
@@ -319,7 +319,7 @@ fn claims_are_shown_at_their_place() {
     assert_eq!(places, [(5, 31), (9, 10)]);
     fs::write(bench.dir.path().join("claims.md"), "n2-mma takes 10.24 µs.\n").unwrap();
     let stands = run(&bench, "claims claims.md").exits(0);
-    assert_eq!(stands.err, "every number of 1 file stands in the ledger\n");
+    assert_eq!(stands.err, "every number in 1 file matches the ledger\n");
     assert!(run(&bench, "claims gone.md").exits(2).err.contains("cannot read gone.md"));
 }
 
@@ -347,7 +347,7 @@ fn notes_are_kept_and_quoted() {
     let fresh = Bench::bare();
     let first = fresh.run(["note", "hypothesis", "loads wait", "--candidate", "h1"]).exits(0);
     assert!(first.err.contains("new ledger at .warpproof/ledger"), "{}", first.err);
-    assert!(first.err.contains("`h1` is new to this ledger"), "{}", first.err);
+    assert!(first.err.contains("`h1` is not in this ledger yet"), "{}", first.err);
     let report = fresh.run(["report"]).exits(2);
-    assert!(report.err.contains("holds no run yet"), "{}", report.err);
+    assert!(report.err.contains("has no runs yet"), "{}", report.err);
 }

@@ -74,7 +74,7 @@ fn a_search_finds_the_best_that_is_right_and_is_resumed_after_a_kill() {
     // What is known is not done again.
     let known =
         bench.run(["tune", "task.toml", "--seed", "7", "--budget", "16", "--ledger", "four"]).exits(0);
-    assert!(known.err.contains("0 evaluated now, 16 known before"), "{}", known.err);
+    assert!(known.err.contains("0 evaluated now, 16 cached"), "{}", known.err);
     assert!(known.out.contains("predicted") && known.out.contains("IDLE does nothing"), "{}", known.out);
 
     // The command that it names runs the winner.

@@ -14,7 +14,7 @@ extern "C" __global__ void sum_tiles(const float4 *in, float *out, int tiles)
         const float4 *tile = &in[(k + 1) * 128 + t];
         slot = __cvta_generic_to_shared(&stage[(k + 1) % 2][t]);
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(slot), "l"(tile) : "memory"); //~ async-copy
-        asm volatile("cp.async.wait_group 1;" ::: "memory");
+        asm volatile("cp.async.wait_group 1;" ::: "memory"); //~ async-copy
         asm volatile("cp.async.commit_group;" ::: "memory");
         __syncthreads();
         sum += stage[k % 2][127 - t].x; //~ async-copy

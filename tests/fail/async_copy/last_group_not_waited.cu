@@ -17,7 +17,7 @@ extern "C" __global__ void sum_tiles(const float4 *in, float *out, int tiles)
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(slot), "l"(tile) : "memory"); //~ async-copy
             asm volatile("cp.async.commit_group;" ::: "memory");
         }
-        asm volatile("cp.async.wait_group 1;" ::: "memory");
+        asm volatile("cp.async.wait_group 1;" ::: "memory"); //~ async-copy
         __syncthreads();
         sum += stage[k % 2][127 - t].x; //~ async-copy
         __syncthreads();

@@ -60,7 +60,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const half *q, c
         size_t next = keys + (tile + 1) * TILE_K * D;
         if (tile + 1 < TILES)
             copy_tile(s, stage ^ 1, k + next, v + next);
-        asm volatile("cp.async.wait_group 1;" ::: "memory");
+        asm volatile("cp.async.wait_group 1;" ::: "memory"); //~ async-copy
         __syncthreads();
 
         float p[TILE_K / 8][4] = {};

@@ -19,7 +19,7 @@ extern "C" __global__ void sum_tiles(const float4 *in, float4 *out, unsigned til
     for (unsigned k = 0; k < tiles; k++) {
         unsigned next = min(k + 1, tiles - 1);
         CP_ASYNC_16(&stage[(k + 1) % 2][t], in + next * 128 + t); //~ async-copy
-        asm volatile("cp.async.commit_group;\n\tcp.async.wait_group 1;" ::: "memory");
+        asm volatile("cp.async.commit_group;\n\tcp.async.wait_group 1;" ::: "memory"); //~ async-copy
         __syncthreads();
         float4 v = stage[k % 2][127 - t];
         sum = make_float4(sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w);

@@ -1,9 +1,7 @@
 //! What is run: variants of the ladder, and the named shapes.
 
-use warpproof_kernels::{
-    ladder::{LADDER, Rung},
-    problem::Shape,
-};
+use warpproof_kernels::ladder::{LADDER, Rung};
+use warpproof_kernels::problem::Shape;
 
 /// A rung with its settings.
 pub(super) struct Variant {

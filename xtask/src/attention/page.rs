@@ -2,7 +2,9 @@
 
 use std::fmt::{self, Write};
 
-use warpproof_kernels::{inputs::Distribution, judge::Verdict, problem::Shape};
+use warpproof_kernels::inputs::Distribution;
+use warpproof_kernels::judge::Verdict;
+use warpproof_kernels::problem::Shape;
 
 use super::SEEDS;
 
@@ -141,7 +143,8 @@ pub(super) fn page(csv: &str) -> Result<String, String> {
         text,
         "\n{} runs on the software GPU ({} variants, {} shapes, {} distributions, {SEEDS} seeds): {}. Errors are *counted*. \
          Outputs are the same on every machine; the exact attention takes `exp` from the platform, which may differ in \
-         its last bit, so figures are rounded to four digits, which hides it but at the edge of a rounding.\n",
+         its last bit, so figures are rounded to four digits, which hides the difference except at the edge of a \
+         rounding.\n",
         rows.len(),
         variants.len(),
         shapes.len(),
@@ -172,8 +175,8 @@ pub(super) fn page(csv: &str) -> Result<String, String> {
             shrinkage("n4-mma-fp8")
         );
     }
-    text += "\nThe cast of the weights to E4M3 adds a bias of its own to both columns. With weights that are equal, and so exact, \
-             the tests hold two levels below 4e-4 at 2048 keys, and find between 1 % and 4 % lost in one chain.\n";
+    text += "\nThe cast of the weights to E4M3 adds a bias to both columns. With equal weights, which are exact, the tests \
+             require less than 4e-4 for two levels at 2048 keys, and find that one chain loses between 1 % and 4 %.\n";
     text += "\n## Relative L1 error\n\nThe worst of all distributions and seeds.\n\n| variant |";
     text.extend(shapes.iter().flat_map(|shape| [" ", shape, " |"]));
     text += "\n|---|";

@@ -1,14 +1,12 @@
 //! Every rung and feature with all checks, under several schedules: a finding is a mistake of the kernel or of a check.
 
-use warpproof_kernels::{
-    attention::Attention,
-    format::Format,
-    gpu::Checking,
-    inputs::{Distribution, generate},
-    ladder::{Feature, LADDER},
-    plan::{Plan, Request, Scales, Splits},
-    problem::{Granularity, Layout, Lengths, Mask, Shape},
-};
+use warpproof_kernels::attention::Attention;
+use warpproof_kernels::format::Format;
+use warpproof_kernels::inputs::{Distribution, generate};
+use warpproof_kernels::ladder::{Feature, LADDER};
+use warpproof_kernels::plan::{Plan, Request, Scales, Splits};
+use warpproof_kernels::problem::{Granularity, Layout, Lengths, Mask, Shape};
+use warpproof_launch::Checking;
 use warpproof_toolchain::Toolchain;
 
 use super::{l4, progress};

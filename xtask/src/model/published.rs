@@ -64,14 +64,17 @@ const ACCEL_80: &str = "Accel-Sim, configuration of the A100";
 const ACCEL_90: &str = "Accel-Sim, configuration of the H100";
 const CLPEAK: &str = "clpeak, report 106: RTX 4090 at a 248 W limit";
 const GUIDE: &str = "CUDA C++ Programming Guide 13: a conflict of k ways takes k times as long";
-const BANKS: &str = "CUDA C++ Programming Guide 13: 32 banks of 32 bits per clock cycle";
+const ADA_SHARED: &str =
+    "measured on Ada: loads of 4 bytes from shared memory, 63.7 bytes per clock cycle and multiprocessor";
 const THROUGHPUT: &str = "CUDA C++ Programming Guide 13, arithmetic throughput";
 const ADA: &str = "NVIDIA Ada GPU Architecture whitepaper";
-const L40: &str = "published measurements of an L40";
+const L40: &str = "te42kyfo/gpu-benches, measured on an L40";
+const BENCHES: &str = "te42kyfo/gpu-benches, gpu-latency";
+const BENCHES_L2: &str = "te42kyfo/gpu-benches, gpu-cache and gpu-l2-cache";
 const PTXAS: &str = "the stall counts of ptxas";
 
 /// The sources that were opened and read for this table; figures of the others are quoted from memory.
-const READ: &[&str] = &[ACCEL_30, ACCEL_80, ACCEL_90, CLPEAK, PTXAS];
+const READ: &[&str] = &[ACCEL_30, ACCEL_80, ACCEL_90, CLPEAK, PTXAS, L40, BENCHES, BENCHES_L2];
 
 /// One warp on one multiprocessor: latency.
 const fn chain(
@@ -163,7 +166,7 @@ pub(super) const ROWS: &[Figure] = &[
     rate("imad_rate", "rtx4090", "TOP/s", 64, Unit::Tera(64.0), 40.8, CLPEAK),
     rate("dfma_rate", "rtx4090", "TFLOP/s", 16, Unit::Tera(64.0), 1.36, CLPEAK),
     rate("lds_rate", "a100", "B/clk", 8, Unit::PerClock(128.0), 128.0, LUO),
-    rate("lds_rate", "l4", "B/clk, 1 way", 8, Unit::PerClock(128.0), 128.0, BANKS),
+    rate("lds_rate", "l4", "B/clk, 1 way", 8, Unit::PerClock(128.0), 63.7, ADA_SHARED),
     rate("lds_wide_rate", "rtx4090", "B/clk", 8, Unit::PerClock(512.0), 127.9, LUO),
     rate("ldg_rate", "rtx4090", "B/clk, L1", 8, Unit::PerClock(128.0), 63.7, LUO),
     rate("ldg_wide_rate", "rtx4090", "B/clk, L1", 8, Unit::PerClock(512.0), 121.2, LUO),
@@ -176,8 +179,21 @@ pub(super) const ROWS: &[Figure] = &[
     chain("mufu_chain", "rtx3090", "cycles", 32, 20.0, ACCEL_30).anchor(),
     chain("mufu_chain", "a100", "cycles", 32, 23.0, ACCEL_80).anchor(),
     chain("dfma_chain", "h100", "cycles", 32, 8.0, ACCEL_90).anchor(),
-    chain("ldg_chain", "a100", "cycles, L2", 32, 261.5, LUO).at(Place::L2).anchor(),
-    chain("ldg_chain", "a100", "cycles, DRAM", 32, 466.3, LUO).at(Place::Dram).anchor(),
+    chain("ldg_chain", "a100", "cycles, L1", 32, 36.0, BENCHES).anchor(),
+    chain("ldg_chain", "a100", "cycles, L2", 32, 213.0, BENCHES).at(Place::L2).anchor(),
+    chain("ldg_chain", "a100", "cycles, DRAM", 32, 573.8, BENCHES).at(Place::Dram).anchor(),
+    chain("ldg_chain", "h100", "cycles, L1", 32, 34.2, BENCHES).anchor(),
+    chain("ldg_chain", "h100", "cycles, L2", 32, 265.5, BENCHES).at(Place::L2).anchor(),
+    chain("ldg_chain", "h100", "cycles, DRAM", 32, 652.4, BENCHES).at(Place::Dram).anchor(),
+    chain("ldg_chain", "l40s", "cycles, L1", 32, 36.0, BENCHES).anchor(),
+    chain("ldg_chain", "l40s", "cycles, L2", 32, 276.5, BENCHES).at(Place::L2).anchor(),
+    chain("ldg_chain", "l40s", "cycles, DRAM", 32, 631.5, BENCHES).at(Place::Dram).anchor(),
+    rate("ldg_wide_rate", "a100", "B/clk, L2", 8, Unit::PerClock(512.0), 35.6, BENCHES_L2)
+        .at(Place::L2)
+        .peak(),
+    rate("ldg_wide_rate", "rtx3090", "B/clk, L2", 8, Unit::PerClock(512.0), 16.6, BENCHES_L2)
+        .at(Place::L2)
+        .peak(),
     chain("qmma_chain", "l4", "cycles", 16, 24.0, PTXAS).anchor(),
     rate("mufu_rate", "l4", "per clk", 32, Unit::PerClock(32.0), 16.0, THROUGHPUT).peak(),
     rate("hmma_rate", "rtx3090", "FMA/clk", 16, Unit::PerClock(2048.0), 256.0, ACCEL_30).peak(),

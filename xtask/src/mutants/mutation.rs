@@ -43,8 +43,8 @@ impl Family {
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Family::Remove => "synchronisation removed",
-            Family::Weaken => "synchronisation weakened",
+            Family::Remove => "synchronization removed",
+            Family::Weaken => "synchronization weakened",
             Family::Mask => "lanes taken from a mask",
             Family::Shift => "tile index shifted by one",
             Family::Swizzle => "swizzle dropped on one side",

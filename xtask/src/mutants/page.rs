@@ -50,7 +50,7 @@ impl Count {
     }
 }
 
-const HEAD: &str = "| mutants | told by a check | under several schedules only | never end | wrong value only | equivalent | missed |\n\
+const HEAD: &str = "| mutants | found by a check | under several schedules only | never end | wrong value only | equivalent | missed |\n\
                     |---|---:|---:|---:|---:|---:|---:|---:|\n";
 
 /// A few lines for the terminal.
@@ -95,11 +95,11 @@ pub(super) fn compare_or_write(tried: &[Tried], bless: bool) -> Result<(), Strin
 
 fn figures(tried: &[Tried]) -> String {
     let all = Count::of(tried.iter());
-    let told = all.check + all.schedules + all.limit;
+    let found = all.check + all.schedules + all.limit;
     let real = all.mutants - all.equivalent;
     let mut text = format!(
-        "**{} mutants of {} kernels**: {} equivalent to the kernel; of the other {real}, {told} are told by the checks, {} \
-         are wrong values that only a reference tells, and {} are missed. {} more changes are in code that the launch does \
+        "**{} mutants of {} kernels**: {} equivalent to the kernel; of the other {real}, {found} are found by the checks, {} \
+         are wrong values that only a reference finds, and {} are missed. {} more changes are in code that the launch does \
          not execute, and are not counted.\n\n## By mutation\n\n| mutation ",
         all.mutants,
         kernels(tried).len(),

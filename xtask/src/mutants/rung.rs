@@ -2,16 +2,14 @@
 
 use std::error::Error;
 
-use warpproof_kernels::{
-    attention::{Attention, RunError},
-    format::Format,
-    gpu::{Checking, Gpu, SimError},
-    inputs::{Distribution, Inputs, generate},
-    ladder::{Cut, Feature, Rung, rung},
-    plan::{Plan, Request, Splits},
-    problem::{Lengths, Mask, Shape},
-    source,
-};
+use warpproof_kernels::attention::{Attention, RunError};
+use warpproof_kernels::format::Format;
+use warpproof_kernels::inputs::{Distribution, Inputs, generate};
+use warpproof_kernels::ladder::{Cut, Feature, Rung, rung};
+use warpproof_kernels::plan::{Plan, Request, Splits};
+use warpproof_kernels::problem::{Lengths, Mask, Shape};
+use warpproof_kernels::source;
+use warpproof_launch::{Checking, Gpu, SimError};
 use warpproof_model::Device as Model;
 use warpproof_sim::{Device, Stop, check::Severity};
 use warpproof_toolchain::{Options, Toolchain};

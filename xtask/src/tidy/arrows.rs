@@ -5,19 +5,69 @@ use super::File;
 /// What each crate may depend on, from the bottom up; the picture is in ARCHITECTURE.md. Dependencies of tests count too.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("ptx", &[]),
+    ("embed", &[]),
     ("sandbox", &[]),
     ("toolchain", &["ptx", "sandbox"]),
     ("sim", &["ptx"]),
+    ("diagnostic", &["sim"]),
+    ("launch", &["sim"]),
+    ("tolerance", &["sim"]),
     ("model", &["ptx", "sim"]),
-    ("driver", &["ptx", "sim", "model"]),
-    ("kernels", &["ptx", "toolchain", "sim", "model"]),
-    ("gpu", &["kernels"]),
-    ("gate", &["ptx", "sandbox", "toolchain", "sim", "model", "kernels", "gpu"]),
-    ("fleet", &["sandbox", "toolchain", "gate"]),
+    ("driver", &["ptx", "sim", "diagnostic", "model"]),
+    ("gpu", &["launch"]),
+    ("speed", &["sim", "launch"]),
+    ("kernels", &["ptx", "toolchain", "sim", "launch", "tolerance", "model"]),
+    ("task", &["toolchain", "sim", "model", "kernels"]),
+    ("init", &["ptx", "sim", "model", "task"]),
+    ("evidence", &["tolerance", "speed", "task"]),
+    ("report", &["diagnostic", "model", "speed", "evidence"]),
+    ("explain", &["toolchain", "sim", "model", "report"]),
+    ("ladder", &["toolchain", "sim", "launch", "model", "kernels", "task", "evidence", "explain"]),
+    (
+        "gate",
+        &[
+            "ptx",
+            "sandbox",
+            "toolchain",
+            "sim",
+            "launch",
+            "tolerance",
+            "model",
+            "gpu",
+            "speed",
+            "kernels",
+            "task",
+            "evidence",
+            "explain",
+        ],
+    ),
+    ("fleet-client", &["sandbox", "toolchain", "task", "evidence", "gate"]),
     (
         "warpproof",
-        &["ptx", "sandbox", "toolchain", "sim", "model", "driver", "kernels", "gpu", "gate", "fleet"],
+        &[
+            "ptx",
+            "sandbox",
+            "toolchain",
+            "sim",
+            "diagnostic",
+            "model",
+            "driver",
+            "gpu",
+            "speed",
+            "kernels",
+            "task",
+            "init",
+            "evidence",
+            "report",
+            "explain",
+            "ladder",
+            "gate",
+            "fleet-client",
+            "embed",
+        ],
     ),
+    // The server's program uses the command line's reports and flags; the command line never knows the server.
+    ("fleet", &["sandbox", "toolchain", "task", "evidence", "report", "gate", "fleet-client", "warpproof"]),
 ];
 
 pub(super) fn point_down(files: &[File]) -> Vec<String> {
@@ -77,6 +127,8 @@ mod tests {
         assert_eq!(errors("sim", "[target.'cfg(unix)'.dependencies]\nwarpproof-gate.workspace = true\n"), 1);
         assert_eq!(errors("sim", "[dependencies.warpproof-model]\nworkspace = true\n"), 1);
         assert_eq!(errors("gate", "[dependencies]\nwarpproof.workspace = true\n"), 1);
+        assert_eq!(errors("warpproof", "[dependencies]\nwarpproof-fleet.workspace = true\n"), 1);
+        assert_eq!(errors("fleet-client", "[dependencies]\nwarpproof-fleet = { path = \"x\" }\n"), 1);
     }
 
     #[test]

@@ -7,6 +7,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/toolchain/src/nvrtc.rs", "calls NVRTC, a foreign library"),
     ("crates/toolchain/src/fork.rs", "copies this process for each compilation"),
     ("crates/gpu/src/driver.rs", "calls NVIDIA's driver, a foreign library"),
+    ("crates/gpu/src/nvml.rs", "calls NVIDIA's management library, a foreign library"),
     ("crates/sim/src/simd.rs", "picks vector instructions at run time"),
     ("crates/driver/src/api/mod.rs", "exports symbols, calls functions that C wants called"),
     ("crates/driver/src/api/init.rs", "exports the symbol that tells this library from a GPU"),

@@ -2,8 +2,9 @@
 
 use warpproof_cuda::api::{self, In};
 
+use crate::answer;
+use crate::ok;
 use crate::program::{PTX, download, from, kernel, launch, named, null, out, start, upload};
-use crate::{answer, ok};
 
 /// Launches what fails, and gives the name of what the next call answers.
 fn fails(name: &str) -> String {

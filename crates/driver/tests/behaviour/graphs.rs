@@ -3,8 +3,9 @@
 use warpproof_cuda::abi::KernelNode;
 use warpproof_cuda::api::{self, In, Out};
 
+use crate::answer;
+use crate::ok;
 use crate::program::{PTX, download, from, kernel, launch, null, out, start, upload};
-use crate::{answer, ok};
 
 #[test]
 fn what_is_captured_runs_when_the_graph_is_launched() {

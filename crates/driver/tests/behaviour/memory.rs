@@ -3,8 +3,9 @@
 use warpproof_cuda::abi::Copy2d;
 use warpproof_cuda::api;
 
+use crate::answer;
+use crate::ok;
 use crate::program::{PTX, download, from, kernel, launch, null, out, start, upload};
-use crate::{answer, ok};
 
 #[test]
 fn pinned_and_managed_memory_is_one_memory() {

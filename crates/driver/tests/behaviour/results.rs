@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use warpproof_cuda::api::{self, In};
 
+use crate::answer;
+use crate::ok;
 use crate::program::{PTX, chars, count, download, from, kernel, launch, null, out, start, upload};
-use crate::{answer, ok};
 
 #[test]
 fn a_kernel_runs_and_its_results_come_back() {

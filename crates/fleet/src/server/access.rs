@@ -10,7 +10,7 @@ use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use sqlx::{PgPool, Row};
-use warpproof_gate::hash::Hash;
+use warpproof_evidence::hash::Hash;
 
 use super::refused::{Refused, patiently};
 use super::{Shared, pages};
@@ -139,7 +139,8 @@ impl Doorkeeper {
         };
         if let Some(date) = row.try_get::<Option<String>, _>(3)? {
             self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&hash);
-            let message = format!("this token expired on {date}; ask an operator of the fleet for a new one");
+            let message =
+                format!("this token expired on {date}; ask an administrator of the fleet for a new one");
             return Err(Refused::new(StatusCode::UNAUTHORIZED, "expired", message)
                 .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")));
         }
@@ -216,7 +217,7 @@ fn not_done(path: &str) -> Refused {
     if methods.contains(&"GET") && !methods.contains(&"HEAD") {
         methods.push("HEAD");
     }
-    let refused = Refused::new(StatusCode::METHOD_NOT_ALLOWED, "method", "this is not done here");
+    let refused = Refused::new(StatusCode::METHOD_NOT_ALLOWED, "method", "method not allowed");
     match HeaderValue::try_from(methods.join(", ")) {
         Ok(methods) => refused.with_header(header::ALLOW, methods),
         Err(_) => refused,
@@ -242,8 +243,8 @@ async fn admit(
         Refused::new(StatusCode::UNAUTHORIZED, "token", message)
             .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
     };
-    let unknown = || refused("this token is not known here, or was revoked");
-    let token = token.ok_or_else(|| refused("a token is wanted: Authorization: Bearer wpf_…"))?;
+    let unknown = || refused("this token is unknown or was revoked");
+    let token = token.ok_or_else(|| refused("token required: Authorization: Bearer wpf_…"))?;
     if !well_formed(token) {
         return Err(unknown());
     }
@@ -254,7 +255,7 @@ async fn admit(
     }
     if !roles.iter().any(|role| caller.roles.contains(role)) {
         let roles: Vec<&str> = roles.iter().map(|role| role.as_str()).collect();
-        let message = format!("this takes a token with the role {}", roles.join(" or "));
+        let message = format!("this requires a token with the role {}", roles.join(" or "));
         return Err(Refused::new(StatusCode::FORBIDDEN, "role", message));
     }
     Ok(Some(caller))

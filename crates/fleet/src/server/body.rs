@@ -69,7 +69,7 @@ fn too_large(limit: usize) -> Refused {
 }
 
 fn too_slow() -> Refused {
-    Refused::new(StatusCode::REQUEST_TIMEOUT, "time", "the body took too long")
+    Refused::new(StatusCode::REQUEST_TIMEOUT, "time", "timeout while reading the body")
 }
 
 fn ended_early(error: &axum::Error) -> Refused {
@@ -103,7 +103,7 @@ fn is_packed(headers: &HeaderMap) -> Result<bool, Refused> {
         None | Some(b"identity") => Ok(false),
         Some(b"gzip") => Ok(true),
         Some(_) => {
-            let message = "expected a body that is not packed, or packed with gzip";
+            let message = "expected an uncompressed body, or gzip";
             Err(Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "encoding", message))
         }
     }
@@ -157,7 +157,7 @@ async fn unpack(bytes: Bytes, limit: usize) -> Result<Vec<u8>, Refused> {
         match read {
             Ok(read) if read <= limit => Ok(unpacked),
             Ok(_) => Err(too_large(limit)),
-            Err(error) => Err(Refused::wrong(format!("the body does not unpack: {error}"))),
+            Err(error) => Err(Refused::wrong(format!("cannot decompress the body: {error}"))),
         }
     };
     tokio::task::spawn_blocking(unpack).await.map_err(Refused::failed)?
@@ -203,7 +203,7 @@ impl FromRequest<Shared> for Upload {
 impl Upload {
     /// The next bytes, unpacked; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Refused> {
-        let corrupt = |error: std::io::Error| Refused::wrong(format!("the body does not unpack: {error}"));
+        let corrupt = |error: std::io::Error| Refused::wrong(format!("cannot decompress the body: {error}"));
         loop {
             if let Some(unpacker) = &mut self.unpacker
                 && !self.packed.is_empty()
@@ -253,7 +253,7 @@ impl FromRequest<Shared> for Short {
     async fn from_request(request: Request, shared: &Shared) -> Result<Self, Refused> {
         let (bytes, packed) = take(request, 1024, shared.limits).await?;
         if packed {
-            return Err(Refused::wrong("expected a form that is not packed"));
+            return Err(Refused::wrong("expected an uncompressed form"));
         }
         String::from_utf8(bytes).map(Self).map_err(|_| Refused::wrong("the body is not UTF-8 text"))
     }
@@ -264,7 +264,7 @@ fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refused> {
     // A list of values in the right order would do as well, and is not described.
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let wanted = wire::object(&mut deserializer).and_then(|wanted| deserializer.end().map(|()| wanted));
-    wanted.map_err(|error| Refused::wrong(format!("the body is not what is wanted here: {error}")))
+    wanted.map_err(|error| Refused::wrong(format!("unexpected body: {error}")))
 }
 
 impl<T: DeserializeOwned> FromRequest<Shared> for Wanted<T> {

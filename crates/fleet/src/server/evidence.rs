@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use axum::http::StatusCode;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, PgPool, Row};
-use warpproof_gate::hash::Hash;
-use warpproof_gate::ledger::{Parents, Record, read_segment};
-use warpproof_gate::record::{Body, Outcome, Stage, StepRecord, VerdictRecord};
+use warpproof_evidence::hash::Hash;
+use warpproof_evidence::ledger::{Parents, Record, read_segment};
+use warpproof_evidence::record::{Body, Outcome, Stage, StepRecord, VerdictRecord};
+use warpproof_evidence::verdict::unsupported;
 use warpproof_gate::session::{Screen, lasting};
-use warpproof_gate::verdict::unsupported;
 
 use super::inventory;
 use super::jobs::UTC;
@@ -66,35 +66,31 @@ pub(super) struct Judged {
 /// Whether a segment is about a job and nothing else, and what it decides.
 pub(super) fn judged(segment: &Segment, bundle: &Bundle, candidate: &str) -> Result<Judged, Refused> {
     let wrong = |why: &str| {
-        Refused::new(
-            StatusCode::UNPROCESSABLE_ENTITY,
-            "result",
-            format!("this is no result of the job: {why}"),
-        )
+        Refused::new(StatusCode::UNPROCESSABLE_ENTITY, "result", format!("not a result of this job: {why}"))
     };
     if !segment.foreign().is_empty() {
-        return Err(wrong("its segment names records of others"));
+        return Err(wrong("its segment names records of other runs"));
     }
     let mut runs = segment.records.iter().filter_map(|record| match &record.body {
         Body::Run(run) => Some((record.hash, run)),
         _ => None,
     });
     let (Some((own, run)), None) = (runs.next(), runs.next()) else {
-        return Err(wrong("it is not one run"));
+        return Err(wrong("expected exactly one run"));
     };
     let task = bundle.files.get(&bundle.task);
     if task != Some(&run.task_hash.to_string()) {
-        return Err(wrong("it is of another task"));
+        return Err(wrong("it belongs to another task"));
     }
     // A run through some of the stages is to judge nobody.
     let judges = if bundle.stages.is_some() { &[][..] } else { &[candidate] };
     if run.candidates != judges {
-        return Err(wrong("it is of other candidates"));
+        return Err(wrong("it belongs to other candidates"));
     }
     let given = bundle.secret.as_deref().map(|secret| u64::from_str_radix(secret, 16));
     let used = run.chosen.as_deref().map(|secret| u64::from_str_radix(secret, 16));
     if given != used {
-        return Err(wrong("it was judged with another chosen secret"));
+        return Err(wrong("it was evaluated with another chosen secret"));
     }
     let mut verdicts = segment.records.iter().filter_map(|record| match &record.body {
         Body::Verdict(verdict) if verdict.candidate == candidate && verdict.run == run.run => {
@@ -115,17 +111,17 @@ pub(super) fn judged(segment: &Segment, bundle: &Bundle, candidate: &str) -> Res
         .collect();
     let rests: Option<Vec<&StepRecord>> =
         verdict.iter().flat_map(|(_, verdict)| &verdict.steps).map(|hash| steps.get(hash).copied()).collect();
-    let rests = rests.ok_or_else(|| wrong("its verdict rests on no steps"))?;
+    let rests = rests.ok_or_else(|| wrong("its verdict is not based on steps"))?;
     if let Some(why) = verdict.and_then(|(_, verdict)| unsupported(None, verdict, &rests)) {
         return Err(wrong(&format!("its verdict does not follow from its steps: {why}")));
     }
     let Some(stages) = &bundle.stages else {
         let (record, verdict) = verdict.ok_or_else(|| wrong("it has no verdict"))?;
         if rests.is_empty() {
-            return Err(wrong("its verdict rests on no steps"));
+            return Err(wrong("its verdict is not based on steps"));
         }
         if rests.iter().any(|step| step.candidate != candidate || step.run != run.run) {
-            return Err(wrong("its verdict rests on steps of others"));
+            return Err(wrong("its verdict is based on steps of other runs"));
         }
         let lasting = rests.into_iter().all(lasting);
         let standings = pages::standings_of(&segment.records, &run.run, &run.task_hash);
@@ -133,7 +129,7 @@ pub(super) fn judged(segment: &Segment, bundle: &Bundle, candidate: &str) -> Res
     };
     // Each stage that was named, in its order, up to one that is not green; that one has a verdict.
     if steps.values().any(|step| step.candidate != candidate || step.run != run.run) {
-        return Err(wrong("it is of other candidates"));
+        return Err(wrong("it belongs to other candidates"));
     }
     let Screen { steps, .. } = Screen::of(&segment.records, candidate);
     let done: Vec<Stage> = steps.iter().map(|step| step.stage).collect();
@@ -141,10 +137,10 @@ pub(super) fn judged(segment: &Segment, bundle: &Bundle, candidate: &str) -> Res
     let failed = steps.iter().position(red);
     let whole = failed.map_or(stages.len(), |at| at + 1);
     if Some(&done[..]) != stages.get(..whole) {
-        return Err(wrong("it went through other stages"));
+        return Err(wrong("it ran other stages"));
     }
     if failed.is_some() != verdict.is_some() || rests.len() != verdict.map_or(0, |_| steps.len()) {
-        return Err(wrong("it has a verdict if, and only if, a stage failed"));
+        return Err(wrong("expected a verdict if and only if a stage failed"));
     }
     // Who did not go through all of the stages stands on no leaderboard.
     Ok(Judged {
@@ -203,7 +199,7 @@ pub(super) async fn accept(
         return if same {
             Ok(answer(true))
         } else {
-            Err(Refused::conflict("done", "the job has another result"))
+            Err(Refused::conflict("done", "the job already has another result"))
         };
     }
     let holds: bool = sqlx::query(
@@ -216,14 +212,11 @@ pub(super) async fn accept(
     .await?
     .try_get(0)?;
     if !holds || newest != Some(token) {
-        return Err(Refused::conflict(
-            "lease",
-            "the lease is over, or the token is not the newest of this job",
-        ));
+        return Err(Refused::conflict("lease", "the lease has expired, or a newer lease of this job exists"));
     }
     let (number, new) = insert(&mut transaction, segment).await?;
     if !new {
-        return Err(Refused::conflict("segment", "another job has this segment"));
+        return Err(Refused::conflict("segment", "this segment belongs to another job"));
     }
     sqlx::query(
         "INSERT INTO results (job, lease_token, content, segment, segment_id, record, verdict, reason, lasting, worker)
@@ -274,7 +267,7 @@ async fn insert(connection: &mut PgConnection, segment: &Segment) -> Result<(i64
         return if row.try_get::<Vec<u8>, _>(1)? == segment.hash.as_bytes() {
             Ok((row.try_get(0)?, false))
         } else {
-            Err(Refused::conflict("segment", "another segment has this name"))
+            Err(Refused::conflict("segment", "a different segment with this name exists"))
         };
     };
     let number: i64 = row.try_get(0)?;
@@ -326,7 +319,7 @@ pub(super) async fn import(pool: &PgPool, segment: &Segment) -> Result<bool, Ref
         .map(ToString::to_string)
         .collect();
     if !missing.is_empty() {
-        let message = "the segment names records that are not here";
+        let message = "the segment names records that are missing here";
         return Err(Refused::missing("missing_records", message, missing));
     }
     let (_, new) = insert(&mut transaction, segment).await?;

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use sqlx::{PgConnection, PgPool, Row};
-use warpproof_gate::hash::Hash;
+use warpproof_evidence::hash::Hash;
 
 use super::objects::Objects;
 use super::refused::Refused;

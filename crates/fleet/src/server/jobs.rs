@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, PgPool, Row};
-use warpproof_gate::hash::Hash;
+use warpproof_evidence::hash::Hash;
 
 use super::inventory;
 use super::refused::Refused;
@@ -60,7 +60,11 @@ pub(super) async fn submit(pool: &PgPool, wish: &Wish<'_>) -> Result<(), Refused
             .await?;
         let same =
             row.try_get::<Vec<u8>, _>(0)? == wish.request.as_bytes() && row.try_get::<i64, _>(1)? == *token;
-        return if same { Ok(()) } else { Err(Refused::conflict("run", "another run has this name")) };
+        return if same {
+            Ok(())
+        } else {
+            Err(Refused::conflict("run", "a different run with this name exists"))
+        };
     }
     insert_bundle(&mut transaction, wish).await?;
     let keys: Vec<&[u8]> = wish.keys.iter().map(|key| &key.as_bytes()[..]).collect();
@@ -105,7 +109,7 @@ pub(super) async fn submit(pool: &PgPool, wish: &Wish<'_>) -> Result<(), Refused
         .fetch_one(&mut *transaction)
         .await?;
         if row.try_get::<i64, _>(0)? > i64::from(wish.quota) {
-            let message = format!("this token may have {} unfinished jobs at a time", wish.quota);
+            let message = format!("quota exceeded: this token allows {} unfinished jobs", wish.quota);
             return Err(Refused::new(axum::http::StatusCode::TOO_MANY_REQUESTS, "quota", message));
         }
     }
@@ -148,7 +152,7 @@ pub(super) fn named(bytes: &[u8]) -> Result<String, Refused> {
 }
 
 fn state(word: &str) -> Result<State, Refused> {
-    State::named(word).ok_or_else(|| Refused::failed(format!("the database has a state `{word}`")))
+    State::named(word).ok_or_else(|| Refused::failed(format!("unknown job state in the database: `{word}`")))
 }
 
 /// A run with its jobs.
@@ -370,7 +374,7 @@ pub(super) async fn heartbeat(pool: &PgPool, beat: &Heartbeat) -> Result<Vec<i64
 }
 
 fn lost() -> Refused {
-    Refused::conflict("lease", "the lease is over, or the token is not the newest of this job")
+    Refused::conflict("lease", "the lease has expired, or a newer lease of this job exists")
 }
 
 /// Puts a job back where it came from; its claim counts for nothing.

@@ -8,7 +8,7 @@ use axum::http::{HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
 use serde_json::json;
-use warpproof_gate::ledger::utc;
+use warpproof_evidence::ledger::utc;
 
 use super::Shared;
 use super::refused::Cause;

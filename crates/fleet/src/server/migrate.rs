@@ -34,10 +34,7 @@ impl MigrationSource<'static> for Embedded {
 /// Applies what is missing. Several processes may do so at once; a lock of the database lets one after another.
 pub(super) async fn run(pool: &PgPool) -> Result<(), String> {
     let migrator = Migrator::new(Embedded).await.map_err(|error| error.to_string())?;
-    migrator
-        .run(pool)
-        .await
-        .map_err(|error| format!("the database cannot be brought to this version: {error}"))
+    migrator.run(pool).await.map_err(|error| format!("cannot migrate the database to this version: {error}"))
 }
 
 /// Whether the tables are those of this version.
@@ -54,7 +51,10 @@ pub(super) async fn check(pool: &PgPool) -> Result<(), String> {
     if found == newest {
         return Ok(());
     }
-    let mend =
-        if found < newest { "`warpproof serve --migrate` brings it there" } else { "use a later warpproof" };
-    Err(format!("the database's tables are of version {found}, and this warpproof wants {newest}; {mend}"))
+    let mend = if found < newest {
+        "run `warpproof-fleet serve --migrate` to migrate it"
+    } else {
+        "use a newer warpproof"
+    };
+    Err(format!("expected database tables of version {newest}, found version {found}; {mend}"))
 }

@@ -191,12 +191,12 @@ fn runtime() -> Result<tokio::runtime::Runtime, String> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|error| format!("the server has no threads: {error}"))
+        .map_err(|error| format!("cannot start the server's threads: {error}"))
 }
 
 async fn connect(config: &Config) -> Result<PgPool, String> {
     if !["postgres://", "postgresql://"].iter().any(|scheme| config.database.starts_with(scheme)) {
-        return Err("the database's address is postgres://USER@HOST/DATABASE".to_owned());
+        return Err("expected a database address such as postgres://USER@HOST/DATABASE".to_owned());
     }
     let options: PgConnectOptions =
         config.database.parse().map_err(|error| format!("the database's address: {error}"))?;

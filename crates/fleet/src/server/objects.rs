@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
-use object_store::{ObjectStore, PutPayload, WriteMultipart};
-use warpproof_gate::hash::{Hash, Hasher};
+use object_store::{ObjectStore, ObjectStoreExt, PutPayload, WriteMultipart};
+use warpproof_evidence::hash::{Hash, Hasher};
 
 use super::body::Upload;
 use super::refused::Refused;
@@ -38,7 +38,7 @@ impl Objects {
         }
         let refused = |error: object_store::Error| format!("the object store {place}: {error}");
         if place.contains("://") {
-            return Err(format!("the object store {place}: a directory or s3://BUCKET/PREFIX is wanted"));
+            return Err(format!("the object store {place}: expected a directory or s3://BUCKET/PREFIX"));
         }
         std::fs::create_dir_all(Directory::new(place)).map_err(|error| format!("{place}: {error}"))?;
         let store = LocalFileSystem::new_with_prefix(place).map_err(refused)?;
@@ -70,7 +70,7 @@ impl Objects {
             let bytes = match upload.next().await {
                 Ok(Some(bytes)) => bytes,
                 Ok(None) if hasher.hash() == *hash => break Ok(()),
-                Ok(None) => break Err(Refused::wrong("the bytes are not those the object is named by")),
+                Ok(None) => break Err(Refused::wrong("the content does not match the object's hash")),
                 Err(refused) => break Err(refused),
             };
             hasher.update(&bytes);
@@ -147,7 +147,7 @@ impl Objects {
         if Hash::of(&bytes) == *hash {
             Ok(bytes)
         } else {
-            Err(Refused::failed(format!("the bytes of object {hash} are not those it is named by")))
+            Err(Refused::failed(format!("the content of object {hash} does not match its hash")))
         }
     }
 }

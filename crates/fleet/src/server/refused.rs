@@ -41,7 +41,7 @@ impl Refused {
     }
 
     pub(super) fn absent(what: &str) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "absent", format!("there is no such {what}"))
+        Self::new(StatusCode::NOT_FOUND, "absent", format!("{what} not found"))
     }
 
     pub(super) fn conflict(error: &str, message: impl Into<String>) -> Self {
@@ -72,13 +72,13 @@ impl Refused {
     #[expect(clippy::needless_pass_by_value, reason = "so that `map_err` takes it as it is")]
     pub(super) fn failed(cause: impl ToString) -> Self {
         let mut refused =
-            Self::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "the server failed; its log says why");
+            Self::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "the server failed; see its log");
         refused.cause = Some(cause.to_string());
         refused
     }
 
     fn unavailable(cause: &impl ToString) -> Self {
-        let message = "the server cannot reach what it keeps its truth in; try again";
+        let message = "the server cannot reach its database or object store; try again";
         let mut refused = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message);
         refused.cause = Some(cause.to_string());
         refused
@@ -89,7 +89,7 @@ impl From<sqlx::Error> for Refused {
     fn from(error: sqlx::Error) -> Self {
         // Text that the database has no characters for is the asker's.
         if error.as_database_error().is_some_and(|error| error.code().as_deref() == Some("22021")) {
-            return Self::wrong("this text has characters that are not kept here");
+            return Self::wrong("the text contains characters that are not supported");
         }
         if passes(&error) { Self::unavailable(&error) } else { Self::failed(error) }
     }

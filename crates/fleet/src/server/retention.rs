@@ -114,7 +114,7 @@ async fn drop_partitions(pool: &PgPool, prefix: &str, partitions: &[i64]) -> Res
         match sqlx::query(&format!("DROP TABLE {prefix}{from}")).execute(&mut *transaction).await {
             Ok(_) => transaction.commit().await?,
             Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some("55P03") => {
-                return Err(Refused::conflict("busy", "a partition is in use; ask again later"));
+                return Err(Refused::conflict("busy", "a partition is in use; try again later"));
             }
             Err(error) => return Err(error.into()),
         }

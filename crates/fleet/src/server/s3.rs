@@ -1,5 +1,7 @@
 //! An object store that speaks S3: opened with what the environment says, and asked once before anything is promised.
 
+mod http;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +9,8 @@ use object_store::aws::AmazonS3Builder;
 use object_store::path::Path;
 use object_store::prefix::PrefixStore;
 use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
+
+use http::Http;
 
 /// How long a request is tried again: as long as one of the database is.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -37,7 +41,7 @@ pub(super) async fn open(place: &str) -> Result<Arc<dyn ObjectStore>, String> {
     }
     let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
     if bucket.is_empty() {
-        return Err(refused(&"s3://BUCKET/PREFIX is wanted"));
+        return Err(refused(&"expected s3://BUCKET/PREFIX"));
     }
     let backoff = BackoffConfig {
         init_backoff: Duration::from_millis(50),
@@ -47,11 +51,12 @@ pub(super) async fn open(place: &str) -> Result<Arc<dyn ObjectStore>, String> {
     // An endpoint of one's own may be plain HTTP, as AWS's tools take it; the address says so.
     let plain = |name: &str| std::env::var(name).is_ok_and(|url| url.starts_with("http://"));
     let plain = ["AWS_ENDPOINT_URL", "AWS_ENDPOINT"].into_iter().any(plain);
-    let options = ClientOptions::new().with_timeout(TRY).with_connect_timeout(CONNECT).with_allow_http(plain);
+    let options = ClientOptions::new().with_allow_http(plain);
     let store = AmazonS3Builder::from_env()
         .with_bucket_name(bucket)
         .with_retry(RetryConfig { backoff, max_retries: 20, retry_timeout: PATIENCE })
         .with_client_options(options)
+        .with_http_connector(Http::new(CONNECT, TRY))
         .build()
         .map_err(|error| refused(&error))?;
     let prefix = Path::parse(prefix).map_err(|error| refused(&error))?;
@@ -61,7 +66,7 @@ pub(super) async fn open(place: &str) -> Result<Arc<dyn ObjectStore>, String> {
         Ok(_) => Ok(Arc::new(store)),
         // The store's own word; a list has no error of its own for it.
         Err(error) if error.to_string().contains("NoSuchBucket") => {
-            Err(refused(&format!("there is no bucket `{bucket}`; make it first")))
+            Err(refused(&format!("bucket `{bucket}` not found; create it first")))
         }
         Err(error) => Err(refused(&error)),
     }

@@ -40,7 +40,7 @@ pub(super) async fn is_plain_http(stream: &TcpStream) -> bool {
 pub(super) async fn refuse_plain_http(mut stream: TcpStream) {
     let refusal = Refusal {
         error: "tls".to_owned(),
-        message: "this server speaks TLS: its address begins with https://".to_owned(),
+        message: "this server requires TLS: use an address that starts with https://".to_owned(),
         missing: Vec::new(),
     };
     let body = serde_json::to_string(&refusal).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One evaluation in a process of its own: started, watched, and read when it has ended.
+//! One evaluation in a separate process: starts it, watches it, and reads its result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use warpproof_gate::hash::Hash;
-use warpproof_gate::ledger::{Ledger, read_segment};
-use warpproof_gate::record::{Body, Obstacle};
+use warpproof_evidence::hash::Hash;
+use warpproof_evidence::ledger::{Ledger, read_segment};
+use warpproof_evidence::record::{Body, Obstacle};
 use warpproof_gate::reference::python::interpreter;
 use warpproof_toolchain::{Options as ToolchainOptions, Toolchain};
 
@@ -25,30 +25,30 @@ use crate::evaluate::{ORDER, Order};
 use crate::wire::{Leased, Outcome};
 use warpproof_sandbox::Limits;
 
-/// Objects come with their result up to so many bytes in all; the others are uploaded before it.
+/// Objects are sent with their result up to this total size, in bytes; the others are uploaded first.
 const INLINE: usize = 1 << 20;
-/// Bytes of what a process says that are read.
+/// The maximum number of bytes read from a process's output.
 const SAID: u64 = 16 << 10;
-/// The shortest and the longest pause between two looks at a process.
+/// The shortest and the longest interval between two polls of a process.
 const PAUSES: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(5));
 /// The longest reason that is reported.
 const REASON: usize = 1_000;
 
-/// Why there is no result.
+/// Why a job has no result.
 pub(super) enum Trouble {
-    /// The lease is over.
+    /// The lease has expired.
     Over,
-    /// This machine cannot do it now: a full disk, a server that does not answer, a compiler that is not there. Another
-    /// machine may, so that nothing is said against the job.
+    /// A problem of this machine: a full disk, a server that does not respond, a missing compiler. Another machine may
+    /// succeed, so the job does not fail.
     Here(String),
-    /// It could not be done.
+    /// The job failed.
     Failed(String),
 }
 
-/// A reason as it may be told to people: a task may have put anything into it.
+/// A reason that is safe to display: a task may have written anything into it.
 pub(super) fn told(reason: &str) -> String {
     let reason: String = reason.chars().map(|c| if c.is_control() { ' ' } else { c }).take(REASON).collect();
-    if reason.trim().is_empty() { "it gave no reason".to_owned() } else { reason }
+    if reason.trim().is_empty() { "no reason reported".to_owned() } else { reason }
 }
 
 impl From<String> for Trouble {
@@ -72,7 +72,7 @@ impl From<FleetError> for Trouble {
     }
 }
 
-/// Judges a job in a directory that does not exist yet.
+/// Evaluates a job in a new directory.
 pub(super) fn judge(
     worker: &Worker<'_>,
     job: &Leased,
@@ -100,7 +100,7 @@ pub(super) fn judge(
         secret: job.bundle.secret.clone(),
         stages: job.bundle.stages.clone(),
         device,
-        // Slots times steps are the machine's cores, and not their square.
+        // Slots times steps equals the number of cores, not its square.
         steps: cores() / worker.config.slots.max(1),
         limits: worker.config.limits,
         read,
@@ -111,7 +111,7 @@ pub(super) fn judge(
     let said = File::options().create_new(true).read(true).write(true).open(directory.join("said"));
     let mut said = said.map_err(refused)?;
     let child = start(worker, directory, device.is_some(), &said)
-        .map_err(|error| Trouble::Here(format!("the evaluation does not start: {error}")))?;
+        .map_err(|error| Trouble::Here(format!("cannot start the evaluation: {error}")))?;
     let watched = worker.watch.begin(child.id());
     let status = wait(child, (&worker.config.limits, directory), watched, over)?;
     if !status.success() {
@@ -119,7 +119,7 @@ pub(super) fn judge(
         let read = said.seek(SeekFrom::Start(0)).and_then(|_| said.take(SAID).read_to_end(&mut text));
         let text = read.map(|_| String::from_utf8_lossy(&text).trim().to_owned()).unwrap_or_default();
         let line = text.lines().last().unwrap_or_default();
-        // A device that is gone says nothing against the job.
+        // A lost device is not the job's fault.
         if let Some(number) = device
             && let Err(why) = super::device::open(number)
         {
@@ -130,7 +130,7 @@ pub(super) fn judge(
     pack(worker, job, directory)
 }
 
-/// An object of a bundle: from this machine, or from the server and then kept.
+/// An object of a bundle: from the local cache, or from the server and then cached.
 fn object(worker: &Worker<'_>, directory: &Path, hash: &Hash) -> Result<Vec<u8>, Trouble> {
     let path = directory.join(hash.to_string());
     if let Ok(bytes) = fs::read(&path)
@@ -146,7 +146,7 @@ fn object(worker: &Worker<'_>, directory: &Path, hash: &Hash) -> Result<Vec<u8>,
     Ok(bytes)
 }
 
-/// What tells NVIDIA's driver, or Warpproof's own, which devices there are and how they are driven.
+/// Variables that configure the devices of NVIDIA's driver or of Warpproof's own.
 const OF_DRIVERS: [&str; 5] =
     ["CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "WARPPROOF_DEVICE", "WARPPROOF_CLOCK", "WARPPROOF_CHECKS"];
 
@@ -154,7 +154,7 @@ fn start(worker: &Worker<'_>, directory: &Path, timed: bool, said: &File) -> std
     let (program, arguments) = &worker.config.program;
     let mut command = Command::new(program);
     command.args(arguments).arg(directory).current_dir(directory.join("task"));
-    // Nothing of this process's surroundings but what finds the compiler: above all no token.
+    // Pass only the variables needed to find the compiler; above all not the token.
     command.env_clear();
     let kept =
         ["PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "WARPPROOF_TOOLCHAIN", "WARPPROOF_PYTHON"];
@@ -169,13 +169,13 @@ fn start(worker: &Worker<'_>, directory: &Path, timed: bool, said: &File) -> std
     #[cfg(unix)]
     {
         use std::os::unix::process::CommandExt;
-        // All that it starts is ended with it.
+        // All of its child processes end with it.
         command.process_group(0);
     }
     command.spawn()
 }
 
-/// Waits for the end, for a limit, or for the lease to be over.
+/// Waits for the end, for a limit, or for the lease to expire.
 fn wait(
     child: Child,
     (limits, directory): (&Limits, &Path),
@@ -203,14 +203,14 @@ fn wait(
     }
 }
 
-/// A process that ends with all that it has started when nobody waits for it any more, whyever.
+/// A process that is ended, with all of its children, when this is dropped.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
         #[cfg(unix)]
         if let Some(group) = i32::try_from(self.0.id()).ok().and_then(rustix::process::Pid::from_raw) {
-            // A group of which nobody is left is no error.
+            // An empty process group is not an error.
             let _gone = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
         let _ended = self.0.kill().and_then(|()| self.0.wait());
@@ -221,7 +221,7 @@ fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// What this machine does not have and most tasks need: the compiler, or Python.
+/// A missing requirement of most tasks: the compiler or Python.
 fn lacks() -> Option<String> {
     if let Err(missing) = Toolchain::find(&ToolchainOptions::from_env()) {
         return Some(missing.reason);
@@ -231,7 +231,7 @@ fn lacks() -> Option<String> {
     match python.status() {
         Ok(status) if status.success() => None,
         Ok(status) => Some(format!("Python ends with {status}")),
-        Err(error) => Some(format!("there is no Python: {error}")),
+        Err(error) => Some(format!("Python not found: {error}")),
     }
 }
 
@@ -241,7 +241,7 @@ fn pack(worker: &Worker<'_>, job: &Leased, directory: &Path) -> Result<Outcome, 
     let ledger = Ledger::open(directory.join("ledger")).map_err(|error| error.to_string())?;
     let mut names = ledger.segment_names().map_err(|error| error.to_string())?;
     let (Some(segment), true) = (names.pop(), names.is_empty()) else {
-        return Err("the evaluation left not one segment".to_owned().into());
+        return Err("expected one segment from the evaluation".to_owned().into());
     };
     let text = ledger.segment_text(&segment).map_err(|error| error.to_string())?;
     let records = read_segment(&segment, &text).map_err(|problem| problem.to_string())?;

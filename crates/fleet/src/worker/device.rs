@@ -1,4 +1,4 @@
-//! The CUDA devices of this machine, as submissions ask for them.
+//! The CUDA devices of this machine, under the names that submissions request.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -8,7 +8,7 @@ use warpproof_gate::stage::Clocks;
 
 use crate::wire::{ANY_DEVICE, PREDICTED_DEVICE};
 
-/// The most devices that are looked for.
+/// The maximum number of devices.
 const MOST: u32 = 64;
 
 /// A device that candidates are timed on, one at a time.
@@ -28,7 +28,7 @@ pub fn open(number: u32) -> Result<Device, String> {
     let program = this_program().map_err(|error| error.to_string())?;
     let runner = Runner::start(Settings { program, device: number, pin_mhz: None, apart: true });
     let runner = runner.map_err(|error| error.to_string())?;
-    let identity = runner.identity().ok_or_else(|| "the device does not say what it is".to_owned())?;
+    let identity = runner.identity().ok_or_else(|| "the device does not report its identity".to_owned())?;
     let kind = if identity.predicted { PREDICTED_DEVICE } else { ANY_DEVICE };
     // What a driver calls its device goes over the network and into a database.
     let clean = |text: &str| text.chars().filter(|c| !c.is_control()).take(60).collect::<String>();
@@ -61,6 +61,6 @@ pub(super) fn hold(device: &Device, directory: &Path) -> Result<File, String> {
     let refused = |error: std::io::Error| format!("{}: {error}", directory.display());
     fs::create_dir_all(directory).map_err(refused)?;
     let file = File::create(directory.join(&device.uuid)).map_err(refused)?;
-    let taken = |_| format!("another worker has device {}", device.number);
+    let taken = |_| format!("device {} is in use by another worker", device.number);
     file.try_lock().map(|()| file).map_err(taken)
 }

@@ -1,4 +1,4 @@
-//! How a worker is: one whose machine cannot judge rests, longer each time, and leaves the jobs to others.
+//! The health of a worker: if its machine cannot evaluate, it pauses, longer each time, and leaves the jobs to others.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

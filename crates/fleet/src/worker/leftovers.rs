@@ -1,5 +1,5 @@
-//! What an evaluation leaves on the disk. A task may have written anything there: directories that nobody may enter, pipes
-//! that nobody fills, links to elsewhere.
+//! Files that an evaluation leaves on disk. A task may have written anything there: directories without permissions, pipes
+//! without a writer, links to other places.
 
 use std::fs;
 use std::io;
@@ -11,22 +11,21 @@ const MAX_ENTRIES: usize = 100_000;
 
 /// Whether all below a directory are plain files and directories; what is not is never opened.
 pub(super) fn only_plain(directory: &Path) -> Result<(), String> {
-    let found =
-        fs::symlink_metadata(directory).map_err(|error| format!("the evaluation left no ledger: {error}"))?;
+    let found = fs::symlink_metadata(directory)
+        .map_err(|error| format!("the evaluation wrote no ledger: {error}"))?;
     if !found.is_dir() {
-        return Err("the evaluation left no ledger, but something else in its place".to_owned());
+        return Err("expected a ledger from the evaluation, found something else".to_owned());
     }
     let mut waiting = vec![(directory.to_owned(), 0)];
     let mut seen = 0;
     while let Some((directory, depth)) = waiting.pop() {
-        let unreadable =
-            |error: io::Error| format!("the evaluation left a ledger that cannot be read: {error}");
+        let unreadable = |error: io::Error| format!("cannot read the ledger of the evaluation: {error}");
         for entry in fs::read_dir(&directory).map_err(unreadable)? {
             let entry = entry.map_err(unreadable)?;
             let kind = entry.file_type().map_err(unreadable)?;
             seen += 1;
             if seen > MAX_ENTRIES || depth > MAX_DEPTH || !(kind.is_file() || kind.is_dir()) {
-                return Err("the evaluation left in its ledger what is no file of one".to_owned());
+                return Err("unexpected file in the ledger of the evaluation".to_owned());
             }
             if kind.is_dir() {
                 waiting.push((entry.path(), depth + 1));
@@ -57,12 +56,10 @@ pub(super) fn remove(directory: &Path, aside: &Path) -> Result<(), String> {
     let place = aside.join(number.to_string());
     let moved = fs::create_dir_all(aside).and_then(|()| fs::rename(directory, &place));
     match moved {
-        Ok(()) => Err(format!(
-            "{} is in the way and was moved to {}: {error}",
-            directory.display(),
-            place.display()
-        )),
-        Err(other) => Err(format!("{} cannot be removed: {error}; nor moved: {other}", directory.display())),
+        Ok(()) => {
+            Err(format!("cannot remove {}, moved it to {}: {error}", directory.display(), place.display()))
+        }
+        Err(other) => Err(format!("cannot remove {}: {error}; cannot move it: {other}", directory.display())),
     }
 }
 
@@ -72,10 +69,10 @@ fn unlock(directory: &Path) {
     use std::os::unix::fs::PermissionsExt;
     let mut waiting = vec![directory.to_owned()];
     while let Some(directory) = waiting.pop() {
-        // What cannot be unlocked, cannot be removed: that is told then.
+        // A directory that cannot be unlocked cannot be removed; removing it reports the error.
         let _unlocked = fs::set_permissions(&directory, fs::Permissions::from_mode(0o700));
         for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
-            // A link is not followed: it is no directory.
+            // A link is not a directory, so it is not followed.
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 waiting.push(entry.path());
             }
@@ -127,7 +124,7 @@ mod tests {
         symlink("/dev/zero", at("ledger/segments/two")).expect("linked");
         assert!(only_plain(&at("ledger")).is_err());
         fs::remove_file(at("ledger/segments/two")).expect("removed");
-        // A pipe that nobody writes to: whoever opens it waits for ever.
+        // A pipe without a writer: opening it blocks forever.
         mknodat(CWD, at("ledger/segments/two"), FileType::Fifo, Mode::RUSR, 0).expect("made");
         assert!(only_plain(&at("ledger")).is_err());
     }

@@ -1,7 +1,7 @@
-//! A worker: dials out, claims, judges each candidate in a process of its own, and sends what came of it.
+//! A worker: connects to the server, claims jobs, evaluates each candidate in a separate process, and sends the results.
 //!
-//! What was judged is on disk before it is sent, and is sent again until the server has said yes or no: neither a server
-//! that goes away nor a worker that is killed loses it. Whether it still counts, the fence decides.
+//! A result is stored on disk before it is sent, and is sent again until the server accepts or rejects it: neither an
+//! unreachable server nor a killed worker loses it. The fencing token decides whether it is still valid.
 
 mod child;
 pub mod device;
@@ -53,24 +53,24 @@ pub struct Config {
     pub directory: PathBuf,
     /// The program that evaluates: this one, with the arguments that come before the directory.
     pub program: (PathBuf, Vec<String>),
-    /// How much an evaluation may use.
+    /// The limits of an evaluation.
     pub limits: Limits,
-    /// Judge even where the system cannot keep files and calls from an evaluation.
+    /// Evaluate even if the system cannot sandbox evaluations.
     pub unconfined: bool,
-    /// End when nothing waits.
+    /// Exit when the queue is empty.
     pub until_idle: bool,
 }
 
-/// What a worker did.
+/// The totals of a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Results the server took.
+    /// Results that the server accepted.
     pub accepted: u64,
     /// Results that came too late.
     pub lost: u64,
-    /// Jobs that could not be done.
+    /// Failed jobs.
     pub failed: u64,
-    /// Jobs that were given back.
+    /// Released jobs.
     pub released: u64,
 }
 
@@ -88,7 +88,7 @@ struct Held {
     /// The place of its lane.
     lane: usize,
     token: i64,
-    /// Set when the lease is over: whatever it comes to, nobody will take it.
+    /// Set when the lease has expired: the server would reject the result.
     over: Arc<AtomicBool>,
 }
 
@@ -117,7 +117,7 @@ impl Lane {
             device,
             waiting: Queue::new(),
         };
-        // In each place one that is judged, one that is sent, one that waits.
+        // For each slot one job in evaluation, one being sent, one waiting.
         let here = (config.slots, 3 * config.slots);
         let software = of(config.name.clone(), vec![SOFTWARE_GPU.to_owned()], here, None);
         let devices = config.devices.iter().map(|one| {
@@ -136,22 +136,22 @@ struct Worker<'w> {
     spool: Spool,
     lanes: Vec<Lane>,
     held: Mutex<BTreeMap<i64, Held>>,
-    /// What was judged and not sent: a slot goes on meanwhile.
+    /// Results that are not sent yet; slots continue in the meantime.
     judged: Queue<(Leased, Outcome)>,
     counters: Counters,
     health: Mutex<Health>,
     watch: Watch,
-    /// Set when a lane cannot go on: the others end too.
+    /// Set when a lane cannot continue: the others end too.
     broken: AtomicBool,
     finished: AtomicBool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is behind these locks is whole at every moment.
+    // The data behind these locks is consistent at all times.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Works until `stop` is set, and then until what is under way has ended. `say` hears what a person may want to know.
+/// Works until `stop` is set, then finishes the running jobs. `say` is called with messages for the user.
 pub fn work(
     config: &Config,
     fleet: &Fleet,
@@ -164,7 +164,7 @@ pub fn work(
     if lock_file.try_lock().is_err() {
         let place = config.directory.display();
         return Err(FleetError::Local(format!(
-            "another worker has {place}; give this one a directory of its own"
+            "{place} is in use by another worker; set another --directory"
         )));
     }
     // Held until the end.
@@ -271,7 +271,7 @@ fn all<'t>(
 }
 
 fn panicked() -> FleetError {
-    FleetError::Local("a thread of this worker panicked, which is a bug of Warpproof".to_owned())
+    FleetError::Local("a thread of this worker panicked: this is a bug in warpproof".to_owned())
 }
 
 impl Worker<'_> {
@@ -339,7 +339,7 @@ impl Worker<'_> {
                 Ok(claimed) => claimed.jobs,
                 Err(error) if error.passes() => {
                     if !std::mem::replace(&mut silent, true) {
-                        say(&format!("{error}; trying again"));
+                        say(&format!("{error}; retrying"));
                     }
                     self.rest(pause, stop);
                     pause = (pause * 2).min(PAUSES.1);
@@ -348,7 +348,7 @@ impl Worker<'_> {
                 Err(error) => return Err(error),
             };
             if std::mem::take(&mut silent) {
-                say("the fleet answers again");
+                say("the fleet is reachable again");
             }
             if claimed.is_empty() {
                 if self.config.until_idle && held == 0 {
@@ -434,7 +434,7 @@ impl Worker<'_> {
             // One that has ended meanwhile is lost to nobody.
             if beaten.lost.contains(&lease.job) && lock(&self.held).contains_key(&lease.job) {
                 over.store(true, Ordering::Relaxed);
-                say(&format!("the lease of job {} is over", lease.job));
+                say(&format!("the lease of job {} has expired", lease.job));
             }
         }
     }
@@ -499,7 +499,7 @@ impl Worker<'_> {
                 if of_job {
                     self.fail(job.job, job.token, &reason, say);
                 } else {
-                    say(&format!("job {} is given back, and this worker rests: {reason}", job.job));
+                    say(&format!("job {} is released, and this worker pauses: {reason}", job.job));
                     self.release(job);
                     self.lanes.iter().for_each(|lane| self.give_back(lane));
                 }
@@ -534,7 +534,7 @@ impl Worker<'_> {
         match &error {
             // It will never be taken, and another try would end as this one: that counts as a failure.
             FleetError::Refused(400 | 413 | 422, _) => {
-                self.fail(job, outcome.token, &format!("its result is not taken: {error}"), say);
+                self.fail(job, outcome.token, &format!("its result was rejected: {error}"), say);
             }
             FleetError::Refused(status, refusal) if is_no(*status, &refusal.error) => {
                 self.counters.lost.fetch_add(1, Ordering::Relaxed);

@@ -6,17 +6,17 @@ use std::collections::BTreeMap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tempfile::TempDir;
+use warpproof_evidence::hash::Hash;
+use warpproof_evidence::ledger::Ledger;
+use warpproof_evidence::record::{
+    Body, Figure, FigureKind, Finite, Obstacle, Outcome as Ended, RunRecord, Stage, StepRecord, Verdict,
+    VerdictRecord,
+};
 use warpproof_fleet::client::{Fleet, FleetError};
 use warpproof_fleet::postgres::Postgres;
 use warpproof_fleet::server::{Config, Server, make_token, migrate};
 use warpproof_fleet::wire::{
     Bundle, Claim, Leased, NewToken, Outcome, Role, RunView, SOFTWARE_GPU, Submission,
-};
-use warpproof_gate::hash::Hash;
-use warpproof_gate::ledger::Ledger;
-use warpproof_gate::record::{
-    Body, Figure, FigureKind, Finite, Obstacle, Outcome as Ended, RunRecord, Stage, StepRecord, Verdict,
-    VerdictRecord,
 };
 
 pub(crate) struct Stand {

@@ -1,13 +1,13 @@
-//! References that stand in files: a shape's inputs and what its outputs should be.
+//! References stored in files: the inputs of a shape and the expected outputs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::{MAX_ELEMENTS, Tensor, Unfit};
-use crate::dtype::Dtype;
 use crate::inputs::Input;
-use crate::task::{At, FileCase, Size, Task, dims};
 use crate::tensor_file;
+use warpproof_task::dtype::Dtype;
+use warpproof_task::{At, FileCase, Size, Task, dims};
 
 /// Bytes of the largest file: the largest tensor in the widest type.
 const MAX_FILE: u64 = 8 << 28;
@@ -17,12 +17,12 @@ const MAX_FILE: u64 = 8 << 28;
 pub struct Loaded {
     /// Inputs, in the task's order.
     pub inputs: Vec<Input>,
-    /// What the outputs should be, by name.
+    /// The expected outputs, by name.
     pub outputs: BTreeMap<String, Tensor>,
 }
 
-/// Reads the files of a case; paths are relative to the task's directory. Inputs are of the task's types. Outputs may be more
-/// exact than the kernel's: their own type, or a wider one.
+/// Reads the files of a case; paths are relative to the task's directory. Inputs have the task's types. Outputs may
+/// be more precise than the kernel's: their own type, or a wider one.
 pub fn load(
     task: &Task,
     case: &FileCase,
@@ -54,7 +54,7 @@ pub fn load(
     };
     let extents = |name: &str, exprs| {
         let dims = dims(exprs, &size.axes).map_err(|problem| Unfit(problem.sentence))?;
-        // The product was found to be small when the extents were computed.
+        // Computing the extents already bounded the product.
         if dims.iter().product::<usize>() > MAX_ELEMENTS {
             return Err(Unfit(format!("`{name}` has {dims:?} elements; at most {MAX_ELEMENTS}")));
         }
@@ -103,8 +103,8 @@ fn exact_enough(own: Dtype) -> &'static [Dtype] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::task::Reference;
     use crate::tensor_file::{FileTensor, write};
+    use warpproof_task::Reference;
 
     const TASK: &str = r#"
 name = "copy"

@@ -1,12 +1,13 @@
 //! Built-in operators over integers: exact, with the wrap-around of CUDA's integer types.
 //!
-//! Sums and products are kept modulo 2^64, which gives the same low bits as any narrower type. Quotients, remainders, minima,
-//! maxima and comparisons are taken of values in the type of the sums. What is stored is cut to the bits of the output.
+//! Sums and products are kept modulo 2^64, which gives the same low bits as any narrower type. Quotients, remainders,
+//! minima, maxima and comparisons use values in the type of the sums. Stored values are truncated to the bits of the
+//! output.
 
 use super::operators::{Skip, extents_of_product};
 use super::{Element, MAX_ELEMENTS, Problem, Tensor, Unfit, real};
-use crate::dtype::{Dtype, to_integer};
-use crate::task::{Operator, Reduction};
+use warpproof_task::dtype::{Dtype, to_integer};
+use warpproof_task::{Operator, Reduction};
 
 /// Values in the type of the output, exactly.
 pub(super) struct Exact {
@@ -23,7 +24,7 @@ fn wrapped(value: i128, dtype: Dtype) -> i128 {
     if rest > high { rest - span } else { rest.max(low) }
 }
 
-/// The low 64 bits, as which sums and products are kept.
+/// The low 64 bits, in which sums and products are kept.
 fn low(value: i128) -> i64 {
     let [a, b, c, d, e, f, g, h, ..] = value.to_le_bytes();
     i64::from_le_bytes([a, b, c, d, e, f, g, h])

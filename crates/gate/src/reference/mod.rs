@@ -1,12 +1,13 @@
-//! What outputs should be: built-in operators in f64, with how far a correct kernel may be from them.
+//! Expected outputs: built-in operators in f64, with how far a correct kernel may be from them.
 //!
 //! # Where the limits come from
 //!
-//! Each operator says for every element how its roundings add up: a variance V of what is random, a bound W that nothing
-//! exceeds, and a systematic part B. Inputs are taken as the kernel reads them, so nothing is due to their own format. Then
+//! Each operator gives, for every element, how its roundings add up: a variance V of the random part, a bound W that
+//! is never exceeded, and a systematic part B. Inputs are taken as the kernel reads them, so their own format
+//! contributes no error. Then
 //!
 //! - the output is stored in its type, which moves it by at most half a step w (variance w²/3);
-//! - an element may be off by min(6 √V, W) + B + w: six deviations, as in [`warpproof_kernels::tolerance`], where the chance
+//! - an element may be off by min(6 √V, W) + B + w: six deviations, as in [`warpproof_tolerance`], where the chance
 //!   e^-18 is derived and from where the limits of the root mean square and of the bias are taken too;
 //! - errors within a row of softmax and layer norm share a cause (its sum, its mean), so a row counts once for both, and rows
 //!   that are the same count as one.
@@ -18,7 +19,6 @@
 //! cores terms are cut instead of rounded; their V and B are those derived in the attention family for N = n/8 steps on f16
 //! (V = N · 13/12 · 2^-46 A², B = 2.75 · 2^-23 (N + 1)/2 A) and N = n/16 on FP8 (V = N · 6 · 2^-26 A², B = 9 · 2^-13 (N + 1)/2 A).
 
-pub mod attention;
 pub mod files;
 mod integer;
 mod null;
@@ -29,14 +29,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-use warpproof_kernels::error::{Errors, NonFinite as Policy};
-use warpproof_kernels::tolerance::{CONFIDENCE, Judgement, RowMoments, Tolerance};
+use warpproof_tolerance::error::{Errors, NonFinite as Policy};
+use warpproof_tolerance::{CONFIDENCE, Judgement, RowMoments, Tolerance};
 
 pub use null::Null;
 
-use crate::counterexample::{Mismatch, Output};
-use crate::dtype::Dtype;
-use crate::task::{Accumulate, NonFinite, Operator};
+use warpproof_evidence::counterexample::{Mismatch, Output};
+use warpproof_task::dtype::Dtype;
+use warpproof_task::{Accumulate, NonFinite, Operator};
 
 /// Elements of the largest tensor a reference computes.
 pub const MAX_ELEMENTS: usize = 1 << 28;
@@ -95,18 +95,18 @@ pub struct Problem<'a> {
     pub accumulate: Accumulate,
 }
 
-/// What an output should be.
+/// An expected output.
 #[derive(Clone, Debug)]
 pub struct Expected {
     /// The exact output.
     pub tensor: Tensor,
-    /// How far a kernel's may be from it.
+    /// How far a kernel's output may be from it.
     pub tolerance: Tolerance,
     /// The type of the output.
     pub dtype: Dtype,
     /// Elements whose errors may share a cause.
     pub row: usize,
-    /// Of integers: the very code of each element. f64 does not hold all of 64 bits.
+    /// For integers: the exact code of each element, because f64 does not hold all 64 bits.
     pub codes: Option<Vec<u64>>,
 }
 
@@ -127,30 +127,12 @@ pub(crate) struct Summing {
     pub(crate) systematic: f64,
 }
 
-impl Accumulate {
-    /// The type in which sums and what follows them are kept.
-    pub(crate) fn dtype(self) -> Dtype {
-        match self {
-            Accumulate::F64 => Dtype::F64,
-            Accumulate::F16 => Dtype::F16,
-            Accumulate::I32 => Dtype::I32,
-            Accumulate::U32 => Dtype::U32,
-            Accumulate::I64 => Dtype::I64,
-            Accumulate::U64 => Dtype::U64,
-            Accumulate::F32 | Accumulate::TensorF16 | Accumulate::TensorFp8 => Dtype::F32,
-        }
-    }
-
-    /// Whether sums are integers: then nothing is rounded, and outputs are compared exactly.
-    pub(crate) fn is_integer(self) -> bool {
-        self.dtype().is_integer()
-    }
-
+impl Summing {
     /// The sum of n terms.
-    pub(crate) fn sum(self, terms: usize) -> Summing {
+    pub(crate) fn of(accumulate: Accumulate, terms: usize) -> Summing {
         let count = real(terms);
-        let u = self.dtype().unit().relative;
-        let (variance, systematic) = match self {
+        let u = accumulate.dtype().unit().relative;
+        let (variance, systematic) = match accumulate {
             Accumulate::TensorF16 => {
                 let steps = (count / 8.0).ceil();
                 (steps * 13.0 / 12.0 * 2f64.powi(-46), 2.75 * 2f64.powi(-23) * (steps + 1.0) / 2.0)
@@ -173,7 +155,7 @@ pub(crate) fn real(count: usize) -> f64 {
     count as f64
 }
 
-/// What a built-in operator gives for these inputs. Attention has functions of its own, in [`attention`].
+/// The output of a built-in operator for these inputs. Attention has its own functions, in [`family::attention`](crate::family::attention).
 pub fn expected(problem: &Problem<'_>) -> Result<Expected, Unfit> {
     if problem.accumulate.is_integer() {
         let exact = integer::evaluate(problem, None)?;
@@ -182,13 +164,13 @@ pub fn expected(problem: &Problem<'_>) -> Result<Expected, Unfit> {
         return Ok(Expected { codes: problem.output.is_integer().then_some(codes), ..expected });
     }
     let (dims, elements) = operators::evaluate(problem, None)?;
-    // Rows of these share a sum or a mean; elements of the others have sums of their own.
+    // Rows of these operators share a sum or a mean; elements of the others have their own sums.
     let shared = matches!(problem.operator, Operator::Softmax { .. } | Operator::LayerNorm { .. });
     let row = if shared { dims.last().copied().unwrap_or(1).max(1) } else { 1 };
     Ok(limits(dims, &elements, row, problem.output))
 }
 
-/// Values with a part of the reduction left out, as a kernel that skips a tile would give them.
+/// Values with a part of the reduction left out, as a kernel that skips a tile would compute them.
 fn without(problem: &Problem<'_>, skip: fn(usize) -> Range<usize>) -> Result<Vec<f64>, Unfit> {
     let (_, elements) = operators::evaluate(problem, Some(skip))?;
     Ok(elements.iter().map(|element| element.value).collect())
@@ -217,9 +199,9 @@ pub(crate) fn limits(dims: Vec<usize>, elements: &[Element], row: usize, dtype: 
             deviation += variance.sqrt() / count;
         }
         moments.mean_variance = deviation * deviation * repeats;
-        // Rows that are the same err the same: their errors do not average out, but stay within six deviations.
+        // Identical rows have identical errors, which do not average out but stay within six deviations.
         moments.variance *= repeats.min(2.0 * CONFIDENCE);
-        // Without knowledge of what a row's errors share, they share everything.
+        // Without knowledge of which errors a row shares, assume that it shares all of them.
         moments.spread = moments.variance;
         rows.push(moments);
     }
@@ -228,7 +210,7 @@ pub(crate) fn limits(dims: Vec<usize>, elements: &[Element], row: usize, dtype: 
     Expected { tensor: Tensor { dims, values }, tolerance, dtype, row, codes: None }
 }
 
-/// For each row, how many rows are the same.
+/// For each row, the number of identical rows.
 fn repeats(elements: &[Element], row: usize) -> Vec<f64> {
     let key = |elements: &[Element]| match elements {
         [one] => one.value.to_bits(),
@@ -252,23 +234,23 @@ fn repeats(elements: &[Element], row: usize) -> Vec<f64> {
 /// Limits that the task states.
 pub fn stated(tensor: Tensor, dtype: Dtype, absolute: f64, relative: f64, rmse: f64, bias: f64) -> Expected {
     let limits = tensor.values.iter().map(|value| upward(absolute + relative * value.abs())).collect();
-    // What is random is unknown here: one sixth of the stated bias stands for its deviation.
+    // The random part is unknown here: one sixth of the stated bias stands for its deviation.
     let standard_error = bias / (2.0 * CONFIDENCE).sqrt();
     let tolerance = Tolerance { limits, rmse, spread: rmse, bias, standard_error, lse: Vec::new() };
     let row = tensor.row();
     Expected { tensor, tolerance, dtype, row, codes: None }
 }
 
-/// The next f32 that is not smaller; finite, so that no limit lets infinity pass.
+/// The next f32 that is not smaller; finite, so that no limit accepts infinity.
 #[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "rounded upward by hand")]
 fn upward(limit: f64) -> f32 {
     let near = limit as f32;
     let up = if f64::from(near) < limit { near.next_up() } else { near };
-    // An unbounded element is one whose value any kernel may miss; NaN stays and passes nothing.
+    // Any kernel may miss the value of an unbounded element; NaN stays NaN and accepts nothing.
     if up.is_nan() { up } else { up.min(f32::MAX) }
 }
 
-/// What an output that is not finite counts for, as the family's errors have it.
+/// How an output that is not finite counts, as in the family's errors.
 fn policy(non_finite: NonFinite) -> Policy {
     match non_finite {
         NonFinite::Refuse => Policy::Refuse,
@@ -277,7 +259,8 @@ fn policy(non_finite: NonFinite) -> Policy {
 }
 
 impl Expected {
-    /// The values of an output, given as its bytes. Integers that are not equal differ, even where f64 holds no difference.
+    /// The values of an output, given as its bytes. Unequal integers count as different even where f64 cannot
+    /// represent the difference.
     fn values(&self, output: &[u8]) -> Vec<f64> {
         let mut got = self.dtype.values(output);
         if let Some(codes) = &self.codes {
@@ -291,7 +274,8 @@ impl Expected {
         got
     }
 
-    /// The exact values as an output is compared with them: what the type cannot hold is infinite in it, where that counts.
+    /// The exact values that an output is compared with: a value outside the type's range is infinite, where the
+    /// policy counts that.
     fn compared(&self, policy: Policy) -> Vec<f64> {
         let held = |value: &f64| {
             let rounded = self.dtype.round(*value);
@@ -321,7 +305,7 @@ impl Expected {
         })
     }
 
-    /// The first element with which no output can be compared: not finite in the output's type, where the task refuses that.
+    /// The first element that cannot be compared: it is not finite in the output's type, and the task refuses that.
     pub fn incomparable(&self, non_finite: NonFinite) -> Option<(Vec<usize>, f64)> {
         if non_finite == NonFinite::Match {
             return None;
@@ -339,7 +323,7 @@ impl Expected {
         Some((index, self.tensor.values.get(at).copied().unwrap_or(f64::NAN)))
     }
 
-    /// Whether an output is right.
+    /// Whether an output is correct.
     pub fn judge(&self, output: &[u8], non_finite: NonFinite) -> (Errors, Judgement) {
         let errors = self.errors(output, non_finite);
         let judgement = self.tolerance.judge(&errors);

@@ -1,4 +1,4 @@
-//! Outputs that are wrong on purpose. A task that lets one of them pass in every case tests nothing.
+//! Null kernels: outputs that are wrong on purpose. A task that accepts one of them in every case tests nothing.
 
 use std::fmt;
 
@@ -11,13 +11,13 @@ use super::{Expected, Problem, Unfit, real, without};
 pub enum Null {
     /// Writes zeros.
     Zeros,
-    /// Writes the mean of the right output everywhere.
+    /// Writes the mean of the correct output everywhere.
     Mean,
-    /// Copies an input, again and again until the output is full.
+    /// Copies an input repeatedly until the output is full.
     Copy,
-    /// Leaves out a tile of 64 in the middle of what is reduced; where nothing is reduced, of what is written.
+    /// Skips a tile of 64 in the middle of the reduced axis; without a reduction, of the output.
     TileSkipped,
-    /// Leaves out the last tile, full or not.
+    /// Skips the last tile, full or not.
     TailSkipped,
 }
 
@@ -25,8 +25,8 @@ impl Null {
     /// All of them.
     pub const ALL: [Null; 5] = [Null::Zeros, Null::Mean, Null::Copy, Null::TileSkipped, Null::TailSkipped];
 
-    /// The bytes of its output. On some inputs it is right: the softmax of a constant is its mean. A task is sound when
-    /// each of these fails one of its cases at least.
+    /// The bytes of its output. For some inputs it is correct: the softmax of a constant is its mean. A task is sound
+    /// if each null kernel fails at least one of its cases.
     pub fn output(self, problem: &Problem<'_>, expected: &Expected) -> Result<Vec<u8>, Unfit> {
         let exact = &expected.tensor.values;
         let values = match self {
@@ -43,7 +43,7 @@ impl Null {
         Ok(problem.output.bytes(&values))
     }
 
-    /// The bytes of its output where nothing but the right output is known; nothing where that is not enough.
+    /// The bytes of its output if only the correct output is known; `None` if that is not sufficient.
     pub fn of_values(self, expected: &Expected) -> Option<Vec<u8>> {
         let exact = &expected.tensor.values;
         let values = match self {
@@ -55,7 +55,7 @@ impl Null {
     }
 }
 
-/// The mean of what is finite, everywhere.
+/// The mean of the finite values, everywhere.
 fn mean(exact: &[f64]) -> Vec<f64> {
     let finite: Vec<f64> = exact.iter().copied().filter(|value| value.is_finite()).collect();
     vec![finite.iter().sum::<f64>() / real(finite.len()).max(1.0); exact.len()]

@@ -1,11 +1,11 @@
-//! The operators, each with the roundings of a kernel that computes it well.
+//! The operators, each with the roundings of a good implementation.
 
 use std::ops::Range;
 
-use super::{Element, MAX_ELEMENTS, MAX_PRODUCTS, Problem, Tensor, Unfit, integer, real};
-use crate::task::{Operator, Reduction};
+use super::{Element, MAX_ELEMENTS, MAX_PRODUCTS, Problem, Summing, Tensor, Unfit, integer, real};
+use warpproof_task::{Operator, Reduction};
 
-/// Which part of a reduction of some length is left out.
+/// Which part of a reduction of a given length is skipped.
 pub(super) type Skip = Option<fn(usize) -> Range<usize>>;
 
 pub(super) fn evaluate(problem: &Problem<'_>, skip: Skip) -> Result<(Vec<usize>, Vec<Element>), Unfit> {
@@ -63,7 +63,7 @@ pub(super) fn evaluate(problem: &Problem<'_>, skip: Skip) -> Result<(Vec<usize>,
                     problem.inputs.values().map(|tensor| tensor.values.get(at).copied().unwrap_or(f64::NAN));
                 row.iter_mut().zip(inputs.chain(constants.iter().copied())).for_each(|(to, from)| *to = from);
                 let result = bound.evaluate(&row, unit);
-                // The running bound is one that nothing exceeds; as a variance it counts as even within it.
+                // The running bound is never exceeded; its variance is that of a uniform distribution within it.
                 let variance = result.error * result.error / 3.0;
                 let value = if skipped.contains(&at) { 0.0 } else { result.value };
                 elements.push(Element { value, variance, worst: result.error, systematic: 0.0 });
@@ -106,7 +106,7 @@ fn gemm(
 ) -> Result<(Vec<usize>, Vec<Element>), Unfit> {
     let (m, n, k) = extents_of_product(a, b, transpose)?;
     let skipped = skip.map_or(0..0, |skip| skip(k));
-    let summing = problem.accumulate.sum(k);
+    let summing = Summing::of(problem.accumulate, k);
     let u = problem.accumulate.dtype().unit().relative;
     let mut elements = Vec::with_capacity(m * n);
     let mut sums = vec![(0.0, 0.0); n];
@@ -146,10 +146,10 @@ fn softmax(problem: &Problem<'_>, x: &Tensor, skip: Skip) -> (Vec<usize>, Vec<El
     let skipped = skip.map_or(0..0, |skip| skip(row));
     let mut elements = Vec::with_capacity(x.values.len());
     for x in x.values.chunks(row) {
-        let summing = problem.accumulate.sum(x.len());
+        let summing = Summing::of(problem.accumulate, x.len());
         let counts = |at: &usize| !skipped.contains(at);
         let largest = (0..x.len()).filter(counts).map(|at| x[at]).fold(f64::NEG_INFINITY, f64::max);
-        // NaN must come out as NaN; f64::max would drop it.
+        // NaN must stay NaN; f64::max would drop it.
         let largest = if x.iter().any(|x| x.is_nan()) { f64::NAN } else { largest };
         let weights: Vec<f64> = (0..x.len())
             .map(|at| if skipped.contains(&at) { 0.0 } else { (x[at] - largest).exp() })
@@ -195,7 +195,7 @@ fn layer_norm(
         let kept: Vec<f64> =
             x.iter().enumerate().filter(|(at, _)| !skipped.contains(at)).map(|(_, x)| *x).collect();
         let count = real(kept.len()).max(1.0);
-        let summing = problem.accumulate.sum(kept.len());
+        let summing = Summing::of(problem.accumulate, kept.len());
         let mean = kept.iter().sum::<f64>() / count;
         let magnitude = kept.iter().map(|x| x.abs()).sum::<f64>() / count;
         let variance = kept.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / count;
@@ -242,7 +242,7 @@ fn reduction(
     let inner: usize = x.dims[axis + 1..].iter().product();
     let outer: usize = x.dims[..axis].iter().product();
     let skipped = skip.map_or(0..0, |skip| skip(length));
-    let summing = problem.accumulate.sum(length);
+    let summing = Summing::of(problem.accumulate, length);
     let u = problem.accumulate.dtype().unit().relative;
     let mut elements = Vec::with_capacity(outer * inner);
     for (o, i) in (0..outer).flat_map(|o| (0..inner).map(move |i| (o, i))) {

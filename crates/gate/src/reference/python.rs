@@ -1,12 +1,12 @@
-//! References in Python: one function of one file, called in a process of its own.
+//! References in Python: one function of one file, called in a separate process.
 //!
-//! The file is not trusted. Its process runs with `-I` in a temporary directory, without the environment of this process. Where the
-//! kernel can, it is confined: it reads its task, Python and the system's libraries, writes its temporary directory, and has no
-//! network. Memory, files and time have limits.
+//! The file is not trusted. Its process runs with `-I` in a temporary directory, without the environment of this
+//! process. If the operating system supports it, the process is confined: it reads its task, Python and the system's
+//! libraries, writes only its temporary directory, and has no network. Memory, files and time are limited.
 //!
-//! One process answers many calls, because starting an interpreter and importing numpy takes longer than most calls. A file can
-//! therefore keep state between calls. The stage `correct` calls the first case once more after the last, and a reference that
-//! then gives another answer is refused.
+//! One process serves many calls, because starting an interpreter and importing numpy takes longer than most calls. A
+//! file can therefore keep state between calls. The stage `correct` repeats the first case after the last one and
+//! refuses a reference whose second result differs.
 
 mod worker;
 
@@ -20,13 +20,13 @@ pub use worker::Workers;
 use worker::{Answer, Broken, Request, Settings};
 
 use super::{MAX_ELEMENTS, Tensor};
-use crate::dtype::Dtype;
 use crate::inputs::Input;
-use crate::task::{Axes, Reference};
+use warpproof_task::dtype::Dtype;
+use warpproof_task::{Axes, Reference};
 
-/// Lines of what went wrong that are shown.
+/// Lines of an error that are shown.
 const TAIL_LINES: usize = 8;
-/// Memory of the interpreter and of libraries such as numpy: threads and tables they may never touch.
+/// Memory of the interpreter and of libraries such as numpy: threads and tables that they may never touch.
 const INTERPRETER: u64 = 512 << 20;
 /// Copies of all tensors that a reference may make.
 const COPIES: u64 = 12;
@@ -38,13 +38,13 @@ pub struct Python<'a> {
     pub interpreter: OsString,
     /// The task's directory.
     pub directory: &'a Path,
-    /// Where it may read, in addition to its task.
+    /// Directories that it may read in addition to its task.
     pub allowed: &'a [PathBuf],
     /// The file, relative to the task's directory.
     pub file: &'a str,
     /// The function.
     pub function: &'a str,
-    /// Seconds until a call is ended.
+    /// Timeout of a call in seconds.
     pub timeout_seconds: u32,
     /// Megabytes of memory, in addition to what its tensors need.
     pub memory_mb: u32,
@@ -52,12 +52,12 @@ pub struct Python<'a> {
     pub workers: &'a Workers,
 }
 
-/// Why there is no result.
+/// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PythonError {
-    /// What went wrong.
+    /// The error.
     pub sentence: String,
-    /// Whether a limit ended it; the sentence names the key that raises it.
+    /// Whether a limit ended the call; the sentence names the key that raises the limit.
     pub limit: bool,
 }
 
@@ -75,13 +75,13 @@ impl PythonError {
     }
 }
 
-/// The interpreter that the user wants: `WARPPROOF_PYTHON`, else `python3`.
+/// The configured interpreter: `WARPPROOF_PYTHON`, else `python3`.
 pub fn interpreter() -> OsString {
     env::var_os("WARPPROOF_PYTHON").filter(|path| !path.is_empty()).unwrap_or_else(|| "python3".into())
 }
 
 impl<'a> Python<'a> {
-    /// The reference of a task whose file stands in a directory, if it is one in Python.
+    /// The reference of a task in this directory, if it is in Python.
     pub fn of(
         reference: &'a Reference,
         directory: &'a Path,
@@ -101,7 +101,7 @@ impl<'a> Python<'a> {
         })
     }
 
-    /// What the function returns for inputs and extents: each output with the extents that it should have.
+    /// The function's outputs for these inputs and extents; each output is given with its expected extents.
     pub fn run(
         &self,
         inputs: &[Input],
@@ -137,7 +137,7 @@ impl<'a> Python<'a> {
             inputs,
             outputs: outputs.iter().map(|(name, _)| name.as_str()).collect(),
             axes,
-            // An answer of other extents is told as such; one that is much larger is not even sent.
+            // An answer with wrong extents is reported as such; a much larger one is not even sent.
             most_bytes: wanted.saturating_mul(16).saturating_add(1 << 16),
         };
         match self.workers.call(&settings, &request).map_err(|broken| self.broken(broken))? {
@@ -175,7 +175,7 @@ impl<'a> Python<'a> {
         PythonError { sentence, limit: true }
     }
 
-    /// Why a process gave no answer.
+    /// The error for a process that did not answer.
     fn broken(&self, broken: Broken) -> PythonError {
         let shown = Path::new(&self.interpreter).display();
         match broken {
@@ -200,7 +200,7 @@ impl<'a> Python<'a> {
         }
     }
 
-    /// What went wrong, from the text of a traceback, and what to do where that is known.
+    /// The error from the text of a traceback, with a fix where one is known.
     fn told(&self, text: &str, status: Option<&str>) -> String {
         let shown = |c: char| if c.is_control() && c != '\n' { ' ' } else { c };
         let text: String = text.chars().map(shown).collect();
@@ -229,8 +229,8 @@ impl<'a> Python<'a> {
         sentence
     }
 
-    /// The lines without the frames of what calls the file: they say nothing of its mistake. The file is shown by the name
-    /// that the task gives it.
+    /// The lines without the frames of our own caller, which do not help to find the mistake. The file is shown under
+    /// the name that the task gives it.
     fn own_frames(&self, lines: &[&str]) -> Vec<String> {
         let place = std::fs::canonicalize(self.directory.join(self.file));
         let place = place.map(|path| path.display().to_string());
@@ -250,7 +250,7 @@ impl<'a> Python<'a> {
                 });
             }
         }
-        // A head without frames heads nothing.
+        // Drop a heading without frames.
         if let [head] = kept.as_slice()
             && head.starts_with("Traceback ")
         {

@@ -1,6 +1,6 @@
 use super::*;
-use crate::expr::Expr;
-use crate::task::{At, Reduction};
+use warpproof_task::expr::Expr;
+use warpproof_task::{At, Reduction};
 
 /// A pseudo-random number from -1 to 1.
 fn noise(state: &mut u64) -> f64 {
@@ -64,7 +64,7 @@ fn inputs(dtype: Dtype) -> BTreeMap<String, Tensor> {
         .collect()
 }
 
-/// What a kernel in f32 gives, by plain loops.
+/// The output of an f32 kernel, computed with plain loops.
 #[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "values are those of f32")]
 fn kernel(operator: &str, inputs: &BTreeMap<String, Tensor>) -> Vec<f64> {
     let get = |name: &str| inputs[name].values.iter().map(|value| *value as f32).collect::<Vec<f32>>();
@@ -142,7 +142,7 @@ fn a_small_bias_is_found_where_no_element_is_outside() {
         accumulate: Accumulate::F32,
     };
     let expected = expected(&problem).unwrap();
-    // Rounding toward minus infinity instead of to nearest: within a step of f16 everywhere, and always down.
+    // Rounding toward minus infinity instead of to nearest: within one step of f16 everywhere, but always down.
     let (mut down, mut right) = (Vec::new(), Vec::new());
     for exact in &expected.tensor.values {
         let near = Dtype::F16.round(*exact);
@@ -223,7 +223,7 @@ fn integers(dims: &[usize], values: &[f64]) -> Tensor {
     Tensor::new(dims.to_vec(), values.to_vec()).unwrap()
 }
 
-/// What an integer operator gives, as the values of its output.
+/// The output values of an integer operator.
 fn exact(
     operator: &Operator,
     inputs: &BTreeMap<String, Tensor>,
@@ -248,10 +248,10 @@ fn integer_products_are_exact_and_wrap_around() {
     for wrong in [sum + 1, sum - 1, sum + 4, 0] {
         assert!(!right.judge(&i32::to_le_bytes(wrong), NonFinite::Refuse).1.passed, "{wrong}");
     }
-    // Cut to 8 bits, as a store of a char does.
+    // Truncated to 8 bits, like a store to a char.
     let narrow = exact(&gemm, &inputs, Dtype::I8, Accumulate::I32);
     assert_eq!(narrow.codes, Some(vec![u64::from(sum.to_le_bytes()[0])]));
-    // A sum of 2^31 is the least of 32 bits.
+    // A sum of 2^31 wraps to the smallest 32-bit integer.
     let sum = Operator::Reduction { input: name("x"), output: name("o"), op: Reduction::Sum, axis: 0 };
     let inputs = BTreeMap::from([("x".to_owned(), integers(&[2], &[2147483647.0, 1.0]))]);
     let right = exact(&sum, &inputs, Dtype::I32, Accumulate::I32);

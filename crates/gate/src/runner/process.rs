@@ -1,4 +1,4 @@
-//! The process that drives a device: started, asked, and ended when it does not answer.
+//! The process that drives a device: started, queried, and killed when it does not answer.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use std::time::Duration;
 use super::RunnerError;
 use super::protocol::{Answer, Request};
 
-/// How long an answer may take.
+/// Timeout of an answer.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// How long a process may take to go once its input is closed, and once it was killed. One that waits for a device that hangs may
-/// never.
+/// How long a process may take to exit after its input is closed, and after it was killed. A process that waits for a
+/// hung device may never exit.
 const GOING: Duration = Duration::from_secs(2);
 
-/// Bytes of what a process said last on its standard error: a panic, a refusal of the driver.
+/// Bytes kept from the end of a process's standard error: a panic, or an error of the driver.
 const LAST_WORDS: usize = 2048;
 
 /// The subcommand of `warpproof` that serves.
@@ -28,11 +28,11 @@ pub(super) struct Process {
     child: Child,
     input: Option<ChildStdin>,
     answers: Receiver<String>,
-    /// What it said last, once it has ended.
+    /// The last bytes of its standard error, available once it has exited.
     listener: Option<JoinHandle<Vec<u8>>>,
     last_words: String,
     patience: Duration,
-    /// Something went wrong: a context that was harmed stays so, and answers may be another's.
+    /// A request failed: a damaged context stays damaged, and later answers may belong to earlier requests.
     spoiled: bool,
     /// The program and the device whose clocks it pinned.
     pinned: Option<(PathBuf, u32)>,
@@ -52,7 +52,7 @@ impl Process {
         command
     }
 
-    /// Starts it, in a group of its own where that is asked for.
+    /// Starts it, in its own process group if requested.
     pub(super) fn start(mut command: Command, own_group: bool) -> Result<Process, RunnerError> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if own_group {
@@ -92,17 +92,17 @@ impl Process {
         }
     }
 
-    /// Remembers that it pinned clocks: should it have to be killed, they are let go by another.
+    /// Records that it pinned clocks, so that another process can release them if it is killed.
     pub(super) fn pinned(&mut self, program: &Path, device: u32) {
         self.pinned = Some((program.to_path_buf(), device));
     }
 
-    /// Whether another should be started before anything is asked.
+    /// Whether a new process must be started before the next request.
     pub(super) fn is_spoiled(&self) -> bool {
         self.spoiled
     }
 
-    /// Closes its input and waits for its end; how it ended.
+    /// Closes its input and waits for it to exit; returns its status.
     pub(super) fn finish(&mut self, patience: Duration) -> Option<ExitStatus> {
         self.input = None;
         let mut ended = None;
@@ -113,7 +113,7 @@ impl Process {
         ended
     }
 
-    /// Ends the process; no more is asked of it.
+    /// Ends the process; no request may follow.
     pub(super) fn end(&mut self) {
         let ended = self.finish(GOING);
         if ended.is_none() {
@@ -121,20 +121,21 @@ impl Process {
             self.finish(GOING);
         }
         self.listen();
-        // Only one that ended of itself has let go of what it pinned.
+        // Only a process that exited normally has released its clocks.
         if ended.is_some_and(|status| status.success()) {
             return;
         }
         if let Some((program, device)) = self.pinned.take()
             && let Ok(mut other) = Process::start(Process::command(&program), true)
         {
-            // Whether it can is no matter: there is nobody else to ask.
+            // The result does not matter: nothing else can release the clocks.
             let _opened = other.ask(&Request::Open { device, pin_mhz: None });
             let _released = other.ask(&Request::Release);
         }
     }
 
-    /// Takes what it said last. A process that it started itself may hold the other end still: then it is left alone.
+    /// Reads the last of its standard error. A child of the process may still hold the pipe open; then the reader
+    /// thread is abandoned.
     fn listen(&mut self) {
         let Some(listener) = self.listener.take() else { return };
         if wait(GOING, || listener.is_finished())
@@ -144,8 +145,8 @@ impl Process {
         }
     }
 
-    /// Asks, and waits for the answer. What the device refuses is an error like others; but once an answer is late or not
-    /// understood, nobody knows any more which answer is whose, and the process is ended.
+    /// Sends a request and waits for the answer. A refusal by the device is an ordinary error. After a late or
+    /// malformed answer, answers can no longer be matched to requests, so the process is killed.
     pub(super) fn ask(&mut self, request: &Request) -> Result<Answer, RunnerError> {
         let answer = self.exchange(request).map_err(|error| {
             self.end();
@@ -162,7 +163,7 @@ impl Process {
         answer
     }
 
-    /// One request and the line that answers it. Every error is one of the protocol.
+    /// One request and the line that answers it. Every error is a protocol error.
     fn exchange(&mut self, request: &Request) -> Result<Answer, RunnerError> {
         let gone = || RunnerError("the process that drives the device has ended".to_owned());
         let text = serde_json::to_string(request).map_err(|error| RunnerError(error.to_string()))?;
@@ -180,18 +181,18 @@ impl Process {
     }
 }
 
-/// Starts it in a group of its own: an interrupt from the keyboard is for who waits for its answers.
+/// Starts it in its own process group: a keyboard interrupt is meant for the process that waits for its answers.
 #[cfg(unix)]
 pub(crate) fn apart(command: &mut Command) {
     use std::os::unix::process::CommandExt;
     command.process_group(0);
 }
 
-/// Other systems send an interrupt to all that share a console.
+/// Other systems send an interrupt to every process that shares the console.
 #[cfg(not(unix))]
 pub(crate) fn apart(_: &mut Command) {}
 
-/// Waits until something is so, for so long.
+/// Waits until a condition holds or the time is up.
 fn wait(patience: Duration, mut so: impl FnMut() -> bool) -> bool {
     let step = Duration::from_millis(10);
     let mut waited = Duration::ZERO;
@@ -205,7 +206,7 @@ fn wait(patience: Duration, mut so: impl FnMut() -> bool) -> bool {
     false
 }
 
-/// The last bytes of all that is said.
+/// The last bytes of a standard error stream.
 fn last_of(mut said: ChildStderr) -> Vec<u8> {
     let mut last = Vec::new();
     let mut some = [0; LAST_WORDS];
@@ -220,7 +221,7 @@ fn last_of(mut said: ChildStderr) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// A process that answers with what is given to it, whatever is asked.
+    /// A process that runs a shell script, whose answers do not depend on the requests.
     fn answering(script: &str) -> Option<Process> {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
@@ -253,7 +254,7 @@ mod tests {
     #[test]
     fn an_interrupt_of_the_group_does_not_reach_it() {
         let Some(process) = answering("read a") else { return };
-        // The fifth field of what Linux says of a process is its group.
+        // The fifth field of `/proc/<pid>/stat` is the process group.
         let path = format!("/proc/{}/stat", process.child.id());
         let Ok(told) = std::fs::read_to_string(path) else { return };
         assert_eq!(told.split(' ').nth(4), Some(process.child.id().to_string().as_str()), "{told}");
@@ -276,15 +277,15 @@ mod tests {
         let Some(mut process) = answering(script) else { return };
         assert!(process.ask(&Request::Release).is_err_and(|error| error.0 == "no"));
         assert!(process.ask(&Request::Release).is_ok());
-        // What comes after may be spoiled all the same: a context that was harmed stays so.
+        // Later requests may still be affected: a damaged context stays damaged.
         assert!(process.is_spoiled());
     }
 
-    /// What a stand-in for the program is asked once a process that pinned clocks has ended.
+    /// The requests that a stand-in receives after a process that pinned clocks has ended.
     fn asked_after(script: &str) -> Option<String> {
         let folder = tempfile::tempdir().ok()?;
         let (program, asked) = (folder.path().join("program"), folder.path().join("asked"));
-        // Stands for the program: writes down what it is asked, and answers.
+        // A stand-in for the program: records its requests, and answers.
         let stand_in = format!(
             "#!/bin/sh\nwhile read line; do echo \"$line\" >> '{}'; echo '{{\"answer\": \"done\"}}'; done\n",
             asked.display()
@@ -301,7 +302,7 @@ mod tests {
 
     #[test]
     fn clocks_that_a_killed_process_pinned_are_let_go_by_another() {
-        // Neither answers nor goes when its input ends; and one that ends, but not well.
+        // One process neither answers nor exits when its input ends; the other exits with a failure.
         for script in ["trap '' HUP; while :; do sleep 1; done", "exit 101"] {
             let Some(told) = asked_after(script) else { return };
             assert!(
@@ -309,7 +310,7 @@ mod tests {
                 "{told}"
             );
         }
-        // One that ended well has let go of them itself.
+        // A process that exited normally has released them itself.
         assert_eq!(asked_after("read a; exit 0").unwrap_or_default(), "");
     }
 }

@@ -1,20 +1,21 @@
-//! What the gate and the process that drives a device say to each other: a line of JSON each way.
+//! The protocol between the gate and the process that drives a device: one line of JSON in each direction.
 
 use serde::{Deserialize, Serialize};
-use warpproof_gpu::{Batch, Identity, Launch, Memory, ModuleId, Reading};
+use warpproof_gpu::{Batch, Identity, Launch, Memory, ModuleId};
+use warpproof_launch::Reading;
 
-/// What is asked.
+/// A request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "op")]
 pub(super) enum Request {
     /// Open a device; the first request.
     Open {
         device: u32,
-        /// MHz at which the clock of the multiprocessors shall stay.
+        /// MHz to which the multiprocessor clock is pinned.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pin_mhz: Option<u32>,
     },
-    /// Let the clocks go that an earlier process pinned.
+    /// Release the clocks that an earlier process pinned.
     Release,
     Load {
         ptx: String,
@@ -52,13 +53,13 @@ pub(super) enum Request {
     },
 }
 
-/// What is answered.
+/// An answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "answer")]
 pub(super) enum Answer {
     Opened {
         identity: Identity,
-        /// What was not done, and why.
+        /// Skipped steps, with reasons.
         notes: Vec<String>,
     },
     Loaded {

@@ -1,12 +1,13 @@
-//! The other side: the process that drives a device. Whoever started it closes its input when it is no longer wanted.
+//! The server side: the process that drives a device. Its parent closes its input to end it.
 
 use std::io::{self, BufRead, Write};
 
-use warpproof_gpu::{Cuda, CudaError, Timed};
+use warpproof_gpu::{Assembler, Cuda, CudaError, Timed};
+use warpproof_toolchain::{Options, Toolchain};
 
 use super::protocol::{Answer, Request, bytes, hex};
 
-/// Answers requests until there are no more.
+/// Answers requests until the input ends.
 pub fn serve(input: impl BufRead, mut output: impl Write) -> io::Result<()> {
     let mut device = None;
     for line in input.lines() {
@@ -24,6 +25,9 @@ pub fn serve(input: impl BufRead, mut output: impl Write) -> io::Result<()> {
 fn answer(device: &mut Option<Cuda>, request: Request) -> Result<Answer, String> {
     if let Request::Open { device: ordinal, pin_mhz } = request {
         let opened = device.insert(Cuda::open(ordinal).map_err(|error| error.to_string())?);
+        if let Some(assembler) = assembler() {
+            opened.assemble_with(assembler);
+        }
         let notes = pin_mhz.and_then(|mhz| pin(opened, mhz).err());
         return Ok(Answer::Opened {
             identity: opened.identity().clone(),
@@ -66,7 +70,18 @@ fn answer(device: &mut Option<Cuda>, request: Request) -> Result<Answer, String>
     Ok(Answer::Done)
 }
 
-/// Pins the clock, or says why it is not pinned.
+/// The installed `ptxas`. With it, the driver does not need to support the PTX version, and the timed machine code is
+/// the one that the other stages evaluate. Without it, the driver compiles the PTX.
+pub fn assembler() -> Option<Assembler> {
+    let toolchain = Toolchain::find(&Options::from_env()).ok()?;
+    toolchain.ptxas_for("").is_ok().then(|| -> Assembler {
+        Box::new(move |ptx, arch| {
+            toolchain.ptxas(ptx, arch, &[]).map(|made| made.cubin).map_err(|error| error.to_string())
+        })
+    })
+}
+
+/// Pins the clock, or returns why it is not pinned.
 fn pin(device: &mut Cuda, mhz: u32) -> Result<(), String> {
     let unpinned = |why: String| format!("clocks are not pinned: {why}");
     let known = device.management();

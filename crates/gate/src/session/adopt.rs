@@ -1,30 +1,30 @@
-//! Verdicts that were reached elsewhere, as a run of this ledger.
+//! Combines verdicts from other machines into one run of this ledger.
 //!
-//! Whoever has candidates judged by other machines gets a segment for each. Together they are one run, as they would be
-//! had they been judged here: its steps say from which records they were taken.
+//! A user who has candidates evaluated by other machines receives a segment for each. Together they form one run, as
+//! if they had been evaluated here: its steps name the records from which they were taken.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use super::store::Store;
 use super::{Judged, Report, SessionError, draw};
-use crate::hash::Hash;
-use crate::ledger::{Index, Ledger, LedgerError, Record, Tasks, utc};
-use crate::record::{Body, Invalid, RunRecord, StepRecord, VerdictRecord};
-use crate::verdict::Decision;
+use warpproof_evidence::hash::Hash;
+use warpproof_evidence::ledger::{Index, Ledger, LedgerError, Record, Tasks, utc};
+use warpproof_evidence::record::{Body, Invalid, RunRecord, StepRecord, VerdictRecord};
+use warpproof_evidence::verdict::Decision;
 
 /// A verdict that the ledger holds.
 #[derive(Clone, Debug)]
 pub struct Elsewhere {
-    /// The candidate, as it is called here.
+    /// The candidate, under its local name.
     pub candidate: String,
     /// The record of its verdict.
     pub verdict: Hash,
-    /// Whether it was known before anybody asked.
+    /// Whether it was known before the request.
     pub known: bool,
 }
 
-/// One verdict with all it rests on.
+/// One verdict with all the records it rests on.
 struct Whole {
     run: RunRecord,
     verdict: VerdictRecord,
@@ -59,7 +59,7 @@ fn decision(verdict: &VerdictRecord) -> Decision {
     Decision { verdict: verdict.verdict, grade: verdict.grade, reason: verdict.reason.clone() }
 }
 
-/// The newest run of this ledger, where it holds these very verdicts already. Reports are of the newest.
+/// The newest run of this ledger, if it already holds exactly these verdicts. Reports show the newest run.
 fn held(
     ledger: &Ledger,
     index: &Index,
@@ -87,7 +87,8 @@ fn held(
     Ok(is_newest.then_some(judged))
 }
 
-/// Makes one run of verdicts whose segments the ledger holds. Where they are the newest run already, nothing is written.
+/// Makes one run from verdicts whose segments the ledger holds. If they already are the newest run, nothing is
+/// written.
 pub fn adopt(
     ledger: &Ledger,
     elsewhere: &[Elsewhere],
@@ -124,7 +125,7 @@ pub fn adopt(
     }
     let Some((_, first)) = wanted.first() else { return Err(SessionError::NoCandidates) };
     let started = utc(SystemTime::now());
-    let digits: String = format!("{:016x}", draw()).chars().take(8).collect();
+    let digits: String = format!("{:016x}", draw()?).chars().take(8).collect();
     let run = format!("{}-{digits}", started.replace([':', '-'], "").trim_end_matches('Z'));
     let mut programs = BTreeMap::new();
     for (one, own) in &wanted {
@@ -157,7 +158,7 @@ pub fn adopt(
             ..own.verdict.clone()
         };
         store.append(&Body::Verdict(verdict))?;
-        // What was done for this run is told as done; the record says where.
+        // Steps done for this run count as done; the record names where.
         let done = own.steps.iter().map(|(_, step)| step.clone());
         let steps = if one.known { steps } else { done.collect() };
         let (candidate, run) = (one.candidate.clone(), run.clone());

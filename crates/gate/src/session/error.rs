@@ -1,31 +1,33 @@
-//! Why there is no run.
+//! Errors that prevent a run.
 
 use std::fmt;
 
 use warpproof_sandbox::Outside;
 
-use crate::ledger::LedgerError;
-use crate::task::Incompatible;
+use warpproof_evidence::ledger::LedgerError;
+use warpproof_task::Incompatible;
 
-/// Why there is no run.
+/// Why a run failed.
 #[derive(Debug)]
 pub enum SessionError {
     /// The ledger.
     Ledger(LedgerError),
-    /// The task was changed and its version was not; the run that knew it otherwise.
+    /// The task changed but its version did not; the run that used the earlier text.
     Task(Incompatible, String),
-    /// There is no candidate of this name; those that there are.
+    /// No candidate has this name; the names that exist.
     NoCandidate(String, Vec<String>),
     /// The task has no candidate.
     NoCandidates,
-    /// A run cannot be continued, because something is another now; the run, and what.
+    /// A run cannot be continued because something changed; the run, and what changed.
     Changed(String, String),
-    /// A run's record does not say what it was drawn from.
+    /// A run's record does not contain its secret.
     NoSecret(String),
-    /// A file that the task names is outside of its directory.
+    /// A file that the task names is outside its directory.
     Outside(Outside),
     /// A file that the task names cannot be read.
     File(String, std::io::Error),
+    /// The system has no random bytes to draw a secret from.
+    NoRandom(String),
 }
 
 impl fmt::Display for SessionError {
@@ -36,6 +38,7 @@ impl fmt::Display for SessionError {
             Self::NoCandidate(name, known) => {
                 write!(f, "there is no candidate `{name}`; there are {}", known.join(", "))
             }
+            Self::NoRandom(why) => write!(f, "the system has no random bytes: {why}"),
             Self::NoCandidates => f.write_str("the task has no candidate: there is nothing to judge"),
             Self::Changed(run, what) => {
                 write!(f, "run {run} cannot be continued: {what} has changed since it began")

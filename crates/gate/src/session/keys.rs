@@ -1,15 +1,16 @@
-//! What a step depends on, as one hash. Equal keys mean equal work, on any machine.
+//! The key of a step: one hash of everything that it depends on. Equal keys mean equal work, on any machine.
 
 use warpproof_sandbox::Roots;
 use warpproof_toolchain::Part as Assembler;
 
 use super::{Compiled, Session, SessionError};
-use crate::hash::Hash;
-use crate::record::Stage;
 use crate::stage::{Bench, Clocks, Part};
-use crate::task::{Reference, Role};
+use warpproof_evidence::hash::Hash;
+use warpproof_evidence::record::Stage;
+use warpproof_task::{Reference, Role};
 
-/// Another one where the same content may be judged differently: with each release, and raised between.
+/// Changes whenever the same content may be evaluated differently: with each release, and raised by hand between
+/// releases.
 const RULES: &str = concat!("warpproof gate 3, ", env!("CARGO_PKG_VERSION"));
 
 /// Bytes of the largest file of a reference.
@@ -17,12 +18,13 @@ const MAX_FILE: u64 = 8 << 28;
 
 /// The keys of all steps.
 pub(super) struct Keys {
-    /// By the place of the candidate and by stage.
+    /// By the candidate's index and by stage.
     keys: Vec<Vec<(Stage, Hash)>>,
 }
 
 impl Keys {
-    /// The keys of what was compiled. Results with cases of a chosen secret stand for runs with the same choice only.
+    /// The keys of compiled candidates. Results with cases of a chosen secret are reused only in runs with the same
+    /// secret.
     pub(super) fn new(
         session: &Session<'_>,
         compiled: &[Compiled<'_>],
@@ -75,14 +77,14 @@ impl Keys {
         Self { keys }
     }
 
-    /// The key of a stage of the candidate at a place.
+    /// The key of a stage of the candidate at an index.
     pub(super) fn of(&self, at: usize, stage: Stage) -> Hash {
         let stages = self.keys.get(at).map_or(&[][..], Vec::as_slice);
         let found = stages.iter().find(|(one, _)| *one == stage);
         found.map_or_else(|| Hash::of(stage.as_str().as_bytes()), |(_, key)| *key)
     }
 
-    /// The key of a part. The secret is in it: a part that was evaluated with another secret is another part.
+    /// The key of a part. It includes the secret, so a part that was evaluated with another secret is another part.
     pub(super) fn of_part(&self, at: usize, stage: Stage, part: &Part, bench: &Bench<'_>) -> Hash {
         let key = self.of(at, stage).to_string();
         Hash::of_pieces([key.as_bytes(), part.name.as_bytes(), &bench.secret.to_le_bytes()])
@@ -97,8 +99,8 @@ pub(super) fn program(one: &Compiled<'_>) -> String {
     }
 }
 
-/// The contents of files that the reference is made of, as one text of hashes. A task that names a file outside of its
-/// directory is refused here, which every run comes to first.
+/// The contents of the reference's files, as one text of hashes. This refuses a task that names a file outside its
+/// directory; every run calls it first.
 pub(super) fn files(session: &Session<'_>) -> Result<String, SessionError> {
     let mut names: Vec<&str> = match &session.task.reference {
         Reference::BuiltIn { .. } => Vec::new(),
@@ -111,7 +113,7 @@ pub(super) fn files(session: &Session<'_>) -> Result<String, SessionError> {
     };
     names.sort_unstable();
     names.dedup();
-    // All that the task names, before anything of it is read.
+    // Check every path that the task names before reading any of them.
     let roots = Roots::new(
         std::iter::once(session.directory).chain(session.toolchain.allowed().iter().map(AsRef::as_ref)),
     );
@@ -120,7 +122,7 @@ pub(super) fn files(session: &Session<'_>) -> Result<String, SessionError> {
     }
     let mut pieces = Vec::new();
     for name in names {
-        // `weights.safetensors#q` is a tensor of a file.
+        // `weights.safetensors#q` names a tensor of a file.
         let path = session.directory.join(name.split('#').next().unwrap_or(name));
         let unreadable = |error| SessionError::File(path.display().to_string(), error);
         let found = std::fs::metadata(&path).map_err(unreadable)?;

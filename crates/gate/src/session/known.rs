@@ -1,11 +1,13 @@
-//! What the ledger holds of earlier runs.
+//! Results of earlier runs in the ledger.
 
 use super::{Compiled, Judged, Report, Session, SessionError, decisive};
-use crate::hash::Hash;
-use crate::ledger::{Index, Ledger, Tasks};
-use crate::record::{Body, Obstacle, Outcome, RunRecord, Stage, StepRecord, Verdict, VerdictRecord};
-use crate::task::Candidate;
-use crate::verdict::Decision;
+use warpproof_evidence::hash::Hash;
+use warpproof_evidence::ledger::{Index, Ledger, Tasks};
+use warpproof_evidence::record::{
+    Body, Obstacle, Outcome, RunRecord, Stage, StepRecord, Verdict, VerdictRecord,
+};
+use warpproof_evidence::verdict::Decision;
+use warpproof_task::Candidate;
 
 use super::keys::Keys;
 
@@ -24,7 +26,7 @@ pub(super) fn runs(ledger: &Ledger, index: &Index) -> Result<Vec<(Hash, RunRecor
     Ok(runs)
 }
 
-/// The newest run of the task whose candidates have not all a verdict. Of another task file it cannot be continued.
+/// The newest run of the task in which some candidate has no verdict. A run of another task file cannot be continued.
 pub(super) fn unfinished(
     session: &Session<'_>,
     index: &Index,
@@ -41,7 +43,7 @@ pub(super) fn unfinished(
         let same = run.task_hash == Hash::of(session.text.as_bytes());
         match (open.is_empty(), same) {
             (false, true) => return Ok(Some(run.clone())),
-            // What was left for another text of the task is over once that text was judged.
+            // An unfinished run of another task text no longer matters once a newer run is complete.
             (false, false) if !newer => {
                 return Err(SessionError::Changed(run.run.clone(), "the task file".to_owned()));
             }
@@ -51,7 +53,7 @@ pub(super) fn unfinished(
     Ok(None)
 }
 
-/// The verdicts of all chosen candidates, where every one of them was judged by this very content.
+/// The verdicts of all chosen candidates, if each of them was evaluated with exactly this content.
 pub(super) fn all(
     session: &Session<'_>,
     index: &Index,
@@ -88,9 +90,9 @@ pub(super) fn all(
             steps,
         });
     }
-    // A verdict that its steps do not give was not written by a gate.
+    // A gate did not write a verdict that does not follow from its steps.
     Tasks::of(session.ledger)?.check(session.ledger, &verdicts)?;
-    // Reports are of the newest run: where that is another one, this one is written down.
+    // Reports show the newest run: if that is another one, write this one again.
     let newest = earlier.last().map(|(_, run)| run.run.clone());
     let all = newest.filter(|newest| judged.iter().all(|one| one.run == *newest));
     Ok(all.map(|run| Report {
@@ -105,7 +107,7 @@ pub(super) fn all(
     }))
 }
 
-/// The steps of a verdict, where they are those that would be done now.
+/// The steps of a verdict, if they are the ones that would be done now.
 fn rests(
     session: &Session<'_>,
     index: &Index,
@@ -116,7 +118,7 @@ fn rests(
     let mut steps = Vec::new();
     for hash in &verdict.steps {
         let Body::Step(step) = index.get(session.ledger, hash)?.body else { return Ok(None) };
-        // One that failed with another secret is not undone by one that passed.
+        // A pass does not cancel a failure with another secret.
         let newest = index.step(&step.key).map(|hash| index.get(session.ledger, &hash)).transpose()?;
         let failed = newest.is_some_and(
             |record| matches!(&record.body, Body::Step(other) if other.outcome == Outcome::Fail),
@@ -133,18 +135,18 @@ fn rests(
     Ok((all || ended).then(|| steps.into_iter().map(|(_, step)| step).collect()))
 }
 
-/// Whether a step need not be done again: what a measurement left open is measured again, and what this machine or a file
-/// kept from an answer is tried again. What was skipped for want of a GPU is another step where there is one.
+/// Whether a step need not be repeated. Inconclusive measurements are repeated, and so are steps without a result
+/// because of this machine or a file. A step skipped for lack of a GPU is a different step on a machine that has one.
 pub fn lasting(step: &StepRecord) -> bool {
     match step.outcome {
         Outcome::Inconclusive => step.stage != Stage::Speed && step.obstacle == Some(Obstacle::Unsupported),
-        // A profiler or a package can be installed any time.
+        // The user may install a profiler or a package at any time.
         Outcome::Skipped => step.obstacle != Some(Obstacle::Absent),
         Outcome::Pass | Outcome::Fail => true,
     }
 }
 
-/// Whether a run came to a verdict that binds: all but INCONCLUSIVE.
+/// Whether a run reached a binding verdict: any except INCONCLUSIVE.
 pub(super) fn decided(ledger: &Ledger, index: &Index, run: &str) -> Result<bool, SessionError> {
     for hash in index.run(run) {
         if let Body::Verdict(verdict) = index.get(ledger, hash)?.body
@@ -156,7 +158,7 @@ pub(super) fn decided(ledger: &Ledger, index: &Index, run: &str) -> Result<bool,
     Ok(false)
 }
 
-/// The secret of a run in which a chosen candidate failed as it is now.
+/// The secret of a run in which a chosen candidate failed with its current content.
 pub(super) fn failing_secret(
     session: &Session<'_>,
     index: &Index,

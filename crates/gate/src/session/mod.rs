@@ -1,11 +1,13 @@
-//! A run of the gate: candidates through the stages, every step known by its content, everything written down.
+//! A run of the gate: takes candidates through the stages, identifies every step by its content, and records
+//! everything.
 //!
-//! A step whose content was judged before is read from the ledger, not done again. What ends is in the ledger before the
-//! next begins, so that a run that is stopped, however, loses the parts under way and nothing else.
+//! A step whose content was evaluated before is read from the ledger instead of repeated. Each result is in the
+//! ledger before the next step begins, so an interrupted run loses only the parts in progress.
 //!
-//! **Secrets.** Hidden shapes, secret seeds and measured inputs are drawn for each run and stand in its record. A step's key
-//! does not hold the secret: every result was found with a secret that the candidate's author did not know, and a changed
-//! candidate is other content, with another secret. A secret that the user chooses adds cases to the drawn ones.
+//! **Secrets.** Hidden shapes, secret seeds and measured inputs are drawn for each run and stored in its record. A
+//! step's key does not include the secret: every result was obtained with a secret that the candidate's author did
+//! not know, and a changed candidate is new content with a new secret. A secret that the user chooses adds cases to
+//! the drawn ones.
 
 mod adopt;
 mod error;
@@ -15,7 +17,6 @@ mod screen;
 mod store;
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime};
@@ -28,36 +29,36 @@ pub use error::SessionError;
 pub use known::lasting;
 pub use screen::{Screen, Screened, Screening};
 
-use crate::hash::Hash;
-use crate::ledger::{Index, Ledger, utc};
 use crate::limits::Allowance;
-use crate::record::{
-    Body, Finite, NoteRecord, Obstacle, Outcome, RunRecord, Stage, StepRecord, Verdict, VerdictRecord,
-};
 use crate::reference::python::Workers;
 use crate::stage::{Bench, Built, Clocks, Ending, Trouble, compile};
 use crate::steps::{self, Done, Rules, Step};
-use crate::task::{Candidate, Peer, Role, Task};
-use crate::verdict::{Decision, decide};
-use crate::view::vocabulary as topic;
 use keys::Keys;
 use store::Store;
+use warpproof_evidence::hash::Hash;
+use warpproof_evidence::ledger::{Index, Ledger, utc};
+use warpproof_evidence::record::{
+    Body, Finite, NoteRecord, Obstacle, Outcome, RunRecord, Stage, StepRecord, Verdict, VerdictRecord,
+};
+use warpproof_evidence::verdict::{Decision, decide};
+use warpproof_evidence::vocabulary as topic;
+use warpproof_task::{Candidate, Peer, Role, Task};
 
 /// What a run is about.
 pub struct Session<'a> {
     /// The task.
     pub task: &'a Task,
-    /// Its text, which is kept.
+    /// Its text, which is stored.
     pub text: &'a str,
-    /// Where its files are.
+    /// The directory of its files.
     pub directory: &'a Path,
     /// NVIDIA's compiler.
     pub toolchain: &'a Toolchain,
-    /// Where everything is written.
+    /// The ledger that receives all records.
     pub ledger: &'a Ledger,
-    /// What times kernels, where there is something.
+    /// The clocks that time kernels, if available.
     pub clocks: Option<&'a dyn Clocks>,
-    /// Set to stop.
+    /// Set to request a stop.
     pub stop: &'a AtomicBool,
 }
 
@@ -66,26 +67,27 @@ pub struct Session<'a> {
 pub struct Options {
     /// The candidates; empty: all.
     pub candidates: Vec<String>,
-    /// Go on with the newest run of this task that is not finished.
+    /// Continue the newest unfinished run of this task.
     pub resume: bool,
-    /// Do what was done before once more.
+    /// Repeat steps whose results are known.
     pub fresh: bool,
-    /// Steps at a time; 0: as many as there are cores.
+    /// Concurrent steps; 0: the number of cores.
     pub jobs: usize,
-    /// A secret that the user chose. It adds hidden shapes and secret seeds to the drawn ones and replaces none.
+    /// A secret that the user chose. It adds hidden shapes and secret seeds to the drawn ones and does not replace
+    /// any.
     pub chosen: Option<u64>,
     /// The command line, for the record.
     pub arguments: Vec<String>,
-    /// Refuse to run a reference in Python where the kernel cannot confine it wholly, as a fleet does.
+    /// Refuse to run a Python reference unless the operating system confines it completely; a fleet requires this.
     pub confined: bool,
     /// What a launch may use.
     pub allowance: Allowance,
 }
 
-/// What is told while a run goes on, from any thread.
+/// Progress events of a run, sent from any thread.
 #[derive(Clone, Debug)]
 pub enum Event<'e> {
-    /// The plan is made: so many steps.
+    /// The plan is ready, with this number of steps.
     Planned {
         /// The run's name.
         run: &'e str,
@@ -131,7 +133,7 @@ pub struct Judged {
     pub candidate: String,
     /// The run that holds its verdict.
     pub run: String,
-    /// What was decided; nothing where the run was stopped before.
+    /// The decision; `None` if the run was stopped before.
     pub decision: Option<Decision>,
     /// Its steps.
     pub steps: Vec<StepRecord>,
@@ -140,7 +142,7 @@ pub struct Judged {
 /// How a run ended.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The run; of candidates that were all known, the one that judged them last.
+    /// The run; if all candidates were known, the run that evaluated them last.
     pub run: String,
     /// The candidates, in the task's order.
     pub judged: Vec<Judged>,
@@ -148,11 +150,11 @@ pub struct Report {
     pub done: usize,
     /// Steps that were known.
     pub known: usize,
-    /// Whether a stop was asked for before the end.
+    /// Whether a stop was requested before the end.
     pub stopped: bool,
     /// Whether an earlier run was continued.
     pub resumed: bool,
-    /// Whether nothing was written, because everything was known.
+    /// Whether nothing was written because everything was known.
     pub unchanged: bool,
     /// The secret that the user chose, whose cases were added to the drawn ones.
     pub chosen: Option<u64>,
@@ -164,7 +166,7 @@ impl Report {
         let verdicts = self.judged.iter().map(|one| {
             (one.decision.as_ref().map_or(Verdict::Inconclusive, |decision| decision.verdict), &*one.steps)
         });
-        crate::verdict::exit_code(verdicts)
+        warpproof_evidence::verdict::exit_code(verdicts)
     }
 }
 
@@ -186,11 +188,11 @@ impl Session<'_> {
         let chosen = self.chosen(&options.candidates)?;
         let resumed = if options.resume { known::unfinished(self, &index, &earlier)? } else { None };
         let chosen = match &resumed {
-            // A run that is continued is continued whole.
+            // A run is continued with all its candidates.
             Some(run) => self.chosen(&run.candidates)?,
             None => chosen,
         };
-        // A resumed run keeps the secret that was chosen when it began.
+        // A resumed run keeps the chosen secret from its beginning.
         let added = match &resumed {
             Some(run) => run.chosen.as_ref().map(|_| number_of(run, run.chosen.as_ref())).transpose()?,
             None => options.chosen,
@@ -212,16 +214,16 @@ impl Session<'_> {
         };
         bench.secret = match &resumed {
             Some(run) => secret_of(run)?,
-            None => draw(),
+            None => draw()?,
         };
-        // All of them, so that a program that is another's is known whoever is asked for.
+        // Compile all candidates, so that duplicate programs are found whichever candidates are requested.
         let compiled = compile_all(&bench, &self.in_order(), jobs);
-        // Without a clock a baseline is needed as a program only.
+        // Without a clock, a baseline is needed only as a program.
         let judged = if self.clocks.is_some() { self.with_baselines(&chosen) } else { chosen.clone() };
         let keys = Keys::new(self, &compiled, &files, added);
         let programs = programs(&compiled, &chosen);
         if let Some(run) = &resumed {
-            // Whoever changes a candidate now may know the secret it is judged by.
+            // The record already contains the secret, so the author of a candidate that changed since may know it.
             let changed =
                 programs.iter().find(|(name, hash)| run.programs.get(*name).is_some_and(|own| own != *hash));
             if let Some((name, _)) = changed {
@@ -235,12 +237,12 @@ impl Session<'_> {
             return Ok(report);
         }
         if options.fresh {
-            // What failed once is tried again with what it failed on.
+            // Retry earlier failures with the secret they failed on.
             if let Some(secret) = known::failing_secret(self, &index, &earlier, &compiled, &chosen, &keys)? {
                 bench.secret = secret;
             }
         }
-        // Plans of hidden shapes are made for a secret.
+        // Plans of hidden shapes depend on the secret.
         let compiled = if options.fresh { compile_all(&bench, &self.in_order(), jobs) } else { compiled };
         let store = Store::new(self.ledger, &index, options.fresh);
         let resumes = resumed.is_some();
@@ -264,7 +266,7 @@ impl Session<'_> {
         )
     }
 
-    /// Results of one version of a task were judged alike.
+    /// All results of one version of a task must come from the same rules.
     fn check_version(
         &self,
         index: &Index,
@@ -277,13 +279,13 @@ impl Session<'_> {
             let Some(hash) = run.objects.get("identity").filter(|hash| !seen.contains(hash)) else {
                 continue;
             };
-            // A run that decided nothing binds nobody: a reference may have been written since.
+            // A run without a decision is not binding: a reference may have been written since.
             if !known::decided(self.ledger, index, &run.run)? {
                 continue;
             }
             seen.push(*hash);
             let bytes = self.ledger.object(hash)?;
-            if let Ok(known) = serde_json::from_slice::<crate::task::Identity>(&bytes) {
+            if let Ok(known) = serde_json::from_slice::<warpproof_task::Identity>(&bytes) {
                 identity.may_follow(&known).map_err(|error| SessionError::Task(error, run.run.clone()))?;
             }
         }
@@ -304,7 +306,7 @@ impl Session<'_> {
         Ok(self.task.candidates.iter().filter(wanted).collect())
     }
 
-    /// The candidates with all that they are held against, and so on, in [`in_order`](Self::in_order).
+    /// The candidates and, transitively, the baselines they are compared with, in [`in_order`](Self::in_order).
     fn with_baselines(&self, chosen: &[&Candidate]) -> Vec<&Candidate> {
         let mut needed: Vec<&Candidate> = chosen.to_vec();
         let mut next = 0;
@@ -318,10 +320,10 @@ impl Session<'_> {
         self.in_order().into_iter().filter(|one| needed.iter().any(|other| other.name == one.name)).collect()
     }
 
-    /// All candidates, each after what it is held against, else as the task has them.
+    /// All candidates, each after its baselines, otherwise in the task's order.
     fn in_order(&self) -> Vec<&Candidate> {
         let mut order: Vec<&Candidate> = Vec::new();
-        // As often as there are candidates: whoever then waits waits in a circle.
+        // One round per candidate is sufficient: candidates that still wait then form a cycle.
         for last in (0..self.task.candidates.len()).map(|round| round + 1 == self.task.candidates.len()) {
             for candidate in &self.task.candidates {
                 let there = |one: &Candidate| order.iter().any(|other| other.name == one.name);
@@ -335,7 +337,7 @@ impl Session<'_> {
         order
     }
 
-    /// What a candidate is held against in a role.
+    /// The baseline that a candidate is compared with in a role.
     fn baseline(&self, candidate: &Candidate, role: Role) -> Option<&Candidate> {
         self.task.baselines.iter().filter(|one| one.role == role).find_map(|one| match &one.who {
             Peer::Candidate(name)
@@ -348,7 +350,7 @@ impl Session<'_> {
         })
     }
 
-    /// Writes down that a run begins, and what was thought of its candidates.
+    /// Records the start of a run and the hypotheses about its candidates.
     fn begin(
         &self,
         store: &Store<'_>,
@@ -357,7 +359,7 @@ impl Session<'_> {
         options: &Options,
     ) -> Result<String, SessionError> {
         let started = utc(SystemTime::now());
-        let digits: String = format!("{:016x}", draw()).chars().take(8).collect();
+        let digits: String = format!("{:016x}", draw()?).chars().take(8).collect();
         let run = format!("{}-{digits}", started.replace([':', '-'], "").trim_end_matches('Z'));
         let mut host: BTreeMap<String, String> = BTreeMap::new();
         host.insert("system".into(), format!("{} {}", std::env::consts::OS, std::env::consts::ARCH));
@@ -418,7 +420,7 @@ impl Session<'_> {
     }
 }
 
-/// Compiles everything, and finds programs that are another's.
+/// Compiles everything, and finds duplicate programs.
 fn compile_all<'c>(bench: &Bench<'_>, all: &[&'c Candidate], jobs: usize) -> Vec<Compiled<'c>> {
     let plan = all
         .iter()
@@ -435,7 +437,7 @@ fn compile_all<'c>(bench: &Bench<'_>, all: &[&'c Candidate], jobs: usize) -> Vec
     let mut compiled: Vec<Compiled<'c>> = Vec::new();
     for (candidate, done) in all.iter().zip(done) {
         let (Done::Fresh(mut built) | Done::Known(mut built)) = done else { continue };
-        // A variant may be what another one is: that is what a search finds out.
+        // A variant may equal another one: a search discovers that.
         if let Ok(built) = &mut built
             && candidate.variant_of.is_none()
         {
@@ -449,15 +451,15 @@ fn compile_all<'c>(bench: &Bench<'_>, all: &[&'c Candidate], jobs: usize) -> Vec
     compiled
 }
 
-/// What is needed to do the steps.
+/// Everything needed to execute the steps.
 struct Conduct<'c, 'a> {
     bench: &'c Bench<'a>,
     compiled: &'c [Compiled<'a>],
     keys: &'c Keys,
     store: &'c Store<'c>,
-    /// Whoever goes through the stages.
+    /// The candidates that go through the stages.
     judged: &'c [&'c Candidate],
-    /// The stages they go through; `None`: all. Some of them end in a verdict only where one fails.
+    /// The stages to run; `None`: all. A subset gives a verdict only if a stage fails.
     stages: Option<&'c [Stage]>,
     run: &'c str,
     resumes: bool,
@@ -467,7 +469,7 @@ struct Conduct<'c, 'a> {
 /// A stage of a candidate in the plan.
 #[derive(Clone, Copy)]
 struct Slot<'a> {
-    /// The place of the candidate among the compiled ones.
+    /// The candidate's index among the compiled ones.
     at: usize,
     candidate: &'a Candidate,
     stage: Stage,
@@ -539,7 +541,7 @@ impl Session<'_> {
             ended[place] = !matches!(end, Done::Stopped);
             let mine =
                 || slots.iter().enumerate().filter(|(_, other)| other.at == slot.at).map(|(place, _)| place);
-            // Whoever has no result and is not blocked was stopped.
+            // A slot without a result that is not blocked was stopped.
             let complete = conduct.stages.is_none()
                 && mine().all(|place| ended[place])
                 && !self.stop.load(Ordering::Relaxed);
@@ -587,7 +589,7 @@ impl Session<'_> {
         })
     }
 
-    /// The stage before it, and for speed the baseline's own stages too: what is not green is never timed.
+    /// The previous stage, and for speed also the baseline's own stages: only programs that pass are timed.
     fn needs(&self, slots: &[Slot<'_>], place: usize) -> Vec<usize> {
         let Some(slot) = slots.get(place) else { return Vec::new() };
         let before =
@@ -605,7 +607,7 @@ impl Session<'_> {
         needs
     }
 
-    /// Does one stage of one candidate and writes it down.
+    /// Runs one stage of one candidate and records it.
     fn step(&self, conduct: &Conduct<'_, '_>, slot: Slot<'_>, tell: Told<'_>) -> Option<(Hash, StepRecord)> {
         let Conduct { bench, compiled, store, .. } = conduct;
         let start = Instant::now();
@@ -636,13 +638,13 @@ impl Session<'_> {
         let key = conduct.keys.of(slot.at, slot.stage);
         let about = (conduct.run, name, slot.stage, None);
         store.write(about, key, ending, start.elapsed()).or_else(|| {
-            // A ledger that cannot be written ends the run: nothing may count that is not written down.
+            // A ledger that cannot be written ends the run: only recorded results count.
             self.stop.store(true, Ordering::Relaxed);
             None
         })
     }
 
-    /// Does the parts of a stage that are not known yet. The first part that is wrong ends the stage.
+    /// Runs the parts of a stage that are not known yet. The first part that fails ends the stage.
     fn parts(
         &self,
         conduct: &Conduct<'_, '_>,
@@ -669,7 +671,7 @@ impl Session<'_> {
                 }
                 ending
             };
-            // What reaches a limit here reaches it on the next size too.
+            // A candidate that reaches a limit here also reaches it on the next size.
             let wrong = ending.outcome == Outcome::Fail || ending.obstacle == Some(Obstacle::Limit);
             ends.push((part.name, ending));
             if wrong {
@@ -680,23 +682,23 @@ impl Session<'_> {
     }
 }
 
-/// Whether nothing that comes later can change the verdict.
+/// Whether later steps cannot change the verdict.
 fn decisive(step: &StepRecord) -> bool {
     matches!(step.outcome, Outcome::Fail | Outcome::Inconclusive)
 }
 
-/// How long something took, for a record.
+/// A duration, for a record.
 pub(crate) fn seconds(duration: std::time::Duration) -> Finite {
     Finite::new(duration.as_secs_f64()).unwrap_or(Finite::ZERO)
 }
 
-/// What each candidate was compiled to.
+/// The program that each candidate was compiled to.
 fn programs(compiled: &[Compiled<'_>], chosen: &[&Candidate]) -> BTreeMap<String, Hash> {
     let mine = compiled.iter().filter(|one| chosen.iter().any(|other| other.name == one.candidate.name));
     mine.map(|one| (one.candidate.name.value.clone(), Hash::of(keys::program(one).as_bytes()))).collect()
 }
 
-/// What a run's hidden shapes and secret seeds were drawn from.
+/// The secret that a run's hidden shapes and secret seeds were drawn from.
 fn secret_of(run: &RunRecord) -> Result<u64, SessionError> {
     number_of(run, run.secret.as_ref())
 }
@@ -707,7 +709,7 @@ fn number_of(run: &RunRecord, text: Option<&String>) -> Result<u64, SessionError
     number.ok_or_else(|| SessionError::NoSecret(run.run.clone()))
 }
 
-/// A number that nobody knows beforehand.
-fn draw() -> u64 {
-    RandomState::new().hash_one(SystemTime::now())
+/// A number from the system's random source, which is unpredictable.
+fn draw() -> Result<u64, SessionError> {
+    getrandom::u64().map_err(|error| SessionError::NoRandom(error.to_string()))
 }

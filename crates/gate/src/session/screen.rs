@@ -1,30 +1,32 @@
-//! Variants of candidates through some of the stages, many after another: what a search asks for.
+//! Screens variants of candidates: takes many of them through some of the stages, as a search requests.
 //!
-//! A screening is a run like any other, and every step is known by its content, but it is to judge nobody: a variant that
-//! fails a stage is rejected, one that fails none has no verdict, because it did not go through the others.
+//! A screening is a run like any other, and every step is identified by its content, but it does not evaluate
+//! completely: a variant that fails a stage is rejected, and one that fails none has no verdict, because it did not
+//! go through the other stages.
 
 use std::collections::BTreeMap;
 
 use super::keys::{self, Keys};
 use super::store::Store;
 use super::{Conduct, Options, Session, SessionError, Told, compile_all, draw, known};
-use crate::hash::Hash;
-use crate::ledger::{Index, Record};
-use crate::record::{Body, Outcome, Stage, StepRecord};
 use crate::reference::python::Workers;
 use crate::stage::Bench;
-use crate::task::Candidate;
+use warpproof_evidence::hash::Hash;
+use warpproof_evidence::ledger::{Index, Record};
+use warpproof_evidence::record::{Body, Outcome, Stage, StepRecord};
+use warpproof_task::Candidate;
 
-/// What is asked of a screening.
+/// The request for a screening.
 #[derive(Clone, Copy, Debug)]
 pub struct Screening<'s> {
     /// The variants, each a candidate of the session's task.
     pub candidates: &'s [String],
-    /// The stages; `None`: all, which ends in a verdict.
+    /// The stages; `None`: all, which gives a verdict.
     pub stages: Option<&'s [Stage]>,
-    /// Programs that were judged before, each with the name of a variant that is it: they are not judged again.
+    /// Programs that were evaluated before, each with the name of a variant that compiles to it: they are not
+    /// evaluated again.
     pub programs: &'s BTreeMap<Hash, String>,
-    /// Whether the record of the run says what each variant was compiled to, for readers that have no compiler.
+    /// Whether the run's record names the program of each variant, for readers without a compiler.
     pub names_programs: bool,
 }
 
@@ -33,29 +35,29 @@ pub struct Screening<'s> {
 pub struct Screened {
     /// Its name.
     pub candidate: String,
-    /// What it was compiled to, with the way it is launched; nothing where it does not compile.
+    /// Its program, including how it is launched; `None` if it does not compile.
     pub program: Option<Hash>,
-    /// The variant that is this very program, and was judged instead.
+    /// The variant with the same program that was evaluated instead.
     pub same_as: Option<String>,
-    /// Its steps, in the order of the stages, up to the first that is not green.
+    /// Its steps, in the order of the stages, up to the first that does not pass.
     pub steps: Vec<StepRecord>,
     /// Whether all of them were in the ledger.
     pub known: bool,
-    /// Why nobody takes it through the stages, where others were to and cannot.
+    /// Why other machines could not take it through the stages.
     pub given_up: Option<String>,
 }
 
-/// A variant as records of elsewhere have it: one run of it, through some stages or all.
+/// A variant in the records of another machine: one run of it, through some or all stages.
 #[derive(Clone, Debug)]
 pub struct Screen {
-    /// What it was compiled to, equal hashes for equal programs; nothing where it does not compile.
+    /// Its program; equal programs have equal hashes. `None` if it does not compile.
     pub program: Option<Hash>,
     /// Its steps, in the order of the stages.
     pub steps: Vec<StepRecord>,
 }
 
 impl Screen {
-    /// What the records of one run say of a variant.
+    /// Reads a variant from the records of one run.
     pub fn of(records: &[Record], candidate: &str) -> Self {
         let (mut program, mut steps) = (None, Vec::new());
         for record in records {
@@ -68,27 +70,27 @@ impl Screen {
             }
         }
         steps.sort_by_key(|step| step.stage);
-        // What does not compile has a reason instead of a program.
+        // A candidate that does not compile has a reason instead of a program.
         let broken = |step: &StepRecord| step.stage == Stage::Build && !green(step);
         Self { program: program.filter(|_| !steps.iter().any(broken)), steps }
     }
 }
 
-/// Whether a stage goes on to the next.
+/// Whether the next stage may run.
 fn green(step: &StepRecord) -> bool {
     matches!(step.outcome, Outcome::Pass | Outcome::Skipped)
 }
 
 impl Session<'_> {
-    /// Whether what the ledger holds was judged by this task as it is.
+    /// Whether the results in the ledger are for this text of the task.
     pub fn check_task(&self) -> Result<(), SessionError> {
         let index = Index::new(self.ledger)?;
         let earlier = known::runs(self.ledger, &index)?;
         self.check_version(&index, &earlier, &keys::files(self)?)
     }
 
-    /// Takes variants through stages. What the ledger knows is read and nothing is written for it. A variant that a stop
-    /// was faster than has fewer steps.
+    /// Takes variants through stages. Known results are read, and nothing is written for them. A variant that a stop
+    /// interrupted has fewer steps.
     pub fn screen(
         &self,
         screening: &Screening<'_>,
@@ -104,7 +106,7 @@ impl Session<'_> {
             task: self.task,
             directory: self.directory,
             toolchain: self.toolchain,
-            secret: draw(),
+            secret: draw()?,
             chosen: options.chosen,
             allowance: options.allowance,
             threads: (cores / jobs).max(1),
@@ -145,7 +147,7 @@ impl Session<'_> {
             return Ok(screened);
         }
         let store = Store::new(self.ledger, &index, false);
-        // Only what goes through all stages is to have a verdict.
+        // Only variants that go through all stages get a verdict.
         let judges: &[&Candidate] = if screening.stages.is_none() { &open } else { &[] };
         let named = if screening.names_programs { &open } else { judges };
         let run = self.begin(&store, judges, (bench.secret, super::programs(&compiled, named)), options)?;
@@ -171,7 +173,7 @@ impl Session<'_> {
         Ok(screened)
     }
 
-    /// The steps of a candidate, where the ledger has all that are asked for, or those up to one that fails.
+    /// The steps of a candidate, if the ledger has all requested ones, or those up to one that fails.
     fn written(
         &self,
         index: &Index,

@@ -1,4 +1,4 @@
-//! Steps to and from the ledger, for all threads of a run.
+//! Reads steps from and writes them to the ledger, for all threads of a run.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::known::lasting;
 use super::{SessionError, seconds};
-use crate::hash::Hash;
-use crate::ledger::{Index, Ledger, LedgerError, Writer};
-use crate::record::{Body, NoteRecord, Outcome, Stage, StepRecord};
 use crate::stage::Ending;
+use warpproof_evidence::hash::Hash;
+use warpproof_evidence::ledger::{Index, Ledger, LedgerError, Writer};
+use warpproof_evidence::record::{Body, NoteRecord, Outcome, Stage, StepRecord};
 
 /// The ledger as a run sees it.
 pub(super) struct Store<'l> {
@@ -17,7 +17,7 @@ pub(super) struct Store<'l> {
     index: &'l Index,
     fresh: bool,
     writer: Mutex<Writer>,
-    /// The first thing that could not be written.
+    /// The first write error.
     failure: Mutex<Option<LedgerError>>,
 }
 
@@ -27,7 +27,7 @@ impl<'l> Store<'l> {
     }
 
     fn writer(&self) -> MutexGuard<'_, Writer> {
-        // A writer that panicked has left whole lines.
+        // A writer that panicked left only complete lines.
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -35,13 +35,13 @@ impl<'l> Store<'l> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
 
-    /// Why something is not written down, if so.
+    /// Returns the first write error, if any.
     pub(super) fn failure(&self) -> Result<(), SessionError> {
         let lost = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
         lost.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// What was written, or nothing, and why is remembered.
+    /// The written value; an error gives `None` and is remembered.
     fn kept<T>(&self, written: Result<T, LedgerError>) -> Option<T> {
         written.map_err(|error| self.lost(error)).ok()
     }
@@ -50,17 +50,17 @@ impl<'l> Store<'l> {
         self.writer().append(body)
     }
 
-    /// As [`append`](Self::append); why it is not written is told at the end of the run.
+    /// Like [`append`](Self::append), but a write error is reported at the end of the run.
     pub(super) fn try_append(&self, body: &Body) -> Option<Hash> {
         self.kept(self.append(body))
     }
 
-    /// Appends a note, unless the candidate has this very one.
+    /// Appends a note, unless the candidate already has the same one.
     pub(super) fn note(&self, note: NoteRecord) -> Result<(), LedgerError> {
         if self.index.has_note(&note) { Ok(()) } else { self.append(&Body::Note(note)).map(|_| ()) }
     }
 
-    /// The step of a key, where it need not be done. One of the same run is taken whatever is asked for.
+    /// The step of a key, if it need not be repeated. A step of the same run is always reused.
     pub(super) fn step(&self, key: &Hash, run: &str) -> Option<(Hash, StepRecord)> {
         let hash = self.index.step(key)?;
         let Body::Step(step) = self.index.get(self.ledger, &hash).ok()?.body else { return None };
@@ -68,7 +68,7 @@ impl<'l> Store<'l> {
         usable.then_some((hash, step))
     }
 
-    /// How a part ended that was done before.
+    /// The ending of a part that was run before.
     pub(super) fn part(&self, key: &Hash) -> Option<Ending> {
         let hash = self.index.step(key).filter(|_| !self.fresh)?;
         let Body::Step(step) = self.index.get(self.ledger, &hash).ok()?.body else { return None };
@@ -83,7 +83,7 @@ impl<'l> Store<'l> {
         Some(Ending { outcome, reason, obstacle, figures, objects, counterexample, tested })
     }
 
-    /// A known step, as a step of this run: itself, or a record that says from where it was taken.
+    /// A known step, as a step of this run: itself, or a record that names its origin.
     pub(super) fn taken(
         &self,
         hash: &Hash,
@@ -97,14 +97,14 @@ impl<'l> Store<'l> {
         let mut copy = step.clone();
         run.clone_into(&mut copy.run);
         candidate.clone_into(&mut copy.candidate);
-        // What was taken from another is taken from that one.
+        // The origin of a copy is the original step.
         copy.from = Some(step.from.unwrap_or(*hash));
         copy.seconds = seconds(Duration::ZERO);
         let written = self.try_append(&Body::Step(copy.clone()))?;
         Some((written, copy))
     }
 
-    /// Writes a step down, what it leaves first.
+    /// Writes a step, after its objects.
     pub(super) fn write(
         &self,
         (run, candidate, stage, part): (&str, &str, Stage, Option<&str>),

@@ -1,14 +1,15 @@
-//! What precision a kernel really works in: a candidate that computes in a narrower type than the task's types and sums call
-//! for is refused, however small its errors are on the inputs that were tried.
+//! Audits the precision in which a kernel really computes: a candidate that uses a narrower type than the task's
+//! types and sums call for is refused, however small its errors are on the tested inputs.
 //!
-//! Judged is what was executed, not what stands in the source. Conversions, loads and stores of a type are fine where the
-//! task has a tensor as narrow; arithmetic is fine where sums may be kept so. Tensor-core inputs may be as narrow as the
-//! task's `accumulate` says. A task with limits of its own (`stated`) has said what it accepts, and is not audited.
+//! The audit evaluates executed instructions, not the source. Conversions, loads and stores of a type are allowed if
+//! the task has an equally narrow tensor; arithmetic is allowed if sums may be kept in that type. Tensor-core inputs
+//! may be as narrow as the task's `accumulate` allows. A task with its own limits (`stated`) states what it accepts
+//! and is not audited.
 
 use std::collections::BTreeSet;
 
-use crate::dtype::Dtype;
-use crate::task::{Accumulate, Policy, Task};
+use warpproof_task::dtype::Dtype;
+use warpproof_task::{Accumulate, Policy, Task};
 
 /// Types of PTX that are narrower than f32, with the digits of their mantissa.
 const NARROW: [(&str, u32); 12] = [
@@ -77,7 +78,7 @@ fn opcode(text: &str) -> &str {
     text.split([' ', '\t', ';']).next().unwrap_or_default()
 }
 
-/// Products of small integers where the task has none.
+/// Products of small integers in a task that has none.
 fn quantised(opcode: &str) -> Option<String> {
     let mut words = opcode.split('.');
     let base = words.next().unwrap_or_default();
@@ -97,7 +98,7 @@ fn too_narrow(opcode: &str, held: u32, multiplied: u32, sums: u32) -> Option<Str
     let types: Vec<(&str, u32)> =
         words.filter_map(|word| NARROW.iter().find(|(name, _)| *name == word).copied()).collect();
     let (narrowest, least) = types.iter().min_by_key(|(_, digits)| *digits).copied()?;
-    // Loads and stores of fragments move what they find.
+    // Loads and stores of fragments only move data.
     if base == "wmma" && !opcode.contains(".mma.") {
         return (least < held.min(multiplied))
             .then(|| format!("moves {narrowest}, which the task has no tensor of"));

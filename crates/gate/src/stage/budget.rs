@@ -1,24 +1,25 @@
-//! What a candidate takes of a multiprocessor, against the task's budgets, and what one block more would need.
+//! Compares a candidate's use of a multiprocessor with the task's budgets, and reports what one more block would
+//! need.
 
 use warpproof_model::{Device, Occupancy, Usage, occupancy};
 use warpproof_toolchain::{AssembleError, Resources};
 
 use super::{Bench, Built, Ending, Programs, Trouble, limited, unfit};
-use crate::record::{Comparison, Figure, FigureKind, Obstacle, Outcome};
-use crate::task::{Candidate, Resource};
+use warpproof_evidence::record::{Comparison, Figure, FigureKind, Obstacle, Outcome};
+use warpproof_task::{Candidate, Resource};
 
 /// A kernel as it is launched on one size.
 struct Kernel {
-    /// As the source calls it.
+    /// Its name in the source.
     name: String,
     resources: Resources,
     block: u32,
     dynamic: u32,
-    /// Of a cooperative launch: the blocks that must be resident at the same time.
+    /// For a cooperative launch: the blocks that must be resident at the same time.
     together: Option<u64>,
 }
 
-/// What a budget is held against: the resource, its value, its unit, and where it is worst.
+/// A figure that a budget limits: the resource, its value, its unit, and where it is worst.
 type Taken = (Resource, f64, &'static str, String);
 
 pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate, built: &Built) -> Result<Ending, Trouble> {
@@ -124,7 +125,7 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate, built: &Built) -> 
     Ok(ending.with_object("occupancy", words.join("\n")))
 }
 
-/// Keeps the worse of two: the most that is taken, or the least occupancy.
+/// Keeps the worse of two figures: the larger use, or the lower occupancy.
 fn worst(taken: &mut Vec<Taken>, one: Taken) {
     match taken.iter_mut().find(|other| other.0 == one.0) {
         Some(other) => {
@@ -137,7 +138,7 @@ fn worst(taken: &mut Vec<Taken>, one: Taken) {
     }
 }
 
-/// Whether it is computed for a device, and less is worse.
+/// Whether it is computed for a device, and lower is worse.
 fn derived(resource: Resource) -> bool {
     matches!(resource, Resource::Occupancy | Resource::BlocksPerMultiprocessor)
 }
@@ -183,11 +184,11 @@ fn kernels(
                 }
             }
         }
-        Programs::Rung { plans } => {
+        Programs::Family { plans } => {
             for (plan, _) in plans.values().filter(|(_, own)| **own == *ptx) {
-                for step in &plan.steps {
+                for step in plan.steps() {
                     for kernel in all.iter().filter(|one| one.kernel == step.kernel) {
-                        add(step.kernel, kernel, step.geometry.block, step.geometry.shared, None);
+                        add(step.kernel, kernel, step.threads, step.shared, None);
                     }
                 }
             }

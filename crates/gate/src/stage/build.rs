@@ -1,20 +1,19 @@
-//! Compiling a candidate for every target, and whether it is a program of its own: a toggle that changes nothing and a
-//! program that another candidate is already are refused.
+//! Compiles a candidate for every target, and refuses a toggle that changes nothing and a program that another
+//! candidate already has.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use warpproof_kernels::plan::Plan;
 use warpproof_model::Device;
 use warpproof_toolchain::symbol::{Instances, NotOne};
 use warpproof_toolchain::{CompileError, CompileOptions, Compiled, Source, nvrtc_options, options_in};
 
-use super::{Bench, Ending, identity};
-use crate::hash::Hash;
-use crate::record::{Figure, Obstacle, Outcome};
-use crate::reference::attention;
-use crate::task::{Candidate, Launch, Program};
-use crate::view::vocabulary;
+use super::{Bench, Ending, Part, Trouble, identity, unfit};
+use crate::family::{self, Planned};
+use warpproof_evidence::hash::Hash;
+use warpproof_evidence::record::{Figure, Obstacle, Outcome};
+use warpproof_evidence::vocabulary;
+use warpproof_task::{Candidate, Launch, Program};
 
 /// Bytes of the largest source.
 const MAX_SOURCE: u64 = 64 << 20;
@@ -24,11 +23,11 @@ const MAX_SOURCE: u64 = 64 << 20;
 pub struct Built {
     /// What runs.
     pub programs: Programs,
-    /// The hash of what runs and of how it is launched. Equal hashes are equal programs.
+    /// The hash of the program and of how it is launched. Equal hashes mean equal programs.
     pub identity: Hash,
-    /// Toggles that change nothing: each with why that is so.
+    /// Toggles that change nothing, each with the reason.
     pub dead: Vec<String>,
-    /// Another candidate that is this very program.
+    /// Another candidate with the same program.
     pub same_as: Option<String>,
     /// Warnings of the compiler.
     pub warnings: Vec<String>,
@@ -41,21 +40,21 @@ pub enum Programs {
     Launched {
         /// By architecture, in the task's order.
         modules: Vec<(String, Arc<str>)>,
-        /// How; names of kernels have the values of their macros.
+        /// How it is launched; names of kernels include the values of their macros.
         launch: Launch,
         /// Instances of kernel templates that it launches.
         instances: Instances,
     },
-    /// A plan with its module for each size.
-    Rung {
-        /// By the size's name.
-        plans: BTreeMap<String, (Plan, Arc<str>)>,
+    /// A kernel of an operator family, planned for each size.
+    Family {
+        /// By the size's name, with its PTX.
+        plans: BTreeMap<String, (Arc<dyn Planned>, Arc<str>)>,
     },
 }
 
 /// A module with the way it is launched.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Module<'b> {
+pub(crate) struct Module<'b> {
     /// The architecture.
     pub(super) arch: &'b str,
     pub(super) ptx: &'b str,
@@ -64,7 +63,7 @@ pub(super) struct Module<'b> {
 }
 
 impl Built {
-    /// The modules of a launched candidate that differ in what they run: for each architecture one, or one for several.
+    /// The modules of a launched candidate that differ in their code: one for each architecture, or one for several.
     pub(super) fn distinct(&self) -> Vec<Module<'_>> {
         let Programs::Launched { modules, launch, instances } = &self.programs else { return Vec::new() };
         let mut seen = Vec::new();
@@ -86,11 +85,21 @@ impl Built {
         Some(Module { arch, ptx, launch, instances })
     }
 
-    /// The module that is kept as evidence: the first.
+    /// The plan of a family's kernel for a size, and its PTX.
+    pub(super) fn plan(&self, part: &Part) -> Result<(&dyn Planned, &Arc<str>), Trouble> {
+        let found = match &self.programs {
+            Programs::Family { plans } => plans.get(&part.name),
+            Programs::Launched { .. } => None,
+        };
+        let (plan, ptx) = found.ok_or_else(|| unfit(format!("there is no plan for {}", part.name)))?;
+        Ok((&**plan, ptx))
+    }
+
+    /// The module that is stored as evidence: the first.
     pub fn ptx(&self) -> &str {
         match &self.programs {
             Programs::Launched { modules, .. } => modules.first().map_or("", |(_, ptx)| ptx),
-            Programs::Rung { plans } => plans.values().next().map_or("", |(_, ptx)| ptx),
+            Programs::Family { plans } => plans.values().next().map_or("", |(_, ptx)| ptx),
         }
     }
 
@@ -100,9 +109,7 @@ impl Built {
             Programs::Launched { modules, .. } => {
                 modules.iter().map(|(arch, ptx)| (arch.as_str(), &**ptx)).collect()
             }
-            Programs::Rung { plans } => {
-                plans.values().map(|(plan, ptx)| (plan.arch.as_str(), &**ptx)).collect()
-            }
+            Programs::Family { plans } => plans.values().map(|(plan, ptx)| (plan.arch(), &**ptx)).collect(),
         };
         all.sort_unstable();
         all.dedup();
@@ -110,19 +117,19 @@ impl Built {
     }
 }
 
-/// Compiles a candidate. What does not compile is an ending of the stage.
+/// Compiles a candidate. A compile error is an ending of the stage.
 pub fn compile(bench: &Bench<'_>, candidate: &Candidate) -> Result<Built, Ending> {
     let (programs, warnings) = programs(bench, candidate)?;
     let identity = identity_of(bench, candidate, &programs);
     let mut dead = Vec::new();
-    // Of a variant every combination is asked for; what changes nothing is found by comparing them.
+    // Every combination of a variant is requested; comparing programs finds the ones that change nothing.
     let judged = candidate.variant_of.is_none();
     for name in candidate.toggles.keys().filter(|_| judged) {
         let mut without = candidate.clone();
         without.toggles.remove(name);
         let default = bench.task.toggles.iter().find(|toggle| toggle.name.value == *name);
         let default = default.and_then(|toggle| toggle.default.as_ref());
-        // Who writes the default down sets nothing.
+        // Setting a toggle to its default sets nothing.
         if default.is_some_and(|default| candidate.toggles.get(name).is_some_and(|own| own.value == *default))
         {
             continue;
@@ -135,7 +142,7 @@ pub fn compile(bench: &Bench<'_>, candidate: &Candidate) -> Result<Built, Ending
     }
     for (name, value) in unset(bench, candidate) {
         let mut with = candidate.clone();
-        with.toggles.insert(name.clone(), crate::task::At::new(value.clone(), 0..0));
+        with.toggles.insert(name.clone(), warpproof_task::At::new(value.clone(), 0..0));
         let Some(other) = compared(bench, &with)? else { continue };
         if code(&other) == code(&programs) {
             dead.push(format!(
@@ -146,8 +153,8 @@ pub fn compile(bench: &Bench<'_>, candidate: &Candidate) -> Result<Built, Ending
     Ok(Built { programs, identity, dead, same_as: None, warnings })
 }
 
-/// A candidate with another toggle, to be compared. `None`: it does not compile, so the toggle does something. Whatever
-/// else keeps its program away tells nothing about the toggle.
+/// A candidate with another toggle, for comparison. `None`: it does not compile, so the toggle does something. Any
+/// other error gives no information about the toggle.
 fn compared(bench: &Bench<'_>, other: &Candidate) -> Result<Option<Programs>, Ending> {
     match programs(bench, other) {
         Ok((programs, _)) => Ok(Some(programs)),
@@ -156,7 +163,8 @@ fn compared(bench: &Bench<'_>, other: &Candidate) -> Result<Option<Programs>, En
     }
 }
 
-/// Toggles that the task declares and no candidate sets, with every other value: the first candidate answers for them.
+/// Toggles that the task declares and no candidate sets, with every other value: the first candidate answers for
+/// them.
 fn unset(bench: &Bench<'_>, candidate: &Candidate) -> Vec<(String, String)> {
     let own = |other: &&Candidate| !matches!(other.program, Program::Rung { .. });
     let first = bench.task.candidates.iter().find(own);
@@ -176,7 +184,8 @@ fn programs(bench: &Bench<'_>, candidate: &Candidate) -> Result<(Programs, Vec<S
     match &candidate.program {
         Program::Source { file, launch } => {
             let source = read(bench, file)?;
-            // The gate does not apply options of a comment, as `check` does; it refuses those that harm who does.
+            // Unlike `check`, the gate does not apply options from a comment; it refuses options that would harm a
+            // user of `check`.
             if let Err(refused) = nvrtc_options(&options_in(&source.text)) {
                 return Err(Ending::fail(format!("{}: {refused}", file.value), Vec::new()));
             }
@@ -219,11 +228,11 @@ fn programs(bench: &Bench<'_>, candidate: &Candidate) -> Result<(Programs, Vec<S
             let launch = bench.task.named_launch(candidate, launch);
             Ok((Programs::Launched { modules, launch, instances: Instances::default() }, Vec::new()))
         }
-        Program::Rung { .. } => Ok((rung(bench, candidate)?, Vec::new())),
+        Program::Rung { .. } => Ok((planned(bench, candidate)?, Vec::new())),
     }
 }
 
-/// Whether the module has an instance of every kernel template that is launched.
+/// Whether the module has an instance of every launched kernel template.
 fn known(kernels: &[String], compiled: &Compiled, source: &Source) -> Result<(), Ending> {
     let (module, _) = warpproof_ptx::parse(&compiled.ptx);
     let entries = module.functions().filter(|function| function.entry);
@@ -239,31 +248,34 @@ fn known(kernels: &[String], compiled: &Compiled, source: &Source) -> Result<(),
     Ok(())
 }
 
-/// The module with its own file named as the task names it: the compiler puts the working directory before it, and evidence
-/// names no directory of a machine.
+/// The module with its file named as in the task: the compiler prepends the working directory, and evidence must not
+/// name directories of a machine.
 fn relative(ptx: &str, file: &str) -> String {
     let Ok(here) = std::env::current_dir() else { return ptx.to_owned() };
     ptx.replace(&format!("\"{}\"", here.join(file).display()), &format!("\"{file}\""))
 }
 
-fn rung(bench: &Bench<'_>, candidate: &Candidate) -> Result<Programs, Ending> {
+fn planned(bench: &Bench<'_>, candidate: &Candidate) -> Result<Programs, Ending> {
     let input = |reason: String| Ending::inconclusive(reason, Some(Obstacle::Input));
     let device = bench.task.target.devices.first().and_then(|id| Device::named(id));
     let device = device.ok_or_else(|| input("the task names no device that is known".to_owned()))?;
+    let family = family::of(bench.task)
+        .ok_or_else(|| input("the task's operator has no kernels of its own".to_owned()))?;
     let mut plans = BTreeMap::new();
     for size in bench.sizes(candidate, None) {
-        let plan = attention::plan(bench.task, candidate, &size, device)
+        let plan = family
+            .plan(bench.task, candidate, &size, device)
             .map_err(|error| input(format!("{}: {error}", size.name)))?;
-        let ptx = plan.compile(bench.toolchain).map_err(|error| refused(&error, &plan.arch))?;
+        let ptx = plan.compile(bench.toolchain).map_err(|error| refused(&error, plan.arch()))?;
         plans.insert(size.name, (plan, Arc::from(ptx)));
     }
     if plans.is_empty() {
         return Err(input(format!("`{}` takes none of the task's shapes", candidate.name.value)));
     }
-    Ok(Programs::Rung { plans })
+    Ok(Programs::Family { plans })
 }
 
-/// Reads a file of the task; its name in line tables is the task's own, so that it is the same on every machine.
+/// Reads a file of the task; line tables use the task's own name for it, so that it is the same on every machine.
 fn read(bench: &Bench<'_>, file: &str) -> Result<Source, Ending> {
     let path = bench.directory.join(file);
     let unreadable = |cause: String| {
@@ -298,15 +310,16 @@ fn refused(error: &CompileError, arch: &str) -> Ending {
     }
 }
 
-/// The code of all modules of sizes that anybody may know.
+/// The code of all modules of public sizes.
 fn code(programs: &Programs) -> Vec<Hash> {
     match programs {
         Programs::Launched { modules, .. } => modules.iter().map(|(_, ptx)| identity::of(ptx)).collect(),
-        Programs::Rung { plans } => plans.values().map(|(_, ptx)| identity::of(ptx)).collect(),
+        Programs::Family { plans } => plans.values().map(|(_, ptx)| identity::of(ptx)).collect(),
     }
 }
 
-/// What runs and how; hidden sizes are left out, so that it does not depend on a run's secret.
+/// The program and how it is launched; hidden sizes are left out, so that the identity does not depend on a run's
+/// secret.
 fn identity_of(bench: &Bench<'_>, candidate: &Candidate, programs: &Programs) -> Hash {
     let mut pieces: Vec<Vec<u8>> = Vec::new();
     match programs {
@@ -315,14 +328,14 @@ fn identity_of(bench: &Bench<'_>, candidate: &Candidate, programs: &Programs) ->
                 pieces.push(arch.as_bytes().to_vec());
                 pieces.push(identity::of(ptx).to_string().into_bytes());
             }
-            // Nothing in a launch fails to serialise.
+            // Serializing a launch cannot fail.
             pieces.push(serde_json::to_vec(launch).unwrap_or_default());
         }
-        Programs::Rung { plans } => {
+        Programs::Family { plans } => {
             for size in bench.sizes(candidate, None).iter().filter(|size| !size.hidden) {
                 if let Some((plan, ptx)) = plans.get(&size.name) {
                     pieces.push(identity::of(ptx).to_string().into_bytes());
-                    pieces.push(format!("{:?} {:?}", plan.steps, plan.request).into_bytes());
+                    pieces.push(plan.identity().into_bytes());
                 }
             }
         }

@@ -1,9 +1,10 @@
-//! One case of a task by its name, as records carry it and `--case` takes it:
+//! The name of one case of a task, as stored in records and accepted by `--case`:
 //!
 //! `softmax/shape=main:m=33/dtype=f32/dist=wide/seed=7`
 //!
-//! The name holds all that the inputs are made from. Extents of hidden shapes and secret seeds are drawn for each run, so they
-//! are in it: `shape=surprise(m=17,n=3)`. So are values that a further case plants into its inputs: `plant=2,2.002`.
+//! The name determines the inputs completely. Extents of hidden shapes and secret seeds are drawn for each run, so
+//! the name includes them: `shape=surprise(m=17,n=3)`. It also includes values that a further case plants into its
+//! inputs: `plant=2,2.002`.
 
 use std::fmt;
 use std::path::Path;
@@ -14,13 +15,13 @@ use warpproof_toolchain::Toolchain;
 
 use super::reach::Planted;
 use super::{Bench, Case, Part};
-use crate::dtype::Dtype;
 use crate::limits::Allowance;
 use crate::reference::python::Workers;
-use crate::task::{Axes, Candidate, Reference, Task};
-use crate::tested::Tested;
+use warpproof_evidence::tested::Tested;
+use warpproof_task::dtype::Dtype;
+use warpproof_task::{Axes, Candidate, Reference, Task};
 
-/// The name of a case. What it leaves out is the first that the task has.
+/// The name of a case. For missing parts, the task's first value is used.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CaseName {
     /// The task.
@@ -65,7 +66,7 @@ fn sized(shape: &str, axes: &Axes) -> String {
     format!("{shape}({})", axes.join(","))
 }
 
-/// The name of a part's shape, as the task knows it. Sizes that were added to a hidden shape are told by their extents.
+/// The name of a part's shape in the task. Sizes that were added to a hidden shape are identified by their extents.
 fn shape_of(part: &Part) -> &str {
     let name = part.name.as_str();
     if part.size.hidden { name.split([':', '(']).next().unwrap_or(name).trim_end() } else { name }
@@ -114,7 +115,7 @@ impl FromStr for CaseName {
 }
 
 impl<'a> Bench<'a> {
-    /// A bench for single cases, outside of any run: nothing is drawn and nothing is timed.
+    /// A bench for single cases, outside any run: nothing is drawn and nothing is timed.
     pub fn of_cases(
         task: &'a Task,
         directory: &'a Path,
@@ -141,7 +142,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// The case of this name, for a candidate.
+    /// The case with this name, for a candidate.
     pub(super) fn find_case(
         &self,
         candidate: &Candidate,
@@ -190,7 +191,7 @@ impl<'a> Bench<'a> {
         Ok((part, case))
     }
 
-    /// What a part of a stage runs on.
+    /// What a part of a stage was tested on.
     pub(super) fn tested(&self, part: &Part, cases: &[Case<'_>], schedules: u32) -> Tested {
         let axes = if part.size.hidden { &part.size.axes } else { &Axes::new() };
         let secret = |case: &Case<'_>| !self.task.data.seeds.contains(&case.seed);

@@ -1,6 +1,8 @@
-//! Checks of the software GPU under several schedules, on all inputs that the stage correct uses: every distribution and seed.
+//! Checks of the software GPU under several schedules, on all inputs of the stage `correct`: every distribution and
+//! seed.
 //!
-//! A case whose execution is that of a checked one, instruction by instruction and address by address, is not checked again.
+//! A case whose execution equals that of a checked case, instruction by instruction and address by address, is not
+//! checked again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -12,28 +14,28 @@ use warpproof_sim::stop::Stop;
 use super::build::Module;
 use super::launch::{POISON, Stand, Work};
 use super::{Bench, Case, CaseName, Ending, Part, Trouble, place_of, reach, stopped, unfit};
-use crate::counterexample::{Counterexample, Excerpt, Finding as Recorded, MAX_FINDINGS};
-use crate::dtype::Dtype;
 use crate::limits::Purpose;
-use crate::record::{Comparison, Figure, Outcome, Stage};
-use crate::task::{Candidate, Program};
+use warpproof_evidence::counterexample::{Counterexample, Excerpt, Finding as Recorded, MAX_FINDINGS};
+use warpproof_evidence::record::{Comparison, Figure, Outcome, Stage};
+use warpproof_task::dtype::Dtype;
+use warpproof_task::{Candidate, Program};
 
-/// Schedules where the task says nothing.
+/// Schedules if the task does not set a number.
 const SCHEDULES: u32 = 4;
 
-pub(super) fn schedules(bench: &Bench<'_>) -> u32 {
+pub(crate) fn schedules(bench: &Bench<'_>) -> u32 {
     let gate = bench.task.gates.iter().find(|gate| gate.stage.value == Stage::Checks);
     gate.and_then(|gate| gate.schedules).unwrap_or(SCHEDULES)
 }
 
-/// What results may depend on beside the inputs.
-pub(super) fn allowed(bench: &Bench<'_>) -> Vec<Source> {
+/// What results may depend on, other than the inputs.
+pub(crate) fn allowed(bench: &Bench<'_>) -> Vec<Source> {
     let gate = bench.task.gates.iter().find(|gate| gate.stage.value == Stage::Checks);
     gate.into_iter().flat_map(|gate| &gate.allow).filter_map(|name| Source::parse(&name.value)).collect()
 }
 
 /// All checks on one size: all cases, or one of them.
-pub(super) fn part(
+pub(crate) fn part(
     bench: &Bench<'_>,
     candidate: &Candidate,
     module: Module<'_>,
@@ -55,7 +57,7 @@ pub(super) fn part(
     Ok(ending)
 }
 
-/// What the cases that are checked reach.
+/// The coverage of the checked cases.
 fn covered(
     bench: &Bench<'_>,
     candidate: &Candidate,
@@ -76,7 +78,7 @@ fn covered(
 }
 
 /// All checks on one size, for some cases.
-pub(super) fn on(
+pub(crate) fn on(
     bench: &Bench<'_>,
     candidate: &Candidate,
     module: Module<'_>,
@@ -93,7 +95,7 @@ pub(super) fn on(
         let shown = bench.case_name(part, &case);
         let inputs = super::correct::inputs_of(bench, part, &case)?;
         if !stands.iter().any(|(dtype, ..)| *dtype == case.dtype) {
-            let checked = Purpose::Check { schedules };
+            let checked = Purpose::Check { several: schedules > 1 };
             let stand = Stand::new(bench, candidate, module, &part.size, case.dtype, checked)?;
             stands.push((case.dtype, stand, BTreeSet::new()));
         }
@@ -117,7 +119,7 @@ pub(super) fn on(
                 told.stop(&stop, &format!("{}, {}", part.name, case.name));
             }
         }
-        // What is wrong is wrong; more of it says no more.
+        // One error is sufficient; more add no information.
         if told.is_wrong() {
             told.later = Some(format!("{}, {}", part.name, case.name)).filter(|_| told.executions > 1);
             break;
@@ -126,23 +128,23 @@ pub(super) fn on(
     Ok(Ending { tested: Some(Box::new(tested)), ..told.ending(&part.name, schedules) })
 }
 
-/// What checks told of one size.
+/// The findings of the checks on one size.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(crate) struct Told {
     findings: Vec<Finding>,
     dropped: u64,
     instructions: u64,
     stopped: Option<Ending>,
-    /// Cases that were looked at, and the executions among them that differ.
-    pub(super) cases: u64,
-    pub(super) executions: u64,
-    /// The case that the first error was found in, where it is not the first case.
-    pub(super) later: Option<String>,
+    /// Cases, and the number of distinct executions among them.
+    pub(crate) cases: u64,
+    pub(crate) executions: u64,
+    /// The case of the first error, if it is not the first case.
+    pub(crate) later: Option<String>,
     counterexample: Option<Counterexample>,
 }
 
 impl Told {
-    /// Keeps the first case that shows a mistake, with the source lines that its findings name.
+    /// Keeps the first case that shows an error, with the source lines that its findings name.
     fn show(&mut self, bench: &Bench<'_>, candidate: &Candidate, case: &CaseName, findings: &[Finding]) {
         let errors = findings.iter().filter(|finding| finding.severity == Severity::Error);
         let mut errors = errors.take(MAX_FINDINGS).peekable();
@@ -153,7 +155,7 @@ impl Told {
             Program::Source { file, .. } | Program::Ptx { file, .. } => file.value.as_str(),
             Program::Rung { .. } => "",
         };
-        // A source that was compiled a moment ago; where it is gone, places stand without their lines.
+        // The source was compiled just before; if it is gone, places are shown without their lines.
         let text = std::fs::read_to_string(bench.directory.join(file)).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         let findings = errors.map(|finding| excerpts(finding, file, &lines)).collect();
@@ -161,25 +163,25 @@ impl Told {
         self.counterexample = Some(shown);
     }
 
-    pub(super) fn add(&mut self, findings: Vec<Finding>, instructions: u64, dropped: u64) {
+    pub(crate) fn add(&mut self, findings: Vec<Finding>, instructions: u64, dropped: u64) {
         self.findings.extend(findings);
         self.instructions = self.instructions.saturating_add(instructions);
         self.dropped = self.dropped.saturating_add(dropped);
     }
 
-    /// Whether there is an error among the findings, or a launch that did not come to its end.
-    pub(super) fn is_wrong(&self) -> bool {
+    /// Whether there is an error among the findings, or a launch that did not complete.
+    pub(crate) fn is_wrong(&self) -> bool {
         self.stopped.is_some() || self.findings.iter().any(|one| one.severity == Severity::Error)
     }
 
-    /// A launch that did not come to its end; one that is a finding is among them already.
-    pub(super) fn stop(&mut self, stop: &Stop, at: &str) {
+    /// Records a launch that did not complete; one that is a finding is already recorded.
+    pub(crate) fn stop(&mut self, stop: &Stop, at: &str) {
         if Class::of_stop(stop.kind).is_none() {
             self.stopped.get_or_insert_with(|| stopped(stop, at));
         }
     }
 
-    pub(super) fn ending(self, at: &str, schedules: u32) -> Ending {
+    pub(crate) fn ending(self, at: &str, schedules: u32) -> Ending {
         let errors: Vec<&Finding> =
             self.findings.iter().filter(|finding| finding.severity == Severity::Error).collect();
         let count = u64::try_from(errors.len()).unwrap_or(u64::MAX).saturating_add(self.dropped);
@@ -220,7 +222,7 @@ impl Told {
 
 /// "shared-race at softmax.cu:41: …".
 fn sentence(finding: &Finding) -> String {
-    // A place with a line of the source says more than one that the compiler moved.
+    // A place with a source line is more useful than one that the compiler moved.
     let lined = finding.places.iter().find(|label| !label.place.source.is_empty());
     let place = lined.or(finding.places.first()).map(|label| format!(" at {}", place_of(&label.place)));
     format!("{}{}: {}", finding.class.name(), place.unwrap_or_default(), finding.sentence)

@@ -1,34 +1,37 @@
-//! Outputs against the reference: every type, distribution and seed on every size.
+//! Compares outputs with the reference: every type, distribution and seed on every size.
 //!
-//! All cases of a size run one after another on one loaded module, fresh inputs at the same addresses, and the first case
-//! runs once more at the end: a kernel that keeps an answer for later gives it to the wrong question. One that looks at the
-//! question first is never wrong, so nothing may be kept: variables of the module end a case as loading left them.
+//! All cases of a size run one after another on one loaded module, with fresh inputs at the same addresses, and the
+//! first case runs again at the end: a kernel that caches an answer then returns it for the wrong inputs. A kernel
+//! that compares the inputs first would never be caught, so kernels must not keep state: module variables must end
+//! each case as loading left them.
 //!
-//! Arrays lie at addresses drawn for the run. The first case is run at other addresses too, and must give the same bits.
+//! Arrays are placed at addresses drawn for the run. The first case also runs at other addresses and must give the
+//! same bits.
 //!
-//! Timed launches follow each other on the same memory. So the first case is launched once more on what it left: if it issues
-//! as many instructions and leaves the same, the launch after that begins as this one did, and so do all that follow.
+//! Timed launches follow each other on the same memory. So the first case is launched again on the memory it left: if
+//! it issues the same number of instructions and leaves the same memory, then every later launch starts from the same
+//! state.
 
 use std::collections::BTreeMap;
 
-use warpproof_kernels::error::Errors;
-use warpproof_kernels::tolerance::{Judgement, Tolerance};
 use warpproof_sim::cover::Coverage;
+use warpproof_tolerance::error::Errors;
+use warpproof_tolerance::{Judgement, Tolerance};
 
 use super::build::Module;
 use super::launch::{OTHER_POISON, POISON, Stand, Work};
 use super::{
     Bench, Built, Case, CaseName, Ending, Part, Trouble, audit, computed, covered, limited, reach, unfit,
 };
-use crate::counterexample::Counterexample;
-use crate::dtype::Dtype;
 use crate::inputs::{self, Input};
 use crate::limits::Purpose;
-use crate::record::{Comparison, Figure, Obstacle, Outcome};
 use crate::reference::files::Loaded;
 use crate::reference::python::Python;
 use crate::reference::{self, Expected, Null, Tensor};
-use crate::task::{Accumulate, Candidate, NonFinite, Operator, Policy, Program, Reference, Role, dims};
+use warpproof_evidence::counterexample::Counterexample;
+use warpproof_evidence::record::{Comparison, Figure, Obstacle, Outcome};
+use warpproof_task::dtype::Dtype;
+use warpproof_task::{Accumulate, Candidate, NonFinite, Operator, Policy, Program, Reference, Role, dims};
 
 /// The first case of a dtype: its inputs, the outputs it gave, and its names.
 type First = (Dtype, Vec<Input>, Vec<(String, Vec<u8>)>, String, CaseName);
@@ -36,8 +39,8 @@ type First = (Dtype, Vec<Input>, Vec<(String, Vec<u8>)>, String, CaseName);
 /// How a null kernel's figure begins.
 const REFUSES: &str = "cases that refuse ";
 
-/// The cases of one size or one of them, and further ones that reach what those do not.
-pub(super) fn part(
+/// The cases of one size or one of them, and further ones for coverage that those do not reach.
+pub(crate) fn part(
     bench: &Bench<'_>,
     candidate: &Candidate,
     module: Module<'_>,
@@ -60,7 +63,7 @@ pub(super) fn part(
     Ok(covered::keep(ending, &format!("{} {}", part.name, module.arch), &covered))
 }
 
-/// Judges the cases of a size, and notes what they cover.
+/// Evaluates the cases of a size, and records their coverage.
 fn judge(
     bench: &Bench<'_>,
     candidate: &Candidate,
@@ -120,11 +123,11 @@ fn judge(
         let finite =
             |one: &Expected| one.tensor.values.iter().all(|value| value.abs() <= one.dtype.largest());
         if further && bench.task.tolerance.non_finite == NonFinite::Refuse && !expected.values().all(finite) {
-            // What was planted has no answer that the task accepts.
+            // The planted values have no answer that the task accepts.
             continue;
         }
         if let Some(reason) = incomparable(bench, &name, &expected) {
-            // A kernel that was wrong before is wrong, whatever is wrong with the task.
+            // A kernel that already failed is wrong, whatever is wrong with the task.
             if worst.first_failure.is_some() {
                 break;
             }
@@ -151,7 +154,7 @@ fn judge(
             let at = standing(bench, peer, module, part, case.dtype, &mut peers)?;
             if let Some((_, stand)) = peers.get_mut(at) {
                 stand.fill(&inputs, POISON)?;
-                // That a baseline stops is not the candidate's fault.
+                // A baseline that stops is not the candidate's fault.
                 stand
                     .run(&name, None)
                     .map_err(|end| unfit(format!("its bitwise baseline stops: {}", end.reason)))?;
@@ -175,12 +178,12 @@ fn judge(
     if let Some((case, inputs, expected)) = &first_call {
         called_again(bench, part, case, inputs, expected)?;
     }
-    // Once more, after all the others, where they are right: what is wrong anyhow is told already.
+    // Once more after all other cases, if they passed: an error is already reported otherwise.
     for first in firsts.iter().filter(|_| worst.first_failure.is_none()) {
         let (dtype, inputs, before, name, shown) = first;
         let Some((_, stand)) = stands.iter_mut().find(|(own, _)| own == dtype) else { continue };
         bench.check_stop()?;
-        // Another filling: what nobody writes is then another too.
+        // A different fill value: elements that no kernel writes then differ too.
         stand.fill(inputs, OTHER_POISON)?;
         let mut work = Work::default();
         stand.run(name, Some(&mut work)).map_err(|end| end.shown_by(shown))?;
@@ -200,7 +203,7 @@ fn judge(
     Ok(Ending { tested: Some(Box::new(tested)), ..worst.ending(&part.name, &nulls) })
 }
 
-/// Why no output can be compared with the reference: that is the task's fault, not the kernel's.
+/// Why no output can be compared with the reference: an error of the task, not of the kernel.
 fn incomparable(bench: &Bench<'_>, case: &str, expected: &BTreeMap<String, Expected>) -> Option<String> {
     let non_finite = bench.task.tolerance.non_finite;
     let (output, expected, (index, value)) = expected
@@ -233,8 +236,8 @@ fn mismatch(
     Counterexample { mismatch: Some(mismatch), ..Counterexample::of_case(case.to_string()) }
 }
 
-/// Calls a reference in Python once more for the first case, after all the others. The process that calls it is the same, so that
-/// it could keep something between calls; what it gives must not depend on that.
+/// Calls a Python reference again for the first case, after all others. The same process serves the call, so it could
+/// keep state between calls; its result must not depend on that.
 fn called_again(
     bench: &Bench<'_>,
     part: &Part,
@@ -249,7 +252,7 @@ fn called_again(
         if bits(first) == bits(second) {
             continue;
         }
-        // Within the limits it may differ: libraries round otherwise where memory is aligned otherwise.
+        // It may differ within the limits: libraries round differently when memory is aligned differently.
         let bytes = dtype_of(bench, name, case.dtype).bytes(&second.tensor.values);
         let (_, judgement) = first.judge(&bytes, bench.task.tolerance.non_finite);
         if !judgement.passed {
@@ -263,7 +266,7 @@ fn called_again(
     Ok(())
 }
 
-/// Runs the first case with arrays at other addresses, where it must give the same bits.
+/// Runs the first case with arrays at other addresses; it must give the same bits.
 fn elsewhere(
     bench: &Bench<'_>,
     candidate: &Candidate,
@@ -287,11 +290,11 @@ fn elsewhere(
     }
 }
 
-/// Launches once more on the memory that the last launch left, as timed launches do. One that finds there that its work is done
-/// would be timed doing nothing.
+/// Launches again on the memory that the last launch left, as timed launches do. A kernel that finds its work already
+/// done there would be timed doing nothing.
 fn launched_again(stand: &mut Stand, inputs: &[Input], name: &str, issued: u64) -> Result<(), Ending> {
     let before = stand.left();
-    // What begins as an input has become another question; that alone is asked anew.
+    // Outputs that begin as an input have changed, so only they are filled again.
     stand.refill_in_place(inputs, OTHER_POISON);
     let mut again = Work::default();
     stand.run(name, Some(&mut again))?;
@@ -312,7 +315,7 @@ fn launched_again(stand: &mut Stand, inputs: &[Input], name: &str, issued: u64) 
     }
 }
 
-/// The place of the stand for a dtype, made where there is none.
+/// The index of the stand for a dtype, created if missing.
 fn standing(
     bench: &Bench<'_>,
     candidate: &Candidate,
@@ -329,7 +332,7 @@ fn standing(
 }
 
 /// The inputs of a case: made from its seed, or read from the files that the task names.
-pub(super) fn inputs_of(bench: &Bench<'_>, part: &Part, case: &Case<'_>) -> Result<Vec<Input>, Trouble> {
+pub(crate) fn inputs_of(bench: &Bench<'_>, part: &Part, case: &Case<'_>) -> Result<Vec<Input>, Trouble> {
     if let Some(loaded) = files_of(bench, part, case)? {
         return Ok(loaded.inputs);
     }
@@ -349,8 +352,8 @@ fn files_of(bench: &Bench<'_>, part: &Part, case: &Case<'_>) -> Result<Option<Lo
     loaded.map(Some).map_err(|error| unfit(error.to_string()))
 }
 
-/// What each output should be.
-pub(super) fn expectations(
+/// The expected value of each output.
+pub(crate) fn expectations(
     bench: &Bench<'_>,
     part: &Part,
     case: &Case<'_>,
@@ -428,7 +431,7 @@ fn dtype_of(bench: &Bench<'_>, output: &str, each: Dtype) -> Dtype {
     output.map_or(each, |one| one.dtype.with(each))
 }
 
-pub(super) fn element(bench: &Bench<'_>, output: &str, each: Dtype) -> usize {
+pub(crate) fn element(bench: &Bench<'_>, output: &str, each: Dtype) -> usize {
     dtype_of(bench, output, each).size()
 }
 
@@ -444,12 +447,12 @@ fn output_of(operator: &Operator) -> &str {
     }
 }
 
-/// Elements that are what outputs are filled with before a launch.
+/// Elements that still hold the fill value from before a launch.
 fn unwritten(bytes: &[u8], element: usize) -> usize {
     bytes.chunks(element).filter(|element| element.iter().all(|byte| *byte == POISON)).count()
 }
 
-/// Whether the task wants the candidate's outputs to be a baseline's bits.
+/// Whether the task requires the candidate's outputs to equal a baseline's bits.
 fn bitwise(bench: &Bench<'_>, candidate: &Candidate) -> bool {
     !matches!(candidate.program, Program::Rung { .. })
         && bench.task.baselines.iter().any(|baseline| {
@@ -458,7 +461,7 @@ fn bitwise(bench: &Bench<'_>, candidate: &Candidate) -> bool {
         })
 }
 
-/// Holds outputs that are wrong on purpose against the same limits.
+/// Compares outputs that are wrong on purpose with the same limits.
 fn try_nulls(
     bench: &Bench<'_>,
     case: &Case<'_>,
@@ -481,7 +484,7 @@ fn try_nulls(
                     None => continue,
                 },
             };
-            // On some inputs it is the answer: the mean of one element is that element.
+            // For some inputs it is the answer: the mean of one element is that element.
             if output == expected.dtype.bytes(&expected.tensor.values) {
                 continue;
             }
@@ -494,7 +497,7 @@ fn try_nulls(
 
 /// The worst of several cases, figure by figure.
 #[derive(Debug, Default)]
-pub(super) struct Worst {
+pub(crate) struct Worst {
     cases: u64,
     failed: u64,
     first_failure: Option<String>,
@@ -506,8 +509,8 @@ pub(super) struct Worst {
 }
 
 impl Worst {
-    /// Takes in the errors of one output.
-    pub(super) fn add(&mut self, case: &str, errors: &Errors, judgement: &Judgement, limits: &Tolerance) {
+    /// Adds the errors of one output.
+    pub(crate) fn add(&mut self, case: &str, errors: &Errors, judgement: &Judgement, limits: &Tolerance) {
         self.cases += 1;
         if !judgement.passed {
             self.failed += 1;
@@ -531,7 +534,7 @@ impl Worst {
             ("elements outside", errors.outside),
         ] {
             match self.largest.iter_mut().find(|one| one.0 == name) {
-                // What is not a number is worse than any.
+                // NaN is worse than any number.
                 Some(one) if (value.is_nan() || value.abs() > one.1.abs()) && !one.1.is_nan() => {
                     (one.1, one.2) = (value, case.to_owned());
                 }
@@ -544,18 +547,18 @@ impl Worst {
         }
     }
 
-    /// Says why the case that is added next fails, where more is known than its errors.
+    /// Sets the reason for the next failing case, if more is known than its errors.
     fn blame(&mut self, reason: String) {
         self.first_failure.get_or_insert(reason);
     }
 
-    /// Keeps what shows the first failure.
+    /// Keeps the counterexample of the first failure.
     fn show(&mut self, shown: impl FnOnce() -> Counterexample) {
         self.counterexample.get_or_insert_with(shown);
     }
 
     /// Counts elements whose bits differ from those of another program.
-    pub(super) fn count_other_bits(&mut self, count: usize, of: &'static str) {
+    pub(crate) fn count_other_bits(&mut self, count: usize, of: &'static str) {
         let known = self.other_bits.map_or(0, |(count, _)| count);
         self.other_bits = Some((known.saturating_add(u64::try_from(count).unwrap_or(u64::MAX)), of));
     }
@@ -565,7 +568,7 @@ impl Worst {
         self.count_other_bits(differing, "bits other than the baseline's");
     }
 
-    pub(super) fn ending(self, at: &str, nulls: &BTreeMap<String, u64>) -> Ending {
+    pub(crate) fn ending(self, at: &str, nulls: &BTreeMap<String, u64>) -> Ending {
         let mut figures = Vec::new();
         for (name, value, case) in &self.largest {
             let source = "the task's tolerance";
@@ -607,8 +610,8 @@ impl Worst {
     }
 }
 
-/// Sums the sizes up. An output that is wrong on purpose must be refused on one of them at least.
-pub(super) fn sum(parts: Vec<(String, Ending)>) -> Ending {
+/// Combines the sizes. An output that is wrong on purpose must be refused on at least one of them.
+pub(crate) fn sum(parts: Vec<(String, Ending)>) -> Ending {
     let mut all = super::sum(parts);
     let mut refused: BTreeMap<String, f64> = BTreeMap::new();
     all.figures.retain(|figure| {

@@ -1,6 +1,6 @@
-//! What a candidate does, counted on the software GPU on inputs drawn for the run: instructions by pipe, lanes, memory
-//! requests, bank conflicts, barriers. A candidate and its baseline are counted on the same inputs, so a limit on a figure,
-//! and on a figure divided by the baseline's, is exact.
+//! Counts a candidate's work on the software GPU, on inputs drawn for the run: instructions by pipe, lanes, memory
+//! requests, bank conflicts, barriers. A candidate and its baseline are counted on the same inputs, so a limit on a
+//! figure, or on its ratio to the baseline's, is exact.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,10 +10,10 @@ use warpproof_sim::isa::Unit;
 use warpproof_sim::memory::Space;
 
 use super::launch::{POISON, Stand};
-use super::{Bench, Built, Ending, Part, Programs, Trouble, rung, unfit};
+use super::{Bench, Built, Ending, Part, Programs, Trouble, unfit};
 use crate::limits::Purpose;
-use crate::record::{Comparison, Figure, FigureKind, Obstacle, Stage};
-use crate::task::{Candidate, FigureThreshold, Peer, Role, Threshold};
+use warpproof_evidence::record::{Comparison, Figure, FigureKind, Obstacle, Stage};
+use warpproof_task::{Candidate, FigureThreshold, Peer, Role, Threshold};
 
 /// The launches of one case: one dtype on one size.
 pub(super) struct Case {
@@ -34,10 +34,9 @@ pub(super) fn count(
 ) -> Result<Vec<Case>, Trouble> {
     let modules = match &built.programs {
         Programs::Launched { modules, .. } => modules,
-        Programs::Rung { plans } => {
-            let launches = rung::count(bench, built, part)?;
-            let (_, ptx) =
-                plans.get(&part.name).ok_or_else(|| unfit(format!("there is no plan for {}", part.name)))?;
+        Programs::Family { .. } => {
+            let (plan, ptx) = built.plan(part)?;
+            let launches = plan.count(bench, ptx, part)?;
             return Ok(vec![Case { at: part.name.clone(), ptx: ptx.clone(), launches }]);
         }
     };
@@ -59,7 +58,7 @@ pub(super) fn count(
     Ok(counted)
 }
 
-/// Counts one size, and holds it against the baseline where the task wants that.
+/// Counts one size, and compares it with the baseline if the task requires that.
 pub(super) fn part(
     bench: &Bench<'_>,
     (candidate, built): (&Candidate, &Built),
@@ -106,7 +105,7 @@ pub(super) fn part(
             };
             let op = limit.threshold.comparison;
             let told = regression(case, limit, (now, before), &peer.name.value);
-            // As many as none is no change; some where there were none has no quotient.
+            // Zero compared with zero means no change; a count compared with zero has no quotient.
             let ratio = match (now > 0.0, before > 0.0) {
                 (_, true) => now / before,
                 (true, false) => f64::INFINITY,
@@ -134,8 +133,8 @@ pub(super) fn part(
     })
 }
 
-/// What is said of a limit that is not kept: the figure, the baseline and which it is, the limit and its source, and the line with
-/// the most of it.
+/// The message for an exceeded limit: the figure, the baseline and which it is, the limit and its source, and the
+/// line with the largest count.
 fn regression(case: &Case, limit: &FigureThreshold, (now, before): (f64, f64), baseline: &str) -> String {
     let name = &limit.figure.value;
     let Threshold { comparison, value, source } = &limit.threshold;
@@ -151,7 +150,8 @@ fn regression(case: &Case, limit: &FigureThreshold, (now, before): (f64, f64), b
     told
 }
 
-/// The line with the most of a figure, and its share in per cent; nothing where the figure is no sum over lines.
+/// The line with the largest count of a figure, and its share in percent; `None` if the figure is not a sum over
+/// lines.
 fn most_at(launches: &[Counters], name: &str) -> Option<(String, f64)> {
     let mut lines: BTreeMap<LineKey, f64> = BTreeMap::new();
     for launch in launches {
@@ -178,7 +178,7 @@ fn has_peer(bench: &Bench<'_>, candidate: &Candidate) -> bool {
     })
 }
 
-/// The figures of all launches together. All names are always there, so that a task may limit any of them.
+/// The figures of all launches together. All names are always present, so that a task may limit any of them.
 fn figures_of(launches: &[Counters]) -> Vec<Figure> {
     let mut totals = Totals::default();
     let (mut l2, mut loaded, mut stored, mut hottest) = (0u64, 0u64, 0u64, 0u64);
@@ -196,7 +196,7 @@ fn figures_of(launches: &[Counters]) -> Vec<Figure> {
     for (name, value, unit) in counted(&totals) {
         figures.extend(Figure::counted(&name, value, unit));
     }
-    // What is not known to be the most is no figure, so that no limit holds by it.
+    // Omit the figure if its maximum is unknown, so that no limit is met by it.
     if !launches.iter().any(|launch| launch.hottest.incomplete) {
         figures.extend(Figure::counted("atomics at one address", hottest, ""));
     }
@@ -207,7 +207,7 @@ fn figures_of(launches: &[Counters]) -> Vec<Figure> {
     };
     mean("active lanes", totals.issued.lanes_on, totals.issued.executions);
     mean("global sectors per request", global.sectors, global.requests);
-    // What caches leave over depends on what they forget; these take it that they forget nothing.
+    // The remaining traffic depends on cache evictions; these figures assume that caches never evict.
     for (name, sectors) in [("L2 traffic", l2), ("DRAM loads, cold", loaded), ("DRAM stores, cold", stored)] {
         figures.extend(Figure::new(name, 32.0 * number(sectors), "B", FigureKind::Predicted));
     }
@@ -271,7 +271,8 @@ mod tests {
 
     #[test]
     fn the_book_lists_every_figure_that_a_task_may_limit() {
-        let book = include_str!("../../../../book/src/gate/task-file.md");
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../book/src/gate/task-file.md");
+        let book = std::fs::read_to_string(page).unwrap();
         let (_, rest) = book.split_once("### Figures of the stage `counters`").unwrap();
         let section = rest.split("\n#").next().unwrap();
         let listed: BTreeSet<&str> =
@@ -284,7 +285,7 @@ mod tests {
     #[test]
     fn a_regression_says_what_was_asked_and_of_whom() {
         let limit = FigureThreshold {
-            figure: crate::task::At { value: "shared conflicts".to_owned(), span: 0..0 },
+            figure: warpproof_task::At { value: "shared conflicts".to_owned(), span: 0..0 },
             threshold: Threshold {
                 comparison: Comparison::AtMost,
                 value: 1.05,

@@ -3,19 +3,19 @@
 use warpproof_sim::cover::Coverage;
 
 use super::{Ending, computed};
-use crate::view::vocabulary::{BRANCH_COVERAGE, LINE_COVERAGE, UNREACHED};
+use warpproof_evidence::vocabulary::{BRANCH_COVERAGE, LINE_COVERAGE, UNREACHED};
 
-/// What begins the name of an object that holds the coverage of a part.
+/// Prefix of the name of an object that holds the coverage of a part.
 const OBJECT: &str = "coverage ";
 /// Lines that a figure names.
 const NAMED: usize = 12;
 
-/// Keeps what a part covered.
+/// Stores the coverage of a part.
 pub(super) fn keep(ending: Ending, part: &str, covered: &Coverage) -> Ending {
     ending.with_object(&format!("{OBJECT}{part}"), covered.write())
 }
 
-/// Sums up what the parts of a stage covered.
+/// Combines the coverage of the parts of a stage.
 pub(super) fn sum(mut ending: Ending) -> Ending {
     let mut all = Coverage::default();
     for text in ending.objects.extract_if(.., |name, _| name.starts_with(OBJECT)).map(|(_, text)| text) {
@@ -37,7 +37,7 @@ pub(super) fn sum(mut ending: Ending) -> Ending {
     ending.with_object("coverage", all.write())
 }
 
-/// The lines that were not executed, and those with outcomes that never came up, in words.
+/// The lines that were not executed, and those with outcomes that never occurred, as text.
 fn gaps(all: &Coverage) -> (String, String) {
     let (outcomes, lines) = all.gaps();
     let listed = |all: Vec<String>, what: &str| {

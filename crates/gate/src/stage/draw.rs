@@ -1,17 +1,17 @@
-//! What a run draws from its secret: seeds, hidden sizes, and the inputs that counts and times are taken on.
+//! Draws from a run's secret: seeds, hidden sizes, and the inputs on which kernels are counted and timed.
 //!
-//! A secret that the user chose (`gate --secret`) only adds cases to the drawn ones. Counts and times come from drawn inputs
-//! alone, so that neither an author nor a user knows them beforehand.
+//! A secret that the user chose (`gate --secret`) only adds cases to the drawn ones. Counts and times come only from
+//! drawn inputs, so that neither an author nor a user knows them beforehand.
 
 use warpproof_sim::schedule::SplitMix;
 
 use super::{Bench, Case, Part};
-use crate::dtype::Dtype;
-use crate::task::{Axes, Candidate, Distribution, Reference, Size, Values};
+use warpproof_task::dtype::Dtype;
+use warpproof_task::{Axes, Candidate, Distribution, Reference, Size, Values};
 
 /// Where a seed comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(crate) enum Origin {
     /// The task names it.
     Declared,
     /// Drawn for this run.
@@ -22,7 +22,7 @@ pub(super) enum Origin {
 
 impl Origin {
     /// What a seed of this origin is called.
-    pub(super) fn seed(self) -> &'static str {
+    pub(crate) fn seed(self) -> &'static str {
         match self {
             Origin::Declared => "seed",
             Origin::Drawn => "secret seed",
@@ -33,10 +33,10 @@ impl Origin {
 
 /// Where arrays lie in device memory; both are drawn for the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Places {
-    /// Where they lie in every stage.
+pub(crate) enum Places {
+    /// The placement in every stage.
     Drawn,
-    /// Elsewhere: outputs must not depend on it.
+    /// Another placement: outputs must not depend on it.
     Elsewhere,
 }
 
@@ -44,7 +44,7 @@ pub(super) enum Places {
 const CHOSEN: &str = ":chosen";
 
 impl<'a> Bench<'a> {
-    /// Numbers for one purpose, the same for the same secret, and unlike those for any other purpose.
+    /// Random numbers for one purpose: deterministic for a secret, and independent of those for any other purpose.
     fn stream(&self, purpose: &str) -> SplitMix {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.secret.to_le_bytes()).update(purpose.as_bytes());
@@ -53,7 +53,7 @@ impl<'a> Bench<'a> {
     }
 
     /// The task's seeds, the drawn ones, and those of the chosen secret.
-    pub(super) fn seeds(&self) -> Vec<(u64, Origin)> {
+    pub(crate) fn seeds(&self) -> Vec<(u64, Origin)> {
         let of = |secret: u64, origin: Origin| {
             let mut random = SplitMix(secret);
             (0..self.task.data.secret_seeds).map(move |_| (random.next(), origin))
@@ -64,7 +64,7 @@ impl<'a> Bench<'a> {
     }
 
     /// All sizes of the task: declared ones, tails, and hidden ones of the drawn secret and of the chosen one.
-    pub(super) fn all_sizes(&self) -> Vec<Size> {
+    pub(crate) fn all_sizes(&self) -> Vec<Size> {
         let mut sizes = self.task.sizes(self.secret);
         if let Some(chosen) = self.chosen {
             let hidden = self.task.sizes(chosen).into_iter().filter(|size| size.hidden);
@@ -74,15 +74,15 @@ impl<'a> Bench<'a> {
     }
 
     /// What the addresses of arrays are drawn from.
-    pub(super) fn places(&self, places: Places) -> u64 {
+    pub(crate) fn places(&self, places: Places) -> u64 {
         let mut random = self.stream("places");
         let (drawn, elsewhere) = (random.next(), random.next());
         if places == Places::Drawn { drawn } else { elsewhere }
     }
 
-    /// How far behind a page each array begins: nowhere for arrays as every stage has them, a drawn multiple of 256 bytes
+    /// The offset of each array from a page boundary: zero for the usual placement, a drawn multiple of 256 bytes
     /// elsewhere.
-    pub(super) fn offsets(&self, places: Places) -> impl FnMut() -> usize + use<> {
+    pub(crate) fn offsets(&self, places: Places) -> impl FnMut() -> usize + use<> {
         let mut random = self.stream("offsets");
         move || match places {
             Places::Drawn => 0,
@@ -90,8 +90,8 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// The seed of the inputs on which instructions are counted and kernels are timed. It is always drawn: a kernel that
-    /// knows the declared inputs gains nothing by it.
+    /// The seed of the inputs on which instructions are counted and kernels are timed. It is always drawn, so that a
+    /// kernel gains nothing from knowing the declared inputs.
     pub(crate) fn measured_seed(&self) -> u64 {
         self.stream("measured").next()
     }
@@ -103,7 +103,7 @@ impl<'a> Bench<'a> {
     }
 
     /// The case of each type on which instructions are counted and kernels are timed.
-    pub(super) fn measured_cases(&self, candidate: &Candidate) -> Vec<Case<'a>> {
+    pub(crate) fn measured_cases(&self, candidate: &Candidate) -> Vec<Case<'a>> {
         let Some(distribution) = self.measured_distribution() else { return Vec::new() };
         let dtypes = self.dtypes(candidate);
         let several = dtypes.len() > 1;
@@ -115,7 +115,7 @@ impl<'a> Bench<'a> {
     fn dtypes(&self, candidate: &Candidate) -> Vec<Dtype> {
         match (&candidate.dtypes, &self.task.data.dtypes) {
             (Some(own), _) => own.clone(),
-            // A task whose tensors all have types of their own has no dtypes; any stands for none.
+            // A task whose tensors all have their own types has no dtypes; any dtype serves as a placeholder.
             (None, none) if none.is_empty() => vec![Dtype::F32],
             (None, all) => all.clone(),
         }
@@ -137,9 +137,9 @@ impl<'a> Bench<'a> {
         Case { dtype, distribution, seed, name, planted: None }
     }
 
-    /// The small sizes of a part that cover remainders, each with the place of the one case that is run on it. The cases take
-    /// turns, so that the sizes see every distribution too.
-    pub(super) fn residues(part: &Part) -> Vec<(usize, Part)> {
+    /// The small sizes of a part that cover remainders, each with the index of the one case that is run on it. The
+    /// cases take turns, so that the sizes also see every distribution.
+    pub(crate) fn residues(part: &Part) -> Vec<(usize, Part)> {
         let of = |(place, axes): (usize, &Axes)| {
             let extents: Vec<String> = axes.iter().map(|(axis, extent)| format!("{axis}={extent}")).collect();
             let name = format!("{} ({})", part.size.name, extents.join(", "));
@@ -151,7 +151,7 @@ impl<'a> Bench<'a> {
     }
 
     /// The cases of a part, or one of them.
-    pub(super) fn cases_of(&self, candidate: &Candidate, one: Option<usize>) -> Vec<Case<'a>> {
+    pub(crate) fn cases_of(&self, candidate: &Candidate, one: Option<usize>) -> Vec<Case<'a>> {
         let mut cases = self.cases(candidate);
         if let Some(place) = one.filter(|_| !cases.is_empty()) {
             let place = place % cases.len();
@@ -161,7 +161,7 @@ impl<'a> Bench<'a> {
     }
 
     /// The first case of each type.
-    pub(super) fn first_cases(&self, candidate: &Candidate) -> Vec<Case<'a>> {
+    pub(crate) fn first_cases(&self, candidate: &Candidate) -> Vec<Case<'a>> {
         let mut first: Vec<Case<'a>> = Vec::new();
         for case in self.cases(candidate) {
             if !first.iter().any(|known| known.dtype == case.dtype) {
@@ -172,7 +172,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Every type, distribution and seed of a size.
-    pub(super) fn cases(&self, candidate: &Candidate) -> Vec<Case<'a>> {
+    pub(crate) fn cases(&self, candidate: &Candidate) -> Vec<Case<'a>> {
         let dtypes = self.dtypes(candidate);
         let several = dtypes.len() > 1;
         let files = matches!(self.task.reference, Reference::Files { .. });

@@ -1,7 +1,8 @@
-//! Peers from elsewhere on the same shapes: PyTorch's attention, each of its backends, through a small Python program.
+//! External baselines on the same shapes: PyTorch's attention with each of its backends, through a small Python
+//! program.
 //!
-//! A peer that cannot be timed is skipped with its reason, which is kept. A peer never decides. **Not tested on hardware**: tests
-//! run the program with a stand-in for torch.
+//! A peer that cannot be timed is skipped, and the reason is recorded. A peer never decides a verdict. **Not tested
+//! on hardware**: tests run the program with a stand-in for torch.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -15,30 +16,30 @@ use warpproof_gpu::Identity;
 
 use super::speed::{Clocks, declared};
 use super::{Bench, Ending, Trouble, unfit};
-use crate::record::{Figure, FigureKind};
 use crate::reference::python::interpreter;
 use crate::runner::apart;
-use crate::task::{Candidate, Operator, Peer, Reference, Size};
-use crate::view::vocabulary as name;
+use warpproof_evidence::record::{Figure, FigureKind};
+use warpproof_evidence::vocabulary as name;
+use warpproof_task::{Candidate, Operator, Peer, Reference, Size};
 
-/// The one peer that is known, as tasks name it.
+/// The only supported peer, as tasks name it.
 const TORCH: &str = "torch-sdpa";
 const SCRIPT: &str = include_str!("external/torch_sdpa.py");
 /// Calls of one graph, and how often it is timed.
 const LAUNCHES: u32 = 20;
 const SAMPLES: u32 = 30;
-/// How long all shapes may take; torch alone takes half a minute to load on a cold disk.
+/// Timeout for all shapes; loading torch alone takes half a minute on a cold disk.
 const PATIENCE: Duration = Duration::from_mins(10);
-/// Bytes of answers that are looked at.
+/// Limit on the bytes of answers that are read.
 const MOST: u64 = 16 << 20;
 
-/// The first line of the program, where there is a torch.
+/// The first line of the program's output, if torch is installed.
 #[derive(Debug, Deserialize)]
 struct Head {
     device: String,
 }
 
-/// A line of the program.
+/// A line of the program's output.
 #[derive(Debug, Deserialize)]
 struct Line {
     shape: String,
@@ -73,7 +74,7 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate) -> Result<Ending, 
         Ok(told) => told,
         Err(why) => return Ok(Ending::absent(format!("{TORCH}: {why}"))),
     };
-    // Times of another device beside those of this one would compare nothing.
+    // Times from another device must not be compared with those from this one.
     let head = told.lines().find_map(|line| serde_json::from_str::<Head>(line).ok());
     if let (Some(head), Some(device)) = (head, device)
         && head.device != device.name
@@ -83,7 +84,7 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate) -> Result<Ending, 
     }
     let kind = if clocks.predicted() { FigureKind::Predicted } else { FigureKind::Measured };
     let mut figures = Vec::new();
-    // What is skipped for one reason is told once.
+    // Peers skipped for the same reason are reported once.
     let mut skipped: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for line in told.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok()) {
         let peer = format!("torch SDPA {}, {}", line.backend, line.shape);
@@ -108,7 +109,7 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate) -> Result<Ending, 
     Ok(ending.with_object(TORCH, told))
 }
 
-/// The shapes of the stage as the program wants them.
+/// The shapes of the stage in the program's format.
 fn shapes(bench: &Bench<'_>, candidate: &Candidate) -> Result<Vec<Value>, Trouble> {
     let Reference::BuiltIn { operator: Operator::Attention { causal, softmax_scale } } =
         &bench.task.reference
@@ -135,14 +136,14 @@ fn shapes(bench: &Bench<'_>, candidate: &Candidate) -> Result<Vec<Value>, Troubl
     declared(bench, candidate).iter().map(of).collect()
 }
 
-/// Runs the program and gives what it said, or why it said nothing.
+/// Runs the program and returns its output, or why it has none.
 fn ask(
     bench: &Bench<'_>,
     request: &Value,
     device: Option<&Identity>,
 ) -> Result<Result<String, String>, Trouble> {
     let python = interpreter();
-    // Where no module lies about.
+    // A directory without Python modules that it could import by accident.
     let folder = match tempfile::tempdir() {
         Ok(folder) => folder,
         Err(cause) => return Ok(Err(format!("cannot make a directory: {cause}"))),
@@ -153,7 +154,7 @@ fn ask(
         Err(cause) => return Ok(Err(format!("cannot run {}: {cause}", python.display()))),
     };
     if let Some(mut input) = child.stdin.take() {
-        // A program that ends before it has read says why by its answers.
+        // A program that exits before reading its input explains why in its answers.
         let _unread = writeln!(input, "{request}");
     }
     let output = child.stdout.take();
@@ -180,7 +181,7 @@ fn ask(
     Ok(reader.join().map_err(|_| "what it said was lost".to_owned()))
 }
 
-/// Starts the program. It sees no device but the one that is timed, and an interrupt from the keyboard is not for it.
+/// Starts the program. It sees only the timed device and does not receive keyboard interrupts.
 fn start(python: &Path, folder: &Path, device: Option<&Identity>, own_group: bool) -> std::io::Result<Child> {
     let mut command = Command::new(python);
     command.args(["-c", SCRIPT]).current_dir(folder);

@@ -1,15 +1,16 @@
-//! Which program a text of PTX is: the same for two texts that differ in names of files, line tables and layout only.
+//! Identifies the program of a PTX text: two texts that differ only in file names, line tables and layout are the
+//! same program.
 
 use warpproof_ptx::{Directive, Statement};
 
-use crate::hash::Hash;
+use warpproof_evidence::hash::Hash;
 
-/// The hash of a module without what does not run.
+/// The hash of a module without the parts that are not executed.
 pub(super) fn of(ptx: &str) -> Hash {
     hash(ptx, false)
 }
 
-/// As [`of`], without what it is compiled for.
+/// Like [`of`], without the target it is compiled for.
 pub(super) fn of_code(ptx: &str) -> Hash {
     hash(ptx, true)
 }

@@ -1,4 +1,4 @@
-//! A candidate with a launch of its own on the software GPU: its buffers, its arguments, and what is in them.
+//! A candidate with its own launch on the software GPU: its buffers, their contents, and its arguments.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -15,17 +15,17 @@ use super::draw::Places;
 use super::layout::{Content, Layout, Room, What};
 use super::trace::{Trace, mix};
 use super::{Bench, Ending, Trouble, stopped, unfit};
-use crate::dtype::Dtype;
 use crate::inputs::Input;
 use crate::limits::{Allowance, MEMORY_FLAG, Purpose};
 use crate::parameter::Packed;
-use crate::record::Obstacle;
-use crate::task::{Candidate, Size};
 use crate::variable::Variable as SetVariable;
+use warpproof_evidence::record::Obstacle;
+use warpproof_task::dtype::Dtype;
+use warpproof_task::{Candidate, Size};
 
-/// What fills outputs and scratch memory before a launch: not a number in every floating-point type.
+/// Fills outputs and scratch memory before a launch: NaN in every floating-point type.
 pub(super) const POISON: u8 = 0xff;
-/// Something else: a small number in every type.
+/// A second fill value: a small number in every type.
 pub(super) const OTHER_POISON: u8 = 0x2b;
 
 /// A buffer with its memory on the software GPU.
@@ -33,9 +33,9 @@ pub(super) const OTHER_POISON: u8 = 0x2b;
 struct Bound {
     room: Room,
     buffer: Buffer<u8>,
-    /// Where in the buffer the array begins: 0, but for an array that is to lie at another alignment.
+    /// Offset of the array in the buffer: 0, except for an array that is placed at another alignment.
     offset: usize,
-    /// What was written before the launch.
+    /// Its contents before the launch.
     before: Vec<u8>,
 }
 
@@ -45,7 +45,7 @@ impl Bound {
     }
 
     fn write(&self, device: &mut Device) {
-        // A buffer is as large as its array with what is before it.
+        // A buffer is as large as its array plus its offset.
         let _written = device.memory().write(self.address(), &self.before);
     }
 
@@ -67,8 +67,8 @@ struct Variable {
 #[derive(Debug)]
 pub(super) struct Stand {
     device: Device,
-    /// The module's variables in device memory, as loading leaves them. The module stays loaded from case to case: what a
-    /// kernel leaves in them meets the next inputs.
+    /// The module's variables in device memory, as loading leaves them. The module stays loaded from case to case, so
+    /// a kernel's changes to them would be visible to the next case.
     variables: Vec<Variable>,
     /// Variables that the task sets.
     set: Vec<(SetVariable, Content)>,
@@ -92,8 +92,9 @@ impl Stand {
         Stand::on(bench, (Places::Drawn, purpose), candidate, from, size, dtype)
     }
 
-    /// The same with arrays at other addresses, each a multiple of 256 bytes and not of a page: the CUDA runtime promises no
-    /// more. An access in front of an array may hit what is in front of it here, so this is for outputs alone, not for checks.
+    /// The same with arrays at other addresses, each a multiple of 256 bytes but not of a page: the CUDA runtime
+    /// guarantees no more. An access before an array may hit the padding here, so this is only for outputs, not for
+    /// checks.
     pub(super) fn elsewhere(
         bench: &Bench<'_>,
         candidate: &Candidate,
@@ -137,7 +138,7 @@ impl Stand {
             let mut launch = kernel.launch().grid(one.grid).block(one.block).shared(one.shared);
             launch = launch.cooperative(one.cooperative);
             for (index, argument) in one.arguments.into_iter().enumerate() {
-                // Arguments beyond the parameters are refused when the launch is checked.
+                // The launch check refuses arguments beyond the parameters.
                 let argument = match kernel.program().params.get(index) {
                     Some(parameter) => fitted(argument, parameter)?,
                     None => argument,
@@ -151,7 +152,7 @@ impl Stand {
         Ok(Stand { device, variables, set, constants, buffers: bound, launches, arch })
     }
 
-    /// Lays inputs down at the addresses they always have, poisons the rest, and sets the variables that the task names.
+    /// Writes inputs at their fixed addresses, poisons the rest, and sets the variables that the task names.
     pub(super) fn fill(&mut self, inputs: &[Input], poison: u8) -> Result<(), Trouble> {
         for bound in &mut self.buffers {
             bound.before = bound.room.filled(inputs, poison);
@@ -172,7 +173,7 @@ impl Stand {
         Ok(())
     }
 
-    /// Lays outputs that begin as an input down anew; the rest stays as the last launch left it.
+    /// Refills outputs that begin as an input; the rest stays as the last launch left it.
     pub(super) fn refill_in_place(&mut self, inputs: &[Input], poison: u8) {
         for bound in self.buffers.iter_mut().filter(|bound| bound.room.begins_as.is_some()) {
             bound.before = bound.room.filled(inputs, poison);
@@ -186,7 +187,7 @@ impl Stand {
         written.map(|bound| (bound.room.name.clone(), bound.read(&self.device))).collect()
     }
 
-    /// Runs all kernels; `executed` is told of every instruction that a lane executes.
+    /// Runs all kernels; `executed` receives every instruction that a lane executes.
     pub(super) fn run(&mut self, case: &str, mut executed: Option<&mut Work>) -> Result<(), Ending> {
         for (kernel, launch) in &self.launches {
             let outcome = match &mut executed {
@@ -225,8 +226,8 @@ impl Stand {
         Ok(all)
     }
 
-    /// Runs all kernels and gives what tells the execution from others; nothing where a kernel does not come to its end, or where
-    /// what it did may depend on more than was looked at.
+    /// Runs all kernels and returns a hash that distinguishes the execution from others; `None` if a kernel does not
+    /// complete, or if its behavior may depend on more than the trace covers.
     pub(super) fn trace(&mut self) -> Option<u64> {
         let mut trace = Some(0u64);
         for (place, (_, launch)) in self.launches.iter().enumerate() {
@@ -234,7 +235,7 @@ impl Stand {
                 self.device.run_observed(launch, &|_| Some(Box::new(Trace::default())), &mut |observer| {
                     let any: Box<dyn Any> = observer;
                     let of_block = any.downcast::<Trace>().ok().and_then(|one| one.block());
-                    // Blocks come in any order.
+                    // Blocks run in any order.
                     trace = trace.zip(of_block).map(|(all, block)| all.wrapping_add(block));
                 });
             if outcome.stop.is_some() {
@@ -249,7 +250,8 @@ impl Stand {
     pub(super) fn check(&mut self, allowance: Allowance, schedules: u32, allowed: &[Source]) -> Vec<Checked> {
         let mut all = Vec::new();
         let arrays = self.buffers.iter().map(|bound| u64::try_from(bound.room.bytes).unwrap_or(u64::MAX));
-        let memory = allowance.beside(Purpose::Check { schedules }, arrays.fold(0, u64::saturating_add));
+        let memory =
+            allowance.beside(Purpose::Check { several: schedules > 1 }, arrays.fold(0, u64::saturating_add));
         let mut filled: Vec<bool> = self.buffers.iter().map(|bound| bound.room.is_initialized()).collect();
         for (_, launch) in &self.launches {
             let roles = self.buffers.iter().zip(&filled).map(|(bound, filled)| BufferRole {
@@ -273,13 +275,13 @@ impl Stand {
                 ..Settings::default()
             };
             let schedules = schedules.max(schedules_needed(launch));
-            let checked = self.device.check_schedules(launch, &settings, schedules, 0).checked;
+            let checked = self.device.check_schedules(launch, &settings, Some(schedules), 0).checked;
             let ends = checked.outcome.stop.is_some();
             all.push(checked);
             if ends {
                 break;
             }
-            // What one launch leaves is for the next to read.
+            // Later launches may read what earlier launches wrote.
             filled.fill(true);
         }
         all
@@ -291,14 +293,14 @@ impl Stand {
         outputs
             .map(|bound| {
                 let mut bytes = bound.read(&self.device);
-                // A buffer has one byte at least, a tensor may have none.
+                // A buffer has at least one byte, a tensor may have none.
                 bytes.truncate(bound.room.dims.iter().product::<usize>() * bound.room.dtype.size());
                 (bound.room.name.as_str(), bytes)
             })
             .collect()
     }
 
-    /// A variable of the module that is not as loading left it: the kernel keeps something for its next launch.
+    /// A module variable that differs from its state after loading: the kernel keeps something for its next launch.
     pub(super) fn kept_variable(&mut self) -> Option<&str> {
         let memory = self.device.memory();
         let mut kept = self.variables.iter().filter(|variable| {
@@ -319,7 +321,7 @@ impl Stand {
     }
 }
 
-/// A struct with the padding of its parameter; one of another size is the task's mistake.
+/// A struct with the padding of its parameter; a struct of another size is an error of the task.
 fn fitted(argument: Packed, parameter: &Parameter) -> Result<Packed, Trouble> {
     let wide = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
     let argument = argument.padded(wide(parameter.size), wide(parameter.align));
@@ -345,12 +347,12 @@ fn variables(device: &mut Device, module: &Loaded) -> Vec<Variable> {
     held.collect()
 }
 
-/// What kernels did.
+/// What the kernels executed.
 #[derive(Debug, Default)]
 pub(super) struct Work {
     /// The instructions that some lane executed.
     pub(super) instructions: Vec<String>,
-    /// How many instructions warps issued.
+    /// The number of instructions that warps issued.
     pub(super) issued: u64,
     /// Lines and outcomes of conditions.
     pub(super) coverage: Coverage,

@@ -1,4 +1,5 @@
-//! A candidate with launches of its own on one size, before any device: its buffers, what is in them, and its arguments.
+//! A candidate with its own launches on one size, independent of any device: its buffers, their contents, and its
+//! arguments.
 
 use warpproof_sim::Module as Loaded;
 use warpproof_sim::check::Role;
@@ -6,11 +7,11 @@ use warpproof_toolchain::symbol::{self, Instances, NotOne};
 
 use super::build::Module;
 use super::{Bench, Trouble, unfit};
-use crate::dtype::Dtype;
 use crate::inputs::Input;
 use crate::parameter::{Member, Packed};
-use crate::task::{Argument, Candidate, Launch, Size, Step, SymbolValue, dims};
 use crate::variable::Variable;
+use warpproof_task::dtype::Dtype;
+use warpproof_task::{Argument, Candidate, Launch, Size, Step, SymbolValue, dims};
 
 /// The kernel of a module that a task names.
 pub(super) fn kernel<'s>(
@@ -42,7 +43,7 @@ pub(super) enum What {
 pub(super) struct Room {
     pub(super) name: String,
     pub(super) what: What,
-    /// Of an output: the input whose contents it begins with.
+    /// For an output: the input whose contents it begins with.
     pub(super) begins_as: Option<String>,
     pub(super) dtype: Dtype,
     pub(super) dims: Vec<usize>,
@@ -50,7 +51,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// What it holds before the launch: its input, or something that nobody takes for an answer.
+    /// Its contents before the launch: its input, or a fill value that is not a plausible answer.
     pub(super) fn filled(&self, inputs: &[Input], poison: u8) -> Vec<u8> {
         let bytes_of = |name: &str| inputs.iter().find(|input| input.name == name).map(Input::bytes);
         let given = match self.what {
@@ -63,18 +64,18 @@ impl Room {
 }
 
 impl Room {
-    /// What checks expect of it, where all of a candidate's launches are one or several.
+    /// Its role for the checks, depending on whether the candidate has one launch or several.
     pub(super) fn role(&self, launches: usize) -> Role {
         match (self.what, &self.begins_as) {
             (What::Input, _) => Role::In,
-            // What several kernels write together is complete after the last; it is looked at there.
+            // An output that several kernels write is complete only after the last one and is checked there.
             (What::Output, None) if launches == 1 => Role::Out,
             (What::Output, _) => Role::InOut,
             (What::Scratch, _) => Role::Scratch,
         }
     }
 
-    /// Whether it holds something before the first launch that a kernel may read.
+    /// Whether it holds data before the first launch that a kernel may read.
     pub(super) fn is_initialized(&self) -> bool {
         self.what == What::Input || self.begins_as.is_some()
     }
@@ -110,7 +111,7 @@ pub(super) struct Planned {
     pub(super) block: [u32; 3],
     pub(super) shared: u32,
     pub(super) cooperative: bool,
-    /// Rooms by their place.
+    /// Arguments; arrays are indices of rooms.
     pub(super) arguments: Vec<Packed>,
 }
 
@@ -270,7 +271,7 @@ fn value_bytes(
     candidate: &Candidate,
     size: &Size,
     dtype: Dtype,
-    values: &[crate::task::At<crate::expr::Expr>],
+    values: &[warpproof_task::At<warpproof_task::expr::Expr>],
 ) -> Result<Vec<u8>, Trouble> {
     let mut bytes = Vec::new();
     for value in values {
@@ -278,7 +279,7 @@ fn value_bytes(
             let expr = value;
             let value = bench.task.size_of(candidate, &size.axes, value)?;
             let bits = u32::try_from(8 * dtype.size()).unwrap_or(64);
-            // Signed or not, whatever the type's bits can hold.
+            // Signed or unsigned, any value that the type's bits can hold.
             let fits = bits >= 64 || (-(1i64 << (bits - 1))..1i64 << bits).contains(&value);
             if !fits {
                 return Err(unfit(format!(

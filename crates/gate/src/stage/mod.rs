@@ -1,14 +1,14 @@
-//! The stages: each takes a candidate that was compiled and says PASS, FAIL, INCONCLUSIVE or SKIPPED, with its figures.
+//! The stages: each takes a compiled candidate and returns PASS, FAIL, INCONCLUSIVE or SKIPPED, with its figures.
 //!
-//! A stage knows nothing of the ledger and of the other stages. What it is given is in [`Bench`]; what it gives is an
-//! [`Ending`]. Long stages work in parts, one for each size, so that a stopped run loses one part at most.
+//! A stage does not depend on the ledger or on the other stages. Its input is [`Bench`]; its result is an [`Ending`].
+//! Long stages work in parts, one for each size, so that a stopped run loses at most one part.
 
 mod audit;
 mod budget;
 mod build;
 mod case;
-mod checks;
-mod correct;
+pub(crate) mod checks;
+pub(crate) mod correct;
 mod counters;
 mod covered;
 mod draw;
@@ -21,7 +21,6 @@ mod profile;
 mod reach;
 mod rehearse;
 mod room;
-mod rung;
 mod speed;
 mod staged;
 mod trace;
@@ -42,15 +41,15 @@ pub use rehearse::Rehearsal;
 pub use speed::{Clocks, Profiled, Side};
 pub use staged::{Compared, Staged, StagedBuffer, StagedLaunch};
 
-use crate::counterexample::Counterexample;
-use crate::dtype::Dtype;
 use crate::limits::{Allowance, Purpose, flag_of};
-use crate::record::{Comparison, Figure, FigureKind, Obstacle, Outcome, Stage};
 use crate::reference::python::Workers;
-use crate::task::{Candidate, Distribution, FigureThreshold, Problem, Size, Task};
-use crate::tested::Tested;
+use warpproof_evidence::counterexample::Counterexample;
+use warpproof_evidence::record::{Comparison, Figure, FigureKind, Obstacle, Outcome, Stage};
+use warpproof_evidence::tested::Tested;
+use warpproof_task::dtype::Dtype;
+use warpproof_task::{Candidate, Distribution, FigureThreshold, Problem, Size, Task};
 
-/// Device memory begins at a page drawn for the run, one of so many.
+/// Device memory begins at a page drawn for the run, out of this number.
 const PAGE: u64 = 4096;
 const PAGES: u64 = 1 << 20;
 
@@ -58,11 +57,11 @@ const PAGES: u64 = 1 << 20;
 pub struct Bench<'a> {
     /// The task.
     pub task: &'a Task,
-    /// Where the task's files are.
+    /// The directory of the task's files.
     pub directory: &'a Path,
     /// NVIDIA's compiler.
     pub toolchain: &'a Toolchain,
-    /// Drawn for this run: what secret seeds, hidden shapes and measured inputs are drawn from.
+    /// Drawn for this run: the source of secret seeds, hidden shapes and measured inputs.
     pub secret: u64,
     /// What a launch may use.
     pub allowance: Allowance,
@@ -70,9 +69,9 @@ pub struct Bench<'a> {
     pub chosen: Option<u64>,
     /// Threads of the host that a launch on the software GPU may use.
     pub threads: usize,
-    /// What times kernels, where there is something.
+    /// The clocks that time kernels, if available.
     pub clocks: Option<&'a dyn Clocks>,
-    /// Set to stop.
+    /// Set to request a stop.
     pub stop: &'a AtomicBool,
     /// The processes that call a reference in Python.
     pub python: &'a Workers,
@@ -81,24 +80,24 @@ pub struct Bench<'a> {
 /// How a stage, or a part of it, ended.
 #[derive(Clone, Debug)]
 pub struct Ending {
-    /// How.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Why, in one sentence. Only PASS may do without.
+    /// The reason, in one sentence. Only PASS may omit it.
     pub reason: String,
-    /// What kept it from an answer.
+    /// What prevented a result.
     pub obstacle: Option<Obstacle>,
     /// Its numbers.
     pub figures: Vec<Figure>,
-    /// What it leaves, by name.
+    /// Objects to store, by name.
     pub objects: BTreeMap<String, Vec<u8>>,
-    /// What shows that it failed.
+    /// A counterexample, if it failed.
     pub counterexample: Option<Box<Counterexample>>,
-    /// What it ran on.
+    /// What it was tested on.
     pub tested: Option<Box<Tested>>,
 }
 
 impl Ending {
-    /// It is right.
+    /// The candidate passed.
     pub fn pass(figures: Vec<Figure>) -> Ending {
         Ending { outcome: Outcome::Pass, ..Ending::fail(String::new(), figures) }
     }
@@ -110,22 +109,22 @@ impl Ending {
         Ending { outcome: Outcome::Fail, reason, obstacle, figures, objects, counterexample, tested }
     }
 
-    /// It was not done.
+    /// The stage was not run.
     pub fn skipped(reason: impl Into<String>) -> Ending {
         Ending { outcome: Outcome::Skipped, ..Ending::fail(reason, Vec::new()) }
     }
 
-    /// Not done for want of something that may be there the next time.
+    /// Not run for lack of something that may be installed next time.
     pub fn absent(reason: impl Into<String>) -> Ending {
         Ending { obstacle: Some(Obstacle::Absent), ..Ending::skipped(reason) }
     }
 
-    /// It cannot be told.
+    /// The result is unknown.
     pub fn inconclusive(reason: impl Into<String>, obstacle: Option<Obstacle>) -> Ending {
         Ending { outcome: Outcome::Inconclusive, obstacle, ..Ending::fail(reason, Vec::new()) }
     }
 
-    /// With the case that shows it, unless one is known.
+    /// Adds the failing case, unless one is set.
     #[must_use]
     pub fn shown_by(mut self, case: &CaseName) -> Ending {
         if self.outcome != Outcome::Pass && self.counterexample.is_none() {
@@ -134,15 +133,15 @@ impl Ending {
         self
     }
 
-    /// With something that is kept.
+    /// Adds an object to store.
     #[must_use]
     pub fn with_object(mut self, name: &str, bytes: impl Into<Vec<u8>>) -> Ending {
         self.objects.insert(name.to_owned(), bytes.into());
         self
     }
 
-    /// Holds figures against the task's limits for this stage. One that is not kept fails; one whose figure is not there
-    /// leaves the stage open.
+    /// Compares figures with the task's limits for this stage. An exceeded limit fails; a missing figure makes the
+    /// stage inconclusive.
     fn held_to(mut self, limits: &[FigureThreshold]) -> Ending {
         for limit in limits {
             let op = limit.threshold.comparison;
@@ -179,12 +178,12 @@ impl Ending {
     }
 }
 
-/// Why a stage or a part of it cannot go on.
+/// Why a stage or a part of it cannot continue.
 #[derive(Clone, Debug)]
 pub enum Trouble {
     /// It ends here.
     Ends(Box<Ending>),
-    /// A stop was asked for: what was done so far is forgotten.
+    /// A stop was requested: partial results are discarded.
     Stopped,
 }
 
@@ -200,13 +199,13 @@ impl From<Problem> for Trouble {
     }
 }
 
-/// The task asks for what cannot be done.
-fn unfit(reason: impl Into<String>) -> Trouble {
+/// The task requests something that is not possible.
+pub(crate) fn unfit(reason: impl Into<String>) -> Trouble {
     Ending::inconclusive(reason, Some(Obstacle::Input)).into()
 }
 
-/// A launch that did not come to its end.
-fn stopped(stop: &Stop, case: &str) -> Ending {
+/// The ending for a launch that did not complete.
+pub(crate) fn stopped(stop: &Stop, case: &str) -> Ending {
     let place = stop.place.as_ref().map(|place| format!(" at {}", place_of(place))).unwrap_or_default();
     let reason = format!("{case}: {}{place}", stop.sentence);
     match stop.kind {
@@ -225,7 +224,7 @@ fn stopped(stop: &Stop, case: &str) -> Ending {
 
 /// The CUDA line of a place, innermost call first, or its PTX line.
 fn place_of(place: &warpproof_sim::stop::Place) -> String {
-    // The line in the kernel's own file: a header of the toolkit is seldom to blame.
+    // Prefer the line in the kernel's own file: a toolkit header is seldom the cause.
     let own = place.source.iter().find(|line| !line.file.starts_with('/')).or(place.source.first());
     own.map_or_else(|| format!("PTX line {}", place.ptx_line), |line| format!("{}:{}", line.file, line.line))
 }
@@ -240,8 +239,8 @@ pub struct Part {
 }
 
 impl<'a> Bench<'a> {
-    /// Whether a stop was asked for.
-    fn check_stop(&self) -> Result<(), Trouble> {
+    /// Whether a stop was requested.
+    pub(crate) fn check_stop(&self) -> Result<(), Trouble> {
         if self.stop.load(Ordering::Relaxed) { Err(Trouble::Stopped) } else { Ok(()) }
     }
 
@@ -255,7 +254,7 @@ impl<'a> Bench<'a> {
     pub fn sizes(&self, candidate: &Candidate, stage: Option<Stage>) -> Vec<Size> {
         let gate = stage.and_then(|stage| self.task.gates.iter().find(|gate| gate.stage.value == stage));
         let mut sizes = self.all_sizes();
-        let named = |list: Option<&Vec<crate::task::At<String>>>, size: &Size| {
+        let named = |list: Option<&Vec<warpproof_task::At<String>>>, size: &Size| {
             let shape = size.name.split(':').next().unwrap_or_default();
             list.is_none_or(|list| list.iter().any(|name| name.value == shape))
         };
@@ -270,7 +269,7 @@ impl<'a> Bench<'a> {
         match stage {
             Stage::Correct | Stage::Checks | Stage::Counters => {
                 let mut sizes = self.sizes(candidate, Some(stage));
-                // Counts are compared from run to run: on shapes as they are declared, not on tails or what was drawn.
+                // Counts are compared between runs, so they use declared shapes only, not tails or drawn sizes.
                 sizes.retain(|size| stage != Stage::Counters || !(size.hidden || size.name.contains(':')));
                 sizes.into_iter().map(|size| Part { name: size.name.clone(), size }).collect()
             }
@@ -278,7 +277,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Does one part of a stage.
+    /// Runs one part of a stage.
     pub fn part(
         &self,
         stage: Stage,
@@ -293,8 +292,12 @@ impl<'a> Bench<'a> {
         let done = match (stage, &built.programs) {
             (Stage::Counters, _) => counters::part(self, (candidate, built), baseline, part),
             (_, Programs::Launched { .. }) => self.modules(stage, candidate, built, baseline, part),
-            (Stage::Correct, Programs::Rung { .. }) => rung::correct(self, built, part),
-            (_, Programs::Rung { .. }) => rung::checks(self, candidate, built, part),
+            (Stage::Correct, Programs::Family { .. }) => {
+                built.plan(part).and_then(|(plan, ptx)| plan.correct(self, ptx, part))
+            }
+            (_, Programs::Family { .. }) => {
+                built.plan(part).and_then(|(plan, ptx)| plan.checks(self, candidate, ptx, part))
+            }
         };
         match done {
             Err(Trouble::Ends(ending)) => Ok(*ending),
@@ -321,7 +324,7 @@ impl<'a> Bench<'a> {
                     break;
                 }
                 let one = self.on_module(stage, candidate, module, baseline, (&small, Some(place)))?;
-                // Their figures are worth a record only where something is wrong.
+                // Record their figures only if something is wrong.
                 if one.outcome != Outcome::Pass {
                     ending = one;
                 }
@@ -362,8 +365,9 @@ impl<'a> Bench<'a> {
         Ok(ending)
     }
 
-    /// Adds what the checks find to wrong values, which say little of why they are wrong: in the case that is wrong, else in
-    /// any other. What another case shows is named with that case, for the command that runs this one does not show it.
+    /// Adds findings of the checks to wrong values, which seldom show the cause: first from the failing case, else
+    /// from any other. A finding of another case is reported with that case, because the command for the failing case
+    /// does not show it.
     fn explain(
         &self,
         ending: &mut Ending,
@@ -393,7 +397,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Sums the parts of a stage up.
+    /// Combines the parts of a stage.
     pub fn whole(&self, stage: Stage, parts: Vec<(String, Ending)>) -> Ending {
         let summed = match stage {
             Stage::Correct => covered::sum(correct::sum(parts)),
@@ -402,7 +406,7 @@ impl<'a> Bench<'a> {
         summed.held_to(self.limits(stage))
     }
 
-    /// Does a stage that has no parts.
+    /// Runs a stage that has no parts.
     pub fn stage(
         &self,
         stage: Stage,
@@ -432,13 +436,13 @@ impl<'a> Bench<'a> {
         .map(|ending| ending.held_to(self.limits(stage)))
     }
 
-    /// A software GPU for a launch, with limits that a kernel which never ends meets in about a minute. Where arrays lie is
-    /// drawn for the run.
-    fn device(&self, purpose: Purpose) -> Device {
+    /// A software GPU for a launch, with limits that a non-terminating kernel reaches in about a minute. The
+    /// placement of arrays is drawn for the run.
+    pub(crate) fn device(&self, purpose: Purpose) -> Device {
         self.device_at(Places::Drawn, purpose)
     }
 
-    /// A software GPU with arrays at other places.
+    /// A software GPU with arrays at other addresses.
     fn device_at(&self, places: Places, purpose: Purpose) -> Device {
         let base = HEAP_BASE + PAGE * (self.places(places) % PAGES);
         let heap = Heap::at(base, self.allowance.arrays(purpose));
@@ -448,20 +452,20 @@ impl<'a> Bench<'a> {
 
 /// One set of inputs.
 #[derive(Clone, Debug)]
-struct Case<'a> {
+pub(crate) struct Case<'a> {
     dtype: Dtype,
     distribution: &'a Distribution,
     seed: u64,
-    /// For people.
+    /// A readable name.
     name: String,
-    /// What it puts into its inputs, if it is one that the task's own cases do not include.
+    /// The values planted into its inputs, if the case is not one of the task's own.
     planted: Option<reach::Planted>,
 }
 
-/// Sums parts up: the first that is wrong decides, and all figures are kept.
+/// Combines parts: the first that is wrong decides, and all figures are kept.
 fn sum(parts: Vec<(String, Ending)>) -> Ending {
     let mut all = Ending::pass(Vec::new());
-    // A wrong kernel is wrong, whatever else could not be told.
+    // A wrong kernel is wrong, whatever else is unknown.
     let rank = |outcome: Outcome| match outcome {
         Outcome::Fail => 3,
         Outcome::Inconclusive => 2,
@@ -484,12 +488,12 @@ fn sum(parts: Vec<(String, Ending)>) -> Ending {
     all
 }
 
-/// A number that is counted or computed exactly from what was counted; one that is not finite is left out.
+/// A number that is counted or computed exactly from counts; a number that is not finite is left out.
 fn computed(figures: &mut Vec<Figure>, name: &str, value: f64, unit: &str, at: &str) {
     figures.extend(Figure::new(name, value, unit, FigureKind::Counted).map(|figure| figure.at(at)));
 }
 
-/// As [`computed`], with a limit. Returns whether it is kept; what is not finite keeps none.
+/// Like [`computed`], with a limit. Returns whether the limit is met; a value that is not finite meets none.
 fn limited(
     figures: &mut Vec<Figure>,
     figure: (&str, f64, &str),

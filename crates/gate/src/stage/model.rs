@@ -1,19 +1,19 @@
-//! What the task's device could do at best: the roofline floor of each shape, below which no kernel for the problem gets; and
-//! for the shapes that the stage counters works on, the time that this kernel takes at least, with what sets it.
+//! The best that the task's device could do: the roofline floor of each shape, which is a lower bound for any kernel
+//! of the problem; and for the shapes of the stage `counters`, the minimum time of this kernel, with the resource
+//! that sets it.
 
 use std::fmt::Write as _;
 
-use warpproof_kernels::problem::Mask;
 use warpproof_model::bound::{Floor, roofline};
 use warpproof_model::{Device, TensorType};
 
 use super::counters::{Case, count};
 use super::{Bench, Built, Ending, Part, Programs, Trouble, unfit};
-use crate::dtype::Dtype;
-use crate::explain::{Request, Scheduled, explain};
-use crate::record::{Figure, FigureKind, Stage};
-use crate::task::{Accumulate, Candidate, Operator, Policy, Reference, Size, dims};
-use crate::view::vocabulary as name;
+use warpproof_evidence::record::{Figure, FigureKind, Stage};
+use warpproof_evidence::vocabulary as name;
+use warpproof_explain::{Request, Scheduled, explain};
+use warpproof_task::dtype::Dtype;
+use warpproof_task::{Accumulate, Candidate, Operator, Policy, Reference, Size, dims};
 
 pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate, built: &Built) -> Result<Ending, Trouble> {
     let mut figures = Vec::new();
@@ -30,7 +30,7 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate, built: &Built) -> 
                     let at = format!("{} on {}", size.name, device.id);
                     words.push(format!("{at}: {:.3} us, set by {}", share.us, share.resource));
                     let figure = Figure::new(name::FLOOR, share.us, "us", FigureKind::Predicted);
-                    // One device needs no name beside the shape.
+                    // With one device, the shape alone identifies the case.
                     let case = if bench.task.target.devices.len() > 1 { &at } else { &size.name };
                     figures.extend(figure.map(|figure| figure.at(case)));
                 }
@@ -51,7 +51,7 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate, built: &Built) -> 
     Ok(ending)
 }
 
-/// The shapes that are counted, on every device of the task. The first device's figures have the shape alone as their case.
+/// The counted shapes on every device of the task. The first device's figures use only the shape as their case.
 fn latencies(
     bench: &Bench<'_>,
     candidate: &Candidate,
@@ -93,7 +93,7 @@ fn latencies(
     Ok(())
 }
 
-/// Predicted microseconds of all launches of a case, with what each costs to launch.
+/// Predicted microseconds of all launches of a case, including launch overhead.
 #[derive(Debug, Default)]
 struct Times {
     warm: f64,
@@ -130,6 +130,7 @@ fn predict(bench: &Bench<'_>, device: &'static Device, case: &Case) -> Result<Ti
             counters,
             device,
             floor: None,
+            whole: None,
             timeline: 0,
             offers: false,
             text: &|_, _| None,
@@ -151,41 +152,28 @@ fn predict(bench: &Bench<'_>, device: &'static Device, case: &Case) -> Result<Ti
     Ok(times)
 }
 
-/// The least work for the problem: every input read and every output written once, and the products of its definition.
+/// The minimum work for the problem: every input read and every output written once, and the products of its
+/// definition.
 fn floor(bench: &Bench<'_>, candidate: &Candidate, built: &Built, size: &Size) -> Result<Floor, Trouble> {
     let wide = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
-    if let Programs::Rung { plans } = &built.programs {
-        let (plan, _) =
+    if let Programs::Family { plans } = &built.programs {
+        let plan =
             plans.get(&size.name).ok_or_else(|| unfit(format!("there is no plan for {}", size.name)))?;
-        let (shape, mask) = (&plan.request.shape, plan.request.mask);
-        let mut pairs = 0;
-        let (mut queries, mut keys) = (0, 0);
-        for lengths in &shape.sequences {
-            queries += lengths.queries;
-            keys += lengths.keys;
-            pairs += match mask {
-                Mask::Full => lengths.queries * lengths.keys,
-                Mask::Causal => (0..lengths.queries).map(|row| mask.visible(*lengths, row)).sum(),
-            };
-        }
-        // Codes of Q, K and V are bytes, the output is f16.
-        let bytes = shape.dim * (3 * shape.heads * queries + 2 * shape.kv_heads * keys);
-        return Ok(Floor {
-            fma: (Some(TensorType::F8ToF32), wide(2 * pairs * shape.heads * shape.dim)),
-            special: wide(pairs * shape.heads),
-            bytes: wide(bytes),
-        });
+        return Ok(plan.0.floor());
     }
     let each = candidate.dtypes.as_ref().and_then(|own| own.first()).or(bench.task.data.dtypes.first());
     let each = each.copied().unwrap_or(Dtype::F32);
-    let mut bytes = 0usize;
-    let inputs = bench.task.data.inputs.iter().map(|one| (&one.dims, one.dtype.with(each)));
-    let outputs = bench.task.data.outputs.iter().map(|one| (&one.dims, one.dtype.with(each)));
-    for (extents, dtype) in inputs.chain(outputs) {
+    let bytes = |extents, dtype: Dtype| -> Result<u64, Trouble> {
         let elements: usize = dims(extents, &size.axes)?.iter().product();
-        bytes = bytes.saturating_add(elements.saturating_mul(dtype.size()));
+        Ok(wide(elements.saturating_mul(dtype.size())))
+    };
+    let mut floor = Floor::default();
+    for one in &bench.task.data.inputs {
+        floor.loaded = floor.loaded.saturating_add(bytes(&one.dims, one.dtype.with(each))?);
     }
-    let mut floor = Floor { bytes: wide(bytes), ..Floor::default() };
+    for one in &bench.task.data.outputs {
+        floor.stored = floor.stored.saturating_add(bytes(&one.dims, one.dtype.with(each))?);
+    }
     if let Reference::BuiltIn { operator: Operator::Gemm { a, output, transpose_a, .. } } =
         &bench.task.reference
     {

@@ -1,18 +1,19 @@
-//! The device's own counters, by Nsight Compute where it is there. They decide nothing unless the task limits a figure.
+//! The device's own counters, through Nsight Compute if it is installed. They decide nothing unless the task limits a
+//! figure.
 
 use warpproof_gpu::ncu;
 
 use super::speed::{Profiled, declared};
 use super::{Bench, Built, Ending, Trouble, unfit};
-use crate::record::{Figure, FigureKind};
-use crate::task::Candidate;
+use warpproof_evidence::record::{Figure, FigureKind};
+use warpproof_task::Candidate;
 
 pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate, built: &Built) -> Result<Ending, Trouble> {
     let Some(clocks) = bench.clocks else {
         return Ok(Ending::skipped("no GPU was found, so its counters were not read"));
     };
     let kind = if clocks.predicted() { FigureKind::Predicted } else { FigureKind::Measured };
-    // The first shape decides speed; it is the one that is looked into.
+    // The first shape decides speed, so it is the one that is profiled.
     let Some(size) = declared(bench, candidate).into_iter().next() else {
         return Err(unfit("the task has no shape to be profiled on"));
     };

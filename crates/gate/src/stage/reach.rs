@@ -1,8 +1,9 @@
-//! Further cases, which reach outcomes of conditions that the task's own cases do not.
+//! Further cases, which reach outcomes of conditions that the task's own cases do not reach.
 //!
-//! Two kinds. A condition on kernel parameters is evaluated for sizes that a hidden shape of the task may have, until one gives the
-//! outcome. A condition on loaded values is compared with constants; those, and numbers beside them, are planted into the inputs.
-//! Both are proposals: a case that misses its aim is a case like any other. Drawn from the run's secret, and bounded.
+//! There are two kinds. A condition on kernel parameters is evaluated for sizes that a hidden shape of the task may
+//! have, until one gives the outcome. A condition on loaded values is compared with constants; those constants, and
+//! numbers next to them, are planted into the inputs. Both are proposals: a case that misses its goal is an ordinary
+//! case. They are drawn from the run's secret, and their number is bounded.
 
 use warpproof_sim::Module as Loaded;
 use warpproof_sim::cover::{Coverage, Environment, Missing, Points, Slice};
@@ -13,15 +14,15 @@ use super::layout::{Layout, Planned};
 use super::{Bench, Case, Part, Trouble, stopped};
 use crate::inputs::Input;
 use crate::limits::Purpose;
-use crate::record::Stage;
-use crate::task::{Candidate, Extent, NonFinite, Policy, Reference, Size};
+use warpproof_evidence::record::Stage;
+use warpproof_task::{Candidate, Extent, NonFinite, Policy, Reference, Size};
 
 /// Further cases of each kind.
 const MOST: usize = 8;
-/// Sizes that are tried for a condition.
+/// Sizes tried for a condition.
 const SIZES: usize = 128;
 
-/// Values that a case puts into its inputs; none where its size is what matters.
+/// Values that a case puts into its inputs; none if its size is what matters.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Planted {
     /// The values.
@@ -29,13 +30,14 @@ pub(super) struct Planted {
 }
 
 impl Planted {
-    /// Puts the values at drawn places of every input that takes any number, in its first half: the other stays as it is.
+    /// Puts the values at drawn places of every input that accepts any number, in its first half; the other half
+    /// stays unchanged.
     pub(super) fn plant(&self, bench: &Bench<'_>, inputs: &mut [Input], seed: u64) {
         let mut random = SplitMix(seed ^ 0x9a17_ed00);
         let ranged = |name: &str| {
             bench.task.data.inputs.iter().any(|input| input.name.value == name && input.range.is_some())
         };
-        // Limits that the task states hold for magnitudes like those of its own inputs.
+        // Stated limits assume magnitudes like those of the task's own inputs.
         let stated = matches!(bench.task.tolerance.policy, Policy::Stated { .. });
         for input in inputs.iter_mut().filter(|input| !ranged(&input.name)) {
             let largest = input.tensor.values.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
@@ -54,14 +56,14 @@ impl Planted {
     }
 }
 
-/// An outcome that no case had, and its kernel.
+/// An outcome that no case reached, and its kernel.
 struct Goal<'m> {
     missing: &'m Missing,
     symbol: &'m str,
     pc: u32,
 }
 
-/// Cases, beyond those of a size, that may reach what they did not.
+/// Cases, beyond those of a size, that may reach the missing outcomes.
 pub(super) fn further<'a>(
     bench: &Bench<'a>,
     candidate: &Candidate,
@@ -98,7 +100,7 @@ pub(super) fn further<'a>(
     Ok(cases)
 }
 
-/// What further cases are drawn from: the run's secret, where the task has secret cases at all.
+/// The source of further cases: the run's secret, if the task has secret cases at all.
 fn secret(bench: &Bench<'_>) -> u64 {
     if bench.task.data.secret_seeds > 0 { bench.secret } else { 0 }
 }
@@ -154,7 +156,7 @@ fn beside(constant: f64) -> Vec<f64> {
     values
 }
 
-/// Sizes of a hidden shape under which conditions have the outcome that none of the task's own sizes gives.
+/// Sizes of a hidden shape under which conditions have an outcome that none of the task's own sizes gives.
 fn sizes<'a>(
     bench: &Bench<'a>,
     candidate: &Candidate,
@@ -222,7 +224,7 @@ fn extents(low: u64, high: u64, now: u64, secret: u64) -> Vec<u64> {
 
 /// Some threads of a launch: the first, the last, and some between.
 fn environments(planned: &Planned) -> Vec<Environment> {
-    // An argument that holds an address is not known.
+    // An argument that holds an address is unknown.
     let parameters: Vec<Option<Vec<u8>>> = planned
         .arguments
         .iter()

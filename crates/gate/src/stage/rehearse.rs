@@ -1,5 +1,5 @@
-//! Runs a task's first candidate on each of its sizes, before there is a reference to compare with: whether it launches,
-//! comes to its end, writes every element of its outputs, and agrees with a reference that is built in.
+//! Runs a task's first candidate on each of its sizes before a reference exists: checks that it launches, completes,
+//! writes every element of its outputs, and agrees with a built-in reference.
 
 use warpproof_toolchain::symbol::Instances;
 
@@ -7,18 +7,18 @@ use super::build::Module;
 use super::launch::{OTHER_POISON, POISON, Stand};
 use super::{Bench, Part, Trouble, correct};
 use crate::limits::Purpose;
-use crate::task::{Program, Reference, Size};
+use warpproof_task::{Program, Reference, Size};
 
-/// What a rehearsal showed.
+/// The result of a rehearsal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rehearsal {
-    /// Sizes on which the kernel ran to its end and wrote every element.
+    /// Sizes on which the kernel completed and wrote every element.
     pub complete: Vec<String>,
-    /// What went wrong on others: the size, and what.
+    /// Errors on other sizes: the size, and the error.
     pub troubles: Vec<(String, String)>,
-    /// Of a reference that is built in: how the first size differs from it.
+    /// For a built-in reference: how the first size differs from it.
     pub differs: Option<String>,
-    /// Sizes that agree with a reference that is built in.
+    /// Sizes that agree with a built-in reference.
     pub agree: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ impl Rehearsal {
             bench.check_stop()?;
             let inputs = correct::inputs_of(bench, &part, &case)?;
             let mut stand = Stand::new(bench, candidate, module, &part.size, case.dtype, Purpose::Run)?;
-            // An element that is never written keeps two different fillings.
+            // An element that is never written keeps both fill values, which differ.
             stand.fill(&inputs, OTHER_POISON)?;
             stand.run(&part.name, None)?;
             let other: Vec<Vec<u8>> = stand.outputs().into_iter().map(|(_, bytes)| bytes).collect();

@@ -1,22 +1,23 @@
-//! The memory that one size of a task takes, known before anything is allocated.
+//! The memory that one size of a task needs, computed before anything is allocated.
 //!
-//! References compute in f64, so an element of a small type takes many times its own size. The figures are what the stages
-//! hold at the same time: of an input, its values, the reference's copy, and the bytes before and after a launch; of an output,
-//! the expected value with its limit, and the bytes of the candidate and of its bitwise baseline.
+//! References compute in f64, so an element of a small type takes many times its own size. The figures are what the
+//! stages hold at the same time. For an input: its values, the reference's copy, and the bytes before and after a
+//! launch. For an output: the expected value with its limit, and the bytes of the candidate and of its bitwise
+//! baseline.
 
 use super::{Bench, Ending};
-use crate::dtype::Dtype;
 use crate::limits::{MEMORY_FLAG, shown};
-use crate::record::Obstacle;
-use crate::task::{Candidate, Program, Size, dims};
+use warpproof_evidence::record::Obstacle;
+use warpproof_task::dtype::Dtype;
+use warpproof_task::{Candidate, Program, Size, dims};
 
 /// Bytes for each element of an input and of an output, in addition to some in its own type.
 const INPUT: u64 = 16;
 const OUTPUT: u64 = 24;
-/// How often the bytes of a tensor in its own type exist.
+/// The number of copies of a tensor's bytes in its own type.
 const COPIES: u64 = 3;
 
-/// The ending of a size that takes more memory than is allowed.
+/// The ending for a size that needs more memory than is allowed.
 pub(super) fn refused(bench: &Bench<'_>, candidate: &Candidate, size: &Size) -> Option<Ending> {
     let (bytes, largest) = needed(bench, candidate, size)?;
     if bytes <= bench.allowance.memory {
@@ -31,8 +32,8 @@ pub(super) fn refused(bench: &Bench<'_>, candidate: &Candidate, size: &Size) -> 
     Some(Ending::inconclusive(reason, Some(Obstacle::Limit)))
 }
 
-/// Bytes that a size takes, and the tensor that takes most of them. `None` where the extents are wrong, which is reported
-/// where they are used.
+/// Bytes that a size needs, and the tensor that needs most of them. `None` if the extents are wrong, which is
+/// reported where they are used.
 fn needed(bench: &Bench<'_>, candidate: &Candidate, size: &Size) -> Option<(u64, String)> {
     let data = &bench.task.data;
     let dtypes = candidate.dtypes.as_ref().unwrap_or(&data.dtypes);

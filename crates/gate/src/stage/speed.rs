@@ -1,18 +1,18 @@
-//! Measured speed against the baseline, through whatever clock the run has.
+//! Measures speed against the baseline, with the clock of the run.
 
 use warpproof_gpu::Identity;
 use warpproof_gpu::ncu::Profile;
 
 use super::{Bench, Built, Ending, Trouble, unfit};
-use crate::record::{Comparison as Op, Figure, FigureKind, Outcome};
-use crate::speed::{
-    self, Budget, Clock, ClockError, Comparison, Judgement, Origin, Plan, Recorder, Reduction, Sample,
-    SpeedError, Spread, calibrate, measure,
+use warpproof_evidence::record::{Comparison as Op, Figure, FigureKind, Outcome};
+use warpproof_evidence::vocabulary as name;
+use warpproof_speed::{
+    self as speed, Budget, Clock, ClockError, Comparison, Judgement, Origin, Plan, Recorder, Reduction,
+    Sample, SpeedError, Spread, calibrate, measure,
 };
-use crate::task::{Candidate, L2, Size, Timing};
-use crate::view::vocabulary as name;
+use warpproof_task::{Candidate, L2, Size, Timing};
 
-/// Runs of the baseline against itself, from which this machine's rate of false alarms is taken.
+/// Runs of the baseline against itself, which give this machine's false positive rate.
 const CALIBRATION: u32 = 10;
 
 /// A program to be timed.
@@ -20,24 +20,25 @@ pub type Side<'a> = (&'a Candidate, &'a Built);
 
 /// Makes clocks that time two programs on one device.
 pub trait Clocks: Sync {
-    /// The device, and what tells it from its like: results of others do not stand for it.
+    /// The device, with what distinguishes it from others of its model: results of another device do not count for
+    /// it.
     fn device(&self) -> String;
 
-    /// What tells the device to other programs, where it is one that they can use.
+    /// The device's identity for other programs, if they can use it.
     fn identity(&self) -> Option<&Identity>;
 
-    /// Under which conditions it times, as far as they are chosen: results under others do not stand for it either.
+    /// The chosen timing conditions: results under other conditions do not count either.
     fn conditions(&self) -> String;
 
     /// Whether its times are predictions.
     fn predicted(&self) -> bool;
 
-    /// Whether other programs that use the device have a process group of their own.
+    /// Whether other programs that use the device get their own process group.
     fn apart(&self) -> bool {
         true
     }
 
-    /// A clock for a baseline and a candidate on one size, with the second-level cache in a stated condition.
+    /// A clock for a baseline and a candidate on one size, with the L2 cache in a stated condition.
     fn clock<'c>(
         &'c self,
         bench: &Bench<'_>,
@@ -47,22 +48,23 @@ pub trait Clocks: Sync {
         l2: L2,
     ) -> Result<Box<dyn Clock + 'c>, ClockError>;
 
-    /// The device's own counters of one run of a program, where it has any.
+    /// The device's own counters of one run of a program, if it has any.
     fn profile(&self, bench: &Bench<'_>, side: Side<'_>, size: &Size) -> Profiled;
 }
 
-/// What a device's own counters say.
+/// The result of profiling.
 #[derive(Clone, Debug)]
 pub enum Profiled {
     /// What each launch did.
     Counted(Vec<Profile>),
-    /// There is nothing that counts, and why.
+    /// No profiler is available; the reason.
     Skipped(String),
-    /// It went wrong, and how.
+    /// Profiling failed; the error.
     Failed(String),
 }
 
-/// A clock that goes no further once a stop was asked for: measuring takes minutes, and the device is not interrupted with the run.
+/// A clock that stops once a stop was requested: measuring takes minutes, and an interrupt of the run does not reach
+/// the device.
 struct Stoppable<'b, 'c> {
     clock: Box<dyn Clock + 'c>,
     bench: &'b Bench<'b>,
@@ -119,14 +121,14 @@ pub(super) fn judge(
         for l2 in &timing.l2 {
             bench.check_stop()?;
             let case = format!("{}, {} cache", size.name, state(*l2));
-            // A device that was interrupted with the rest of the run is nobody's fault.
+            // An error after an interrupt is the interrupt's effect, not a failure of the device or the kernel.
             let ends = |error: &SpeedError| bench.check_stop().err().unwrap_or_else(|| failed(&case, error));
             let clock = clocks.clock(bench, baseline, (candidate, built), size, *l2);
             let clock = clock.map_err(|error| ends(&error.into()))?;
             let mut clock = Recorder::new(Stoppable { clock, bench });
             let measured = measure(&mut clock, &plan).map_err(|error| ends(&error))?;
             let found = Comparison::of(&measured, &plan);
-            // The first shape decides; this machine is held against itself there.
+            // The first shape decides; calibrate this machine against itself there.
             let calibration = if index == 0 {
                 let twice = clocks.clock(bench, baseline, baseline, size, *l2);
                 let clock = twice.map_err(|error| ends(&error.into()))?;
@@ -165,7 +167,7 @@ pub(super) fn judge(
     Ok(ending)
 }
 
-/// The shapes that are timed: as the task declares them, not tails nor what was drawn.
+/// The timed shapes: declared ones only, not tails or drawn sizes.
 pub(super) fn declared(bench: &Bench<'_>, candidate: &Candidate) -> Vec<Size> {
     let mut sizes = bench.sizes(candidate, None);
     sizes.retain(|size| !size.hidden && !size.name.contains(':'));
@@ -179,7 +181,7 @@ fn state(l2: L2) -> &'static str {
     }
 }
 
-/// What the times are; what a clock of known truth gives is no measurement.
+/// The kind of the times; a clock of known truth does not give measurements.
 fn kind_of(origin: &Origin) -> FigureKind {
     match origin {
         Origin::Measured { .. } => FigureKind::Measured,
@@ -244,7 +246,7 @@ fn to_us(ps: u64) -> f64 {
     ps as f64 / 1e6
 }
 
-/// A wrong output of a timed launch is the kernel's; a device that is gone is nobody's.
+/// A wrong output of a timed launch is the kernel's fault; a lost device is not.
 fn failed(case: &str, error: &SpeedError) -> Trouble {
     let reason = format!("{case}: {error}");
     match error {

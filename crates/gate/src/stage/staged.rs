@@ -1,4 +1,4 @@
-//! A side of a comparison as a device gets it: modules, contents of memory, launches, and what shall come out.
+//! A side of a comparison in the form a device needs: modules, memory contents, launches, and expected outputs.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use super::layout::{Layout, What};
 use super::{
     Bench, Case, CaseName, Ending, Part, Programs, Side, Trouble, checks, correct, room, stopped, unfit,
 };
-use crate::counterexample::Mismatch;
-use crate::dtype::Dtype;
 use crate::limits::Purpose;
 use crate::parameter::Packed;
-use crate::record::Obstacle;
 use crate::reference::Expected;
-use crate::speed::ClockError;
-use crate::task::{NonFinite, Size};
+use warpproof_evidence::counterexample::Mismatch;
+use warpproof_evidence::record::Obstacle;
+use warpproof_speed::ClockError;
+use warpproof_task::dtype::Dtype;
+use warpproof_task::{NonFinite, Size};
 
 /// A launch.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ pub struct StagedLaunch {
     pub shared: u32,
     /// Whether it is launched cooperatively.
     pub cooperative: bool,
-    /// The arguments, with memory by its place.
+    /// The arguments; memory is given by its index.
     pub arguments: Vec<Packed>,
 }
 
@@ -47,7 +47,7 @@ pub struct StagedBuffer {
     pub dtype: Dtype,
     /// Its extents.
     pub dims: Vec<usize>,
-    /// Whether it holds something before the first launch that a kernel may read.
+    /// Whether it holds data before the first launch that a kernel may read.
     pub initialized: bool,
 }
 
@@ -65,11 +65,11 @@ pub struct Compared {
 /// A candidate with launches of its own on one size, with the inputs of one case.
 #[derive(Debug)]
 pub struct Staged {
-    /// Who it is, and on what.
+    /// Its candidate and size.
     pub name: String,
     /// The module for the device.
     pub ptx: String,
-    /// What memory holds before the first launch.
+    /// Memory contents before the first launch.
     pub memory: Vec<Vec<u8>>,
     /// What each piece of memory is for.
     pub buffers: Vec<StagedBuffer>,
@@ -81,7 +81,7 @@ pub struct Staged {
     pub outputs: Vec<(String, usize)>,
     /// The orders of warps that the task's checks run under.
     pub schedules: u32,
-    /// What the task lets results depend on beside the inputs.
+    /// What the task lets results depend on, other than the inputs.
     pub allowed: Vec<Source>,
     expected: BTreeMap<String, Expected>,
     axes: BTreeMap<String, Vec<String>>,
@@ -89,7 +89,7 @@ pub struct Staged {
 }
 
 impl Staged {
-    /// Compares an output with the reference; nothing where the reference does not have it or was not asked for.
+    /// Compares an output with the reference; `None` if the reference does not have it or was not requested.
     pub fn compare(&self, output: &str, bytes: &[u8]) -> Option<Compared> {
         let expected = self.expected.get(output)?;
         let bytes = bytes.get(..expected.tensor.values.len() * expected.dtype.size()).unwrap_or(bytes);
@@ -102,14 +102,14 @@ impl Staged {
         })
     }
 
-    /// Holds an output against the reference, with the limits of the stage correct.
+    /// Compares an output with the reference, with the limits of the stage `correct`.
     pub fn judge(&self, output: &str, bytes: &[u8]) -> Result<(), ClockError> {
         let Some(expected) = self.expected.get(output) else {
             return Err(ClockError::Device(format!(
                 "the reference says nothing about the output `{output}`"
             )));
         };
-        // Memory has one byte at least, a tensor may have none.
+        // Memory has at least one byte, a tensor may have none.
         let length = expected.tensor.values.len() * expected.dtype.size();
         let bytes = bytes.get(..length).unwrap_or(bytes);
         let (_, judgement) = expected.judge(bytes, self.non_finite);
@@ -121,12 +121,13 @@ impl Staged {
     }
 }
 
-/// Whether a device of a compute capability, as 89, runs a module for an architecture, and how near the two are.
+/// Whether a device of a compute capability, such as 89, can run a module for an architecture, and how close the two
+/// are.
 fn suits(arch: &str, capability: u32) -> Option<u32> {
     let number = arch.strip_prefix("sm_").or_else(|| arch.strip_prefix("compute_"))?;
     let digits = number.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let own: u32 = digits.parse().ok()?;
-    // What is made for the features of one architecture, or of one family, runs there alone.
+    // A module for the features of one architecture, or of one family, runs only there.
     match number.strip_prefix(digits) {
         Some("") => (own <= capability).then_some(own),
         Some("f") => (own <= capability && own / 10 == capability / 10).then_some(own),
@@ -164,7 +165,8 @@ impl Bench<'_> {
         })
     }
 
-    /// A launched candidate on one case, for the first architecture of the task. The reference is computed where it is asked for.
+    /// A launched candidate on one case, for the first architecture of the task. The reference is computed on
+    /// request.
     pub fn staged_case(
         &self,
         (candidate, built): Side<'_>,
@@ -190,7 +192,7 @@ impl Bench<'_> {
 
     fn stage_module(
         &self,
-        candidate: &crate::task::Candidate,
+        candidate: &warpproof_task::Candidate,
         from: Module<'_>,
         part: &Part,
         case: &Case<'_>,

@@ -1,6 +1,6 @@
-//! What tells one execution from another as checks see it: which lanes executed which instruction, and which addresses they used,
-//! in order. Checks look at nothing else of an execution without atomics, so that one whose trace was checked need not be checked
-//! again on other inputs.
+//! A hash that distinguishes executions as the checks see them: which lanes executed which instruction, and which
+//! addresses they used, in order. Without atomics, the checks depend on nothing else, so an execution whose trace was
+//! checked need not be checked again on other inputs.
 
 use warpproof_sim::machine::{Access, AccessKind, lanes_of};
 use warpproof_sim::observe::{Exchange, Issue, Observer, SharedAccess};
@@ -10,12 +10,12 @@ use warpproof_sim::observe::{Exchange, Issue, Observer, SharedAccess};
 pub(super) struct Trace {
     block: u32,
     hash: u64,
-    /// Whether it had atomics: the order of their effects may show in values alone.
+    /// Whether it had atomics: the order of their effects may be visible only in values.
     atomics: bool,
 }
 
 impl Trace {
-    /// The trace; nothing where it does not stand for the execution.
+    /// The trace; `None` if it does not determine the execution.
     pub(super) fn block(&self) -> Option<u64> {
         (!self.atomics).then(|| mix(self.hash, u64::from(self.block) ^ 0x5bd1_e995))
     }
@@ -25,7 +25,7 @@ impl Trace {
     }
 }
 
-/// One more number in a hash of 64 bits.
+/// Adds a number to a 64-bit hash.
 pub(super) fn mix(hash: u64, value: u64) -> u64 {
     let mixed = (hash.rotate_left(29) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ mixed >> 32

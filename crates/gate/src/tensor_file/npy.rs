@@ -1,13 +1,16 @@
 //! The `.npy` format of NumPy: a magic, a version, a header that is a Python dictionary, then the elements.
 //!
-//! NumPy has no bf16 and no fp8: their codes are written as `<u2` and `|u1`, and read from those or from raw `V2` and
-//! `V1`. Elements of the other byte order and arrays by column are turned round when read.
+//! NumPy does not have bf16 or fp8: their codes are written as `<u2` and `|u1`, and read from those or from raw `V2`
+//! and `V1`. Big-endian elements and column-major arrays are converted when read.
+//!
+//! We wrote this reader because the crates for the format either bring a matrix library or parse the header with a
+//! grammar and a dozen packages, and none of them bounds what an untrusted header may request.
 
 use super::{FileTensor, Stored};
-use crate::dtype::Dtype;
+use warpproof_task::dtype::Dtype;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
-/// Headers say three things; nobody needs more.
+/// A header has three entries; a longer one is malformed.
 const MAX_HEADER: usize = 64 << 10;
 
 struct Header {
@@ -17,7 +20,7 @@ struct Header {
     shape: Vec<usize>,
 }
 
-/// Reads a whole file: what its elements are, its extents, and its bytes by row in little-endian order.
+/// Reads a whole file: its element type, its extents, and its bytes by row in little-endian order.
 pub fn read(file: &[u8]) -> Result<(Stored, Vec<usize>, Vec<u8>), String> {
     let rest = file.strip_prefix(MAGIC).ok_or("it does not begin with the magic")?;
     let (version, rest) = rest.split_first_chunk::<2>().ok_or("it ends in its version")?;
@@ -54,7 +57,7 @@ pub fn read(file: &[u8]) -> Result<(Stored, Vec<usize>, Vec<u8>), String> {
     Ok((header.stored, header.shape, bytes))
 }
 
-/// Turns an array whose first index is fastest into one whose last index is.
+/// Converts a column-major array to row-major.
 fn by_row(data: &[u8], shape: &[usize], size: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(data.len());
     let mut strides = Vec::with_capacity(shape.len());
@@ -149,7 +152,7 @@ pub fn write(tensor: &FileTensor) -> Vec<u8> {
         Dtype::F64 => "<f8",
     };
     let extents = match tensor.dims.as_slice() {
-        // A tuple of one, to Python.
+        // Python's syntax for a tuple of one.
         [only] => format!("{only},"),
         all => all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
     };

@@ -1,15 +1,15 @@
-//! Who takes variants through the stages: this machine, or others.
+//! Evaluators, which take variants through the stages: this machine, or others.
 
 use std::sync::atomic::Ordering;
 
 use super::Event;
 use crate::session::{Judged, Options, Screened, Screening, Session, SessionError};
-use crate::task::Task;
+use warpproof_task::Task;
 
-/// Takes variants of a task's candidates through its stages. A search asks nothing else of whoever evaluates, so that it is the
-/// same search wherever that is.
+/// Takes variants of a task's candidates through its stages. A search needs nothing else from its evaluator, so the
+/// search is the same wherever variants are evaluated.
 pub trait Judges {
-    /// Why it cannot.
+    /// Why it failed.
     type Error;
 
     /// The task, as it is written.
@@ -18,13 +18,14 @@ pub trait Judges {
     /// Whether it times on a device.
     fn times(&self) -> bool;
 
-    /// Whether a stop was asked for.
+    /// Whether a stop was requested.
     fn is_stopped(&self) -> bool;
 
-    /// Whether what the ledger holds was judged by this task as it is.
+    /// Whether the results in the ledger are for this text of the task.
     fn check_task(&self) -> Result<(), Self::Error>;
 
-    /// Takes variants through stages: candidates of `task`, which is the task with them. One result for each, in their order.
+    /// Takes variants through stages. They are candidates of `task`, which is the task extended with them. Returns
+    /// one result for each, in their order.
     fn screen(
         &self,
         task: &Task,

@@ -1,11 +1,12 @@
-//! A search over the macros of a candidate for the variant that takes the least time.
+//! Searches the macros of a candidate for the fastest variant.
 //!
-//! [`points`] lists the combinations that make sense, [`search`] says which of them is next, [`tune`] has them taken through the
-//! gate by whoever is its [`Judges`], and [`text`] renders what was found. Every evaluation is steps of the gate, known by their content and in the ledger
-//! before the next: a search that was ended, however, is run again and reads what it did.
+//! [`points`] lists the allowed combinations, [`search`] chooses which to evaluate next, [`tune`] has its [`Judges`]
+//! take them through the gate, and [`text`] renders the result. Every evaluation is a set of steps of the gate,
+//! identified by content and in the ledger before the next: an interrupted search is run again and reads its earlier
+//! results.
 //!
-//! Variants go through the stages that say how long they take; whoever leads goes through all of them, and leads no more if one
-//! fails. With a clock, and where it is asked for, every variant goes through all stages.
+//! Variants go through the stages that give a time. The current best must pass every stage to stay the best. With a
+//! clock, or on request, every variant goes through all stages.
 
 mod judges;
 pub mod points;

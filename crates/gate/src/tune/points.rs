@@ -1,33 +1,33 @@
-//! The combinations of a space that make sense, as points: for each macro the place of its value.
+//! The allowed combinations of a space, as points: for each macro the index of its value.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::task::{Candidate, Knob, Space, Task};
+use warpproof_task::{Candidate, Knob, Space, Task};
 
-/// Combinations that are looked at before constraints leave some of them out.
+/// Combinations that are enumerated before constraints remove some of them.
 pub const MAX_COMBINATIONS: usize = 1 << 18;
 
-/// For each macro of the space, in its order, the place of the value.
+/// For each macro of the space, in its order, the index of its value.
 pub type Point = Vec<usize>;
 
-/// All points of a space that its constraints allow, in the order of a counter whose last digit turns fastest.
+/// All points of a space that its constraints allow, in counting order: the last macro changes fastest.
 #[derive(Clone, Debug)]
 pub struct Points {
     knobs: Vec<Knob>,
     valid: Vec<Point>,
-    /// Combinations that a constraint leaves out.
+    /// Combinations that a constraint excludes.
     forbidden: usize,
 }
 
 /// Why a space has no points.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoPoints {
-    /// It has more combinations than are looked at.
+    /// It has more combinations than are enumerated.
     TooMany,
-    /// Constraints leave nothing.
+    /// Constraints exclude everything.
     None,
-    /// A constraint has no value.
+    /// A constraint cannot be evaluated.
     Constraint(String),
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for NoPoints {
 impl std::error::Error for NoPoints {}
 
 impl Points {
-    /// The points of a space. Constraints may name macros that are not varied too.
+    /// The points of a space. Constraints may also name macros that are not varied.
     pub fn of(space: &Space, fixed: &BTreeMap<String, i64>) -> Result<Points, NoPoints> {
         let extents = || space.knobs.iter().map(|knob| knob.values.len());
         let all = extents().try_fold(1usize, usize::checked_mul);
@@ -92,22 +92,22 @@ impl Points {
         Ok(!space.forbid.iter().any(meant))
     }
 
-    /// How many.
+    /// The number of points.
     pub fn len(&self) -> usize {
         self.valid.len()
     }
 
-    /// Whether there are none, which is never.
+    /// Always false: a space without points is an error.
     pub fn is_empty(&self) -> bool {
         self.valid.is_empty()
     }
 
-    /// Combinations that a constraint leaves out.
+    /// Combinations that a constraint excludes.
     pub fn forbidden(&self) -> usize {
         self.forbidden
     }
 
-    /// What is varied.
+    /// The macros that are varied.
     pub fn knobs(&self) -> &[Knob] {
         &self.knobs
     }
@@ -130,7 +130,7 @@ impl Points {
             .collect()
     }
 
-    /// The point that the candidate is without a search, if it is one: its own macros, then the task's defaults.
+    /// The point of the candidate without a search, if it is one: its own macros, then the task's defaults.
     pub fn start(&self, task: &Task, candidate: &Candidate) -> Option<usize> {
         let mut point = Vec::with_capacity(self.knobs.len());
         for knob in &self.knobs {
@@ -139,7 +139,7 @@ impl Points {
                 candidate.toggles.get(name).or_else(|| candidate.defines.get(name)).map(|own| &own.value);
             let default = || task.toggles.iter().find(|toggle| toggle.name.value == *name)?.default.as_ref();
             let rung = || match &candidate.program {
-                crate::task::Program::Rung { rung, .. } => {
+                warpproof_task::Program::Rung { rung, .. } => {
                     let rung = warpproof_kernels::ladder::rung(rung)?;
                     Some(u8::from(rung.setting(name)).to_string())
                 }
@@ -151,8 +151,8 @@ impl Points {
         self.number(&point)
     }
 
-    /// Points that differ in one value, by one place up or down; then those that differ in two, which constraints between
-    /// two macros make needed. In a fixed order.
+    /// Points that differ in one value, by one place up or down; then those that differ in two, which is needed if a
+    /// constraint couples two macros. The order is fixed.
     pub fn neighbours(&self, number: usize, changes: usize) -> Vec<usize> {
         let point = self.get(number);
         let moves: Vec<(usize, usize)> = point
@@ -186,10 +186,10 @@ impl Points {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::expr::Expr;
-    use crate::task::At;
+    use warpproof_task::At;
+    use warpproof_task::expr::Expr;
 
-    /// A space of some macros `a`, `b`, … with so many values each: 1, 2, 4, ….
+    /// A space of macros `a`, `b`, …, each with the given number of values: 1, 2, 4, ….
     pub(crate) fn space(extents: &[usize], require: &[&str]) -> Space {
         let knobs = extents.iter().zip("abcdefgh".chars()).map(|(extent, name)| Knob {
             name: At::unsaid(name.to_string()),
@@ -226,7 +226,7 @@ pub(super) mod tests {
     fn neighbours_differ_by_one_place() {
         let points = Points::of(&space(&[3, 3], &["a * b == 4"]), &BTreeMap::new()).unwrap();
         assert_eq!(points.len(), 3);
-        // No single change keeps the product; two at once do.
+        // Every single change violates the product; two at once do not.
         assert_eq!(points.neighbours(1, 1), Vec::<usize>::new());
         assert_eq!(points.neighbours(1, 2), vec![0, 2]);
         let free = Points::of(&space(&[3, 2], &[]), &BTreeMap::new()).unwrap();
@@ -241,5 +241,51 @@ pub(super) mod tests {
             Points::of(&space(&[60, 60, 60, 60], &[]), &BTreeMap::new()).unwrap_err(),
             NoPoints::TooMany
         );
+    }
+
+    const RUNGS: &str = r#"
+name = "rungs"
+version = 1
+operator = "attention"
+seeds = [1]
+distributions = ["normal"]
+shape = [{ name = "small", axes = { b = 1, h = 1, s = 32, d = 64 } }]
+tolerance = { policy = "derived", derivation = "that of the family" }
+target = { architectures = ["sm_89"], devices = ["l4"] }
+gate = [{ stage = "build" }, { stage = "correct" }]
+toggle = [{ name = "USE_TWO_LEVEL", values = [0, 1] }, { name = "USE_SMEM_SWIZZLE_XOR", values = [0, 1] }]
+candidate = [{ name = "n4", rung = "n4" }, { name = "single", rung = "n4", toggles = { USE_TWO_LEVEL = 0 } }]
+
+[[space]]
+candidate = "n4"
+values = { USE_TWO_LEVEL = [0, 1], USE_SMEM_SWIZZLE_XOR = [0, 1] }
+"#;
+
+    #[test]
+    fn a_rung_is_varied_by_its_toggles() {
+        let task = Task::parse(RUNGS).unwrap();
+        let points = Points::of(&task.spaces[0], &task.integers(task.candidate("n4").unwrap())).unwrap();
+        assert_eq!(points.len(), 4);
+        // n4 has both on.
+        let n4 = task.candidate("n4").unwrap();
+        let start = points.start(&task, n4).unwrap();
+        assert!(points.settings(start).iter().all(|(_, value)| value == "1"));
+        let variant = task.variant("n4", &points.settings(0)).unwrap();
+        assert!(variant.toggles.values().all(|value| value.value == "0"));
+        assert_eq!(variant.variant_of.as_deref(), Some("n4"));
+        assert!(variant.is_among(&[At::unsaid("n4".to_owned())]));
+        assert!(!variant.is_among(&[At::unsaid("single".to_owned())]));
+        let again = task.variant_named(&variant.name.value).unwrap().unwrap();
+        assert_eq!(again, variant);
+        assert!(task.variant_named("n4").is_none());
+        for wrong in [
+            "n9[A=1]",
+            "n4[A=1]",
+            "n4[USE_TWO_LEVEL]",
+            "n4[USE_TWO_LEVEL=2]",
+            "n4[USE_TWO_LEVEL=0,USE_TWO_LEVEL=1]",
+        ] {
+            assert!(task.variant_named(wrong).unwrap().is_err(), "{wrong}");
+        }
     }
 }

@@ -1,18 +1,19 @@
-//! Which points are evaluated next. A search is asked for points and told what became of them; it depends on its seed and on
-//! that alone, so that one that was ended is replayed to where it was.
+//! Chooses the next points to evaluate. The caller asks for points and passes back their scores. A search depends
+//! only on its seed and on those scores, so an interrupted search can be replayed.
 //!
-//! **Evolution.** The first generation is the point where the search starts and a Latin hypercube of the space: each value of
-//! each macro as often as the others. Later ones are children: parents win tournaments in the population, a child takes each
-//! value from either of them, and some values move by one place. A generation keeps the best of the one before as elites.
-//! Half of a generation, and all of one after a generation that brought nothing better, are points around the best: those that
-//! differ by one step in one macro, then in two, then those around the next best. No point is asked for twice.
+//! **Evolution.** The first generation is the starting point and a Latin hypercube of the space: each value of each
+//! macro occurs equally often. Later points are children: parents win tournaments in the population, a child takes
+//! each value from either of them, and some values move by one place. A generation keeps the best of the previous one
+//! as elites. Half of a generation, and all of one after a generation without improvement, are points around the
+//! best: those that differ by one step in one macro, then in two, then those around the next best. No point is
+//! requested twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use super::points::{Point, Points};
-use crate::speed::Random;
+use warpproof_speed::Random;
 
 /// How points are chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -38,7 +39,7 @@ impl Strategy {
     }
 }
 
-/// What a time is from; one is never held against another.
+/// The source of a time; times from different sources are never compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
@@ -46,8 +47,8 @@ pub enum Basis {
     Measured,
     /// Predicted by the schedule of the machine code.
     Schedule,
-    /// Predicted as what binds, because how often a block of machine code ran does not follow from the counts. Less than the
-    /// time is; it ranks after all that have a schedule.
+    /// Predicted as the lower bound of the binding resource, because the counts do not determine how often a block of
+    /// machine code ran. It ranks after all points that have a schedule.
     Bound,
 }
 
@@ -63,7 +64,7 @@ pub struct Score {
 impl Score {
     const WORST: Score = Score { basis: Basis::Bound, us: f64::INFINITY };
 
-    /// The better one first.
+    /// Orders the better one first.
     pub fn order(&self, other: &Score) -> std::cmp::Ordering {
         self.basis.cmp(&other.basis).then(self.us.total_cmp(&other.us))
     }
@@ -78,14 +79,14 @@ pub struct Evolution {
     pub generation: usize,
     /// Points that may have children.
     pub population: usize,
-    /// Points that stay whatever their children are.
+    /// Points that survive regardless of their children.
     pub elites: usize,
-    /// Points of the population that a parent is the best of.
+    /// Points of the population from which a tournament picks the best as a parent.
     pub tournament: usize,
 }
 
 impl Evolution {
-    /// For a number of evaluations: a sixth of them to look around, then twenty generations or fewer.
+    /// Parameters for a number of evaluations: a sixth of them explore, then at most twenty generations follow.
     pub fn for_budget(budget: usize) -> Evolution {
         let first = (budget / 6).clamp(4, 64);
         let generation = (budget / 24).clamp(4, 32);
@@ -95,7 +96,7 @@ impl Evolution {
 
 /// How likely a value of a child moves by one place.
 const MUTATION: f64 = 0.2;
-/// Children that are drawn before a point is taken anywhere.
+/// Children drawn before any free point is taken.
 const TRIES: usize = 64;
 
 /// A search over the points of a space.
@@ -107,7 +108,7 @@ pub struct Search<'p> {
     random: Random,
     start: Option<usize>,
     asked: BTreeSet<usize>,
-    /// What became of those that were told: less is better, nothing where a point is no answer.
+    /// Scores passed back so far: less is better, `None` if a point is not a solution.
     told: BTreeMap<usize, Option<Score>>,
     population: Vec<usize>,
     /// The best before the generation under way.
@@ -116,7 +117,7 @@ pub struct Search<'p> {
 }
 
 impl<'p> Search<'p> {
-    /// A search that has asked for nothing.
+    /// A search that has not requested any point.
     pub fn new(
         points: &'p Points,
         strategy: Strategy,
@@ -138,7 +139,8 @@ impl<'p> Search<'p> {
         }
     }
 
-    /// The next points, at most so many; none when all were asked for. What was asked for before must have been told.
+    /// The next points, up to a maximum; none when all were requested. The caller must first pass back the scores of
+    /// all earlier points.
     pub fn ask(&mut self, most: usize) -> Vec<usize> {
         let left = self.points.len().saturating_sub(self.asked.len());
         let next = match self.strategy {
@@ -162,12 +164,13 @@ impl<'p> Search<'p> {
         next
     }
 
-    /// What became of a point. It may be told again: one that led and then failed a stage is no answer any more.
+    /// Passes back a point's score. A later call replaces it: a leading point that then fails a stage is not a
+    /// solution any more.
     pub fn tell(&mut self, number: usize, score: Option<Score>) {
         self.told.insert(number, score.filter(|score| score.us.is_finite()));
     }
 
-    /// Points that are an answer, the best first; of equals the one with the lower number.
+    /// Points that are solutions, the best first; among equals the one with the lower number.
     pub fn ranking(&self) -> Vec<(usize, Score)> {
         let mut all: Vec<(usize, Score)> =
             self.told.iter().filter_map(|(number, score)| Some((*number, (*score)?))).collect();
@@ -175,12 +178,12 @@ impl<'p> Search<'p> {
         all
     }
 
-    /// The number of generations that were asked for.
+    /// The number of generations that were requested.
     pub fn generations(&self) -> usize {
         self.generations
     }
 
-    /// Any points that were not asked for, until there are so many.
+    /// Adds random points that were not requested yet, up to a count.
     fn fill(&mut self, next: &mut Vec<usize>, count: usize) {
         while next.len() < count {
             // Most points are free at first, and drawing one is cheaper than listing them.
@@ -206,7 +209,7 @@ impl<'p> Search<'p> {
         }
     }
 
-    /// The start, and points in which each value of each macro stands as often as the others, as far as constraints allow.
+    /// The start, and points in which each value of each macro occurs equally often, as far as constraints allow.
     fn hypercube(&mut self, count: usize) -> Vec<usize> {
         let mut next: Vec<usize> = self.start.into_iter().take(count).collect();
         let extents: Vec<usize> = self.points.knobs().iter().map(|knob| knob.values.len()).collect();
@@ -221,7 +224,7 @@ impl<'p> Search<'p> {
                 break;
             }
             let mut point: Point = columns.iter().map(|column| column[row]).collect();
-            // What is forbidden is mended one macro at a time, so that the other values stay.
+            // Fix a forbidden point one macro at a time, so that the other values stay.
             for _ in 0..TRIES {
                 if let Some(number) = self.free(&point, &next) {
                     next.push(number);
@@ -235,7 +238,7 @@ impl<'p> Search<'p> {
         next
     }
 
-    /// The number of a point that is allowed and was not asked for.
+    /// The number of a point that is allowed and was not requested yet.
     fn free(&self, point: &[usize], next: &[usize]) -> Option<usize> {
         let number = self.points.number(point)?;
         (!self.asked.contains(&number) && !next.contains(&number)).then_some(number)
@@ -265,7 +268,7 @@ impl<'p> Search<'p> {
         next
     }
 
-    /// The population after a generation: the elites of the one before, then the best of all others.
+    /// The population after a generation: the elites of the previous one, then the best of all others.
     fn select(&mut self, ranking: &[(usize, Score)]) {
         let mut population: Vec<usize> = Vec::new();
         let elites =
@@ -388,7 +391,7 @@ mod tests {
         (search, order)
     }
 
-    /// A valley off the diagonal with a step, as tiles and occupancy make them; a part of it is no answer.
+    /// A valley off the diagonal with a step, similar to tiles and occupancy; some of its points are not solutions.
     fn valley(point: &[usize]) -> Option<f64> {
         let at = |knob: usize| f64::from(u32::try_from(point.get(knob).copied().unwrap_or(0)).unwrap());
         if at(0) + at(1) > 6.0 {
@@ -440,10 +443,10 @@ mod tests {
             once.dedup();
             prop_assert_eq!(once.len(), order.len());
             prop_assert_eq!(order.len(), budget);
-            // The same again, whatever happened before.
+            // The same results again, whatever happened before.
             let (_, again) = run(&points, strategy, seed, budget, &landscape);
             prop_assert_eq!(&again, &order);
-            // The ranking is sorted and holds the answers alone.
+            // The ranking is sorted and holds only solutions.
             let ranking = search.ranking();
             prop_assert!(ranking.windows(2).all(|pair| pair[0].1.us <= pair[1].1.us));
             let answers = order.iter().filter(|number| landscape(points.get(**number)).is_some()).count();
@@ -464,7 +467,7 @@ mod tests {
                     first.tell(number, score);
                 }
             }
-            // Another search with the same seed asks for what is known, and then for what the first asks for.
+            // Another search with the same seed requests the known points, and then what the first requests.
             let mut replay = begin();
             for _ in 0..generations {
                 for number in replay.ask(budget) {

@@ -1,4 +1,4 @@
-//! The search, driven: variants through the gate, what became of them, and what it says of each macro.
+//! Runs the search: takes variants through the gate, collects the results, and computes the effect of each macro.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,19 +9,19 @@ use serde::Serialize;
 use super::judges::Judges;
 use super::points::{NoPoints, Points};
 use super::search::{Basis, Evolution, Score, Search, Strategy};
-use crate::hash::Hash;
 use crate::limits::Allowance;
-use crate::record::{Figure, FigureKind, Outcome, Stage, StepRecord, Verdict};
 use crate::session::{Options, Screened, Screening};
-use crate::speed::Reduction;
-use crate::task::{Candidate, Space, Task};
-use crate::verdict;
-use crate::view::vocabulary as name;
+use warpproof_evidence::hash::Hash;
+use warpproof_evidence::record::{Figure, FigureKind, Outcome, Stage, StepRecord, Verdict};
+use warpproof_evidence::verdict;
+use warpproof_evidence::vocabulary as name;
+use warpproof_speed::Reduction;
+use warpproof_task::{Candidate, Space, Task};
 
-/// The stages that say how long a variant takes.
+/// The stages that give the time of a variant.
 const TIMED: [Stage; 3] = [Stage::Build, Stage::Budget, Stage::Model];
 
-/// A space of at most so many points is evaluated whole: a quarter of a few variants is no search.
+/// A space of at most this many points is evaluated completely: sampling a quarter of a few variants is not a search.
 const SMALL: usize = 32;
 
 /// How a search is done.
@@ -31,13 +31,13 @@ pub struct Settings {
     pub strategy: Strategy,
     /// What it draws from.
     pub seed: u64,
-    /// The most combinations that are evaluated; `None`: a quarter of them and at least 32, or all with a grid.
+    /// The maximum number of evaluated combinations; `None`: a quarter of them and at least 32, or all with a grid.
     pub budget: Option<usize>,
     /// Every variant through all stages.
     pub full: bool,
-    /// When no further generation begins.
+    /// After this time, no further generation begins.
     pub time_limit: Option<Duration>,
-    /// Steps at a time; 0: as many as there are cores.
+    /// Concurrent steps; 0: the number of cores.
     pub jobs: usize,
     /// The command line, for the record.
     pub arguments: Vec<String>,
@@ -45,10 +45,10 @@ pub struct Settings {
     pub allowance: Allowance,
 }
 
-/// What is told while a search goes on.
+/// Progress events of a search.
 #[derive(Clone, Debug)]
 pub enum Event<'e> {
-    /// A generation begins, after so many evaluations of so many.
+    /// A generation begins.
     Generation {
         /// Evaluations so far.
         done: usize,
@@ -59,11 +59,11 @@ pub enum Event<'e> {
     },
     /// A stage of a variant has ended.
     Ended(&'e StepRecord),
-    /// A variant leads, and goes through all stages.
+    /// A variant is the current best, and goes through all stages.
     Leads(&'e str),
 }
 
-/// Why there is no search; `E` is what whoever evaluates says.
+/// Why a search failed; `E` is the evaluator's error.
 #[derive(Debug)]
 pub enum TuneError<E> {
     /// The task has no space for the candidate.
@@ -91,7 +91,7 @@ impl<E: fmt::Display> fmt::Display for TuneError<E> {
 
 impl<E: fmt::Debug + fmt::Display> std::error::Error for TuneError<E> {}
 
-/// What became of a variant.
+/// The result of a variant.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase", tag = "standing")]
 pub enum Standing {
@@ -100,10 +100,10 @@ pub enum Standing {
         /// Its time.
         #[serde(flatten)]
         score: Score,
-        /// Whether it went through all stages, and all are green.
+        /// Whether it went through all stages and passed them.
         full: bool,
     },
-    /// A stage is not green.
+    /// A stage does not pass.
     Refused {
         /// Which.
         stage: Stage,
@@ -123,10 +123,10 @@ pub struct Evaluation {
     pub point: usize,
     /// Its macros.
     pub settings: BTreeMap<String, String>,
-    /// What became of it.
+    /// Its result.
     #[serde(flatten)]
     pub standing: Standing,
-    /// The variant that is this very program, and was judged instead.
+    /// The variant with the same program that was evaluated instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub same_as: Option<String>,
     #[serde(skip)]
@@ -134,7 +134,7 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
-    /// Its time, where it is an answer.
+    /// Its time, if it is a solution.
     pub fn score(&self) -> Option<Score> {
         match &self.standing {
             Standing::Ranked { score, .. } => Some(*score),
@@ -143,7 +143,7 @@ impl Evaluation {
     }
 }
 
-/// What a value of a macro is worth.
+/// The effect of a value of a macro.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Effect {
     /// The macro.
@@ -156,7 +156,7 @@ pub struct Effect {
     pub ranked: usize,
     /// The best of them.
     pub best_us: Option<f64>,
-    /// The winner with this value instead and nothing else changed, if that was evaluated.
+    /// The winner with only this value changed, if that was evaluated.
     pub alone_us: Option<f64>,
     /// Whether the winner has it.
     pub wins: bool,
@@ -169,11 +169,11 @@ pub struct Refusal {
     pub stage: Stage,
     /// How many.
     pub count: usize,
-    /// Why, of the first.
+    /// The reason of the first.
     pub first: String,
 }
 
-/// Who won.
+/// The winner.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Winner {
     /// Its name.
@@ -183,9 +183,9 @@ pub struct Winner {
     /// Its time.
     #[serde(flatten)]
     pub score: Score,
-    /// Against the candidate as the task has it: (start − winner) / start.
+    /// Compared with the candidate as the task has it: (start − winner) / start.
     pub reduction: Option<Reduction>,
-    /// What the gate says of it.
+    /// The gate's verdict on it.
     pub verdict: Option<Verdict>,
     /// Why.
     pub reason: String,
@@ -200,7 +200,7 @@ pub struct Study {
     pub schema: &'static str,
     /// The candidate that was varied.
     pub candidate: String,
-    /// The case whose time ranks.
+    /// The case whose time determines the ranking.
     pub case: Option<String>,
     /// How points were chosen.
     pub strategy: Strategy,
@@ -208,37 +208,38 @@ pub struct Study {
     pub seed: u64,
     /// Combinations of the space.
     pub combinations: usize,
-    /// Those that constraints leave out beside.
+    /// Those that constraints exclude in addition.
     pub forbidden: usize,
-    /// The most that were to be evaluated.
+    /// The maximum number of evaluations.
     pub budget: usize,
     /// Whether each went through all stages.
     pub full: bool,
     /// Variants that went through all stages.
     pub judged: usize,
-    /// The candidate as the task has it, where it is a point of the space.
+    /// The candidate as the task has it, if it is a point of the space.
     pub start: Option<Score>,
-    /// Who won; nobody where no variant is green in all stages.
+    /// The winner; `None` if no variant passes all stages.
     pub winner: Option<Winner>,
-    /// All that were evaluated: the best first, then in the order of their evaluation.
+    /// All evaluated variants: the best first, then in the order of their evaluation.
     pub evaluations: Vec<Evaluation>,
-    /// What each value is worth.
+    /// The effect of each value.
     pub effects: Vec<Effect>,
-    /// Macros that never changed the program, in so many comparisons.
+    /// Macros that never changed the program, with the number of comparisons.
     pub dead: Vec<(String, usize)>,
     /// Variants by the stage that refused them.
     pub refusals: Vec<Refusal>,
-    /// Evaluations that were done now, and not read from the ledger.
+    /// Evaluations that were run now instead of read from the ledger.
     #[serde(skip)]
     pub fresh: usize,
-    /// Whether a stop was asked for.
+    /// Whether a stop was requested.
     pub stopped: bool,
-    /// Whether the time was over first.
+    /// Whether the time limit was reached first.
     pub out_of_time: bool,
 }
 
 impl Study {
-    /// 0: the winner is green · 1: every variant was refused · 4: the time was over · 5: stopped, or none could be judged.
+    /// 0: the winner passes · 1: every variant was refused · 4: the time limit was reached · 5: stopped, or none
+    /// could be evaluated.
     pub fn exit_code(&self) -> u8 {
         let kernels = self.evaluations.iter().any(|one| {
             matches!(&one.standing, Standing::Refused { failed: true, .. }) || one.score().is_some()
@@ -255,7 +256,7 @@ impl Study {
     }
 }
 
-/// A search under way.
+/// A search in progress.
 struct Tuning<'t, J> {
     judges: &'t J,
     base: &'t Candidate,
@@ -300,7 +301,7 @@ pub fn tune<J: Judges>(
         base,
         points: &points,
         settings,
-        // Whoever is timed must be correct.
+        // Only correct variants may be timed.
         full: settings.full || judges.times(),
         search: Search::new(&points, settings.strategy, shape, settings.seed, start),
         evaluations: Vec::new(),
@@ -323,7 +324,7 @@ pub fn tune<J: Judges>(
             break;
         }
         tuning.evaluate(&next, tell)?;
-        // The others do not ask what became of a point.
+        // The other strategies do not use the scores.
         if settings.strategy == Strategy::Evolution && !tuning.stopped {
             tuning.lead(tell)?;
         }
@@ -342,7 +343,7 @@ impl<J: Judges> Tuning<'_, J> {
         let mut task = self.judges.task().clone();
         let mut names = Vec::new();
         for number in numbers {
-            // Knobs were held against the task when it was read.
+            // The knobs were validated when the task was read.
             if let Ok(variant) = task.variant(&self.base.name, &self.points.settings(*number)) {
                 names.push(variant.name.value.clone());
                 task.candidates.push(variant);
@@ -368,7 +369,7 @@ impl<J: Judges> Tuning<'_, J> {
         Options { jobs: *jobs, arguments: arguments.clone(), allowance: *allowance, ..Options::default() }
     }
 
-    /// What became of a variant; nothing where a stop was faster.
+    /// The result of a variant; `None` if a stop interrupted it.
     fn standing(&self, one: &Screened, full: bool) -> Option<Standing> {
         let Some(reason) = &one.given_up else {
             return standing(self.judges.task(), self.base, &one.steps, full);
@@ -395,7 +396,7 @@ impl<J: Judges> Tuning<'_, J> {
                     .map(|done| done.standing.clone()),
                 None => self.standing(&one, self.full),
             };
-            // A stop was faster.
+            // A stop interrupted it.
             let Some(standing) = standing else { continue };
             if let (Some(program), None) = (one.program, &one.same_as) {
                 self.programs.insert(program, one.candidate.clone());
@@ -418,11 +419,11 @@ impl<J: Judges> Tuning<'_, J> {
         Ok(())
     }
 
-    /// Takes whoever leads through all stages, until one is green in all of them.
+    /// Takes the current best through all stages, until one passes all of them.
     fn lead(&mut self, tell: &(dyn Fn(Event<'_>) + Sync)) -> Result<Option<usize>, TuneError<J::Error>> {
         loop {
             let Some((number, _)) = self.search.ranking().first().copied() else { return Ok(None) };
-            // Of equal programs the one that was judged leads for all.
+            // Among equal programs, the evaluated one stands for all.
             let Some(place) = self.evaluations.iter().position(|one| one.point == number) else {
                 return Ok(None);
             };
@@ -452,7 +453,7 @@ impl<J: Judges> Tuning<'_, J> {
         }
     }
 
-    /// Writes the winner down as a run of its own, which is what reports show next.
+    /// Records the winner as its own run, which reports show next.
     fn winner(&self, number: usize, start: Option<usize>) -> Result<Option<Winner>, TuneError<J::Error>> {
         let (task, names) = self.variants(&[number]);
         let Some(name) = names.first() else { return Ok(None) };
@@ -523,10 +524,10 @@ impl<J: Judges> Tuning<'_, J> {
     }
 }
 
-/// The first shape that is counted: the one whose time ranks.
+/// The first counted shape: its time determines the ranking.
 fn first_shape<'t>(task: &'t Task, candidate: &Candidate) -> Option<&'t str> {
     let counted = task.gates.iter().find(|gate| gate.stage.value == Stage::Counters)?;
-    let takes = |list: &Option<Vec<crate::task::At<String>>>, name: &str| {
+    let takes = |list: &Option<Vec<warpproof_task::At<String>>>, name: &str| {
         list.as_ref().is_none_or(|list| list.iter().any(|one| one.value == name))
     };
     let shape = task.shapes.iter().find(|shape| {
@@ -535,17 +536,18 @@ fn first_shape<'t>(task: &'t Task, candidate: &Candidate) -> Option<&'t str> {
     Some(&shape.name.value)
 }
 
-/// That shape and the first device, as people read it.
+/// That shape and the first device, in readable form.
 fn first_case(task: &Task, candidate: &Candidate) -> Option<String> {
     let device = task.target.devices.first()?;
     Some(format!("{} on {}", first_shape(task, candidate)?, device.value))
 }
 
-/// What steps make of a variant; nothing where they are not all there.
+/// The result of a variant from its steps; `None` if steps are missing.
 fn standing(task: &Task, base: &Candidate, steps: &[StepRecord], full: bool) -> Option<Standing> {
     let optional = |stage: Stage| task.gates.iter().any(|gate| gate.stage.value == stage && gate.optional);
     let red = steps.iter().find(|step| match step.outcome {
-        // A variant that was timed and is not faster is an answer, though not the best; one that could not be timed is none.
+        // A variant that was timed and is not faster is a solution, though not the best; one that could not be timed
+        // is not.
         Outcome::Fail | Outcome::Inconclusive => step.stage != Stage::Speed || step.figures.is_empty(),
         Outcome::Skipped => full && !optional(step.stage) && !verdict::may_be_skipped(step.stage),
         Outcome::Pass => false,
@@ -566,13 +568,15 @@ fn standing(task: &Task, base: &Candidate, steps: &[StepRecord], full: bool) -> 
     Some(Standing::Ranked { score, full })
 }
 
-/// The time of the first case: measured, by the schedule, or what binds. That of another shape or device ranks nothing.
+/// The time of the first case: measured, from the schedule, or the bound. Times of other shapes or devices do not
+/// count.
 fn score(steps: &[StepRecord], shape: Option<&str>) -> Option<Score> {
     let figure = |stage: Stage, wanted: &str, kind: FigureKind| {
         let figures = steps.iter().filter(|step| step.stage == stage).flat_map(|step| &step.figures);
         figures.into_iter().find(|figure: &&Figure| figure.name == wanted && figure.kind == kind)
     };
-    // Figures of the first device say the shape, and the type where there are several; those of others also the device.
+    // Figures of the first device name the shape, and the type if there are several; figures of other devices also
+    // name the device.
     let of_shape = |figure: &&Figure| {
         let rest = shape.and_then(|shape| figure.at.as_deref()?.strip_prefix(shape));
         rest.is_some_and(|rest| !rest.contains(" on ") && (rest.is_empty() || rest.starts_with(',')))
@@ -586,7 +590,7 @@ fn score(steps: &[StepRecord], shape: Option<&str>) -> Option<Score> {
     Some(Score { basis, us: figure.value.get() })
 }
 
-/// What each value is worth.
+/// The effect of each value.
 fn effects(points: &Points, evaluations: &[Evaluation], best: Option<usize>) -> Vec<Effect> {
     let winner = best.map(|best| points.get(best));
     let basis = best.and_then(|best| evaluations.iter().find(|one| one.point == best)?.score());
@@ -616,11 +620,11 @@ fn effects(points: &Points, evaluations: &[Evaluation], best: Option<usize>) -> 
     effects
 }
 
-/// Macros that changed no program in any two variants that differ in nothing else.
+/// Macros that do not change the program in any two variants that otherwise agree.
 fn dead(points: &Points, evaluations: &[Evaluation]) -> Vec<(String, usize)> {
     let mut found = Vec::new();
     for (at, knob) in points.knobs().iter().enumerate() {
-        // Programs of variants that are alike but for this macro.
+        // Programs of variants that differ only in this macro.
         let mut groups: BTreeMap<Vec<usize>, Vec<Hash>> = BTreeMap::new();
         for one in evaluations {
             let Some(program) = one.program else { continue };

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::search::{Basis, Score, Strategy};
 use super::study::{Evaluation, Standing, Study};
-use crate::speed::Reduction;
+use warpproof_speed::Reduction;
 
 /// Variants of the table.
 const SHOWN: usize = 10;
@@ -116,7 +116,7 @@ fn table(out: &mut String, study: &Study) {
     for (one, score) in &best {
         let change = study.start.filter(|start| start.basis == score.basis);
         let change = change.map_or("–".to_owned(), |start| Reduction::of(start.us, score.us).percent());
-        // A bound is no time: it may take longer.
+        // A bound is not a time: the kernel may take longer.
         let us = if score.basis == Basis::Bound {
             format!("≥ {:.3}", score.us)
         } else {
@@ -138,7 +138,7 @@ fn table(out: &mut String, study: &Study) {
     out.push('\n');
 }
 
-/// What each value is worth.
+/// The effect of each value.
 fn worth(out: &mut String, study: &Study) {
     let Some(winner) = &study.winner else { return };
     let wide = study.effects.iter().map(|one| one.knob.len() + one.value.len() + 1).max().unwrap_or(0);

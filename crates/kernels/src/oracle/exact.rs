@@ -1,7 +1,7 @@
 //! Attention in f64 on the dequantised inputs: what a kernel's mathematics shall give.
 //!
 //! Heads run on all cores, query rows in blocks: scores, softmax, and the product with V, each a matrix product. With a
-//! [`Precision`], the same pass gives the sums over keys that [`crate::tolerance`] asks for. Every core gives the same
+//! [`Precision`], the same pass gives the sums over keys that [`warpproof_tolerance`] asks for. Every core gives the same
 //! bits; `exp` is the platform's, which may differ in its last bit.
 
 #![expect(
@@ -13,15 +13,16 @@
 
 use super::parallel;
 use super::product::{Matrix, multiply};
-use crate::error::decode;
 use crate::format::Format;
 use crate::inputs::{Inconsistent, Inputs};
 use crate::problem::{BLOCK_ROWS, Granularity, Layout, Lengths, Mask, Rows};
 use crate::tensor::Quantised;
-use crate::tolerance::{PFormat, Precision, RowModel, RowMoments, ScoreSizes, Sums, Tolerance, lse_limit};
+use crate::tolerance::{PFormat, Precision, RowModel, ScoreSizes, Sums, lse_limit};
 use std::f64::consts::LOG2_E;
 use std::ops::Range;
 use warpproof_sim::num::{Rounding, convert::cvt_f16_f64};
+use warpproof_tolerance::error::decode;
+use warpproof_tolerance::{RowMoments, Tolerance};
 
 /// What weights become before they are multiplied with V; the sum that divides takes them as they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

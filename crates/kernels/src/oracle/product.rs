@@ -1,7 +1,7 @@
 //! Products of f64 matrices, which are most of an oracle's work.
+#![expect(clippy::inline_always, reason = "only what is inlined is compiled for the level that was detected")]
 
-use ndarray::linalg::general_mat_mul;
-use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
+use warpproof_sim::simd::{Level, Vectorized};
 
 /// A row-major matrix inside a slice.
 #[derive(Clone, Copy)]
@@ -11,27 +11,95 @@ pub(super) struct Matrix<'a> {
     pub(super) width: usize,
 }
 
+/// Rows and columns of `c` that are summed at a time: as many sums as a processor with vectors of four has registers for.
+const TILE: (usize, usize) = (4, 8);
+
 /// `c = a · b` for `rows` rows of `a`, `inner` rows of `b` and as many columns as `c` is wide, at most `b`'s width.
+///
+/// Every sum runs over `inner` in order, by products and sums that are rounded apart, so that the bits are the same on every machine. A
+/// library would choose its order, and whether it rounds once or twice, by the processor.
 pub(super) fn multiply(a: Matrix<'_>, b: Matrix<'_>, rows: usize, inner: usize, c: &mut [f64], width: usize) {
     let c = &mut c[..rows * width];
-    if inner == 0 {
-        return c.fill(0.0);
-    }
-    let views = (
-        ArrayView2::from_shape((rows, inner).strides((a.width, 1)), a.values),
-        ArrayView2::from_shape((inner, width).strides((b.width, 1)), b.values),
-        ArrayViewMut2::from_shape((rows, width), &mut *c),
-    );
-    match views {
-        (Ok(a), Ok(b), Ok(mut c)) => general_mat_mul(1.0, &a, &b, 0.0, &mut c),
+    let holds = |matrix: Matrix<'_>, rows: usize, columns: usize| {
+        let last =
+            rows.checked_sub(1).map_or(Some(0), |last| last.checked_mul(matrix.width)?.checked_add(columns));
+        columns <= matrix.width && last.is_some_and(|end| end <= matrix.values.len())
+    };
+    if !holds(a, rows, inner) || !holds(b, inner, width) {
         // A matrix that is not there: an oracle that passes nothing.
-        _ => c.fill(f64::NAN),
+        return c.fill(f64::NAN);
     }
+    Level::detect().run(Product { a, b, inner, c, width });
+}
+
+struct Product<'m> {
+    a: Matrix<'m>,
+    b: Matrix<'m>,
+    inner: usize,
+    c: &'m mut [f64],
+    width: usize,
+}
+
+impl Vectorized for Product<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { a, b, inner, c, width } = self;
+        // Columns of `b` one after the other: rows of a wide matrix would evict each other from the cache.
+        let mut panel = vec![[0.0; TILE.1]; inner];
+        for column in (0..width).step_by(TILE.1) {
+            let columns = TILE.1.min(width - column);
+            for (k, packed) in panel.iter_mut().enumerate() {
+                let start = k * b.width + column;
+                // What a narrow tile leaves over from the one before is summed, and not kept.
+                packed[..columns].copy_from_slice(&b.values[start..start + columns]);
+            }
+            for (at, c) in c.chunks_mut(TILE.0 * width).enumerate() {
+                let rows = c.len() / width;
+                let row = |r: usize| {
+                    // Past the last row the last is taken again, and its sums are not kept.
+                    let start = (at * TILE.0 + r.min(rows - 1)) * a.width;
+                    &a.values[start..start + inner]
+                };
+                let sums = tile(&std::array::from_fn(row), &panel);
+                for (sums, c) in sums.iter().zip(c.chunks_mut(width)) {
+                    c[column..column + columns].copy_from_slice(&sums[..columns]);
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn tile(a: &[&[f64]; TILE.0], panel: &[[f64; TILE.1]]) -> [[f64; TILE.1]; TILE.0] {
+    let mut sums = [[0.0; TILE.1]; TILE.0];
+    let [a0, a1, a2, a3] = a;
+    for ((((row, a0), a1), a2), a3) in panel.iter().zip(*a0).zip(*a1).zip(*a2).zip(*a3) {
+        for (sums, a) in sums.iter_mut().zip([a0, a1, a2, a3]) {
+            for (sum, b) in sums.iter_mut().zip(row) {
+                *sum += a * b;
+            }
+        }
+    }
+    sums
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_matrix_that_is_too_short_gives_nothing() {
+        let (a, b) = ([1.0; 5], [1.0; 6]);
+        let mut c = [0.0; 4];
+        multiply(Matrix { values: &a, width: 3 }, Matrix { values: &b, width: 2 }, 2, 3, &mut c, 2);
+        assert!(c.iter().all(|value| value.is_nan()));
+        multiply(Matrix { values: &b, width: 3 }, Matrix { values: &b, width: 2 }, 2, 3, &mut c, 2);
+        assert!(c.iter().all(|value| (value - 3.0).abs() < 0.5));
+        multiply(Matrix { values: &[], width: 0 }, Matrix { values: &[], width: 2 }, 2, 0, &mut c, 2);
+        assert!(c.iter().all(|value| value.abs() < 0.5));
+    }
 
     #[test]
     fn products_of_all_sizes_are_those_of_the_definition() {

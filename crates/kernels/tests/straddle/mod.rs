@@ -1,12 +1,12 @@
 //! Blocks that take equal runs of steps: what is cut, who puts it together, and that nothing depends on who comes last.
 
 use crate::study::{Case, l4, lengths, multiprocessors, toolchain};
-use warpproof_kernels::attention::{Addresses, Attention};
+use warpproof_kernels::attention::{Addresses, Attention, Workspace};
 use warpproof_kernels::format::Format;
-use warpproof_kernels::gpu::{Checking, Gpu, Use};
 use warpproof_kernels::inputs::{Distribution, generate};
 use warpproof_kernels::plan::{Plan, Request};
 use warpproof_kernels::problem::{Layout, Mask, Shape};
+use warpproof_launch::{Checking, Gpu, Use};
 use warpproof_toolchain::{CompileOptions, Source};
 
 /// Nine tiles of rows for twelve blocks of four multiprocessors.
@@ -144,17 +144,12 @@ fn small_problems_are_cut_where_it_is_asked_for() {
     }
 }
 
-#[test]
-fn a_launch_leaves_the_counters_as_it_found_them() {
-    let Some(toolchain) = toolchain() else { return };
-    let request = straddled(1, 1, 1130);
-    let plan = plan(&request);
-    assert!(plan.counters > 0 && plan.counters < plan.workspace);
-    let ptx = plan.compile(toolchain).unwrap();
+/// Launches one after another on one workspace, into which bytes are written before each: what each gave, and the counters at the end.
+#[expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
+fn launches(ptx: &str, request: &Request, before: &[Vec<u8>]) -> (Vec<Vec<u16>>, Vec<u32>) {
     let inputs = generate(&request.shape, Distribution::Normal, 3, request.spec());
-    let wanted = plan.bits(&inputs).unwrap().output;
     let mut gpu = warpproof_sim::Device::new();
-    let attention = Attention::load(plan, &ptx, &mut gpu).unwrap();
+    let attention = Attention::load(plan(request), ptx, &mut gpu).unwrap();
     let mut put = |bytes: &[u8]| {
         let memory = Gpu::allocate(&mut gpu, "buffer", bytes.len(), Use::Scratch).unwrap();
         Gpu::write(&mut gpu, &memory, bytes).unwrap();
@@ -163,18 +158,54 @@ fn a_launch_leaves_the_counters_as_it_found_them() {
     let floats = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
     let operands = [&inputs.q, &inputs.k, &inputs.v].map(|x| (put(&x.codes), put(&floats(&x.scales))));
     let workspace = put(&attention.plan().blank_workspace());
-    let output = put(&vec![0xff; wanted.len() * 2]);
+    let blank = vec![0xff; inputs.q.codes.len() * 2];
+    let output = put(&blank);
     let [q, k, v] = [0, 1, 2].map(|i| (operands[i].0.address(), operands[i].1.address()));
-    let at =
-        Addresses { q, k, v, o: output.address(), workspace: workspace.address(), ..Addresses::default() };
-    for _ in 0..2 {
-        Gpu::write(&mut gpu, &output, &vec![0xff; wanted.len() * 2]).unwrap();
-        attention.launch(&mut gpu, &at).unwrap();
+    let at = Addresses { q, k, v, o: output.address(), ..Addresses::default() };
+    let mut held = Workspace::new(workspace.address());
+    let mut gave = Vec::new();
+    for bytes in before {
+        Gpu::write(&mut gpu, &workspace, bytes).unwrap();
+        Gpu::write(&mut gpu, &output, &blank).unwrap();
+        attention.launch(&mut gpu, &at, &mut held).unwrap();
         let halves = Gpu::read(&mut gpu, &output).unwrap();
-        let halves: Vec<u16> =
-            halves.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
-        assert_eq!(halves, wanted);
-        let counters = Gpu::read(&mut gpu, &workspace).unwrap();
-        assert!(counters.iter().take(attention.plan().counters).all(|byte| *byte == 0));
+        gave.push(halves.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect());
     }
+    let counters = Gpu::read(&mut gpu, &workspace).unwrap();
+    let words = counters.chunks_exact(4).take(attention.plan().counters / 4);
+    (gave, words.map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect())
+}
+
+/// What stands in the counters before changes nothing: what an aborted launch leaves after one part of each tile, or noise.
+#[test]
+fn sums_do_not_depend_on_what_the_workspace_held() {
+    /// The number of a launch, as the host gives it.
+    fn epoch(launch: u32) -> u32 {
+        launch.wrapping_mul(0x9e37_79b1)
+    }
+    let Some(toolchain) = toolchain() else { return };
+    let request = straddled(1, 1, 1130);
+    let plan = plan(&request);
+    assert!(plan.counters > 0 && plan.counters < plan.workspace);
+    let inputs = generate(&request.shape, Distribution::Normal, 3, request.spec());
+    let wanted = plan.bits(&inputs).unwrap().output;
+    let filled = |word: u32| (0..plan.counters / 4).flat_map(|_| word.to_le_bytes()).collect::<Vec<u8>>();
+    let noise = (0..plan.workspace).map(|byte| (byte * 37 % 251).to_le_bytes()[0]).collect();
+    // The launch before this one was aborted where its number stands in every counter.
+    let before = [Vec::new(), Vec::new(), filled(1), noise, filled(epoch(4))];
+    let (gave, counters) = launches(&plan.compile(toolchain).unwrap(), &request, &before);
+    assert!(gave.iter().all(|one| *one == wanted));
+    // A graph launches the same number again: the last launch leaves no seam half taken.
+    assert!(counters.iter().all(|word| *word != epoch(5)));
+    // With one number for all launches an aborted one makes the next wrong.
+    let text = plan.source().unwrap().text.replace("epoch = p.epoch;", "epoch = 1;");
+    assert!(text != plan.source().unwrap().text, "a line is changed");
+    let options = CompileOptions {
+        defines: plan.defines.clone(),
+        std: Some("c++17".to_owned()),
+        ..CompileOptions::new(plan.arch.as_str())
+    };
+    let ptx = toolchain.compile(&Source::new("n9.cu", text), &options).unwrap().ptx;
+    let (gave, _) = launches(&ptx, &request, &[Vec::new(), filled(1)]);
+    assert!(gave[0] == wanted && gave[1] != wanted);
 }

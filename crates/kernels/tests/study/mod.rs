@@ -5,10 +5,10 @@
 use std::sync::OnceLock;
 
 use warpproof_kernels::attention::Attention;
-use warpproof_kernels::gpu::Checking;
 use warpproof_kernels::inputs::{Distribution, generate};
 use warpproof_kernels::plan::{Plan, Request};
 use warpproof_kernels::problem::Lengths;
+use warpproof_launch::Checking;
 use warpproof_toolchain::{Options, Toolchain};
 
 pub(crate) fn l4() -> &'static warpproof_model::Device {

@@ -82,6 +82,19 @@ pub struct Frequencies {
     pub blocks: Vec<u64>,
     /// Of each successor of each block.
     pub edges: Vec<Vec<u64>>,
+    /// Branches at which warps went both ways.
+    pub splits: Vec<Split>,
+}
+
+/// A branch at which some warps go both ways, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Split {
+    /// The block that ends in the branch.
+    pub block: BlockId,
+    /// How often warps went both ways.
+    pub times: u64,
+    /// Where both ways meet again.
+    pub join: BlockId,
 }
 
 fn falls_through(instruction: &Instruction) -> bool {
@@ -130,6 +143,45 @@ impl Flow {
     /// The block of an instruction.
     pub fn block_of(&self, instruction: usize) -> BlockId {
         self.blocks.partition_point(|block| block.first <= instruction).saturating_sub(1)
+    }
+
+    /// Where all ways out of a block meet again, if they do before the end of the warp.
+    pub fn joins(&self) -> Vec<Option<BlockId>> {
+        let count = self.blocks.len();
+        // Which blocks every way from a block to the end goes through.
+        let mut through = vec![vec![true; count]; count];
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for id in (0..count).rev() {
+                let mut met = vec![true; count];
+                for to in &self.blocks[id].successors {
+                    match to {
+                        Some(to) => {
+                            met.iter_mut().zip(&through[*to]).for_each(|(met, through)| *met &= through);
+                        }
+                        None => met.fill(false),
+                    }
+                }
+                if self.blocks[id].successors.is_empty() {
+                    met.fill(false);
+                }
+                met[id] = true;
+                if through[id] != met {
+                    through[id] = met;
+                    changed = true;
+                }
+            }
+        }
+        let size = |id: BlockId| through[id].iter().filter(|on| **on).count();
+        // The nearest is the one that most others lie behind.
+        (0..count)
+            .map(|id| {
+                (0..count)
+                    .filter(|other| *other != id && through[id][*other])
+                    .max_by_key(|other| size(*other))
+            })
+            .collect()
     }
 
     /// The innermost loop of a block, as an index of [`Flow::loops`].

@@ -8,13 +8,16 @@
 //! Where they leave none, or a loop has nothing that counts it, the answer is [`Uncertain`], and the caller has bounds
 //! only.
 //!
-//! Divergent warps run both sides of a branch, so that more leaves a block than entered it: that is uncertain.
+//! Divergent warps run both sides of a branch, so that more leaves a block than entered it. Where nothing else fits, branches may do
+//! that, and where all ways meet again as many fewer go on; lines of accesses that ptxas may have merged are left out, then others, if
+//! they are few. What was
+//! taken so is said. Where that does not help either, the reason names the branch.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::flow::{BlockId, End, Flow, Frequencies, Uncertain};
+use super::flow::{BlockId, End, Flow, Frequencies, Split, Uncertain};
 use super::system::{self, Entered, Equation, Failure, Preference, System};
 use super::text::{Function, Instruction};
 
@@ -45,17 +48,131 @@ pub fn map(
     if function.instructions.iter().all(|instruction| instruction.ptx_line.is_none()) {
         return Err(Uncertain("the machine code has no lines; ptxas needs -lineinfo".to_owned()));
     }
+    let (copies, raw) = (copies(function, flow, executions, true), copies(function, flow, executions, false));
+    let (none, merged) = (BTreeSet::new(), merged(function, &copies));
+    // Warps that stay together are likelier than such that go both ways, and ptxas seldom moves what is counted.
+    for (apart, left_out) in [(false, &none), (false, &merged), (true, &none), (true, &merged)] {
+        for copies in [&copies, &raw] {
+            match attempt(flow, executions, warps, copies, apart, left_out) {
+                Err(Trouble::Contradiction) => {}
+                Err(Trouble::Uncertain(why)) => return Err(why),
+                Ok(mapped) => return Ok(mapped),
+            }
+        }
+    }
+    let (left_out, kept) = contradicting(flow, executions, warps, &copies)?;
+    let first = left_out.iter().next().copied();
+    let refused = || {
+        let line = first.unwrap_or(0);
+        let at = function.instructions.iter().position(|one| one.ptx_line == first).unwrap_or(0);
+        let branch = (0..=flow.block_of(at)).rev().find(|id| flow.blocks[*id].ends == End::Choice);
+        let branch = branch.map_or(0, |id| flow.blocks[id].end.saturating_sub(1));
+        Uncertain(format!(
+            "no counts of the blocks fit what was counted at line {line} of the PTX, machine instruction {at}, behind the branch of \
+             machine instruction {branch}"
+        ))
+    };
+    // A few that ptxas moved or merged; were it more, the rest would say little.
+    if left_out.len() * 4 > kept {
+        return Err(refused());
+    }
+    match attempt(flow, executions, warps, &copies, true, &left_out) {
+        Err(Trouble::Contradiction) => Err(refused()),
+        Err(Trouble::Uncertain(why)) => Err(why),
+        Ok(mut mapped) => {
+            mapped.assumed.extend(left_out.iter().map(|line| {
+                format!("what was counted at line {line} of the PTX fits no counts of the blocks, and was left out")
+            }));
+            Ok(mapped)
+        }
+    }
+}
+
+/// Why an attempt has no answer.
+enum Trouble {
+    /// Nothing fits.
+    Contradiction,
+    /// Another reason.
+    Uncertain(Uncertain),
+}
+
+impl From<Uncertain> for Trouble {
+    fn from(why: Uncertain) -> Self {
+        Trouble::Uncertain(why)
+    }
+}
+
+/// Lines of wide accesses. ptxas makes one access of several turns of a loop that it unrolls, where they are next to each other; then
+/// the line ran more often than its machine instructions.
+fn merged(function: &Function, copies: &Copies) -> BTreeSet<u32> {
+    let wide = |one: &&Instruction| {
+        matches!(one.base(), "LDS" | "STS" | "LDG" | "STG") && (one.has("64") || one.has("128"))
+    };
+    let lines = function.instructions.iter().filter(wide).filter_map(|one| one.ptx_line);
+    lines.filter(|line| copies.contains_key(line)).collect()
+}
+
+/// Lines that contradict those before them, and how many do not.
+fn contradicting(
+    flow: &Flow,
+    executions: &BTreeMap<u32, u64>,
+    warps: u64,
+    copies: &Copies,
+) -> Result<(BTreeSet<u32>, usize), Uncertain> {
+    let all: BTreeSet<u32> = copies.keys().copied().collect();
+    let mut left_out = all.clone();
+    for line in &all {
+        left_out.remove(line);
+        let (system, _) = system(flow, executions, warps, copies, true, &left_out)?;
+        if !system::may_hold(&system) {
+            left_out.insert(*line);
+        }
+    }
+    let kept = all.len() - left_out.len();
+    Ok((left_out, kept))
+}
+
+/// Where the unknowns of a system stand: blocks first, then the successors of each, then warps that go both ways.
+struct Places {
+    slots: Vec<usize>,
+    splits: Vec<(usize, BlockId, BlockId)>,
+}
+
+/// The equations, without those of some lines. `apart`: warps may go both ways at a branch.
+fn system(
+    flow: &Flow,
+    executions: &BTreeMap<u32, u64>,
+    warps: u64,
+    copies: &Copies,
+    apart: bool,
+    left_out: &BTreeSet<u32>,
+) -> Result<(System, Places), Uncertain> {
     let number = |count: u64| i64::try_from(count).map_err(|_| Uncertain("a count is too large".to_owned()));
-    let copies = copies(function, flow, executions);
-    // Unknowns are blocks, then the successors of each.
     let mut slots = Vec::new();
     let mut unknowns = flow.blocks.len();
     for block in &flow.blocks {
         slots.push(unknowns);
         unknowns += block.successors.len();
     }
+    let mut splits: Vec<(usize, BlockId, BlockId)> = Vec::new();
+    if apart {
+        for (id, join) in flow.joins().into_iter().enumerate() {
+            let branches = flow.reachable[id] && flow.blocks[id].ends == End::Choice;
+            if let Some(join) = join.filter(|_| branches) {
+                // Behind it what takes one way alone, for each.
+                splits.push((unknowns, id, join));
+                unknowns += 3;
+            }
+        }
+    }
     let mut equations = Vec::new();
-    for (line, blocks) in &copies {
+    for (unknown, id, _) in &splits {
+        for way in 0..2 {
+            let terms = vec![(slots[*id] + way, 1), (*unknown, -1), (unknown + 1 + way, -1)];
+            equations.push(Equation { terms, constant: 0 });
+        }
+    }
+    for (line, blocks) in copies.iter().filter(|(line, _)| !left_out.contains(line)) {
         let terms =
             blocks.iter().map(|(block, n)| Ok((*block, number(*n)?))).collect::<Result<_, Uncertain>>()?;
         equations.push(Equation { terms, constant: number(executions.get(line).copied().unwrap_or(0))? });
@@ -74,33 +191,50 @@ pub fn map(
             let here = other.successors.iter().enumerate().filter(|(_, to)| **to == Some(id));
             into.extend(here.map(|(slot, _)| (slots[from] + slot, -1)));
         }
+        // Of warps that went both ways one arrives here.
+        into.extend(splits.iter().filter(|(_, _, join)| *join == id).map(|(unknown, _, _)| (*unknown, 1)));
         equations.push(Equation { terms: into, constant: if id == 0 { number(warps)? } else { 0 } });
         let out = (0..block.successors.len()).map(|slot| (slots[id] + slot, -1));
         if block.ends == End::Call {
             equations.extend(out.map(|edge| Equation { terms: vec![(id, 1), edge], constant: 0 }));
         } else {
-            equations.push(Equation { terms: std::iter::once((id, 1)).chain(out).collect(), constant: 0 });
+            let twice =
+                splits.iter().filter(|(_, block, _)| *block == id).map(|(unknown, _, _)| (*unknown, 1));
+            equations.push(Equation {
+                terms: std::iter::once((id, 1)).chain(out).chain(twice).collect(),
+                constant: 0,
+            });
         }
     }
-    let system = System {
-        unknowns,
-        equations,
-        entered: entered(flow, &slots),
-        preferences: preferences(flow, &copies),
-        step: number(warps)?,
-    };
+    let mut preferences = preferences(flow, copies);
+    // Nobody goes both ways who need not.
+    let together = splits.iter().map(|(unknown, _, _)| Preference { unknown: *unknown, large: false });
+    preferences.splice(0..0, together);
+    let system =
+        System { unknowns, equations, entered: entered(flow, &slots), preferences, step: number(warps)? };
+    Ok((system, Places { slots, splits }))
+}
+
+fn attempt(
+    flow: &Flow,
+    executions: &BTreeMap<u32, u64>,
+    warps: u64,
+    copies: &Copies,
+    apart: bool,
+    left_out: &BTreeSet<u32>,
+) -> Result<Mapped, Trouble> {
+    let (system, Places { slots, splits }) = system(flow, executions, warps, copies, apart, left_out)?;
     let (values, chosen) = system::solve(&system).map_err(|failure| match failure {
-        Failure::Contradiction => Uncertain(
-            "no counts of the blocks fit what was counted and what enters and leaves them; warps may diverge".to_owned(),
-        ),
+        Failure::Contradiction => Trouble::Contradiction,
         Failure::Open(unknown) => {
             let block = flow.blocks.get(unknown).or_else(|| {
                 flow.blocks.get(slots.partition_point(|slot| *slot <= unknown).saturating_sub(1))
             });
             let first = block.map_or(0, |block| block.first);
-            Uncertain(format!("how often the block at machine instruction {first} runs does not follow from what was counted"))
+            let why = format!("how often the block at machine instruction {first} runs does not follow from what was counted");
+            Trouble::Uncertain(Uncertain(why))
         }
-        Failure::TooMany => Uncertain("too many counts of the blocks fit what was counted".to_owned()),
+        Failure::TooMany => Trouble::Uncertain(Uncertain("too many counts of the blocks fit what was counted".to_owned())),
     })?;
     let value = |unknown: usize| values.get(unknown).and_then(|v| u64::try_from(*v).ok()).unwrap_or(0);
     let frequencies = Frequencies {
@@ -110,6 +244,11 @@ pub fn map(
             .iter()
             .zip(&slots)
             .map(|(block, slot)| (*slot..slot + block.successors.len()).map(value).collect())
+            .collect(),
+        splits: splits
+            .iter()
+            .map(|(unknown, block, join)| Split { block: *block, times: value(*unknown), join: *join })
+            .filter(|split| split.times > 0)
             .collect(),
     };
     let said = |(unknown, range): &(usize, system::Range)| {
@@ -121,7 +260,12 @@ pub fn map(
             block.first
         ))
     };
-    Ok(Mapped { frequencies, lines: copies.len(), assumed: chosen.iter().filter_map(said).collect() })
+    let mut assumed: Vec<String> = chosen.iter().filter_map(said).collect();
+    assumed.extend(frequencies.splits.iter().map(|split| {
+        let at = flow.blocks[split.block].end.saturating_sub(1);
+        format!("warps go both ways at the branch of machine instruction {at}, {} times", split.times)
+    }));
+    Ok(Mapped { frequencies, lines: copies.len(), assumed })
 }
 
 /// The edges by which each loop is entered.
@@ -167,7 +311,9 @@ fn is_anchor(instruction: &Instruction) -> bool {
     }
 }
 
-fn copies(function: &Function, flow: &Flow, executions: &BTreeMap<u32, u64>) -> Copies {
+/// `several`: a line that has as many machine instructions in every block stands for one PTX instruction that became several; else it
+/// has one for each turn of a loop that was unrolled inside of the block.
+fn copies(function: &Function, flow: &Flow, executions: &BTreeMap<u32, u64>, several: bool) -> Copies {
     let mut found = Copies::new();
     // Every line of a block, with how many machine instructions it has there.
     let mut all: BTreeMap<BlockId, BTreeMap<u32, u64>> = BTreeMap::new();
@@ -193,7 +339,7 @@ fn copies(function: &Function, flow: &Flow, executions: &BTreeMap<u32, u64>) -> 
     let unrolled =
         |block: &BlockId| all.get(block).and_then(|lines| lines.values().min().copied()).unwrap_or(1).max(1);
     // One PTX instruction may be several machine instructions: then it has as many in every block, unrolled or not.
-    for blocks in found.values_mut() {
+    for blocks in found.values_mut().filter(|_| several) {
         let each: BTreeSet<(u64, bool)> =
             blocks.iter().map(|(b, n)| (n / unrolled(b), n % unrolled(b) == 0)).collect();
         if let (1, Some((several, true))) = (each.len(), each.first().copied()) {
@@ -278,9 +424,87 @@ mod tests {
         assert!(map(&function, &flow, &wrong, 4).is_err());
         // Lines that say nothing leave the loop open; its branch alone would do.
         assert!(map(&function, &flow, &BTreeMap::new(), 4).is_err());
-        // More than entered: both sides of a branch ran.
+        // More than entered, and no branch at which they could have parted.
         let diverged = BTreeMap::from([(3, 64), (5, 8)]);
-        assert!(map(&function, &flow, &diverged, 4).unwrap_err().0.contains("no counts"));
+        let refused = map(&function, &flow, &diverged, 4).unwrap_err().0;
+        assert!(
+            refused.contains("no counts") && refused.contains("branch of machine instruction 4"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn both_sides_of_a_branch_run_where_warps_part() {
+        let (function, flow) = function(&[
+            (1, "@P0 BRA `(ELSE)"),
+            (2, "LDS R3, [R1]"),
+            (1, "BRA `(END)"),
+            (0, "ELSE:"),
+            (3, "LDS R4, [R1+0x10]"),
+            (0, "END:"),
+            (4, "STG.E [R2.64], R3"),
+            (5, "EXIT"),
+        ]);
+        // 8 warps, of which 2 go both ways, 3 the first and 3 the second.
+        let executions = BTreeMap::from([(2, 5), (3, 5), (4, 8)]);
+        let mapped = map(&function, &flow, &executions, 8).unwrap();
+        assert_eq!(mapped.frequencies.blocks, [8, 5, 5, 8]);
+        assert_eq!(mapped.frequencies.splits, [Split { block: 0, times: 2, join: 3 }]);
+        assert!(mapped.assumed.iter().any(|one| one.contains("both ways")), "{:?}", mapped.assumed);
+    }
+
+    #[test]
+    fn an_inner_loop_that_is_unrolled_away_has_a_copy_for_each_turn() {
+        let (function, flow) = function(&[
+            (1, "MOV R1, R2"),
+            (0, "L1:"),
+            (4, "BAR.SYNC 0x0"),
+            (3, "LDS R8, [R2]"),
+            (3, "LDS R9, [R2+0x80]"),
+            (3, "LDS R10, [R2+0x100]"),
+            (3, "LDS R11, [R2+0x180]"),
+            (9, "@P0 BRA `(L1)"),
+            (6, "EXIT"),
+        ]);
+        let mapped = map(&function, &flow, &BTreeMap::from([(3, 256), (4, 64)]), 4).unwrap();
+        assert_eq!(mapped.frequencies.blocks, [4, 64, 4]);
+        assert!(mapped.assumed.is_empty(), "{:?}", mapped.assumed);
+    }
+
+    #[test]
+    fn turns_of_a_loop_that_share_one_wide_access_are_counted_by_others() {
+        // Four turns of line 2 are one access; line 3 has a machine instruction for each.
+        let (function, flow) = function(&[
+            (1, "MOV R1, R2"),
+            (0, "L1:"),
+            (4, "BAR.SYNC 0x0"),
+            (2, "LDS.128 R4, [R1]"),
+            (3, "LDS R8, [R2]"),
+            (3, "LDS R9, [R2+0x80]"),
+            (3, "LDS R10, [R2+0x100]"),
+            (3, "LDS R11, [R2+0x180]"),
+            (9, "@P0 BRA `(L1)"),
+            (6, "EXIT"),
+        ]);
+        let executions = BTreeMap::from([(2, 256), (3, 256), (4, 64)]);
+        let mapped = map(&function, &flow, &executions, 4).unwrap();
+        assert_eq!(mapped.frequencies.blocks, [4, 64, 4]);
+    }
+
+    #[test]
+    fn one_line_of_many_that_fits_nothing_is_left_out() {
+        let (function, flow) = function(&[
+            (1, "LDS R3, [R1]"),
+            (2, "LDS R4, [R1]"),
+            (3, "LDS R5, [R1]"),
+            (4, "LDS R6, [R1]"),
+            (5, "LDS R7, [R1]"),
+            (6, "EXIT"),
+        ]);
+        let executions = BTreeMap::from([(1, 4), (2, 4), (3, 4), (4, 4), (5, 3)]);
+        let mapped = map(&function, &flow, &executions, 4).unwrap();
+        assert_eq!(mapped.frequencies.blocks, [4]);
+        assert!(mapped.assumed.iter().any(|one| one.contains("line 5")), "{:?}", mapped.assumed);
     }
 
     #[test]
@@ -300,6 +524,7 @@ mod tests {
         assert_eq!(mapped.frequencies.blocks, [4, 32, 4]);
         assert!(mapped.assumed.is_empty());
         let odd = BTreeMap::from([(2, 63), (3, 63)]);
+        // Neither line fits: nothing is left that counts the loop.
         assert!(map(&function, &flow, &odd, 4).is_err());
     }
 

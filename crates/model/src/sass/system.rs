@@ -75,6 +75,11 @@ pub(super) fn solve(system: &System) -> Result<Solution, Failure> {
     Ok((values, search.chosen))
 }
 
+/// Whether narrowing finds no contradiction; there may still be no solution.
+pub(super) fn may_hold(system: &System) -> bool {
+    system.narrow(&mut vec![Range { least: 0, most: UNBOUNDED }; system.unknowns])
+}
+
 struct Search<'a> {
     system: &'a System,
     left: u32,

@@ -24,6 +24,16 @@ const ADDRESS: u64 = 4;
 const DEQUEUE: u64 = 11;
 /// Bytes per cycle between one multiprocessor and the second-level cache, however few others ask. Assumed: two sectors.
 const PORT: f64 = 64.0;
+/// Likewise, for instructions.
+pub(super) const PORT_BYTES: u64 = 64;
+/// The share of the datasheet's bandwidth that streams reach. Chosen by te42kyfo/gpu-benches, gpu-stream, l40.txt: an L40 reads 844 and
+/// scales at 770 to 816 of 864 GB/s; other devices are tests of it.
+const REACHED: f64 = 0.93;
+/// Cycles from the end of a block until the next in its place issues. Chosen by te42kyfo/gpu-benches, gpu-stream, l40.txt: blocks of 64
+/// threads that read one double each.
+const BLOCK_START: u64 = 140;
+/// Cycles from the last arrival at a barrier until the warps that wait are issued again. Assumed: no source was read.
+const BARRIER: u64 = 20;
 /// Warps a multiprocessor may be asked to hold; more than any has.
 const MOST_WARPS: u32 = 128;
 
@@ -53,6 +63,8 @@ struct Warp {
     block: u32,
     pc: usize,
     returns: Vec<usize>,
+    /// Where the warp goes on when it comes to where its ways meet: the way that is left, and the meeting.
+    apart: Vec<(usize, usize)>,
     /// The cycle of the last issue.
     issued_at: u64,
     ready_at: u64,
@@ -65,6 +77,27 @@ struct Warp {
     released_at: u64,
     blocked: Option<(u64, Reason)>,
     done: bool,
+}
+
+impl Warp {
+    /// A warp that begins.
+    fn new(block: u32) -> Warp {
+        Warp {
+            block,
+            pc: 0,
+            returns: Vec::new(),
+            apart: Vec::new(),
+            issued_at: 0,
+            ready_at: 0,
+            counters: [(0, Reason::Variable); 6],
+            groups: VecDeque::new(),
+            copies: 0,
+            waits_at: None,
+            released_at: 0,
+            blocked: None,
+            done: false,
+        }
+    }
 }
 
 /// A barrier of a block: who has come.
@@ -94,7 +127,13 @@ pub(super) struct Core<'a> {
     /// The latency of the narrowest load out of the first-level cache; what is above it is the width's.
     l1_latency: u64,
     l2_latency: u64,
+    /// What the far half of the second-level cache takes more than the near one.
+    l2_farther: u64,
     dram_latency: u64,
+    /// When the last store has come to the second level.
+    stored: u64,
+    /// Blocks that begin when one of those that run has ended.
+    following: u32,
     two_fma: bool,
     half_on_fma: bool,
     limits: Limits,
@@ -118,6 +157,7 @@ impl<'a> Core<'a> {
         device: &Device,
         code: &Code<'a>,
         residency: Residency,
+        following: u32,
         limits: Limits,
     ) -> Result<Self, ScheduleError> {
         let count = residency.blocks.saturating_mul(residency.warps);
@@ -135,20 +175,7 @@ impl<'a> Core<'a> {
         };
         let mhz = f64::from(device.boost_mhz.value);
         let sharers = f64::from(residency.multiprocessors.max(1));
-        let warp = |index: u32| Warp {
-            block: index / residency.warps,
-            pc: 0,
-            returns: Vec::new(),
-            issued_at: 0,
-            ready_at: 0,
-            counters: [(0, Reason::Variable); 6],
-            groups: VecDeque::new(),
-            copies: 0,
-            waits_at: None,
-            released_at: 0,
-            blocked: None,
-            done: false,
-        };
+        let warp = |index: u32| Warp::new(index / residency.warps);
         let mut assumed = Vec::new();
         let l2_rate = if let Some(rate) = device.rates.l2_bytes {
             (rate.value * f64::from(device.multiprocessors.value) / sharers).min(PORT)
@@ -181,9 +208,15 @@ impl<'a> Core<'a> {
             l2_free: 0.0,
             l2_rate,
             dram_free: 0.0,
-            dram_rate: (f64::from(device.bandwidth_gb_s.value) * 1e3 / mhz / sharers).min(l2_rate),
+            dram_rate: (f64::from(device.bandwidth_gb_s.value) * REACHED * 1e3 / mhz / sharers).min(l2_rate),
             l1_latency: u64::from(device.rates.l1_latency.value),
             l2_latency: u64::from(device.rates.l2_latency.value),
+            l2_farther: device
+                .rates
+                .l2_far_latency
+                .map_or(0, |far| u64::from(far.value.saturating_sub(device.rates.l2_latency.value))),
+            stored: 0,
+            following,
             dram_latency: u64::from(device.rates.dram_latency.value),
             two_fma: device.rates.fma.value > 64.0,
             half_on_fma: device.rates.half.value <= 64.0,
@@ -198,8 +231,7 @@ impl<'a> Core<'a> {
     pub(super) fn run(mut self, path: &mut dyn Path) -> Result<Schedule, ScheduleError> {
         let mut cycle = 0_u64;
         let mut end = 0_u64;
-        let mut left = self.warps.len();
-        while left > 0 {
+        while self.warps.iter().any(|warp| !warp.done) {
             let mut next = u64::MAX;
             let mut progress = false;
             for sub_core in 0..4 {
@@ -209,7 +241,6 @@ impl<'a> Core<'a> {
                 progress = true;
                 let finished = self.issue(sub_core, warp, cycle, path)?;
                 if finished {
-                    left -= 1;
                     end = end.max(cycle + 1);
                 }
             }
@@ -227,8 +258,8 @@ impl<'a> Core<'a> {
             stalls.add_all(&cost.stalls);
             lost.add_all(&cost.lost);
         }
-        // What nobody waits for still has to be done: stores leave the multiprocessor, pipes finish.
-        let drained = self.l2_free.max(self.dram_free).max(0.0) as u64;
+        // What nobody waits for still has to be done: stores come to the second level, pipes finish.
+        let drained = (self.l2_free.max(self.dram_free).max(0.0) as u64).max(self.stored);
         let busy = self.sub_cores.iter().map(SubCore::busy_until).max().unwrap_or(0);
         Ok(Schedule {
             cycles: end.max(drained).max(busy).max(self.lsu),
@@ -486,6 +517,9 @@ impl<'a> Core<'a> {
             }
             _ => hit,
         };
+        if timing.kind == Kind::Store {
+            self.stored = self.stored.max(done);
+        }
         if timing.kind == Kind::AsyncCopy {
             let warp = &mut self.warps[index];
             warp.copies = warp.copies.max(done);
@@ -502,7 +536,8 @@ impl<'a> Core<'a> {
         }
         let bytes = sectors as f64 * 32.0;
         self.l2_free = self.l2_free.max(start as f64) + bytes / self.l2_rate;
-        let from_l2 = self.l2_free.ceil() as u64 + self.l2_latency;
+        let far = (self.l2_farther as f64 * access.l2_far.clamp(0.0, 1.0)) as u64;
+        let from_l2 = self.l2_free.ceil() as u64 + self.l2_latency + far;
         let missed = self.spend(pc, 2, access.sectors * through * (1.0 - access.l2_hit.clamp(0.0, 1.0)));
         if missed == 0 {
             return Some(from_l2);
@@ -561,7 +596,7 @@ impl<'a> Core<'a> {
         self.gates[usize::try_from(block).unwrap_or(0)][usize::try_from(id).unwrap_or(0)].arrived = 0;
         for warp in self.warps.iter_mut().filter(|warp| warp.block == block && warp.waits_at == Some(id)) {
             warp.waits_at = None;
-            warp.released_at = cycle + 1;
+            warp.released_at = cycle + BARRIER;
         }
     }
 
@@ -582,7 +617,13 @@ impl<'a> Core<'a> {
         let number = u32::try_from(index).unwrap_or(u32::MAX);
         let successor = match block.ends {
             End::One | End::Leave => block.successors.first().copied().flatten(),
-            End::Choice => block.successors.get(path.next(number, id)).copied().flatten(),
+            End::Choice => match (path.splits(number, id), block.successors.as_slice()) {
+                (Some(join), [Some(first), Some(second)]) => {
+                    self.warps[index].apart.push((*second, join));
+                    Some(*first)
+                }
+                _ => block.successors.get(path.next(number, id)).copied().flatten(),
+            },
             End::Call => {
                 if let Some(back) = block.successors.get(1).copied().flatten() {
                     self.warps[index].returns.push(back);
@@ -597,12 +638,27 @@ impl<'a> Core<'a> {
         let leaves_routine = self.function.instructions[pc].base() == "RET";
         let successor =
             successor.or_else(|| if leaves_routine { self.warps[index].returns.pop() } else { None });
+        let apart = &mut self.warps[index].apart;
+        let mut successor = successor;
+        // A way that has ended, or has come to where it meets the other, gives its place to the other.
+        while let Some((other, _)) = apart.pop_if(|(_, join)| successor.is_none_or(|next| next == *join)) {
+            successor = Some(other);
+        }
         if let Some(next) = successor {
             self.warps[index].pc = self.flow.blocks[next].first;
             return Ok(false);
         }
+        let block = self.warps[index].block;
         self.warps[index].done = true;
-        self.after_exit(self.warps[index].block, cycle);
+        self.after_exit(block, cycle);
+        if self.following > 0 && self.alive(block) == 0 {
+            self.following -= 1;
+            for warp in self.warps.iter_mut().filter(|warp| warp.block == block) {
+                *warp = Warp { issued_at: cycle, ready_at: cycle + BLOCK_START, ..Warp::new(block) };
+            }
+            // As many begin as have ended, of which one is counted by the caller.
+            return Ok(false);
+        }
         Ok(true)
     }
 

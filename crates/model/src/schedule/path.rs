@@ -6,6 +6,11 @@ use crate::sass::{BlockId, End, Flow, Frequencies};
 pub trait Path {
     /// The successor, as an index of the block's successors, that `warp` takes out of `block`.
     fn next(&mut self, warp: u32, block: BlockId) -> usize;
+
+    /// Where both ways out of `block` meet again, if `warp` now takes one after the other.
+    fn splits(&mut self, _warp: u32, _block: BlockId) -> Option<BlockId> {
+        None
+    }
 }
 
 /// Takes each edge as often as it was counted, evenly over warps.
@@ -18,6 +23,10 @@ pub struct Ratios {
     choices: Vec<Option<Choice>>,
     /// How often each warp came by each block.
     visits: Vec<Vec<u64>>,
+    /// Likewise, of those at which warps may part.
+    parted: Vec<u64>,
+    /// For each block: how often warps went both ways, of how often they came by, and where the ways meet.
+    splits: Vec<Option<(u64, u64, BlockId)>>,
     warps: u64,
 }
 
@@ -39,6 +48,10 @@ impl Ratios {
             if block.ends != End::Choice {
                 return None;
             }
+            // Who went both ways is no part of the choice.
+            let both =
+                frequencies.splits.iter().find(|split| split.block == id).map_or(0, |split| split.times);
+            let (a, b) = (&a.saturating_sub(both), &b.saturating_sub(both));
             let all = a.saturating_add(*b);
             let innermost = flow.loop_of(id).and_then(|l| flow.loops.get(l));
             let stays = |slot: usize| {
@@ -51,11 +64,32 @@ impl Ratios {
         };
         let choices: Vec<Option<Choice>> = (0..flow.blocks.len()).map(choice).collect();
         let count = usize::try_from(warps).unwrap_or(0);
-        Self { visits: vec![vec![0; choices.len()]; count], choices, warps: u64::from(warps) }
+        let mut splits = vec![None; choices.len()];
+        for split in &frequencies.splits {
+            if let Some(slot) = splits.get_mut(split.block) {
+                let all = frequencies.blocks.get(split.block).copied().unwrap_or(0);
+                *slot = Some((split.times.min(all), all, split.join));
+            }
+        }
+        Self {
+            parted: vec![0; choices.len()],
+            splits,
+            visits: vec![vec![0; choices.len()]; count],
+            choices,
+            warps: u64::from(warps),
+        }
     }
 }
 
 impl Path for Ratios {
+    fn splits(&mut self, _: u32, block: BlockId) -> Option<BlockId> {
+        let (times, all, join) = self.splits.get(block).copied().flatten()?;
+        let before = self.parted.get_mut(block)?;
+        *before += 1;
+        let share = |n: u64| u128::from(n) * u128::from(times) / u128::from(all.max(1));
+        (share(*before) > share(*before - 1)).then_some(join)
+    }
+
     fn next(&mut self, warp: u32, block: BlockId) -> usize {
         let Some(Some(choice)) = self.choices.get(block) else { return 0 };
         let index = usize::try_from(warp).unwrap_or(usize::MAX);

@@ -120,6 +120,10 @@ impl Arrays {
                 let verb = if access.kind == AccessKind::Read { "read" } else { "write" };
                 let reached = u32::try_from(address).ok().and_then(|address| context.shared_name(address));
                 let offset = i128::from(address) - i128::from(start);
+                let place = match offset {
+                    ..0 => format!("at {} bytes before the start of `{name}`, which has {size}", -offset),
+                    _ => format!("at byte {offset} of `{name}`, which has {size}"),
+                };
                 let into = match reached.filter(|reached| *reached != name) {
                     Some(neighbour) => format!("; it reaches into `{neighbour}`"),
                     None => String::new(),
@@ -128,7 +132,7 @@ impl Arrays {
                     class: Class::Bounds,
                     severity: Severity::Error,
                     sentence: format!(
-                        "{verb} of {} bytes at byte {offset} of `{name}`, which has {size}{into}; {}",
+                        "{verb} of {} bytes {place}{into}; {}",
                         access.bytes,
                         context.thread(access.block, thread)
                     ),

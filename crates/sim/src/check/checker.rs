@@ -3,6 +3,7 @@
 use super::barrier::BarrierUse;
 use super::clock::{Fences, Order, Who};
 use super::context::Context;
+use super::copies::Copies;
 use super::explore::Log;
 use super::fragment::Provenance;
 use super::global::{GlobalRace, Pages, Together};
@@ -41,6 +42,7 @@ pub(crate) struct Checker {
 struct Races {
     shared: SharedRace,
     global: GlobalRace,
+    copies: Copies,
 }
 
 /// What a block's listener leaves behind.
@@ -64,6 +66,7 @@ impl Checker {
         let race = context.settings.has(Check::Race).then(|| Races {
             shared: SharedRace::new(context.shared),
             global: GlobalRace::new(together, context.settings.memory / 16),
+            copies: Copies::default(),
         });
         let facts = context.facts.as_ref();
         let init = facts
@@ -98,6 +101,9 @@ impl Checker {
         if let Some(provenance) = self.provenance.take() {
             shadow += provenance.bytes();
             provenance.finish(&self.context, &mut self.ledger);
+        }
+        if let Some(init) = self.init.take() {
+            init.finish(&self.context, self.block, &mut self.ledger);
         }
         Left {
             block: self.block,
@@ -144,7 +150,12 @@ impl Observer for Checker {
             }
             Kind::Commit => {
                 if let Some(race) = &mut self.race {
-                    race.shared.commit(issue.warp, issue.exec);
+                    race.copies.commit(issue.warp, issue.exec);
+                }
+            }
+            Kind::Wait(leaves) => {
+                if let Some(race) = &mut self.race {
+                    race.copies.wait(issue.warp, issue.exec, issue.pc, leaves);
                 }
             }
             _ => {}
@@ -182,9 +193,10 @@ impl Observer for Checker {
             }
         }
         if let (Some(race), false) = (race, access.deferred) {
+            let Races { shared, global, copies } = race;
             by_use(access, |access| match access.space {
-                Space::Shared => race.shared.access(context, order, fences, ledger, access),
-                Space::Global => race.global.access(context, order, fences, ledger, access),
+                Space::Shared => shared.access(context, order, fences, ledger, copies, access),
+                Space::Global => global.access(context, order, fences, ledger, copies, access),
                 _ => {}
             });
         }
@@ -198,6 +210,9 @@ impl Observer for Checker {
         let noted = expected.is_some() || !self.context.sites.barriers_only;
         self.order.arrive(warp, lanes, id, waits, expected.is_some(), noted);
         self.fences.arrive(warp, lanes, id);
+        if let Some(init) = &mut self.init {
+            init.arrive(arrival);
+        }
         if let Some(barrier) = &mut self.barrier {
             barrier.arrive(&self.context, self.block, &mut self.ledger, arrival);
         }
@@ -206,6 +221,9 @@ impl Observer for Checker {
     fn barrier(&mut self, _block: u32, id: u32) {
         let waiting = self.order.complete(id);
         self.fences.complete(id, waiting.as_deref());
+        if let Some(init) = &mut self.init {
+            init.complete(id);
+        }
         if let Some(barrier) = &mut self.barrier {
             barrier.complete(id);
         }
@@ -243,8 +261,9 @@ impl Observer for Checker {
             init.copy_issued(copy, outputs.as_mut());
         }
         if let Some(race) = race {
-            race.shared.copy_issued(context, *block, order, ledger, copy);
+            race.shared.copy_issued(context, *block, order, ledger, &race.copies, copy);
             race.global.copy_issued(context, order, ledger, *block, copy);
+            race.copies.issued(copy);
         }
     }
 
@@ -255,6 +274,7 @@ impl Observer for Checker {
         if let Some(race) = &mut self.race {
             race.shared.copy_done(&self.order, copy);
             race.global.copy_done(copy);
+            race.copies.done(copy);
         }
     }
 

@@ -5,11 +5,12 @@ use super::facts::Facts;
 use super::finding::{Finding, Label, Thread};
 use super::fragment::Fragments;
 use super::ledger::Raw;
+use super::passing::dominates;
 use super::settings::{BufferRole, Check, Role, Settings};
 use super::shadow::UNKNOWN_SITE;
 use super::site::{Kind, Sites, address};
 use super::taint::Entrances;
-use crate::machine::{Access, at};
+use crate::machine::{Access, Width, at};
 use crate::program::Program;
 use std::sync::Arc;
 
@@ -80,7 +81,7 @@ impl Context {
         let opcode = self.program.opcode(at(pc));
         match (self.sites.get(pc).kind, opcode.split('.').next().unwrap_or("")) {
             (Kind::Copy, _) => "copy",
-            (Kind::Mbarrier, _) if wrote && opcode.contains(".init") => "initialisation",
+            (Kind::Mbarrier, _) if wrote && opcode.contains(".init") => "initialization",
             (Kind::Mbarrier, _) => "use",
             (_, "atom" | "red") => "atomic",
             _ if wrote => "write",
@@ -88,7 +89,8 @@ impl Context {
         }
     }
 
-    /// Whether one of two instructions reads and the other writes the same address: `x[i] += y` by hand.
+    /// Whether one of two instructions reads and the other writes the same address with what comes of it: `x[i] += y` by
+    /// hand.
     pub(crate) fn modifies(&self, a: u32, b: u32) -> bool {
         let texts = [a, b].map(|pc| self.program.instruction(at(pc)));
         let kinds = texts.map(|text| text.split('.').next().unwrap_or(""));
@@ -99,6 +101,29 @@ impl Context {
             && one_each
             && reads_first
             && address(texts[0]).is_some_and(|here| Some(here) == address(texts[1]))
+            && self.flows(a.min(b), a.max(b))
+            && dominates(&self.program, a.min(b), a.max(b))
+    }
+
+    /// Whether what an instruction writes can reach what a later one reads, or decides whether that is executed, taken in the
+    /// order of the program.
+    fn flows(&self, from: u32, to: u32) -> bool {
+        let metas = &self.program.metas;
+        let Some(first) = metas.get(at(from)) else { return false };
+        let mut reached: Vec<_> = first.writes.to_vec();
+        for (pc, meta) in metas.iter().enumerate().take(at(to) + 1).skip(at(from) + 1) {
+            let guard = self.program.code.get(pc).and_then(|inst| inst.guard);
+            let guarded = guard.is_some_and(|(row, _)| reached.contains(&(Width::Pred, row)));
+            let reads = meta.reads.iter().any(|row| reached.contains(row));
+            let decides = self.program.opcode(pc).starts_with("bra") && (guarded || reads);
+            if decides || (pc == at(to) && (guarded || reads)) {
+                return true;
+            }
+            if guarded || reads {
+                reached.extend_from_slice(&meta.writes);
+            }
+        }
+        false
     }
 
     /// The line of an instruction, in a few words.

@@ -1,6 +1,7 @@
 //! How values flow through each instruction, and where they matter: read once from the program, and shared by the checks that
 //! follow values (`init`, `taint`).
 
+use super::fragment::{Shape, shape_of};
 use super::site::Words;
 use crate::machine::{Registers, Type, Width, at};
 use crate::program::{Meta, Program};
@@ -60,6 +61,8 @@ pub(super) enum Rule {
     Transpose,
     /// Integer arithmetic on whole registers.
     Arithmetic(Arithmetic),
+    /// `mma` or `wmma.mma`: an element depends on a row of A, a column of B, and an element of C.
+    Multiply(Shape),
 }
 
 /// Integer arithmetic that keeps a sum of addresses a sum of addresses, and comparisons.
@@ -115,6 +118,8 @@ pub(super) enum Traffic {
     Elements { bytes: u32, signed: bool },
     /// `ldmatrix`, `stmatrix`: transposed or not.
     Matrix { trans: bool },
+    /// `wmma.load`, `wmma.store`: register by register, each in one access or element by element.
+    Fragment,
     /// Any of the rows.
     Any,
 }
@@ -473,6 +478,7 @@ impl Reader<'_> {
                 (Rule::Lanes, widths)
             }
             "movmatrix" => (Rule::Transpose, vec![word; 2]),
+            "mma" | "wmma" => (Rule::Multiply(shape_of(&self.words)?), vec![word; all]),
             _ => return None,
         })
     }
@@ -596,8 +602,11 @@ impl Reader<'_> {
                 (Traffic::Elements { bytes, signed }, rows(vector.unwrap_or(1)))
             }
             "ldmatrix" | "stmatrix" => (Traffic::Matrix { trans: self.words.has("trans") }, rows(4)),
-            "wmma" if self.words.has("load") => (Traffic::Any, every(&[])),
-            "wmma" if self.words.has("store") => (Traffic::Any, every(&self.addresses())),
+            "wmma" if self.words.has("load") => (Traffic::Fragment, rows(meta.writes.len())),
+            "wmma" if self.words.has("store") => {
+                let stride = self.text.rsplit('}').next().is_some_and(|rest| rest.contains(','));
+                (Traffic::Fragment, rows(all.len() - usize::from(stride).min(all.len())))
+            }
             "atom" | "red" => (Traffic::Any, every(&self.addresses())),
             _ => (Traffic::None, Vec::new()),
         }

@@ -4,20 +4,24 @@
 //! Decided at an `mma` (or `wmma.mma`): whether each index of the elements of A depends on the row alone or on k alone, and
 //! likewise for B (`layout.rs` says when it does not and nothing else explains it: registers or quarters exchanged, a
 //! swizzle on one side only, `.trans` forgotten in a tile of several quarters); and whether A and B take k in orders that
-//! contradict each other. Decided at the end of a block: whether the accumulators of a 16 × 8 tile fill a rectangle of the
+//! contradict each other, within one instruction or over those that add to one accumulator (`pairing.rs`). An operand may be
+//! made of accumulators, as P of attention is: then k of A is the line of B (the key) that each of them stands for, through
+//! any arithmetic that has no other accumulator in it. Decided at the end of a block: whether the accumulators of a 16 × 8 tile fill a rectangle of the
 //! output in an order that is not theirs.
 //!
 //! Rows and columns are those of the extents that the launch gives for a buffer; whoever stores a matrix in another order
 //! than those say gets findings about that order. Source: the fragment layouts of the PTX manual, in `isa/tile.rs`.
 //!
 //! What it can miss: a whole operand transposed (that computes another product, which may be meant); elements of buffers
-//! that the launch does not name or that are not matrices; addresses that depend on data; fragments with elements that are
-//! cleared, or mixed from several; sparse, 4-bit, 1-bit and f64 fragments; values that pass through local memory or calls.
+//! that the launch does not name or that are not matrices; addresses that depend on data; fragments of elements of which some
+//! are cleared, or mixed from several; a tile of k that is missing, or that is wrong in all instructions alike; sparse, 4-bit, 1-bit and f64 fragments; values that pass through local memory or calls.
 //! It never reports a tile in order, whatever its place, strides, transposition, or order of k.
 
 mod layout;
 mod moves;
 mod origin;
+mod pairing;
+mod pitch;
 mod plan;
 mod report;
 mod tags;
@@ -32,7 +36,10 @@ use crate::observe::{Copy, Exchange, Issue};
 use crate::program::Program;
 use layout::{Judged, Table, contradict};
 use origin::{LOST, Lines, Sources, Tag, is_element, is_sum, sum};
-use plan::{Action, Plan, Shape, Step};
+use pairing::{Before, Chains};
+use pitch::{Loads, Skip, Windows};
+use plan::{Action, Plan, Step};
+pub(super) use plan::{Shape, shape_of};
 use std::collections::HashMap;
 use tags::{Lanes, NONE, Rows};
 
@@ -59,7 +66,7 @@ impl Fragments {
 
 /// An operand of a matrix instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operand {
+pub(super) enum Operand {
     A,
     B,
 }
@@ -78,8 +85,13 @@ struct Warp {
     rows: Rows,
     /// What was found out about fragments, by their first register.
     judged: HashMap<u32, (u64, Judged)>,
+    /// What was added to which accumulators.
+    chains: Chains,
+    windows: Windows,
     /// Which access of a `wmma.load` or `wmma.store` comes next, and its lanes so far.
     piece: (usize, u32),
+    /// The distance in bytes of the rows that a `wmma.load` loads, and the bytes of an element.
+    pitch: (u32, u32),
 }
 
 /// The tags of one block.
@@ -90,6 +102,7 @@ pub(crate) struct Provenance {
     shared_bytes: u32,
     lines: Lines,
     stored: Vec<Stored>,
+    loads: Loads,
     hint: usize,
 }
 
@@ -102,6 +115,7 @@ impl Provenance {
             shared_bytes,
             lines: Lines::default(),
             stored: Vec::new(),
+            loads: Loads::default(),
             hint: 0,
         }
     }
@@ -114,7 +128,10 @@ impl Provenance {
         warps[number].get_or_insert_with(|| Warp {
             rows: Rows::new(&plan.rows, plan.grain),
             judged: HashMap::new(),
+            chains: Chains::default(),
+            windows: Windows::default(),
             piece: (0, 0),
+            pitch: (0, 0),
         })
     }
 
@@ -125,7 +142,11 @@ impl Provenance {
         let warp = Self::warp(&mut self.warps, issue.warp, &fragments.plan);
         match step.action {
             Action::Multiply(shape) => self.multiply(context, fragments, ledger, issue, step, shape),
-            Action::FragmentLoad | Action::FragmentStore => warp.piece = (0, 0),
+            Action::FragmentLoad(element) => {
+                warp.piece = (0, 0);
+                warp.pitch = (leading(issue).saturating_mul(element), element);
+            }
+            Action::FragmentStore => warp.piece = (0, 0),
             Action::Load(_)
             | Action::Store(_)
             | Action::MatrixLoad(_)
@@ -233,7 +254,7 @@ impl Provenance {
         match step.action {
             Action::Load(each) => self.load(fragments, step, access, each),
             Action::MatrixLoad(trans) => self.load_matrices(fragments, step, access, trans),
-            Action::FragmentLoad => self.load_piece(fragments, step, access),
+            Action::FragmentLoad(_) => self.load_piece(fragments, step, access),
             Action::Store(each) if words <= 32 => {
                 let grains = at(each / fragments.plan.grain).max(1);
                 let rows = &Self::warp(&mut self.warps, access.warp, &fragments.plan).rows;
@@ -375,8 +396,27 @@ impl Provenance {
         for (i, value) in values.iter_mut().enumerate().take(count) {
             *value = *rows.grain(to, i);
         }
+        let (pitch, element) = Self::warp(&mut self.warps, access.warp, &fragments.plan).pitch;
         for lane in lanes_of(access.lanes) {
-            self.recall(fragments, step, access.space, access.addresses.0[lane], &mut tags[..grains]);
+            let address = access.addresses.0[lane];
+            self.recall(fragments, step, access.space, address, &mut tags[..grains]);
+            if access.space == Space::Shared && step.steady {
+                self.loads.load(address, access.bytes, self.shared_bytes);
+                // The first row or the first column of the fragment.
+                let edge = register == 0 && first == 0 && (lane % 4 == 0 || lane < 4);
+                if edge && element > 1 && is_element(tags[0]) {
+                    let mut there = |address: u64| {
+                        let mut tag = [LOST];
+                        self.recall(fragments, step, access.space, address, &mut tag);
+                        tag[0]
+                    };
+                    let inside = address + u64::from(pitch / element);
+                    let (next, between) = (there(address + u64::from(pitch)), there(inside));
+                    let (pc, here, warp) = (access.pc, tags[0], access.warp);
+                    let skip = Skip { pc, here, next, between, pitch, warp };
+                    self.loads.stride(&fragments.sources, skip, inside);
+                }
+            }
             for (value, tag) in values.iter_mut().skip(first).zip(&tags[..grains]) {
                 value[lane] = *tag;
             }
@@ -424,17 +464,25 @@ impl Provenance {
                 let origin = from.iter().find_map(|row| warp.rows.origin(*row));
                 seen.misplaced(ledger, operand, wrong, origin);
             }
+            if let (Some(mixed), false) = (&judged.mixed, other.constant) {
+                seen.mixed(ledger, lines, operand, mixed);
+            }
         }
+        let mut contradicted = false;
         if let (Some(along_a), Some(along_b)) = (&judged_a.along, &judged_b.along)
             && let Some(k) = contradict(&along_a.2, &along_b.2)
         {
             seen.other_order(ledger, along_a, along_b, k);
+            contradicted = true;
         }
         let operands = Accumulators { issue, shape, c, grains };
         // A tile of zeros adds nothing, wherever it stands.
         let nothing = (judged_a.constant && operands.zero(0, shape.a))
             || (judged_b.constant && operands.zero(shape.a, shape.b));
         let line = |lines: &[u32], i: usize| lines.get(i).copied().unwrap_or(0);
+        let before = warp.rows.chain(c.first().copied().flatten());
+        let (mut fresh, mut same) = (true, true);
+        let mut added = Vec::new();
         for (register, to) in step.to.iter().enumerate() {
             let mut values = [NONE; 4];
             let elements = if shape.packed.1 { 2 } else { 1 };
@@ -449,10 +497,43 @@ impl Provenance {
                     let (row, column) = place_c(shape.m, shape.n, element, lane);
                     let tag = sum(line(&judged_a.lines, row), line(&judged_b.lines, column));
                     let c = before[lane];
+                    fresh &= c == 0 || is_element(c);
+                    same &= c == tag && is_sum(c);
+                    if judged_a.of_sums && c != tag {
+                        added.push((c, tag));
+                    }
                     *out = if c == 0 || c == tag || is_element(c) { tag } else { LOST };
                 }
             }
             warp.rows.put(*to, &values[..grains], u32::MAX, Some(issue.pc));
+        }
+        if let Some((before, now)) = pairing::rows_exchanged(&added) {
+            seen.exchanged(ledger, lines, before, now);
+        }
+        let before = match (nothing, fresh, same) {
+            (true, ..) => return step.to.iter().for_each(|to| warp.rows.set_chain(*to, before)),
+            (_, true, _) => Before::Zero,
+            (_, _, true) => Before::Chain(before),
+            _ => Before::Other,
+        };
+        if judged_a.window.is_some() || judged_b.window.is_some() {
+            let windows = [judged_a.window.clone(), judged_b.window.clone()];
+            let number = warp.rows.chain(c.first().copied().flatten());
+            let (sum, overlap) = warp.windows.add(number, fresh, windows);
+            step.to.iter().for_each(|to| warp.rows.set_chain(*to, sum));
+            match overlap {
+                Some((0, overlap)) => seen.overlap(ledger, Operand::A, &overlap, &judged_b),
+                Some((_, overlap)) => seen.overlap(ledger, Operand::B, &overlap, &judged_a),
+                None => {}
+            }
+            return;
+        }
+        let again = |again| report::again(&fragments.sources, ledger, &again);
+        let extent = |(buffer, index)| fragments.sources.extent(buffer, index);
+        let (chain, apart) = warp.chains.add(before, (&judged_a, &judged_b), issue.pc, extent, again);
+        step.to.iter().for_each(|to| warp.rows.set_chain(*to, chain));
+        if let (Some(apart), false) = (apart, contradicted) {
+            seen.apart(ledger, &apart, judged_a.of_sums);
         }
     }
 
@@ -464,6 +545,12 @@ impl Provenance {
     /// What the block's stores say.
     pub(crate) fn finish(self, context: &Context, ledger: &mut Ledger) {
         if let Some(fragments) = &context.fragments {
+            for again in self.warps.into_iter().flatten().flat_map(|warp| warp.chains.finish()) {
+                report::again(&fragments.sources, ledger, &again);
+            }
+            for skip in self.loads.finish() {
+                report::skipped(&fragments.sources, self.block, ledger, &skip);
+            }
             report::stores(context, &fragments.sources, &self.lines, self.block, self.stored, ledger);
         }
     }
@@ -480,8 +567,7 @@ struct Accumulators<'m, 'i> {
 impl Accumulators<'_, '_> {
     /// The values of a source register.
     fn value(&self, register: usize) -> Option<&[u32; LANES]> {
-        let accumulators = self.shape.m * self.shape.n / LANES;
-        let d = if self.shape.packed.1 { accumulators / 2 } else { accumulators };
+        let d = self.shape.accumulators(self.shape.packed.1);
         let row = *self.issue.program.code.get(at(self.issue.pc))?.args.all.get(d + register)?;
         self.issue.registers.w32.get(at(row)).map(|row| &row.0)
     }
@@ -538,8 +624,17 @@ impl Warp {
     }
 }
 
+/// The leading dimension that a `wmma.load` is given, in elements; 0 if it is not.
+fn leading(issue: &Issue<'_>) -> u32 {
+    let pc = at(issue.pc);
+    let registers = issue.program.metas.get(pc).map_or(0, |meta| meta.writes.len());
+    let row = issue.program.code.get(pc).and_then(|code| code.args.all.get(registers)).copied();
+    let lane = at(issue.exec.trailing_zeros()).min(LANES - 1);
+    row.and_then(|row| issue.registers.w32.get(at(row))).map_or(0, |row| row.0[lane])
+}
+
 /// The row (or column, of B) and the first k of what a lane holds in a register.
-fn place(shape: Shape, operand: Operand, register: usize, lane: usize) -> (usize, usize) {
+pub(super) fn place(shape: Shape, operand: Operand, register: usize, lane: usize) -> (usize, usize) {
     match operand {
         Operand::A => place_a_of(shape.per, shape.m, shape.k, register, lane),
         Operand::B => {
@@ -550,7 +645,7 @@ fn place(shape: Shape, operand: Operand, register: usize, lane: usize) -> (usize
 }
 
 /// Registers of an operand that hold different elements.
-fn registers_of(shape: Shape, operand: Operand) -> usize {
+pub(super) fn registers_of(shape: Shape, operand: Operand) -> usize {
     let outer = if operand == Operand::A { shape.m } else { shape.n };
     outer / 8 * (shape.k / (4 * shape.per))
 }

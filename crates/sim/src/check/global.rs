@@ -13,6 +13,7 @@
 
 use super::clock::{Fences, Order, Who};
 use super::context::Context;
+use super::copies::Copies;
 use super::finding::{Class, Severity};
 use super::history::{Conflict, Touch, Write, stamp};
 use super::ledger::Ledger;
@@ -133,7 +134,7 @@ impl Pages {
                 return false;
             }
             let quiet = if reads {
-                cell.read_quietly(floor, warp_floor, now, bits)
+                cell.read_quietly(&mut owner.second, (floor, warp_floor, now), bits)
             } else {
                 cell.write_quietly(floor, now, bits)
             };
@@ -267,6 +268,7 @@ impl GlobalRace {
         order: &mut Order,
         fences: &mut Fences,
         ledger: &mut Ledger,
+        copies: &Copies,
         access: &Access<'_>,
     ) {
         let site = context.sites.get(access.pc);
@@ -327,7 +329,7 @@ impl GlobalRace {
                 }
             }
             if access.kind != AccessKind::Read && !self.sources.is_empty() {
-                self.overwritten(context, ledger, access, who, address);
+                self.overwritten(context, ledger, copies, access, (who, address));
             }
             if let (Some(together), true) = (&mut guard, strong.is_some()) {
                 exchange(&mut together.variables, address, order, fences, access, who, site.ordering);
@@ -381,9 +383,9 @@ impl GlobalRace {
         &self,
         context: &Context,
         ledger: &mut Ledger,
+        copies: &Copies,
         access: &Access<'_>,
-        who: Who,
-        address: u64,
+        (who, address): (Who, u64),
     ) {
         let end = address.saturating_add(u64::from(access.bytes));
         let near = self.sources.range((address.saturating_sub(16), 0, 0, 0)..(end, 0, 0, 0));
@@ -407,7 +409,7 @@ impl GlobalRace {
                     Conflict { other, block: access.block, wrote: false, pending: true, thread_known: true };
                 let mut raw =
                     describe(context, &race, &conflict, Class::AsyncCopy, Severity::Error, Space::Global);
-                raw.help = Some("wait for the copy's group before its source is written".to_owned());
+                copies.explain(&mut raw, copy, access.block, " before the source is written");
                 raw
             });
         }

@@ -74,8 +74,15 @@ impl Touch<'_> {
                     .map(|stamp| conflict(stamp, readers.block, true))
             });
         }
-        let (other, many) = cell.reader()?;
+        let (first, many) = cell.reader()?;
         let me = self.stamp.who;
+        let second = Stamp::of(first.time, owner.second);
+        // Of the two that are known, one that the writer is not ordered after.
+        let other = match many {
+            Many::Lanes if first.who == me => second,
+            Many::Warps if first.who.warp() == me.warp() => second,
+            _ => first,
+        };
         if self.allowed(other, owner.read) || (modified && !other.modified) {
             return None;
         }
@@ -87,8 +94,7 @@ impl Touch<'_> {
             }
             Many::Lanes | Many::Warps => other.time > self.order.floor(),
         };
-        let mine = other.who == me || (many == Many::Warps && other.who.warp() == me.warp());
-        unordered.then(|| conflict(other, owner.read, many == Many::One || !mine))
+        unordered.then(|| conflict(other, owner.read, true))
     }
 
     /// Reads a cell.
@@ -118,8 +124,9 @@ impl Touch<'_> {
 
     fn remember_read(&self, cell: &mut Cell, owner: &mut Owner, spill: &mut Spill) {
         let covered = |other: Stamp, block: u32| {
-            (block == self.block && other.who == self.stamp.who)
-                || self.order.before_any(block, other.who, other.time, self.stamp.who)
+            self.stamp.replaces(other)
+                && ((block == self.block && other.who == self.stamp.who)
+                    || self.order.before_any(block, other.who, other.time, self.stamp.who))
         };
         if let Some(number) = cell.list() {
             let before = spill.list(number).len();
@@ -131,7 +138,7 @@ impl Touch<'_> {
             return;
         }
         match cell.reader() {
-            Some((other, many)) if !self.exact => {
+            Some((other, many)) if !self.exact && other.plain() && self.stamp.plain() => {
                 let me = self.stamp.who;
                 let met = many != Many::Warps
                     && other.who.warp() == me.warp()
@@ -139,17 +146,20 @@ impl Touch<'_> {
                 if other.time <= self.order.floor() || (many == Many::One && other.who == me) || met {
                     cell.set_read(self.stamp);
                 } else {
-                    cell.add_read(self.stamp);
+                    cell.add_read(&mut owner.second, self.stamp);
                 }
             }
-            Some((other, _)) if !covered(other, owner.read) => {
-                let first = Readers {
+            Some((other, many)) if many != Many::One || !covered(other, owner.read) => {
+                let readers = |stamp: Stamp| Readers {
                     block: owner.read,
-                    warp: u32::try_from(other.who.warp()).unwrap_or(0),
-                    lanes: 1 << other.who.lane(),
-                    stamp: other,
+                    warp: u32::try_from(stamp.who.warp()).unwrap_or(0),
+                    lanes: 1 << stamp.who.lane(),
+                    stamp,
                 };
-                let mut list = vec![first];
+                let mut list = vec![readers(other)];
+                if many != Many::One {
+                    list.push(readers(Stamp::of(other.time, owner.second)));
+                }
                 self.enlist(&mut list);
                 spill.grown(list.len());
                 let number = spill.new_list(list);
@@ -167,6 +177,9 @@ impl Touch<'_> {
         let (warp, lane) = (u32::try_from(self.stamp.who.warp()).unwrap_or(0), self.stamp.who.lane());
         let mut known = false;
         list.retain_mut(|readers| {
+            if !self.stamp.replaces(readers.stamp) {
+                return true;
+            }
             if readers.block == self.block && readers.warp == warp {
                 if readers.stamp.time == self.stamp.time
                     && readers.stamp.pc == self.stamp.pc

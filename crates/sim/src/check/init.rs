@@ -2,9 +2,13 @@
 //!
 //! Decides for every byte of a register or of memory whether it goes back to something that was written: by the kernel,
 //! by the caller (parameters, constants, inputs) or by the device. What does not is *poisoned*. Poison may be loaded,
-//! moved and computed with, and is reported where it matters: in an address, a branch or guard, an operand of a matrix
-//! multiplication or of a barrier, a choice of lanes, a store to global memory, and in memory that an atomic operation
-//! changes. There it counts as written from then on, so that one mistake is told once.
+//! moved and computed with, and is reported where it matters: in an address, a branch or guard, an operand of a barrier, a
+//! choice of lanes, a store to global memory, and in memory that an atomic operation changes. There it counts as written
+//! from then on, so that one mistake is told once.
+//!
+//! A matrix multiplication poisons the elements of D that are made of poison (`product.rs`), so that rows of A and columns of
+//! B beyond the edge of a matrix may hold anything. It is reported there only if a register was never written, or if poison
+//! at some k reaches every element of D.
 //!
 //! Bits are kept apart by bytes, through loads, stores, moves, logic, shifts and conversions; of any other instruction
 //! a result is poisoned as a whole if one of its sources is in part.
@@ -15,17 +19,19 @@
 //! not decide a result (`x & 0`, the other side of a select).
 
 mod memory;
+mod product;
 mod registers;
 
 use super::context::Context;
 use super::facts::{Cold, Facts, NO_ROW, Rule, Traffic, Use};
 use super::finding::{Class, Severity};
 use super::ledger::{Ledger, Raw, Spot};
+use super::mispaired::Mispaired;
 use super::output::{Outputs, buffer_of, element_name};
 use super::race::SharedRace;
 use crate::machine::{Access, AccessKind, LANES, at, lanes_of};
 use crate::memory::Space;
-use crate::observe::{Copy, Exchange, Holder, Issue, Moved};
+use crate::observe::{Arrival, Copy, Exchange, Holder, Issue, Moved};
 use memory::{Local, Shared};
 use registers::{Bytes, Origin, Poison, Source};
 
@@ -33,12 +39,38 @@ use registers::{Bytes, Origin, Poison, Source};
 struct Warp {
     registers: Poison,
     local: Local,
+    piece: Piece,
+}
+
+/// Which piece of a fragment the next access of a `wmma.load` or `wmma.store` is about.
+#[derive(Clone, Copy, Default)]
+struct Piece {
+    pc: u32,
+    index: u32,
+    lanes: u32,
+}
+
+impl Piece {
+    /// The register that an access is about, and the first of its bytes.
+    fn next(&mut self, access: &Access<'_>, registers: usize) -> (usize, u32) {
+        let per = (4 / access.bytes.max(1)).max(1);
+        if self.pc != access.pc || at(self.index / per) >= registers {
+            *self = Piece { pc: access.pc, index: 0, lanes: 0 };
+        }
+        let index = self.index;
+        self.lanes |= access.lanes;
+        if self.lanes == u32::MAX {
+            *self = Piece { pc: access.pc, index: index + 1, lanes: 0 };
+        }
+        (at(index / per), index % per * access.bytes)
+    }
 }
 
 /// The values of one block.
 pub(crate) struct Init {
     warps: Vec<Warp>,
     shared: Shared,
+    mispaired: Mispaired,
 }
 
 /// Where a use is and whose.
@@ -53,8 +85,13 @@ struct Place {
 impl Init {
     pub(crate) fn new(context: &Context, facts: &Facts, races: bool) -> Init {
         let warps = context.block_threads().div_ceil(32);
-        let warp = || Warp { registers: Poison::new(facts), local: Local::default() };
-        Init { warps: (0..warps).map(|_| warp()).collect(), shared: Shared::new(context.shared, races) }
+        let warp =
+            || Warp { registers: Poison::new(facts), local: Local::default(), piece: Piece::default() };
+        Init {
+            warps: (0..warps).map(|_| warp()).collect(),
+            shared: Shared::new(context.shared, races),
+            mispaired: Mispaired::default(),
+        }
     }
 
     /// An instruction is about to be executed, or passed over by all lanes.
@@ -75,11 +112,32 @@ impl Init {
         for (row, used, lanes) in &cold.uses {
             let hit = warp.registers.lanes(*row) & issue.exec & lanes;
             if hit != 0 {
-                let origin = warp.registers.origin(*row, issue.pc);
-                let place = Place { block: issue.block, warp: issue.warp, pc: issue.pc, lanes: hit };
-                report(context, ledger, *used, place, origin, None);
-                warp.registers.clear(*row, hit);
+                let here = Origin { pc: issue.pc, source: Source::Register };
+                let multiplied = *used == Use::Matrix && matches!(cold.rule, Rule::Multiply(_));
+                let mut reported = 0;
+                warp.registers.by_origin(*row, hit, issue.pc, |lanes, origin| {
+                    // Reported by element, where the product is used.
+                    if multiplied && origin != here {
+                        return;
+                    }
+                    reported |= lanes;
+                    let place = Place { block: issue.block, warp: issue.warp, pc: issue.pc, lanes };
+                    report(context, ledger, *used, place, origin, None);
+                });
+                warp.registers.clear(*row, reported);
             }
+        }
+        if let Rule::Multiply(shape) = cold.rule
+            && issue.exec == u32::MAX
+        {
+            if let Some((origin, lanes)) = warp.registers.multiply(facts, issue.pc, cold, shape) {
+                let place = Place { block: issue.block, warp: issue.warp, pc: issue.pc, lanes };
+                report(context, ledger, Use::Matrix, place, origin, None);
+                for row in writes {
+                    warp.registers.clear(*row, u32::MAX);
+                }
+            }
+            return;
         }
         warp.registers.spread(facts, issue.pc, issue.exec, issue.registers, cold);
     }
@@ -100,7 +158,12 @@ impl Init {
         let Some(cold) = facts.cold(access.pc) else { return };
         match access.kind {
             AccessKind::Read => self.load(facts, cold, access, race, outputs),
-            AccessKind::Write => self.store(context, facts, ledger, cold, access),
+            AccessKind::Write => {
+                if access.space == Space::Shared {
+                    self.mispaired.write(access);
+                }
+                self.store(context, facts, ledger, cold, access);
+            }
             AccessKind::Atomic => {
                 if cold.traffic == Traffic::Any {
                     self.atomic(context, ledger, access, race, outputs);
@@ -110,13 +173,13 @@ impl Init {
         }
     }
 
-    /// The poisoned bytes of what each lane reads, and where the first of them is; `None` if there are none.
+    /// The poisoned bytes of what each lane reads, and the lanes that have any; `None` if there are none.
     fn poisoned(
         &mut self,
         access: &Access<'_>,
         race: Option<&SharedRace>,
         outputs: Option<&mut Outputs>,
-    ) -> Option<([u32; LANES], Origin, u32)> {
+    ) -> Option<([u32; LANES], u32)> {
         let mut bytes = [0; LANES];
         let mut found = 0;
         match access.space {
@@ -153,17 +216,7 @@ impl Init {
             }
             _ => {}
         }
-        let lane = lanes_of(found).next()?;
-        let address = access.addresses.0[lane].saturating_add(u64::from(bytes[lane].trailing_zeros()));
-        let near = u32::try_from(address).unwrap_or(u32::MAX);
-        let source = match access.space {
-            Space::Shared => Source::Shared(near),
-            Space::Local => Source::Local(near),
-            _ => Source::Global(address),
-        };
-        let here = Origin { pc: access.pc, source };
-        let stored = if access.space == Space::Shared { self.shared.stored(near) } else { None };
-        Some((bytes, stored.unwrap_or(here), found))
+        (found != 0).then_some((bytes, found))
     }
 
     fn load(
@@ -177,8 +230,26 @@ impl Init {
         if cold.traffic == Traffic::None {
             return;
         }
-        let Some((loaded, origin, found)) = self.poisoned(access, race, outputs) else { return };
-        let Some(warp) = self.warps.get_mut(at(access.warp)) else { return };
+        let piece = (cold.traffic == Traffic::Fragment)
+            .then(|| self.warps.get_mut(at(access.warp)).map(|warp| warp.piece.next(access, cold.rows.len())))
+            .flatten();
+        let Some((loaded, found)) = self.poisoned(access, race, outputs) else { return };
+        if access.space == Space::Shared {
+            for lane in lanes_of(found) {
+                let first = u32::try_from(access.addresses.0[lane]).unwrap_or(u32::MAX);
+                let byte = first.saturating_add(loaded[lane].trailing_zeros());
+                if self.shared.stored(byte).is_none() {
+                    self.mispaired.read(access.warp, lane, access.pc, byte);
+                }
+            }
+        }
+        let Init { warps, shared, .. } = self;
+        let Some(Warp { registers, local, .. }) = warps.get_mut(at(access.warp)) else { return };
+        // Of the first poisoned one of some bytes that a lane reads.
+        let origin = |lane: usize, among: u32| {
+            let asked = if loaded[lane] & among == 0 { loaded[lane] } else { loaded[lane] & among };
+            origin_in_memory(shared, local, access, lane, asked.trailing_zeros())
+        };
         match cold.traffic {
             Traffic::None => {}
             Traffic::Elements { bytes: size, signed } => {
@@ -190,7 +261,10 @@ impl Init {
                         let extended = signed && size < 16 && element >> (size - 1) & 1 != 0;
                         bytes[lane] = if extended { element | u16::MAX << size } else { element };
                     }
-                    warp.registers.set(facts, *row, found, &bytes, origin);
+                    registers.set_from(facts, *row, found, &bytes, |lane, piece| {
+                        let width = 1u32.checked_shl(size.min(4)).unwrap_or(0).wrapping_sub(1);
+                        origin(lane, width.checked_shl(i * size + 4 * piece).unwrap_or(0))
+                    });
                 }
             }
             Traffic::Matrix { trans } => {
@@ -205,20 +279,36 @@ impl Init {
                         };
                         u16::try_from(first | second << 2).unwrap_or(0)
                     });
-                    warp.registers.set(facts, *row, u32::MAX, &bytes, origin);
+                    registers.set_from(facts, *row, u32::MAX, &bytes, |lane, _| {
+                        let (g, t) = (lane / 4, lane % 4);
+                        let later = usize::from(bytes[lane].trailing_zeros() >= 2);
+                        let (r, c) = if trans { (2 * t + later, g) } else { (g, 2 * t + later) };
+                        origin((8 * i + r) & 31, 3 << (2 * c))
+                    });
                 }
+            }
+            Traffic::Fragment => {
+                let Some((register, first)) = piece else { return };
+                let Some(row) = cold.rows.get(register).copied() else { return };
+                let bytes: Bytes = std::array::from_fn(|lane| {
+                    let new = u16::try_from(loaded[lane] << first & 0xffff).unwrap_or(0);
+                    registers.bytes(facts, row, lane) | new
+                });
+                registers.set_from(facts, row, found, &bytes, |lane, _| origin(lane, u32::MAX));
             }
             Traffic::Any => {
                 for row in &cold.rows {
-                    warp.registers.set(facts, *row, found, &[u16::MAX; LANES], origin);
+                    registers
+                        .set_from(facts, *row, found, &[u16::MAX; LANES], |lane, _| origin(lane, u32::MAX));
                 }
             }
         }
     }
 
     /// The poisoned bytes of what each lane stores.
-    fn outgoing(&self, facts: &Facts, cold: &Cold, access: &Access<'_>) -> Option<[u32; LANES]> {
-        let warp = self.warps.get(at(access.warp))?;
+    fn outgoing(&mut self, facts: &Facts, cold: &Cold, access: &Access<'_>) -> Option<[u32; LANES]> {
+        let warp = self.warps.get_mut(at(access.warp))?;
+        let piece = (cold.traffic == Traffic::Fragment).then(|| warp.piece.next(access, cold.rows.len()));
         let crosses = matches!(cold.traffic, Traffic::Matrix { .. });
         let hit = warp.registers.any(&cold.rows) & if crosses { u32::MAX } else { access.lanes };
         if hit == 0 {
@@ -250,6 +340,14 @@ impl Init {
                     }
                 }
             }
+            Traffic::Fragment => {
+                let (register, first) = piece?;
+                let row = cold.rows.get(register).copied().unwrap_or(NO_ROW);
+                let part = (1u32 << access.bytes.min(16)) - 1;
+                for lane in lanes_of(hit) {
+                    bytes[lane] = u32::from(warp.registers.bytes(facts, row, lane)) >> first & part;
+                }
+            }
             Traffic::Any => lanes_of(hit).for_each(|lane| bytes[lane] = u32::MAX),
         }
         let found = lanes_of(access.lanes).any(|lane| bytes[lane] != 0);
@@ -270,13 +368,35 @@ impl Init {
         let lanes =
             lanes_of(access.lanes).filter(|lane| bytes[*lane] != 0).fold(0u32, |m, lane| m | 1 << lane);
         let all = if matches!(cold.traffic, Traffic::Matrix { .. }) { u32::MAX } else { access.lanes };
-        let origin = warp.registers.first_origin(&cold.rows, all, access.pc);
+        // Where a byte comes from that a lane stores.
+        let Warp { registers, local, .. } = warp;
+        let origin = |registers: &Poison, lane: usize, byte: u32| match cold.traffic {
+            Traffic::Elements { bytes: size, .. } => {
+                let row = cold.rows.get(at(byte / size.max(1))).copied().unwrap_or(NO_ROW);
+                let among = 1u16.checked_shl(byte % size.max(1)).unwrap_or(0);
+                registers.origin_of(row, lane, among, access.pc)
+            }
+            Traffic::Matrix { trans } => {
+                let (i, r, c) = (lane / 8, lane % 8, at(byte / 2));
+                let from = if trans { 4 * c + r / 2 } else { 4 * r + c / 2 };
+                let row = cold.rows.get(i).copied().unwrap_or(NO_ROW);
+                registers.origin_of(row, from & 31, u16::MAX, access.pc)
+            }
+            _ => registers.lane_origin(&cold.rows, lane, access.pc),
+        };
         match access.space {
             Space::Global if lanes != 0 => {
-                let lane = at(lanes.trailing_zeros().min(31));
-                let place = Place { block: access.block, warp: access.warp, pc: access.pc, lanes };
-                report(context, ledger, Use::Store, place, origin, Some(access.addresses.0[lane]));
-                cold.rows.iter().for_each(|row| warp.registers.clear(*row, all));
+                let mut rest = lanes;
+                while rest != 0 {
+                    let first = |lane: usize| origin(registers, lane, bytes[lane].trailing_zeros());
+                    let lane = at(rest.trailing_zeros().min(31));
+                    let group = lanes_of(rest).filter(|other| first(*other).alike(first(lane)));
+                    let group = group.fold(0u32, |group, lane| group | 1 << lane);
+                    let place = Place { block: access.block, warp: access.warp, pc: access.pc, lanes: group };
+                    report(context, ledger, Use::Store, place, first(lane), Some(access.addresses.0[lane]));
+                    rest &= !group;
+                }
+                cold.rows.iter().for_each(|row| registers.clear(*row, all));
             }
             Space::Shared => {
                 for lane in lanes_of(access.lanes) {
@@ -284,14 +404,18 @@ impl Init {
                     if bytes[lane] == 0 {
                         self.shared.write(address, access.bytes);
                     } else {
-                        self.shared.write_poisoned(address, access.bytes, bytes[lane], Some(origin));
+                        self.shared.write_poisoned(address, access.bytes, bytes[lane], |byte| {
+                            Some(origin(registers, lane, byte))
+                        });
                     }
                 }
             }
             Space::Local => {
                 for lane in lanes_of(access.lanes) {
                     let address = u32::try_from(access.addresses.0[lane]).unwrap_or(u32::MAX);
-                    warp.local.write(lane, address, access.bytes, bytes[lane]);
+                    local.write(lane, address, access.bytes, bytes[lane], |byte| {
+                        Some(origin(registers, lane, byte))
+                    });
                 }
             }
             _ => {}
@@ -307,10 +431,30 @@ impl Init {
         race: Option<&SharedRace>,
         outputs: Option<&mut Outputs>,
     ) {
-        if let Some((_, origin, lanes)) = self.poisoned(access, race, outputs) {
+        if let Some((bytes, lanes)) = self.poisoned(access, race, outputs)
+            && let Some(warp) = self.warps.get(at(access.warp))
+        {
+            let lane = at(lanes.trailing_zeros().min(31));
+            let byte = bytes[lane].trailing_zeros();
+            let origin = origin_in_memory(&self.shared, &warp.local, access, lane, byte);
             let place = Place { block: access.block, warp: access.warp, pc: access.pc, lanes };
             report(context, ledger, Use::Atomic, place, origin, None);
         }
+    }
+
+    /// Threads arrive at a barrier.
+    pub(crate) fn arrive(&mut self, arrival: &Arrival) {
+        self.mispaired.arrive(arrival);
+    }
+
+    /// All threads of a barrier have arrived.
+    pub(crate) fn complete(&mut self, id: u32) {
+        self.mispaired.complete(id);
+    }
+
+    /// The block has ended.
+    pub(crate) fn finish(self, context: &Context, block: u32, ledger: &mut Ledger) {
+        self.mispaired.finish(context, block, ledger);
     }
 
     /// Lanes exchange values.
@@ -328,6 +472,7 @@ impl Init {
 
     /// A copy writes shared memory from now on, with what its source holds.
     pub(crate) fn copy_issued(&mut self, copy: &Copy, outputs: Option<&mut Outputs>) {
+        self.mispaired.write_one(copy.warp, at(copy.lane), copy.pc, copy.to, copy.size);
         let missing = outputs.and_then(|outputs| {
             outputs.with(|stores| if copy.read == 0 { 0 } else { stores.missing(copy.from, copy.read) })
         });
@@ -335,9 +480,10 @@ impl Init {
         if missing == 0 {
             return self.shared.write(copy.to, copy.size);
         }
-        let first = copy.from.saturating_add(u64::from(missing.trailing_zeros()));
-        let origin = Origin { pc: copy.pc, source: Source::Global(first) };
-        self.shared.write_poisoned(copy.to, copy.size, missing, Some(origin));
+        self.shared.write_poisoned(copy.to, copy.size, missing, |byte| {
+            let source = Source::Global(copy.from.saturating_add(u64::from(byte)));
+            Some(Origin { pc: copy.pc, source })
+        });
     }
 
     /// A call hands a value over.
@@ -346,20 +492,22 @@ impl Init {
         for start in (0..moved.bytes).step_by(16) {
             let size = (moved.bytes - start).min(16);
             let mut bytes: Bytes = [0; LANES];
-            let mut origin = Origin { pc: moved.pc, source: Source::Register };
+            let mut origins = [Origin { pc: moved.pc, source: Source::Register }; LANES];
             match moved.from {
                 Holder::Device => {}
                 Holder::Local(address) => {
-                    origin.source = Source::Local(address);
                     for lane in lanes_of(moved.lanes) {
                         let missing = warp.local.poisoned(lane, address.saturating_add(start), size);
+                        let first = address.saturating_add(start).saturating_add(missing.trailing_zeros());
+                        let here = Origin { pc: moved.pc, source: Source::Local(first) };
+                        origins[lane] = warp.local.stored(lane, first).unwrap_or(here);
                         bytes[lane] = u16::try_from(missing & 0xffff).unwrap_or(0);
                     }
                 }
                 Holder::Register(width, row) => {
                     let row = facts.numbering.number(width, row);
-                    origin = warp.registers.origin(row, moved.pc);
                     for lane in lanes_of(moved.lanes) {
+                        origins[lane] = warp.registers.origin_of(row, lane, u16::MAX, moved.pc);
                         bytes[lane] = warp.registers.bytes(facts, row, lane);
                     }
                 }
@@ -368,12 +516,14 @@ impl Init {
                 Holder::Device => {}
                 Holder::Local(address) => {
                     for lane in lanes_of(moved.lanes) {
-                        warp.local.write(lane, address.saturating_add(start), size, bytes[lane].into());
+                        let poisoned = bytes[lane].into();
+                        let origin = |_| Some(origins[lane]);
+                        warp.local.write(lane, address.saturating_add(start), size, poisoned, origin);
                     }
                 }
                 Holder::Register(width, row) => {
                     let row = facts.numbering.number(width, row);
-                    warp.registers.set(facts, row, moved.lanes, &bytes, origin);
+                    warp.registers.set_from(facts, row, moved.lanes, &bytes, |lane, _| origins[lane]);
                 }
             }
         }
@@ -387,6 +537,18 @@ impl Init {
     }
 }
 
+/// Where a poisoned byte comes from that a lane reads: from there, or from where the value came that was stored there.
+fn origin_in_memory(shared: &Shared, local: &Local, access: &Access<'_>, lane: usize, byte: u32) -> Origin {
+    let address = access.addresses.0[lane].saturating_add(u64::from(byte));
+    let near = u32::try_from(address).unwrap_or(u32::MAX);
+    let (source, stored) = match access.space {
+        Space::Shared => (Source::Shared(near), shared.stored(near)),
+        Space::Local => (Source::Local(near), local.stored(lane, near)),
+        _ => (Source::Global(address), None),
+    };
+    stored.unwrap_or(Origin { pc: access.pc, source })
+}
+
 #[cold]
 fn guarded(
     context: &Context,
@@ -398,10 +560,18 @@ fn guarded(
 ) {
     let lanes = registers.lanes(guard) & issue.here;
     let branch = facts.cold(issue.pc).is_some_and(|cold| cold.branch);
-    let place = Place { block: issue.block, warp: issue.warp, pc: issue.pc, lanes };
-    let origin = registers.origin(guard, issue.pc);
-    report(context, ledger, if branch { Use::Branch } else { Use::Condition }, place, origin, None);
+    registers.by_origin(guard, lanes, issue.pc, |lanes, origin| {
+        let place = Place { block: issue.block, warp: issue.warp, pc: issue.pc, lanes };
+        report(context, ledger, if branch { Use::Branch } else { Use::Condition }, place, origin, None);
+    });
     registers.clear(guard, lanes);
+}
+
+/// Whether a finding is of a value from shared memory that decides nothing: if the launch stopped at a barrier, the thread
+/// that would have written it may not have come so far.
+pub(crate) fn awaited(&(class, _, _, which): &super::ledger::Key) -> bool {
+    let decides = !matches!(which / 4, 4 | 7);
+    class == Class::Uninitialised && which % 4 == 1 && !decides
 }
 
 fn report(

@@ -64,6 +64,11 @@ pub(crate) enum Reach {
 }
 
 impl Ledger {
+    /// Whether something of a class was found.
+    pub(crate) fn has(&self, class: Class) -> bool {
+        self.index.range((class, 0, 0, 0)..=(class, u32::MAX, u32::MAX, u32::MAX)).next().is_some()
+    }
+
     /// One more occurrence; `describe` is asked the first time, and when it turns out to be graver than it seemed.
     pub(crate) fn add(&mut self, key: Key, severity: Severity, describe: impl FnOnce() -> Raw) {
         self.add_reaching(key, severity, Reach::Warp, describe);
@@ -112,6 +117,21 @@ impl Ledger {
         self.entries.iter().map(|entry| &entry.raw)
     }
 
+    /// Puts other findings in the place of those for which `instead` gives one.
+    pub(crate) fn replace(&mut self, mut instead: impl FnMut(&Raw) -> Option<Raw>) {
+        for entry in &mut self.entries {
+            if let Some(raw) = instead(&entry.raw) {
+                entry.raw = raw;
+            }
+        }
+    }
+
+    /// Forgets the findings that `drop` names by their key.
+    pub(crate) fn forget(&mut self, drop: impl Fn(&Key) -> bool) {
+        let keep: Vec<bool> = self.entries.iter().map(|entry| !drop(&entry.key)).collect();
+        self.retain(&keep);
+    }
+
     /// Keeps the findings for which `keep`, in their order, is true.
     pub(crate) fn retain(&mut self, keep: &[bool]) {
         let mut keep = keep.iter();
@@ -124,7 +144,9 @@ impl Ledger {
         let mut entries: Vec<Entry> = Vec::new();
         let mut known: BTreeMap<(Class, Severity, Lines), usize> = BTreeMap::new();
         for entry in self.entries {
-            let spots = entry.raw.spots.iter();
+            // The wait that a copy was left in flight by explains the finding; it does not make it another one.
+            let counted = if entry.raw.class == Class::AsyncCopy { 2 } else { usize::MAX };
+            let spots = entry.raw.spots.iter().take(counted);
             let lines: Option<Lines> = spots.map(|spot| Some((line(spot.pc)?, spot.label.clone()))).collect();
             let Some(mut lines) = lines.filter(|lines| !lines.is_empty()) else {
                 entries.push(entry);
@@ -138,7 +160,8 @@ impl Ledger {
                 Occupied(first) => {
                     let ours = &mut entries[*first.get()];
                     let count = ours.raw.count + entry.raw.count;
-                    if entry.reach > ours.reach {
+                    let says = |entry: &Entry| (entry.raw.spots.len(), entry.reach);
+                    if says(&entry) > says(ours) {
                         *ours = entry;
                     }
                     ours.raw.count = count;

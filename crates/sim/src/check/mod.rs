@@ -8,6 +8,7 @@ mod barrier;
 mod checker;
 mod clock;
 mod context;
+mod copies;
 mod explore;
 mod facts;
 mod finding;
@@ -17,6 +18,8 @@ mod history;
 mod init;
 mod lanes;
 mod ledger;
+mod mbarrier;
+mod mispaired;
 mod output;
 mod passing;
 mod race;
@@ -88,6 +91,11 @@ fn without_repeats(context: &Context, mut ledger: Ledger) -> Vec<Raw> {
             context.program.source(pc).iter().map(|at| format!("{}:{}", at.file, at.line)).collect();
         (!calls.is_empty()).then(|| calls.join(" < "))
     })
+}
+
+/// Whether a stop kept threads from writing what others read: barriers that do not pair.
+fn holds_up(kind: StopKind) -> bool {
+    matches!(kind, StopKind::Deadlock | StopKind::Barrier)
 }
 
 /// What is remembered of who wrote global memory.
@@ -200,6 +208,9 @@ impl Device {
                 stores = std::mem::take(&mut all);
             }
             output::unwritten(&context, &mut ledger, &mut stores);
+        }
+        if outcome.stop.as_deref().is_some_and(|stop| stop.blame == Blame::Kernel && holds_up(stop.kind)) {
+            ledger.forget(init::awaited);
         }
         let mut findings: Vec<Finding> =
             without_repeats(&context, ledger).into_iter().map(|raw| context.finding(raw)).collect();

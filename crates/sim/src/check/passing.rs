@@ -44,6 +44,25 @@ fn successors(program: &Program, pc: usize, name: &str) -> Vec<usize> {
     next
 }
 
+/// Whether whoever executes one instruction of the kernel has executed another one before.
+pub(crate) fn dominates(program: &Program, first: u32, second: u32) -> bool {
+    let guard = |pc: u32| program.code.get(at(pc)).map(|inst| inst.guard);
+    if guard(first).flatten().is_some() && guard(first) != guard(second) {
+        return false;
+    }
+    let mut reached = vec![false; program.code.len()];
+    let mut work = vec![at(program.entry)];
+    while let Some(pc) = work.pop() {
+        if pc == at(first) || reached.get(pc).copied().unwrap_or(true) {
+            continue;
+        }
+        reached[pc] = true;
+        let name = program.opcode(pc).split('.').next().unwrap_or("");
+        work.extend(successors(program, pc, name));
+    }
+    !reached.get(at(second)).copied().unwrap_or(false)
+}
+
 fn behind(program: &Program, wait: u32, again: impl Fn(&str) -> bool) -> Vec<bool> {
     let own = |pc: usize| program.metas.get(pc).is_some_and(|meta| meta.function.is_none());
     let count = (0..program.metas.len()).take_while(|&pc| own(pc)).count();

@@ -11,14 +11,16 @@
 
 use super::clock::{Clock, Fences, Order, Scoped, Who};
 use super::context::Context;
+use super::copies::Copies;
 use super::finding::{Class, Severity};
 use super::history::{Conflict, Touch, Write, stamp};
 use super::ledger::{Ledger, Raw, Reach, Spot};
+use super::mbarrier::Mbarriers;
 use super::shadow::{Cell, Owner, Spill, Stamp, UNKNOWN_SITE};
 use super::site::{Kind, Scope};
 use crate::machine::{Access, AccessKind, at, lanes_of};
 use crate::memory::Space;
-use crate::observe::{Copy, Mbarrier, MbarrierAction};
+use crate::observe::{Copy, Mbarrier};
 use std::collections::BTreeMap;
 
 /// What strong writes have left at an address.
@@ -73,37 +75,25 @@ impl Variable {
     }
 }
 
-/// The state of an mbarrier's phases.
-#[derive(Clone, Debug, Default)]
-struct Phases {
-    /// What those that arrived in this phase have done.
-    arriving: Clock,
-    /// What those that arrived in the phase before have done.
-    complete: Clock,
-}
-
 /// The races of one block in shared memory.
 #[derive(Debug)]
 pub(crate) struct SharedRace {
     cells: Vec<Cell>,
+    /// [`Owner::second`] of each cell.
+    seconds: Vec<u32>,
     spill: Spill,
     variables: BTreeMap<u32, Variable>,
-    mbarriers: BTreeMap<u32, Phases>,
-    /// Copies under way, by the first byte they write.
-    copies: BTreeMap<u32, Copy>,
-    /// Groups committed by each thread.
-    commits: BTreeMap<Who, u32>,
+    mbarriers: Mbarriers,
 }
 
 impl SharedRace {
     pub(crate) fn new(bytes: u32) -> SharedRace {
         SharedRace {
             cells: vec![Cell::default(); at(bytes.div_ceil(4))],
+            seconds: vec![0; at(bytes.div_ceil(4))],
             spill: Spill::default(),
             variables: BTreeMap::new(),
-            mbarriers: BTreeMap::new(),
-            copies: BTreeMap::new(),
-            commits: BTreeMap::new(),
+            mbarriers: Mbarriers::default(),
         }
     }
 
@@ -128,7 +118,7 @@ impl SharedRace {
 
     /// Bytes that are remembered of shared memory.
     pub(crate) fn bytes(&self) -> usize {
-        self.cells.len() * size_of::<Cell>() + self.spill.bytes()
+        self.cells.len() * (size_of::<Cell>() + size_of::<u32>()) + self.spill.bytes()
     }
 
     /// An access of a warp.
@@ -138,6 +128,7 @@ impl SharedRace {
         order: &mut Order,
         fences: &mut Fences,
         ledger: &mut Ledger,
+        copies: &Copies,
         access: &Access<'_>,
     ) {
         let site = context.sites.get(access.pc);
@@ -145,6 +136,9 @@ impl SharedRace {
             (AccessKind::Atomic, Kind::Mbarrier) => Some(Scope::Block),
             _ => site.ordering.strong,
         };
+        if site.kind == Kind::Mbarrier && access.kind == AccessKind::Write {
+            self.initialized(context, ledger, access);
+        }
         let rest = if strong.is_none() { self.quietly(context, order, access) } else { access.lanes };
         let mut conflicts = Vec::new();
         for lane in lanes_of(rest) {
@@ -166,7 +160,7 @@ impl SharedRace {
                     unchanged,
                 };
                 if !one_store(&race, &conflict) {
-                    self.report(context, ledger, &race, &conflict, address);
+                    self.report(context, ledger, copies, &race, (&conflict, address));
                 }
             }
             if strong.is_some() && site.kind != Kind::Mbarrier {
@@ -182,7 +176,7 @@ impl SharedRace {
             return access.lanes;
         }
         let (floor, now) = (order.floor(), order.now());
-        let warp_floor = order.warp_floor(at(access.warp));
+        let times = (floor, order.warp_floor(at(access.warp)), now);
         let reads = access.kind == AccessKind::Read;
         if reads && !context.sites.barriers_only {
             return access.lanes;
@@ -202,13 +196,15 @@ impl SharedRace {
                     continue;
                 }
                 let word = usize::try_from(address / 4).unwrap_or(usize::MAX);
-                let Some(cell) = self.cells.get_mut(word).filter(|_| address.is_multiple_of(4)) else {
+                let (Some(cell), Some(second), true) =
+                    (self.cells.get_mut(word), self.seconds.get_mut(word), address.is_multiple_of(4))
+                else {
                     rest |= 1 << lane;
                     continue;
                 };
                 let bits = first | lane;
                 let quiet = if reads {
-                    cell.read_quietly(floor, warp_floor, now, bits)
+                    cell.read_quietly(second, times, bits)
                 } else {
                     cell.write_quietly(floor, now, bits)
                 };
@@ -226,11 +222,12 @@ impl SharedRace {
             let bits = first | u32::try_from(lane).unwrap_or(0);
             let start = usize::try_from(address / 4).unwrap_or(usize::MAX);
             let cells = self.cells.get_mut(start..).and_then(|cells| cells.get_mut(..words));
+            let seconds = self.seconds.get_mut(start..).and_then(|seconds| seconds.get_mut(..words));
             let quiet = address.is_multiple_of(4)
-                && cells.is_some_and(|cells| {
-                    cells.iter_mut().all(|cell| {
+                && cells.zip(seconds).is_some_and(|(cells, seconds)| {
+                    cells.iter_mut().zip(seconds).all(|(cell, second)| {
                         if reads {
-                            cell.read_quietly(floor, warp_floor, now, bits)
+                            cell.read_quietly(second, times, bits)
                         } else {
                             cell.write_quietly(floor, now, bits)
                         }
@@ -255,8 +252,9 @@ impl SharedRace {
         if bytes < 4 || !address.is_multiple_of(4) {
             for byte in address..address.saturating_add(bytes) {
                 let Some(cell) = self.cells.get_mut(at(byte / 4)) else { break };
+                owner.second = self.seconds.get(at(byte / 4)).copied().unwrap_or(0);
                 let parts = self.spill.split(cell, owner);
-                let (mut part, _) = self.spill.part(parts, at(byte % 4));
+                let (mut part, mut owner) = self.spill.part(parts, at(byte % 4));
                 let conflict = act(touch, &mut part, &mut owner, &mut self.spill, kind, pending);
                 self.spill.set_part(parts, at(byte % 4), part, owner);
                 add_conflict(found, conflict);
@@ -273,7 +271,11 @@ impl SharedRace {
             }
             match cell.parts() {
                 None => {
+                    owner.second = self.seconds.get(word).copied().unwrap_or(0);
                     let conflict = act(touch, cell, &mut owner, &mut self.spill, kind, pending);
+                    if let Some(second) = self.seconds.get_mut(word) {
+                        *second = owner.second;
+                    }
                     add_conflict(found, conflict);
                 }
                 Some(parts) => {
@@ -309,6 +311,7 @@ impl SharedRace {
         block: u32,
         order: &Order,
         ledger: &mut Ledger,
+        copies: &Copies,
         copy: &Copy,
     ) {
         let who = Who::new(copy.warp, at(copy.lane));
@@ -318,9 +321,8 @@ impl SharedRace {
         self.touch(&touch, copy.to, copy.size, AccessKind::Write, true, &mut conflicts);
         for conflict in conflicts {
             let race = Race { block, access: stamp, wrote: true, unchanged: false };
-            self.report(context, ledger, &race, &conflict, copy.to);
+            self.report(context, ledger, copies, &race, (&conflict, copy.to));
         }
-        self.copies.insert(copy.to, *copy);
     }
 
     /// A copy is complete: what it wrote is its thread's write now.
@@ -352,36 +354,36 @@ impl SharedRace {
                 }
             }
         }
-        if self.copies.get(&copy.to).is_some_and(|under_way| {
-            (under_way.warp, under_way.lane, under_way.group) == (copy.warp, copy.lane, copy.group)
-        }) {
-            self.copies.remove(&copy.to);
-        }
-    }
-
-    /// Lanes commit their copies.
-    pub(crate) fn commit(&mut self, warp: u32, lanes: u32) {
-        for lane in lanes_of(lanes) {
-            *self.commits.entry(Who::new(warp, lane)).or_default() += 1;
-        }
     }
 
     /// A lane uses an mbarrier: arriving releases, a successful wait acquires.
     pub(crate) fn mbarrier(&mut self, order: &mut Order, used: &Mbarrier) {
-        let who = Who::new(used.warp, at(used.lane));
-        let phases = self.mbarriers.entry(used.address).or_default();
-        match used.action {
-            MbarrierAction::Init | MbarrierAction::Inval => *phases = Phases::default(),
-            MbarrierAction::Arrive => phases.arriving.join(&order.release(who)),
-            MbarrierAction::Test(true) => order.acquire(who, &phases.complete),
-            MbarrierAction::Track | MbarrierAction::Test(false) => {}
+        self.mbarriers.used(order, used);
+    }
+
+    /// An mbarrier instruction is about to write an mbarrier as a whole.
+    fn initialized(&mut self, context: &Context, ledger: &mut Ledger, access: &Access<'_>) {
+        if !context.program.opcode(at(access.pc)).contains(".init") {
+            return;
         }
-        if used.completes {
-            phases.complete = std::mem::take(&mut phases.arriving);
+        for lane in lanes_of(access.lanes) {
+            let Ok(address) = u32::try_from(access.addresses.0[lane]) else { continue };
+            let last = self.cells.get(at(address / 4)).and_then(Cell::writer);
+            if last.is_some_and(|(write, _)| context.sites.get(write.pc).kind == Kind::Mbarrier) {
+                let who = (access.block, Who::new(access.warp, lane));
+                self.mbarriers.initialize(context, ledger, who, access.pc, address);
+            }
         }
     }
 
-    fn report(&self, context: &Context, ledger: &mut Ledger, race: &Race, conflict: &Conflict, address: u32) {
+    fn report(
+        &self,
+        context: &Context,
+        ledger: &mut Ledger,
+        copies: &Copies,
+        race: &Race,
+        (conflict, address): (&Conflict, u32),
+    ) {
         let kinds = [context.sites.get(race.access.pc).kind, context.sites.get(conflict.other.pc).kind];
         let class = if kinds.contains(&Kind::Mbarrier) {
             Class::Mbarrier
@@ -410,32 +412,35 @@ impl SharedRace {
                 raw.notes.push(format!("the bytes are those of `{name}`, from shared address {address:#x}"));
             }
             if class == Class::AsyncCopy {
-                raw.help = Some(self.copy_help(race, conflict, address));
+                explain_copy(&mut raw, copies, race, conflict, address);
+            } else if class == Class::Mbarrier && self.mbarriers.again(address) {
+                raw.help = Some(
+                    "the mbarrier is initialized again while threads still use it: put a barrier behind the last use, \
+                     execute mbarrier.inval, then initialize it"
+                        .to_owned(),
+                );
             }
             raw
         });
     }
+}
 
-    /// How to mend a read or write of what a copy writes.
-    fn copy_help(&self, race: &Race, conflict: &Conflict, address: u32) -> String {
+/// Says how to fix an access to what a copy reads or writes.
+fn explain_copy(raw: &mut Raw, copies: &Copies, race: &Race, conflict: &Conflict, address: u32) {
+    let barrier = if reach(race, conflict) == Reach::Warp { "__syncwarp()" } else { "__syncthreads()" };
+    if conflict.pending {
         let same_thread = race.access.who == conflict.other.who;
-        if !conflict.pending {
-            return if race.wrote && !conflict.wrote {
-                "put a barrier between the last read of the buffer and the copy that refills it".to_owned()
-            } else {
-                "waiting shows a thread its own copies only: put a barrier behind the wait".to_owned()
-            };
+        let then = if same_thread { String::new() } else { format!(", then a {barrier}") };
+        match copies.of(conflict.other.who, address) {
+            Some(copy) => copies.explain(raw, &copy, race.block, &then),
+            None => raw.help = Some(format!("wait for the copy's group first{then}")),
         }
-        let copy = self.copies.range(..=address).next_back().map(|(_, copy)| *copy);
-        let committed = copy.is_none_or(|copy| {
-            let who = Who::new(copy.warp, at(copy.lane));
-            self.commits.get(&who).copied().unwrap_or(0) > copy.group
-        });
-        if !committed {
-            return "the copy is in no group yet, so no wait_group covers it: commit it first".to_owned();
-        }
-        let barrier = if same_thread { "" } else { ", then put a barrier behind the wait" };
-        format!("wait for the copy's group first (cp.async.wait_group with a smaller number){barrier}")
+    } else if race.wrote && !conflict.wrote {
+        raw.help =
+            Some(format!("put a {barrier} between the last read of the buffer and the copy that refills it"));
+    } else {
+        raw.help =
+            Some(format!("waiting shows a thread its own copies only: put a {barrier} behind the wait"));
     }
 }
 
@@ -573,7 +578,8 @@ pub(crate) fn describe(
     let help = if reach == Reach::Grid && !context.modifies(race.access.pc, conflict.other.pc) {
         "blocks are ordered by the end of a launch only, or by a fence and a flag".to_owned()
     } else if class == Class::Mbarrier {
-        "put a __syncthreads() behind the initialisation".to_owned()
+        let barrier = if reach == Reach::Warp { "__syncwarp()" } else { "__syncthreads()" };
+        format!("put a {barrier} between the initialization and the use")
     } else if race.wrote && conflict.wrote && !race.access.strong && race.access.pc == conflict.other.pc {
         "let one thread write, or give each its own element".to_owned()
     } else if context.modifies(race.access.pc, conflict.other.pc) {

@@ -82,46 +82,29 @@ fn schedule(own: Schedule, number: u32, seed: u64, sites: &Sites, blocks: u32) -
     }
 }
 
-/// Schedules of a kernel whose synchronization depends on the order, unless a number is given, beside those in which a block is
-/// overtaken at one of its steps.
+/// Drawn schedules for a kernel whose synchronization depends on the order, unless a number is given. Schedules in which a block
+/// is overtaken at one of its steps are added.
 const DRAWN: u32 = 4;
-/// Of those, at most.
+/// Added schedules, at most.
 const OVERTAKEN: u32 = 8;
 
 impl Device {
-    /// Runs a launch with checks, under `count` schedules that start from the same memory. Memory is left as the first
-    /// run leaves it.
+    /// Runs a launch with checks under `count` schedules that start from the same memory, and compares the outputs. Memory is
+    /// left as the first run leaves it. `None` runs [`schedules_needed`] and does not compare outputs: kernels that append to
+    /// a list depend on the order on purpose.
     pub fn check_schedules(
         &mut self,
         launch: &Launch,
         settings: &Settings,
-        count: u32,
+        count: Option<u32>,
         seed: u64,
     ) -> Schedules {
         let own = self.schedule;
         let sites = Sites::of(&launch.program());
-        let schedules = (0..count.max(1)).map(|number| schedule(own, number, seed, &sites, blocks(launch)));
-        self.check_under(launch, settings, schedules.collect(), true)
-    }
-
-    /// Runs a launch with checks under as many schedules as its synchronization calls for: one where barriers of the block
-    /// order everything, several where locks, flags, tickets or barriers of some of the threads do. That outputs depend on
-    /// the order is then not reported: kernels that append to a list do so on purpose.
-    pub fn check_as_needed(&mut self, launch: &Launch, settings: &Settings, seed: u64) -> Schedules {
-        let own = self.schedule;
-        let sites = Sites::of(&launch.program());
-        let schedules = (0..needed(&sites)).map(|number| schedule(own, number, seed, &sites, blocks(launch)));
-        self.check_under(launch, settings, schedules.collect(), false)
-    }
-
-    fn check_under(
-        &mut self,
-        launch: &Launch,
-        settings: &Settings,
-        schedules: Vec<Schedule>,
-        compare: bool,
-    ) -> Schedules {
-        let own = self.schedule;
+        let compare = count.is_some();
+        let count = count.unwrap_or_else(|| needed(&sites)).max(1);
+        let schedules = (0..count).map(|number| schedule(own, number, seed, &sites, blocks(launch)));
+        let schedules: Vec<Schedule> = schedules.collect();
         let before = (schedules.len() > 1).then(|| self.memory().clone());
         let (checked, writers) = self.check_keeping(launch, settings);
         let Some(before) = before else { return Schedules { checked, count: 1 } };
@@ -172,7 +155,7 @@ impl<'a> Runs<'a> {
         Runs { launch, settings, checked, writers, after, compare: true, count: 1, different: None }
     }
 
-    /// Adds another one, and the memory that it left. `whole`: nobody ended it.
+    /// Adds another one, and the memory that it left. `whole`: it was not cut short.
     pub(super) fn add(&mut self, other: Checked, memory: &Heap, whole: bool) {
         let ended = whole && other.outcome.stop.is_none();
         if let Some(stop) = other.outcome.stop.filter(|stop| Class::of_stop(stop.kind).is_none()) {

@@ -2,8 +2,9 @@
 //!
 //! A cell stands for four bytes that have one history; the first access to a part of them splits it into one cell per
 //! byte. A cell holds the last write and the reads since. Reads of several threads are kept exactly (as a list) where
-//! threads can be ordered by more than barriers of the block; where they cannot, it is enough to know that there were
-//! several, in one warp or in more. An atomic stands among the reads as long as an ordinary write before it still
+//! threads can be ordered by more than barriers of the block; where they cannot, it is enough to know the first and
+//! one more: a reader of another warp if there is one, else another lane. So a write always finds a reader that it races
+//! with, whoever writes. An atomic stands among the reads as long as an ordinary write before it still
 //! counts: both must be remembered.
 
 use super::clock::Who;
@@ -53,7 +54,7 @@ impl Stamp {
             | if self.modified { MODIFIED } else { 0 }
     }
 
-    fn of(time: u32, bits: u32) -> Stamp {
+    pub(crate) fn of(time: u32, bits: u32) -> Stamp {
         Stamp {
             time,
             who: Who(u16::try_from(bits & ((1 << THREAD_BITS) - 1)).unwrap_or(0)),
@@ -62,6 +63,17 @@ impl Stamp {
             narrow: bits & NARROW != 0,
             modified: bits & MODIFIED != 0,
         }
+    }
+
+    /// Whether it is neither strong nor an atomic.
+    pub(crate) fn plain(self) -> bool {
+        !self.strong && !self.modified
+    }
+
+    /// Whether whatever conflicts with an earlier read that is ordered before this one conflicts with this one, too.
+    pub(crate) fn replaces(self, earlier: Stamp) -> bool {
+        let weaker = !self.strong || (earlier.strong && (self.narrow || !earlier.narrow));
+        weaker && (self.modified || !earlier.modified)
     }
 }
 
@@ -124,9 +136,15 @@ impl Cell {
     }
 
     /// A read where only barriers of the block order anything: remembers it if nothing was written since `floor`, and says
-    /// whether it did. `warp_floor` is that of the reader's warp, `stamp` is [`Stamp::bits`] of a weak read.
+    /// whether it did. `warp_floor` is that of the reader's warp, `stamp` is [`Stamp::bits`] of a weak read, `second` is
+    /// [`Owner::second`] of the cell.
     #[inline(always)]
-    pub(crate) fn read_quietly(&mut self, floor: u32, warp_floor: u32, now: u32, stamp: u32) -> bool {
+    pub(crate) fn read_quietly(
+        &mut self,
+        second: &mut u32,
+        (floor, warp_floor, now): (u32, u32, u32),
+        stamp: u32,
+    ) -> bool {
         if self.write_time > floor || self.write & (SPLIT | PENDING) != 0 {
             return false;
         }
@@ -135,7 +153,7 @@ impl Cell {
             self.read = stamp;
             return true;
         }
-        if self.read & (LISTED | MODIFIED) != 0 {
+        if self.read & (LISTED | MODIFIED | STRONG) != 0 {
             return false;
         }
         let differs = (self.read ^ stamp) & ((1 << THREAD_BITS) - 1);
@@ -146,7 +164,10 @@ impl Cell {
             return true;
         }
         let many = if differs >> 5 != 0 { MANY_WARPS } else { u32::from(differs != 0) * MANY_LANES };
-        self.read = (self.read | many) & !STRONG;
+        if many & !self.read != 0 && self.read & MANY_WARPS == 0 {
+            *second = stamp;
+        }
+        self.read |= many;
         self.read_time = now;
         true
     }
@@ -194,17 +215,16 @@ impl Cell {
         self.read = stamp.bits();
     }
 
-    /// One more reader whose order to those before does not matter: only barriers of the block order anything.
-    pub(crate) fn add_read(&mut self, stamp: Stamp) {
+    /// One more weak read beside weak ones, whose order to those before does not matter: only barriers of the block order
+    /// anything.
+    pub(crate) fn add_read(&mut self, second: &mut u32, stamp: Stamp) {
         let before = Stamp::of(self.read_time, self.read);
         if before.who != stamp.who {
-            self.read |= if before.who.warp() == stamp.who.warp() { MANY_LANES } else { MANY_WARPS };
-        }
-        if !stamp.strong {
-            self.read &= !STRONG;
-        }
-        if stamp.modified {
-            self.read |= MODIFIED;
+            let many = if before.who.warp() == stamp.who.warp() { MANY_LANES } else { MANY_WARPS };
+            if many & !self.read != 0 && self.read & MANY_WARPS == 0 {
+                *second = stamp.bits();
+            }
+            self.read |= many;
         }
         self.read_time = stamp.time;
     }
@@ -241,6 +261,9 @@ impl Readers {
 pub(crate) struct Owner {
     pub write: u32,
     pub read: u32,
+    /// Where several threads have read and no list names them: [`Stamp::bits`] of one that is not the first, of another
+    /// warp if there is one.
+    pub second: u32,
     /// The first read before the first write, as time and [`Stamp::bits`]; time 0 if there was none. A write removes
     /// the reads that it is ordered after from the cell, but those reads still race with writes of other blocks.
     exposed: (u32, u32),
@@ -249,7 +272,7 @@ pub(crate) struct Owner {
 impl Owner {
     /// Of accesses by one block.
     pub(crate) fn of(block: u32) -> Owner {
-        Owner { write: block, read: block, exposed: (0, 0) }
+        Owner { write: block, read: block, second: 0, exposed: (0, 0) }
     }
 
     /// Remembers a read of bytes that were not written before.

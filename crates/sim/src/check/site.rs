@@ -43,6 +43,8 @@ pub(crate) enum Kind {
     Copy,
     /// `cp.async.commit_group`.
     Commit,
+    /// `cp.async.wait_group`, with the number of groups it leaves in flight.
+    Wait(u32),
 }
 
 /// One instruction.
@@ -239,6 +241,8 @@ pub(crate) struct Words<'t> {
     zero: bool,
     /// Whether the first operand is the mask of all lanes.
     everyone: bool,
+    /// The first operand, where it is a number.
+    number: Option<u32>,
 }
 
 impl<'t> Words<'t> {
@@ -256,6 +260,7 @@ impl<'t> Words<'t> {
             modifiers: parts.collect(),
             operands: if operands.is_empty() { 0 } else { operands.split(',').count() },
             zero: first == "0",
+            number: first.parse().ok(),
             everyone: matches!(first, "-1" | "0xffffffff" | "0xFFFFFFFF" | "4294967295"),
         }
     }
@@ -284,6 +289,7 @@ impl<'t> Words<'t> {
             "mbarrier" => Kind::Mbarrier,
             "cp" if self.has("mbarrier") => Kind::Mbarrier,
             "cp" if self.has("commit_group") || self.has("wait_all") => Kind::Commit,
+            "cp" if self.has("wait_group") => self.number.map_or(Kind::Other, Kind::Wait),
             "cp" if self.has("async") && !self.has("wait_group") && !self.has("wait_all") => Kind::Copy,
             "ld" if self.has("nc") => Kind::ReadOnly,
             _ => Kind::Other,

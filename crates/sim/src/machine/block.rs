@@ -72,6 +72,8 @@ pub struct Barrier {
     pub(super) expected: Option<u32>,
     /// The instruction that was the first to arrive in this phase.
     first: u32,
+    /// The same of the phase before, with the threads that one waited for.
+    pub(super) before: Option<(u32, Option<u32>)>,
     /// Threads that wait in this phase.
     waiting: u32,
     gathered: Reduction,
@@ -149,7 +151,8 @@ impl Cta {
 impl Barrier {
     fn complete(&mut self, id: u32) -> Completed {
         let done = Completed { id, phase: self.phase, waiting: self.waiting, result: self.gathered };
-        *self = Barrier { phase: self.phase + 1, ..Barrier::default() };
+        let before = Some((self.first, self.expected));
+        *self = Barrier { phase: self.phase + 1, before, ..Barrier::default() };
         done
     }
 }
@@ -502,17 +505,7 @@ impl BlockRun {
         let completions = self.cta.completions;
         let left = allowance.instructions.saturating_sub(self.instructions).saturating_add(1);
         let (turn, stop) = {
-            let mut warp = Warp {
-                exec: 0,
-                pc: 0,
-                state,
-                cta: &mut self.cta,
-                grid,
-                global: &mut *global,
-                heard,
-                watch,
-                stop: None,
-            };
+            let mut warp = Warp::new(state, &mut self.cta, grid, &mut *global, watch, heard);
             let turn = warp.run(quantum.min(left));
             (turn, warp.stop.take())
         };
@@ -547,17 +540,8 @@ impl BlockRun {
         mut watch: Option<&mut (dyn Observer + 'static)>,
     ) -> Option<Box<Stop>> {
         for state in self.warps.iter_mut().filter(|state| state.arrivals > 0) {
-            let mut warp = Warp {
-                exec: 0,
-                pc: 0,
-                state,
-                cta: &mut self.cta,
-                grid,
-                global: &mut *global,
-                heard: true,
-                watch: watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w }),
-                stop: None,
-            };
+            let watch = watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w });
+            let mut warp = Warp::new(state, &mut self.cta, grid, &mut *global, watch, true);
             if warp.complete_tracked().is_err() {
                 return warp.stop;
             }

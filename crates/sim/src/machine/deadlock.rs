@@ -37,6 +37,7 @@ impl BlockRun {
             labels.swap(0, i);
         } else {
             stop.help = waiting.iter().find_map(|waiting| self.missing(grid, waiting));
+            labels.extend(self.other_counts(grid, &waiting));
         }
         name_places(grid, &mut stop, labels);
         for (warp, _) in self.warps.iter().zip(&self.done).filter(|(_, done)| !**done) {
@@ -130,6 +131,24 @@ impl BlockRun {
             }
             Wait::None => who,
         }
+    }
+
+    /// Where barriers that are waited at opened before for another number of threads.
+    fn other_counts(&self, grid: &Grid<'_>, waiting: &[Waiting<'_>]) -> Vec<(u32, String)> {
+        let threads = |count: Option<u32>| count.unwrap_or(grid.block_threads().next_multiple_of(32));
+        let mut found: Vec<(u32, String)> = Vec::new();
+        for waiting in waiting {
+            let Wait::Barrier { id, .. } = waiting.wait else { continue };
+            let barrier = &self.cta.barriers[at(id)];
+            let differs = |before: Option<u32>| threads(before) != threads(barrier.expected);
+            let Some((pc, before)) = barrier.before.filter(|(_, before)| differs(*before)) else { continue };
+            let count = before.map_or("all threads".to_owned(), |count| format!("{count} threads"));
+            let label = format!("barrier {id} opened here before, for {count}");
+            if !found.iter().any(|(known, _)| *known == pc) {
+                found.push((pc, label));
+            }
+        }
+        found
     }
 
     /// What a barrier lacks.

@@ -21,7 +21,9 @@ impl Warp<'_, '_> {
             AccessKind::Atomic => "atomic access",
         };
         let space = fault.space.name();
-        let place = format!("{verb} of {bytes} bytes at {space} address {:#x}", fault.address);
+        let address = signed(fault.space, fault.address);
+        let sign = if address < 0 { "-" } else { "" };
+        let place = format!("{verb} of {bytes} bytes at {space} address {sign}{:#x}", address.unsigned_abs());
         let mut notes = Vec::new();
         let mut help = None;
         let (stop, sentence) = match fault.kind {
@@ -39,14 +41,15 @@ impl Warp<'_, '_> {
                 (StopKind::Bounds, format!("{place}: kernels may only read {space} memory"))
             }
             FaultKind::OutOfBounds { size: Some(size), .. } => {
-                let missed = if fault.space == Space::Shared { self.missed_shared(size) } else { None };
+                let missed =
+                    if fault.space == Space::Shared { self.missed_shared(size, address < 0) } else { None };
                 if fault.space == Space::Shared {
                     help = self.forgotten_shared();
                 }
                 let (name, base, size) = missed.unwrap_or((format!("the {space} memory"), 0, size));
                 let target = Target { name: &name, base, size };
-                notes.extend(target.index(fault.address, bytes));
-                (StopKind::Bounds, format!("{place}: out of bounds, {}", target.side(fault.address)))
+                notes.extend(target.index(address, bytes));
+                (StopKind::Bounds, format!("{place}: out of bounds, {}", target.side(address)))
             }
             FaultKind::OutOfBounds { nearest: Some((i, _)), .. } => {
                 let heap = self.global.heap();
@@ -58,9 +61,9 @@ impl Warp<'_, '_> {
                     notes.push(note);
                     help = Some("compute the index in 64 bits, as with `size_t`".to_owned());
                 } else {
-                    notes.extend(target.index(fault.address, bytes));
+                    notes.extend(target.index(address, bytes));
                 }
-                (StopKind::Bounds, format!("{place}: out of bounds, {}", target.side(fault.address)))
+                (StopKind::Bounds, format!("{place}: out of bounds, {}", target.side(address)))
             }
             FaultKind::OutOfBounds { .. } => {
                 (StopKind::Bounds, format!("{place}: nothing is allocated there"))
@@ -75,9 +78,14 @@ impl Warp<'_, '_> {
         flow
     }
 
-    /// The shared variable that lies last, which an access beyond shared memory has passed.
-    fn missed_shared(&self, size: u64) -> Option<(String, u64, u64)> {
+    /// The shared variable that lies last, which an access beyond shared memory has passed, or the one that lies first, for
+    /// an access before it.
+    fn missed_shared(&self, size: u64, before: bool) -> Option<(String, u64, u64)> {
         let program = self.grid.program;
+        let sized = program.shared_variables.iter().filter(|(_, _, size)| *size > 0);
+        if let Some((name, offset, bytes)) = sized.min_by_key(|(_, offset, _)| *offset).filter(|_| before) {
+            return Some((format!("`{name}`"), u64::from(*offset), u64::from(*bytes)));
+        }
         if let Some(start) = program.dynamic_shared {
             let bytes = size.saturating_sub(u64::from(start));
             return Some(("dynamic shared memory".to_owned(), u64::from(start), bytes));
@@ -96,6 +104,14 @@ impl Warp<'_, '_> {
     }
 }
 
+/// An address as a distance from the start of its space: one that went below zero has wrapped around.
+fn signed(space: Space, address: u64) -> i128 {
+    match u32::try_from(address) {
+        Ok(short) if space != Space::Global => i128::from(short.cast_signed()),
+        _ => i128::from(address.cast_signed()),
+    }
+}
+
 /// What an access missed.
 struct Target<'a> {
     name: &'a str,
@@ -105,10 +121,11 @@ struct Target<'a> {
 
 impl Target<'_> {
     /// On which side of it, and by how much.
-    fn side(&self, address: u64) -> String {
-        let Target { name, base, size } = *self;
-        let end = base.saturating_add(size);
-        let count = |n: u64| if n == 1 { "1 byte".to_owned() } else { format!("{n} bytes") };
+    fn side(&self, address: i128) -> String {
+        let Target { name, .. } = *self;
+        let (base, size) = (i128::from(self.base), i128::from(self.size));
+        let end = base + size;
+        let count = |n: i128| if n == 1 { "1 byte".to_owned() } else { format!("{n} bytes") };
         let has = count(size);
         if address < base {
             format!("{} before the start of {name} ({has})", count(base - address))
@@ -122,9 +139,9 @@ impl Target<'_> {
     }
 
     /// The index it comes to, where the elements have the size of the access.
-    fn index(&self, address: u64, bytes: u32) -> Option<String> {
+    fn index(&self, address: i128, bytes: u32) -> Option<String> {
         let bytes = i128::from(bytes.max(1));
-        let offset = i128::from(address) - i128::from(self.base);
+        let offset = address - i128::from(self.base);
         let size = i128::from(self.size);
         // One that is far off is no index any more.
         let near = offset.abs() <= size.max(i128::from(NEAR)) * 16;

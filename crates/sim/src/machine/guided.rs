@@ -32,7 +32,7 @@ pub struct Ready {
 pub enum Next {
     /// The warp at this place of the list takes its step.
     Step(usize),
-    /// It looks as if nobody could get on. If that is so the launch is over.
+    /// No warp seems able to continue. If so, the launch ends.
     Look,
     /// The launch ends here.
     End,
@@ -206,7 +206,7 @@ fn advance(
         if !moved {
             return None;
         }
-        // A warp may go round without a step, by reading what nobody will write.
+        // A warp may loop without a step, reading a location that no thread will write.
         let progress = active.iter().fold(0u64, |sum, (run, _)| sum.saturating_add(run.progress()));
         if suspicion.is_due(*instructions, progress).is_some() {
             let standing = look(grid, heap, active, instructions);

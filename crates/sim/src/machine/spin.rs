@@ -242,17 +242,8 @@ impl BlockRun {
             }
             let state = &mut self.warps[i];
             let before = state.clock;
-            let mut warp = Warp {
-                exec: 0,
-                pc: 0,
-                state,
-                cta: &mut self.cta,
-                grid,
-                global: &mut *global,
-                heard: true,
-                watch: watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w }),
-                stop: None,
-            };
+            let watch = watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w });
+            let mut warp = Warp::new(state, &mut self.cta, grid, &mut *global, watch, true);
             let turn = warp.run(1);
             let ran = warp.state.clock - before;
             match turn {

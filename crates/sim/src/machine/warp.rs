@@ -127,6 +127,20 @@ pub(super) enum Choice {
     Same,
 }
 
+impl<'a, 'm> Warp<'a, 'm> {
+    /// A warp that is about to run; `heard` as in the field.
+    pub(super) fn new(
+        state: &'a mut WarpState,
+        cta: &'a mut Cta,
+        grid: &'a Grid<'a>,
+        global: &'a mut Global<'m>,
+        watch: Option<&'a mut (dyn Observer + 'static)>,
+        heard: bool,
+    ) -> Warp<'a, 'm> {
+        Warp { exec: 0, pc: 0, state, cta, grid, global, watch, heard, stop: None }
+    }
+}
+
 impl Warp<'_, '_> {
     /// Runs at most `quantum` instructions.
     pub fn run(&mut self, quantum: u64) -> Turn {

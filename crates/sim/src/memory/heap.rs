@@ -274,7 +274,8 @@ impl Heap {
     fn explain(&self, address: u64) -> Fault {
         let before = self.find(address);
         let kind = match before {
-            _ if address < GUARD => FaultKind::Null,
+            // Also before it: an address below zero wraps around.
+            _ if !(GUARD..=u64::MAX - GUARD).contains(&address) => FaultKind::Null,
             Some(i)
                 if self.allocations[i].freed
                     && address - self.allocations[i].base < self.allocations[i].size =>
@@ -292,6 +293,10 @@ impl Heap {
             let a = &self.allocations[i];
             (i, i64::try_from(address - a.base).unwrap_or(i64::MAX).saturating_sub_unsigned(a.size))
         });
+        if address.cast_signed() < 0 {
+            // Wrapped around below zero: before all of them.
+            return self.allocations.first().map(|_| (0, i64::MIN));
+        }
         let next = before.map_or(0, |i| i + 1);
         let ahead = self
             .allocations

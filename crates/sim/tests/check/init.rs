@@ -157,7 +157,15 @@ fn fragments_of_matrices() {
     let multiply = "mov.f32 %f1, 0f00000000;\nmma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f2, %f3, %f4, %f5}, \
                     {%r4, %r5, %r6, %r7}, {%r3, %r3}, {%f1, %f1, %f1, %f1};\nmov.b32 %r0, %f2;\n";
     assert!(lines(&format!("{}{multiply}{STORE}", load(32))).is_empty());
-    assert_eq!(lines(&format!("{}{multiply}{STORE}", load(31))), [[7, 5]]);
+    // Row 31 is the second half of row 15 of A: the last row of D, which %f2 is not of, and %f4 is in the last lanes.
+    assert!(lines(&format!("{}{multiply}{STORE}", load(31))).is_empty());
+    let last = multiply.replace("mov.b32 %r0, %f2", "mov.b32 %r0, %f4");
+    assert_eq!(lines(&format!("{}{last}{STORE}", load(31))), [[9, 5]]);
+    // Without the last 8 of k, no row is of use, stored or not.
+    assert_eq!(lines(&format!("{}{multiply}{STORE}", load(16))), [[7, 5]]);
+    // A register that was never written is not the tail of a matrix.
+    let register = multiply.replace("{%r3, %r3}", "{%r3, %r8}");
+    assert_eq!(lines(&format!("{}{register}{STORE}", load(32))), [[7]]);
     // Row 31 is row 7 of the fourth matrix: lanes 28 to 31 of %r7, and with .trans the last element of all lanes.
     let stored =
         |row: &str| format!("{}setp.lt.u32 %p2, %r2, 28; selp.u32 %r0, {row}, 0, %p2;\n{STORE}", load(31));

@@ -1,4 +1,4 @@
-//! `warpproof build`: CUDA C++ or PTX to machine code, with the resources and the occupancy of every kernel.
+//! `warpproof build`: compiles CUDA C++ or PTX to machine code and reports the resources and the occupancy of every kernel.
 
 mod kernel;
 mod render;
@@ -30,7 +30,7 @@ use kernel::{Kernel, Stack};
 pub(crate) struct Build {
     /// CUDA C++, or PTX if the name ends in .ptx
     kernel: PathBuf,
-    /// Report this kernel only; makes the instance of a template, as 'softmax<float, 256>' (repeatable)
+    /// Report only this kernel or template instance 'softmax<float, 256>' (repeatable)
     #[arg(long = "kernel", value_name = "NAME")]
     names: Vec<String>,
     /// Define a macro
@@ -39,30 +39,30 @@ pub(crate) struct Build {
     /// Search a directory for headers
     #[arg(short = 'I', value_name = "DIR")]
     include_dirs: Vec<PathBuf>,
-    /// Architectures [default: those of the devices; else a PTX file's own target; else sm_89]
+    /// Compile for these architectures [default: the devices', the PTX target or sm_89]
     #[arg(long, value_name = "SM", value_delimiter = ',', value_parser = architecture)]
     arch: Vec<String>,
-    /// Devices to compute occupancy for [default: one per architecture; sm_89 is an L4]
+    /// Compute occupancy for these devices [default: one per architecture; L4 for sm_89]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     device: Vec<String>,
-    /// Threads per block, as 128 or 16,8 [default: the kernel's launch bounds, else 128]
+    /// Set threads per block: 128 or 16,8 [default: the kernel's launch bounds or 128]
     #[arg(long, value_name = "X,Y,Z", value_parser = block_size)]
     block: Option<u32>,
-    /// Bytes of shared memory given at launch
+    /// Set the bytes of dynamic shared memory
     #[arg(long, visible_alias = "shared", value_name = "BYTES", default_value_t = 0)]
     dynamic_smem: u32,
-    /// The C++ standard, as c++17 [default: NVRTC's]
+    /// Set the C++ standard, such as c++17 [default: NVRTC's]
     #[arg(long, value_name = "STANDARD")]
     std: Option<String>,
-    /// Write files
+    /// Write these files
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     emit: Vec<Emit>,
-    /// Where to write them
+    /// Write files to this directory
     #[arg(short = 'o', long = "output", value_name = "DIR", default_value = ".")]
     output: PathBuf,
     #[command(flatten)]
     toolchain: ToolchainFlags,
-    /// Compile anew, and remember nothing
+    /// Ignore the build cache
     #[arg(long)]
     no_cache: bool,
     #[command(flatten)]
@@ -75,21 +75,21 @@ enum Emit {
     Ptx,
     /// Machine code
     Cubin,
-    /// Machine code as text
+    /// Disassembled machine code
     Sass,
 }
 
-/// Threads of a block, which is written as for a launch.
+/// Parses the threads of a block, in the syntax of a launch.
 fn block_size(text: &str) -> Result<u32, String> {
     let extents = extents(text)?;
     let threads = extents.iter().try_fold(1u32, |threads, extent| threads.checked_mul(*extent));
     threads.filter(|threads| *threads <= 1024).ok_or_else(|| {
         let [x, y, z] = extents;
-        format!("a block has 1 to 1024 threads, and {x} x {y} x {z} are more")
+        format!("expected at most 1024 threads per block, found {x} x {y} x {z}")
     })
 }
 
-/// All that was built, and all there is to say about it.
+/// Everything that was built, with its reports.
 #[derive(Debug, Default)]
 struct Built {
     targets: Vec<Target>,
@@ -102,7 +102,7 @@ struct Built {
 struct Target {
     arch: String,
     ptxas: Version,
-    /// Whether NVRTC's and ptxas's answers came from the build cache; `None` where they were not asked.
+    /// Whether the results of NVRTC and ptxas came from the build cache; `None` if the tool did not run.
     compiled_from_cache: Option<bool>,
     assembled_from_cache: bool,
     /// Files and lines, counted from 1.
@@ -123,7 +123,7 @@ struct Examined {
     remarks: Vec<String>,
 }
 
-/// Who said how large a block is.
+/// Where the block size comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BlockOrigin {
     Flag,
@@ -138,7 +138,7 @@ struct Fit {
     occupancy: Occupancy,
 }
 
-/// A device, or an architecture none of whose devices is in the table.
+/// A device, or an architecture without a device in the table.
 #[derive(Clone, Debug)]
 struct Seat {
     name: String,
@@ -192,7 +192,7 @@ impl Build {
         options.no_cache = self.no_cache;
         let mut toolchain = Toolchain::partial(&options);
         if self.is_ptx() && toolchain.ptxas_for(&source.text).is_err() {
-            // What was found first is too old for this module; look everywhere.
+            // The first compiler found is too old for this module; search all locations.
             toolchain = Toolchain::select(&Survey::complete(&options), &options);
         }
         let needed: &[Part] = if self.is_ptx() { &[] } else { &[Part::Nvrtc, Part::Ptxas] };
@@ -206,13 +206,13 @@ impl Build {
         Ok(())
     }
 
-    /// Which architectures to build for, and for each the devices to look at.
+    /// The architectures to build for, each with its devices.
     fn plan(&self, stated_target: Option<&str>) -> Result<Vec<(String, Vec<Seat>)>, Vec<Report>> {
         let mut devices: Vec<&'static Device> = Vec::new();
         for name in &self.device {
             devices.push(Device::named(name).ok_or_else(|| {
                 let known: Vec<&str> = warpproof_model::DEVICES.iter().map(|device| device.id).collect();
-                let report = Report::error(Kind::Usage, format!("no device is called {name}"));
+                let report = Report::error(Kind::Usage, format!("expected a known device, found `{name}`"));
                 vec![report.help(format!("known devices: {}", known.join(", ")))]
             })?);
         }
@@ -280,7 +280,7 @@ impl Build {
                 .compile(source, &options)
                 .map_err(|error| source::compile_failed(error, source, toolchain))?;
             for report in diagnostics::of_nvrtc(&compiled.diagnostics, source) {
-                // Most warnings do not depend on the architecture; once is enough.
+                // Most warnings do not depend on the architecture; report them once.
                 if !reports.contains(&report) {
                     reports.push(report);
                 }
@@ -399,12 +399,12 @@ impl Build {
     }
 }
 
-/// Only a module with `.loc` has lines to keep, and ptxas warns if told to keep them of another.
+/// Only a module with `.loc` has line information, and ptxas warns if `-lineinfo` is passed for any other module.
 pub(super) fn has_line_table(ptx: &str) -> bool {
     ptx.lines().any(|line| line.trim_start().starts_with(".loc"))
 }
 
-/// Why there is no machine code.
+/// Reports why assembling failed.
 pub(super) fn assemble_failed(error: AssembleError, ptx: &str, name: &str, source: &Source) -> Vec<Report> {
     match error {
         AssembleError::NotFound(error) => vec![missing(&error)],

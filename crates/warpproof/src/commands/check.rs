@@ -1,8 +1,7 @@
-//! `warpproof check`: launches on the software GPU with the checks listening, and what they find as text, JSON or SARIF.
+//! `warpproof check`: runs launches on the software GPU with checks enabled and prints the findings as text, JSON or SARIF.
 
 mod explore;
 mod json;
-mod rules;
 mod sarif;
 
 use std::fmt::Write;
@@ -11,7 +10,6 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use indicatif::ProgressBar;
 use warpproof_gate::limits::Purpose;
 use warpproof_model::grouped;
 use warpproof_sim::check::{Bounds, Class, Finding, Settings, Severity as Grade};
@@ -26,45 +24,41 @@ use super::flags::{Form, JsonFlag, OutputFlags, ended};
 use super::launch::{LaunchFlags, Memory, Plan, Prepared, Trial, setting, stop_report};
 use crate::report::{Kind, Outcome, Place, Report, first_error};
 use crate::source::{self, Ptx, Shown, of_finding, shown};
-use crate::terminal::Terminal;
+use crate::terminal::{Progress, Terminal};
 use crate::watch::WatchFlags;
 use warpproof_toolchain::symbol::readable;
 
-/// As many schedules as a kernel's synchronization calls for.
-const AS_NEEDED: u32 = 0;
-
 /// Run a kernel on the software GPU and report races and other bugs
 ///
-/// Races, copies read too early, uninitialised values, accesses out of bounds, wrong lanes and
-/// barriers, outputs that are not written: each with the CUDA lines and the threads that explain
-/// it. No GPU is needed.
+/// Finds races, async copies read too early, uninitialized reads, out-of-bounds accesses,
+/// wrong shuffle lanes, barrier bugs and outputs that are not written. Each report shows the
+/// CUDA lines and the threads involved. No GPU is needed.
 ///
-/// The launch is described as for `run`. An array may say what the kernel does with it:
+/// Describe the launch as for `run`. An array may have a role:
 ///
-///   --arg x:in:f32[1024]=randn(seed=0)    an input, which the kernel must not change
-///   --arg y:out:f32[1024]                 an output, every byte of which the kernel must write
-///   --arg z:inout:f32[1024]=zeros         both
-///   --arg s:scratch:f32[1024]             working memory, which holds no result
+///   --arg x:in:f32[1024]=randn(seed=0)    input: the kernel must not change it
+///   --arg y:out:f32[1024]                 output: the kernel must write every byte
+///   --arg z:inout:f32[1024]=zeros         input and output
+///   --arg s:scratch:f32[1024]             scratch memory: holds no result
 ///
-/// Without a word, an array with a fill is inout and one without is out. A file with launch lines
-/// needs no more than its name; all of its launches are checked in turn:
+/// Default: `inout` if the array has a fill, `out` otherwise. If the file has launch lines, its
+/// name is enough; all of its launches are checked in order:
 ///
 ///   //@launch: kernel=NAME grid=X,Y,Z block=X,Y,Z shared=BYTES cooperative=true symbol=… arg=… arg=…
 ///
-/// Exit codes: 0 nothing is wrong (notes aside) · 1 something is · 2 wrong usage · 3 unsupported ·
-/// 4 limit.
+/// Exit codes: 0 no findings, except notes · 1 findings · 2 wrong usage · 3 unsupported · 4 limit.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Check {
     #[command(flatten)]
     launch: LaunchFlags,
-    /// Checks to run: race, init, array, lanes, barrier, output, provenance, machine [default: all except machine]
+    /// Run these checks: race, init, array, lanes, barrier, output, provenance, machine [default: all except machine]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = check_named)]
     checks: Vec<Listener>,
-    /// Also report control flow and results that depend on clocks, timers, %smid or addresses
+    /// Report control flow and results that depend on clocks, timers, %smid or addresses
     #[arg(long, value_name = "CLASS", value_parser = ["machine-dependent"])]
     deny: Vec<String>,
-    /// Sources that `--deny machine-dependent` ignores: clock, timer, machine, address
+    /// Ignore these sources in `--deny machine-dependent`: clock, timer, machine, address
     #[arg(long, value_name = "SOURCES", value_delimiter = ',', value_parser = source_named)]
     allow: Vec<MachineSource>,
     /// Run each launch in N orders of warps and blocks [default: 4 to 12 with locks, flags or tickets, else 1]
@@ -72,19 +66,19 @@ pub(crate) struct Check {
     schedules: Option<u32>,
     #[command(flatten)]
     explore: ExploreFlags,
-    /// Where the random orders begin
+    /// Set the seed of the random orders
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     seed: u64,
-    /// Where to run: the software GPU is the one that can be checked
+    /// Select the GPU; only the software GPU supports checks
     #[arg(long, value_name = "GPU", default_value_t = Where::Software, value_parser = listening, hide = true)]
     device: Where,
-    /// Also print which lines and branch outcomes the launches reached
+    /// Print which lines and branch outcomes the launches reached
     #[arg(long)]
     coverage: bool,
     /// Show at most N findings; count the others
     #[arg(long, value_name = "N", default_value_t = 100)]
     max_findings: usize,
-    /// How to print what was found [default: by the file's ending, else text]
+    /// Set the output format [default: from the file's extension, or text]
     #[arg(long, value_name = "FORMAT", conflicts_with = "json")]
     format: Option<Format>,
     #[command(flatten)]
@@ -95,8 +89,8 @@ pub(crate) struct Check {
     watch: WatchFlags,
 }
 
-/// Findings of a launch for each that is shown: an unrolled loop gives one for each pair of its copies, and they are put
-/// together only when their lines are known.
+/// Findings collected per finding shown: an unrolled loop yields one for each pair of its copies, and they are merged
+/// only after their lines are known.
 const COPIES: usize = 64;
 
 /// A group of checks.
@@ -118,7 +112,7 @@ impl Form for Format {
         &[("txt", Self::Text), ("json", Self::Json), ("sarif", Self::Sarif)];
 }
 
-/// Something that results may depend on.
+/// A source of machine dependence.
 type MachineSource = warpproof_sim::check::Source;
 
 fn source_named(text: &str) -> Result<MachineSource, String> {
@@ -131,7 +125,7 @@ fn source_named(text: &str) -> Result<MachineSource, String> {
 fn check_named(text: &str) -> Result<Listener, String> {
     Listener::parse(text).ok_or_else(|| {
         let names: Vec<&str> = Listener::ALL.into_iter().map(Listener::name).collect();
-        format!("there are {}", names.join(", "))
+        format!("expected one of {}", names.join(", "))
     })
 }
 
@@ -156,24 +150,24 @@ struct Found {
     finding: Finding,
     /// The launch that showed it first.
     launch: usize,
-    /// Its places, as they are shown.
+    /// Its places, as shown.
     places: Vec<Shown>,
     report: Report,
 }
 
-/// All that was checked, and all there is to say about it.
+/// Everything that was checked, with findings and reports.
 #[derive(Debug, Default)]
 struct Examined {
     checks: Vec<Listener>,
-    /// Under how many schedules each launch was to run; [`AS_NEEDED`] leaves it to the kernel.
-    asked: u32,
-    /// In every order within these bounds, instead.
+    /// The number of schedules for each launch; `None`: depends on the kernel.
+    asked: Option<u32>,
+    /// If set, run every order within these bounds instead.
     bounds: Option<Bounds>,
-    /// What was seen of these orders.
+    /// The orders explored so far.
     explored: Option<Seen>,
-    /// Says what is being done.
-    progress: Option<ProgressBar>,
-    /// What results may depend on beside the inputs.
+    /// Shows progress.
+    progress: Option<Progress>,
+    /// Sources, in addition to the inputs, that results may depend on.
     allowed: Vec<MachineSource>,
     schedules: u32,
     launches: Vec<Launched>,
@@ -181,9 +175,9 @@ struct Examined {
     /// Findings beyond the limit.
     dropped: u64,
     warnings: Vec<Report>,
-    /// What the launches reached, if asked for.
+    /// Coverage of the launches, if requested.
     coverage: Option<Coverage>,
-    /// Why something could not be checked, or not to its end.
+    /// Reports of launches that could not be checked completely.
     stops: Vec<Report>,
 }
 
@@ -193,7 +187,7 @@ impl Check {
             Ok(form) => form,
             Err(report) => return ended(Err(report), terminal),
         };
-        // Nothing is kept between runs: Ctrl-C may end the process at any time.
+        // No state is kept between runs, so Ctrl-C may end the process at any time.
         let never = AtomicBool::new(false);
         let files = || self.launch.files();
         self.watch.repeat(&never, terminal, files, |terminal| self.once(form, terminal))
@@ -252,13 +246,13 @@ impl Check {
         examined.warnings.clone_from(&ptx.warnings);
         let (mut done, all) = (0, sequences.iter().map(Vec::len).sum::<usize>());
         for sequence in &sequences {
-            let purpose = Purpose::Check { schedules: examined.asked };
+            let purpose = Purpose::Check { several: examined.asked != Some(1) };
             let (mut device, mut memory) = (self.launch.device(purpose), Memory::default());
             for plan in sequence {
                 done += 1;
                 progress.set_message(format!("checking launch {done} of {all}"));
                 let ended = self.examine_launch(plan, &ptx, &source, (&mut device, &mut memory), examined);
-                // One launch that cannot be checked says nothing about the others, except those that need what it leaves.
+                // If a launch cannot be checked, the others still can, except those that need its results.
                 if let Err(reports) = ended {
                     examined.stops.extend(reports);
                     break;
@@ -281,16 +275,16 @@ impl Check {
         self.examine_prepared((plan.line, prepared), (device, memory), ptx, source, examined)
     }
 
-    /// The launches of a case of a task, one after another on the same memory, under the task's schedules.
+    /// Runs the launches of a task's case in order on the same memory, under the task's schedules.
     fn examine_case(&self, trial: &Trial, examined: &mut Examined) -> Result<(), Vec<Report>> {
         examined.checks = if self.checks.is_empty() { Listener::ALL.to_vec() } else { self.checks.clone() };
         if !self.deny.is_empty() && !examined.checks.contains(&Listener::Machine) {
             examined.checks.push(Listener::Machine);
         }
-        examined.asked = self.schedules.unwrap_or(trial.staged.schedules);
+        examined.asked = self.schedules.or(Some(trial.staged.schedules));
         examined.bounds = self.explore.bounds(None).unwrap_or_default();
         examined.allowed.extend(&trial.staged.allowed);
-        let purpose = Purpose::Check { schedules: examined.asked };
+        let purpose = Purpose::Check { several: examined.asked != Some(1) };
         let (mut device, mut memory) = (self.launch.device(purpose), Memory::default());
         for prepared in trial.prepare(&mut device, &mut memory)? {
             let at = (&mut device, &memory);
@@ -307,7 +301,7 @@ impl Check {
         source: &Source,
         examined: &mut Examined,
     ) -> Result<(), Vec<Report>> {
-        let beside = self.launch.beside(Purpose::Check { schedules: examined.asked }, memory);
+        let beside = self.launch.beside(Purpose::Check { several: examined.asked != Some(1) }, memory);
         device.limits.memory = beside;
         if self.coverage {
             let program = prepared.launch.program();
@@ -337,10 +331,7 @@ impl Check {
             examined.explored = Some(Seen::of(bounds, &ran, examined.explored));
             ran.checked
         } else {
-            let ran = match examined.asked {
-                AS_NEEDED => device.check_as_needed(&prepared.launch, &settings, self.seed),
-                count => device.check_schedules(&prepared.launch, &settings, count, self.seed),
-            };
+            let ran = device.check_schedules(&prepared.launch, &settings, examined.asked, self.seed);
             examined.schedules = examined.schedules.max(ran.count);
             ran.checked
         };
@@ -366,9 +357,9 @@ impl Check {
         }
     }
 
-    /// Which checks listen under how many schedules: what the flags say, else what the file's own lines say, else what each
-    /// kernel needs.
-    fn settings(&self, source: &Source) -> Result<(Vec<Listener>, u32), Box<Report>> {
+    /// The enabled checks and the number of schedules: from the flags, else from the file's own lines, else as each kernel
+    /// requires.
+    fn settings(&self, source: &Source) -> Result<(Vec<Listener>, Option<u32>), Box<Report>> {
         let wrong = |line: u32, sentence: String| {
             let place = Place::new(source.name.as_str(), line);
             Box::new(Report::error(Kind::Usage, sentence).at(Some(place)))
@@ -378,7 +369,7 @@ impl Check {
             for name in names.split(',').map(str::trim) {
                 checks.push(
                     check_named(name)
-                        .map_err(|known| wrong(line, format!("no check is called `{name}`: {known}")))?,
+                        .map_err(|known| wrong(line, format!("unknown check `{name}`: {known}")))?,
                 );
             }
         }
@@ -389,29 +380,31 @@ impl Check {
             checks.push(Listener::Machine);
         }
         let schedules = match (self.schedules, setting(&source.text, "schedules")) {
-            (Some(count), _) => count,
+            (Some(count), _) => Some(count),
             (None, Some((line, text))) => {
-                text.parse().ok().filter(|count| (1..=1000).contains(count)).ok_or_else(|| {
-                    wrong(line, format!("`{text}` is no number of schedules from 1 to 1000"))
-                })?
+                Some(text.parse().ok().filter(|count| (1..=1000).contains(count)).ok_or_else(|| {
+                    wrong(line, format!("expected a number of schedules from 1 to 1000, found `{text}`"))
+                })?)
             }
-            (None, None) => AS_NEEDED,
+            (None, None) => None,
         };
         Ok((checks, schedules))
     }
 }
 
-/// Whether a stop is among the findings already.
+/// Whether the findings already contain a stop.
 fn is_finding(stop: &Stop) -> bool {
     Class::of_stop(stop.kind).is_some()
 }
 
 impl Examined {
-    /// Adds a finding. The same mistake in another launch, or in another copy of the code (an unrolled loop, an inlined
-    /// call), is counted and not repeated.
+    /// Adds a finding. The same bug in another launch, or in another copy of the code (an unrolled loop, an inlined
+    /// call), is counted, not repeated.
     fn add(&mut self, mut finding: Finding, launch: usize, ptx: &Ptx, source: &Source, most: usize) {
         finding.sentence = readable(&finding.sentence);
         finding.notes.iter_mut().for_each(|note| *note = readable(note));
+        finding.help = finding.help.as_deref().map(readable);
+        finding.places.iter_mut().for_each(|label| label.text = readable(&label.text));
         let places: Vec<Shown> =
             finding.places.iter().map(|label| shown(&label.place, ptx, source)).collect();
         let same = |known: &Found| {
@@ -435,14 +428,14 @@ impl Examined {
         self.findings.push(Found { finding, launch, places, report });
     }
 
-    /// What the exit code says. A mistake that was found stands, whatever kept the rest from being checked; a bug of ours
-    /// puts everything in doubt.
+    /// The kind of failure, for the exit code. A finding counts even if the rest could not be checked; a bug in Warpproof
+    /// takes precedence because it makes every result unreliable.
     fn verdict(&self) -> Option<Kind> {
         if self.stops.iter().any(|report| report.kind == Kind::Bug) {
             return Some(Kind::Bug);
         }
         let wrong = self.findings.iter().any(|found| found.finding.severity == Grade::Error);
-        // What was dropped was not looked at; it is taken for the worse.
+        // Dropped findings were not examined; assume that they are errors.
         if wrong || self.dropped > 0 {
             return Some(Kind::Kernel);
         }
@@ -466,7 +459,7 @@ impl Examined {
         let ended = first_error(&self.stops).is_none();
         let mut text = match (errors, ended) {
             (0, true) => "no findings".to_owned(),
-            (0, false) => "nothing found before the end that is reported above,".to_owned(),
+            (0, false) => "no findings before the error reported above,".to_owned(),
             _ => count(errors, "finding"),
         };
         // Writing to a string does not fail.
@@ -497,13 +490,13 @@ impl Examined {
         Some(text)
     }
 
-    /// Everything that is no finding.
+    /// All reports except findings.
     fn reports(&self) -> impl Iterator<Item = &Report> {
         self.warnings.iter().chain(&self.stops)
     }
 }
 
-/// All of it as plain text, for a file.
+/// The whole output as plain text, for a file.
 fn plain(examined: &Examined) -> String {
     let mut text = String::new();
     for launch in &examined.launches {

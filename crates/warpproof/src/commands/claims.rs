@@ -1,12 +1,12 @@
-//! `warpproof claims`: the numbers of a text, held against the ledger.
+//! `warpproof claims`: compares the numbers in a text with the ledger.
 
 use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
-use warpproof_gate::view::Evidence;
-use warpproof_gate::view::claims::{self, Fault, Options, Problem};
+use warpproof_report::Evidence;
+use warpproof_report::claims::{self, Fault, Options, Problem};
 
 use super::evidence::of_ledger;
 use super::flags::{JsonFlag, LedgerFlags, ended};
@@ -15,18 +15,18 @@ use crate::terminal::Terminal;
 
 /// Check the numbers in documents against the ledger
 ///
-/// Every number with a unit must be one that a record holds, within the precision that is written.
-/// A percentage needs a word of the figure's name in its sentence. A percentage or a factor may also
-/// be made of two figures of the same paragraph. What is only predicted must be said to be, and what
-/// is said of speed must be measured. Code, addresses and comments are passed over.
+/// Every number with a unit must match a figure of a record, to the precision written. The
+/// sentence of a percentage must contain part of the figure's name. A percentage or a factor
+/// may also be the ratio of two figures in the same paragraph. Predicted numbers must be
+/// labeled as predicted; speed must be measured. Code, URLs and comments are skipped.
 ///
-///   <!-- claims: ignore REASON -->    passes over its line, or alone on a line, the next one
+///   <!-- claims: ignore REASON -->    skips its line; alone on a line, skips the next line
 ///
-/// Exit codes: 0 every number stands · 1 one does not · 2 no ledger, or a file cannot be read.
+/// Exit codes: 0 every number matches · 1 a number does not match · 2 no ledger, or unreadable file.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Claims {
-    /// Markdown or other text
+    /// Markdown or other text files
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -79,9 +79,9 @@ impl Claims {
                 n => format!("{n} files"),
             };
             terminal.say(match found.len() {
-                0 => format!("every number of {files} stands in the ledger"),
-                1 => format!("1 number of {files} does not stand"),
-                n => format!("{n} numbers of {files} do not stand"),
+                0 => format!("every number in {files} matches the ledger"),
+                1 => format!("1 number in {files} does not match the ledger"),
+                n => format!("{n} numbers in {files} do not match the ledger"),
             });
         }
         Ok(if found.is_empty() { Outcome::Green } else { Outcome::Stopped(Kind::Evidence) })
@@ -90,7 +90,7 @@ impl Claims {
 
 fn shown(problem: &Problem, text: &str) -> Report {
     let line = text.lines().nth(problem.line.saturating_sub(1)).unwrap_or_default();
-    // A claim counts characters, a place bytes.
+    // Claims count in characters, places in bytes.
     let skipped = line.chars().take(problem.column.saturating_sub(1)).map(char::len_utf8).sum::<usize>();
     let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let mut place = Place::new(problem.file.as_str(), number(problem.line)).text(Some(line.to_owned()));
@@ -100,10 +100,10 @@ fn shown(problem: &Problem, text: &str) -> Report {
     }
     let help = match problem.fault {
         Fault::Unresolved { .. } => {
-            "write what a record holds, or run the gate so that one holds it; `warpproof export` lists all figures"
+            "write a figure of a record, or run the gate to record one; `warpproof export` lists all figures"
         }
-        Fault::Predicted(_) => "say that it is predicted",
-        Fault::Unmeasured(_) => "measure it on a GPU, or say that it is predicted or a limit",
+        Fault::Predicted(_) => "label it as predicted",
+        Fault::Unmeasured(_) => "measure it on a GPU, or label it as predicted or as a limit",
         Fault::NoReason => "write the reason after `claims: ignore`",
     };
     Report::error(Kind::Evidence, problem.sentence()).at(Some(place)).help(help)

@@ -1,4 +1,4 @@
-//! `warpproof completions`: what shells complete.
+//! `warpproof completions`: prints shell completions.
 
 use clap::{Args, CommandFactory};
 use clap_complete::{Shell, generate};

@@ -1,5 +1,5 @@
-//! `warpproof counters`: launches on the software GPU with the counters listening; what they counted as tables, as JSON, or
-//! under the names of Nsight Compute; and what differs between two.
+//! `warpproof counters`: runs launches on the software GPU with counters enabled; prints them as tables, as JSON or
+//! under Nsight Compute's names; and compares two results.
 
 mod diff;
 mod file;
@@ -24,48 +24,48 @@ use metrics::Selection;
 
 /// Count what a kernel does on the software GPU
 ///
-/// Instructions by pipe, active lanes, divergence, tensor operations, requests, bytes and sectors
-/// by memory space, bank conflicts, barriers, atomics: for the launch and for each line. The
-/// numbers are exact for the PTX and the same in every run; no GPU is needed.
+/// Counts instructions by pipe, active lanes, divergence, tensor operations, requests, bytes
+/// and sectors by memory space, bank conflicts, barriers and atomics, for the launch and for
+/// each line. Counts are exact for the PTX and the same in every run; no GPU is needed.
 ///
-/// The launch is described as for `run`; all launch lines of a file are counted in turn.
+/// Describe the launch as for `run`; all launch lines of a file are counted in order.
 ///
-///   warpproof counters kernel.cu                      a table, and the lines with the most of each
-///   warpproof counters kernel.cu --by-line            every line that was executed
+///   warpproof counters kernel.cu                      a table, and the top lines of each counter
+///   warpproof counters kernel.cu --by-line            every executed line
 ///   warpproof counters kernel.cu --json > a.json      all counters of all lines
-///   warpproof counters diff a.json b.json             what changed, line by line
+///   warpproof counters diff a.json b.json             changes, line by line
 ///   warpproof counters kernel.cu --metrics 'smsp__inst_executed_pipe_*,dram__bytes_read.sum'
 ///
-/// --metrics takes names of Nsight Compute and prints what `ncu --csv --metrics NAMES
-/// --print-units base` prints: one row for each metric of each launch.
+/// --metrics takes Nsight Compute names and prints the same CSV as `ncu --csv --metrics NAMES
+/// --print-units base`: one row for each metric of each launch.
 ///
-/// Exit codes: 0 counted · 1 the kernel went wrong (counted up to there) · 2 wrong usage ·
-/// 3 unsupported · 4 limit. Of `diff`: 0 equal · 1 different · 2 a file cannot be read.
+/// Exit codes: 0 counted · 1 the kernel failed (counted up to the failure) · 2 wrong usage ·
+/// 3 unsupported · 4 limit. `diff`: 0 equal · 1 different · 2 a file cannot be read.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Counters {
     #[command(flatten)]
     launch: Launch,
-    /// Where to run: the software GPU is the one that can be counted
+    /// Select the GPU; only the software GPU supports counters
     #[arg(long, value_name = "GPU", default_value_t = Where::Software, value_parser = listening, hide = true)]
     device: Where,
-    /// A table of every line that was executed
+    /// Print a table of every executed line
     #[arg(long, conflicts_with_all = ["metrics", "json"])]
     by_line: bool,
     #[command(flatten)]
     json: JsonFlag,
-    /// Print these metrics as ncu writes CSV; a name may hold *, and may leave out what follows its dot
+    /// Print these metrics as CSV, like ncu; * matches any text, suffixes are optional
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "json")]
     metrics: Vec<String>,
-    /// Print the metrics that are known, and how exact each is
+    /// List the supported metrics and how exact each is
     #[arg(long, exclusive = true)]
     list_metrics: bool,
     #[command(subcommand)]
     command: Option<Command>,
 }
 
-/// The launch, unless the command is about files that were written before. (`Option` would do if the flags had no flags of
-/// others among them.)
+/// The launch; `None` if the command compares existing files. (`Option` alone does not work because the flags flatten
+/// other flags.)
 #[derive(Debug)]
 struct Launch(Option<LaunchFlags>);
 
@@ -98,16 +98,16 @@ enum Command {
 
 /// Show the counters that differ between two files of `counters --json`
 ///
-/// Launches are compared in their order, counters by line. Lines are the same if their texts are, so
-/// what only moved is no difference. Lines whose counters are equal are not shown. Exit codes: 0 equal · 1 different · 2 a file cannot be read.
+/// Compares launches in order and counters by line. Lines match by their text, so moved lines are
+/// not reported. Lines with equal counters are not shown. Exit codes: 0 equal · 1 different · 2 a file cannot be read.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Diff {
-    /// What was counted before
+    /// Counters before the change
     before: PathBuf,
-    /// What was counted after
+    /// Counters after the change
     after: PathBuf,
-    /// Compare the launches as a whole, not their lines
+    /// Compare whole launches instead of lines
     #[arg(long)]
     totals: bool,
     #[command(flatten)]
@@ -122,16 +122,16 @@ struct Launched {
     kernel: String,
     symbol: String,
     printed: Vec<u8>,
-    /// Whether it came to its end.
+    /// Whether the launch finished.
     complete: bool,
     counters: Counts,
 }
 
-/// All that was counted, and all there is to say about it.
+/// Everything that was counted, with reports.
 #[derive(Debug, Default)]
 struct Counted {
     launches: Vec<Launched>,
-    /// The file's own text, to show lines of.
+    /// The source text, to show lines from.
     source: Option<Source>,
     /// The architecture that the PTX is for, such as `8.9`.
     capability: String,
@@ -203,7 +203,7 @@ fn count(launch: &LaunchFlags, counted: &mut Counted, terminal: &Terminal) -> Re
             done += 1;
             progress.set_message(format!("counting launch {done} of {all}"));
             let ended = count_launch(launch, plan, &ptx, &source, (&mut device, &mut memory), counted);
-            // One launch that cannot be counted says nothing about the others, except those that need what it leaves.
+            // If a launch cannot be counted, the others still can, except those that need its results.
             if let Err(reports) = ended {
                 counted.reports.extend(reports);
                 break;
@@ -238,7 +238,7 @@ fn count_prepared(
     let stop = done.outcome.stop;
     if stop.as_ref().is_none_or(|stop| stop.kind != StopKind::Launch) {
         let mut counters = done.counters;
-        // The kernel's own file by the name it was given by, so that counts of two machines are of the same lines.
+        // Name the kernel's file as the user named it, so that counts from two machines refer to the same lines.
         let mut names: Vec<(String, String)> = Vec::new();
         for at in counters.instructions.iter_mut().flat_map(|one| one.source.iter_mut()) {
             let known = names.iter().find(|(file, _)| *file == at.file).map(|(_, given)| given.clone());

@@ -1,4 +1,4 @@
-//! Which GPU a command is about: the software GPU, or a CUDA device of this machine.
+//! The GPU that a command uses: the software GPU, or a CUDA device of this machine.
 
 use std::fmt;
 
@@ -31,22 +31,22 @@ pub(crate) fn parse(text: &str) -> Result<Where, String> {
         "cuda" => Some(0),
         _ => text.strip_prefix("cuda:").and_then(|number| number.parse().ok()),
     };
-    number.map(Where::Cuda).ok_or_else(|| "write software, or cuda:N for a CUDA device".to_owned())
+    number.map(Where::Cuda).ok_or_else(|| "expected software or cuda:N".to_owned())
 }
 
-/// As [`parse`], for commands that listen to what a kernel does: only the software GPU can be listened to.
+/// As [`parse`], for commands with checks or counters: only the software GPU supports them.
 pub(crate) fn listening(text: &str) -> Result<Where, String> {
     match parse(text)? {
         Where::Software => Ok(Where::Software),
-        Where::Cuda(_) => Err(
-            "checks and counters listen to every access of the software GPU, and a CUDA device lets nobody \
-             listen; `warpproof run` runs on one"
-                .to_owned(),
-        ),
+        Where::Cuda(_) => {
+            Err("checks and counters require the software GPU: a CUDA device does not report its accesses; \
+             `warpproof run` supports CUDA devices"
+                .to_owned())
+        }
     }
 }
 
-/// What a device said, as a report.
+/// A device error as a report.
 pub(crate) fn report(error: &CudaError) -> Report {
     let kind = match error {
         CudaError::Call { name, .. } => match name.as_str() {
@@ -69,9 +69,9 @@ pub(crate) fn report(error: &CudaError) -> Report {
     };
     let report = Report::error(kind, error.to_string());
     match error {
-        CudaError::NoDriver(_) => report.help("leave --device out: the software GPU needs no driver"),
+        CudaError::NoDriver(_) => report.help("omit --device: the software GPU needs no driver"),
         CudaError::Call { .. } if kind == Kind::Kernel => report
-            .help("`warpproof check` runs the same launch on the software GPU and says where it goes wrong"),
+            .help("`warpproof check` runs the same launch on the software GPU and reports where it fails"),
         _ => report,
     }
 }
@@ -86,6 +86,6 @@ mod tests {
         assert_eq!((parse("cuda"), parse("cuda:3")), (Ok(Where::Cuda(0)), Ok(Where::Cuda(3))));
         assert!(parse("cuda:").is_err() && parse("cuda:-1").is_err() && parse("gpu").is_err());
         assert_eq!(listening("software"), Ok(Where::Software));
-        assert!(listening("cuda:0").is_err_and(|why| why.contains("lets nobody listen")));
+        assert!(listening("cuda:0").is_err_and(|why| why.contains("does not report its accesses")));
     }
 }

@@ -1,4 +1,4 @@
-//! `warpproof doctor`: what is there, what is missing, and the one command that mends it.
+//! `warpproof doctor`: reports what is installed, what is missing, and the command that fixes it.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use crate::terminal::Terminal;
 
 /// Report which NVIDIA compiler tools were found, and what is missing
 ///
-/// Ends with 0 if a kernel can be built, and with 2 and the one command that mends it if not.
+/// Exit codes: 0 a kernel can be built · 2 it cannot; the command that fixes it is printed.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
     #[command(flatten)]
@@ -34,20 +34,22 @@ impl Doctor {
             terminal.print(as_text(&survey, &toolchain, &options));
             match &report {
                 Some(report) => terminal.report(report),
-                None => terminal.print("\nall there: a trial kernel compiles, assembles and disassembles\n"),
+                None => {
+                    terminal.print("\nall tools work: a test kernel compiles, assembles and disassembles\n");
+                }
             }
         }
         report.map_or(Outcome::Green, |report| Outcome::Stopped(report.kind))
     }
 }
 
-/// What keeps a kernel from being built, if anything does.
+/// Why a kernel cannot be built, if so.
 fn diagnose(toolchain: &Toolchain) -> Option<Report> {
     let absent = toolchain.missing();
     if !absent.is_empty() {
         return Some(missing(&toolchain.not_found(absent)));
     }
-    // Files with the right names are not yet a compiler that works.
+    // Files with the right names may still not be a working compiler.
     let source = Source::new(
         "trial.cu",
         "#include <cuda_fp16.h>\n__global__ void trial(__half *x) { *x = *x + *x; }\n",

@@ -1,11 +1,11 @@
-//! What went wrong with a ledger or a view of it, as a report.
+//! Errors of a ledger or of a view of it, as reports.
 
-use warpproof_gate::ledger::{LedgerError, MIN_PREFIX};
-use warpproof_gate::view::ViewError;
+use warpproof_evidence::ledger::{LedgerError, MIN_PREFIX};
+use warpproof_report::ViewError;
 
 use crate::report::{Kind, Report};
 
-/// An error of the ledger: whose fault it is, and what to do.
+/// An error of the ledger, with its kind and a fix.
 pub(crate) fn of_ledger(error: &LedgerError) -> Report {
     let kind = match error.exit_code() {
         1 => Kind::Evidence,
@@ -15,23 +15,25 @@ pub(crate) fn of_ledger(error: &LedgerError) -> Report {
     };
     let help = match error {
         LedgerError::Absent(_) => {
-            "`warpproof gate TASK` makes one where it is run; `--ledger DIR` names another place"
+            "run `warpproof gate TASK` to create one, or select another directory with `--ledger DIR`"
         }
-        LedgerError::Foreign(_) => "`--ledger DIR` names another place; this directory is left as it is",
-        LedgerError::Version(..) => "a later warpproof wrote it: use that one",
+        LedgerError::Foreign(_) => {
+            "select another directory with `--ledger DIR`; this directory is not changed"
+        }
+        LedgerError::Version(..) => "use the newer warpproof that wrote it",
         LedgerError::Damaged(_) | LedgerError::DamagedObject(_) => {
-            "`warpproof verify` lists everything that is wrong; take the file from a commit that holds the ledger"
+            "run `warpproof verify` to list all problems, and restore the file from a commit or a backup"
         }
         LedgerError::NoSuchRecord(_) => "`warpproof log` lists the records",
         LedgerError::Ambiguous(..) => "give more digits",
         LedgerError::NotAPrefix(_) => {
             let sentence = error.to_string();
             let help = format!(
-                "`warpproof log` lists the records; {MIN_PREFIX} digits or more of a name are enough"
+                "run `warpproof log` to list the records; {MIN_PREFIX} or more digits of a name are enough"
             );
             return Report::error(Kind::Usage, sentence).help(help);
         }
-        LedgerError::NoSuchObject(_) => "a ledger is copied whole: take `objects/` along with `segments/`",
+        LedgerError::NoSuchObject(_) => "copy the whole ledger: `objects/` as well as `segments/`",
         LedgerError::Io(..)
         | LedgerError::Invalid(_)
         | LedgerError::TooLarge { .. }
@@ -42,24 +44,24 @@ pub(crate) fn of_ledger(error: &LedgerError) -> Report {
     Report::error(kind, error.to_string()).help(help)
 }
 
-/// Why there is no report.
+/// Reports why a view failed.
 pub(crate) fn of_view(error: &ViewError) -> Report {
     let (kind, help) = match error {
         ViewError::NoRun(_) => (Kind::Usage, Some("`warpproof log --kind run` lists the runs")),
         ViewError::NoCandidate(..) => {
-            (Kind::Usage, Some("`warpproof log --kind verdict` lists what was judged"))
+            (Kind::Usage, Some("run `warpproof log --kind verdict` to list the evaluated candidates"))
         }
         ViewError::Several(..) => (Kind::Usage, Some("name one as RUN:CANDIDATE")),
         ViewError::Refused(_) => (Kind::Usage, None),
         ViewError::NotMerged(..) => {
-            (Kind::Usage, Some("`warpproof report next` says what would bring it there"))
+            (Kind::Usage, Some("run `warpproof report next` to show what is missing"))
         }
         ViewError::NoRecord(_)
         | ViewError::NotThere(..)
         | ViewError::Unresolved(_)
         | ViewError::Unsupported(..)
         | ViewError::Circle(_) => {
-            (Kind::Evidence, Some("`warpproof verify` says whether the ledger is whole"))
+            (Kind::Evidence, Some("run `warpproof verify` to verify the ledger's integrity"))
         }
     };
     let report = Report::error(kind, error.to_string());

@@ -1,4 +1,6 @@
-//! `warpproof exec`: a program that uses CUDA, on the software GPU, with one report of all its processes.
+//! `warpproof exec`: runs a CUDA program on the software GPU, with one report for all its processes.
+
+mod library;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -20,14 +22,16 @@ use super::flags::JsonFlag;
 use crate::report::{Kind, Outcome, Report, first_error};
 use crate::source::{Ptx, of_finding};
 use crate::terminal::Terminal;
+pub(crate) use library::carry;
+use library::{find, lasting, link};
 use warpproof_toolchain::symbol::readable;
 
 /// Run a CUDA program on the software GPU and report bugs in its kernels
 ///
-/// The program and its children find our libcuda.so.1 in place of NVIDIA's; nothing of them is
-/// changed, and no GPU is needed. Launches through the driver API are checked, whatever language
-/// and framework they come from; when the program has ended there is one report for all of its
-/// processes.
+/// The program and its child processes load Warpproof's libcuda.so.1 instead of NVIDIA's; the
+/// program is not modified, and no GPU is needed. All launches through the driver API are
+/// checked, from any language and framework. When the program ends, one report covers all of
+/// its processes.
 ///
 ///   warpproof exec -- python train.py
 ///   warpproof exec --checks race,init -- cargo test
@@ -35,35 +39,35 @@ use warpproof_toolchain::symbol::readable;
 ///
 /// Programs of the CUDA runtime (cudart) ask for more than the driver API and are not supported yet.
 ///
-/// Exit codes: that of the program, unless there is something to say · 1 a kernel is wrong ·
-/// 2 wrong usage · 3 a kernel is unsupported · 4 limit.
+/// Exit codes: the program's, if there are no findings · 1 findings in a kernel · 2 wrong usage ·
+/// 3 a kernel is unsupported · 4 limit.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Exec {
-    /// Checks that listen: all, none, or names of checks with commas
+    /// Enable these checks: all, none, or a comma-separated list
     #[arg(long, value_name = "NAMES")]
     checks: Option<String>,
     /// Check each launch in N orders of warps and blocks [default: 4 to 12 with locks, flags or tickets, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     schedules: Option<u32>,
-    /// The devices that the program sees, with commas [default: l4]
+    /// Simulate these devices, comma-separated [default: l4]
     #[arg(long, value_name = "NAMES")]
     device: Option<String>,
     /// Stop a launch after N warp instructions [default: 50000000; without checks 300000000]
     #[arg(long, value_name = "N")]
     max_instructions: Option<u64>,
-    /// A launch with a finding fails, as if the device had
+    /// Make a launch with a finding fail, like a device error
     #[arg(long)]
     fail: bool,
-    /// How to print what was found
+    /// Set the output format
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
     #[command(flatten)]
     json: JsonFlag,
-    /// Write the object of `--format json` to a file as well, for what the program prints goes to standard output too
+    /// Write the JSON object of `--format json` to this file
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Print the directory of the library, for LD_LIBRARY_PATH, and do nothing else
+    /// Print the library's directory, for LD_LIBRARY_PATH, and exit
     #[arg(long, conflicts_with = "program")]
     library_path: bool,
     /// The program and its arguments
@@ -79,7 +83,7 @@ enum Format {
     Json,
 }
 
-/// What all processes left behind.
+/// The records that all processes wrote.
 #[derive(Debug, Default)]
 struct Collected {
     processes: u64,
@@ -90,64 +94,14 @@ struct Collected {
     findings: Vec<Found>,
 }
 
-/// A finding, with where it was made.
+/// A finding, with its place.
 #[derive(Debug)]
 struct Found {
     kernel: String,
     report: Report,
     blame: String,
-    /// The processes that made it.
+    /// The processes that reported it.
     processes: BTreeSet<PathBuf>,
-}
-
-/// The library's file, as cargo names it.
-const LIBRARY: &str = "libwarpproof_cuda.so";
-
-/// Where the library is: named by a variable, beside this program, or where cargo puts it.
-fn library() -> Result<PathBuf, Box<Report>> {
-    if let Some(named) = env::var_os("WARPPROOF_LIBRARY") {
-        let path = PathBuf::from(named);
-        return path.is_file().then_some(path.clone()).ok_or_else(|| {
-            let sentence = format!("WARPPROOF_LIBRARY names {}, which is no file", path.display());
-            Box::new(Report::error(Kind::Missing, sentence))
-        });
-    }
-    let folder = env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_path_buf));
-    let places = folder.iter().flat_map(|folder| {
-        [
-            folder.join(LIBRARY),
-            folder.join("deps").join(LIBRARY),
-            folder.join("../lib/warpproof").join(LIBRARY),
-            folder.join("../lib").join(LIBRARY),
-        ]
-    });
-    let found = places.into_iter().find(|path| path.is_file());
-    found.ok_or_else(|| {
-        let report = Report::error(Kind::Missing, format!("{LIBRARY} is not beside this program"));
-        Box::new(
-            report.help(
-                "build it: `cargo build --release -p warpproof-driver`; or name it in WARPPROOF_LIBRARY",
-            ),
-        )
-    })
-}
-
-/// Links the library under the names that programs look for.
-fn link(folder: &Path, library: &Path) -> std::io::Result<()> {
-    let library = library.canonicalize()?;
-    for name in ["libcuda.so.1", "libcuda.so"] {
-        let place = folder.join(name);
-        if fs::read_link(&place).is_ok_and(|known| known == library) {
-            continue;
-        }
-        // Another process may do the same; what is there then is as good.
-        let _old = fs::remove_file(&place);
-        match std::os::unix::fs::symlink(&library, &place) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 fn cannot(what: &str, cause: &std::io::Error) -> Box<Report> {
@@ -167,7 +121,7 @@ impl Exec {
 
     fn execute(&self, terminal: &mut Terminal) -> Result<Outcome, Box<Report>> {
         self.understood()?;
-        let library = library()?;
+        let library = find()?;
         if self.library_path {
             let folder = lasting(&library).map_err(|cause| cannot("make the library's directory", &cause))?;
             terminal.print(format_args!("{}\n", folder.display()));
@@ -191,7 +145,7 @@ impl Exec {
         Ok(outcome)
     }
 
-    /// The settings as the library gets them.
+    /// The settings, as passed to the library.
     fn settings(&self) -> [(&'static str, Option<String>); 5] {
         [
             ("WARPPROOF_CHECKS", self.checks.clone()),
@@ -202,7 +156,7 @@ impl Exec {
         ]
     }
 
-    /// Refuses flags that the library would not understand.
+    /// Rejects flags that the library does not support.
     fn understood(&self) -> Result<(), Box<Report>> {
         let settings = self.settings();
         let read = Settings::from(|name| {
@@ -222,34 +176,21 @@ impl Exec {
         }
         let mut command = Command::new(program);
         command.args(arguments).env("LD_LIBRARY_PATH", path).env("WARPPROOF_REPORT", folder);
-        // Findings are told here, once, with their source.
+        // Findings are reported here, once, with their source.
         command.env("WARPPROOF_FINDINGS", "quiet");
         for (name, value) in self.settings() {
             if let Some(value) = value {
                 command.env(name, value);
             }
         }
-        // Ctrl-C is the program's; this one waits for its end and reports.
+        // Ctrl-C goes to the program; this process waits for it to end and reports.
         let _already = ctrlc::set_handler(|| {});
         let failed = |cause: std::io::Error| cannot(&format!("run {}", program.display()), &cause);
         command.spawn().and_then(|mut child| child.wait()).map_err(failed)
     }
 }
 
-/// A directory that stays, in the user's cache.
-fn lasting(library: &Path) -> std::io::Result<PathBuf> {
-    let named = env::var_os("WARPPROOF_CACHE").map(PathBuf::from);
-    let home =
-        || env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| Some(env::home_dir()?.join(".cache")));
-    let cache = named.or_else(|| home().map(|home| home.join("warpproof"))).unwrap_or_else(env::temp_dir);
-    let key = blake3::hash(library.canonicalize()?.as_os_str().as_encoded_bytes()).to_hex();
-    let folder = cache.join("driver").join(key.get(..16).unwrap_or_default());
-    fs::create_dir_all(&folder)?;
-    link(&folder, library)?;
-    Ok(folder)
-}
-
-/// Reads what the processes wrote. Lines that are cut short, by a process that was killed, are left out.
+/// Reads the records of the processes. Lines truncated by a killed process are skipped.
 fn collect(folder: &Path) -> Collected {
     let mut files: Vec<PathBuf> = fs::read_dir(folder)
         .into_iter()
@@ -334,11 +275,11 @@ impl Collected {
             help: help.clone(),
             count: *count,
         };
-        // A name of the file that was read, and no path out of the directory.
+        // A file name only: it must not be a path out of the directory.
         let text = Path::new(ptx).file_name().and_then(|name| fs::read_to_string(folder.join(name)).ok());
         let name = format!("{}.ptx", readable(kernel));
         let ptx = Ptx::new(text.unwrap_or_default(), name.clone());
-        // The file that the kernel came from, where it can be read.
+        // The kernel's source file, if it can be read.
         let origin = places.iter().find_map(|place| place.source.last()).map(|at| at.file.clone());
         let read = origin.and_then(|origin| Source::read(Path::new(&origin)).ok());
         let source = read.unwrap_or_else(|| Source::new(name, ptx.text.clone()));
@@ -367,7 +308,7 @@ impl Collected {
         });
     }
 
-    /// A finding decides; without one, the program's own end does.
+    /// The outcome: findings take precedence over the program's exit code.
     fn outcome(&self, status: ExitStatus) -> Outcome {
         use std::os::unix::process::ExitStatusExt as _;
         let reports: Vec<Report> = self.findings.iter().map(|found| found.report.clone()).collect();
@@ -390,7 +331,7 @@ impl Collected {
             terminal.say(format_args!("note: {sentence}"));
         }
         for function in &self.unsupported {
-            terminal.say(format_args!("note: {function} is not supported and was answered so"));
+            terminal.say(format_args!("note: {function} is not supported and returned an error"));
         }
         if self.processes == 0 {
             terminal.say("exec: the program opened no device through this library; nothing was checked");

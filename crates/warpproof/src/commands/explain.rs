@@ -1,10 +1,10 @@
-//! `warpproof explain`: what a launch costs on a device and why, from counters and the model.
+//! `warpproof explain`: predicts the cost of a launch on a device and its causes, from counters and the model.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use warpproof_gate::explain::{self, ExplainError, Explanation, Request, Timeline, html, text, trace};
+use warpproof_explain::{self, ExplainError, Explanation, Request, Timeline, html, text, trace};
 use warpproof_gate::limits::Purpose;
 use warpproof_model::Device;
 use warpproof_sim::Device as SoftwareGpu;
@@ -18,37 +18,37 @@ use crate::report::{Kind, Outcome, Report};
 use crate::source::{self, Ptx};
 use crate::terminal::Terminal;
 
-/// Events of a trace: some seconds of loading for a viewer.
+/// The maximum number of events of a trace: viewers load this many in a few seconds.
 const EVENTS: usize = 400_000;
 
 /// Predict what a kernel costs on a device, and why
 ///
-/// The kernel runs on the software GPU, as `warpproof run` would run it, and is counted; no GPU is
-/// needed. From the counters and the machine code that ptxas makes, a model of the device predicts
-/// what binds, what binds next, the time with a cold and a warm L2 cache, what warps wait for, the
-/// cost of each line, occupancy and what limits it, and what a change would buy. Every number says
-/// whether it was counted or predicted; none is measured.
+/// Runs the kernel on the software GPU, like `warpproof run`, with counters enabled; no GPU is
+/// needed. From the counters and ptxas's machine code, a model of the device predicts the
+/// bottleneck, the next bottleneck, the time with a cold and a warm L2 cache, stall reasons, the
+/// cost of each line, occupancy and its limiter, and the gain of possible changes. Every number
+/// is labeled as counted or predicted; none is measured.
 ///
-/// Arguments are described as for `warpproof run`.
+/// Describe arguments as for `warpproof run`.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Explain {
     #[command(flatten)]
     launch: LaunchFlags,
-    /// The device to explain it for
+    /// Predict for this device
     #[arg(long, value_name = "NAME", default_value = "l4", value_parser = model_device)]
     device: &'static Device,
-    /// How to write the explanation [default: by the file's ending, else text]
+    /// Set the output format [default: from the file's extension, or text]
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "json")]
     format: Option<Format>,
     #[command(flatten)]
     json: JsonFlag,
     #[command(flatten)]
     output: OutputFlags,
-    /// Which of the file's launch lines, from 1 [default: the first]
+    /// Select a launch line of the file, counted from 1 [default: the first]
     #[arg(long, value_name = "N", conflicts_with = "args")]
     launch_line: Option<usize>,
-    /// Show every line, conflict and uncoalesced access, not the first few
+    /// Show every line, bank conflict and uncoalesced access, not only the first few
     #[arg(long)]
     all: bool,
     /// Write the timeline of one multiprocessor, for Perfetto or Chrome's trace viewer
@@ -62,7 +62,7 @@ enum Format {
     Text,
     /// JSON
     Json,
-    /// One page with pictures, for a browser
+    /// One HTML page with charts
     Html,
 }
 
@@ -125,11 +125,11 @@ impl Explain {
         let options = self.launch.toolchain().options();
         let mut toolchain = Toolchain::partial(&options);
         if toolchain.ptxas_for(&ptx.text).is_err() {
-            // What was found first is too old for this module; look everywhere.
+            // The first compiler found is too old for this module; search all locations.
             toolchain = Toolchain::select(&Survey::complete(&options), &options);
         }
         let lines: Vec<&str> = source.text.lines().collect();
-        // The compiler may have put a directory before the name.
+        // The compiler may have prefixed a directory to the name.
         let own = |file: &str| {
             file == source.name || Path::new(file).file_name() == Path::new(&source.name).file_name()
         };
@@ -144,14 +144,15 @@ impl Explain {
             counters: &counted.counters,
             device: self.device,
             floor: None,
+            whole: None,
             timeline: if self.trace.is_some() { EVENTS } else { 0 },
             offers: true,
             text: &line_of,
         };
-        explain::explain(&request, &toolchain).map_err(|error| failed(error, &ptx, &source))
+        warpproof_explain::explain(&request, &toolchain).map_err(|error| failed(error, &ptx, &source))
     }
 
-    /// The launch of a case that is chosen, or the first; those before it are run.
+    /// The selected launch of a case, or the first; the launches before it are run.
     fn of_case(
         &self,
         trial: &Trial,
@@ -171,12 +172,12 @@ impl Explain {
                 return Err(vec![stop_report(&stop, &trial.ptx, &trial.source)]);
             }
         }
-        let sentence = format!("there is no launch {chosen}: the candidate has {count}");
+        let sentence = format!("expected a launch from 1 to {count}, found {chosen}");
         Err(vec![Report::error(Kind::Usage, sentence)])
     }
 
-    /// The launch to explain, after those that make its arrays: the one that is chosen; else the first that launches `--kernel`;
-    /// else the first. A warning says if there are others.
+    /// The launch to explain, after those that produce its arrays: the selected one; else the first that launches `--kernel`;
+    /// else the first. Warns if there are others.
     fn sequence(&self, source: &Source, warnings: &mut Vec<Report>) -> Result<Sequence, Box<Report>> {
         let sequences = self.launch.sequences(source)?;
         let all: usize = sequences.iter().map(Vec::len).sum();
@@ -197,15 +198,15 @@ impl Explain {
             }
         }
         let Some(plan) = found.as_ref().and_then(|sequence| sequence.last()) else {
-            let sentence = format!("there is no launch line {chosen}: the file has {all}");
+            let sentence = format!("expected a launch line from 1 to {all}, found {chosen}");
             return Err(Box::new(Report::error(Kind::Usage, sentence)));
         };
         if several && self.launch_line.is_none() {
             let kernel = plan.kernel.as_deref().map(|name| format!(", of `{name}`")).unwrap_or_default();
             let line = plan.line.map(|line| format!(" (line {line}{kernel})")).unwrap_or_default();
             warnings.push(
-                Report::warning(format!("the file has {all} launch lines, and the first{line} is explained"))
-                    .help("choose with --launch-line N, or with --kernel"),
+                Report::warning(format!("the file has {all} launch lines; explaining the first{line}"))
+                    .help("select another with --launch-line N or --kernel"),
             );
         }
         Ok(found.unwrap_or_default())
@@ -217,7 +218,10 @@ impl Explain {
             Format::Html => html::html(explanation),
             Format::Json => {
                 let value = serde_json::to_value(explanation).map_err(|error| {
-                    Box::new(Report::error(Kind::Bug, format!("an explanation is no JSON: {error}")))
+                    Box::new(Report::error(
+                        Kind::Bug,
+                        format!("cannot write the explanation as JSON: {error}"),
+                    ))
                 })?;
                 format!("{value:#}\n")
             }
@@ -225,7 +229,7 @@ impl Explain {
         self.output.put(text.as_bytes())?;
         let Some(file) = &self.trace else { return Ok(()) };
         let Some(timeline) = timeline else {
-            let sentence = "there is no timeline: the schedule of the machine code is not certain";
+            let sentence = "no timeline available: the schedule of the machine code is not certain";
             return Err(Box::new(Report::error(Kind::Inconclusive, sentence)));
         };
         fs::write(file, trace::json(timeline).to_string()).map_err(|error| {
@@ -234,7 +238,7 @@ impl Explain {
     }
 }
 
-/// What is wrong if a module is for a newer architecture than the device's: ptxas would refuse it in words of its own.
+/// Reports a module for a newer architecture than the device's, before ptxas rejects it with a less clear message.
 fn other_architecture(ptx: &str, device: &Device) -> Option<Report> {
     let target = ptx.lines().find_map(|line| line.trim().strip_prefix(".target"))?.trim();
     let target = target.split([',', ' ', '/']).next()?;
@@ -245,13 +249,13 @@ fn other_architecture(ptx: &str, device: &Device) -> Option<Report> {
     if number(target)? <= number(&arch)? {
         return None;
     }
-    let sentence = format!("the kernel is compiled for {target}, and an {} runs {arch}", device.name);
+    let sentence = format!("the kernel is compiled for {target}, but an {} runs {arch}", device.name);
     Some(Report::error(Kind::Usage, sentence).help(format!(
-        "compile it for the device with --arch {arch}, or choose another device with --device; PTX that was made for {target} cannot go back"
+        "compile it with --arch {arch}, or select another device with --device; PTX for {target} does not run on older devices"
     )))
 }
 
-/// Why there is no explanation.
+/// Reports why the explanation failed.
 fn failed(error: ExplainError, ptx: &Ptx, source: &Source) -> Vec<Report> {
     match error {
         ExplainError::Assemble(error @ AssembleError::Rejected { .. }) => {
@@ -259,7 +263,7 @@ fn failed(error: ExplainError, ptx: &Ptx, source: &Source) -> Vec<Report> {
             if let Some(last) = reports.last_mut()
                 && last.help.is_none()
             {
-                last.help = Some("if the module is for another architecture, say --device".to_owned());
+                last.help = Some("if the module is for another architecture, set --device".to_owned());
             }
             reports
         }

@@ -1,8 +1,8 @@
-//! `warpproof export`: the figures of a ledger as a table.
+//! `warpproof export`: exports the figures of a ledger as a table.
 
 use clap::Args;
 use serde_json::{Value, json};
-use warpproof_gate::ledger::{self, FigureRow, Filter, LedgerError};
+use warpproof_evidence::ledger::{self, FigureRow, Filter, LedgerError};
 
 use super::evidence::of_ledger;
 use super::flags::{JsonFlag, LedgerFlags, OutputFlags, ended};
@@ -11,9 +11,9 @@ use crate::terminal::Terminal;
 
 /// Export the figures of a ledger as a table, CSV or JSON
 ///
-/// A row is one figure of one step: run, candidate, stage, name, value, unit, kind (counted,
-/// predicted or measured), case, threshold with its source, and the record that holds it. Oldest
-/// first. Values read back to the same bits.
+/// Each row is one figure of one step: run, candidate, stage, name, value, unit, kind (counted,
+/// predicted or measured), case, threshold with its source, and record. Oldest first. Values
+/// round-trip exactly.
 #[derive(Debug, Args)]
 pub(crate) struct Export {
     #[command(flatten)]
@@ -23,10 +23,10 @@ pub(crate) struct Export {
     csv: bool,
     #[command(flatten)]
     json: JsonFlag,
-    /// Figures about this candidate only
+    /// Export only figures of this candidate
     #[arg(long, value_name = "NAME")]
     candidate: Option<String>,
-    /// Figures of this run only
+    /// Export only figures of this run
     #[arg(long, value_name = "NAME")]
     run: Option<String>,
     #[command(flatten)]
@@ -59,7 +59,7 @@ impl Export {
     }
 }
 
-/// A figure with the step that it is of.
+/// A figure with its step.
 fn row(row: &FigureRow) -> Value {
     json!({
         "run": row.run,

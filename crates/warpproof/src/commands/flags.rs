@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use warpproof_gate::ledger::{Ledger, LedgerError};
+use warpproof_evidence::ledger::{Ledger, LedgerError};
 use warpproof_gate::runner::{Runner, RunnerError, Settings, this_program};
 use warpproof_model::{DEVICES, Device};
 use warpproof_toolchain::{CompileLimits, NotFound, Options};
@@ -18,24 +18,24 @@ use crate::terminal::Terminal;
 /// Which compiler to use.
 #[derive(Debug, Args)]
 pub(crate) struct ToolchainFlags {
-    /// Take NVIDIA's compiler from this directory: a CUDA toolkit, or a directory of wheels
+    /// Use NVIDIA's compiler from this directory: a CUDA toolkit or a directory of wheels
     ///
-    /// WARPPROOF_TOOLCHAIN says the same for every command.
+    /// WARPPROOF_TOOLCHAIN sets it for every command.
     #[arg(long, value_name = "DIR")]
     toolchain: Option<PathBuf>,
-    /// Take parts of this CUDA major version only
+    /// Use only tools of this CUDA major version
     #[arg(long, value_name = "MAJOR")]
     cuda: Option<u32>,
-    /// Let the kernel or task read files of this directory, too
+    /// Allow the kernel or task to read files in this directory
     ///
-    /// Headers of a kernel may come from its project: the git repository it is in, else the working directory
-    /// if it is below it, else its own directory. Files of a task come from the task's directory.
+    /// By default a kernel may include headers of its project: its git repository, else the working directory
+    /// if it contains the kernel, else the kernel's directory. A task may read files in its own directory.
     #[arg(long, value_name = "DIR")]
     allow_path: Vec<PathBuf>,
-    /// Stop a compilation after this much processor time [default: 60]
+    /// Limit the CPU time of a compilation, in seconds [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     compile_seconds: Option<u64>,
-    /// Stop a compilation that takes more memory, as 512M or 4G [default: 1G]
+    /// Limit the memory of a compilation, such as 512M or 4G [default: 1G]
     #[arg(long, value_name = "BYTES", value_parser = size)]
     compile_memory: Option<u64>,
 }
@@ -52,21 +52,21 @@ impl ToolchainFlags {
     }
 }
 
-/// Where the evidence is kept.
+/// The ledger to use.
 #[derive(Debug, Args)]
 pub(crate) struct LedgerFlags {
-    /// The directory of the ledger
+    /// Use the ledger in this directory
     #[arg(long, value_name = "DIR", default_value = ".warpproof/ledger")]
     ledger: PathBuf,
 }
 
 impl LedgerFlags {
-    /// A ledger that is there.
+    /// Opens an existing ledger.
     pub(crate) fn open(&self) -> Result<Ledger, Box<Report>> {
         Ledger::open(&self.ledger).map_err(|error| Box::new(of_ledger(&error)))
     }
 
-    /// The ledger, made where there is none, and whether it was made.
+    /// Opens or creates the ledger; returns whether it was created.
     pub(crate) fn create(&self) -> Result<(Ledger, bool), Box<Report>> {
         let absent = matches!(Ledger::open(&self.ledger), Err(LedgerError::Absent(_)));
         let ledger = Ledger::create(&self.ledger).map_err(|error| Box::new(of_ledger(&error)))?;
@@ -74,37 +74,38 @@ impl LedgerFlags {
     }
 }
 
-/// Whether speed is judged, and on what device.
+/// Whether candidates are timed, and on which device.
 #[derive(Debug, Args)]
 pub(crate) struct GpuFlags {
-    /// Time on the first CUDA device, or on number N; not tested on hardware
+    /// Measure on the first CUDA device, or on device N; not tested on hardware
     ///
-    /// A process of its own drives the device through NVIDIA's driver. Through Warpproof's own driver,
-    /// as under `warpproof exec`, every time is a prediction, and nothing is merged.
+    /// A separate process drives the device through NVIDIA's driver. With Warpproof's own driver,
+    /// as under `warpproof exec`, all times are predictions, and MERGE is not possible.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
     gpu: Option<u32>,
-    /// Lock the clock of its multiprocessors at this many MHz while timing, if permitted
+    /// Lock the SM clock at this frequency in MHz while measuring, if permitted
     #[arg(long, value_name = "MHZ", requires = "gpu")]
     pin_clock: Option<u32>,
 }
 
 impl GpuFlags {
-    /// Whether a device is asked for.
+    /// Whether a device is requested.
     pub(crate) fn is_wanted(&self) -> bool {
         self.gpu.is_some()
     }
 
-    /// Whether what is asked for is the device of a number, or a clock, of this machine.
+    /// Whether a device number or a clock of this machine is requested.
+    #[cfg(feature = "fleet")]
     pub(crate) fn is_of_this_machine(&self) -> bool {
         self.gpu.is_some_and(|number| number != 0) || self.pin_clock.is_some()
     }
 
-    /// The device, behind a process, where one is asked for.
+    /// The device, in its own process, if requested.
     pub(crate) fn start(&self, terminal: &mut Terminal) -> Result<Option<Runner>, Box<Report>> {
         let Some(device) = self.gpu else { return Ok(None) };
         let absent = |error: RunnerError| {
-            let report = Report::error(Kind::Missing, format!("there is no CUDA device: {error}"));
-            Box::new(report.help("leave --gpu out: without a device nothing is timed"))
+            let report = Report::error(Kind::Missing, format!("no CUDA device found: {error}"));
+            Box::new(report.help("omit --gpu: without a device, candidates are not timed"))
         };
         let program = this_program().map_err(absent)?;
         let settings = Settings { program, device, pin_mhz: self.pin_clock, apart: true };
@@ -116,7 +117,7 @@ impl GpuFlags {
     }
 }
 
-/// Where a result goes.
+/// The destination of a result.
 #[derive(Debug, Args)]
 pub(crate) struct OutputFlags {
     /// Write to this file instead of standard output
@@ -125,12 +126,12 @@ pub(crate) struct OutputFlags {
 }
 
 impl OutputFlags {
-    /// The file, where one is named.
+    /// The file, if any.
     pub(crate) fn file(&self) -> Option<&Path> {
         self.output.as_deref()
     }
 
-    /// Hands the place to write to `work`, and says what went wrong with it.
+    /// Passes the destination to `work` and reports write errors.
     pub(crate) fn write<T>(
         &self,
         work: impl FnOnce(&mut dyn Write) -> Result<T, Box<Report>>,
@@ -158,24 +159,24 @@ impl OutputFlags {
     }
 }
 
-/// Whether a program reads the result.
+/// Whether the result is printed as JSON.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct JsonFlag {
-    /// Print JSON; its field `schema` names the format
+    /// Print JSON; the field `schema` names the format
     #[arg(long = "json", id = "json")]
     pub(crate) wanted: bool,
 }
 
-/// A form that a result is written in.
+/// An output format.
 pub(crate) trait Form: Copy + 'static {
-    /// The form for programs.
+    /// The JSON format.
     const JSON: Self;
-    /// The endings of files, and the form that each stands for.
+    /// File extensions, and the format of each.
     const ENDINGS: &'static [(&'static str, Self)];
 }
 
 impl OutputFlags {
-    /// The form that flags name, else the one that the file's ending stands for, else the default.
+    /// The format from the flags, else from the file's extension, else the default.
     pub(crate) fn form<F: Form>(
         &self,
         json: JsonFlag,
@@ -190,7 +191,7 @@ impl OutputFlags {
     }
 }
 
-/// The form that a file's ending stands for; without a file or an ending, the default.
+/// The format of a file's extension; the default without a file or an extension.
 pub(crate) fn by_ending<F: Form>(file: Option<&Path>, default: F) -> Result<F, Box<Report>> {
     let Some(ending) = file.and_then(Path::extension).map(|ending| ending.to_string_lossy().to_lowercase())
     else {
@@ -199,31 +200,31 @@ pub(crate) fn by_ending<F: Form>(file: Option<&Path>, default: F) -> Result<F, B
     let known = F::ENDINGS.iter().find(|(one, _)| *one == ending).map(|(_, form)| *form);
     known.ok_or_else(|| {
         let endings: Vec<String> = F::ENDINGS.iter().map(|(one, _)| format!(".{one}")).collect();
-        let sentence = format!("no result is written as `.{}`", ending.escape_debug());
-        let help = format!("a file ends in {}", endings.join(", "));
+        let sentence = format!("unknown output format: `.{}`", ending.escape_debug());
+        let help = format!("expected a file ending in {}", endings.join(", "));
         Box::new(Report::error(Kind::Usage, sentence).help(help))
     })
 }
 
-/// How a command that either does its work or reports once ends.
-pub(crate) fn ended(result: Result<Outcome, Box<Report>>, terminal: &mut Terminal) -> Outcome {
+/// The outcome of a command that either succeeds or reports one error.
+pub fn ended(result: Result<Outcome, Box<Report>>, terminal: &mut Terminal) -> Outcome {
     result.unwrap_or_else(|report| {
         terminal.report(&report);
         Outcome::Stopped(report.kind)
     })
 }
 
-/// Notes, once for a command that runs a task, that this kernel confines neither compilers nor Python references.
+/// Prints a note, once per command that runs a task, if this system cannot sandbox compilers and Python references.
 pub(crate) fn note_unconfined(terminal: &mut Terminal) {
     if !warpproof_sandbox::available().is_any() {
         terminal.say(
-            "note: this system cannot confine compilers and Python references: that takes Linux with Landlock and seccomp; run \
+            "note: compilers and Python references are not sandboxed: this requires Linux with Landlock and seccomp; run \
              only tasks that you trust, or set WARPPROOF_REQUIRE_SANDBOX=1 to refuse",
         );
     }
 }
 
-/// Missing parts, with the one command that mends it.
+/// Missing tools, with the command that installs them.
 pub(crate) fn missing(error: &NotFound) -> Report {
     let report = Report::error(Kind::Missing, error.reason.clone());
     match &error.mend {
@@ -240,18 +241,18 @@ pub(crate) fn model_device(name: &str) -> Result<&'static Device, String> {
     })
 }
 
-/// What NVIDIA's compilers know, from the first with independent threads on.
+/// The architectures of NVIDIA's compilers, starting with the first with independent thread scheduling.
 const ARCHITECTURES: [&str; 15] =
     ["70", "72", "75", "80", "86", "87", "88", "89", "90", "100", "101", "103", "110", "120", "121"];
 
-/// Reads `sm_89`, `compute_89` or `89`, with the suffix `a` or `f` where there is one.
+/// Parses `sm_89`, `compute_89` or `89`, with an optional suffix `a` or `f`.
 pub(crate) fn architecture(text: &str) -> Result<String, String> {
     let number = text.strip_prefix("sm_").or_else(|| text.strip_prefix("compute_")).unwrap_or(text);
     let digits = number.strip_suffix(['a', 'f']).unwrap_or(number);
     if ARCHITECTURES.contains(&digits) {
         return Ok(format!("sm_{number}"));
     }
-    Err(format!("no such architecture; there are sm_{}", ARCHITECTURES.join(", sm_")))
+    Err(format!("expected one of sm_{}", ARCHITECTURES.join(", sm_")))
 }
 
 #[cfg(test)]
@@ -266,7 +267,7 @@ mod tests {
             assert_eq!(architecture(text).as_deref(), Ok(arch));
         }
         for text in ["sm_999", "", "ada", "sm_8", "sm_-1", "sm_89aa", "a"] {
-            assert!(architecture(text).unwrap_err().contains("there are sm_70, sm_72, "), "{text}");
+            assert!(architecture(text).unwrap_err().contains("expected one of sm_70, sm_72, "), "{text}");
         }
     }
 }

@@ -1,73 +1,69 @@
-//! `warpproof gate`: candidates of a task through all stages, one verdict each, everything in the ledger.
+//! `warpproof gate`: evaluates the candidates of a task in all stages, with one verdict each, and records everything in the ledger.
 
-use std::collections::BTreeMap;
+mod elsewhere;
+
 use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use warpproof_fleet::client::Fleet;
-use warpproof_fleet::submit::{Wish, judge};
-use warpproof_fleet::wire::{RunView, State};
-use warpproof_gate::ledger::Ledger;
-use warpproof_gate::record::Outcome as Ended;
+use warpproof_evidence::ledger::Ledger;
+use warpproof_evidence::record::Outcome as Ended;
 use warpproof_gate::session::{Event, Judged, Options, Report as Run, Session, SessionError};
 use warpproof_gate::stage::Clocks;
-use warpproof_gate::task::{At, Candidate, MAX_BYTES, Program, Reference, Task};
-use warpproof_gate::view::counterexample_text;
+use warpproof_report::counterexample_text;
+use warpproof_task::{At, Candidate, MAX_BYTES, Program, Reference, Task};
 use warpproof_toolchain::{Part, Toolchain};
 
 use super::evidence::of_ledger;
 use super::flags::{GpuFlags, JsonFlag, LedgerFlags, ToolchainFlags, ended, missing, note_unconfined};
-use super::fleet::{FleetFlags, of_submission};
+use super::fleet::FleetFlags;
 use super::limits::LimitFlags;
 use crate::report::{Kind, Outcome, Place, Report};
-use crate::terminal::Terminal;
+use crate::terminal::{self, Terminal};
 use crate::watch::{self, WatchFlags};
 
 /// Build, test and time the candidates of a task, up to a verdict
 ///
-/// Every candidate goes through the task's stages in order: build, budget, correct, checks, …, speed.
-/// The first stage that is not green ends it; a candidate that is not green is never timed. What
-/// happened is written to the ledger, from which `warpproof report` makes every report. Content that
-/// was judged before is read from there, not judged again.
+/// Every candidate runs the task's stages in order: build, budget, correct, checks, …, speed. The
+/// first stage that fails ends the evaluation; only passing candidates are timed. All results are
+/// written to the ledger, from which `warpproof report` makes reports. Results are cached by
+/// content; unchanged candidates are not run again.
 ///
-/// Verdicts: MERGE (measured on a GPU, faster than the task asks) · DEFER (green, and not faster: a
-/// valid negative) · PROVISIONAL (green, and there is no GPU) · INCONCLUSIVE · REJECT.
+/// Verdicts: MERGE (measured on a GPU, faster than required) · DEFER (passed, but not faster: a
+/// valid negative) · PROVISIONAL (passed, no GPU) · INCONCLUSIVE · REJECT.
 ///
-/// Exit codes: 0 merged, deferred or provisional · 1 something was rejected · 2 wrong usage or a wrong
-/// task · 3 unsupported · 4 limit · 5 inconclusive, or stopped before a verdict.
+/// Exit codes: 0 merged, deferred or provisional · 1 a candidate was rejected · 2 wrong usage or
+/// invalid task · 3 unsupported · 4 limit · 5 inconclusive, or stopped before a verdict.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Gate {
     /// The task file
     #[arg(value_name = "TASK.toml")]
     task: PathBuf,
-    /// Candidates of the task, or variants such as 'tiled[TILE=32,PAD=1]' [default: all candidates]
+    /// Candidates, or variants such as 'tiled[TILE=32,PAD=1]' [default: all candidates]
     #[arg(value_name = "CANDIDATE")]
     candidates: Vec<String>,
-    /// All candidates, which is also what no name means
+    /// Evaluate all candidates [default]
     #[arg(long, conflicts_with = "candidates")]
     all: bool,
-    /// Go on with the newest run of this task that was not finished
+    /// Resume the newest unfinished run of this task
     #[arg(long, conflicts_with_all = ["candidates", "fresh", "fleet"])]
     resume: bool,
-    /// Do again what the ledger knows already
+    /// Run all stages again, ignoring results in the ledger
     #[arg(long)]
     fresh: bool,
-    /// Stages that run at a time [default: as many as there are cores]
+    /// Run at most N stages in parallel [default: the number of cores]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
     /// Add the hidden shapes and secret seeds of this number, such as another run's
     ///
-    /// They are tested next to those that are drawn for this run, and never instead of them. Reports say that
-    /// the number was chosen.
+    /// They are tested in addition to those drawn for this run. Reports note that the number was
+    /// chosen.
     #[arg(long, value_name = "HEX", value_parser = hexadecimal, conflicts_with = "resume")]
     secret: Option<u64>,
     #[command(flatten)]
@@ -76,7 +72,7 @@ pub(crate) struct Gate {
     elsewhere: FleetFlags,
     #[command(flatten)]
     json: JsonFlag,
-    /// Write the report of the run to a file as well: .html, .md, .txt, .json, .xml (JUnit) or .sarif
+    /// Write the run's report: .html, .md, .txt, .json, .xml (JUnit) or .sarif
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -129,8 +125,8 @@ impl Gate {
                 );
             }
         }
-        if let Some(fleet) = self.elsewhere.fleet().map_err(|report| vec![*report])? {
-            return self.elsewhere(fleet, &task, &text, terminal);
+        if self.elsewhere.is_wanted() {
+            return self.elsewhere(&task, &text, terminal);
         }
         let toolchain = Toolchain::partial(&self.toolchain.options());
         toolchain.require(&[Part::Nvrtc, Part::Ptxas]).map_err(|error| vec![missing(&error)])?;
@@ -152,11 +148,11 @@ impl Gate {
             candidates: self.candidates.clone(),
             resume: self.resume,
             fresh: self.fresh,
-            // Whoever times shares the device with nobody.
+            // A measurement needs the device for itself.
             jobs: self.jobs.map_or(usize::from(self.gpu.is_wanted()), usize::from),
             chosen: self.secret,
             arguments: std::env::args().skip(1).collect(),
-            // Where the kernel cannot confine a reference, it runs all the same, and a note says so.
+            // If the system cannot sandbox a reference, it still runs, and a note reports it.
             confined: false,
             allowance: self.limits.allowance(),
         };
@@ -167,53 +163,7 @@ impl Gate {
         Ok(self.render(&run, &ledger, terminal))
     }
 
-    /// As it would be judged here, by a fleet.
-    fn elsewhere(
-        &self,
-        fleet: Fleet,
-        task: &Task,
-        text: &str,
-        terminal: &mut Terminal,
-    ) -> Result<Outcome, Vec<Report>> {
-        let stop = stop_on_interrupt();
-        let fleet = fleet.with_stop(stop.clone());
-        let capability = self.elsewhere.capability(&self.gpu).map_err(|report| vec![*report])?;
-        let (ledger, _) = self.ledger.create().map_err(|report| vec![*report])?;
-        let toolchain = Toolchain::partial(&self.toolchain.options());
-        let here = Session {
-            task,
-            text,
-            directory: directory(&self.task),
-            toolchain: &toolchain,
-            ledger: &ledger,
-            clocks: None,
-            stop: &stop,
-        };
-        here.check_task().map_err(|error| vec![of_session(&error)])?;
-        let arguments: Vec<String> = std::env::args().skip(1).collect();
-        let wish = Wish {
-            task,
-            text,
-            file: file_name(&self.task),
-            directory: directory(&self.task),
-            candidates: &self.candidates,
-            secret: self.secret,
-            fresh: self.fresh,
-            capability: &capability,
-            arguments: &arguments,
-        };
-        let progress = Progress::new(terminal);
-        let returned = judge(&fleet, &ledger, &wish, &stop, &|run| progress.look(run));
-        progress.bar.finish_and_clear();
-        let returned = returned.map_err(|error| vec![of_submission(&error)])?;
-        let outcome = self.render(&returned.report, &ledger, terminal);
-        for (candidate, why) in &returned.given_up {
-            terminal.say(format_args!("{candidate}: the fleet gave it up: {}", why.escape_debug()));
-        }
-        Ok(outcome)
-    }
-
-    /// Shows how a run ended, and what that means for the exit code.
+    /// Prints the results of a run and returns the exit code.
     fn render(&self, run: &Run, ledger: &Ledger, terminal: &mut Terminal) -> Outcome {
         if let Some(file) = &self.output {
             let task = self.task.display().to_string();
@@ -225,7 +175,7 @@ impl Gate {
                 })
             });
             match written {
-                Ok(()) => terminal.say(format_args!("the report is in {}", file.display())),
+                Ok(()) => terminal.say(format_args!("wrote the report to {}", file.display())),
                 Err(report) => return ended(Err(report), terminal),
             }
         }
@@ -244,7 +194,7 @@ impl Gate {
         }
     }
 
-    /// What shows that a candidate failed, and the command that runs that case alone.
+    /// The evidence of a failure, and the command that reproduces it.
     fn counterexample(&self, one: &Judged) -> String {
         let Some(shown) = one.steps.iter().find_map(|step| step.counterexample.as_deref()) else {
             return String::new();
@@ -267,37 +217,37 @@ impl Gate {
         let place = ledger.root().display();
         let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
         if self.resume && !run.resumed {
-            terminal.say("there was nothing to resume: no run of this task is unfinished");
+            terminal.say("nothing to resume: this task has no unfinished run");
         }
         let fleet = self.elsewhere.is_wanted();
-        // Where a fleet gave everything up, or was stopped before, there is no run to speak of.
+        // If every job failed on the fleet, or the command was stopped before, there is no run.
         let spoken = run.done + run.known > 0;
         if spoken && run.done == 0 && !run.stopped {
             let steps = match run.known {
-                1 => "the one step was judged before and is".to_owned(),
-                n => format!("all {n} steps were judged before and are"),
+                1 => "the result of the only step is".to_owned(),
+                n => format!("results of all {n} steps are"),
             };
-            let read = if fleet { "in" } else { "read from" };
-            terminal.say(format_args!("nothing was done: {steps} {read} {place}"));
+            let read = if fleet { "in" } else { "cached in" };
+            terminal.say(format_args!("nothing to do: {steps} {read} {place}"));
         } else if spoken {
-            let known = if run.known > 0 { format!(", {} known before", run.known) } else { String::new() };
+            let known = if run.known > 0 { format!(", {} cached", run.known) } else { String::new() };
             terminal.say(format_args!("{} done{known}; run {} in {place}", count(run.done, "step"), run.run));
             terminal.say("`warpproof report` shows the evidence");
         }
         if run.stopped && fleet {
             terminal.say(
-                "stopped, and what no worker had begun was taken back; the same command goes on from here",
+                "stopped, and withdrew the jobs that no worker had started; run the same command to continue",
             );
         } else if run.stopped {
             terminal.say(format_args!(
-                "stopped; `warpproof gate {} --resume` goes on where this ended",
+                "stopped; run `warpproof gate {} --resume` to continue",
                 self.task.display()
             ));
         }
     }
 }
 
-/// A line for each candidate: its verdict, its stages, and why.
+/// A line for each candidate: its verdict, its stages and the reason.
 fn table(run: &Run) -> String {
     let mut text = String::new();
     if let Some(chosen) = run.chosen {
@@ -335,10 +285,10 @@ fn sign(outcome: Ended) -> &'static str {
     }
 }
 
-/// The task and the files that its results depend on: sources with what they include, and the reference.
+/// The task and the files that its results depend on: sources with their includes, and the reference.
 pub(crate) fn files_of(path: &Path) -> Vec<PathBuf> {
     let mut files = vec![path.to_path_buf()];
-    // A task that cannot be read is watched until it can.
+    // A task that cannot be read is watched until it can be read.
     let Ok((task, _)) = read_task(path) else { return files };
     let folder = directory(path);
     for candidate in &task.candidates {
@@ -360,7 +310,7 @@ pub(crate) fn files_of(path: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Where a task's files are.
+/// The directory of a task's files.
 pub(crate) fn directory(task: &Path) -> &Path {
     task.parent().map_or(
         Path::new("."),
@@ -371,28 +321,29 @@ pub(crate) fn directory(task: &Path) -> &Path {
 }
 
 /// The name of a task's file in its directory.
+#[cfg(feature = "fleet")]
 pub(crate) fn file_name(task: &Path) -> &str {
     task.file_name().and_then(OsStr::to_str).unwrap_or_default()
 }
 
-/// Reads a task file, and says everything that is wrong with it.
+/// Reads a task file and reports every problem in it.
 pub(crate) fn read_task(path: &Path) -> Result<(Task, String), Vec<Report>> {
     let unreadable = |cause: String| {
         vec![
             Report::error(Kind::Missing, format!("cannot read {}: {cause}", path.display()))
-                .help("`warpproof init KERNEL.cu` writes a task file for a kernel"),
+                .help("run `warpproof init KERNEL.cu` to write a task file for a kernel"),
         ]
     };
     let ending = path.extension().and_then(OsStr::to_str).unwrap_or_default();
     if ["cu", "cuh", "ptx"].contains(&ending.to_ascii_lowercase().as_str()) {
         let shown = path.display();
-        let sentence = format!("{shown} is a kernel, and a task is wanted");
-        let help = format!("`warpproof init {shown}` writes its task");
+        let sentence = format!("expected a task file (.toml), found a kernel: {shown}");
+        let help = format!("run `warpproof init {shown}` to write a task file");
         return Err(vec![Report::error(Kind::Usage, sentence).help(help)]);
     }
     let size = fs::metadata(path).map_err(|cause| unreadable(cause.to_string()))?.len();
     if size > u64::try_from(MAX_BYTES).unwrap_or(u64::MAX) {
-        return Err(unreadable(format!("it has {size} bytes, and a task file has at most {MAX_BYTES}")));
+        return Err(unreadable(format!("expected at most {MAX_BYTES} bytes, found {size}")));
     }
     let text = fs::read_to_string(path).map_err(|cause| unreadable(cause.to_string()))?;
     let file = path.display().to_string();
@@ -418,7 +369,7 @@ pub(crate) fn of_session(error: &SessionError) -> Report {
     match error {
         SessionError::Ledger(error) => of_ledger(error),
         SessionError::Task(..) => Report::error(Kind::Usage, error.to_string())
-            .help("raise `version` in the task file: what is compared changes with it, and with it alone"),
+            .help("increase `version` in the task file: only runs of the same version are compared"),
         SessionError::NoCandidates => {
             Report::error(Kind::Usage, error.to_string()).help("add a [[candidate]]")
         }
@@ -428,13 +379,13 @@ pub(crate) fn of_session(error: &SessionError) -> Report {
         }
         SessionError::Outside(_) => Report::error(Kind::Usage, error.to_string())
             .help("move the file into the task's directory, or allow its directory with --allow-path DIR"),
-        SessionError::File(..) => Report::error(Kind::Missing, error.to_string()),
+        SessionError::File(..) | SessionError::NoRandom(_) => Report::error(Kind::Missing, error.to_string()),
     }
 }
 
-/// A flag that the first Ctrl-C sets; the second ends the process, which loses the step under way.
-pub(crate) fn stop_on_interrupt() -> Arc<AtomicBool> {
-    // A process has one handler, and with that one flag.
+/// A flag that the first Ctrl-C sets; the second ends the process and loses the current step.
+pub fn stop_on_interrupt() -> Arc<AtomicBool> {
+    // A process has one handler, and therefore one flag.
     static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     STOP.get_or_init(interrupted).clone()
 }
@@ -442,7 +393,7 @@ pub(crate) fn stop_on_interrupt() -> Arc<AtomicBool> {
 fn interrupted() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = stop.clone();
-    // Without a handler Ctrl-C ends the process, which is safe too.
+    // Without a handler Ctrl-C ends the process, which is also safe.
     let _unhandled = ctrlc::set_handler(move || {
         if flag.swap(true, Ordering::SeqCst) {
             std::process::exit(130);
@@ -451,40 +402,17 @@ fn interrupted() -> Arc<AtomicBool> {
     stop
 }
 
-/// What is going on, on a terminal.
+/// Progress on a terminal.
 struct Progress {
-    bar: ProgressBar,
+    bar: terminal::Progress,
     ended: AtomicUsize,
 }
 
 impl Progress {
     fn new(terminal: &Terminal) -> Self {
-        let bar = if terminal.is_watched() { ProgressBar::new(0) } else { ProgressBar::hidden() };
-        if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} {wide_msg}") {
-            bar.set_style(style);
-        }
+        let bar = terminal.progress();
         bar.set_message("compiling");
-        bar.enable_steady_tick(Duration::from_millis(250));
         Self { bar, ended: AtomicUsize::new(0) }
-    }
-
-    /// A run of a fleet: its candidates are what there is to count.
-    fn look(&self, run: &RunView) {
-        let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
-        let ended = run.jobs.iter().filter(|job| job.state.is_settled()).count();
-        self.bar.set_length(count(run.jobs.len()));
-        self.bar.set_position(count(ended));
-        let before = self.ended.swap(ended, Ordering::Relaxed);
-        let held = run.jobs.iter().find(|job| job.state == State::Leased);
-        self.bar
-            .set_message(held.map_or_else(|| "waiting for a worker".to_owned(), |job| job.candidate.clone()));
-        if ended > before {
-            let verdicts = run.jobs.iter().filter_map(|job| job.verdict.as_ref());
-            let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-            verdicts.for_each(|verdict| *counts.entry(verdict).or_default() += 1);
-            let counts: Vec<String> = counts.iter().map(|(verdict, n)| format!("{n} {verdict}")).collect();
-            self.bar.println(counts.join(", "));
-        }
     }
 
     fn tell(&self, event: &Event<'_>) {

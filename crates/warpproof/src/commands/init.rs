@@ -1,4 +1,4 @@
-//! `warpproof init`: a first task file for a kernel, from what can be seen of it.
+//! `warpproof init`: writes a first task file for a kernel, from its source, PTX and trial runs.
 
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -8,13 +8,13 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use warpproof_gate::init::{
-    self, Draft, Found, Kind as Operator, Parameter, Resources, Seen, Target, Triton, What,
-};
 use warpproof_gate::limits::Allowance;
 use warpproof_gate::reference::python::Workers;
 use warpproof_gate::stage::{Bench, Rehearsal};
-use warpproof_gate::task::Task;
+use warpproof_init::{
+    self, Draft, Found, Kind as Operator, Parameter, Resources, Seen, Target, Triton, What,
+};
+use warpproof_task::Task;
 use warpproof_toolchain::symbol::Instances;
 use warpproof_toolchain::{CompileOptions, Part, Source, Survey, Toolchain, options_in};
 
@@ -28,23 +28,23 @@ use warpproof_toolchain::symbol;
 
 /// Write a task file for a kernel
 ///
-/// Compiles the kernel and runs it on the software GPU with trial sizes: this shows which arrays it reads and writes,
-/// their extents, and how many blocks it needs. What it computes is guessed from its name, and kept only if its outputs
-/// agree; otherwise a Python file is written for you to complete. Every guess is marked in the file with its reason, and
-/// what cannot be guessed is a question. For PTX of Triton, the `.json` and `.ttir` files next to it in Triton's cache are
-/// read too. Then run `warpproof gate` with the task.
+/// Compiles the kernel and runs it on the software GPU with trial sizes to find which arrays it reads and writes, their
+/// extents, and the number of blocks. Guesses the operator from the kernel's name and keeps it only if the outputs agree;
+/// otherwise writes a Python reference for you to complete. Marks every guess in the file with its reason, and writes a
+/// question where it cannot guess. For Triton's PTX, also reads the `.json` and `.ttir` files next to it in Triton's
+/// cache. Then run `warpproof gate` with the task.
 #[derive(Debug, Args)]
 pub(crate) struct Init {
     /// CUDA C++, or PTX if the name ends in .ptx
     #[arg(value_name = "FILE")]
     kernel_file: PathBuf,
-    /// The task file to write [default: next to the kernel, with the ending .toml]
+    /// Write the task to this file [default: next to the kernel, with extension .toml]
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The kernel [default: the only one]
+    /// Select the kernel [default: the only one]
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
-    /// The operator: softmax, layer_norm, gemm, reduction, elementwise or custom [default: guessed from its name]
+    /// Set the operator: softmax, layer_norm, gemm, reduction, elementwise or custom [default: guessed from the kernel's name]
     #[arg(long, value_name = "OPERATOR", value_parser = operator)]
     operator: Option<Operator>,
     /// Define a macro
@@ -53,7 +53,7 @@ pub(crate) struct Init {
     /// Search a directory for headers
     #[arg(short = 'I', value_name = "DIR")]
     include_dirs: Vec<PathBuf>,
-    /// The architecture to compile for [default: a PTX file's own target; else sm_89]
+    /// Compile for this architecture [default: the target of a PTX file, or sm_89]
     #[arg(long, value_name = "SM", value_parser = architecture)]
     arch: Option<String>,
     /// Overwrite existing files
@@ -66,7 +66,7 @@ pub(crate) struct Init {
 }
 
 fn operator(text: &str) -> Result<Operator, String> {
-    Operator::named(text).ok_or_else(|| format!("there are {}", Operator::names().join(", ")))
+    Operator::named(text).ok_or_else(|| format!("expected one of {}", Operator::names().join(", ")))
 }
 
 impl Init {
@@ -96,7 +96,7 @@ impl Init {
         let Looked { seen, arch, ptx, instances, symbol, toolchain, alone } = &looked;
         let file = relative(&self.kernel_file, &task).map_err(|cause| {
             let sentence = format!(
-                "cannot tell where {} is from {}: {cause}",
+                "cannot find the path of {} relative to {}: {cause}",
                 self.kernel_file.display(),
                 task.display()
             );
@@ -115,7 +115,7 @@ impl Init {
             refuted: None,
             architecture: arch,
         };
-        let found = init::explore(ptx, symbol, seen);
+        let found = warpproof_init::explore(ptx, symbol, seen);
         let (mut draft, mut rehearsal) = rehearsed(seen, &found, &target, (ptx, instances), toolchain)?;
         if let Some(why) = rehearsal.differs.clone().filter(|_| self.operator.is_none()) {
             let refuted = Target { refuted: Some(&why), ..target.clone() };
@@ -125,7 +125,7 @@ impl Init {
         self.store(&task, &draft.text)?;
         let mut reference = None;
         if let Some((path, text)) = python {
-            // A reference that was completed is worth more than the task around it.
+            // Never overwrite a reference that the user may have completed.
             let kept = path.exists();
             if !kept {
                 self.store(&path, text)?;
@@ -135,7 +135,7 @@ impl Init {
         Ok(Wrote { looked, draft, rehearsal, task, reference })
     }
 
-    /// Compiles the kernel, and puts together what source, PTX and ptxas say.
+    /// Compiles the kernel, and combines the facts from source, PTX and ptxas.
     fn look(&self, source: &Source) -> Result<Looked, Vec<Report>> {
         let wrong = |line, cause: String| {
             let place = crate::report::Place::new(source.name.as_str(), line);
@@ -166,9 +166,10 @@ impl Init {
             .map_err(|report| vec![*report])?;
         let name = symbol::name(&symbol);
         let (resources, toolchain) = self.resources(&ptx, source, &arch, &symbol)?;
-        let (traffic, geometry) = init::look(&ptx.text, &symbol)
+        let (traffic, geometry) = warpproof_init::look(&ptx.text, &symbol)
             .ok_or_else(|| vec![Report::error(Kind::Bug, format!("the module lost its kernel `{name}`"))])?;
-        let declared = if is_ptx(&self.kernel_file) { None } else { init::declared(&source.text, &name) };
+        let declared =
+            if is_ptx(&self.kernel_file) { None } else { warpproof_init::declared(&source.text, &name) };
         let types = symbol::parameters(&symbol);
         let squeeze = |text: &str| text.split_whitespace().collect::<String>();
         let line = lines.iter().find(|line| {
@@ -177,7 +178,7 @@ impl Init {
         let triton = self.triton(&symbol);
         let threads = triton.as_ref().and_then(|triton| triton.threads).map(|threads| [threads, 1, 1]);
         let stated = line.and_then(|line| line.block).or(threads);
-        let block = init::block(stated, geometry.bound, &geometry, &source.text, &name);
+        let block = warpproof_init::block(stated, geometry.bound, &geometry, &source.text, &name);
         let shared = triton.as_ref().and_then(|triton| triton.shared);
         let seen = Seen {
             parameters: Parameter::all(&traffic, declared.as_deref(), types.as_deref(), triton.as_ref()),
@@ -191,7 +192,7 @@ impl Init {
         Ok(Looked { seen, arch, ptx: ptx.text, instances, symbol, toolchain, alone: kernels.len() == 1 })
     }
 
-    /// What Triton's cache holds next to the kernel's PTX.
+    /// Reads the files next to the kernel's PTX in Triton's cache.
     fn triton(&self, symbol: &str) -> Option<Triton> {
         if !is_ptx(&self.kernel_file) {
             return None;
@@ -214,7 +215,7 @@ impl Init {
         let options = self.toolchain.options();
         let mut toolchain = Toolchain::partial(&options);
         if toolchain.ptxas_for(&ptx.text).is_err() {
-            // What was found first is too old for this module; look everywhere.
+            // The first compiler found is too old for this module; search all locations.
             toolchain = Toolchain::select(&Survey::complete(&options), &options);
         }
         toolchain.require(&[Part::Ptxas]).map_err(|error| vec![missing(&error)])?;
@@ -244,15 +245,15 @@ impl Init {
             let report = Report::error(Kind::Missing, format!("cannot write {}: {cause}", path.display()));
             vec![match cause.kind() {
                 io::ErrorKind::AlreadyExists => {
-                    Report::error(Kind::Usage, format!("{} is there already", path.display()))
-                        .help("write elsewhere with -o, or over it with --force")
+                    Report::error(Kind::Usage, format!("{} already exists", path.display()))
+                        .help("choose another file with -o, or overwrite it with --force")
                 }
                 _ => report,
             }]
         })
     }
 
-    /// What was written and found, for programs.
+    /// The result as JSON.
     fn document(&self, wrote: &Wrote) -> serde_json::Value {
         let Wrote { looked, draft, rehearsal, task, reference } = wrote;
         let Looked { seen, arch, .. } = looked;
@@ -286,7 +287,7 @@ impl Init {
 
     /// The command that evaluates the task.
     fn next(&self, task: &Path) -> String {
-        // A task reads its own directory, unless the user allows more.
+        // A task may read only its own directory, unless the user allows more.
         let outside = relative(&self.kernel_file, task).is_ok_and(|file| file.starts_with("../"));
         let directory = self.kernel_file.parent().filter(|_| outside).map(Path::display);
         let allow = directory.map(|directory| format!(" --allow-path {directory}")).unwrap_or_default();
@@ -334,7 +335,7 @@ impl Init {
         }
         if let Some(why) = &rehearsal.differs {
             let _ =
-                writeln!(text, "  main: {why}: the kernel is wrong, or it is no {}", draft.operator.name());
+                writeln!(text, "  main: {why}: the kernel is wrong, or it is not {}", draft.operator.name());
         }
         for (size, trouble) in &rehearsal.troubles {
             let _ = writeln!(text, "  {size}: {trouble}");
@@ -363,7 +364,7 @@ struct Wrote {
     reference: Option<(PathBuf, bool)>,
 }
 
-/// A kernel that was compiled and looked at.
+/// A kernel that was compiled and examined.
 struct Looked {
     seen: Seen,
     arch: String,
@@ -371,7 +372,7 @@ struct Looked {
     instances: Instances,
     symbol: String,
     toolchain: Toolchain,
-    /// Whether the file has no other kernel.
+    /// Whether it is the only kernel in the file.
     alone: bool,
 }
 
@@ -383,23 +384,25 @@ fn rehearsed(
     (ptx, instances): (&str, &Instances),
     toolchain: &Toolchain,
 ) -> Result<(Draft, Rehearsal), Vec<Report>> {
-    let draft = init::draft(seen, found.as_ref().map_err(String::as_str), target).map_err(|cause| {
-        let help = "write the task by hand: the book's chapter on task files has an example and every key";
-        vec![Report::error(Kind::Usage, format!("no task can be written: {cause}")).help(help)]
-    })?;
+    let draft =
+        warpproof_init::draft(seen, found.as_ref().map_err(String::as_str), target).map_err(|cause| {
+            let help =
+                "write the task by hand: the chapter on task files in the book has an example and all keys";
+            vec![Report::error(Kind::Usage, format!("cannot write a task: {cause}")).help(help)]
+        })?;
     let task = Task::parse(&draft.text).map_err(|problems| {
         let first = problems.first().map_or_else(String::new, |problem| {
             let (line, _) = problem.place(&draft.text);
             format!("{} in `{}`", problem.sentence, draft.text.lines().nth(line - 1).unwrap_or(""))
         });
-        let sentence = format!("the task that would be written is not valid: {first}");
+        let sentence = format!("the generated task is not valid: {first}");
         vec![Report::error(Kind::Unsupported, sentence)]
     })?;
     let bench = Bench {
         task: &task,
         directory: Path::new("."),
         toolchain,
-        // Any sizes of a hidden shape do here; the gate draws others.
+        // Any sizes of a hidden shape work here; the gate draws others.
         secret: 1,
         threads: std::thread::available_parallelism().map_or(1, usize::from),
         clocks: None,
@@ -428,7 +431,7 @@ fn shown(parameter: &Parameter) -> String {
     }
 }
 
-/// Where a file is, seen from the directory of another, with `/` between folders.
+/// The path of a file relative to the directory of another, with `/` as the separator.
 fn relative(file: &Path, from: &Path) -> io::Result<String> {
     let file = fs::canonicalize(file)?;
     let directory = match from.parent() {

@@ -1,4 +1,4 @@
-//! A launch as the command line and the kernel's file describe it, ready to be run: what `run` and `check` share.
+//! A launch as described by the command line and the kernel's file, ready to be run; shared by `run` and `check`.
 
 mod arguments;
 mod case;
@@ -40,25 +40,25 @@ pub(crate) struct LaunchFlags {
     kernel_file: Option<PathBuf>,
     #[command(flatten)]
     case: CaseFlags,
-    /// The kernel [default: the launch line's; else the only one]
+    /// Select the kernel [default: the launch line's, or the only one]
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
-    /// Blocks, as 4 or 4,4 or 4,4,4 [default: the launch line's; else 1]
+    /// Set the blocks: 4 or 4,4 or 4,4,4 [default: the launch line's, or 1]
     #[arg(long, value_name = "X,Y,Z", value_parser = extents)]
     grid: Option<[u32; 3]>,
-    /// Threads per block, as 256 or 16,16 [default: the launch line's; else what the kernel requires]
+    /// Set threads per block: 256 or 16,16 [default: the launch line's or .reqntid]
     #[arg(long, value_name = "X,Y,Z", value_parser = extents)]
     block: Option<[u32; 3]>,
-    /// Bytes of dynamic shared memory [default: the launch line's; else 0]
+    /// Set the bytes of dynamic shared memory [default: the launch line's, or 0]
     #[arg(long, value_name = "BYTES", value_parser = small_size)]
     shared: Option<u32>,
-    /// An argument, in the kernel's order [default: the launch line's]
+    /// Add an argument, in the kernel's order [default: the launch line's]
     #[arg(long = "arg", value_name = "SPEC")]
     args: Vec<String>,
-    /// Set a __constant__ or __device__ variable, as coef:f32[9]=iota [default: the launch line's]
+    /// Set a __constant__ or __device__ variable, such as coef:f32[9]=iota [default: the launch line's]
     #[arg(long = "symbol", value_name = "SPEC")]
     symbols: Vec<String>,
-    /// Launch cooperatively: all blocks run at the same time, and grid.sync() works
+    /// Launch cooperatively [default: if the kernel calls grid.sync()]
     #[arg(long)]
     cooperative: bool,
     /// Define a macro
@@ -67,18 +67,18 @@ pub(crate) struct LaunchFlags {
     /// Search a directory for headers
     #[arg(short = 'I', value_name = "DIR")]
     include_dirs: Vec<PathBuf>,
-    /// The architecture to compile for
+    /// Compile for this architecture
     #[arg(long, value_name = "SM", default_value = "sm_89", value_parser = architecture)]
     arch: String,
-    /// Execute this PTX, which was made of FILE before, instead of compiling FILE
+    /// Execute this PTX, previously compiled from FILE, instead of compiling FILE
     #[arg(long, value_name = "PTX")]
     ptx: Option<PathBuf>,
-    /// Threads of this machine to use; the outcome does not depend on it [default: all cores]
+    /// Use N host threads; results do not depend on it [default: all cores]
     #[arg(long, value_name = "N", value_parser = host_threads)]
     threads: Option<usize>,
     #[command(flatten)]
     limits: LimitFlags,
-    /// Local memory of a thread, in bytes or as 64K
+    /// Set the local memory of a thread, in bytes or as 64K
     #[arg(long, value_name = "BYTES", default_value = "512K", value_parser = size)]
     stack: u64,
     #[command(flatten)]
@@ -86,42 +86,43 @@ pub(crate) struct LaunchFlags {
 }
 
 fn small_size(text: &str) -> Result<u32, String> {
-    u32::try_from(size(text)?).map_err(|_| "more bytes than any block has".to_owned())
+    u32::try_from(size(text)?).map_err(|_| "expected fewer than 4G bytes".to_owned())
 }
 
-/// A launch as flags and file together describe it.
+/// A launch as described by flags and file together.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// The launch line's number, if there is one.
+    /// The number of the launch line, if any.
     pub(crate) line: Option<u32>,
     pub(crate) kernel: Option<String>,
     grid: [u32; 3],
     block: Option<[u32; 3]>,
     shared: u32,
-    cooperative: bool,
+    /// Whether the launch is cooperative; `None`: depends on the kernel.
+    cooperative: Option<bool>,
     pub(crate) specs: Vec<Spec>,
-    /// Variables of the module and what they are set to.
+    /// Variables of the module and their values.
     symbols: Vec<Spec>,
 }
 
 impl Plan {
-    /// Whether it works on arrays of the launch line before it.
+    /// Whether it uses arrays of the previous launch line.
     fn continues(&self) -> bool {
         self.specs.iter().any(Spec::continues)
     }
 }
 
-/// Launches that work on the same memory, in their order: each but the first names arrays of those before it.
+/// Launches that share memory, in order: each except the first names arrays of earlier launches.
 pub(crate) type Sequence = Vec<Plan>;
 
-/// What the launches of a sequence share: the module with its variables, and the arrays.
+/// The state that the launches of a sequence share: the module with its variables, and the arrays.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     module: Option<(Module, ConstantBank)>,
     pub(crate) arrays: Vec<Array>,
 }
 
-/// A launch whose arguments lie in device memory.
+/// A launch whose arguments are in device memory.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) launch: Launch,
@@ -137,12 +138,12 @@ pub(crate) struct Prepared {
     pub(crate) arguments: Vec<Packed>,
     /// Variables of the module that were set, by symbol.
     pub(crate) variables: Vec<(String, Packed)>,
-    /// What each array is for.
+    /// The role of each array.
     pub(crate) roles: Vec<BufferRole>,
 }
 
 impl LaunchFlags {
-    /// A device with the memory and the limits that the flags give it.
+    /// A device with the memory and the limits from the flags.
     pub(crate) fn device(&self, purpose: Purpose) -> Device {
         let mut device = self.limits.allowance().device(purpose);
         if let Some(threads) = self.threads {
@@ -152,18 +153,18 @@ impl LaunchFlags {
         device
     }
 
-    /// Bytes that a launch may take in addition to its arrays.
+    /// Bytes that a launch may allocate in addition to its arrays.
     pub(crate) fn beside(&self, purpose: Purpose, memory: &Memory) -> u64 {
         let arrays = memory.arrays.iter().map(|array| u64::try_from(array.bytes).unwrap_or(u64::MAX));
         self.limits.allowance().beside(purpose, arrays.fold(0, u64::saturating_add))
     }
 
-    /// The file that is run: a kernel, or a task.
+    /// The file to run: a kernel or a task.
     pub(crate) fn file(&self) -> &Path {
         self.kernel_file.as_deref().or(self.case.task.as_deref()).unwrap_or(Path::new(""))
     }
 
-    /// The files that the outcome depends on, with those that the source includes.
+    /// The files that the outcome depends on, including the headers of the source.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         if let Some(task) = &self.case.task {
             return super::gate::files_of(task);
@@ -173,17 +174,17 @@ impl LaunchFlags {
         files
     }
 
-    /// Whether a case of a task is asked for instead of a file.
+    /// Whether a case of a task is requested instead of a file.
     pub(crate) fn is_a_case(&self) -> bool {
         self.case.task.is_some()
     }
 
-    /// Which compiler to use.
+    /// The compiler to use.
     pub(crate) fn toolchain(&self) -> &ToolchainFlags {
         &self.toolchain
     }
 
-    /// The PTX to execute: compiled from the file, given beside it, or the file itself.
+    /// The PTX to execute: compiled from the file, passed with `--ptx`, or the file itself.
     pub(crate) fn module<'p>(
         &self,
         source: &Source,
@@ -206,7 +207,7 @@ impl LaunchFlags {
         source::to_ptx(self.file(), source, &options, &self.toolchain)
     }
 
-    /// The launches, in sequences that share memory: what the flags say, and for the rest what the file's launch lines say.
+    /// The launches, in sequences that share memory: from the flags, completed from the file's launch lines.
     /// With `--kernel`, the sequences that launch it. Arguments on the command line replace those of one line only, so then
     /// there is one launch.
     pub(crate) fn sequences(&self, source: &Source) -> Result<Vec<Sequence>, Box<Report>> {
@@ -229,7 +230,7 @@ impl LaunchFlags {
             plan.kernel = named.or(plan.kernel);
             match all.last_mut() {
                 Some(before) if plan.continues() => {
-                    // What the flag sets is set once, before the first launch.
+                    // The flag sets the variable once, before the first launch.
                     if !self.symbols.is_empty() {
                         plan.symbols.clear();
                     }
@@ -264,7 +265,7 @@ impl LaunchFlags {
             grid: self.grid.or(grid).unwrap_or([1; 3]),
             block: self.block.or(block),
             shared: self.shared.or(shared).unwrap_or(0),
-            cooperative: self.cooperative || cooperative,
+            cooperative: if self.cooperative { Some(true) } else { cooperative },
             specs: parsed(if self.args.is_empty() { &args } else { &self.args })?,
             symbols: parsed(if self.symbols.is_empty() { &symbols } else { &self.symbols })?,
         })
@@ -292,12 +293,13 @@ impl LaunchFlags {
             choose(module.kernels(), plan.kernel.as_deref(), &ptx.instances, source).map_err(refused)?;
         let kernel = module.kernel(&symbol).map_err(stopped)?;
         let block = plan.block.or(kernel.program().bounds.required).ok_or_else(|| {
-            let report = Report::error(Kind::Usage, "nothing says how many threads a block has");
+            let report = Report::error(Kind::Usage, "the number of threads per block is not set");
             vec![report.help(how_to_launch(&kernel, source))]
         })?;
         let mut packing = arguments::pack(&plan.specs, &memory.arrays).map_err(refused)?;
         parameters::check(&plan.specs, &mut packing.packed, &kernel, source).map_err(refused)?;
-        if plan.cooperative {
+        let cooperative = plan.cooperative.unwrap_or_else(|| kernel.program().synchronizes_grid());
+        if cooperative {
             cooperative::fits(&kernel, plan, block, &module.linked().target).map_err(refused)?;
         }
         arguments::allocate_all(&packing, device, &mut memory.arrays, self.limits.allowance().memory)
@@ -305,7 +307,7 @@ impl LaunchFlags {
         let variables =
             variables::set(&plan.symbols, module, device, constants, &memory.arrays).map_err(refused)?;
         let mut launch = kernel.launch().grid(plan.grid).block(block).shared(plan.shared);
-        launch = launch.cooperative(plan.cooperative).constants(constants.clone());
+        launch = launch.cooperative(cooperative).constants(constants.clone());
         let address_of = |array: usize| memory.arrays.get(array).map_or(0, |array| array.address);
         for argument in &packing.packed {
             launch = launch.arg(argument.bytes(address_of));
@@ -317,7 +319,7 @@ impl LaunchFlags {
             grid: plan.grid,
             block,
             shared: plan.shared,
-            cooperative: plan.cooperative,
+            cooperative,
             roles: arguments::roles(&plan.specs, &packing, &memory.arrays),
             arguments: packing.packed,
             variables,
@@ -325,7 +327,7 @@ impl LaunchFlags {
     }
 }
 
-/// Reads arguments or variables; each has a name of its own.
+/// Parses arguments or variables; names must be unique.
 fn parsed(texts: &[String]) -> Result<Vec<Spec>, Box<Report>> {
     let mut specs: Vec<Spec> = Vec::new();
     for text in texts {
@@ -337,8 +339,10 @@ fn parsed(texts: &[String]) -> Result<Vec<Spec>, Box<Report>> {
             })
         })?;
         if specs.iter().any(|other| other.name == spec.name) {
-            let sentence = format!("two arguments are called `{}`", spec.name);
-            return Err(Box::new(Report::error(Kind::Usage, sentence).help("give each a name of its own")));
+            let sentence = format!("duplicate argument name `{}`", spec.name);
+            return Err(Box::new(
+                Report::error(Kind::Usage, sentence).help("give each argument a unique name"),
+            ));
         }
         specs.push(spec);
     }
@@ -348,20 +352,20 @@ fn parsed(texts: &[String]) -> Result<Vec<Spec>, Box<Report>> {
 /// A number of host threads.
 fn host_threads(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(0) => Err("at least one thread is needed".to_owned()),
+        Ok(0) => Err("expected at least one thread".to_owned()),
         Ok(threads) => Ok(threads),
-        Err(_) => Err("not a number".to_owned()),
+        Err(_) => Err("expected a number".to_owned()),
     }
 }
 
 fn how_to_launch(kernel: &Kernel, source: &Source) -> String {
     format!(
-        "say --grid and --block, or begin the file with a line `//@launch: grid=1 block=128 arg=…`; the kernel is {}",
+        "set --grid and --block, or start the file with a line `//@launch: grid=1 block=128 arg=…`; the kernel is {}",
         parameters::shown(kernel, source)
     )
 }
 
-/// The symbol of the kernel that is asked for, or of the only one.
+/// The symbol of the requested kernel, or of the only one.
 pub(crate) fn choose(
     kernels: &[String],
     asked: Option<&str>,
@@ -386,11 +390,11 @@ pub(crate) fn choose(
                     "the module has no kernel: nothing is declared __global__, or every kernel is a template without \
                      an instance",
                 )
-                .help("make an instance with --kernel 'NAME<ARGUMENTS>'"),
+                .help("instantiate a template with --kernel 'NAME<ARGUMENTS>'"),
             )),
             _ => {
                 let count = kernels.len();
-                Err(wrong(format!("the module has {count} kernels: choose one with --kernel"), names()))
+                Err(wrong(format!("the module has {count} kernels: select one with --kernel"), names()))
             }
         };
     };

@@ -3,23 +3,23 @@
 use clap::Args;
 use warpproof_gate::limits::Allowance;
 
-/// What a launch may use.
+/// The limits of a launch.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct LimitFlags {
     /// Stop a launch after N warp instructions [default: 300000000; with checks 50000000]
     ///
-    /// Starting a block counts as about 70. The defaults take up to about a minute on two cores, several if most instructions are atomics.
+    /// Starting a block counts as about 70. With the defaults, a launch takes up to about a minute on two cores, or several minutes if most instructions are atomics.
     #[arg(long, value_name = "N")]
     max_instructions: Option<u64>,
     /// Limit the memory of a launch, in bytes or as 512M or 8G [default: 1G]
     ///
-    /// Arrays, copies of them, and what the checks remember of each access count.
+    /// Includes arrays, copies of them, and the checks' record of each access.
     #[arg(long, value_name = "BYTES", value_parser = size)]
     max_memory: Option<u64>,
 }
 
 impl LimitFlags {
-    /// What the flags allow.
+    /// The limits set by the flags.
     pub(crate) fn allowance(self) -> Allowance {
         Allowance::new(self.max_instructions, self.max_memory)
     }
@@ -34,8 +34,9 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
         Some(b'G') => (&upper[..upper.len() - 1], 30),
         _ => (upper.as_str(), 0),
     };
-    let value: u64 = digits.parse().map_err(|_| "write bytes as 1024, 64K, 512M or 8G".to_owned())?;
-    value.checked_mul(1 << shift).ok_or_else(|| "more bytes than can be addressed".to_owned())
+    let value: u64 =
+        digits.parse().map_err(|_| "expected bytes, such as 1024, 64K, 512M or 8G".to_owned())?;
+    value.checked_mul(1 << shift).ok_or_else(|| "expected a size that fits 64 bits".to_owned())
 }
 
 #[cfg(test)]

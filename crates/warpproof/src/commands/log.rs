@@ -1,10 +1,10 @@
-//! `warpproof log`: the records of a ledger, a line each.
+//! `warpproof log`: lists the records of a ledger, one per line.
 
 use std::fmt::Write;
 
 use clap::{Args, builder::PossibleValuesParser};
 use serde_json::{Value, json};
-use warpproof_gate::ledger::{self, Filter, Record};
+use warpproof_evidence::ledger::{self, Filter, Record};
 
 use super::evidence::of_ledger;
 use super::flags::{JsonFlag, LedgerFlags, ended};
@@ -13,26 +13,26 @@ use crate::terminal::Terminal;
 
 /// List the records of a ledger, newest first
 ///
-/// One line for each: the start of its name, which `warpproof show` takes, its kind, its run, and
-/// what it says. Flags narrow it down; together they must all hold.
+/// Each line shows the first digits of the record's name, for `warpproof show`, its kind, its run
+/// and its content. A record must match all flags.
 #[derive(Debug, Args)]
 pub(crate) struct Log {
     #[command(flatten)]
     ledger: LedgerFlags,
-    /// Records about this candidate only
+    /// List only records of this candidate
     #[arg(long, value_name = "NAME")]
     candidate: Option<String>,
-    /// Records of this task's runs only
+    /// List only records of this task's runs
     #[arg(long, value_name = "NAME")]
     task: Option<String>,
-    /// Records of this run only
+    /// List only records of this run
     #[arg(long, value_name = "NAME")]
     run: Option<String>,
-    /// Records of this kind only: run, step, verdict, note
+    /// List only records of this kind: run, step, verdict, note
     #[arg(long, value_name = "KIND", hide_possible_values = true,
           value_parser = PossibleValuesParser::new(["run", "step", "verdict", "note"]))]
     kind: Option<String>,
-    /// Print the newest N records [default: all]
+    /// List the newest N records [default: all]
     #[arg(short = 'n', long = "number", value_name = "N")]
     number: Option<usize>,
     #[command(flatten)]
@@ -74,7 +74,7 @@ impl Log {
             return Ok(Outcome::Green);
         }
         if records.is_empty() {
-            terminal.say("no record is like that");
+            terminal.say("no matching records");
         }
         let lines = records.iter().fold(String::new(), |mut lines, record| {
             // Writing to a string does not fail.
@@ -86,7 +86,7 @@ impl Log {
     }
 }
 
-/// A record with its place. The body is what the line holds, with fields that this Warpproof does not know.
+/// A record with its place. The body is the line's content, including fields unknown to this version.
 pub(super) fn as_json(record: &Record) -> Value {
     let line: Option<Value> = serde_json::from_str(record.text()).ok();
     let body = line.and_then(|mut line| line.get_mut("body").map(Value::take));

@@ -1,9 +1,10 @@
-//! `warpproof note`: words about a candidate, kept beside its figures.
+//! `warpproof note`: appends a note about a candidate to the ledger.
 
 use clap::{Args, ValueEnum};
-use warpproof_gate::ledger::{Filter, Ledger, log};
-use warpproof_gate::record::{Body, NoteRecord};
-use warpproof_gate::view::{ViewError, vocabulary as name};
+use warpproof_evidence::ledger::{Filter, Ledger, log};
+use warpproof_evidence::record::{Body, NoteRecord};
+use warpproof_evidence::vocabulary as name;
+use warpproof_report::ViewError;
 
 use super::evidence::{of_ledger, of_view};
 use super::flags::{JsonFlag, LedgerFlags, ended};
@@ -12,24 +13,24 @@ use crate::terminal::Terminal;
 
 /// Append a note about a candidate to the ledger
 ///
-/// Views quote notes: `report attempts` sets hypothesis, change and result side by side, `report
-/// negatives` adds the expected gain and the cost, and `report history` follows the parents. Of
-/// several on one topic the newest counts; of suspects and what was ruled out, all.
+/// Reports quote notes: `report attempts` shows hypothesis, change and result, `report negatives`
+/// adds the expected gain and the cost, and `report history` follows the parents. The newest note
+/// on a topic is used; for suspects and ruled-out causes, all notes are.
 ///
-/// A hypothesis is best written before the gate is run: where there is no ledger yet, one is made.
+/// Write a hypothesis before you run the gate. Creates the ledger if it does not exist.
 #[derive(Debug, Args)]
 pub(crate) struct Note {
-    /// What it is about
+    /// The topic of the note
     topic: Topic,
-    /// The words
+    /// The text of the note
     text: String,
-    /// The candidate
+    /// Attach the note to this candidate
     #[arg(long, value_name = "NAME")]
     candidate: String,
-    /// The run it is about [default: all of them]
+    /// Attach the note to this run [default: all runs]
     #[arg(long, value_name = "NAME")]
     run: Option<String>,
-    /// A record it is about, by its name or first digits; may be given several times
+    /// Attach the note to this record, by its name or first digits (repeatable)
     #[arg(long, value_name = "REF")]
     about: Vec<String>,
     #[command(flatten)]
@@ -40,19 +41,19 @@ pub(crate) struct Note {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Topic {
-    /// What is expected, and why
+    /// The expected result, and the reason
     Hypothesis,
-    /// The gain that is expected
+    /// The expected gain
     ExpectedGain,
-    /// What is different from its parent
+    /// The difference from its parent
     Change,
-    /// What it took
+    /// The cost of the attempt
     Cost,
-    /// What may be the cause of a result
+    /// A possible cause of a result
     Suspect,
-    /// What was shown not to be the cause
+    /// A cause that was ruled out
     RuledOut,
-    /// The name of the candidate it was made from
+    /// The name of the candidate it was derived from
     Parent,
 }
 
@@ -97,8 +98,9 @@ impl Note {
         }
         if !holds(&ledger, &Filter { candidate: Some(self.candidate.clone()), ..Filter::default() })? {
             let name = self.candidate.escape_debug();
-            terminal
-                .say(format_args!("`{name}` is new to this ledger: views show the note once it is judged"));
+            terminal.say(format_args!(
+                "`{name}` is not in this ledger yet: reports show the note after it is evaluated"
+            ));
         }
         let note = NoteRecord {
             topic: self.topic.name().to_owned(),

@@ -1,11 +1,11 @@
-//! `warpproof report`: every report as a view of the ledger.
+//! `warpproof report`: makes every report as a view of the ledger.
 
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
-use warpproof_gate::ledger::{Ledger, newest_run};
-use warpproof_gate::record::Verdict;
-use warpproof_gate::view::{self, Baseline, Candidate, Document, Evidence, Subject, ViewError};
+use warpproof_evidence::ledger::{Ledger, newest_run};
+use warpproof_evidence::record::Verdict;
+use warpproof_report::{self, Baseline, Candidate, Document, Evidence, Subject, ViewError};
 
 use super::evidence::{of_ledger, of_view};
 use super::flags::{Form, JsonFlag, LedgerFlags, OutputFlags, by_ending, ended};
@@ -14,42 +14,42 @@ use crate::terminal::Terminal;
 
 /// Make a report from the ledger
 ///
-/// Every number of a report is a reference to a record; one that does not resolve is an error.
+/// Every number in a report refers to a record; a reference that does not resolve is an error.
 ///
-///   warpproof report                                  the newest run at a glance
-///   warpproof report validation -o report.html        all of it, as a page that loads nothing
+///   warpproof report                                  summary of the newest run
+///   warpproof report validation -o report.html        full report, as a self-contained page
 ///   warpproof report comparison --baseline OLD --candidate NEW
 ///
-/// A comparison names its roles: RUN:CANDIDATE, a run that has one candidate, or a candidate, which
-/// stands for its newest verdict. Different devices, shapes or task versions are refused.
+/// A comparison takes RUN:CANDIDATE, a run with one candidate, or a candidate, which selects its
+/// newest verdict. Different devices, shapes or task versions are rejected.
 ///
-/// Exit codes: 0 made · 1 the ledger does not bear it out · 2 wrong usage, or nothing to report on.
+/// Exit codes: 0 success · 1 the ledger does not support it · 2 wrong usage, or no records.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Report {
-    /// What to report
+    /// The report to make
     #[arg(value_enum, default_value_t = View::Summary)]
     view: View,
     #[command(flatten)]
     ledger: LedgerFlags,
-    /// The run [default: the newest]
+    /// Report on this run [default: the newest]
     #[arg(long, value_name = "NAME")]
     run: Option<String>,
-    /// This candidate only; in a comparison, what is compared
+    /// Report only this candidate; in a comparison, the new one
     #[arg(long, value_name = "NAME")]
     candidate: Option<String>,
-    /// In a comparison, what is compared with
+    /// Compare with this baseline
     #[arg(long, value_name = "NAME")]
     baseline: Option<String>,
-    /// The task of a history [default: that of the run]
+    /// Show the history of this task [default: the run's task]
     #[arg(long, value_name = "NAME")]
     task: Option<String>,
-    /// How to write it [default: by the file's ending, else text]
+    /// Set the output format [default: from the file's extension, or text]
     #[arg(long, value_name = "FORMAT", conflicts_with = "json")]
     format: Option<Format>,
     #[command(flatten)]
     json: JsonFlag,
-    /// In SARIF, the file that results point at [default: the task file of the run]
+    /// Attach SARIF results to this file [default: the task file of the run]
     #[arg(long, value_name = "FILE")]
     place: Option<String>,
     #[command(flatten)]
@@ -58,37 +58,37 @@ pub(crate) struct Report {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum View {
-    /// A run at a glance: headline, gates, decision
+    /// Summary of a run: headline, gates, decision
     Summary,
-    /// All of a run: every figure with its threshold and source
+    /// Full report of a run: every figure with its threshold and source
     Validation,
-    /// Two candidates, each in its role
+    /// Comparison of a candidate with a baseline
     Comparison,
-    /// How a task's kernels came to be as fast as they are
+    /// History of a task's kernels
     History,
-    /// What was green and did not pay
+    /// Candidates that passed and were not faster
     Negatives,
-    /// What was tried: hypothesis, change, result
+    /// All attempts: hypothesis, change, result
     Attempts,
-    /// The gates alone
+    /// Gates only
     Checklist,
-    /// What to do now
+    /// Next steps
     Next,
-    /// The text of the commit that merges a candidate
+    /// Commit message for merging a candidate
     MergeMessage,
-    /// A comment for a pull request, in Markdown
+    /// Comment for a pull request, in Markdown
     PrComment,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For a terminal
+    /// Text for a terminal
     Text,
-    /// For code hosts, with footnotes that name records
+    /// Markdown, with footnotes that name records
     Markdown,
-    /// One page that loads nothing, light and dark
+    /// Self-contained page with light and dark themes
     Html,
-    /// The document, which can be held against the ledger later
+    /// The document, which can be verified against the ledger
     Json,
     /// JUnit XML of a run, for build servers
     Junit,
@@ -109,10 +109,10 @@ impl Form for Format {
     ];
 }
 
-/// What a view gave.
+/// The result of a view.
 enum Made {
     Document(Box<Document>),
-    /// In its one form.
+    /// In its only format.
     Text(String),
 }
 
@@ -129,10 +129,10 @@ impl Report {
             Made::Text(text) => text,
             Made::Document(document) => written(&document, self.form()?),
         };
-        // What a ledger holds was made harmless by the form; nothing is stripped, so that a file and a pipe are the same.
+        // The format has escaped the ledger's content; nothing is stripped, so that a file and a pipe get the same bytes.
         self.output.put(text.as_bytes())?;
         if let Some(file) = self.output.file() {
-            terminal.say(format_args!("written to {}", file.display()));
+            terminal.say(format_args!("wrote {}", file.display()));
         }
         Ok(Outcome::Green)
     }
@@ -146,7 +146,7 @@ impl Report {
         !matches!(self.view, View::Comparison | View::History | View::Negatives | View::Attempts)
     }
 
-    /// What the flags of one view mean to another is said, not guessed.
+    /// Rejects flags that do not apply to the view.
     fn usage(&self) -> Result<(), Box<Message>> {
         let wrong =
             |sentence: String, help: &str| Err(Box::new(Message::error(Kind::Usage, sentence).help(help)));
@@ -155,26 +155,26 @@ impl Report {
             (View::Comparison, Some(_), Some(_)) => {}
             (View::Comparison, ..) => {
                 return wrong(
-                    "a comparison names both of its roles".to_owned(),
+                    "a comparison requires --baseline and --candidate".to_owned(),
                     "--baseline RUN:CANDIDATE --candidate RUN:CANDIDATE",
                 );
             }
             (_, Some(_), _) => {
-                return wrong(format!("`{view}` has no baseline"), "`report comparison` has one");
+                return wrong(format!("`{view}` does not take --baseline"), "use `report comparison`");
             }
             (View::History | View::Negatives | View::Attempts, _, Some(_)) => {
                 return wrong(
-                    format!("`{view}` is about all candidates"),
-                    "leave --candidate away, or ask for `report summary`",
+                    format!("`{view}` does not take --candidate: it covers all candidates"),
+                    "omit --candidate, or use `report summary`",
                 );
             }
             _ => {}
         }
         if self.run.is_some() && !self.of_a_run() && self.view != View::History {
-            return wrong(format!("`{view}` is about all runs"), "leave --run away");
+            return wrong(format!("`{view}` does not take --run: it covers all runs"), "omit --run");
         }
         if self.task.is_some() && self.view != View::History {
-            return wrong(format!("`{view}` is not about a task"), "`report history` is");
+            return wrong(format!("`{view}` does not take --task"), "use `report history`");
         }
         let form = self.form()?;
         let asked = self.format.or(self.json.wanted.then_some(form));
@@ -182,13 +182,16 @@ impl Report {
             Some(Format::Junit | Format::Sarif)
                 if !matches!(self.view, View::Summary | View::Validation | View::Checklist) =>
             {
-                wrong(format!("`{view}` has no such form"), "junit and sarif are forms of `report summary`")
+                wrong(
+                    format!("`{view}` does not support this format"),
+                    "use junit and sarif with `report summary`",
+                )
             }
             Some(format)
                 if matches!((self.view, format), (View::PrComment, f) if f != Format::Markdown)
                     || matches!((self.view, format), (View::MergeMessage, f) if f != Format::Text) =>
             {
-                wrong(format!("`{view}` has one form only"), "leave --format away")
+                wrong(format!("`{view}` has only one format"), "omit --format")
             }
             _ => Ok(()),
         }
@@ -208,7 +211,7 @@ impl Report {
         let form = self.form()?;
         self.of_run(&evidence, &run, form).map_err(|error| match (&error, self.view) {
             (ViewError::Several(..), View::MergeMessage) => {
-                let help = "a message is for one: name it with --candidate";
+                let help = "select one with --candidate";
                 Box::new(of_view(&error).help(help))
             }
             _ => Box::new(of_view(&error)),
@@ -223,10 +226,11 @@ impl Report {
                     Subject::resolve(evidence, text.as_deref().unwrap_or_default()).map_err(wrong)
                 };
                 let (baseline, candidate) = (subject(&self.baseline)?, subject(&self.candidate)?);
-                view::comparison(evidence, &Baseline(baseline), &Candidate(candidate)).map_err(wrong)
+                warpproof_report::comparison(evidence, &Baseline(baseline), &Candidate(candidate))
+                    .map_err(wrong)
             }
-            View::Negatives => view::negatives(evidence).map_err(wrong),
-            View::Attempts => view::attempts(evidence).map_err(wrong),
+            View::Negatives => warpproof_report::negatives(evidence).map_err(wrong),
+            View::Attempts => warpproof_report::attempts(evidence).map_err(wrong),
             _ => {
                 let task = match (&self.task, &self.run) {
                     (Some(task), _) => task.clone(),
@@ -236,7 +240,7 @@ impl Report {
                         None => return Err(Box::new(nothing())),
                     },
                 };
-                view::history(evidence, &task).map_err(|error| match error {
+                warpproof_report::history(evidence, &task).map_err(|error| match error {
                     ViewError::NoRun(task) => {
                         let sentence = format!("the ledger holds no run of task `{}`", task.escape_debug());
                         let help = "`warpproof log --kind run` lists the runs with their tasks";
@@ -257,29 +261,29 @@ impl Report {
         let document = match self.view {
             View::MergeMessage => {
                 let candidate = merged(evidence, run, &candidates)?;
-                return view::merge_message(evidence, run, candidate).map(Made::Text);
+                return warpproof_report::merge_message(evidence, run, candidate).map(Made::Text);
             }
-            View::PrComment => return view::pull_request_comment(evidence, run).map(Made::Text),
-            _ if form == Format::Junit => return view::junit(evidence, run).map(Made::Text),
+            View::PrComment => return warpproof_report::pull_request_comment(evidence, run).map(Made::Text),
+            _ if form == Format::Junit => return warpproof_report::junit(evidence, run).map(Made::Text),
             _ if form == Format::Sarif => {
                 let task = record
                     .arguments
                     .iter()
                     .find(|argument| Path::new(argument).extension() == Some("toml".as_ref()));
                 let place = self.place.as_ref().or(task).unwrap_or(&record.task);
-                let sarif = view::sarif(evidence, run, &|_| place.clone())?;
+                let sarif = warpproof_report::sarif(evidence, run, &|_| place.clone())?;
                 return Ok(Made::Text(format!("{sarif:#}\n")));
             }
-            View::Validation => view::validation(evidence, run)?,
-            View::Checklist => view::checklist(evidence, run)?,
-            View::Next => view::next_step(evidence, run)?,
-            _ => view::summary(evidence, run)?,
+            View::Validation => warpproof_report::validation(evidence, run)?,
+            View::Checklist => warpproof_report::checklist(evidence, run)?,
+            View::Next => warpproof_report::next_step(evidence, run)?,
+            _ => warpproof_report::summary(evidence, run)?,
         };
         Ok(Made::Document(Box::new(document)))
     }
 }
 
-/// A document in a form that is its own; the others are made from the ledger.
+/// Renders a document; JUnit and SARIF are made from the ledger instead.
 fn written(document: &Document, form: Format) -> String {
     match form {
         Format::Markdown => document.markdown(),
@@ -289,22 +293,24 @@ fn written(document: &Document, form: Format) -> String {
     }
 }
 
-/// The form that a file's ending stands for.
+/// The format of a file's extension.
 pub(crate) fn form_of(file: Option<&Path>) -> Result<Format, Box<Message>> {
     by_ending(file, Format::Text)
 }
 
-/// The whole report of a run, in the form that a file's ending stands for.
+/// The full report of a run, in the format of a file's extension.
 pub(crate) fn of_gate(file: &Path, ledger: &Ledger, run: &str, task: &str) -> Result<String, Box<Message>> {
     let form = form_of(Some(file))?;
     let evidence = Evidence::read_run(ledger, run, None).map_err(|error| Box::new(of_ledger(&error)))?;
     let wrong = |error| Box::new(of_view(&error));
     match form {
-        Format::Junit => view::junit(&evidence, run).map_err(wrong),
-        Format::Sarif => view::sarif(&evidence, run, &|_| task.to_owned())
+        Format::Junit => warpproof_report::junit(&evidence, run).map_err(wrong),
+        Format::Sarif => warpproof_report::sarif(&evidence, run, &|_| task.to_owned())
             .map(|sarif| format!("{sarif:#}\n"))
             .map_err(wrong),
-        form => view::validation(&evidence, run).map(|document| written(&document, form)).map_err(wrong),
+        form => warpproof_report::validation(&evidence, run)
+            .map(|document| written(&document, form))
+            .map_err(wrong),
     }
 }
 
@@ -327,10 +333,10 @@ fn merged<'a>(evidence: &'a Evidence, run: &str, candidates: &[&'a str]) -> Resu
 }
 
 fn no_run(ledger: &Ledger) -> Message {
-    let sentence = format!("the ledger {} holds no run yet", ledger.root().display());
+    let sentence = format!("the ledger {} has no runs yet", ledger.root().display());
     Message::error(Kind::Missing, sentence).help("run `warpproof gate TASK`")
 }
 
 fn nothing() -> Message {
-    Message::error(Kind::Missing, "the ledger holds no run yet").help("run `warpproof gate TASK`")
+    Message::error(Kind::Missing, "the ledger has no runs yet").help("run `warpproof gate TASK`")
 }

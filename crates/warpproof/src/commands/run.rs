@@ -1,4 +1,5 @@
-//! `warpproof run`: a kernel on the software GPU or on a CUDA device, with arguments described on the command line or in the file's head.
+//! `warpproof run`: runs a kernel on the software GPU or on a CUDA device.
+//! Arguments come from the command line or from the file's launch lines.
 
 mod on_device;
 mod render;
@@ -27,23 +28,23 @@ use render::Print;
 
 /// Run a kernel on the software GPU
 ///
-/// CUDA C++ is compiled to PTX by NVRTC; a .ptx file is run as it is. No GPU is needed; with --device
-/// cuda:0 the same launch runs on one. An argument is described as name:type=value for a scalar and as
-/// name:type[count]=fill for an array:
+/// NVRTC compiles CUDA C++ to PTX; a .ptx file is run unchanged. No GPU is needed; with --device
+/// cuda:0 the same launch runs on a CUDA device. Write an argument as name:type=value for a scalar
+/// and as name:type[count]=fill for an array:
 ///
 ///   --arg n:u32=1024                      a scalar
 ///   --arg in:f32[1024]=randn(seed=0)      an array of random numbers
 ///   --arg out:f32[32x32]                  an array that starts as zeros
-///   --arg w:f16=@weights.npy              an array from a file, which tells its extents
+///   --arg w:f16=@weights.npy              an array from a file, with the file's extents
 ///   --arg 'p:{x:f32[64]=ones, n:i32=64}'  a struct by value; its members are laid out as in C
-///   --arg y:=x                            the same array once more; y:=x+128 points to its element 128
+///   --arg y:=x                            the same array again; y:=x+128 points to its element 128
 ///
 /// Types: u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64 e4m3 e5m2.
 /// Fills: zeros, ones, a number, iota(start,step), randn(seed=,mean=,std=), uniform(lo,hi,seed=),
 /// randint(lo,hi,seed=), [1,2,3], @file.npy, @file.safetensors#tensor.
 /// The same seed gives the same numbers on every machine.
 ///
-/// What is not said on the command line is taken from a line of the file itself:
+/// Settings missing on the command line come from a line in the file:
 ///
 ///   //@launch: kernel=NAME grid=X,Y,Z block=X,Y,Z shared=BYTES cooperative=true symbol=… arg=… arg=…
 ///
@@ -60,13 +61,13 @@ pub(crate) struct Run {
     /// Print an array's first values after the launch
     #[arg(long, value_name = "NAME[:COUNT]", value_parser = Print::parse)]
     print: Vec<Print>,
-    /// Where to run: software, or cuda:N for a CUDA device (not tested on hardware)
+    /// Run on this GPU: software, or cuda:N for a CUDA device (not tested on hardware)
     #[arg(long, value_name = "GPU", default_value_t = Where::Software, value_parser = device::parse)]
     device: Where,
-    /// The order in which a block's warps take turns: forward, reverse or random:SEED
+    /// Set the order in which a block's warps run: forward, reverse or random:SEED
     #[arg(long, value_name = "ORDER", default_value = "forward", value_parser = order)]
     schedule: Order,
-    /// The same as --schedule random:SEED
+    /// Same as --schedule random:SEED
     #[arg(long, value_name = "SEED", conflicts_with = "schedule")]
     seed: Option<u64>,
     #[command(flatten)]
@@ -77,8 +78,10 @@ fn order(text: &str) -> Result<Order, String> {
     match (text, text.strip_prefix("random:")) {
         ("forward", _) => Ok(Order::Forward),
         ("reverse", _) => Ok(Order::Reverse),
-        (_, Some(seed)) => seed.parse().map(Order::Random).map_err(|_| format!("`{seed}` is no seed")),
-        _ => Err("write forward, reverse or random:SEED".to_owned()),
+        (_, Some(seed)) => {
+            seed.parse().map(Order::Random).map_err(|_| format!("expected a seed, found `{seed}`"))
+        }
+        _ => Err("expected forward, reverse or random:SEED".to_owned()),
     }
 }
 
@@ -89,20 +92,20 @@ struct CheckedOutput {
     compared: Compared,
 }
 
-/// What a sequence of launches did.
+/// The result of a sequence of launches.
 #[derive(Debug, Default)]
 struct Finished {
     launches: Vec<Launched>,
-    /// The CUDA device, where it was one.
+    /// The CUDA device, if it ran on one.
     device: Option<Identity>,
     printed: Vec<u8>,
     arrays: Vec<Array>,
     stop: Option<Box<Stop>>,
-    /// Of a case of a task: its outputs against the reference.
+    /// For a case of a task: its outputs compared with the reference.
     outputs: Vec<CheckedOutput>,
 }
 
-/// What one launch did.
+/// The result of one launch.
 #[derive(Debug)]
 struct Launched {
     kernel: String,
@@ -110,7 +113,7 @@ struct Launched {
     grid: [u32; 3],
     block: [u32; 3],
     shared: u32,
-    /// Counted on the software GPU; a device says nothing of it.
+    /// Counted on the software GPU; `None` on a CUDA device.
     instructions: Option<u64>,
     host_seconds: f64,
 }
@@ -130,12 +133,12 @@ impl Run {
 
         let mut reports = Vec::new();
         let mut finished = None;
-        // What kernels print on a device goes where the driver puts it; JSON stands alone.
+        // A CUDA driver writes the output of kernels to standard output; JSON must not mix with it.
         if self.json.wanted
             && self.device != Where::Software
             && let Err(error) = terminal.print_alone()
         {
-            let sentence = format!("--json cannot be kept apart from what kernels print: {error}");
+            let sentence = format!("cannot separate --json from the output of kernels: {error}");
             reports.push(Report::warning(sentence));
         }
         let executed = match self.device {
@@ -145,7 +148,7 @@ impl Run {
         if let Err(errors) = executed {
             reports.extend(errors);
         }
-        // A stopped kernel has no results; what it left in memory would only mislead. Outputs that are wrong are results.
+        // A stopped kernel has no results; its partial memory would mislead. Wrong outputs are still results.
         let compared = finished.as_ref().is_some_and(|finished| !finished.outputs.is_empty());
         let results = finished.as_ref().filter(|_| compared || first_error(&reports).is_none());
         let has_results = results.is_some();
@@ -166,13 +169,13 @@ impl Run {
             terminal.report(report);
         }
         if let Some(finished) = &finished {
-            // A file that cannot be written takes nothing from what was computed.
+            // A file that cannot be written does not invalidate the results.
             for print in self.print.iter().filter(|_| has_results) {
                 if let Some(array) = finished.arrays.iter().rev().find(|array| array.name == print.name) {
                     terminal.print(render::values(print, array, &mut device));
                 }
             }
-            // The outputs of a case are what it is about: they are shown unasked.
+            // The outputs of a case are always shown.
             for one in
                 finished.outputs.iter().filter(|one| !self.print.iter().any(|print| print.name == one.output))
             {
@@ -212,7 +215,7 @@ impl Run {
         Ok(())
     }
 
-    /// The first launch of the file, or of the kernel that is asked for, with those that share its arrays.
+    /// The first launch of the file, or of the requested kernel, with the launches that share its arrays.
     fn sequence(&self, source: &Source) -> Result<Sequence, Vec<Report>> {
         let sequences = self.launch.sequences(source).map_err(|report| vec![*report])?;
         let sequence = sequences.into_iter().next().unwrap_or_default();
@@ -254,19 +257,19 @@ impl Run {
         if wrong.is_empty() { Ok(()) } else { Err(wrong) }
     }
 
-    /// Whether the flags say in which order warps take turns.
+    /// Whether the flags set the order of warps.
     fn orders_warps(&self) -> bool {
         self.seed.is_some() || self.schedule != Order::Forward
     }
 
-    /// `--out` and `--print` name arrays that there are; better said before a long run than after it.
+    /// Checks that `--out` and `--print` name existing arrays, before a long run.
     fn check_names(&self, arrays: &[&str]) -> Result<(), Box<Report>> {
         let known = |flag: &str, name: &str| {
             if arrays.contains(&name) {
                 return Ok(());
             }
-            let list = if arrays.is_empty() { "there is none".to_owned() } else { arrays.join(", ") };
-            let report = Report::error(Kind::Usage, format!("{flag}: no array is called `{name}`"));
+            let list = if arrays.is_empty() { "none".to_owned() } else { arrays.join(", ") };
+            let report = Report::error(Kind::Usage, format!("{flag}: unknown array `{name}`"));
             Err(Box::new(report.help(format!("arrays: {list}"))))
         };
         for print in &self.print {
@@ -284,7 +287,7 @@ impl Run {
         let mut outputs = Vec::new();
         for text in &self.out {
             let Some((name, path)) = text.split_once('=').filter(|(_, path)| !path.is_empty()) else {
-                let report = Report::error(Kind::Usage, format!("--out {text} names no file"));
+                let report = Report::error(Kind::Usage, format!("expected --out NAME=FILE, found `{text}`"));
                 return Err(Box::new(
                     report.help("write --out NAME=FILE.npy or --out NAME=FILE.safetensors"),
                 ));
@@ -307,7 +310,7 @@ impl Run {
     }
 }
 
-/// Runs one launch of a sequence, and notes what it did.
+/// Runs one launch of a sequence and records its result.
 fn execute_prepared(
     prepared: Prepared,
     device: &mut Device,

@@ -1,4 +1,4 @@
-//! `warpproof selftest`: the software GPU against recorded results of hardware.
+//! `warpproof selftest`: compares the software GPU with recorded results of hardware.
 
 mod fragment;
 mod matrix;
@@ -24,14 +24,14 @@ enum What {
     Mma(Mma),
 }
 
-/// The tensor-core instructions, bit for bit
+/// Compare the tensor-core instructions, bit for bit
 ///
-/// Every vector is computed by the instruction itself: a kernel loads the fragments from memory, executes mma.sync and
-/// stores the result. Products of f16, bf16, tf32 and f64 are computed by wmma as well. The folder holds mma-ada.jsonl
-/// (whole matrices) and silicon/*.txt (dot products captured on hardware). The exit code is 1 if any bit differs.
+/// Executes the instruction for every vector: a kernel loads the fragments from memory, executes mma.sync and stores
+/// the result. Also computes products of f16, bf16, tf32 and f64 with wmma. The folder contains mma-ada.jsonl (whole
+/// matrices) and silicon/*.txt (dot products captured on hardware). The exit code is 1 if any bit differs.
 #[derive(Debug, Args)]
 pub(crate) struct Mma {
-    /// The folder of vectors; a part of them comes with the source, in crates/sim/tests/vectors
+    /// The folder of vectors; crates/sim/tests/vectors in the source has some of them
     #[arg(value_name = "DIR")]
     folder: Option<PathBuf>,
     #[command(flatten)]

@@ -1,10 +1,10 @@
-//! `warpproof show`: one record in full, or an object of it.
+//! `warpproof show`: prints one record in full, or one of its objects.
 
 use std::fmt::Write;
 
 use clap::Args;
 use serde_json::{Value, json};
-use warpproof_gate::ledger::{self, Shown};
+use warpproof_evidence::ledger::{self, Shown};
 
 use super::evidence::of_ledger;
 use super::flags::{JsonFlag, LedgerFlags, OutputFlags, ended};
@@ -14,11 +14,11 @@ use crate::terminal::Terminal;
 
 /// Show one record of a ledger in full, with the records and objects it names
 ///
-/// REF is the record's name, or as many of its first digits as no other record shares. An object
-/// that it names, as samples, PTX or a log, is written as it is with --object.
+/// REF is the record's name or a unique prefix of it. --object writes the bytes of an object of
+/// the record, such as samples, PTX or a log.
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// The record's name or its first digits, four or more
+    /// The record's name, or at least its first four digits
     #[arg(value_name = "REF")]
     reference: String,
     #[command(flatten)]
@@ -70,7 +70,7 @@ fn commands(shown: &Shown) -> String {
     }
     let mut text = String::from("its objects:\n");
     for (name, _) in objects {
-        // A name of the ledger may hold anything; what a shell would take otherwise is quoted.
+        // A name in the ledger may contain any character; quote it for the shell.
         let name: String = name.chars().filter(|c| !c.is_control()).collect();
         let name = name.replace('\'', "'\\''");
         // Writing to a string does not fail.
@@ -80,11 +80,11 @@ fn commands(shown: &Shown) -> String {
 }
 
 fn no_object<T>(name: &str, record: &str, objects: &[(&str, T)]) -> Report {
-    let sentence = format!("record {record} names no object `{}`", name.escape_debug());
+    let sentence = format!("record {record} has no object `{}`", name.escape_debug());
     let names: Vec<String> = objects.iter().map(|(name, _)| format!("`{}`", name.escape_debug())).collect();
     Report::error(Kind::Usage, sentence).help(match &*names {
-        [] => "it names none; the steps of a candidate name what they left".to_owned(),
-        names => format!("it names {}", names.join(", ")),
+        [] => "it has no objects; steps of a candidate have them".to_owned(),
+        names => format!("its objects: {}", names.join(", ")),
     })
 }
 

@@ -1,7 +1,6 @@
 //! `warpproof toolchain`: installs, lists and removes NVIDIA's compiler.
 
 use clap::{Args, Subcommand, ValueEnum};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use warpproof_toolchain::{CudaSet, Environment, InstallError, Progress, install, installed, remove};
 
@@ -18,21 +17,21 @@ pub(crate) struct Toolchain {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Install NVIDIA's compiler wheels into warpproof's cache, pinned and with hashes checked
+    /// Install NVIDIA's compiler wheels in the cache, with pinned versions and hashes
     ///
-    /// Needs Linux, pip or uv, and about 350 MB per release; no GPU, no driver, no root. The wheels are NVIDIA's,
-    /// under NVIDIA's licence. The cache is WARPPROOF_CACHE, or else `warpproof` in XDG_CACHE_HOME or ~/.cache.
+    /// Requires Linux, pip or uv, and about 350 MB per release; no GPU, no driver, no root. The wheels are NVIDIA's,
+    /// under NVIDIA's license. The cache is WARPPROOF_CACHE, or `warpproof` in XDG_CACHE_HOME or ~/.cache.
     Install {
         /// Which release
         #[arg(long, value_name = "WHICH", default_value = "12")]
         cuda: Which,
     },
-    /// List what is installed
+    /// List installed releases
     List {
         #[command(flatten)]
         json: JsonFlag,
     },
-    /// Remove what was installed
+    /// Remove installed releases
     Remove {
         /// Which release
         #[arg(long, value_name = "WHICH", default_value = "both")]
@@ -97,12 +96,8 @@ fn install_one(
     environment: &Environment,
     set: &CudaSet,
 ) -> Result<(), InstallError> {
-    let bar = if terminal.is_watched() { ProgressBar::new(set.bytes) } else { ProgressBar::hidden() };
-    if let Ok(style) =
-        ProgressStyle::with_template("{msg} {wide_bar} {bytes} of about {total_bytes}, {elapsed}")
-    {
-        bar.set_style(style);
-    }
+    let bar = terminal.progress();
+    bar.count_bytes(set.bytes);
     bar.set_message(format!("installing CUDA {}", set.version));
     let result = install(environment, set, &mut |Progress { done, .. }| bar.set_position(done));
     bar.finish_and_clear();
@@ -129,7 +124,8 @@ fn list(terminal: &mut Terminal, environment: &Environment, json: bool) {
         return;
     }
     if sets.is_empty() {
-        terminal.print("nothing is installed; `warpproof toolchain install` installs NVIDIA's compiler\n");
+        terminal
+            .print("nothing is installed; run `warpproof toolchain install` to install NVIDIA's compiler\n");
     }
     for set in sets {
         terminal.print(format_args!("CUDA {}  {}  {}\n", set.version, megabytes(set.bytes), set.path));
@@ -147,11 +143,11 @@ fn stopped(terminal: &mut Terminal, error: &InstallError) -> Outcome {
     let report = Report::error(Kind::Missing, error.to_string());
     let report = match error {
         InstallError::System(_) => report.help(
-            "compile on Linux (a container will do) and give warpproof the .ptx, which it takes wherever it takes .cu",
+            "compile on Linux (or in a container) and pass the .ptx file to warpproof instead of the .cu file",
         ),
         InstallError::NoInstaller => report.help("install Python's pip, or uv, and run the command again"),
         InstallError::Offline { place, .. } => report
-            .note("nothing was installed, and nothing is left half installed", None)
+            .note("nothing was installed; partial files were removed", None)
             .help(format!(
                 "run the command again when online, or copy {} from a machine that has it, or point \
                  WARPPROOF_TOOLCHAIN to an installed CUDA toolkit",

@@ -1,8 +1,8 @@
-//! `warpproof verify`: whether a ledger is what was written.
+//! `warpproof verify`: verifies a ledger's integrity.
 
 use clap::Args;
 use serde_json::{Value, json};
-use warpproof_gate::ledger::{Problem, Report as Verified};
+use warpproof_evidence::ledger::{Problem, Report as Verified};
 
 use super::evidence::of_ledger;
 use super::flags::{JsonFlag, LedgerFlags, ended};
@@ -11,14 +11,14 @@ use crate::terminal::Terminal;
 
 /// Verify a ledger's integrity
 ///
-/// Every line has the hash it ends with, follows the line before it, and names only records and
-/// objects that are there; every object has the bytes it is named by. Lines that were cut off
-/// before they were acknowledged are noted, not wrong.
+/// Verifies the hash of every line, the chain of lines, that all referenced records and objects
+/// exist, and the hash of every object. Truncated lines that were never acknowledged are notes,
+/// not errors.
 ///
-/// What it cannot see: the newest records, which nothing names yet. Whoever cuts them off whole, or
-/// writes a ledger anew, leaves one that is sound. Hold it against a commit: a ledger only grows.
+/// Limits: verify cannot detect that the newest records were removed completely, or that the
+/// whole ledger was rewritten. Compare it with a committed copy: a ledger only grows.
 ///
-/// Exit codes: 0 sound · 1 something is wrong · 2 no ledger there · 3 written by a later warpproof.
+/// Exit codes: 0 sound · 1 problems found · 2 no ledger found · 3 written by a newer warpproof.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Verify {
@@ -52,10 +52,10 @@ impl Verify {
         };
         if !self.json.wanted {
             let help = match kind {
-                Kind::Unsupported => "a later warpproof wrote it: use that one",
+                Kind::Unsupported => "use the newer warpproof that wrote it",
                 _ => "restore these files from a commit or a backup; a record cannot be repaired",
             };
-            let sentence = format!("{} is not what was written", ledger.root().display());
+            let sentence = format!("{} is damaged", ledger.root().display());
             let sentence = match kind {
                 Kind::Unsupported => format!("{} cannot be read by this warpproof", ledger.root().display()),
                 _ => sentence,

@@ -7,7 +7,7 @@ use warpproof_toolchain::{Diagnostic, Severity as Grade, Source};
 
 use crate::report::{Kind, Place, Report};
 
-/// NVRTC's messages. Remarks are left out: they say nothing about the kernel.
+/// NVRTC's messages. Remarks are skipped: they are not about the kernel.
 pub(crate) fn of_nvrtc(diagnostics: &[Diagnostic], source: &Source) -> Vec<Report> {
     diagnostics
         .iter()

@@ -23,8 +23,7 @@ pub(crate) fn of_finding(finding: &Finding, ptx: &Ptx, source: &Source) -> Repor
             let [x, y, z] = who.thread;
             !finding.sentence.contains(&format!("thread ({x},{y},{z})"))
         });
-        // "the write, 3 instructions after barrier 2" is called "the write" below.
-        let name = label.text.split(',').next().filter(|_| !alone);
+        let name = Some(label.text.as_str()).filter(|_| !alone);
         about_places.extend(shown.notes(name));
         // A single place needs no name, and its thread is worth a line.
         let text = match unnamed {

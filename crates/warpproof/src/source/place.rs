@@ -7,7 +7,7 @@ use super::Ptx;
 use super::diagnostics::{as_given, line};
 use crate::report::Place;
 
-/// A place, and what there is to say about it.
+/// A place, with its notes.
 #[derive(Clone, Debug)]
 pub(crate) struct Shown {
     /// The CUDA line, or the PTX line where there is none.
@@ -21,7 +21,7 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// What a note says of it; `what` names the place if there are several.
+    /// The notes of the place; `what` names the place if there are several.
     pub(crate) fn notes(&self, what: Option<&str>) -> Vec<String> {
         let mut notes = Vec::new();
         let it = what.map(|what| format!("{what} is ")).unwrap_or_default();

@@ -25,7 +25,7 @@ pub(crate) fn of_stop(stop: &Stop, ptx: &Ptx, source: &Source) -> Report {
     }
     match stop.blame {
         Blame::Gap => report = report.note("this is a gap in warpproof, not a bug in the kernel", None),
-        Blame::Bug => report = report.note("this is a bug of warpproof, not of the kernel", None),
+        Blame::Bug => report = report.note("this is a bug in warpproof, not in the kernel", None),
         Blame::Kernel | Blame::Input | Blame::Limit => {}
     }
     if let Some(place) = &stop.place {

@@ -56,7 +56,24 @@ impl Bench {
     }
 
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("warpproof"));
+        self.start(option_env!("CARGO_BIN_EXE_warpproof"), "warpproof")
+    }
+
+    /// `warpproof-fleet`.
+    pub(crate) fn fleet_command(&self) -> Command {
+        self.start(option_env!("CARGO_BIN_EXE_warpproof-fleet"), "warpproof-fleet")
+    }
+
+    /// A program of this workspace: cargo names those of the package that is tested, and puts all of them into one directory.
+    fn start(&self, named: Option<&str>, name: &str) -> Command {
+        let beside = || {
+            let test = env::current_exe().unwrap();
+            let folder = test.ancestors().nth(2).unwrap();
+            folder.join(format!("{name}{}", env::consts::EXE_SUFFIX))
+        };
+        let program = named.map_or_else(beside, PathBuf::from);
+        assert!(program.is_file(), "{} is missing: `cargo build --workspace --bins`", program.display());
+        let mut command = Command::new(program);
         command.env("WARPPROOF_CACHE", self.cache()).current_dir(self.dir.path()).stdin(Stdio::null());
         command
     }

@@ -148,7 +148,7 @@ impl Case {
             initialised: !argument.data.is_unwritten(),
         });
         let settings = Settings { buffers: buffers.collect(), ..Settings::default() };
-        let checked = device.check_schedules(&launch, &settings, 3, 1).checked;
+        let checked = device.check_schedules(&launch, &settings, Some(3), 1).checked;
         if let Some(stop) = checked.outcome.stop {
             panic!("{} with checks: {stop}", self.kernel);
         }

@@ -4,7 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::{nvrtc, triton};
+use crate::nvrtc;
+use crate::triton;
 
 /// Kernels below a directory: `.cu` files, and `.ptx` files that were written by hand.
 fn kernels(directory: &Path) -> usize {

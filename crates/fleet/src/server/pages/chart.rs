@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use warpproof_gate::view::markup;
+use warpproof_report::markup;
 
 use super::layout::{number, tone};
 

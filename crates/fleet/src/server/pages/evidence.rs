@@ -2,8 +2,8 @@
 
 use axum::extract::{Path, State};
 use sqlx::{PgPool, Row};
-use warpproof_gate::ledger::read_segment;
-use warpproof_gate::view::{self, Evidence, ViewError, markup};
+use warpproof_evidence::ledger::read_segment;
+use warpproof_report::{self, Evidence, ViewError, markup};
 
 use super::Shown;
 use super::layout::{Page, segment, time};
@@ -67,7 +67,7 @@ pub(super) fn left_out(count: usize) -> String {
     if count == 0 {
         return String::new();
     }
-    format!("<p class=\"nothing\">{count} older results are left out: this page would be too large.</p>\n")
+    format!("<p class=\"nothing\">{count} older results are not shown: the page would be too large.</p>\n")
 }
 
 pub(super) async fn job(State(shared): State<Shared>, Path(job): Path<i64>) -> Shown {
@@ -86,12 +86,13 @@ pub(super) async fn job(State(shared): State<Shared>, Path(job): Path<i64>) -> S
     let report = |records: &Evidence| {
         // The segment of a result is read whole, or not at all.
         let Some(run) = records.newest_run() else { return Ok(None) };
-        let report = view::validation(records, &run.run).map_err(|error| unresolved(&error))?;
+        let report = warpproof_report::validation(records, &run.run).map_err(|error| unresolved(&error))?;
         Ok(Some(report.html_content()))
     };
     let (report, _) = reported(&shared.pool, std::slice::from_ref(&id), report).await?;
-    let report = report
-        .unwrap_or_else(|| "<p class=\"nothing\">Its records are too large for a page.</p>\n".to_owned());
+    let report = report.unwrap_or_else(|| {
+        "<p class=\"nothing\">The records are too large to show on a page.</p>\n".to_owned()
+    });
     let tries = if attempts == 1 { String::new() } else { format!(", claimed {attempts} times") };
     let body = format!(
         "<p>Accepted {} from <b>{}</b>{tries}. Its records: <a href=\"/v1/segments/{}\">{}</a>.</p>\n{}",
@@ -118,7 +119,7 @@ pub(super) async fn negatives(State(shared): State<Shared>) -> Shown {
             .to_owned()
     } else {
         let report = |records: &Evidence| {
-            Ok(view::negatives(records).map_err(|error| unresolved(&error))?.html_content())
+            Ok(warpproof_report::negatives(records).map_err(|error| unresolved(&error))?.html_content())
         };
         let (report, left) = reported(&shared.pool, &ids, report).await?;
         report + &left_out(left)
@@ -128,7 +129,7 @@ pub(super) async fn negatives(State(shared): State<Shared>) -> Shown {
 
 /// How the candidates of a task came to be as fast as they are; nothing where none of its runs is there.
 pub(super) fn history(records: &Evidence, task: &str) -> Result<String, Refused> {
-    match view::history(records, task) {
+    match warpproof_report::history(records, task) {
         Ok(report) => Ok(report.html_content()),
         Err(ViewError::NoRun(_)) => Ok(String::new()),
         Err(error) => Err(unresolved(&error)),

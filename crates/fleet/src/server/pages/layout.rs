@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use axum::http::{HeaderValue, header};
 use axum::response::{Html, IntoResponse, Response};
-use warpproof_gate::record::Verdict;
-use warpproof_gate::view::{STYLE, markup, verdict_class};
+use warpproof_evidence::record::Verdict;
+use warpproof_report::{STYLE, markup, verdict_class};
 
 const SITE: &str = include_str!("site.css");
 /// Nothing is loaded and nothing runs; forms go to this server only; no other page may frame this one.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use axum::extract::{Path, Query, State};
 use serde::Deserialize;
-use warpproof_gate::view::markup;
+use warpproof_report::markup;
 
 use super::Shown;
 use super::layout::{Page, Table, number, pill, segment, time};
@@ -52,7 +52,7 @@ pub(super) fn runs_table(runs: &[RunSummary]) -> String {
             verdicts(run),
         ]);
     }
-    table.or("No run yet. Submit one: `warpproof gate TASK --fleet URL`.")
+    table.or("No runs yet. To submit one: `warpproof gate TASK --fleet URL`.")
 }
 
 /// What became of the candidates of a run, and how many are open.
@@ -99,14 +99,14 @@ pub(super) async fn run(State(shared): State<Shared>, Path(run): Path<String>) -
             name,
             pill(verdict),
             markup(job.reason.as_deref().unwrap_or_default()),
-            if job.known { "known before".to_owned() } else { String::new() },
+            if job.known { "cached".to_owned() } else { String::new() },
         ]);
     }
     body.push_str(&table.or("This run has no candidates."));
     if view.jobs.len() > CANDIDATES {
         let _ = writeln!(
             body,
-            "<p class=\"nothing\">The first {} of {} are shown; the others are at /v1/runs.</p>",
+            "<p class=\"nothing\">Showing the first {} of {}; see /v1/runs for the others.</p>",
             number(i64::try_from(CANDIDATES).unwrap_or(i64::MAX)),
             number(i64::try_from(view.jobs.len()).unwrap_or(i64::MAX))
         );
@@ -141,7 +141,7 @@ pub(super) async fn workers(State(shared): State<Shared>) -> Shown {
             if worker.left { pill("left") } else { String::new() },
         ]);
     }
-    let mut body = table.or("No worker yet. Start one: `warpproof work --fleet URL`.");
+    let mut body = table.or("No workers yet. To start one: `warpproof-fleet worker --fleet URL`.");
     let lost = patiently(|| jobs::lost_leases(&shared.pool, LOST)).await?;
     body.push_str("<h2>Lost leases</h2>\n<p>A worker stopped responding while it evaluated the job.</p>\n");
     let mut table = Table::new(&["lost (UTC)", "worker", "task", "candidate", "job"]);
@@ -159,9 +159,9 @@ pub(super) async fn workers(State(shared): State<Shared>) -> Shown {
 }
 
 pub(super) async fn queue(State(shared): State<Shared>) -> Shown {
-    let mut table = Table::new(&["what it takes", "state", "jobs"]);
+    let mut table = Table::new(&["capability", "state", "jobs"]);
     for queue in patiently(|| shared.queue()).await? {
         table.row(&[markup(&queue.capability), pill(word(queue.state)), number(queue.jobs)]);
     }
-    Ok(Page::new("/queue", "Queue", table.or("Nothing waits, and nothing is in work.")).refreshed(10))
+    Ok(Page::new("/queue", "Queue", table.or("The queue is empty, and no job is running.")).refreshed(10))
 }

@@ -60,7 +60,7 @@ pub(super) fn refusal_of(refused: Refused, wanted: Option<&str>) -> Response {
 /// A refusal as a page.
 pub(super) fn refusal(refused: Refused) -> Response {
     let status = refused.status();
-    let body = format!("<p>{}</p>", warpproof_gate::view::markup(refused.message()));
+    let body = format!("<p>{}</p>", warpproof_report::markup(refused.message()));
     let title = status.canonical_reason().unwrap_or("Refused");
     let mut response = layout::Page::new("", title, body).into_response();
     *response.status_mut() = status;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use axum::extract::State;
 use sqlx::Row;
-use warpproof_gate::view::markup;
+use warpproof_report::markup;
 
 use super::Shown;
 use super::chart::{Column, SCREENED, columns};

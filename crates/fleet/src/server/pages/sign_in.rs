@@ -5,7 +5,7 @@ use axum::extract::{Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
-use warpproof_gate::view::markup;
+use warpproof_report::markup;
 
 use super::layout::Page;
 use crate::server::Shared;
@@ -35,13 +35,13 @@ pub(super) fn is_local(place: &str) -> bool {
 
 fn page(wrong: bool, next: &str) -> Page {
     let word = if wrong {
-        "<p class=\"wrong\">This token is not known, was revoked, or may not read.</p>\n"
+        "<p class=\"wrong\">This token is unknown, was revoked, or lacks the role `read`.</p>\n"
     } else {
         ""
     };
     let body = format!(
         "{word}<form class=\"sign-in\" method=\"post\" action=\"/sign-in\">\n<label for=\"token\">A token that may read, as \
-         <code>warpproof serve</code> or an administrator made it</label>\n<input id=\"token\" name=\"token\" \
+         <code>warpproof-fleet serve</code> or an administrator made it</label>\n<input id=\"token\" name=\"token\" \
          type=\"password\" autocomplete=\"current-password\" placeholder=\"wpf_…\" required autofocus>\n\
          <input type=\"hidden\" name=\"next\" value=\"{}\">\n<button>Sign in</button>\n</form>\n",
         markup(next)
@@ -75,7 +75,7 @@ pub(super) async fn sign_in(State(shared): State<Shared>, text: Result<Short, Re
     // A form is written as the query of an address is.
     let given = format!("/?{text}").parse::<Uri>().ok();
     let Some(Query(given)) = given.and_then(|uri| Query::<Given>::try_from_uri(&uri).ok()) else {
-        return super::refusal(Refused::wrong("this is no sign-in"));
+        return super::refusal(Refused::wrong("expected a sign-in form"));
     };
     let token = given.token.trim();
     let next = if is_local(&given.next) { &*given.next } else { "/" };

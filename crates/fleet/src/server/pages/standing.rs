@@ -5,9 +5,9 @@ use std::fmt::Write;
 use axum::extract::{Path, Query, State};
 use serde::Deserialize;
 use sqlx::{PgConnection, PgPool, Row};
-use warpproof_gate::hash::Hash;
-use warpproof_gate::ledger::Record;
-use warpproof_gate::view::{self, Evidence, markup};
+use warpproof_evidence::hash::Hash;
+use warpproof_evidence::ledger::Record;
+use warpproof_report::{self, Evidence, markup};
 
 use super::Shown;
 use super::chart::course;
@@ -24,7 +24,7 @@ const LOOKED_AT: i64 = 500;
 
 /// What a candidate stands with, and in which task file.
 pub(in crate::server) struct Standing {
-    one: view::Standing,
+    one: warpproof_report::Standing,
     task_hash: Hash,
 }
 
@@ -35,7 +35,7 @@ pub(in crate::server) fn of(records: &[Record], run: &str, task_hash: &Hash) -> 
     for record in records {
         evidence.add(record.hash, record.body.clone());
     }
-    let all = view::standings(&evidence, run).unwrap_or_default();
+    let all = warpproof_report::standings(&evidence, run).unwrap_or_default();
     all.into_iter().map(|one| Standing { one, task_hash: *task_hash }).collect()
 }
 
@@ -49,7 +49,7 @@ pub(in crate::server) async fn insert(
         return Ok(());
     }
     // The database has no U+0000.
-    let texts = |text: fn(&view::Standing) -> &str| -> Vec<String> {
+    let texts = |text: fn(&warpproof_report::Standing) -> &str| -> Vec<String> {
         standings.iter().map(|standing| text(&standing.one).replace('\0', "\u{fffd}")).collect()
     };
     let versions: Vec<i64> =
@@ -105,7 +105,8 @@ pub(super) async fn tasks(State(shared): State<Shared>) -> Shown {
             number(row.try_get(3)?),
         ]);
     }
-    let body = table.or("No candidate stands yet: one that is green has a latency, predicted or measured.");
+    let body = table
+        .or("No results yet. Candidates that passed are listed with their latency, predicted or measured.");
     Ok(Page::new("/tasks", "Leaderboards", body))
 }
 
@@ -235,7 +236,7 @@ pub(super) async fn task(
             time(&made),
         ]);
     }
-    body.push_str(&table.or("Nobody stands here."));
+    body.push_str(&table.or("No candidates."));
     let course_title = format!("The best so far, {} for {}", board.kind, board.device);
     body.push_str(&course(&course_title, &unit, board.kind == "predicted", &best_so_far(times)));
     let name = task.clone();

@@ -6,7 +6,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use utoipa::IntoParams;
-use warpproof_gate::ledger::is_segment_name;
+use warpproof_evidence::ledger::is_segment_name;
 
 use super::{hash, limit};
 use crate::server::address::{Path, Query};
@@ -30,7 +30,7 @@ fn text(body: String, kind: &'static str) -> Response {
 }
 
 fn segment_name(id: &str) -> Result<&str, Refused> {
-    if is_segment_name(id) { Ok(id) } else { Err(Refused::wrong("this is no name of a segment")) }
+    if is_segment_name(id) { Ok(id) } else { Err(Refused::wrong("expected the name of a segment")) }
 }
 
 /// Segments, in the order they came

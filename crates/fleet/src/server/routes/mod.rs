@@ -15,7 +15,7 @@ use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, OpenApi as Description, Ref, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use warpproof_gate::hash::Hash;
+use warpproof_evidence::hash::Hash;
 
 use super::refused::Refused;
 use super::{Shared, access, log, pages};
@@ -82,20 +82,20 @@ fn add_refusals(method: &str, path: &str, operation: &mut Operation) {
         |(own, route, roles): &(&str, &str, &[Role])| *own == method && *route == path && !roles.is_empty();
     if access::ACCESS.iter().any(guarded) {
         refusals.extend([
-            ("401", "a token is wanted"),
+            ("401", "token required"),
             ("403", "the token has another role"),
             ("429", "too many requests"),
             ("503", "the database or the object store cannot be reached"),
         ]);
     }
     if operation.parameters.is_some() || operation.request_body.is_some() {
-        refusals.push(("400", "it is not what is wanted here"));
+        refusals.push(("400", "invalid request"));
     }
     if operation.request_body.is_some() {
         refusals.extend([
-            ("408", "the body took too long"),
+            ("408", "timeout while reading the body"),
             ("413", "the body is too large"),
-            ("415", "the body is packed in a way that is not known"),
+            ("415", "the content encoding is not supported"),
         ]);
     }
     for (status, why) in refusals {
@@ -133,21 +133,23 @@ pub(super) fn router(shared: &Shared) -> Router {
 
 /// A hash in a path.
 fn hash(text: &str) -> Result<Hash, Refused> {
-    text.parse().map_err(|error: warpproof_gate::hash::NotAHash| Refused::wrong(error.to_string()))
+    text.parse().map_err(|error: warpproof_evidence::hash::NotAHash| Refused::wrong(error.to_string()))
 }
 
 /// How many of a list.
 fn limit(wanted: Option<u32>) -> Result<i64, Refused> {
     match wanted.unwrap_or(100) {
         limit @ 0..=MAX_PAGE => Ok(i64::from(limit)),
-        _ => Err(Refused::wrong(format!("a list has at most {MAX_PAGE} at a time"))),
+        _ => Err(Refused::wrong(format!("expected a limit of at most {MAX_PAGE}"))),
     }
 }
 
 /// A word of a request that is kept: short, and nothing that steers a terminal or that a database cannot hold.
 fn word<'t>(what: &str, text: &'t str, most: usize) -> Result<&'t str, Refused> {
     if text.is_empty() || text.len() > most || text.contains(char::is_control) {
-        return Err(Refused::wrong(format!("{what} has 1 to {most} bytes and no control characters")));
+        return Err(Refused::wrong(format!(
+            "expected {what} of 1 to {most} bytes without control characters"
+        )));
     }
     Ok(text)
 }

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use utoipa::ToSchema;
-use warpproof_gate::hash::Hash;
+use warpproof_evidence::hash::Hash;
 
 use super::hash;
 use crate::server::address::Path;
@@ -71,7 +71,7 @@ pub(super) fn read(objects: BTreeMap<String, String>) -> Result<Vec<(Hash, Vec<u
             STANDARD.decode(text).map_err(|error| Refused::wrong(format!("object {name}: {error}")))?;
         let named = hash(&name)?;
         if Hash::of(&bytes) != named {
-            return Err(Refused::wrong(format!("the bytes of object {name} are not those it is named by")));
+            return Err(Refused::wrong(format!("the content of object {name} does not match its hash")));
         }
         read.push((named, bytes));
     }
@@ -90,7 +90,7 @@ pub(super) async fn put_all(
     Large(uploads, _room): Large<Uploads>,
 ) -> Result<Json<Vec<Stored>>, Refused> {
     if uploads.objects.len() > MAX_UPLOADS {
-        return Err(Refused::wrong(format!("at most {MAX_UPLOADS} objects are uploaded together")));
+        return Err(Refused::wrong(format!("expected at most {MAX_UPLOADS} objects in one upload")));
     }
     let objects =
         tokio::task::spawn_blocking(move || read(uploads.objects)).await.map_err(Refused::failed)??;

@@ -78,7 +78,7 @@ pub(super) async fn retain(
     Wanted(wanted): Wanted<Retention>,
 ) -> Result<Json<Retained>, Refused> {
     if wanted.days > MAX_DAYS {
-        return Err(Refused::wrong(format!("it is kept for at most {MAX_DAYS} days")));
+        return Err(Refused::wrong(format!("expected at most {MAX_DAYS} days")));
     }
     // To its end, also when whoever asked hangs up: bytes are removed while a row is held.
     let retained =

@@ -10,8 +10,8 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use tokio::time::{Instant, timeout};
 use utoipa::IntoParams;
-use warpproof_gate::hash::Hash;
-use warpproof_gate::task::{MAX_BYTES, Task};
+use warpproof_evidence::hash::Hash;
+use warpproof_task::{MAX_BYTES, Task};
 
 use super::{hash, limit, word};
 use crate::bundle;
@@ -36,17 +36,17 @@ fn check(submission: &Submission) -> Result<(), Refused> {
     let Submission { run, bundle, candidates, capability, .. } = submission;
     let digits = run.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
     if run.len() != 32 || !digits {
-        return Err(Refused::wrong("a run's name has 32 lowercase hexadecimal digits"));
+        return Err(Refused::wrong("expected a run name of 32 lowercase hexadecimal digits"));
     }
     word("a capability", capability, 128)?;
     if candidates.is_empty() || candidates.len() > MAX_CANDIDATES {
-        return Err(Refused::wrong(format!("a run has 1 to {MAX_CANDIDATES} candidates")));
+        return Err(Refused::wrong(format!("expected 1 to {MAX_CANDIDATES} candidates")));
     }
     let mut seen = BTreeSet::new();
     for candidate in candidates {
         word("a candidate's name", candidate, 512)?;
         if !seen.insert(candidate) {
-            return Err(Refused::wrong("a candidate is named twice"));
+            return Err(Refused::wrong("duplicate candidate"));
         }
     }
     bundle::check_files(&bundle.files).map_err(Refused::wrong)?;
@@ -58,10 +58,10 @@ fn check(submission: &Submission) -> Result<(), Refused> {
     }
     let secret = bundle.secret.as_deref();
     if secret.is_some_and(|secret| secret.len() > 16 || u64::from_str_radix(secret, 16).is_err()) {
-        return Err(Refused::wrong("a secret has 1 to 16 hexadecimal digits"));
+        return Err(Refused::wrong("expected a secret of 1 to 16 hexadecimal digits"));
     }
     if bundle.stages.as_ref().is_some_and(|stages| stages.is_empty() || !stages.is_sorted_by(|a, b| a < b)) {
-        return Err(Refused::wrong("stages are named once each, in their order, and at least one"));
+        return Err(Refused::wrong("expected at least one stage, each once and in order"));
     }
     Ok(())
 }
@@ -166,7 +166,7 @@ pub(super) async fn show(
 ) -> Result<Json<RunView>, Refused> {
     word("a run's name", &run, 64)?;
     if wait.wait > MAX_WAIT {
-        return Err(Refused::wrong(format!("a request waits for at most {MAX_WAIT} seconds")));
+        return Err(Refused::wrong(format!("expected a wait of at most {MAX_WAIT} seconds")));
     }
     let end = Instant::now() + Duration::from_secs(wait.wait);
     loop {

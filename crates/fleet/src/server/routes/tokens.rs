@@ -17,7 +17,7 @@ use crate::wire::{MAX_TOKEN_DAYS, MadeToken, NewToken, Refusal, Role, TokenView}
 pub(in crate::server) async fn make(pool: &PgPool, wanted: &NewToken) -> Result<MadeToken, Refused> {
     word("a token's name", &wanted.name, 128)?;
     if wanted.roles.is_empty() || wanted.quota < 0 {
-        return Err(Refused::wrong("a token has a role, and a quota of 0 or more"));
+        return Err(Refused::wrong("expected at least one role, and a quota of 0 or more"));
     }
     if wanted.days.is_some_and(|days| !(1..=MAX_TOKEN_DAYS).contains(&days)) {
         return Err(Refused::wrong(format!("expected a lifetime of 1 to {MAX_TOKEN_DAYS} days")));

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use warpproof_gate::hash::Hash;
+use warpproof_evidence::hash::Hash;
 
 use super::{objects, word};
 use crate::server::access::Caller;
@@ -29,7 +29,7 @@ fn lease(seconds: u32) -> Result<(), Refused> {
     if (1..=MAX_LEASE).contains(&seconds) {
         return Ok(());
     }
-    Err(Refused::wrong(format!("a lease has 1 to {MAX_LEASE} seconds")))
+    Err(Refused::wrong(format!("expected a lease of 1 to {MAX_LEASE} seconds")))
 }
 
 /// Get work
@@ -47,18 +47,17 @@ pub(super) async fn claim(
     word("a worker's name", &claim.worker, 128)?;
     if claim.version != env!("CARGO_PKG_VERSION") {
         let ours = env!("CARGO_PKG_VERSION");
-        let message =
-            format!("this server takes results of warpproof {ours} only: judging changes with a version");
+        let message = format!("expected a worker of warpproof {ours}: results depend on the version");
         return Err(Refused::conflict("version", message));
     }
     if claim.capabilities.is_empty() || claim.capabilities.len() > 16 {
-        return Err(Refused::wrong("a worker has 1 to 16 capabilities"));
+        return Err(Refused::wrong("expected 1 to 16 capabilities"));
     }
     for capability in &claim.capabilities {
         word("a capability", capability, 128)?;
     }
     if claim.limit == 0 || claim.limit > MAX_CLAIM {
-        return Err(Refused::wrong(format!("a claim is for 1 to {MAX_CLAIM} jobs")));
+        return Err(Refused::wrong(format!("expected a claim of 1 to {MAX_CLAIM} jobs")));
     }
     lease(claim.lease_seconds)?;
     // In the order they came, some at a time: claims that run into each other pass over each other's jobs, and the last waits
@@ -85,7 +84,7 @@ pub(super) async fn heartbeat(
     word("a worker's name", &beat.worker, 128)?;
     lease(beat.lease_seconds)?;
     if beat.leases.len() > 4_096 {
-        return Err(Refused::wrong("a worker holds at most 4096 jobs"));
+        return Err(Refused::wrong("expected at most 4096 jobs"));
     }
     let lost = patiently(|| jobs::heartbeat(&shared.pool, &beat)).await?;
     Ok(Json(Beaten { lost }))

@@ -97,7 +97,8 @@ def reference(x, i, k, **axes):
     assert_eq!(single, "reference.py: `reference` must return a dict with a, b");
 }
 
-/// With numpy it works; without, the message says how to get it. Both are looked at on one machine or the other.
+/// With numpy the call succeeds; without it, the message explains how to install it. Each machine tests one of the
+/// two.
 #[test]
 fn numpy_is_used_or_asked_for() {
     let text = "
@@ -171,7 +172,7 @@ fn one_process_answers_many_calls() {
     let values: Vec<f64> = calls(text, 3).into_iter().map(|value| value.unwrap()[0]).collect();
     let pid = values[0] - 1e9;
     assert_eq!(values, [1e9 + pid, 2e9 + pid, 3e9 + pid]);
-    // An exception ends a call, and not the process.
+    // An exception ends the call, not the process.
     let text = "count = 0\ndef reference():\n    global count\n    count += 1\n    assert count != 2\n    return count\n";
     let found: Vec<bool> = calls(text, 3).iter().map(Result::is_ok).collect();
     assert_eq!(found, [true, false, true]);
@@ -197,7 +198,7 @@ fn an_answer_that_was_not_asked_for_is_refused() {
         "{\"outputs\": [[18446744073709551615, 2]]}",
         "{\"outputs\": []}",
     ] {
-        // The descriptor of the replies is found and written to.
+        // The file finds the descriptor of the replies and writes to it.
         let text = format!(
             "import os\ndef reference():\n    for fd in range(3, 20):\n        try: os.write(fd, b'{reply}\\n')\n        except OSError: pass\n    return 1\n"
         );

@@ -1,4 +1,4 @@
-//! Processes that call a Python reference: started once, asked again and again.
+//! Worker processes that call a Python reference: started once, used for many calls.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -13,25 +13,25 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 use warpproof_sandbox::{Reach, is_required, start};
 
-use crate::dtype::Dtype;
 use crate::inputs::Input;
-use crate::task::Axes;
+use warpproof_task::Axes;
+use warpproof_task::dtype::Dtype;
 
 const BOOTSTRAP: &str = include_str!("../python.py");
 /// Prints where an interpreter and its packages are.
 const PLACES: &str = "import json, sys; print(json.dumps([sys.prefix, sys.base_prefix, sys.exec_prefix, sys.executable] + sys.path))";
-/// Bytes of what a process says that are looked at.
+/// Bytes of a process's error output that are read.
 const TAIL: u64 = 8 << 10;
 /// Bytes of the first line of an answer.
 const MAX_HEADER: u64 = 1 << 20;
 /// Bytes of the largest file that a reference may write in its temporary directory.
 const MAX_FILE: u64 = 32 << 20;
-/// Calls of one process: what it may use in all has a limit, too.
+/// Calls per process, because its resource limits cover its whole lifetime.
 const MAX_CALLS: u64 = 256;
-/// How long a process that said nothing may take to end.
+/// How long a silent process may take to exit.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is called, and how.
+/// The function to call, and its limits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings<'a> {
     pub(super) interpreter: &'a OsStr,
@@ -49,37 +49,37 @@ pub(super) struct Request<'a> {
     pub(super) inputs: &'a [Input],
     pub(super) outputs: Vec<&'a str>,
     pub(super) axes: &'a Axes,
-    /// Bytes of all outputs at most.
+    /// Limit on the bytes of all outputs.
     pub(super) most_bytes: u64,
 }
 
-/// What a call gave.
+/// The result of a call.
 #[derive(Debug)]
 pub(super) enum Answer {
     /// Extents and bytes of each output.
     Outputs(Vec<(Vec<usize>, Vec<u8>)>),
     /// A sentence for the user.
     Sentence(String),
-    /// The text of an exception, and whether it was for want of memory.
+    /// The text of an exception, and whether it was caused by a lack of memory.
     Raised { text: String, memory: bool },
 }
 
-/// Why a process gave no answer.
+/// Why a process did not answer.
 #[derive(Debug)]
 pub(super) enum Broken {
     /// It could not be started.
     Start(io::Error),
-    /// The kernel cannot confine it, and that is required.
+    /// The operating system cannot confine it, but confinement is required.
     Unconfined,
-    /// It took too long, and was killed.
+    /// It exceeded its time limit and was killed.
     Time,
-    /// It ended: how, and what it said last.
+    /// It exited: its status and its last error output.
     Ended { status: String, said: String },
-    /// Something of ours.
+    /// An internal error.
     Other(String),
 }
 
-/// The processes of a run. At most one for each thread that calls; each is asked again as long as it answers.
+/// The processes of a run: at most one per calling thread; each is reused as long as it answers.
 #[derive(Debug)]
 pub struct Workers {
     idle: Mutex<Vec<Worker>>,
@@ -97,7 +97,7 @@ struct Worker {
     said: File,
     memory_bytes: u64,
     calls: u64,
-    /// Its working directory, and all it may write.
+    /// Its working directory, the only place that it may write.
     _scratch: TempDir,
 }
 
@@ -109,7 +109,7 @@ struct Pipes {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -156,7 +156,8 @@ struct Header {
 }
 
 impl Workers {
-    /// Processes whose libraries use so many threads. `required`: none is started that the kernel does not confine wholly.
+    /// Processes whose libraries use this number of threads. `required`: start only processes that the operating
+    /// system confines completely.
     pub fn new(threads: usize, required: bool) -> Self {
         Self { idle: Mutex::default(), places: OnceLock::new(), threads: threads.max(1), required }
     }
@@ -174,7 +175,7 @@ impl Workers {
         Ok(answer)
     }
 
-    /// One that may use enough memory. One that may not is of no more use.
+    /// An idle process that may use enough memory. Processes with too little memory are dropped.
     fn idle_one(&self, memory_bytes: u64) -> Option<Worker> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.retain(|worker| worker.memory_bytes >= memory_bytes);
@@ -189,7 +190,7 @@ impl Workers {
         let said = tempfile::tempfile().map_err(|cause| ours("make a file", cause))?;
         let cores =
             thread::available_parallelism().map_or(1, |cores| u64::try_from(cores.get()).unwrap_or(1));
-        // With room to grow: a limit cannot be raised later.
+        // Leave room to grow: the limit cannot be raised later.
         let memory_bytes = settings.memory_bytes.saturating_add(settings.memory_bytes / 4);
         let configuration = Configuration {
             file: file.display().to_string(),
@@ -208,13 +209,13 @@ impl Workers {
         for name in ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"] {
             command.env(name, self.threads.to_string());
         }
-        // Libraries of the interpreter may stand anywhere.
+        // The interpreter's libraries can be installed anywhere.
         for name in ["PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT"] {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
             }
         }
-        // A file, not a pipe: a process it leaves behind keeps nobody waiting.
+        // A file instead of a pipe: a process left behind cannot block the reader.
         let told = said.try_clone().map_err(|cause| ours("prepare the reference", cause))?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(told);
         let mut read = self.places(settings.interpreter).to_vec();
@@ -235,7 +236,7 @@ impl Workers {
         Ok(worker)
     }
 
-    /// Where an interpreter and its packages are: a virtual environment, and the Python that it was made of.
+    /// Directories of an interpreter and its packages: a virtual environment and the Python it is based on.
     fn places(&self, interpreter: &OsStr) -> &[PathBuf] {
         self.places.get_or_init(|| {
             let found = Command::new(interpreter).args(["-I", "-c", PLACES]).stdin(Stdio::null()).output();
@@ -245,10 +246,10 @@ impl Workers {
             let home = std::env::var_os("HOME").map(PathBuf::from);
             let mut places: Vec<PathBuf> =
                 named.into_iter().map(PathBuf::from).chain(std::env::split_paths(&libraries)).collect();
-            // The root and a home directory are nobody's installation.
+            // The root and a home directory are not an installation.
             places
                 .retain(|path| path.is_absolute() && path.parent().is_some() && Some(path) != home.as_ref());
-            // An interpreter that is named by a path may be a link to another.
+            // An interpreter given by path may be a link to another.
             places.extend(std::fs::canonicalize(interpreter));
             places.sort_unstable();
             places.dedup();
@@ -265,7 +266,7 @@ impl Worker {
         let message = message(request);
         let (tell, told) = mpsc::channel();
         let (most, outputs) = (request.most_bytes, request.outputs.len());
-        // A thread that a process keeps waiting ends with the process.
+        // A thread that waits for a process ends with that process.
         thread::spawn(move || {
             let _ = tell.send(exchange(pipes, &message, most, outputs));
         });
@@ -282,7 +283,7 @@ impl Worker {
         }
     }
 
-    /// How a process that closed its pipes ended.
+    /// How a process that closed its pipes exited.
     fn ended(&mut self, before: u64) -> Broken {
         let begun = std::time::Instant::now();
         let status = loop {
@@ -301,7 +302,7 @@ impl Worker {
     }
 }
 
-/// A request as it is sent: a line of JSON, and the inputs' bytes.
+/// A request in wire format: a line of JSON, then the inputs' bytes.
 fn message(request: &Request<'_>) -> Vec<u8> {
     let mut inputs = Vec::with_capacity(request.inputs.len());
     let mut data: Vec<u8> = Vec::new();

@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// What an exploration may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// How often a warp that could go on gives way to another, in one execution.
+    /// Switches away from a warp that could have continued, in one execution.
     pub preemptions: u32,
     /// Executions.
     pub executions: u32,

@@ -14,10 +14,10 @@ type Unit = (u32, u32);
 
 /// Steps of one execution, at most: every pair of them is looked at.
 const STEPS: usize = 2000;
-/// How often warps that ask for something again and again may go on, if nobody else can and nothing changes.
+/// How often warps that repeat a read may continue if no other warp can and nothing changes.
 const PATIENCE: u32 = 3;
 
-/// How often it may look as if nobody could get on; lanes may stand aside that only have to end.
+/// How often no warp may seem able to continue. Parked lanes may only have to end.
 const LOOKS: u32 = 8;
 
 /// A moment at which a warp was chosen.
@@ -36,7 +36,7 @@ struct Node {
 }
 
 impl Node {
-    /// Preemptions if this warp goes on.
+    /// Preemptions if this warp takes the step.
     fn with(&self, unit: Unit) -> u32 {
         let preempts = self.before.is_some_and(|before| before != unit && self.ready.contains(&before));
         self.preemptions + u32::from(preempts)
@@ -48,11 +48,11 @@ impl Node {
     }
 }
 
-/// What a warp has asked for since it last changed anything.
+/// What a warp has read since it last wrote.
 #[derive(Default)]
 struct Asked {
     questions: Vec<(u32, Vec<Mark>)>,
-    /// It asked the same thing twice: until one of these changes, the answer is the same.
+    /// It repeated a read: until one of these locations changes, it reads the same.
     waits: bool,
 }
 
@@ -67,9 +67,9 @@ pub(super) struct Search {
     at: usize,
     last: Option<Ready>,
     asked: BTreeMap<Unit, Asked>,
-    /// How often everybody was let go on since anything changed.
+    /// How often all waiting warps were released since anything changed.
     released: u32,
-    /// How often it looked as if nobody could get on.
+    /// How often no warp seemed able to continue.
     looks: u32,
     /// Whether an execution was not followed to its end.
     pub(super) cut: bool,
@@ -100,7 +100,7 @@ impl Search {
         }
     }
 
-    /// What the step before did, and who goes on because of it.
+    /// Takes the marks of the previous step and wakes the warps that waited for what it wrote.
     fn settle(&mut self) {
         let Some(step) = self.last else { return };
         let marks = self.log.take();

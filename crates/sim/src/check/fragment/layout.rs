@@ -8,8 +8,14 @@
 //! A table that is not in order is called wrong only if nothing else explains it: each of its elements is known, no two are
 //! the same, they belong to one matrix, and they either are exactly the elements of one rectangle of the fragment's size, or
 //! one index is in order and the other follows no sum of a line's and a k's part.
+//!
+//! A fragment of accumulators (P of attention) is in order in the same sense: the line of the first product's A that each
+//! stands for depends on the line alone, and the line of its B on k alone. Elements that a mask has cleared are left out, if
+//! at least half remain. It is wrong if it is not in order, no accumulator occurs twice, and they come from no more lines of
+//! A and of B than the fragment has lines and k.
 
 use super::origin::{LOST, Lines, Place, Sources, Tag, is_element, is_sum, lines_of};
+use super::pitch::Window;
 use std::collections::BTreeSet;
 
 /// What the tags of a fragment say.
@@ -23,6 +29,24 @@ pub(super) struct Judged {
     pub constant: bool,
     /// What is wrong.
     pub wrong: Option<Wrong>,
+    /// Whether it is made of accumulators.
+    pub of_sums: bool,
+    /// Of those, what the lines that run with k have in common: their place, with 0 for the index that runs.
+    pub base: Place,
+    /// A table that is not in order, and may be one of another width.
+    pub window: Option<Window>,
+    /// Two places of a fragment of accumulators that contradict each other.
+    pub mixed: Option<Mixed>,
+}
+
+/// Two accumulators in one row (or one column) of a fragment that belong to different ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mixed {
+    /// Line and k of the one, and the two lines that it is a sum for.
+    pub first: (usize, usize, Tag),
+    pub second: (usize, usize, Tag),
+    /// Whether both are in one line of the fragment, rather than at one k.
+    pub in_line: bool,
 }
 
 /// A table that is not in order.
@@ -80,7 +104,7 @@ impl Table<'_> {
         for tag in self.tags {
             any |= *tag;
             elements &= is_element(*tag);
-            sums &= is_sum(*tag);
+            sums &= !is_element(*tag);
         }
         if any <= LOST {
             return Judged { constant: any == 0, ..nothing };
@@ -121,8 +145,7 @@ impl Table<'_> {
         Some(Judged {
             lines: starts.iter().map(|place| lines.line(sources, buffer, *place, by_k)).collect(),
             along: running(buffer, by_k, &ks),
-            constant: false,
-            wrong: None,
+            ..Judged::default()
         })
     }
 
@@ -165,6 +188,9 @@ impl Table<'_> {
             }
             return judged;
         }
+        if complete && self.additive() && self.distinct() {
+            judged.window = Some(Window { buffer, ks: self.ks, tags: self.tags.into() });
+        }
         if complete && both & 1 == 0 && by_k & 1 == 0 && by_line & 1 == 0 && !self.strided() && !packed() {
             let all: Vec<Place> = cells.iter().flatten().map(|(_, place)| *place).collect();
             judged.wrong = self.explain(buffer, both, by_k, &all);
@@ -172,10 +198,14 @@ impl Table<'_> {
         judged
     }
 
+    /// Whether no element occurs twice.
+    fn distinct(&self) -> bool {
+        self.tags.iter().collect::<BTreeSet<_>>().len() == self.tags.len()
+    }
+
     /// What is wrong with a complete table of one matrix that is not in order, if that is certain.
     fn explain(&self, buffer: usize, both: u8, by_k: u8, all: &[Place]) -> Option<Wrong> {
-        let distinct: BTreeSet<Tag> = self.tags.iter().copied().collect();
-        if distinct.len() != self.tags.len() {
+        if !self.distinct() {
             return None;
         }
         let values = |index: usize| -> Vec<u32> {
@@ -229,21 +259,45 @@ impl Table<'_> {
         (!places.is_empty()).then_some(Wrong { buffer, places })
     }
 
-    /// A fragment made of accumulators.
+    /// A fragment made of accumulators, of which some may be masked.
     fn judge_sums(&self, sources: &Sources, lines: &Lines) -> Judged {
-        let pairs: Vec<(u32, u32)> = self.tags.iter().map(|tag| lines_of(*tag)).collect();
-        let pair = |line: usize, k: usize| pairs.get(line * self.ks + k).copied().unwrap_or((0, 0));
-        let straight = self.cells().all(|(line, k)| pair(line, k) == (pair(line, 0).0, pair(0, k).1));
-        let across = self.cells().all(|(line, k)| pair(line, k) == (pair(0, k).0, pair(line, 0).1));
-        let mut judged = Judged { constant: false, ..Judged::default() };
-        if !straight && !across {
+        let mut judged = Judged { of_sums: true, ..Judged::default() };
+        let known: Vec<(usize, usize, Tag)> = self
+            .cells()
+            .map(|(line, k)| (line, k, self.get(line, k)))
+            .filter(|(_, _, tag)| is_sum(*tag))
+            .collect();
+        if 2 * known.len() < self.tags.len() {
             return judged;
         }
-        let own = |line: usize| if straight { pair(line, 0).0 } else { pair(line, 0).1 };
-        let other = |k: usize| if straight { pair(0, k).1 } else { pair(0, k).0 };
-        judged.lines = (0..self.lines).map(own).collect();
-        let heads: Vec<(usize, Place)> =
-            (0..self.ks).filter_map(|k| lines.start(other(k)).and_then(|tag| sources.place(tag))).collect();
+        let straight = self.clash(&known, lines_of);
+        let across = straight.and_then(|_| {
+            self.clash(&known, |tag| {
+                let (a, b) = lines_of(tag);
+                (b, a)
+            })
+        });
+        if let (Some(mixed), Some(_)) = (straight, across) {
+            let distinct = |part: &dyn Fn(Tag) -> u32| {
+                known.iter().map(|(_, _, tag)| part(*tag)).collect::<BTreeSet<_>>().len()
+            };
+            let whole = distinct(&|tag| tag) == known.len()
+                && distinct(&|tag| lines_of(tag).0) <= self.lines
+                && distinct(&|tag| lines_of(tag).1) <= self.ks;
+            judged.mixed = whole.then_some(mixed);
+            return judged;
+        }
+        let turned = straight.is_some();
+        let (mut own, mut other) = (vec![0; self.lines], vec![0; self.ks]);
+        for (line, k, tag) in known {
+            let (a, b) = lines_of(tag);
+            (own[line], other[k]) = if turned { (b, a) } else { (a, b) };
+        }
+        judged.lines = own;
+        let heads: Vec<(usize, Place)> = other
+            .into_iter()
+            .filter_map(|line| lines.start(line).and_then(|tag| sources.place(tag)))
+            .collect();
         if let Some((buffer, first)) = heads.first().copied()
             && heads.len() == self.ks
             && heads.iter().all(|(other, _)| *other == buffer)
@@ -251,8 +305,24 @@ impl Table<'_> {
             let varies = heads.iter().fold(0, |bits, (_, place)| bits | difference(*place, first));
             let places: Vec<Place> = heads.iter().map(|(_, place)| *place).collect();
             judged.along = running(buffer, varies, &places);
+            judged.base = std::array::from_fn(|i| if varies >> i & 1 != 0 { 0 } else { first[i] });
         }
         judged
+    }
+
+    /// Two accumulators of one line whose first part differs, or at one k whose second part does.
+    fn clash(&self, known: &[(usize, usize, Tag)], parts: impl Fn(Tag) -> (u32, u32)) -> Option<Mixed> {
+        let mut by_line: Vec<Option<(usize, usize, Tag)>> = vec![None; self.lines];
+        let mut by_k: Vec<Option<(usize, usize, Tag)>> = vec![None; self.ks];
+        known.iter().find_map(|&second| {
+            let (line, k, tag) = second;
+            let first = *by_line.get_mut(line)?.get_or_insert(second);
+            if parts(first.2).0 != parts(tag).0 {
+                return Some(Mixed { first, second, in_line: true });
+            }
+            let first = *by_k.get_mut(k)?.get_or_insert(second);
+            (parts(first.2).1 != parts(tag).1).then_some(Mixed { first, second, in_line: false })
+        })
     }
 }
 

@@ -1,12 +1,13 @@
 //! How tags move between registers.
 //!
 //! Moves, packing, selection and conversion keep them; arithmetic keeps the tag of its one tagged operand, and loses two
-//! different ones. What is added to an accumulator or scales it (a bias, a row's maximum) does not change whose it is.
+//! different ones. What is added to an accumulator or scales it (a bias, a row's maximum) does not change whose it is, nor
+//! does a mask that puts a constant in its place.
 
 use super::origin::{LOST, Tag, is_element, is_sum};
 use super::plan::{Action, Blend, Step};
 use super::tags::{Lanes, NONE, Rows};
-use crate::machine::at;
+use crate::machine::{LANES, at};
 use crate::observe::Issue;
 
 /// What is left of two origins.
@@ -56,7 +57,12 @@ pub(super) fn step(rows: &mut Rows, step: &Step, issue: &Issue<'_>, grain: u32) 
             for (i, value) in values.iter_mut().enumerate() {
                 let (a, b) = (rows.grain(from(0), i), rows.grain(from(1), i));
                 for (lane, out) in value.iter_mut().enumerate() {
-                    *out = if bits >> lane & 1 != 0 { a[lane] } else { b[lane] };
+                    let first = bits >> lane & 1 != 0;
+                    let (chosen, other) = if first { (a[lane], b[lane]) } else { (b[lane], a[lane]) };
+                    // A score that is masked, by a constant that is not zero, keeps its place.
+                    let masked =
+                        chosen == 0 && is_sum(other) && value32(if first { 1 } else { 2 }, lane) != 0;
+                    *out = if masked { other } else { chosen };
                 }
             }
         }
@@ -125,7 +131,23 @@ pub(super) fn step(rows: &mut Rows, step: &Step, issue: &Issue<'_>, grain: u32) 
     }
     let wide = values[grains..].iter().flatten().any(|tag| *tag != 0);
     let count = if wide { 2 * grains } else { grains };
-    step.to.iter().for_each(|to| rows.put(*to, &values[..count.min(8)], issue.exec, origin));
+    let chain = chain(rows, step, issue.exec, &values[0]);
+    for to in &step.to {
+        rows.put(*to, &values[..count.min(8)], issue.exec, origin);
+        if issue.exec == u32::MAX {
+            rows.set_chain(*to, chain);
+        }
+    }
+}
+
+/// The sum that a result belongs to: that of the operand whose tags it has.
+fn chain(rows: &Rows, step: &Step, exec: u32, result: &Lanes) -> u32 {
+    if let ([only], Action::Combine(_)) = (&*step.from, step.action) {
+        return rows.chain(*only);
+    }
+    let lane = at(exec.trailing_zeros()).min(LANES - 1);
+    let same = |row: &&Option<u32>| rows.grain(**row, 0)[lane] == result[lane];
+    if is_sum(result[lane]) { step.from.iter().find(same).map_or(0, |row| rows.chain(*row)) } else { 0 }
 }
 
 /// `prmt`: bytes of two registers by number.

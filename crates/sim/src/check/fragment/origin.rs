@@ -105,6 +105,12 @@ impl Sources {
         self.0.get(buffer).map_or(1, |source| source.element)
     }
 
+    /// How far an index of a buffer's places runs.
+    pub(super) fn extent(&self, buffer: usize, index: usize) -> Option<u32> {
+        let source = self.0.get(buffer)?;
+        [None, Some(source.rows), Some(source.columns)].get(index).copied().flatten()
+    }
+
     /// The buffer and place of an element.
     pub(super) fn place(&self, tag: Tag) -> Option<(usize, Place)> {
         if !is_element(tag) {

@@ -24,8 +24,8 @@ pub(super) enum Action {
     MatrixStore(bool),
     /// `movmatrix`.
     MatrixMove,
-    /// `wmma.load`.
-    FragmentLoad,
+    /// `wmma.load`: bytes of an element.
+    FragmentLoad(u32),
     /// `wmma.store`.
     FragmentStore,
     /// `shfl`.
@@ -61,7 +61,7 @@ pub(super) enum Blend {
 
 /// A matrix instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(in crate::check) struct Shape {
     pub m: usize,
     pub n: usize,
     pub k: usize,
@@ -72,6 +72,13 @@ pub(super) struct Shape {
     /// Registers of A and of B.
     pub a: usize,
     pub b: usize,
+}
+
+impl Shape {
+    /// Registers of the accumulators, packed or not.
+    pub(in crate::check) fn accumulators(&self, packed: bool) -> usize {
+        self.m * self.n / 32 / if packed { 2 } else { 1 }
+    }
 }
 
 /// One instruction that handles tags. Rows are numbered anew, and `None` is a row that never has any.
@@ -181,7 +188,7 @@ fn needed(drafts: &[Option<Draft>]) -> BTreeSet<Row> {
         for draft in all() {
             let loads = in_shared
                 && draft.spaces.shared()
-                && matches!(draft.action, Action::Load(_) | Action::MatrixLoad(_) | Action::FragmentLoad);
+                && matches!(draft.action, Action::Load(_) | Action::MatrixLoad(_) | Action::FragmentLoad(_));
             let multiplies = matches!(draft.action, Action::Multiply(_));
             let carries = draft.from.iter().any(|row| sums.contains(row));
             if loads || multiplies || carries {
@@ -320,14 +327,13 @@ fn draft(program: &Program, pc: usize, words: &Words<'_>) -> Option<Draft> {
                 words32(all.get(..m * n / 32 / if words.has("f16") { 2 } else { 1 })?)
             };
             let (to, from) = if load { (rows, Vec::new()) } else { (Vec::new(), rows) };
-            let action = if load { Action::FragmentLoad } else { Action::FragmentStore };
+            let action = if load { Action::FragmentLoad(bytes) } else { Action::FragmentStore };
             Draft { action, to, from, spaces: spaces(words) }
         }
         "mma" | "wmma" => match shape(words, &types) {
             Some(shape) => {
-                let registers = |packed: bool| shape.m * shape.n / 32 / if packed { 2 } else { 1 };
-                let d = registers(shape.packed.1);
-                let from = all.get(d..d + shape.a + shape.b + registers(shape.packed.0))?;
+                let d = shape.accumulators(shape.packed.1);
+                let from = all.get(d..d + shape.a + shape.b + shape.accumulators(shape.packed.0))?;
                 plain(Action::Multiply(shape), words32(all.get(..d)?), words32(from))
             }
             None => unknown(),
@@ -411,6 +417,13 @@ fn convert(to: &str, from: &str, all: &[u32]) -> Option<Draft> {
     let fill = !(integer(to) && integer(from));
     let action = Action::Convert { from: from_bytes, to: to_bytes, count, fill };
     Some(Draft { action, to: rows(wide(to_bytes), all.get(..1)?), from: sources, spaces: Spaces::None })
+}
+
+/// The shape of a matrix instruction whose operands lie in 32-bit registers by the layouts of `isa/tile.rs`.
+pub(in crate::check) fn shape_of(words: &Words<'_>) -> Option<Shape> {
+    let types: Vec<&str> = words.modifiers.iter().copied().filter(|m| element(m).is_some()).collect();
+    let multiplies = words.opcode == "mma" || (words.opcode == "wmma" && words.has("mma"));
+    multiplies.then(|| shape(words, &types)).flatten()
 }
 
 fn shape(words: &Words<'_>, types: &[&str]) -> Option<Shape> {

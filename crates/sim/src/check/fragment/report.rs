@@ -3,8 +3,10 @@
 use super::super::context::Context;
 use super::super::finding::{Class, Severity};
 use super::super::ledger::{Ledger, Raw, Spot};
-use super::layout::Wrong;
-use super::origin::{Lines, Place, Sources, lines_of};
+use super::layout::{Judged, Mixed, Wrong};
+use super::origin::{Lines, Place, Sources, Tag, lines_of};
+use super::pairing::{Again, Apart, More};
+use super::pitch::{Overlap, Skip};
 use super::plan::Shape;
 use super::{Operand, Stored, place, registers_of};
 use crate::machine::{LANES, at};
@@ -14,6 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Rows and columns of the tile of accumulators that is looked at.
 const TILE: (usize, usize) = (16, 8);
 const CONVENTION: &str = "rows and columns are those of the extents that the launch gives for the buffer";
+
+const LEADING: &str = "give load_matrix_sync the distance of two rows in memory as its last argument, in elements, not in bytes";
 
 /// The matrix instruction that found something.
 pub(super) struct Seen<'s, 'i> {
@@ -114,6 +118,137 @@ impl Seen<'_, '_> {
         (0..LANES).find(|lane| holds(*lane)).and_then(|lane| u32::try_from(lane).ok()).unwrap_or(0)
     }
 
+    /// Accumulators of several rows in one row of an operand, or of several columns in one column.
+    pub(super) fn mixed(&self, ledger: &mut Ledger, lines: &Lines, operand: Operand, mixed: &Mixed) {
+        let pc = self.issue.pc;
+        let variant = 4 + u32::from(operand == Operand::B);
+        ledger.add((Class::Provenance, pc, pc, variant), Severity::Error, || {
+            let name = if operand == Operand::A { "A" } else { "B" };
+            let index = |(line, k, _): (usize, usize, Tag)| {
+                let (row, column) = if operand == Operand::A { (line, k) } else { (k, line) };
+                format!("({row},{column})")
+            };
+            let (line, k, _) = mixed.second;
+            let thread = self.issue.warp * 32 + self.lane(operand, line, k);
+            let shared = if mixed.in_line == (operand == Operand::A) { "row" } else { "column" };
+            let label = format!("one {shared} of {name} holds accumulators of several");
+            Raw {
+                class: Class::Provenance,
+                severity: Severity::Error,
+                sentence: format!(
+                    "{} holds the accumulator of {} as element {} of {name}, but element {} in the same {shared} is that of {}",
+                    self.context.thread(self.block, thread),
+                    accumulator(self.sources, lines, mixed.second.2),
+                    index(mixed.second),
+                    index(mixed.first),
+                    accumulator(self.sources, lines, mixed.first.2),
+                ),
+                spots: vec![Spot { label, pc, thread: Some((self.block, thread)) }],
+                notes: vec![CONVENTION.to_owned()],
+                help: Some(
+                    "compare the order in which accumulators are packed into the operand with its layout: in a 16x16 A \
+                     operand of 16-bit elements, registers 0 and 1 hold the 16 rows of the first 8 columns, registers 2 \
+                     and 3 those of the last 8"
+                        .to_owned(),
+                ),
+                count: 1,
+            }
+        });
+    }
+
+    /// Products of scores that are added to the sum of another row.
+    pub(super) fn exchanged(&self, ledger: &mut Ledger, lines: &Lines, before: Tag, now: Tag) {
+        let pc = self.issue.pc;
+        ledger.add((Class::Provenance, pc, pc, 11), Severity::Error, || Raw {
+            class: Class::Provenance,
+            severity: Severity::Error,
+            sentence: format!(
+                "the accumulator of {} gets a product of {}",
+                accumulator(self.sources, lines, before),
+                accumulator(self.sources, lines, now)
+            ),
+            spots: vec![Spot { label: "the product".to_owned(), pc, thread: None }],
+            notes: vec![CONVENTION.to_owned()],
+            help: Some("keep the rows of the scores in one order on their way into the operand".to_owned()),
+            count: 1,
+        });
+    }
+
+    /// k of A and k of B that meet in a sum, and do not belong together.
+    pub(super) fn apart(&self, ledger: &mut Ledger, apart: &Apart, of_sums: bool) {
+        let pc = self.issue.pc;
+        if old_tiles(ledger) {
+            return;
+        }
+        ledger.add((Class::Provenance, pc, pc, 6), Severity::Error, || {
+            let a = |k: u32| along(self.sources, apart.a, k);
+            let b = |k: u32| along(self.sources, apart.b, k);
+            let scores = if of_sums { "the scores of " } else { "" };
+            let help = if of_sums {
+                "multiply the scores of a tile of keys with the values of the same keys, in the same order"
+            } else {
+                "read A and B from the same stage, and fill a stage again before it is read again"
+            };
+            Raw {
+                class: Class::Provenance,
+                severity: Severity::Error,
+                sentence: format!(
+                    "one sum pairs {scores}{} with {}, but {} with {}",
+                    a(apart.before.0),
+                    b(apart.before.1),
+                    a(apart.now.0),
+                    b(apart.now.1)
+                ),
+                spots: vec![Spot { label: "the product".to_owned(), pc, thread: None }],
+                notes: vec![
+                    format!(
+                        "the places of k in A and in B differ by {} there, and by {} here",
+                        by(apart.before),
+                        by(apart.now)
+                    ),
+                    CONVENTION.to_owned(),
+                ],
+                help: Some(help.to_owned()),
+                count: 1,
+            }
+        });
+    }
+
+    /// Rows of an operand that overlap those of the k before.
+    pub(super) fn overlap(&self, ledger: &mut Ledger, operand: Operand, overlap: &Overlap, other: &Judged) {
+        let pc = self.issue.pc;
+        let Some((buffer, place)) = self.sources.place(overlap.tag) else { return };
+        let Some((along, index, _)) = other.along else { return };
+        let Some(columns) = self.sources.extent(buffer, 2) else { return };
+        if self.sources.extent(along, index) != Some(columns) {
+            return;
+        }
+        let variant = 8 + u32::from(operand == Operand::B);
+        ledger.add((Class::Provenance, pc, pc, variant), Severity::Error, || {
+            let (name, what) = if operand == Operand::A { ("A", "row") } else { ("B", "column") };
+            Raw {
+                class: Class::Provenance,
+                severity: Severity::Error,
+                sentence: format!(
+                    "{} is in {what} {} of {name} in one product of a sum, and in {what} {} in the next",
+                    self.sources.name(buffer, place),
+                    overlap.before.0,
+                    overlap.now.0
+                ),
+                spots: vec![Spot { label: format!("the {what}s of {name} overlap"), pc, thread: None }],
+                notes: vec![
+                    format!(
+                        "{} has {columns} elements in a row, as many as there are k",
+                        self.sources.buffer(buffer)
+                    ),
+                    CONVENTION.to_owned(),
+                ],
+                help: Some(LEADING.to_owned()),
+                count: 1,
+            }
+        });
+    }
+
     /// A and B that do not agree on the order of k.
     pub(super) fn other_order(
         &self,
@@ -128,6 +263,7 @@ impl Seen<'_, '_> {
             format!("{what} {} of {}", values.get(k).copied().unwrap_or(0), self.sources.buffer(buffer))
         };
         let list = |values: &[u32]| values.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
+        let k = k.max(1);
         ledger.add((Class::Provenance, pc, pc, 2), Severity::Error, || Raw {
             class: Class::Provenance,
             severity: Severity::Error,
@@ -148,6 +284,102 @@ impl Seen<'_, '_> {
             count: 1,
         });
     }
+}
+
+/// A load that steps over rows which nothing loads.
+pub(super) fn skipped(sources: &Sources, block: u32, ledger: &mut Ledger, skip: &Skip) {
+    ledger.add((Class::Provenance, skip.pc, skip.pc, 10), Severity::Error, || {
+        let name = |tag: Tag| {
+            sources.place(tag).map_or(String::new(), |(buffer, place)| sources.name(buffer, place))
+        };
+        let next = match sources.place(skip.next) {
+            Some(_) => name(skip.next),
+            None => "something else".to_owned(),
+        };
+        Raw {
+            class: Class::Provenance,
+            severity: Severity::Error,
+            sentence: format!(
+                "a fragment has {next} in the row after {}, and steps over {}, which no fragment has",
+                name(skip.here),
+                name(skip.between)
+            ),
+            spots: vec![Spot {
+                label: format!("its rows are taken {} bytes apart", skip.pitch),
+                pc: skip.pc,
+                thread: Some((block, 32 * skip.warp)),
+            }],
+            notes: vec![CONVENTION.to_owned()],
+            help: Some(LEADING.to_owned()),
+            count: 1,
+        }
+    });
+}
+
+fn by((a, b): (u32, u32)) -> i64 {
+    i64::from(b) - i64::from(a)
+}
+
+/// A row or column of a buffer.
+fn along(sources: &Sources, (buffer, index): (usize, usize), value: u32) -> String {
+    let what = ["matrix", "row", "column"].get(index).copied().unwrap_or("index");
+    format!("{what} {value} of {}", sources.buffer(buffer))
+}
+
+/// The two lines that an accumulator is a sum for.
+fn accumulator(sources: &Sources, lines: &Lines, tag: Tag) -> String {
+    let (a, b) = lines_of(tag);
+    let line = |line: u32| {
+        let (buffer, place) = lines.start(line).and_then(|start| sources.place(start))?;
+        let index = lines.across(line)?;
+        Some(along(sources, (buffer, index), place[index]))
+    };
+    match (line(a), line(b)) {
+        (Some(a), Some(b)) => format!("{a} and {b}"),
+        _ => "two other lines".to_owned(),
+    }
+}
+
+/// Whether the block has read what was not there yet, so that old tiles are a consequence.
+fn old_tiles(ledger: &Ledger) -> bool {
+    [Class::AsyncCopy, Class::SharedRace, Class::Mbarrier].into_iter().any(|class| ledger.has(class))
+}
+
+/// A run of k that a sum has more often than the rest.
+pub(super) fn again(sources: &Sources, ledger: &mut Ledger, again: &Again) {
+    if old_tiles(ledger) {
+        return;
+    }
+    ledger.add((Class::Provenance, again.pc, again.pc, 7), Severity::Error, || {
+        let what = ["matrices", "rows", "columns"].get(again.a.1).copied().unwrap_or("indices");
+        let array = sources.buffer(again.a.0);
+        let run = format!("{what} {} to {} of {array}", again.first, again.last);
+        let often = |times: u32| match times {
+            1 => "once".to_owned(),
+            2 => "twice".to_owned(),
+            _ => format!("{times} times"),
+        };
+        Raw {
+            class: Class::Provenance,
+            severity: Severity::Error,
+            sentence: match again.more {
+                More::Than(times, rest) => {
+                    format!("one sum adds {run} {}, and its other {what} {}", often(times), often(rest))
+                }
+                More::InPlace(count) => {
+                    format!("one sum adds {count} {what}, as many as {array} has, but {run} more than once and others never")
+                }
+            },
+            spots: vec![Spot { label: "the product that adds them again".to_owned(), pc: again.pc, thread: None }],
+            notes: vec![CONVENTION.to_owned()],
+            help: Some(
+                "a stage of shared memory that is not filled again still holds an older tile: copy the last tiles too, \
+                 or stop before they are multiplied"
+                    .to_owned(),
+            ),
+            count: 1,
+        }
+    });
 }
 
 /// The rows of a matrix with some places marked; rows that look alike are drawn once.

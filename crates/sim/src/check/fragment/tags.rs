@@ -13,6 +13,8 @@ struct Held {
     live: bool,
     stamp: u32,
     origin: u32,
+    /// The sum (of `pairing.rs`) that an accumulator belongs to; 0 if it is not known.
+    chain: u32,
     grains: Box<[Lanes]>,
 }
 
@@ -50,6 +52,18 @@ impl Rows {
         self.held(row).map(|held| held.origin)
     }
 
+    /// The sum that an accumulator belongs to.
+    pub(super) fn chain(&self, row: Option<u32>) -> u32 {
+        self.held(row).map_or(0, |held| held.chain)
+    }
+
+    /// Says which sum an accumulator belongs to.
+    pub(super) fn set_chain(&mut self, row: Option<u32>, chain: u32) {
+        if let Some(held) = row.and_then(|row| self.held.get_mut(at(row))).filter(|held| held.live) {
+            held.chain = chain;
+        }
+    }
+
     /// A number that changes when one of the registers does.
     pub(super) fn fingerprint(&self, rows: &[Option<u32>]) -> u64 {
         rows.iter().flatten().fold(0, |sum: u64, row| {
@@ -78,6 +92,7 @@ impl Rows {
             held.grains.fill(NONE);
         }
         held.live = true;
+        held.chain = 0;
         held.origin = origin.unwrap_or(held.origin);
         let padded = values.iter().chain(std::iter::repeat(&NONE));
         for (out, value) in held.grains.iter_mut().zip(padded) {

@@ -1,8 +1,9 @@
 //! Which bytes of shared and local memory hold what nobody has written.
 
 use super::super::race::SharedRace;
-use super::registers::Origin;
+use super::registers::{Origin, Source};
 use crate::machine::at;
+use std::collections::BTreeMap;
 
 /// Bytes of a line of shared memory that is known to be written in whole.
 const LINE: u32 = 64;
@@ -42,8 +43,10 @@ pub(super) struct Shared {
     complete: Bits,
     /// Lines that are not.
     lines_left: u32,
-    /// Bytes that a poisoned value was stored to, and where the last of these came from.
-    dirty: Option<(Bits, Origin)>,
+    /// Bytes that a poisoned value was stored to.
+    dirty: Option<Bits>,
+    /// Where these came from, by pairs of bytes.
+    origins: BTreeMap<u32, Origin>,
 }
 
 impl Shared {
@@ -55,6 +58,7 @@ impl Shared {
             complete: Bits::new(size.div_ceil(LINE)),
             lines_left: size.div_ceil(LINE),
             dirty: None,
+            origins: BTreeMap::new(),
         }
     }
 
@@ -120,7 +124,7 @@ impl Shared {
                 self.complete.set(address / LINE, true);
             }
         }
-        if let Some((dirty, _)) = &self.dirty {
+        if let Some(dirty) = &self.dirty {
             missing |= (0..bytes.min(32)).filter(|i| dirty.get(address + i)).fold(0, |m, i| m | 1 << i);
         }
         missing & ones(bytes)
@@ -128,30 +132,40 @@ impl Shared {
 
     /// Where a poisoned value came from that was stored there.
     pub(super) fn stored(&self, byte: u32) -> Option<Origin> {
-        self.dirty.as_ref().filter(|(dirty, _)| dirty.get(byte)).map(|(_, origin)| *origin)
+        self.dirty.as_ref().filter(|dirty| dirty.get(byte))?;
+        self.origins.get(&(byte / 2)).copied()
     }
 
     /// A store of values that are clean.
     #[inline]
     pub(super) fn write(&mut self, address: u32, bytes: u32) {
         if self.written.is_some() || self.dirty.is_some() {
-            self.write_poisoned(address, bytes, 0, None);
+            self.write_poisoned(address, bytes, 0, |_| None);
         }
     }
 
-    /// A store of values some bytes of which are poisoned.
-    pub(super) fn write_poisoned(&mut self, address: u32, bytes: u32, poisoned: u32, origin: Option<Origin>) {
-        if let (None, Some(origin)) = (&self.dirty, origin.filter(|_| poisoned != 0)) {
-            self.dirty = Some((Bits::new(self.size), origin));
+    /// A store of values some bytes of which are poisoned; `origin` says where a byte of them comes from.
+    pub(super) fn write_poisoned(
+        &mut self,
+        address: u32,
+        bytes: u32,
+        poisoned: u32,
+        origin: impl Fn(u32) -> Option<Origin>,
+    ) {
+        if poisoned != 0 {
+            self.dirty.get_or_insert_with(|| Bits::new(self.size));
         }
         for i in 0..bytes.min(LINE) {
             if let Some(written) = &mut self.written {
                 written.set(address.saturating_add(i), true);
             }
-            if let Some((dirty, last)) = &mut self.dirty {
+            if let Some(dirty) = &mut self.dirty {
                 let is = poisoned.checked_shr(i).unwrap_or(0) & 1 != 0;
-                dirty.set(address.saturating_add(i), is);
-                *last = origin.filter(|_| is).unwrap_or(*last);
+                let byte = address.saturating_add(i);
+                dirty.set(byte, is);
+                if let Some(origin) = origin(i).filter(|_| is && byte < self.size) {
+                    self.origins.insert(byte / 2, origin);
+                }
             }
         }
     }
@@ -161,6 +175,8 @@ impl Shared {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Local {
     written: Vec<u128>,
+    /// Where poisoned values came from that were stored, by word and lane.
+    origins: BTreeMap<(u32, usize), Origin>,
 }
 
 impl Local {
@@ -175,8 +191,20 @@ impl Local {
         missing
     }
 
-    /// A store; `poisoned` bytes of it count as never written.
-    pub(super) fn write(&mut self, lane: usize, address: u32, bytes: u32, poisoned: u32) {
+    /// Where a poisoned value came from that was stored there.
+    pub(super) fn stored(&self, lane: usize, byte: u32) -> Option<Origin> {
+        self.origins.get(&(byte / 4, lane)).copied()
+    }
+
+    /// A store; `poisoned` bytes of it count as never written, and `origin` says where a byte of them comes from.
+    pub(super) fn write(
+        &mut self,
+        lane: usize,
+        address: u32,
+        bytes: u32,
+        poisoned: u32,
+        origin: impl Fn(u32) -> Option<Origin>,
+    ) {
         let end = at(address.saturating_add(bytes).div_ceil(4));
         if self.written.len() < end {
             self.written.resize(end, 0);
@@ -188,12 +216,26 @@ impl Local {
                 let is = poisoned.checked_shr(i).unwrap_or(0) & 1 != 0;
                 *word = if is { *word & !bit } else { *word | bit };
             }
+            let is = poisoned.checked_shr(i).unwrap_or(0) & 1 != 0;
+            // A value that goes back to where it was read (`count[i]++`) is best named by whoever reads it next.
+            let elsewhere =
+                |origin: &Origin| !matches!(origin.source, Source::Local(from) if from / 4 == byte / 4);
+            if let Some(origin) = origin(i).filter(|origin| is && elsewhere(origin)) {
+                self.origins.insert((byte / 4, lane), origin);
+            } else if !self.origins.is_empty() && byte.is_multiple_of(4) {
+                self.origins.remove(&(byte / 4, lane));
+            }
         }
     }
 
     /// A new frame for some lanes.
     pub(super) fn forget(&mut self, lanes: u32, frame: std::ops::Range<u32>) {
         let mask = super::lanes_of(lanes).fold(0u128, |mask, lane| mask | 0xf << (4 * lane));
+        if !self.origins.is_empty() {
+            self.origins.retain(|(word, lane), _| {
+                lanes >> lane & 1 == 0 || !(frame.start / 4..frame.end.div_ceil(4)).contains(word)
+            });
+        }
         let end = at(frame.end.div_ceil(4)).min(self.written.len());
         if let Some(words) = self.written.get_mut(at(frame.start / 4)..end) {
             for word in words {
@@ -205,7 +247,6 @@ impl Local {
 
 #[cfg(test)]
 mod tests {
-    use super::super::registers::Source;
     use super::*;
 
     #[test]
@@ -215,7 +256,7 @@ mod tests {
         shared.write(64, 4);
         assert_eq!(shared.poisoned(None, 64, 8), 0xf0);
         let origin = Origin { pc: 3, source: Source::Register };
-        shared.write_poisoned(66, 2, 0b10, Some(origin));
+        shared.write_poisoned(66, 2, 0b10, |_| Some(origin));
         assert_eq!(shared.poisoned(None, 64, 4), 0b1000);
         assert_eq!(shared.stored(67), Some(origin));
         (64..128).step_by(4).for_each(|address| shared.write(address, 4));
@@ -227,8 +268,8 @@ mod tests {
     #[test]
     fn a_new_frame_holds_nothing() {
         let mut local = Local::default();
-        local.write(3, 8, 8, 0);
-        local.write(4, 8, 8, 0b10);
+        local.write(3, 8, 8, 0, |_| None);
+        local.write(4, 8, 8, 0b10, |_| None);
         assert_eq!((local.poisoned(3, 8, 8), local.poisoned(4, 8, 8)), (0, 0b10));
         local.forget(1 << 3, 12..20);
         assert_eq!((local.poisoned(3, 8, 8), local.poisoned(4, 8, 8)), (0xf0, 0b10));

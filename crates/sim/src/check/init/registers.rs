@@ -22,14 +22,54 @@ pub(super) struct Origin {
     pub(super) source: Source,
 }
 
+impl Origin {
+    /// Whether two are read by one instruction from one kind of memory: one report tells of both.
+    pub(super) fn alike(self, other: Origin) -> bool {
+        let kind = std::mem::discriminant::<Source>;
+        self.pc == other.pc && kind(&self.source) == kind(&other.source)
+    }
+}
+
 /// The bytes of each lane, one bit each.
 pub(super) type Bytes = [u16; LANES];
+
+/// Of an origin: the value was never written, and is read by whatever instruction asks.
+const NOW: u32 = u32::MAX;
+/// Bytes that have one origin.
+const PIECE: u32 = 4;
 
 /// The poisoned bytes of a row. Only lanes that the row's mask names count.
 #[derive(Clone, Debug)]
 struct Stain {
     bytes: Bytes,
-    origin: Origin,
+    /// Where each lane's pieces come from, lane by lane.
+    origins: Vec<Origin>,
+}
+
+impl Stain {
+    /// Of a row that was never written.
+    fn new(full: u16) -> Stain {
+        let pieces = at(full.count_ones().div_ceil(PIECE).max(1));
+        let never = Origin { pc: NOW, source: Source::Register };
+        Stain { bytes: [full; LANES], origins: vec![never; LANES * pieces] }
+    }
+
+    fn pieces(&self) -> usize {
+        self.origins.len() / LANES
+    }
+
+    /// The origin of the first poisoned one of some bytes of a lane, or else of the lane's first.
+    fn origin(&self, lane: usize, among: u16) -> Option<Origin> {
+        let own = self.bytes[lane];
+        let asked = if own & among == 0 { own } else { own & among };
+        let piece = at(asked.trailing_zeros() / PIECE).min(self.pieces() - 1);
+        self.origins.get(lane * self.pieces() + piece).copied()
+    }
+}
+
+/// The bytes of a piece.
+fn piece_bytes(piece: u32) -> u16 {
+    0xfu16.checked_shl(PIECE * piece).unwrap_or(0)
 }
 
 /// The registers of one warp.
@@ -101,20 +141,46 @@ impl Poison {
         self.stains.get(&row).map_or_else(|| facts.numbering.full(row), |stain| stain.bytes[lane])
     }
 
-    /// Where a poisoned row comes from; `pc` reads it now.
-    pub(super) fn origin(&self, row: u32, pc: u32) -> Origin {
-        let never = Origin { pc, source: Source::Register };
-        self.stains.get(&row).map_or(never, |stain| stain.origin)
+    /// Where the first poisoned one of some bytes of a lane comes from; `pc` reads it now.
+    pub(super) fn origin_of(&self, row: u32, lane: usize, among: u16, pc: u32) -> Origin {
+        let known = self.stains.get(&row).and_then(|stain| stain.origin(lane, among));
+        known.filter(|origin| origin.pc != NOW).unwrap_or(Origin { pc, source: Source::Register })
     }
 
-    /// Where the first poisoned one of several rows comes from.
+    /// Where a lane's value comes from in the first row that is poisoned in it.
+    pub(super) fn lane_origin(&self, rows: &[u32], lane: usize, pc: u32) -> Origin {
+        let poisoned = rows.iter().find(|row| self.lanes(**row) >> lane & 1 != 0);
+        self.origin_of(poisoned.copied().unwrap_or(NO_ROW), lane, u16::MAX, pc)
+    }
+
+    /// Where the first lane that is poisoned in any of the rows gets it from.
     pub(super) fn first_origin(&self, rows: &[u32], lanes: u32, pc: u32) -> Origin {
-        let row = rows.iter().find(|row| self.lanes(**row) & lanes != 0).copied().unwrap_or(NO_ROW);
-        self.origin(row, pc)
+        let lane = at((self.any(rows) & lanes).trailing_zeros()) % LANES;
+        self.lane_origin(rows, lane, pc)
     }
 
-    /// Writes the lanes of a row, poisoned where `bytes` says so.
-    pub(super) fn set(&mut self, facts: &Facts, row: u32, lanes: u32, bytes: &Bytes, origin: Origin) {
+    /// Poisoned lanes of a row by where they come from: hands on each group with the origin of its first lane.
+    pub(super) fn by_origin(&self, row: u32, lanes: u32, pc: u32, mut each: impl FnMut(u32, Origin)) {
+        let mut rest = lanes;
+        while rest != 0 {
+            let origin = |lane: usize| self.origin_of(row, lane, u16::MAX, pc);
+            let first = origin(at(rest.trailing_zeros()) % LANES);
+            let group = lanes_of(rest).filter(|lane| origin(*lane).alike(first));
+            let group = group.fold(0u32, |group, lane| group | 1 << lane);
+            each(group, first);
+            rest &= !group;
+        }
+    }
+
+    /// Writes the lanes of a row, poisoned where `bytes` says so; `origin` is asked for each piece of four bytes of each lane.
+    pub(super) fn set_from(
+        &mut self,
+        facts: &Facts,
+        row: u32,
+        lanes: u32,
+        bytes: &Bytes,
+        origin: impl Fn(usize, u32) -> Origin,
+    ) {
         let full = facts.numbering.full(row);
         let poisoned =
             lanes_of(lanes).filter(|lane| bytes[*lane] & full != 0).fold(0, |m, lane| m | 1 << lane);
@@ -124,29 +190,38 @@ impl Poison {
         if poisoned == 0 {
             return;
         }
-        let stain = self.stains.entry(row).or_insert_with(|| Stain { bytes: [full; LANES], origin });
-        stain.origin = origin;
+        let stain = self.stains.entry(row).or_insert_with(|| Stain::new(full));
+        let pieces = stain.pieces();
         for lane in lanes_of(poisoned) {
             stain.bytes[lane] = bytes[lane] & full;
+            for (piece, known) in (0u32..).zip(&mut stain.origins[lane * pieces..(lane + 1) * pieces]) {
+                *known = origin(lane, piece);
+            }
         }
     }
 
     /// Poisons whole lanes of a row and writes the others.
-    fn set_lanes(&mut self, facts: &Facts, row: u32, lanes: u32, poisoned: u32, origin: Origin) {
+    fn set_lanes(&mut self, facts: &Facts, row: u32, lanes: u32, poisoned: u32, origins: &[Origin; LANES]) {
         let mut bytes = [0; LANES];
         lanes_of(poisoned).for_each(|lane| bytes[lane] = u16::MAX);
-        self.set(facts, row, lanes, &bytes, origin);
+        self.set_from(facts, row, lanes, &bytes, |lane, _| origins[lane]);
     }
 
     /// An instruction that reads something poisoned writes its results.
     pub(super) fn spread(&mut self, facts: &Facts, pc: u32, exec: u32, registers: &Registers, cold: &Cold) {
         let (reads, writes, _) = facts.rows(pc);
         let hit = self.any(reads) & exec;
-        let origin = self.first_origin(reads, exec, pc);
+        let mut origins = [Origin { pc, source: Source::Register }; LANES];
+        lanes_of(hit).for_each(|lane| origins[lane] = self.lane_origin(reads, lane, pc));
         match cold.rule {
             Rule::Fresh => writes.iter().for_each(|row| self.clear(*row, exec)),
-            Rule::Any | Rule::Arithmetic(_) => self.whole(facts, writes, exec, hit, origin),
-            Rule::VoteHere => self.whole(facts, writes, exec, if hit == 0 { 0 } else { exec }, origin),
+            Rule::Any | Rule::Arithmetic(_) | Rule::Multiply(_) => {
+                self.whole(facts, writes, exec, hit, &origins);
+            }
+            Rule::VoteHere => {
+                let first = [self.first_origin(reads, exec, pc); LANES];
+                self.whole(facts, writes, exec, if hit == 0 { 0 } else { exec }, &first);
+            }
             // Told by the exchange.
             Rule::Vote | Rule::Lanes => {}
             Rule::Halves => {
@@ -157,27 +232,39 @@ impl Poison {
                     bytes[lane] = half(0b0011) | half(0b1100);
                 }
                 for row in writes {
-                    self.set(facts, *row, exec, &bytes, origin);
+                    self.set_from(facts, *row, exec, &bytes, |lane, _| origins[lane]);
                 }
             }
             Rule::Unpack(part) => {
                 let Some((source, parts)) = cold.operands.split_last() else { return };
                 let whole: Bytes = std::array::from_fn(|lane| self.bytes(facts, *source, lane));
                 for (i, row) in (0u32..).zip(parts) {
-                    let bytes = whole.map(|bytes| bytes >> (i * part).min(15) & ((1 << part.min(15)) - 1));
-                    self.set(facts, *row, exec, &bytes, origin);
+                    let own = ((1 << part.min(15)) - 1) << (i * part).min(15);
+                    let bytes = whole.map(|bytes| (bytes & own) >> (i * part).min(15));
+                    let from: [Origin; LANES] =
+                        std::array::from_fn(|lane| self.origin_of(*source, lane, own, pc));
+                    self.set_from(facts, *row, exec, &bytes, |lane, _| from[lane]);
                 }
             }
             Rule::Pack(part) => {
                 let Some((target, parts)) = cold.operands.split_first() else { return };
                 let mut whole = [0u16; LANES];
+                // By piece of the whole.
+                let mut from = [origins; 4];
                 for (i, row) in (0u32..).zip(parts) {
                     for lane in lanes_of(exec) {
                         let bytes = self.bytes(facts, *row, lane) & ((1 << part.min(15)) - 1);
-                        whole[lane] |= bytes << (i * part).min(15);
+                        let moved = bytes << (i * part).min(15);
+                        for (piece, from) in (0u32..).zip(&mut from) {
+                            let own = piece_bytes(piece);
+                            if moved & own != 0 && whole[lane] & own == 0 {
+                                from[lane] = self.origin_of(*row, lane, bytes, pc);
+                            }
+                        }
+                        whole[lane] |= moved;
                     }
                 }
-                self.set(facts, *target, exec, &whole, origin);
+                self.set_from(facts, *target, exec, &whole, |lane, piece| from[at(piece) & 3][lane]);
             }
             Rule::Transpose => {
                 let [target, source] = cold.operands[..] else { return };
@@ -187,7 +274,12 @@ impl Poison {
                     let (g, t) = (lane / 4, lane % 4);
                     half(2 * t, g) | half(2 * t + 1, g) << 2
                 });
-                self.set(facts, target, exec, &bytes, origin);
+                let from: [Origin; LANES] = std::array::from_fn(|lane| {
+                    let (g, t) = (lane / 4, lane % 4);
+                    let row = if half(2 * t, g) != 0 { 2 * t } else { 2 * t + 1 };
+                    self.origin_of(source, 4 * row + g / 2, u16::MAX, pc)
+                });
+                self.set_from(facts, target, exec, &bytes, |lane, _| from[lane]);
             }
             Rule::Compare(decides) => {
                 let Some((&[first, second], &[.., deciding])) = cold.operands.split_first_chunk::<2>() else {
@@ -197,63 +289,87 @@ impl Poison {
                 let value = if cold.not >> 4 & 1 != 0 { !value } else { value };
                 let decided = if decides { value } else { !value } & !self.lanes(deciding);
                 for row in [first, second] {
-                    self.set_lanes(facts, row, exec, hit & !decided, origin);
+                    self.set_lanes(facts, row, exec, hit & !decided, &origins);
                 }
             }
             Rule::Bitwise(_) | Rule::Shuffle(_) | Rule::Select => {
                 let Some((target, sources)) = cold.operands.split_first() else { return };
                 let mut bytes = [0; LANES];
+                let mut from = [origins; 4];
                 for lane in lanes_of(hit) {
-                    bytes[lane] = self.lane_rule(facts, cold, sources, registers, lane);
+                    let (poisoned, operand) = self.lane_rule(facts, cold, sources, registers, lane);
+                    bytes[lane] = poisoned;
+                    let row = sources.get(operand).copied().unwrap_or(NO_ROW);
+                    for (piece, from) in (0u32..).zip(&mut from) {
+                        from[lane] = self.origin_of(row, lane, piece_bytes(piece), pc);
+                    }
                 }
-                self.set(facts, *target, exec, &bytes, origin);
+                self.set_from(facts, *target, exec, &bytes, |lane, piece| from[at(piece) & 3][lane]);
             }
         }
     }
 
-    fn whole(&mut self, facts: &Facts, writes: &[u32], exec: u32, poisoned: u32, origin: Origin) {
+    fn whole(&mut self, facts: &Facts, writes: &[u32], exec: u32, poisoned: u32, origins: &[Origin; LANES]) {
         for row in writes {
-            self.set_lanes(facts, *row, exec, poisoned, origin);
+            self.set_lanes(facts, *row, exec, poisoned, origins);
         }
     }
 
-    /// The poisoned bytes of one lane's result.
-    fn lane_rule(&self, facts: &Facts, cold: &Cold, rows: &[u32], registers: &Registers, lane: usize) -> u16 {
+    /// The poisoned bytes of one lane's result, and the operand they come from.
+    fn lane_rule(
+        &self,
+        facts: &Facts,
+        cold: &Cold,
+        rows: &[u32],
+        registers: &Registers,
+        lane: usize,
+    ) -> (u16, usize) {
         let mut values = [0u64; 4];
         let mut poison = [0u16; 4];
         for (i, row) in rows.iter().take(4).enumerate() {
             values[i] = facts.value(registers, *row, lane);
             poison[i] = self.bytes(facts, *row, lane);
         }
+        let first = poison.iter().position(|bytes| *bytes != 0).unwrap_or(0);
+        let alone = |i: usize| std::array::from_fn(|k| if k == i { poison[k] } else { 0 });
         let predicate = rows.first().is_some_and(|row| facts.numbering.row(*row).0 == Width::Pred);
         match cold.rule {
             // A copy of 128 bits.
-            Rule::Bitwise(0xf0) => poison[0],
+            Rule::Bitwise(0xf0) => (poison[0], 0),
             Rule::Bitwise(table) => {
                 if predicate {
                     for (i, value) in values.iter_mut().enumerate() {
                         *value ^= u64::from(cold.not >> (i + 1) & 1);
                     }
                 }
-                let varied = bitwise(table, values, poison.map(expand));
-                collapse(if predicate { varied & 1 } else { varied })
+                let varied = |poison: [u16; 4]| {
+                    let varied = bitwise(table, values, poison.map(expand));
+                    collapse(if predicate { varied & 1 } else { varied })
+                };
+                let operand = (0..4).find(|i| varied(alone(*i)) != 0).unwrap_or(first);
+                (varied(poison), operand)
             }
             Rule::Shuffle(how) => {
                 let moved = how.moved();
-                if poison[moved..].iter().any(|bytes| *bytes != 0) {
-                    return u16::MAX;
+                if let Some(i) = poison[moved..].iter().position(|bytes| *bytes != 0) {
+                    return (u16::MAX, moved + i);
                 }
-                for (value, poison) in values[..moved].iter_mut().zip(poison) {
-                    *value = expand(poison);
-                }
-                collapse(how.apply(values))
+                let apply = |poison: [u16; 4]| {
+                    let mut values = values;
+                    for (value, poison) in values[..moved].iter_mut().zip(poison) {
+                        *value = expand(poison);
+                    }
+                    collapse(how.apply(values))
+                };
+                let operand = (0..moved).find(|i| apply(alone(*i)) != 0).unwrap_or(first);
+                (apply(poison), operand)
             }
-            Rule::Select if poison[2] != 0 => u16::MAX,
+            Rule::Select if poison[2] != 0 => (u16::MAX, 2),
             Rule::Select => {
                 let chosen = (values[2] ^ u64::from(cold.not >> 3 & 1)) & 1 != 0;
-                if chosen { poison[0] } else { poison[1] }
+                if chosen { (poison[0], 0) } else { (poison[1], 1) }
             }
-            _ => u16::MAX,
+            _ => (u16::MAX, first),
         }
     }
 
@@ -265,12 +381,13 @@ impl Poison {
         if self.lanes(source) == 0 {
             return self.clear(target, lanes);
         }
-        let origin = self.origin(source, pc);
+        let origins: [Origin; LANES] =
+            std::array::from_fn(|lane| self.origin_of(source, at(from.0[lane] & 31), u16::MAX, pc));
         let bytes: Bytes = std::array::from_fn(|lane| {
             let from = at(from.0[lane] & 31);
             if lanes >> from & 1 == 0 { 0 } else { self.bytes(facts, source, from) }
         });
-        self.set(facts, target, lanes, &bytes, origin);
+        self.set_from(facts, target, lanes, &bytes, |lane, _| origins[lane]);
     }
 
     /// Lanes have voted, or have computed something together.
@@ -278,7 +395,7 @@ impl Poison {
         let (reads, writes, _) = facts.rows(pc);
         let hit = self.any(reads) & lanes != 0;
         let origin = self.first_origin(reads, lanes, pc);
-        self.whole(facts, writes, lanes, if hit { lanes } else { 0 }, origin);
+        self.whole(facts, writes, lanes, if hit { lanes } else { 0 }, &[origin; LANES]);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a module says about its kernels.
+//! The kernels that a module declares.
 
 use warpproof_ptx::{Argument, Function, Space, Statement, parse};
 

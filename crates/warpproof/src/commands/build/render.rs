@@ -76,7 +76,7 @@ fn kernel(text: &mut String, examined: &Examined, arch: &str) {
     let origin = match examined.block_origin {
         BlockOrigin::Flag => "",
         BlockOrigin::LaunchBounds => ", the kernel's launch bounds",
-        BlockOrigin::Assumed => ", assumed: say --block",
+        BlockOrigin::Assumed => ", assumed: set --block",
     };
     row("block", format!("{} threads{origin}", examined.block));
     if examined.fits.is_empty() {

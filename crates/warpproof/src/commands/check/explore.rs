@@ -13,7 +13,7 @@ const PREEMPTIONS: u32 = 2;
 pub(super) struct ExploreFlags {
     /// Run each launch in every order of its atomics, flags and barriers with at most N preemptions [default N: 2]
     ///
-    /// For small launches: a few blocks of a few warps. The summary says whether all of these orders were seen.
+    /// For small launches: a few blocks of a few warps. The summary reports whether all of these orders were run.
     #[arg(
         long,
         value_name = "N",
@@ -24,18 +24,20 @@ pub(super) struct ExploreFlags {
         value_parser = clap::value_parser!(u32).range(..=1000)
     )]
     explore: Option<u32>,
-    /// Stop `--explore` after so many executions of a launch
+    /// Stop `--explore` after N executions of a launch
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     executions: u32,
 }
 
 impl ExploreFlags {
-    /// What is to be explored: what the flag says, else what the file's own line says.
+    /// The bounds of the flag, or else those of the file's own line.
     pub(super) fn bounds(&self, line: Option<&str>) -> Result<Option<Bounds>, String> {
         let line = match line.map(str::trim) {
             None => None,
             Some("") => Some(PREEMPTIONS),
-            Some(text) => Some(text.parse().map_err(|_| format!("`{text}` is no number of preemptions"))?),
+            Some(text) => {
+                Some(text.parse().map_err(|_| format!("expected a number of preemptions, found `{text}`"))?)
+            }
         };
         let executions = self.executions;
         Ok(self.explore.or(line).map(|preemptions| Bounds { preemptions, executions }))

@@ -55,7 +55,7 @@ impl Diff {
             all.iter().filter(|one| !one.changes.is_empty()).for_each(|one| terminal.print(text(one)));
             terminal.say(summary(&all));
         }
-        // As of any comparison of files: 1 says that they differ.
+        // As with diff(1), exit code 1 means that the files differ.
         if equal { Outcome::Green } else { Outcome::Stopped(Kind::Kernel) }
     }
 }
@@ -65,14 +65,14 @@ fn read(path: &Path) -> Result<Document, Box<Report>> {
     let missing = |sentence: String| Box::new(Report::error(Kind::Missing, sentence));
     let text = fs::read_to_string(path).map_err(|error| missing(format!("cannot read {name}: {error}")))?;
     let wrong = |why: String| {
-        let report = Report::error(Kind::Usage, format!("{name} holds no counters: {why}"));
+        let report = Report::error(Kind::Usage, format!("expected a file of counters, found {name}: {why}"));
         Box::new(report.help("write it with `warpproof counters … --json`"))
     };
     let document: Document = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
     if document.schema == SCHEMA {
         return Ok(document);
     }
-    Err(wrong(format!("its schema is {}, and {SCHEMA} is known", document.schema)))
+    Err(wrong(format!("expected schema {SCHEMA}, found {}", document.schema)))
 }
 
 /// Launches in their order; one without a partner differs in all it counted.

@@ -1,4 +1,4 @@
-//! Counters under the names of Nsight Compute: which there are, which are asked for, and CSV as `ncu` writes it.
+//! Counters under Nsight Compute's names: the supported ones, the requested ones, and CSV in the format of `ncu`.
 //!
 //! `ncu --csv` has one row for each metric of each kernel; with `--metrics` they are in the section "Command line profiler
 //! metrics". Numbers have commas between thousands, quotients two digits. Units are base units, as with
@@ -6,9 +6,9 @@
 
 use std::fmt::Write;
 
-use warpproof_gate::task::nearest;
 use warpproof_model::grouped;
 use warpproof_sim::count::names::{METRICS, Metric, Value};
+use warpproof_task::nearest;
 
 use super::Counted;
 use crate::report::{Kind, Report};
@@ -39,7 +39,7 @@ const COLUMNS: [&str; 15] = [
 pub(super) struct Selection(Vec<&'static Metric>);
 
 impl Selection {
-    /// Finds every name, or says which is not known.
+    /// Finds every name, or reports the first unknown one.
     pub(super) fn new(names: &[String]) -> Result<Selection, Box<Report>> {
         let mut found: Vec<&'static Metric> = Vec::new();
         for name in names.iter().map(|name| name.trim()) {
@@ -50,10 +50,10 @@ impl Selection {
                 let bases = all.clone().map(base);
                 let near = nearest(name, all).or_else(|| nearest(name, bases));
                 let help = near.map_or_else(
-                    || "`warpproof counters --list-metrics` prints those that are known".to_owned(),
+                    || "run `warpproof counters --list-metrics` to list the supported metrics".to_owned(),
                     |near| format!("did you mean `{near}`? --list-metrics prints all"),
                 );
-                let sentence = format!("--metrics: `{name}` is no metric that is counted");
+                let sentence = format!("--metrics: unknown metric `{name}`");
                 return Err(Box::new(Report::error(Kind::Usage, sentence).help(help)));
             }
         }
@@ -63,7 +63,7 @@ impl Selection {
     }
 }
 
-/// A name without what says how it is summed up.
+/// A name without its aggregation suffix.
 fn base(name: &str) -> &str {
     name.split('.').next().unwrap_or(name)
 }

@@ -1,11 +1,11 @@
 //! Arguments of a launch, laid out in device memory.
 
-use warpproof_gate::dtype::Dtype;
 use warpproof_gate::parameter::{Member, Packed};
 use warpproof_gate::tensor_file;
 use warpproof_sim::Device;
 use warpproof_sim::check::{BufferRole, Role};
 use warpproof_sim::memory::HeapError;
+use warpproof_task::dtype::Dtype;
 
 use super::fill;
 use super::spec::{ArgumentValue, Fill, Spec};
@@ -83,8 +83,8 @@ impl Names<'_> {
         let unknown = |name: &str| {
             let mut known: Vec<&str> = self.earlier.iter().map(|array| array.name.as_str()).collect();
             known.extend(self.fresh.iter().map(|spec| spec.name.as_str()));
-            let list = if known.is_empty() { "there are none".to_owned() } else { known.join(", ") };
-            Box::new(wrong(format!("no array is called `{name}`")).help(format!("arrays: {list}")))
+            let list = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            Box::new(wrong(format!("unknown array `{name}`")).help(format!("arrays: {list}")))
         };
         match &spec.value {
             ArgumentValue::ByValue(_) => Ok(Packed::value(spec.bytes(), spec.element.size())),
@@ -107,7 +107,7 @@ impl Names<'_> {
                 let (array, element) = found.ok_or_else(|| unknown(of))?;
                 let size = u64::try_from(element.size()).unwrap_or(u64::MAX);
                 let offset = elements.checked_mul(size);
-                Ok(Packed::address(array, offset.ok_or_else(|| wrong("an offset beyond memory".to_owned()))?))
+                Ok(Packed::address(array, offset.ok_or_else(|| wrong("the offset is too large".to_owned()))?))
             }
             ArgumentValue::Earlier => {
                 let earlier = self.earlier.iter().rposition(|array| array.name == spec.name);
@@ -152,7 +152,7 @@ pub(crate) fn allocate_all(
     Ok(())
 }
 
-/// What the checks are told of the arrays of a launch.
+/// The arrays of a launch, for the checks.
 pub(crate) fn roles(specs: &[Spec], packing: &Packing<'_>, arrays: &[Array]) -> Vec<BufferRole> {
     let wide = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     let role = |array: &Array, role: Role, initialised: bool| BufferRole {
@@ -167,7 +167,7 @@ pub(crate) fn roles(specs: &[Spec], packing: &Packing<'_>, arrays: &[Array]) -> 
     let (earlier, own) = arrays.split_at(first);
     let mut roles = Vec::new();
     for spec in specs.iter().flat_map(Spec::leaves).filter(|spec| spec.value == ArgumentValue::Earlier) {
-        // What an earlier launch left is there to be read.
+        // The results of an earlier launch count as initialized.
         let array = earlier.iter().rev().find(|array| array.name == spec.name);
         roles.extend(array.map(|array| role(array, spec.role, true)));
     }
@@ -206,7 +206,7 @@ fn count(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1usize, |n, extent| n.checked_mul(*extent))
 }
 
-/// The extents of an array: as stated, or as its contents tell.
+/// The extents of an array: as declared, or from its contents.
 fn extents_of(
     spec: &Spec,
     shape: Option<&[usize]>,
@@ -215,8 +215,7 @@ fn extents_of(
     match (shape, given) {
         (Some(shape), Some((held, _))) if count(shape) != count(held) => {
             let text = |shape: &[usize]| shape.iter().map(ToString::to_string).collect::<Vec<_>>().join("x");
-            let sentence =
-                format!("[{}] elements are asked for, and [{}] are given", text(shape), text(held));
+            let sentence = format!("expected [{}] elements, found [{}]", text(shape), text(held));
             Err(about(spec, Kind::Usage, &sentence))
         }
         (Some(shape), _) => Ok(shape.to_vec()),
@@ -236,7 +235,11 @@ pub(super) fn contents(
     let elements = count(&extents_of(spec, shape, given.as_ref())?).unwrap_or(usize::MAX);
     let bytes = elements.saturating_mul(spec.element.size());
     if u64::try_from(bytes).unwrap_or(u64::MAX) > most {
-        return Err(about(spec, Kind::Usage, &format!("{bytes} bytes, and the variable has {most}")));
+        return Err(about(
+            spec,
+            Kind::Usage,
+            &format!("expected at most {most} bytes for this variable, found {bytes}"),
+        ));
     }
     if let Some((_, content)) = given {
         return Ok(content);
@@ -265,7 +268,7 @@ fn allocate(
     let address = device.memory().allocate(&spec.name, asked).map_err(|error| {
         let report = about(spec, Kind::Limit, &error.to_string());
         match error {
-            HeapError::OutOfMemory { .. } => Box::new(report.help("give the device more with --max-memory")),
+            HeapError::OutOfMemory { .. } => Box::new(report.help("raise the limit with --max-memory")),
             HeapError::TooMany | HeapError::NotAllocated(_) | HeapError::Overlap(_) => report,
         }
     })?;

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
+use warpproof_evidence::record::{Obstacle, Outcome as Ended};
 use warpproof_gate::parameter::Packed;
-use warpproof_gate::record::{Obstacle, Outcome as Ended};
 use warpproof_gate::reference::python::Workers;
 use warpproof_gate::stage::{Bench, CaseName, Ending, Staged, compile};
-use warpproof_gate::task::{At, Candidate, Program, Task};
 use warpproof_gate::variable::Variable;
 use warpproof_sim::check::BufferRole;
 use warpproof_sim::{Device, Stop};
+use warpproof_task::{At, Candidate, Program, Task};
 use warpproof_toolchain::{Part, Source, Toolchain, symbol};
 
 use super::{Array, LaunchFlags, Memory, Prepared, stop_report};
@@ -30,10 +30,10 @@ pub(crate) struct CaseFlags {
         conflicts_with_all = ["kernel_file", "kernel", "grid", "block", "shared", "args", "symbols", "cooperative", "defines", "include_dirs", "ptx"]
     )]
     pub(crate) task: Option<PathBuf>,
-    /// The case, as a failing gate prints it: TASK/shape=NAME/dtype=TYPE/dist=NAME/seed=N [default: the first]
+    /// Select the case, as the gate prints it: TASK/shape=NAME/dtype=TYPE/dist=NAME/seed=N [default: the first]
     #[arg(long, value_name = "CASE", requires = "task")]
     case: Option<CaseName>,
-    /// The candidate of the task [default: the first]
+    /// Select the candidate of the task [default: the first]
     #[arg(long, value_name = "NAME", requires = "task")]
     candidate: Option<String>,
 }
@@ -106,7 +106,7 @@ impl Trial {
         for (content, buffer) in self.staged.memory.iter().zip(&self.staged.buffers) {
             let lost = |cause: String| {
                 let sentence = format!("`{}`: {cause}", buffer.name);
-                vec![Report::error(Kind::Limit, sentence).help("give the device more with --max-memory")]
+                vec![Report::error(Kind::Limit, sentence).help("raise the limit with --max-memory")]
             };
             let asked = u64::try_from(content.len()).unwrap_or(u64::MAX);
             let address =

@@ -1,10 +1,10 @@
 //! What arrays start with. The same on every machine: the generator is SplitMix64 started with the seed, and numbers are
 //! made of its output with integer arithmetic and the four operations that IEEE 754 defines to the bit.
 
-use warpproof_gate::dtype::Dtype;
 use warpproof_sim::num::Rounding;
 use warpproof_sim::num::convert::cvt_f64_u64;
 use warpproof_sim::schedule::SplitMix;
+use warpproof_task::dtype::Dtype;
 
 use super::spec::Fill;
 

@@ -1,4 +1,4 @@
-//! Lines at the head of a kernel's file that say how to launch it:
+//! Lines at the start of a kernel's file that describe its launches:
 //! `//@launch: kernel=… grid=x,y,z block=x,y,z shared=bytes cooperative=true symbol=… arg=… arg=…`, `//@options: …` for NVRTC,
 //! and settings of `check` such as `//@schedules: 4`.
 
@@ -17,11 +17,11 @@ pub(crate) struct LaunchLine {
     pub(crate) shared: Option<u32>,
     /// Blocks in a cluster.
     pub(crate) cluster: Option<u32>,
-    /// Whether it is launched cooperatively.
-    pub(crate) cooperative: bool,
+    /// Whether it is launched cooperatively; `None`: depends on the kernel.
+    pub(crate) cooperative: Option<bool>,
     /// The arguments.
     pub(crate) args: Vec<String>,
-    /// Variables of the module, and what they are set to.
+    /// Variables of the module, and their values.
     pub(crate) symbols: Vec<String>,
 }
 
@@ -74,8 +74,8 @@ pub(crate) fn launches(text: &str) -> Result<Vec<LaunchLine>, (u32, String)> {
         let wrong = |cause: String| (number, cause);
         for word in words(content) {
             let (key, value) =
-                word.split_once('=').ok_or_else(|| wrong(format!("`{word}` is not key=value")))?;
-            let size = || value.parse().map_err(|_| (number, format!("`{value}` is no number")));
+                word.split_once('=').ok_or_else(|| wrong(format!("expected key=value, found `{word}`")))?;
+            let size = || value.parse().map_err(|_| (number, format!("expected a number, found `{value}`")));
             match key {
                 "kernel" => launch.kernel = Some(value.to_owned()),
                 "grid" => launch.grid = Some(extents(value).map_err(wrong)?),
@@ -83,13 +83,14 @@ pub(crate) fn launches(text: &str) -> Result<Vec<LaunchLine>, (u32, String)> {
                 "shared" => launch.shared = Some(size()?),
                 "cluster" => launch.cluster = Some(size()?),
                 "cooperative" => {
-                    let yes = value.parse();
-                    launch.cooperative = yes
+                    let wanted = value
+                        .parse()
                         .map_err(|_| wrong(format!("expected cooperative=true or false, found `{value}`")))?;
+                    launch.cooperative = Some(wanted);
                 }
                 "arg" => launch.args.push(value.to_owned()),
                 "symbol" => launch.symbols.push(value.to_owned()),
-                _ => return Err(wrong(format!("`{key}` is no part of a launch"))),
+                _ => return Err(wrong(format!("unknown key `{key}` in a launch line"))),
             }
         }
         all.push(launch);
@@ -97,7 +98,7 @@ pub(crate) fn launches(text: &str) -> Result<Vec<LaunchLine>, (u32, String)> {
     Ok(all)
 }
 
-/// What a line `//@key: …` of the file says.
+/// The value of a line `//@key: …` of the file.
 pub(crate) fn setting<'a>(text: &'a str, key: &str) -> Option<(u32, &'a str)> {
     let mark = format!("//@{key}:");
     let mut lines = (1..).zip(text.lines());
@@ -125,7 +126,7 @@ mod tests {
                 block: Some([64, 1, 1]),
                 shared: Some(512),
                 cluster: None,
-                cooperative: false,
+                cooperative: None,
                 symbols: Vec::new(),
                 args: vec!["a:f32=2.5".into(), "x:in:f32[64]=randn(seed=0)".into()],
             }]
@@ -156,9 +157,9 @@ mod tests {
         for (line, cause) in [
             ("grid=0", "expected 4, 4,4 or 4,4,4, found the extent `0`"),
             ("grid=1,2,3,4", "`1,2,3,4` has more than three extents"),
-            ("threads=4", "`threads` is no part of a launch"),
-            ("fast", "`fast` is not key=value"),
-            ("shared=1k", "`1k` is no number"),
+            ("threads=4", "unknown key `threads` in a launch line"),
+            ("fast", "expected key=value, found `fast`"),
+            ("shared=1k", "expected a number, found `1k`"),
         ] {
             assert_eq!(launches(&format!("\n//@launch: {line}")), Err((2, cause.to_owned())));
         }

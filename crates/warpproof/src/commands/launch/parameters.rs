@@ -1,10 +1,10 @@
 //! The kernel's parameters: how they read in messages, and whether arguments fit them.
 
-use warpproof_gate::dtype::Dtype;
 use warpproof_gate::parameter::Packed;
 use warpproof_ptx::{Operand, Statement};
 use warpproof_sim::Kernel;
 use warpproof_sim::program::Parameter;
+use warpproof_task::dtype::Dtype;
 use warpproof_toolchain::Source;
 
 use super::spec::{ArgumentValue, Spec};

@@ -5,8 +5,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use warpproof_gate::dtype::{Dtype, integer};
 use warpproof_sim::check::Role;
+use warpproof_task::dtype::{Dtype, integer};
 
 /// An argument as the user described it.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,20 +18,20 @@ pub(crate) struct Spec {
     /// What the kernel does with it: as stated; else an array with a fill is read and written, and one without is an
     /// output.
     pub(crate) role: Role,
-    /// What is passed.
+    /// The value passed.
     pub(crate) value: ArgumentValue,
 }
 
-/// What is passed to the kernel.
+/// The value passed to the kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ArgumentValue {
     /// The codes themselves: one for a scalar, several for a struct of equal members.
     ByValue(Vec<u64>),
     /// The address of an array.
     Array {
-        /// The extents; `None` where the fill tells them.
+        /// The extents; `None` if the fill determines them.
         shape: Option<Vec<usize>>,
-        /// What it starts with.
+        /// Its initial content.
         fill: Fill,
     },
     /// A struct by value.
@@ -56,10 +56,10 @@ pub(crate) struct Member {
     pub(crate) spec: Spec,
 }
 
-/// What an array starts with.
+/// The initial content of an array.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Fill {
-    /// Nothing was said: its bytes are zero, and a check takes them for contents that nobody has written.
+    /// Not set: its bytes are zero, and checks treat them as uninitialized.
     Nothing,
     /// One code everywhere.
     Constant(u64),
@@ -113,12 +113,12 @@ pub(crate) enum Fill {
     },
 }
 
-/// What is wrong with a description, and how to write it.
+/// An error in a description, with a fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SpecError {
-    /// What is wrong.
+    /// The error.
     pub(crate) sentence: String,
-    /// How to write it.
+    /// The fix.
     pub(crate) help: Option<String>,
 }
 
@@ -176,7 +176,10 @@ impl Spec {
             None => (what, None),
         };
         let element = dtype_of(type_name).ok_or_else(|| {
-            about(wrong(format!("`{type_name}` is no type"), format!("types: {}", Dtype::names().join(" "))))
+            about(wrong(
+                format!("expected a type, found `{type_name}`"),
+                format!("types: {}", Dtype::names().join(" ")),
+            ))
         })?;
         let shape = match extent {
             None => None,
@@ -186,7 +189,7 @@ impl Spec {
             (None, None) => {
                 let help =
                     format!("write {name}:{type_name}=1 for a scalar, {name}:{type_name}[1] for an array");
-                return Err(about(wrong("neither a value nor a count", help)));
+                return Err(about(wrong("expected a value or a count", help)));
             }
             (None, Some(fill)) if !fill.starts_with('@') => {
                 let codes = match list(element, fill) {
@@ -318,7 +321,7 @@ fn members_of(text: &str, name: &str, depth: usize) -> Result<Vec<Member>, SpecE
         };
         let spec = Spec::within(&text, &format!("{name}."), depth + 1)?;
         if members.iter().any(|member| member.spec.name == spec.name) {
-            return Err(wrong(format!("two members are called `{}`", spec.name), HELP));
+            return Err(wrong(format!("duplicate member name `{}`", spec.name), HELP));
         }
         members.push(Member { at, spec });
     }
@@ -371,7 +374,7 @@ fn parse_role(text: &str) -> Result<Role, SpecError> {
         "out" => Ok(Role::Out),
         "inout" => Ok(Role::InOut),
         "scratch" => Ok(Role::Scratch),
-        _ => Err(wrong(format!("`{text}` is no role"), ROLES)),
+        _ => Err(wrong(format!("expected a role, found `{text}`"), ROLES)),
     }
 }
 
@@ -388,11 +391,12 @@ fn parse_shape(text: &str) -> Result<Option<Vec<usize>>, SpecError> {
     let mut shape = Vec::new();
     let mut elements: usize = 1;
     for part in inner.split(['x', ',']) {
-        let extent: usize = part.trim().parse().map_err(|_| wrong(format!("`{part}` is no extent"), help))?;
+        let extent: usize =
+            part.trim().parse().map_err(|_| wrong(format!("expected an extent, found `{part}`"), help))?;
         elements = elements
             .checked_mul(extent)
             .filter(|elements| *elements <= MAX_ELEMENTS)
-            .ok_or_else(|| wrong(format!("[{inner}] is more than any device holds"), help))?;
+            .ok_or_else(|| wrong(format!("[{inner}] is too large for any device"), help))?;
         shape.push(extent);
     }
     if shape.len() > 32 {
@@ -445,7 +449,8 @@ fn parse_fill(element: Dtype, text: &str) -> Result<Fill, SpecError> {
             Ok(Fill::Iota { start: given.integer(0)?.unwrap_or(0), step: given.integer(1)?.unwrap_or(1) })
         }
         "randn" | "uniform" if element.is_integer() => {
-            let sentence = format!("{function} gives real numbers, and {} has none", element.name());
+            let sentence =
+                format!("{function} yields real numbers, but {} is an integer type", element.name());
             Err(wrong(sentence, "use randint(lo,hi,seed=…)"))
         }
         "randn" => {
@@ -475,7 +480,7 @@ fn parse_fill(element: Dtype, text: &str) -> Result<Fill, SpecError> {
         {
             element.parse(text).map(Fill::Constant).map_err(|sentence| wrong(sentence, FILLS))
         }
-        _ => Err(wrong(format!("`{text}` is no fill"), FILLS)),
+        _ => Err(wrong(format!("expected a fill, found `{text}`"), FILLS)),
     }
 }
 
@@ -513,7 +518,11 @@ impl<'a> Given<'a> {
                     let index = names.iter().position(|names| names.contains(&name));
                     let known: Vec<&str> = names.iter().filter_map(|names| names.first().copied()).collect();
                     let help = format!("{function} takes {}", known.join(", "));
-                    (index.ok_or_else(|| wrong(format!("{function} takes no `{name}`"), help))?, value.trim())
+                    (
+                        index
+                            .ok_or_else(|| wrong(format!("{function}: unknown parameter `{name}`"), help))?,
+                        value.trim(),
+                    )
                 }
                 None => (place, part),
             };
@@ -522,7 +531,7 @@ impl<'a> Given<'a> {
                 .get_mut(index)
                 .ok_or_else(|| wrong(format!("{function} takes at most {} values", names.len()), FILLS))?;
             if slot.replace(value).is_some() {
-                return Err(wrong(format!("{function}: `{part}` says again what was said before"), FILLS));
+                return Err(wrong(format!("{function}: duplicate value `{part}`"), FILLS));
             }
         }
         Ok(Self { function, values })
@@ -547,7 +556,8 @@ impl<'a> Given<'a> {
     fn seed(&self, index: usize) -> Result<u64, SpecError> {
         let Some(seed) = self.integer(index)? else { return Ok(0) };
         let help = "a seed is a number from 0 to 18446744073709551615";
-        u64::try_from(seed).map_err(|_| wrong(format!("{}: `{seed}` is no seed", self.function), help))
+        u64::try_from(seed)
+            .map_err(|_| wrong(format!("{}: expected a seed, found `{seed}`", self.function), help))
     }
 }
 
@@ -620,8 +630,8 @@ mod tests {
         for (text, sentence) in [
             ("x:in:f32[4]", "argument `x`: an input without contents"),
             ("n:out:u32=4", "argument `n`: a value is passed by value: the kernel cannot change it"),
-            ("x:input:f32[4]", "argument `x`: `input` is no role"),
-            ("x:in:", "argument `x`: `` is no type"),
+            ("x:input:f32[4]", "argument `x`: expected a role, found `input`"),
+            ("x:in:", "argument `x`: expected a type, found ``"),
         ] {
             assert_eq!(Spec::parse(text).unwrap_err().sentence, sentence);
         }
@@ -644,7 +654,7 @@ mod tests {
         for (text, sentence) in [
             ("p:{x:f32=1", "argument `p`: the struct has no closing brace"),
             ("p:{}", "argument `p`: the struct has no members"),
-            ("p:{x:f32=1, x:f32=2}", "argument `p`: two members are called `p.x`"),
+            ("p:{x:f32=1, x:f32=2}", "argument `p`: duplicate member name `p.x`"),
             ("p:{x@a:f32=1}", "argument `p`: expected a byte offset, found `a`"),
             ("y:=", "argument `y`: expected the name of an array, found ``"),
             ("y:=x+a", "argument `y`: expected a count of elements, found `a`"),

@@ -31,6 +31,9 @@ impl Run {
             return Err(vec![Report::error(Kind::Usage, sentence)]);
         }
         let mut cuda = Cuda::open(number).map_err(refused)?;
+        if let Some(assembler) = warpproof_gate::runner::assembler() {
+            cuda.assemble_with(assembler);
+        }
         let source = source::read(self.launch.file())?;
         let sequence = self.sequence(&source)?;
         let ptx = self.launch.module(&source, &sequence)?;

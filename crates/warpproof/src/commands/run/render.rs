@@ -29,7 +29,7 @@ impl Print {
         let Some((name, count)) = text.split_once(':') else {
             return Ok(Self { name: text.to_owned(), count: None });
         };
-        let count = count.parse().map_err(|_| format!("`{count}` is no number of values"))?;
+        let count = count.parse().map_err(|_| format!("expected a number of values, found `{count}`"))?;
         Ok(Self { name: name.to_owned(), count: Some(count) })
     }
 }

@@ -82,7 +82,7 @@ fn codes(text: &str, digits: usize) -> Result<Vec<u64>, String> {
 fn hex(text: &str) -> Result<u64, String> {
     let digits = text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let value = if digits { u64::from_str_radix(text, 16).ok() } else { None };
-    value.ok_or_else(|| format!("`{}` is no code", text.escape_default()))
+    value.ok_or_else(|| format!("expected a code, found `{}`", text.escape_default()))
 }
 
 /// Reads `mma-ada.jsonl`: a product a line, with `op`, `a`, `b`, `c` and `d`.
@@ -210,7 +210,7 @@ mod tests {
                 "{\"op\": \"m16n8k8.f32.tf32.tf32.f32\", \"a\": \"00000000\"}",
                 "`a` has 1 codes instead of 128",
             ),
-            ("{\"op\": \"m16n8k8.f32.tf32.tf32.f32\", \"a\": \"+0000000\"}", "is no code"),
+            ("{\"op\": \"m16n8k8.f32.tf32.tf32.f32\", \"a\": \"+0000000\"}", "expected a code"),
             ("{\"op\": \"m16n8k8.f32.f4.f4.f32\"}", "not an instruction known here"),
         ] {
             std::fs::write(&path, text).unwrap();

@@ -1,0 +1,34 @@
+//! The table of dispatch against the model that it was written from, at shapes that are cheap to run.
+
+use warpproof_kernels::dispatch::{CANDIDATES, nearest};
+use warpproof_kernels::ladder::rung;
+use warpproof_kernels::plan::{Plan, Request};
+use warpproof_kernels::problem::Shape;
+use warpproof_ladder as ladder;
+use warpproof_model::Device;
+use warpproof_toolchain::{Options, Toolchain};
+
+#[test]
+fn the_table_is_what_the_model_predicts() {
+    let Ok(toolchain) = Toolchain::find(&Options::from_env().with_cuda(12)) else {
+        assert!(std::env::var_os("WARPPROOF_REQUIRE_TOOLCHAIN").is_none(), "the toolchain is required");
+        eprintln!("skipped: no CUDA toolchain; run `warpproof toolchain install`");
+        return;
+    };
+    let l4 = Device::named("L4").unwrap();
+    for shape in [Shape::equal(1, 1, 64, 64), Shape::equal(2, 8, 256, 64), Shape::equal(1, 1, 64, 128)] {
+        let entry = nearest(&shape, l4).unwrap();
+        assert_eq!(Plan::new(&Request::new(shape.clone()), l4).unwrap().rung.id, entry.rung.id);
+        for id in CANDIDATES {
+            let figures = ladder::rung(rung(id).unwrap(), &shape, l4, &toolchain).unwrap();
+            let us = figures.predicted.schedule_warm_us.unwrap();
+            assert!(us > entry.predicted_us - 0.011, "{shape}: {id} takes {us} µs, the table says {entry:?}");
+            if *id == entry.rung.id {
+                assert!(
+                    (us - entry.predicted_us).abs() < 0.006,
+                    "{shape}: {us} µs, the table says {entry:?}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Explanations of rungs of the attention ladder. They need NVIDIA's compiler; without it they say so and pass, unless
+//! `WARPPROOF_REQUIRE_TOOLCHAIN` is set, as it is in continuous integration.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says why it is skipped"
+)]
+
+use std::env;
+
+use warpproof_explain::{Explanation, Offer, Scheduled, text};
+use warpproof_kernels::ladder::rung;
+use warpproof_kernels::problem::Shape;
+use warpproof_ladder::explain_rung;
+use warpproof_model::{Device, Resource};
+use warpproof_toolchain::{Options, Toolchain};
+
+fn explained(name: &str, shape: &Shape) -> Option<Explanation> {
+    let toolchain = match Toolchain::find(&Options::from_env().with_cuda(12)) {
+        Ok(toolchain) => toolchain,
+        Err(error) => {
+            assert!(
+                env::var_os("WARPPROOF_REQUIRE_TOOLCHAIN").is_none(),
+                "the toolchain is required: {error}"
+            );
+            eprintln!("skipped: {error}");
+            return None;
+        }
+    };
+    let l4 = Device::named("l4").unwrap();
+    let mut all = explain_rung(rung(name).unwrap(), shape, l4, &toolchain, true).unwrap();
+    assert_eq!(all.len(), 1);
+    Some(all.remove(0))
+}
+
+/// The stage-2 kernel of the history: it was thought that 2 KB less of shared memory would make it faster.
+#[test]
+fn two_kilobytes_less_change_nothing_for_h2() {
+    let Some(h2) = explained("h2", &Shape::equal(2, 8, 256, 64)) else { return };
+    assert_eq!(h2.subject.block, [128, 1, 1]);
+    assert_eq!(h2.subject.grid.iter().product::<u32>(), 128);
+    assert!((64..=96).contains(&h2.subject.registers), "{} registers", h2.subject.registers);
+    let shared = h2.subject.static_shared + h2.subject.dynamic_shared;
+    assert!((36_864..=38_912).contains(&shared), "{shared} bytes");
+    let occupancy = &h2.predicted.bounds.occupancy;
+    assert_eq!((occupancy.blocks_per_sm, occupancy.warps), (2, 8));
+    assert!((occupancy.percent - 100.0 / 6.0).abs() < 1e-9);
+    assert_eq!(occupancy.limiters, [Resource::SharedMemory]);
+    let offer = |which: Offer| h2.predicted.purchases.iter().find(|one| one.offer == which).unwrap();
+    let less = offer(Offer::LessShared);
+    assert_eq!(less.verdict, "nothing");
+    assert_eq!(less.blocks_per_sm, (2, 2));
+    assert!(less.cold.gain().abs() < f64::EPSILON);
+    assert!(less.warm.gain().abs() < f64::EPSILON);
+    // Registers do not limit it, so half of them buy nothing either.
+    assert_eq!(offer(Offer::HalveRegisters).verdict, "nothing");
+    let text = text::text(&h2, false);
+    assert!(text.contains("16.7 %: 2 blocks per SM, 8 of 48 warps"), "{text}");
+    assert!(text.contains("limited by      shared memory\n"), "{text}");
+    assert!(text.contains("2,048 bytes less of shared memory\n      nothing"), "{text}");
+}
+
+/// A purchase that is something: what the counters say of conflicts is what is won.
+#[test]
+fn conflicts_that_are_counted_are_offered() {
+    let Some(h0) = explained("h0", &Shape::equal(1, 1, 64, 64)) else { return };
+    let lost: u64 = h0.conflicts.iter().map(|one| one.wavefronts - one.ideal).sum();
+    let flat = |name: &str| h0.counted.totals.get(name).copied().unwrap_or(0);
+    assert_eq!(lost, flat("shared.ld.conflicts") + flat("shared.st.conflicts"));
+    // Lines hold all that was counted, each once.
+    let lines: u64 = h0.lines.iter().map(|line| line.counted.executions).sum();
+    assert_eq!(lines, flat("executions"));
+    let shares: f64 = h0.lines.iter().map(|line| line.share).sum();
+    assert!((shares - 1.0).abs() < 1e-6, "{shares}");
+    assert_eq!(h0.predicted.purchases.len(), 5);
+}
+
+/// A schedule does what the bounds count, and more; so it is never shorter than one of them.
+#[test]
+fn no_schedule_of_a_rung_is_below_a_bound() {
+    for name in ["h0", "n2", "n3", "n4"] {
+        let Some(one) = explained(name, &Shape::equal(1, 2, 128, 64)) else { return };
+        let Scheduled::Known(timed) = &one.predicted.schedule else { panic!("{name} has no schedule") };
+        for (run, shares) in
+            [(&timed.cold, &one.predicted.bounds.cold), (&timed.warm, &one.predicted.bounds.warm)]
+        {
+            for share in shares {
+                assert!(run.us >= share.us, "{name}: {} us, but {share:?}", run.us);
+            }
+            // Slots that issued, that were lost and of sub-cores that had ended are all slots.
+            let lost: f64 = run.lost.iter().map(|stall| stall.share).sum();
+            assert!(run.issue_active + lost <= 1.0 + 1e-9, "{name}: {run:?}");
+        }
+    }
+}
+
+/// The fast rungs multiply no more than attention does, and ask memory and banks for nothing twice.
+#[test]
+fn the_fast_rungs_do_the_least() {
+    for (name, heads, rows, dim) in [
+        ("n5", 16, 256, 64),
+        ("n6", 16, 256, 64),
+        ("n7", 16, 256, 64),
+        ("n8", 8, 1024, 64),
+        ("n8", 8, 512, 128),
+        ("n9", 8, 2048, 64),
+    ] {
+        let Some(one) = explained(name, &Shape::equal(1, heads, rows, dim)) else { return };
+        let at = format!("{name}, {heads} heads of {rows} × {dim}");
+        let least = u64::try_from(2 * heads * rows * rows * dim).unwrap();
+        let multiplied: u64 = one.counted.work.tensor.iter().map(|(_, fma)| fma).sum();
+        assert_eq!(multiplied, least, "{at}");
+        assert!(one.conflicts.is_empty(), "{at}: {:?}", one.conflicts);
+        assert!(one.uncoalesced.is_empty(), "{at}: {:?}", one.uncoalesced);
+        assert_eq!(one.subject.spills, 0, "{at}");
+    }
+}

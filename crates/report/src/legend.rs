@@ -1,0 +1,93 @@
+//! The legend: explains the terms and colors of a report to new readers.
+
+use std::fmt::Write;
+
+/// A term, the class of its color, and its meaning.
+type Entry = (&'static str, &'static str, &'static str);
+
+const VERDICTS: [Entry; 5] = [
+    (
+        "MERGE",
+        "good",
+        "Every stage passed, and a measurement on a GPU shows that it is faster by the task's threshold.",
+    ),
+    ("PROVISIONAL", "unsure", "Every stage that needs no GPU passed. The speed was not measured."),
+    (
+        "DEFER",
+        "quiet",
+        "Every stage passed, and the measurement does not show the gain that the task asks for.",
+    ),
+    ("REJECT", "bad", "The kernel failed a stage."),
+    (
+        "INCONCLUSIVE",
+        "unsure",
+        "There is no answer: the task is at fault, a limit was reached, something is not supported, or the measurement is too noisy.",
+    ),
+];
+
+const OUTCOMES: [Entry; 4] = [
+    ("PASS", "good", "The stage found nothing wrong."),
+    ("FAIL", "bad", "The stage found a mistake in the kernel, or a limit of the task that it does not keep."),
+    ("INCONCLUSIVE", "unsure", "The stage could not answer, for a reason outside of the kernel."),
+    ("SKIPPED", "quiet", "The stage was not done, for the reason given."),
+];
+
+const STAGES: [(&str, &str); 9] = [
+    ("build", "It compiles for every target, and is not the program of another candidate."),
+    ("budget", "Registers, shared memory, stack, spills and occupancy keep the task's limits."),
+    ("correct", "Its outputs agree with the reference within the task's tolerance, on every set of inputs."),
+    (
+        "checks",
+        "The software GPU finds no race, no access out of bounds, no uninitialized value, no barrier mistake.",
+    ),
+    ("counters", "What it executes and moves, counted on the software GPU, keeps the task's limits."),
+    ("model", "The time that a model of the named device predicts."),
+    ("speed", "The time measured on a GPU, compared with the baseline's."),
+    ("profile", "What the GPU's own counters report."),
+    ("external", "The time of another library on the same inputs."),
+];
+
+const KINDS: [(&str, &str); 3] = [
+    ("counted", "Exact: counted on the software GPU or by a compiler. The same on every machine."),
+    ("predicted", "Computed by a model of a named device. Not a measurement; drawn hatched."),
+    ("measured", "Measured on a named device."),
+];
+
+/// The legend of a page.
+pub(super) fn html() -> String {
+    let mut out = String::from("<details class=\"legend\"><summary>How to read this report</summary>\n");
+    for (title, entries) in [("Verdicts", &VERDICTS[..]), ("Outcomes of a stage", &OUTCOMES[..])] {
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "<h3>{title}</h3>\n<dl>");
+        for (word, tone, meaning) in entries {
+            let _ = writeln!(out, "<dt><span class=\"pill {tone}\">{word}</span></dt><dd>{meaning}</dd>");
+        }
+        out.push_str("</dl>\n");
+    }
+    for (title, entries) in [("Stages, in their order", &STAGES[..]), ("Kinds of numbers", &KINDS[..])] {
+        let _ = writeln!(out, "<h3>{title}</h3>\n<dl>");
+        for (word, meaning) in entries {
+            let _ = writeln!(out, "<dt>{word}</dt><dd>{meaning}</dd>");
+        }
+        out.push_str("</dl>\n");
+    }
+    out.push_str(
+        "<p>Every number links to the record of the ledger that it comes from; hold the pointer over it to see which.</p>\n\
+         </details>\n",
+    );
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpproof_evidence::record::{FigureKind, Outcome, Stage, Verdict};
+
+    #[test]
+    fn every_word_of_a_report_has_a_meaning() {
+        assert!(Stage::ALL.iter().map(|one| one.as_str()).eq(STAGES.iter().map(|(word, _)| *word)));
+        assert!(FigureKind::ALL.iter().map(|one| one.as_str()).eq(KINDS.iter().map(|(word, _)| *word)));
+        assert!(Outcome::ALL.iter().map(|one| one.as_str()).eq(OUTCOMES.iter().map(|(word, ..)| *word)));
+        assert!(Verdict::ALL.iter().all(|one| VERDICTS.iter().any(|(word, ..)| *word == one.as_str())));
+    }
+}

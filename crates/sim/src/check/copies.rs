@@ -1,0 +1,119 @@
+//! Asynchronous copies under way, and why one that is met by another access is still under way: it is in no group yet, no
+//! wait came after it, or the last wait leaves its group in flight.
+//!
+//! Source: `cp.async.commit_group` and `cp.async.wait_group` in the PTX manual: a wait for N returns when at most the N newest
+//! groups of the thread are pending.
+
+use super::clock::Who;
+use super::ledger::{Raw, Spot};
+use crate::machine::{at, lanes_of};
+use crate::observe::Copy;
+use std::collections::BTreeMap;
+
+/// A copy under way.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    copy: Copy,
+    /// When it was issued, on the block's count of copies and waits.
+    time: u64,
+}
+
+/// The last wait of a thread.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    pc: u32,
+    /// Groups it leaves in flight.
+    leaves: u32,
+    /// Groups that the thread had committed.
+    commits: u32,
+    time: u64,
+}
+
+/// The copies of one block.
+#[derive(Debug, Default)]
+pub(crate) struct Copies {
+    /// By the first byte they write.
+    flights: BTreeMap<u32, Flight>,
+    /// Groups committed by each thread.
+    commits: BTreeMap<Who, u32>,
+    waits: BTreeMap<Who, Wait>,
+    time: u64,
+}
+
+impl Copies {
+    pub(crate) fn issued(&mut self, copy: &Copy) {
+        self.time += 1;
+        self.flights.insert(copy.to, Flight { copy: *copy, time: self.time });
+    }
+
+    pub(crate) fn done(&mut self, copy: &Copy) {
+        let same = |flight: &Flight| {
+            let known = &flight.copy;
+            (known.warp, known.lane, known.group) == (copy.warp, copy.lane, copy.group)
+        };
+        if self.flights.get(&copy.to).is_some_and(same) {
+            self.flights.remove(&copy.to);
+        }
+    }
+
+    /// Lanes commit their copies.
+    pub(crate) fn commit(&mut self, warp: u32, lanes: u32) {
+        for lane in lanes_of(lanes) {
+            *self.commits.entry(Who::new(warp, lane)).or_default() += 1;
+        }
+    }
+
+    /// Lanes wait for all of their groups but the newest.
+    pub(crate) fn wait(&mut self, warp: u32, lanes: u32, pc: u32, leaves: u32) {
+        self.time += 1;
+        for lane in lanes_of(lanes) {
+            let who = Who::new(warp, lane);
+            let commits = self.commits.get(&who).copied().unwrap_or(0);
+            self.waits.insert(who, Wait { pc, leaves, commits, time: self.time });
+        }
+    }
+
+    /// The copy under way that writes a byte of shared memory for a thread.
+    pub(crate) fn of(&self, who: Who, address: u32) -> Option<Copy> {
+        let holds = |copy: &Copy| {
+            Who::new(copy.warp, at(copy.lane)) == who && address.wrapping_sub(copy.to) < copy.size
+        };
+        let near = self.flights.range(address.saturating_sub(128)..=address).rev();
+        near.map(|(_, flight)| flight.copy).find(holds)
+    }
+
+    /// Says in a report why the copy is still under way and what to do: `then` is what else it takes.
+    pub(crate) fn explain(&self, raw: &mut Raw, copy: &Copy, block: u32, then: &str) {
+        let who = Who::new(copy.warp, at(copy.lane));
+        let commits = self.commits.get(&who).copied().unwrap_or(0);
+        if commits <= copy.group {
+            raw.help = Some(
+                "the copy is in no group yet, so no wait_group covers it: commit it with cp.async.commit_group first"
+                    .to_owned(),
+            );
+            return;
+        }
+        let issued = self.flights.get(&copy.to).map_or(0, |flight| flight.time);
+        // Groups that may stay in flight now: those committed after the copy's.
+        let newer = commits - 1 - copy.group;
+        let Some(wait) = self.waits.get(&who).filter(|wait| wait.time > issued) else {
+            raw.help = Some(format!("wait for the copy's group first: cp.async.wait_group {newer}{then}"));
+            return;
+        };
+        let thread = Some((block, u32::from(who.0)));
+        if wait.commits <= copy.group {
+            let label = "this wait comes before the copy's group is committed".to_owned();
+            raw.spots.push(Spot { label, pc: wait.pc, thread });
+            raw.help = Some(format!("wait behind the commit: cp.async.wait_group {newer}{then}"));
+            return;
+        }
+        let (leaves, needed) = (wait.leaves, wait.commits - 1 - copy.group);
+        let groups = if leaves == 1 { "1 group".to_owned() } else { format!("{leaves} groups") };
+        let among = if leaves == 1 { "this copy is in it" } else { "this copy is in one of them" };
+        let label = format!("this wait leaves the newest {groups} in flight; {among}");
+        raw.spots.push(Spot { label, pc: wait.pc, thread });
+        raw.help = Some(format!(
+            "wait for the copy's group: cp.async.wait_group {needed} instead of {leaves}{then}"
+        ));
+    }
+}

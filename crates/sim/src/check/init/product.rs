@@ -1,0 +1,91 @@
+//! Poison in a matrix multiplication: which elements of D it reaches.
+//!
+//! Element (i, j) is poisoned if something in row i of A, in column j of B, or element (i, j) of C is. What multiplies it does
+//! not matter: nothing times what may be NaN is not nothing. Rows of A and columns of B that are poisoned in whole or in part
+//! leave the rest of D alone; it is wrong in itself if every row of A (or column of B) has poison but not everything in it is
+//! poisoned: then it is the inner dimension that was not written, and no element of D is of use.
+
+use super::super::facts::{Cold, Facts};
+use super::super::fragment::{Operand, Shape, place, registers_of};
+use super::registers::{Bytes, Origin, Poison};
+use crate::isa::tile::place_c;
+use crate::machine::LANES;
+
+/// What is poisoned in an operand, one bit for each row of A or column of B.
+struct Lines {
+    some: u32,
+    /// Whether nothing in it is written.
+    whole: bool,
+}
+
+impl Lines {
+    /// Whether each of so many rows or columns has poison, but not all over.
+    fn inner(&self, count: usize) -> bool {
+        !self.whole && self.some.count_ones() == u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    fn has(&self, line: usize) -> bool {
+        self.some >> (line & 31) & 1 != 0
+    }
+}
+
+impl Poison {
+    /// Writes D. Gives where poison comes from that makes all of D useless, and the lanes that hold it.
+    pub(super) fn multiply(
+        &mut self,
+        facts: &Facts,
+        pc: u32,
+        cold: &Cold,
+        shape: Shape,
+    ) -> Option<(Origin, u32)> {
+        let d = shape.accumulators(shape.packed.1);
+        let (to, from) = cold.operands.split_at(d.min(cold.operands.len()));
+        let (a, rest) = from.split_at(shape.a.min(from.len()));
+        let (b, c) = rest.split_at(shape.b.min(rest.len()));
+        let rows = self.operand(facts, shape, Operand::A, a);
+        let columns = self.operand(facts, shape, Operand::B, b);
+        let origin = self.first_origin(from, u32::MAX, pc);
+        let useless = match (rows.inner(shape.m), columns.inner(shape.n)) {
+            (true, _) => Some(a),
+            (_, true) => Some(b),
+            _ => None,
+        };
+        let useless = useless.map(|operand| (self.first_origin(operand, u32::MAX, pc), self.any(operand)));
+        // Elements of a register, and their bytes.
+        let layout = |packed: bool| if packed { (2usize, 0b11u16) } else { (1, 0b1111) };
+        let ((in_c, bytes_c), (in_d, bytes_d)) = (layout(shape.packed.0), layout(shape.packed.1));
+        let results: Vec<Bytes> = (0..to.len())
+            .map(|register| {
+                std::array::from_fn(|lane| {
+                    (0..in_d).fold(0, |bytes, e| {
+                        let element = register * in_d + e;
+                        let (row, column) = place_c(shape.m, shape.n, element, lane);
+                        let before = c.get(element / in_c).map_or(0, |row| self.bytes(facts, *row, lane))
+                            >> (2 * (element % in_c))
+                            & bytes_c;
+                        let poisoned = before != 0 || rows.has(row) || columns.has(column);
+                        if poisoned { bytes | bytes_d << (2 * e) } else { bytes }
+                    })
+                })
+            })
+            .collect();
+        for (row, bytes) in to.iter().zip(&results) {
+            self.set_from(facts, *row, u32::MAX, bytes, |_, _| origin);
+        }
+        useless
+    }
+
+    fn operand(&self, facts: &Facts, shape: Shape, operand: Operand, registers: &[u32]) -> Lines {
+        let (mut some, mut whole) = (0u32, true);
+        for (register, row) in registers.iter().enumerate().take(registers_of(shape, operand)) {
+            for lane in 0..LANES {
+                let bytes = self.bytes(facts, *row, lane);
+                whole &= bytes == 0b1111;
+                if bytes != 0 {
+                    some |= 1 << (place(shape, operand, register, lane).0 & 31);
+                }
+            }
+        }
+        Lines { some, whole }
+    }
+}

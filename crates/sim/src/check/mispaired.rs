@@ -1,0 +1,228 @@
+//! Shared memory that is read before it is written because the barriers of two warps do not pair.
+//!
+//! A warp that waits at the wrong barrier, with the wrong count, or at one barrier too few is let through before the data is
+//! there. A later barrier may then order its read before the write, so that there is no race, and the read finds what
+//! nobody has written. Decides that it is the barriers, and not a forgotten initialization, from what happens to the bytes
+//! afterwards: a thread of another warp writes them, by an instruction that nobody had executed before the read, and the
+//! reader's last barrier before the read, or the writer's before the write, was one that the other's warp did not come to or
+//! came to at another instruction.
+//!
+//! Can miss: a store that was executed before for other elements; that stays an uninitialized value. Never reports: what the
+//! check for uninitialized values does not report.
+
+use super::clock::Who;
+use super::context::Context;
+use super::finding::{Class, Severity};
+use super::ledger::{Ledger, Raw, Spot};
+use crate::machine::{Access, at, lanes_of};
+use crate::observe::Arrival;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Who came to a phase of a barrier, and where.
+#[derive(Debug, Default)]
+struct Met {
+    id: u32,
+    /// Threads it waited for; all threads of the block if not given.
+    expected: Option<u32>,
+    /// Warps with the instruction they came by.
+    at: Vec<(u32, u32)>,
+}
+
+impl Met {
+    fn place(&self, warp: u32) -> Option<u32> {
+        self.at.iter().find(|(who, _)| *who == warp).map(|(_, pc)| *pc)
+    }
+
+    /// Whether one warp came to it and another did not, or came at another instruction.
+    fn parts(&self, one: u32, other: u32) -> bool {
+        self.place(one).is_some_and(|here| self.place(other) != Some(here))
+    }
+}
+
+/// A read of bytes that nobody had written.
+#[derive(Clone, Debug)]
+struct Early {
+    pc: u32,
+    who: Who,
+    time: u64,
+    /// The last barrier that the reader's warp waited at.
+    barrier: Option<Arc<Met>>,
+}
+
+/// A write that such a read should have come after.
+#[derive(Debug)]
+struct Late {
+    read: Early,
+    pc: u32,
+    who: Who,
+    barrier: Option<Arc<Met>>,
+    address: u32,
+}
+
+/// What is remembered of one block.
+#[derive(Debug, Default)]
+pub(crate) struct Mispaired {
+    /// Phases that threads have come to and that are not complete.
+    open: BTreeMap<u32, (Met, Vec<u32>)>,
+    /// The last barrier that each warp waited at.
+    last: BTreeMap<u32, Arc<Met>>,
+    /// The first early read of a word.
+    early: BTreeMap<u32, Early>,
+    /// When an instruction wrote shared memory first.
+    first_writes: BTreeMap<u32, u64>,
+    /// By the instruction of the read.
+    late: BTreeMap<u32, Late>,
+    time: u64,
+}
+
+fn number(warp: usize) -> u32 {
+    u32::try_from(warp).unwrap_or(u32::MAX)
+}
+
+impl Mispaired {
+    pub(crate) fn arrive(&mut self, arrival: &Arrival) {
+        let (met, waiting) = self.open.entry(arrival.id).or_default();
+        met.id = arrival.id;
+        met.expected = arrival.expected;
+        if met.place(arrival.warp).is_none() {
+            met.at.push((arrival.warp, arrival.pc));
+        }
+        if arrival.waits && !waiting.contains(&arrival.warp) {
+            waiting.push(arrival.warp);
+        }
+    }
+
+    pub(crate) fn complete(&mut self, id: u32) {
+        let Some((met, waiting)) = self.open.remove(&id) else { return };
+        let met = Arc::new(met);
+        for warp in waiting {
+            self.last.insert(warp, met.clone());
+        }
+    }
+
+    /// A lane reads bytes of shared memory that nobody has written.
+    pub(crate) fn read(&mut self, warp: u32, lane: usize, pc: u32, address: u32) {
+        self.time += 1;
+        let (time, last) = (self.time, &self.last);
+        self.early.entry(address / 4).or_insert_with(|| Early {
+            pc,
+            who: Who::new(warp, lane),
+            time,
+            barrier: last.get(&warp).cloned(),
+        });
+    }
+
+    /// Lanes write shared memory.
+    pub(crate) fn write(&mut self, access: &Access<'_>) {
+        let (time, early) = (self.time, !self.early.is_empty());
+        self.first_writes.entry(access.pc).or_insert(time);
+        for lane in lanes_of(if early { access.lanes } else { 0 }) {
+            let Ok(address) = u32::try_from(access.addresses.0[lane]) else { continue };
+            self.write_one(access.warp, lane, access.pc, address, access.bytes);
+        }
+    }
+
+    /// A lane writes shared memory, or will by a copy.
+    pub(crate) fn write_one(&mut self, warp: u32, lane: usize, pc: u32, address: u32, bytes: u32) {
+        let time = self.time;
+        let first = *self.first_writes.entry(pc).or_insert(time);
+        if self.early.is_empty() {
+            return;
+        }
+        for word in address / 4..=address.saturating_add(bytes.max(1) - 1) / 4 {
+            let Some(read) = self.early.remove(&word) else { continue };
+            let late = first >= read.time && read.who.warp() != at(warp);
+            if late && !self.late.contains_key(&read.pc) {
+                let barrier = self.last.get(&warp).cloned();
+                let who = Who::new(warp, lane);
+                self.late.insert(read.pc, Late { pc, who, barrier, address: 4 * word, read });
+            }
+        }
+    }
+
+    /// Turns values that nobody had written into what they are, where it is the barriers. Those that are in a race are told as
+    /// that.
+    pub(crate) fn finish(self, context: &Context, block: u32, ledger: &mut Ledger) {
+        let races: Vec<u32> = ledger
+            .raws()
+            .filter(|raw| raw.class == Class::SharedRace && raw.severity == Severity::Error)
+            .flat_map(|raw| raw.spots.iter().map(|spot| spot.pc))
+            .collect();
+        // A loop may be unrolled: the store that was executed before need not be the same instruction.
+        let executed = |late: &Late| {
+            let line = context.line(late.pc);
+            let before = self.first_writes.iter().filter(|(_, time)| **time < late.read.time);
+            line.is_some() && before.into_iter().any(|(pc, _)| context.line(*pc) == line)
+        };
+        for late in self.late.values().filter(|late| !races.contains(&late.read.pc) && !executed(late)) {
+            let Some(mut raw) = late.describe(context, block) else { continue };
+            ledger.replace(|known| {
+                let same = known.class == Class::Uninitialised && known.names(late.read.pc);
+                same.then(|| {
+                    raw.count = known.count;
+                    raw.clone()
+                })
+            });
+        }
+    }
+}
+
+impl Late {
+    /// The finding, if the two warps met at no barrier in the way that one of them thought.
+    fn describe(&self, context: &Context, block: u32) -> Option<Raw> {
+        let (reader, writer) = (number(self.read.who.warp()), number(self.who.warp()));
+        let before_read = self.read.barrier.as_deref();
+        let before_write = self.barrier.as_deref();
+        let apart = before_read.is_some_and(|met| met.parts(reader, writer))
+            || before_write.is_some_and(|met| met.place(reader).is_some() && met.parts(writer, reader));
+        if !apart {
+            return None;
+        }
+        let name = context
+            .shared_name(self.address)
+            .map_or_else(|| format!("shared address {:#x}", self.address), |name| format!("`{name}`"));
+        let thread = |who: Who| context.thread(block, u32::from(who.0));
+        let spot =
+            |label: String, pc: u32, who: Who| Spot { label, pc, thread: Some((block, u32::from(who.0))) };
+        let mut spots = vec![
+            spot("the read".to_owned(), self.read.pc, self.read.who),
+            spot("the write".to_owned(), self.pc, self.who),
+        ];
+        let mut notes = Vec::new();
+        for (met, own, other, who, what) in [
+            (before_read, reader, writer, self.read.who, "the read"),
+            (before_write, writer, reader, self.who, "the write"),
+        ] {
+            let Some((met, here)) = met.and_then(|met| Some((met, met.place(own)?))) else { continue };
+            let count = met.expected.map_or("all threads".to_owned(), |count| format!("{count} threads"));
+            let label = format!("warp {own} waits here before {what}: barrier {} of {count}", met.id);
+            spots.push(spot(label, here, who));
+            match met.place(other) {
+                Some(there) if there != here => {
+                    let line = context.line(there).unwrap_or_default();
+                    notes.push(format!("warp {other} comes to that barrier at {line}"));
+                }
+                Some(_) => {}
+                None => notes.push(format!("warp {other} does not come to the barrier before {what}")),
+            }
+        }
+        Some(Raw {
+            class: Class::Barrier,
+            severity: Severity::Error,
+            sentence: format!(
+                "barriers do not pair: {} reads {name} before {} writes it",
+                thread(self.read.who),
+                thread(self.who)
+            ),
+            spots,
+            notes,
+            help: Some(
+                "let the reader wait at a barrier that the writer comes to behind its write: the same number, a count of \
+                 both, and as many barriers before it"
+                    .to_owned(),
+            ),
+            count: 1,
+        })
+    }
+}

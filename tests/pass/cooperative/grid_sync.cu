@@ -1,0 +1,13 @@
+// Blocks exchange tiles through global memory, with grid.sync() between the writes and the reads. The kernel asks for the grid's
+// workspace, and so is launched cooperatively.
+// Result: out[i] = in[255 - i]
+//@launch: kernel=reverse grid=4 block=64 arg=in:in:f32[256]=randn(seed=0) arg=tmp:scratch:f32[256] arg=out:out:f32[256]
+#include <cooperative_groups.h>
+
+extern "C" __global__ void reverse(const float *in, float *tmp, float *out)
+{
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    tmp[i] = in[i];
+    cooperative_groups::this_grid().sync();
+    out[i] = tmp[255 - i];
+}

@@ -1,0 +1,16 @@
+// Blocks exchange tiles twice, with grid.sync() between every write and read.
+// Result: out[i] = in[i] + in[255 - i]
+//@launch: kernel=reverse grid=4 block=64 cooperative=true arg=in:in:f32[256]=randn(seed=0) arg=tmp:scratch:f32[256] arg=out:out:f32[256]
+#include <cooperative_groups.h>
+
+extern "C" __global__ void reverse(const float *in, float *tmp, float *out)
+{
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    tmp[i] = in[i];
+    cooperative_groups::this_grid().sync();
+    float first = tmp[255 - i];
+    cooperative_groups::this_grid().sync();
+    tmp[i] = first;
+    cooperative_groups::this_grid().sync();
+    out[i] = tmp[255 - i] + first;
+}

@@ -1,0 +1,32 @@
+//! Builds the programs that tasks run, without building anything twice.
+
+use std::{path::PathBuf, process::Command};
+
+use crate::root;
+use crate::target;
+
+/// Builds `warpproof` and returns its path. A test of it is built too: dependencies then have the features that they have for the
+/// tests, and what CI has built is not built again.
+pub(crate) fn warpproof() -> Result<PathBuf, String> {
+    built(&["test", "--no-run", "--quiet", "--locked", "--workspace", "--test", "ui"])
+}
+
+/// Builds the whole workspace and returns the path of `warpproof`. The driver's library and the examples are next to it; a
+/// build of the program alone puts them elsewhere, or does not build them.
+pub(crate) fn workspace() -> Result<PathBuf, String> {
+    built(&["build", "--quiet", "--locked", "--workspace", "--all-targets"])
+}
+
+/// The program, after a command of cargo that builds it.
+fn built(command: &[&str]) -> Result<PathBuf, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(command)
+        .current_dir(root())
+        .status()
+        .map_err(|error| format!("cannot start cargo: {error}"))?;
+    if !status.success() {
+        return Err(format!("warpproof was not built: {status}"));
+    }
+    Ok(target().join("debug").join("warpproof").with_extension(std::env::consts::EXE_EXTENSION))
+}
