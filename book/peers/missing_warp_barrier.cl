@@ -1,4 +1,4 @@
-kernel void swap_neighbours(global const float *in, global float *out)
+kernel void swap_neighbors(global const float *in, global float *out)
 {
     local volatile float tile[32];
     uint lane = get_local_id(0);

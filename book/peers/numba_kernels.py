@@ -35,7 +35,7 @@ def out_of_bounds(source, out):
 
 
 @cuda.jit
-def neighbour(source, out):
+def neighbor(source, out):
     x = cuda.shared.array(32, float32)
     y = cuda.shared.array(32, float32)
     t = cuda.threadIdx.x
@@ -47,7 +47,7 @@ def neighbour(source, out):
 
 
 @cuda.jit
-def uninitialised(source, out, n):
+def uninitialized(source, out, n):
     tile = cuda.shared.array(128, float32)
     t = cuda.threadIdx.x
     if t < n:
@@ -88,11 +88,11 @@ try:
     elif name == "out_of_bounds":
         out_of_bounds[4, 256](numbers(1000), out)
         print("ends")
-    elif name == "neighbour":
-        neighbour[1, 64](numbers(64), out)
+    elif name == "neighbor":
+        neighbor[1, 64](numbers(64), out)
         print("ends; element 32 is", out[32])
-    elif name == "uninitialised":
-        uninitialised[1, 128](numbers(100), out, 100)
+    elif name == "uninitialized":
+        uninitialized[1, 128](numbers(100), out, 100)
         print("ends; element 0 is", out[0])
     elif name == "divergent_barrier":
         divergent_barrier[1, 64](numbers(64), out, 40)

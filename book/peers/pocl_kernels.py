@@ -32,16 +32,16 @@ if name == "missing_barrier":
     out = run(name, "reverse", 256, 256, [numbers(256), zeros(256)])
     print("ends;", int((out != numbers(256)[::-1]).sum()), "of 256 elements are wrong")
 elif name == "missing_warp_barrier":
-    out = run(name, "swap_neighbours", 32, 32, [numbers(32), zeros(32)])
+    out = run(name, "swap_neighbors", 32, 32, [numbers(32), zeros(32)])
     print("ends;", int((out != numbers(32).reshape(16, 2)[:, ::-1].ravel()).sum()), "of 32 elements are wrong")
 elif name == "blocks_race":
     print("ends; the count of 4 groups is", int(run(name, "count", 128, 32, [zeros(1, numpy.int32)])[0]))
 elif name == "out_of_bounds":
     out = run(name, "copy", 1024, 256, [numbers(1000), zeros(1000)])
     print("ends;", int((out != numbers(1000)).sum()), "of 1000 elements are wrong")
-elif name == "neighbour":
+elif name == "neighbor":
     print("ends; element 32 is", run(name, "add", 64, 64, [numbers(64), zeros(64)])[32])
-elif name == "uninitialised":
+elif name == "uninitialized":
     print("ends; element 0 is", run(name, "reverse", 128, 128, [numbers(100), zeros(128)], numpy.uint32(100))[0])
 elif name == "divergent_barrier":
     out = run(name, "reverse", 64, 64, [numbers(64), zeros(64)], numpy.uint32(40))

@@ -6,7 +6,7 @@ set -u
 cd "$(dirname "$0")" || exit 1
 python=${PYTHON:-python3}
 export PYTHONWARNINGS=ignore
-kernels="missing_barrier missing_warp_barrier blocks_race out_of_bounds neighbour uninitialised divergent_barrier"
+kernels="missing_barrier missing_warp_barrier blocks_race out_of_bounds neighbor uninitialized divergent_barrier"
 
 echo "== $(oclgrind --version 2>&1 | grep Oclgrind | head -1), oclgrind-kernel --data-races --uninitialized"
 for kernel in $kernels; do

@@ -1,16 +1,16 @@
 // Thread block clusters (sm_90): cluster attributes, distributed shared memory through cooperative groups and through
 // mapa and st.async, cluster barriers, cluster special registers.
-// Result: neighbour_sum  out[b*128+t] = in of the same thread in the cluster's two blocks, added
+// Result: neighbor_sum  out[b*128+t] = in of the same thread in the cluster's two blocks, added
 //         ring           out[b] = the rank of the block before, in a cluster of 4
 //         async_store    out[b] = 100 + rank of the other block
 //@arch: 90 100 120
-//@launch: kernel=neighbour_sum grid=4 block=128 cluster=2 arg=in:f32[512]=randn(seed=0) arg=out:f32[512]
+//@launch: kernel=neighbor_sum grid=4 block=128 cluster=2 arg=in:f32[512]=randn(seed=0) arg=out:f32[512]
 //@launch: kernel=ring grid=4 block=32 cluster=4 arg=out:u32[4]
 //@launch: kernel=async_store grid=2 block=32 cluster=2 arg=out:u32[2]
 #include <cooperative_groups.h>
 namespace cg = cooperative_groups;
 
-extern "C" __global__ void __cluster_dims__(2, 1, 1) neighbour_sum(const float *in, float *out)
+extern "C" __global__ void __cluster_dims__(2, 1, 1) neighbor_sum(const float *in, float *out)
 {
     __shared__ float mine[128];
     cg::cluster_group cluster = cg::this_cluster();

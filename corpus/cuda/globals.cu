@@ -1,5 +1,5 @@
-// Module globals: initialised arrays, structs with padding, strings, pointers to other globals (with offsets, into
-// constant memory, to a struct's member), zero-initialised and managed variables, statics in functions.
+// Module globals: initialized arrays, structs with padding, strings, pointers to other globals (with offsets, into
+// constant memory, to a struct's member), zero-initialized and managed variables, statics in functions.
 // Result: see each kernel
 //@arch: 75+
 //@launch: kernel=read_globals grid=1 block=32 arg=out:i32[32]

@@ -10,7 +10,7 @@
 //@launch: kernel=predicates grid=1 block=64 arg=in:i32[64]=iota arg=out:u32[64]
 
 // The assembler takes modifiers in any order, the type excepted in a few. out: a·a + a flushed, a·a saturated,
-// a + 1 rounded towards zero, a rounded to an integer, and the sum of the neighbours' values (i ^ 1).
+// a + 1 rounded towards zero, a rounded to an integer, and the sum of the neighbors' values (i ^ 1).
 extern "C" __global__ void modifier_order(const float *in, float *out)
 {
     float a, x, y, z, w, v;

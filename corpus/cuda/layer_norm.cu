@@ -61,7 +61,7 @@ __device__ void narrow(float *to, float x) { *to = x; }
 __device__ void narrow(__half *to, float x) { *to = __float2half_rn(x); }
 
 template <typename T>
-__device__ void normalise(const T *in, const T *gamma, const T *beta, T *out, unsigned columns, float epsilon)
+__device__ void normalize(const T *in, const T *gamma, const T *beta, T *out, unsigned columns, float epsilon)
 {
     in += blockIdx.x * columns;
     out += blockIdx.x * columns;
@@ -77,11 +77,11 @@ __device__ void normalise(const T *in, const T *gamma, const T *beta, T *out, un
 extern "C" __global__ void layer_norm(const float *in, const float *gamma, const float *beta, float *out,
                                       unsigned columns, float epsilon)
 {
-    normalise(in, gamma, beta, out, columns, epsilon);
+    normalize(in, gamma, beta, out, columns, epsilon);
 }
 
 extern "C" __global__ void layer_norm_half(const __half *in, const __half *gamma, const __half *beta, __half *out,
                                            unsigned columns, float epsilon)
 {
-    normalise(in, gamma, beta, out, columns, epsilon);
+    normalize(in, gamma, beta, out, columns, epsilon);
 }

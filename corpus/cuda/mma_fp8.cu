@@ -1,12 +1,12 @@
 // FP8 tensor cores (sm_89 and later): mma.sync m16n8k32 with e4m3 and e5m2 operands in every mixture,
-// and a small row-by-column product whose operands are quantised to e4m3 in the kernel.
+// and a small row-by-column product whose operands are quantized to e4m3 in the kernel.
 // Result: mma_*       d[m][n] = sum over k of a[m][k] * b[n][k]
-//         quantised   d[m][n] = sum over k of e4m3(a[m][k] / scale_a) * e4m3(b[n][k] / scale_b) * scale_a * scale_b
+//         quantized   d[m][n] = sum over k of e4m3(a[m][k] / scale_a) * e4m3(b[n][k] / scale_b) * scale_a * scale_b
 //@arch: 89 90 100 120
 //@launch: kernel=mma_e4m3_e4m3 grid=1 block=32 arg=a:e4m3[512]=randn(seed=0) arg=b:e4m3[256]=randn(seed=1) arg=d:f32[128]
 //@launch: kernel=mma_e5m2_e5m2 grid=1 block=32 arg=a:e5m2[512]=randn(seed=2) arg=b:e5m2[256]=randn(seed=3) arg=d:f32[128]
 //@launch: kernel=mma_e4m3_e5m2 grid=1 block=32 arg=a:e4m3[512]=randn(seed=4) arg=b:e5m2[256]=randn(seed=5) arg=d:f32[128]
-//@launch: kernel=quantised_gemm grid=1 block=32 arg=a:f32[1024]=randn(seed=6) arg=b:f32[512]=randn(seed=7) arg=d:f32[128] arg=k:u32=64 arg=scale_a:f32=0.0625 arg=scale_b:f32=0.125
+//@launch: kernel=quantized_gemm grid=1 block=32 arg=a:f32[1024]=randn(seed=6) arg=b:f32[512]=randn(seed=7) arg=d:f32[128] arg=k:u32=64 arg=scale_a:f32=0.0625 arg=scale_b:f32=0.125
 #include <cuda_fp8.h>
 
 struct Fragments {
@@ -60,7 +60,7 @@ extern "C" __global__ void mma_e4m3_e5m2(const unsigned *a, const unsigned *b, f
 }
 
 // Four consecutive floats of a row, divided by the scale and packed as e4m3, lowest byte first.
-__device__ unsigned quantise(const float *values, float inverse_scale)
+__device__ unsigned quantize(const float *values, float inverse_scale)
 {
     float4 v = *(const float4 *)values;
     __nv_fp8x2_storage_t low = __nv_cvt_float2_to_fp8x2(make_float2(v.x * inverse_scale, v.y * inverse_scale),
@@ -71,7 +71,7 @@ __device__ unsigned quantise(const float *values, float inverse_scale)
 }
 
 // a[16][k], b[8][k]; k is a multiple of 32.
-extern "C" __global__ void quantised_gemm(const float *a, const float *b, float *d, unsigned k, float scale_a,
+extern "C" __global__ void quantized_gemm(const float *a, const float *b, float *d, unsigned k, float scale_a,
                                           float scale_b)
 {
     unsigned g = threadIdx.x / 4, t = threadIdx.x % 4;
@@ -79,9 +79,9 @@ extern "C" __global__ void quantised_gemm(const float *a, const float *b, float 
     float c[4] = {};
     for (unsigned k0 = 0; k0 < k; k0 += 32) {
         const float *low = a + g * k + k0 + 4 * t, *high = low + 8 * k, *column = b + g * k + k0 + 4 * t;
-        Fragments f = {{quantise(low, inverse_a), quantise(high, inverse_a), quantise(low + 16, inverse_a),
-                        quantise(high + 16, inverse_a)},
-                       {quantise(column, inverse_b), quantise(column + 16, inverse_b)}};
+        Fragments f = {{quantize(low, inverse_a), quantize(high, inverse_a), quantize(low + 16, inverse_a),
+                        quantize(high + 16, inverse_a)},
+                       {quantize(column, inverse_b), quantize(column + 16, inverse_b)}};
         MMA(c, f, "e4m3", "e4m3");
     }
     store(d, c, scale_a * scale_b);

@@ -1,4 +1,4 @@
-// Texture and surface objects: fetches by integer and by normalised coordinate, layers, gathers, surface reads and writes.
+// Texture and surface objects: fetches by integer and by normalized coordinate, layers, gathers, surface reads and writes.
 // The objects are opaque 64-bit handles made by the driver, so these kernels have no launch line.
 //@arch: 75+
 

@@ -27,7 +27,7 @@ extern "C" __global__ void stray(int *nowhere)
     *nowhere = 1;
 }
 
-// With a mistake: the barrier between the store and the neighbour's load is missing.
+// With a mistake: the barrier between the store and the neighbor's load is missing.
 extern "C" __global__ void shift(const int *x, int *out)
 {
     __shared__ int tile[64];

@@ -180,7 +180,7 @@ case("max_pool2d", lambda x: x.max_pool2d(), C, depth=4)
 case("max_pool2d_3", lambda x: x.max_pool2d(kernel_size=(3, 3), stride=2), C, depth=2, sums=16)
 case("interpolate", lambda x: x.interpolate((15, 15)), (1, 2, 7, 7), depth=16, sums=16)
 
-# Normalisation and losses.
+# Normalization and losses.
 case("layernorm", lambda x: x.layernorm(), R, depth=16, sums=160)
 case("layernorm_affine", lambda x, w, b: x.layernorm() * w + b, R, (40,), (40,), depth=20, sums=160)
 case("rmsnorm", lambda x: x * (x.square().mean(axis=-1, keepdim=True) + 1e-5).rsqrt(), R, depth=16, sums=160)

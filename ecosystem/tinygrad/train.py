@@ -1,6 +1,6 @@
 """Trains a small network for 50 steps on tinygrad's CUDA backend, and holds each loss against its CPU backend.
 
-The network is a convolution, a normalisation and two linear layers, on images of two classes that are made from a seed. Both
+The network is a convolution, a normalization and two linear layers, on images of two classes that are made from a seed. Both
 backends start from the same weights. Roundings differ, and training carries a difference from step to step; the limit
 is a part of a thousand of the loss, and the loss must fall to a half, so that a network that learns nothing fails.
 """

@@ -149,7 +149,7 @@ fn role(number: usize, address: u64) -> BufferRole {
         element,
         extents: vec![64, 64 / u64::from(element)],
         role,
-        initialised: role != Role::Out,
+        initialized: role != Role::Out,
     }
 }
 

@@ -174,7 +174,7 @@ tasks! {
         /// Write what the commands print into the README instead of comparing
         #[arg(long)]
         bless: bool,
-        /// Install the unoptimised program that is built already: minutes less, and all that CI has time for
+        /// Install the unoptimized program that is built already: minutes less, and all that CI has time for
         #[arg(long)]
         built: bool,
     } => readme::run(bless, built),
@@ -303,7 +303,7 @@ fn root() -> PathBuf {
     manifest.parent().unwrap_or(manifest).to_path_buf()
 }
 
-/// Does a task in the release build, where `cargo xtask`, which is an unoptimised one, was asked for it.
+/// Does a task in the release build, where `cargo xtask`, which is an unoptimized one, was asked for it.
 fn in_release(task: &[&str], work: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     if cfg!(not(debug_assertions)) {
         return work();

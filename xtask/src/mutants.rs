@@ -1,6 +1,6 @@
 //! `cargo xtask mutants`: what the checks see when correct kernels are made wrong.
 //!
-//! Correct kernels of the UI suite and of the attention ladder are taken, their synchronisation is removed or weakened,
+//! Correct kernels of the UI suite and of the attention ladder are taken, their synchronization is removed or weakened,
 //! indices into tiles are shifted, zero-fills dropped, fragments rearranged, one change at a time; each mutant is checked,
 //! and its results are held against those of the kernel. A mutant that no check tells, and that no result tells, must be explained in `mutants/survivor.rs`.
 

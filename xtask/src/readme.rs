@@ -12,7 +12,7 @@
 //! holds nothing but `warpproof`, this checkout, as after a clone. Programs are installed into a directory of that
 //! place, which is on `PATH` as cargo's own is for a user.
 //!
-//! What may differ from machine to machine is replaced on both sides before the comparison (see [`normalise`]):
+//! What may differ from machine to machine is replaced on both sides before the comparison (see [`normalize`]):
 //! directories, versions of three or more parts, hashes, times, sizes of downloads, and the width of columns. Registers,
 //! bytes, blocks and percentages are not: they must match to the digit. Runs of the gate all have one name.
 
@@ -230,7 +230,7 @@ fn drift(blocks: &[Block], outputs: &[String]) -> String {
 }
 
 fn difference(block: &Block, printed: &str) -> Option<String> {
-    let (shown, real) = (normalise(&block.text), normalise(printed));
+    let (shown, real) = (normalize(&block.text), normalize(printed));
     if shown == real {
         return None;
     }
@@ -246,7 +246,7 @@ fn difference(block: &Block, printed: &str) -> Option<String> {
 fn blessed(text: &str, blocks: &[Block], outputs: &[String]) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     for (block, printed) in expected(blocks, outputs).into_iter().rev() {
-        if normalise(&block.text) != normalise(printed) {
+        if normalize(&block.text) != normalize(printed) {
             let end = block.line + block.text.lines().count();
             lines.splice(block.line..end, printed.lines().map(str::trim_end));
         }
@@ -257,7 +257,7 @@ fn blessed(text: &str, blocks: &[Block], outputs: &[String]) -> String {
 }
 
 /// Replaces what differs between machines.
-fn normalise(text: &str) -> String {
+fn normalize(text: &str) -> String {
     let mut result = String::new();
     for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -388,7 +388,7 @@ mod tests {
     fn machines_are_forgotten_and_figures_are_not() {
         let shown = "nvrtc  12.9.86  ~/.cache/warpproof/libnvrtc.so.12 (1.2 s)\n";
         let real = "nvrtc 12.9.90   /var/cache/libnvrtc.so.12 (830 ms)\n";
-        assert_eq!(normalise(shown), normalise(real));
+        assert_eq!(normalize(shown), normalize(real));
         for (a, b) in [
             ("16.7 % occupancy", "16.8 % occupancy"),
             ("96 registers", "97 registers"),
@@ -397,7 +397,7 @@ mod tests {
             ("100 KiB per SM", "64 KiB per SM"),
             ("sm_89", "sm_90"),
         ] {
-            assert_ne!(normalise(a), normalise(b), "{a} / {b}");
+            assert_ne!(normalize(a), normalize(b), "{a} / {b}");
         }
     }
 }

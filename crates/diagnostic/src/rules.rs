@@ -36,8 +36,8 @@ pub(crate) fn of(class: Class) -> Rule {
         Class::Mbarrier => (
             "Mbarrier",
             "An mbarrier is used before it is there, or with a wrong count or phase.",
-            "An mbarrier must be initialised, and the initialisation made visible, before another thread arrives or waits; \
-             every phase needs as many arrivals as it was initialised for, and a wait names the parity of its phase.",
+            "An mbarrier must be initialized, and the initialization made visible, before another thread arrives or waits; \
+             every phase needs as many arrivals as it was initialized for, and a wait names the parity of its phase.",
         ),
         Class::Bounds => (
             "Bounds",
@@ -51,8 +51,8 @@ pub(crate) fn of(class: Class) -> Rule {
             "An access of 2, 4, 8 or 16 bytes needs an address that is a multiple of its size; on a GPU another one ends \
              the kernel.",
         ),
-        Class::Uninitialised => (
-            "Uninitialised",
+        Class::Uninitialized => (
+            "Uninitialized",
             "A value that nobody has written reaches an address, a branch, a matrix product or an output.",
             "Memory and registers hold what was left there before. Write the value before it is used, or do not use it.",
         ),

@@ -29,7 +29,7 @@ pub struct Driver {
     /// What was asked for.
     pub settings: Settings,
     /// Whether `cuInit` was called.
-    pub initialised: bool,
+    pub initialized: bool,
     /// The software GPU.
     pub gpu: warpproof_sim::Device,
     /// The devices that programs see.
@@ -83,7 +83,7 @@ impl Driver {
         Driver {
             report: Report::new(&settings),
             settings,
-            initialised: false,
+            initialized: false,
             gpu,
             devices,
             contexts: BTreeMap::new(),
@@ -104,7 +104,7 @@ impl Driver {
 
     /// `cuInit`.
     pub fn init(&mut self) -> Answer {
-        if !self.initialised {
+        if !self.initialized {
             for doubt in std::mem::take(&mut self.settings.doubts) {
                 self.report.say(&doubt);
             }
@@ -112,7 +112,7 @@ impl Driver {
         if self.devices.is_empty() {
             return Err(Error::NO_DEVICE);
         }
-        self.initialised = true;
+        self.initialized = true;
         Ok(())
     }
 
@@ -124,6 +124,6 @@ impl Driver {
 
     /// Whether `cuInit` was called.
     pub fn ready(&self) -> Answer {
-        if self.initialised { Ok(()) } else { Err(Error::NOT_INITIALIZED) }
+        if self.initialized { Ok(()) } else { Err(Error::NOT_INITIALIZED) }
     }
 }

@@ -392,7 +392,7 @@ impl Driver {
                 element: 1,
                 extents: vec![a.size],
                 role: Role::InOut,
-                initialised: false,
+                initialized: false,
             })
             .collect()
     }

@@ -191,7 +191,7 @@ fn resources(out: &mut String, explanation: &Explanation) {
     if let Some(share) = floor {
         let _ = writeln!(
             out,
-            "<p>No kernel for this problem takes less than {:.2} µs: {}, with a cold L2 and without launching. Bars in full colour \
+            "<p>No kernel for this problem takes less than {:.2} µs: {}, with a cold L2 and without launching. Bars in full color \
              are warm. <small class=\"kind\">predicted</small></p>",
             share.us, share.resource
         );

@@ -265,7 +265,7 @@ impl Cuda {
         for launch in &mut ready {
             launch.launch(&self.stream)?;
         }
-        self.context.synchronise()
+        self.context.synchronize()
     }
 
     /// What launches need, made before the clock runs.
@@ -333,7 +333,7 @@ impl Cuda {
         if self.flush.is_none() {
             self.flush = Some(Allocation::new(&self.context, bytes)?);
         }
-        self.context.synchronise()?;
+        self.context.synchronize()?;
         let before = self.reading();
         // The write empties the cache, and keeps the device busy until both events and the batch are queued. An idle device would
         // stamp the first event at once, and the host's way to the first launch would be in the time.

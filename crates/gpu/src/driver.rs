@@ -148,7 +148,7 @@ impl Drop for Context {
 impl Context {
     /// Opens the driver and the device of a number.
     pub(crate) fn open(ordinal: u32) -> Result<Rc<Context>, CudaError> {
-        // SAFETY: opening a library runs its initialisers; that of a CUDA driver is made for it.
+        // SAFETY: opening a library runs its initializers; that of a CUDA driver is made for it.
         if !unsafe { sys::is_culib_present() } {
             return Err(CudaError::NoDriver("libcuda.so.1 is not found".to_owned()));
         }
@@ -212,7 +212,7 @@ impl Context {
     }
 
     /// Waits for all work.
-    pub(crate) fn synchronise(&self) -> Result<(), CudaError> {
+    pub(crate) fn synchronize(&self) -> Result<(), CudaError> {
         self.enter()?;
         result::ctx::synchronize().map_err(failed("cuCtxSynchronize"))
     }

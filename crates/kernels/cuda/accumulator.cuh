@@ -97,7 +97,7 @@ __device__ __forceinline__ void store_rows(const WarpRows &rows, const Work &wor
     }
 }
 
-// 16 rows × TILES · 8 columns of f16, two neighbouring columns of a lane at a time.
+// 16 rows × TILES · 8 columns of f16, two neighboring columns of a lane at a time.
 template <unsigned TILES>
 __device__ __forceinline__ void store_f16(const float (&out)[TILES][4], const WarpRows &rows, const Work &work,
                                           const Lane &lane)

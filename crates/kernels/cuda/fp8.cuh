@@ -5,7 +5,7 @@
 // negative. Tiles that a row does not see in whole take another way through the same arithmetic.
 #pragma once
 #include "fragment.cuh"
-#include "quantised.cuh"
+#include "quantized.cuh"
 #include "softmax.cuh"
 #include "tile.cuh"
 #include "work.cuh"
@@ -181,7 +181,7 @@ struct Partial {
         }
     }
 
-    // P as A operands of 32 keys each: a register is four neighbouring keys of the order that V is read in.
+    // P as A operands of 32 keys each: a register is four neighboring keys of the order that V is read in.
     static __device__ __forceinline__ void pack(Weights &weights, Scores &p, const TileScales &scales,
                                                 const Lane &lane)
     {
@@ -235,7 +235,7 @@ __device__ __forceinline__ void load_queries(Queries &q, const QueryTile &tile, 
         ldmatrix_x4(q[i], tile.address(lane.lane % 16, 2 * i + lane.lane / 16));
 }
 
-// Four neighbouring columns of row h in 16 columns: 4t … 4t+3 of them.
+// Four neighboring columns of row h in 16 columns: 4t … 4t+3 of them.
 __device__ __forceinline__ float4 four(const Output &out, unsigned c, unsigned h)
 {
     return make_float4(out[c][0][2 * h], out[c][1][2 * h], out[c][0][2 * h + 1], out[c][1][2 * h + 1]);

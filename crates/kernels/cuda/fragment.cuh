@@ -15,7 +15,7 @@
 // V without a transpose pass. `ldmatrix.trans` on row-major 8-bit V moves pairs of columns: lane (g, t) gets, of matrix rows
 // 2t and 2t+1 (keys), the two columns 2g and 2g+1. With x0 from keys 0–7 and x1 from keys 8–15 of a group of 16,
 // prmt(x0, x1, 0x6420) is column 2g of keys {2t, 2t+1, 8+2t, 9+2t}, and 0x7531 is column 2g+1 of the same.
-// So accumulator tile `even` holds the columns 2·(column of n8) and `odd` those + 1: lane t has four neighbours 4t…4t+3.
+// So accumulator tile `even` holds the columns 2·(column of n8) and `odd` those + 1: lane t has four neighbors 4t…4t+3.
 #pragma once
 
 struct Lane {

@@ -59,7 +59,7 @@ struct Tile {
 
 using CodeTile = unsigned char[Tile::KEYS][D];
 
-template <bool SWIZZLE> struct HalfTile { // [32][D] dequantised values
+template <bool SWIZZLE> struct HalfTile { // [32][D] dequantized values
     static constexpr unsigned PITCH = SWIZZLE ? D : D + 8;
     half rows[Tile::KEYS][PITCH];
 

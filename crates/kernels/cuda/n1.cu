@@ -26,7 +26,7 @@ template <unsigned ROWS, unsigned PITCH> struct __align__(16) FloatTile { // [RO
     template <class RowOf> __device__ __forceinline__ void load(unsigned first, unsigned end, RowOf row_of)
     {
         load_rows<ROWS, D, Tile::THREADS, uint2>(first, end, row_of, [&](unsigned row, unsigned piece, uint2 codes) {
-            uint4 h = dequantise(codes);
+            uint4 h = dequantize(codes);
             float4 *to = reinterpret_cast<float4 *>(&values[row][piece * 8]);
             to[0] = make_float4(cvt_f32_f16(h.x), cvt_f32_f16(h.x >> 16), cvt_f32_f16(h.y), cvt_f32_f16(h.y >> 16));
             to[1] = make_float4(cvt_f32_f16(h.z), cvt_f32_f16(h.z >> 16), cvt_f32_f16(h.w), cvt_f32_f16(h.w >> 16));
@@ -37,7 +37,7 @@ template <unsigned ROWS, unsigned PITCH> struct __align__(16) FloatTile { // [RO
 struct SharedStorage {
     FloatTile<Tile::ROWS, D> q;
     FloatTile<Tile::KEYS, D + 4> k; // lanes read four elements of a row each: eight rows are all banks, each once
-    FloatTile<Tile::KEYS, D> v;     // lanes read neighbouring columns
+    FloatTile<Tile::KEYS, D> v;     // lanes read neighboring columns
 };
 
 struct Row {

@@ -23,7 +23,7 @@ template <unsigned ROWS> struct __align__(16) HalfTile { // [ROWS][D] f16
     template <class RowOf> __device__ __forceinline__ void load(unsigned first, unsigned end, RowOf row_of)
     {
         load_rows<ROWS, D, Tile::THREADS, uint2>(first, end, row_of, [&](unsigned row, unsigned piece, uint2 codes) {
-            *reinterpret_cast<uint4 *>(&values[row][piece * 8]) = dequantise(codes);
+            *reinterpret_cast<uint4 *>(&values[row][piece * 8]) = dequantize(codes);
         });
     }
 };
@@ -42,7 +42,7 @@ struct SharedStorage {
 using Scores = float[Tile::KEYS / 8][4]; // 16 rows × 64 keys
 using Output = float[D / 8][4];          // 16 rows × D
 
-// Two neighbouring elements of a row.
+// Two neighboring elements of a row.
 __device__ __forceinline__ unsigned pair(const unsigned short *first) { return *reinterpret_cast<const unsigned *>(first); }
 
 // 16 rows × 16 columns from column `col` on, as A operand.
@@ -106,7 +106,7 @@ __device__ __forceinline__ void accumulate(Output &out, const Exchange &exchange
             unsigned weights[4], v[2];
             load_a(weights, exchange.weights, key, lane);
 #pragma unroll
-            for (unsigned i = 0; i < 2; i++) { // a column of V: two keys are not neighbours
+            for (unsigned i = 0; i < 2; i++) { // a column of V: two keys are not neighbors
                 unsigned from = key + i * 8 + 2 * lane.t, col = n * 8 + lane.g;
                 v[i] = s.v.values[from][col] | s.v.values[from + 1][col] << 16;
             }

@@ -19,7 +19,7 @@ template <unsigned ROWS> struct HalfTile : SwizzledTile<ROWS, D * 2> { // [ROWS]
     template <class RowOf> __device__ __forceinline__ void load(unsigned first, unsigned end, RowOf row_of)
     {
         load_rows<ROWS, D, Tile::THREADS, uint2>(first, end, row_of, [&](unsigned row, unsigned piece, uint2 codes) {
-            *this->chunk(row, piece) = dequantise(codes);
+            *this->chunk(row, piece) = dequantize(codes);
         });
     }
 };

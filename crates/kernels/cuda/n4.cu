@@ -7,7 +7,7 @@
 // A block takes QUERY_TILE rows of one head, 16 for each warp, and walks over the keys, 64 at a time.
 #include "accumulator.cuh"
 #include "merge.cuh"
-#include "quantised.cuh"
+#include "quantized.cuh"
 
 #ifndef QUERY_TILE
 #define QUERY_TILE 64
@@ -67,7 +67,7 @@ __device__ __forceinline__ void load_scales(SharedStorage &s, const Work &work, 
     }
 }
 
-// P as A operands of 32 keys each: a register is four neighbouring keys of the order that V is read in.
+// P as A operands of 32 keys each: a register is four neighboring keys of the order that V is read in.
 __device__ __forceinline__ void pack(unsigned (&weights)[Tile::KEYS / 32][4], Scores &p, const SharedStorage &s,
                                      const Lane &lane)
 {
@@ -111,7 +111,7 @@ __device__ __forceinline__ void accumulate(Output &out, Scores &p, const WarpRow
     }
 }
 
-// Four neighbouring columns of each 16 for this lane: 4t … 4t+3.
+// Four neighboring columns of each 16 for this lane: 4t … 4t+3.
 __device__ __forceinline__ void store(const Output &out, const WarpRows &rows, const Work &work, const Lane &lane)
 {
     store_rows<P_SHIFT>(rows, work, lane, V_SCALES ? 1.0f : work.v_scale(0), [&](unsigned h, float factor) {

@@ -22,7 +22,7 @@
 constexpr unsigned PARTS = PAIRED ? 2 : 1, THREADS = ROW_WARPS * PARTS * 32;
 static_assert(!PAIRED || !SPLIT, "either warps or blocks share the keys");
 
-// The sums of the second warp of each pair; neighbouring rows are exchanged by halves of the banks.
+// The sums of the second warp of each pair; neighboring rows are exchanged by halves of the banks.
 struct Second {
     static constexpr unsigned UNITS = PAIRED ? ROW_WARPS : 1;
     float4 out[UNITS][UNIT][D / 4];

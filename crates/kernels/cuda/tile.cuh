@@ -22,7 +22,7 @@ __device__ __forceinline__ void load_rows(unsigned first, unsigned end, RowOf ro
 }
 
 // Eight f16 of eight e4m3 codes; exact.
-__device__ __forceinline__ uint4 dequantise(uint2 codes)
+__device__ __forceinline__ uint4 dequantize(uint2 codes)
 {
     return make_uint4(cvt_f16x2_e4m3x2(static_cast<unsigned short>(codes.x)),
                       cvt_f16x2_e4m3x2(static_cast<unsigned short>(codes.x >> 16)),

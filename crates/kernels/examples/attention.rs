@@ -8,7 +8,7 @@ use std::error::Error;
 use warpproof_kernels::Attention;
 use warpproof_kernels::Inputs;
 use warpproof_kernels::Plan;
-use warpproof_kernels::Quantised;
+use warpproof_kernels::Quantized;
 use warpproof_kernels::Request;
 use warpproof_kernels::Rows;
 use warpproof_kernels::Shape;
@@ -23,14 +23,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let request = Request::new(shape.clone());
 
     // f32 tensors, [batch][head][row][element]; put your own in place of `values`.
-    let quantise = |seed: u32, rows: Rows, scales| {
+    let quantize = |seed: u32, rows: Rows, scales| {
         let values = values(seed, rows.elements());
-        Quantised::quantise(&values, rows, request.format, scales)
+        Quantized::quantize(&values, rows, request.format, scales)
     };
     let inputs = Inputs {
-        q: quantise(1, shape.query_rows(request.layout), request.scales.q)?,
-        k: quantise(2, shape.key_rows(request.layout), request.scales.k)?,
-        v: quantise(3, shape.key_rows(request.layout), request.scales.v)?,
+        q: quantize(1, shape.query_rows(request.layout), request.scales.q)?,
+        k: quantize(2, shape.key_rows(request.layout), request.scales.k)?,
+        v: quantize(3, shape.key_rows(request.layout), request.scales.v)?,
         shape,
     };
     let Inputs { q, k, v, .. } = &inputs;
@@ -59,7 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         verdict.other_bits
     );
 
-    // The same under the checks: races, copies read too early, uninitialised values, lanes, barriers, bounds.
+    // The same under the checks: races, copies read too early, uninitialized values, lanes, barriers, bounds.
     let mut gpu = Checking::new(Device::new(), 8);
     let attention = Attention::load(plan, &ptx, &mut gpu)?;
     let checked = attention.run(&mut gpu, q, k, v)?;

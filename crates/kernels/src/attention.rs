@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::params::Params;
 use crate::plan::{Plan, Step};
-use crate::tensor::Quantised;
+use crate::tensor::Quantized;
 use warpproof_launch::{Gpu, Use};
 
 /// A plan whose kernels are loaded on a device.
@@ -187,9 +187,9 @@ impl<G: Gpu> Attention<G> {
     pub fn run(
         &self,
         gpu: &mut G,
-        q: &Quantised,
-        k: &Quantised,
-        v: &Quantised,
+        q: &Quantized,
+        k: &Quantized,
+        v: &Quantized,
     ) -> Result<Answer, RunError<G::Error>> {
         self.check(q, k, v)?;
         let shape = &self.plan.request.shape;
@@ -224,7 +224,7 @@ impl<G: Gpu> Attention<G> {
     fn run_in(
         &self,
         gpu: &mut G,
-        operands: [&Quantised; 3],
+        operands: [&Quantized; 3],
         used: &mut Vec<G::Memory>,
     ) -> Result<(Vec<u8>, Option<Vec<u8>>), RunError<G::Error>> {
         let shape = &self.plan.request.shape;
@@ -247,7 +247,7 @@ impl<G: Gpu> Attention<G> {
             to.1 = put(gpu, scales, &floats(&tensor.scales), Use::Input)?.1;
         }
         if self.plan.varlen() {
-            let starts = |tensor: &Quantised| {
+            let starts = |tensor: &Quantized| {
                 let starts = tensor.rows.starts().iter();
                 starts.flat_map(|row| crate::params::narrow(*row).to_le_bytes()).collect::<Vec<u8>>()
             };
@@ -297,7 +297,7 @@ impl<G: Gpu> Attention<G> {
         Ok((read(output.0)?, lse.map(read).transpose()?))
     }
 
-    fn check(&self, q: &Quantised, k: &Quantised, v: &Quantised) -> Result<(), RunError<G::Error>> {
+    fn check(&self, q: &Quantized, k: &Quantized, v: &Quantized) -> Result<(), RunError<G::Error>> {
         let request = &self.plan.request;
         let (queries, keys) =
             (request.shape.query_rows(request.layout), request.shape.key_rows(request.layout));

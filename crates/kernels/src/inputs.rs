@@ -7,7 +7,7 @@
 
 use crate::format::Format;
 use crate::problem::{Granularity, Layout, Rows, Shape, ShapeError};
-use crate::tensor::{Quantised, each_row};
+use crate::tensor::{Quantized, each_row};
 use std::fmt;
 use warpproof_sim::schedule::SplitMix;
 
@@ -66,11 +66,11 @@ pub struct Inputs {
     /// Sizes.
     pub shape: Shape,
     /// Queries.
-    pub q: Quantised,
+    pub q: Quantized,
     /// Keys.
-    pub k: Quantised,
+    pub k: Quantized,
     /// Values.
-    pub v: Quantised,
+    pub v: Quantized,
 }
 
 /// Inputs that cannot be.
@@ -101,7 +101,7 @@ impl Inputs {
 }
 
 /// Whether Q, K and V have all rows that a shape names, in whatever layout, format and granularity.
-pub(crate) fn consistent(shape: &Shape, [q, k, v]: [&Quantised; 3]) -> Result<(), Inconsistent> {
+pub(crate) fn consistent(shape: &Shape, [q, k, v]: [&Quantized; 3]) -> Result<(), Inconsistent> {
     shape.check().map_err(Inconsistent::Shape)?;
     let rows =
         [shape.query_rows(q.rows.layout), shape.key_rows(k.rows.layout), shape.key_rows(v.rows.layout)];
@@ -119,10 +119,10 @@ pub fn generate(shape: &Shape, distribution: Distribution, seed: u64, spec: Spec
     let make = |tensor, granularity, rows: Rows| {
         if shape.check().is_err() {
             let rows = Shape::equal(0, 0, 0, 0).query_rows(rows.layout);
-            return Quantised::of_all(&[], rows, spec.format, granularity);
+            return Quantized::of_all(&[], rows, spec.format, granularity);
         }
         let values = values(tensor, distribution, seed, &rows);
-        Quantised::of_all(&values, rows, spec.format, granularity)
+        Quantized::of_all(&values, rows, spec.format, granularity)
     };
     Inputs {
         shape: shape.clone(),
@@ -269,21 +269,21 @@ mod tests {
             assert!((got.1 / deviation - 1.0).abs() < 0.03, "{got:?}");
         };
         let normal = of(Distribution::Normal);
-        near(moments(&normal.q.dequantise()), 0.0, 1.0);
-        near(moments(&normal.k.dequantise()), 0.0, 1.0);
-        near(moments(&normal.v.dequantise()), 0.0, 1.0);
-        near(moments(&of(Distribution::VMeanOne).v.dequantise()), 1.0, 0.25);
-        near(moments(&of(Distribution::Peaked).q.dequantise()), 0.0, 4.0);
+        near(moments(&normal.q.dequantize()), 0.0, 1.0);
+        near(moments(&normal.k.dequantize()), 0.0, 1.0);
+        near(moments(&normal.v.dequantize()), 0.0, 1.0);
+        near(moments(&of(Distribution::VMeanOne).v.dequantize()), 1.0, 0.25);
+        near(moments(&of(Distribution::Peaked).q.dequantize()), 0.0, 4.0);
         let outliers = of(Distribution::Outliers);
         let large = |values: &[f64]| values.iter().filter(|value| value.abs() > 7.0).count();
-        assert!(large(&outliers.q.dequantise()) > 512 / 2);
-        assert!(large(&outliers.k.dequantise()) > 512 / 2);
-        assert!(large(&outliers.v.dequantise()) > 64);
-        assert_eq!(large(&normal.v.dequantise()), 0);
+        assert!(large(&outliers.q.dequantize()) > 512 / 2);
+        assert!(large(&outliers.k.dequantize()) > 512 / 2);
+        assert!(large(&outliers.v.dequantize()) > 64);
+        assert_eq!(large(&normal.v.dequantize()), 0);
     }
 
     #[test]
-    fn values_do_not_depend_on_layout_or_neighbours() {
+    fn values_do_not_depend_on_layout_or_neighbors() {
         let lengths = |rows| Lengths { queries: rows, keys: rows };
         let two = Shape { heads: 2, kv_heads: 2, dim: 8, sequences: vec![lengths(5), lengths(3)] };
         let one = Shape { sequences: vec![lengths(5)], ..two.clone() };

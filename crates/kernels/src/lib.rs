@@ -32,7 +32,7 @@
 //!
 //! - [`problem`]: sizes, masks, layouts, which elements share a scale
 //! - [`format`](mod@format): the 8-bit formats, code to value and back
-//! - [`tensor`]: codes with their scales, and quantisation
+//! - [`tensor`]: codes with their scales, and quantization
 //! - [`inputs`]: Q, K and V together; inputs from a seed
 //! - [`ladder`]: every rung, its toggles, what it can do, what decides its bits
 //! - [`plan`](mod@plan): a request becomes a rung, macros, launches and parameters, or a reason why not
@@ -73,4 +73,4 @@ pub use inputs::Inputs;
 pub use judge::{Oracles, Verdict};
 pub use plan::{Plan, PlanError, Request, Scales, Splits};
 pub use problem::{Granularity, Layout, Lengths, Mask, Rows, Shape};
-pub use tensor::Quantised;
+pub use tensor::Quantized;

@@ -37,7 +37,7 @@ impl Null {
             Null::Zeros => vec![0.0; rows.elements()],
             Null::MeanOfV => attend(Options { layout, scale: Some(0.0), ..Options::default() })?,
             Null::CopyOfQ => {
-                let q = inputs.q.dequantise();
+                let q = inputs.q.dequantize();
                 let mut values = vec![0.0; rows.elements()];
                 for (batch, head, row) in each_row(&rows) {
                     let (from, to) = (inputs.q.rows.offset(batch, head, row), rows.offset(batch, head, row));

@@ -17,7 +17,7 @@ const FILES: &[(&str, &str)] = &[
     ("n9.cu", include_str!("../cuda/n9.cu")),
     ("params.cuh", include_str!("../cuda/params.cuh")),
     ("ptx.cuh", include_str!("../cuda/ptx.cuh")),
-    ("quantised.cuh", include_str!("../cuda/quantised.cuh")),
+    ("quantized.cuh", include_str!("../cuda/quantized.cuh")),
     ("softmax.cuh", include_str!("../cuda/softmax.cuh")),
     ("tile.cuh", include_str!("../cuda/tile.cuh")),
     ("work.cuh", include_str!("../cuda/work.cuh")),

@@ -6,7 +6,7 @@ use std::fmt;
 
 /// A tensor of codes; the value of an element is its code's value times the scale of its group.
 #[derive(Clone, Debug)]
-pub struct Quantised {
+pub struct Quantized {
     /// The format of the codes.
     pub format: Format,
     /// Which elements share a scale.
@@ -19,9 +19,9 @@ pub struct Quantised {
     pub scales: Vec<f32>,
 }
 
-/// Why values cannot be quantised.
+/// Why values cannot be quantized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unquantisable {
+pub enum Unquantizable {
     /// There are more or fewer values than the tensor has elements.
     Length {
         /// Elements of the tensor.
@@ -33,36 +33,36 @@ pub enum Unquantisable {
     NotFinite(usize),
 }
 
-impl fmt::Display for Unquantisable {
+impl fmt::Display for Unquantizable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unquantisable::Length { elements, values } => {
+            Unquantizable::Length { elements, values } => {
                 write!(f, "the tensor has {elements} elements, and {values} values were given")
             }
-            Unquantisable::NotFinite(index) => write!(f, "value {index} is not finite"),
+            Unquantizable::NotFinite(index) => write!(f, "value {index} is not finite"),
         }
     }
 }
 
-impl std::error::Error for Unquantisable {}
+impl std::error::Error for Unquantizable {}
 
-impl Quantised {
-    /// Quantises values that lie as `rows` says. The scale of a group takes its largest magnitude to the largest value of
+impl Quantized {
+    /// Quantizes values that lie as `rows` says. The scale of a group takes its largest magnitude to the largest value of
     /// the format; it is 1 for a group that is all zero, or so small that a scale would be.
-    pub fn quantise(
+    pub fn quantize(
         values: &[f32],
         rows: Rows,
         format: Format,
         granularity: Granularity,
-    ) -> Result<Quantised, Unquantisable> {
+    ) -> Result<Quantized, Unquantizable> {
         let elements = rows.elements();
         if values.len() != elements {
-            return Err(Unquantisable::Length { elements, values: values.len() });
+            return Err(Unquantizable::Length { elements, values: values.len() });
         }
         if let Some(index) = values.iter().position(|value| !value.is_finite()) {
-            return Err(Unquantisable::NotFinite(index));
+            return Err(Unquantizable::NotFinite(index));
         }
-        Ok(Quantised::of_all(values, rows, format, granularity))
+        Ok(Quantized::of_all(values, rows, format, granularity))
     }
 
     /// Whether it has these rows, format and granularity, and as many codes and scales as they say.
@@ -80,8 +80,8 @@ impl Quantised {
         self.codes.iter().position(|code| !self.format.is_finite(*code))
     }
 
-    /// [`Quantised::quantise`] of as many finite values as there are elements.
-    pub(crate) fn of_all(values: &[f32], rows: Rows, format: Format, granularity: Granularity) -> Quantised {
+    /// [`Quantized::quantize`] of as many finite values as there are elements.
+    pub(crate) fn of_all(values: &[f32], rows: Rows, format: Format, granularity: Granularity) -> Quantized {
         // Largest magnitudes first, scales in their place afterwards.
         let mut scales = vec![0f32; granularity.count(&rows)];
         for (batch, head, row) in each_row(&rows) {
@@ -104,11 +104,11 @@ impl Quantised {
                 *code = format.encode(value / scale);
             }
         }
-        Quantised { format, granularity, rows, codes, scales }
+        Quantized { format, granularity, rows, codes, scales }
     }
 
     /// The values, where the codes lie. A product of a code's value and a scale is exact in f64.
-    pub fn dequantise(&self) -> Vec<f64> {
+    pub fn dequantize(&self) -> Vec<f64> {
         let mut values = vec![0.0; self.codes.len()];
         for (batch, head, row) in each_row(&self.rows) {
             let at = self.rows.offset(batch, head, row);
@@ -169,8 +169,8 @@ mod tests {
                 for layout in [Layout::Bhsd, Layout::Bshd] {
                     let rows = shape().key_rows(layout);
                     let values = values(&rows);
-                    let tensor = Quantised::quantise(&values, rows.clone(), format, granularity).unwrap();
-                    let back = tensor.dequantise();
+                    let tensor = Quantized::quantize(&values, rows.clone(), format, granularity).unwrap();
+                    let back = tensor.dequantize();
                     for (batch, head, row) in each_row(&rows) {
                         let scale = f64::from(tensor.scale_of(batch, head, row));
                         let at = rows.offset(batch, head, row);
@@ -198,7 +198,7 @@ mod tests {
         let rows = shape().key_rows(Layout::Bshd);
         let values = values(&rows);
         let scales = |granularity| {
-            Quantised::quantise(&values, rows.clone(), Format::E4m3, granularity).unwrap().scales
+            Quantized::quantize(&values, rows.clone(), Format::E4m3, granularity).unwrap().scales
         };
         assert_eq!(scales(Granularity::Tensor).len(), 1);
         assert_eq!(scales(Granularity::Head).len(), 4);
@@ -215,17 +215,17 @@ mod tests {
         let rows = shape().key_rows(Layout::Bhsd);
         let zeros = vec![0.0; rows.elements()];
         for format in Format::ALL {
-            let tensor = Quantised::quantise(&zeros, rows.clone(), format, Granularity::Block).unwrap();
+            let tensor = Quantized::quantize(&zeros, rows.clone(), format, Granularity::Block).unwrap();
             assert!(tensor.scales.iter().all(|scale| *scale == 1.0));
-            assert!(tensor.dequantise().iter().all(|value| *value == 0.0));
+            assert!(tensor.dequantize().iter().all(|value| *value == 0.0));
         }
     }
 
     #[test]
     fn a_wrong_number_of_values_is_refused() {
         let rows = shape().key_rows(Layout::Bhsd);
-        let refused = Quantised::quantise(&[1.0], rows.clone(), Format::E4m3, Granularity::Tensor);
-        assert_eq!(refused.unwrap_err(), Unquantisable::Length { elements: rows.elements(), values: 1 });
+        let refused = Quantized::quantize(&[1.0], rows.clone(), Format::E4m3, Granularity::Tensor);
+        assert_eq!(refused.unwrap_err(), Unquantizable::Length { elements: rows.elements(), values: 1 });
     }
 
     #[test]
@@ -234,8 +234,8 @@ mod tests {
         for (index, value) in [(0, f32::NAN), (5, f32::INFINITY), (7, f32::NEG_INFINITY)] {
             let mut values = values(&rows);
             values[index] = value;
-            let refused = Quantised::quantise(&values, rows.clone(), Format::E4m3, Granularity::Row);
-            assert_eq!(refused.unwrap_err(), Unquantisable::NotFinite(index));
+            let refused = Quantized::quantize(&values, rows.clone(), Format::E4m3, Granularity::Row);
+            assert_eq!(refused.unwrap_err(), Unquantizable::NotFinite(index));
         }
     }
 
@@ -243,7 +243,7 @@ mod tests {
     fn a_tensor_fits_its_own_rows_and_no_others() {
         let rows = shape().key_rows(Layout::Bhsd);
         let values = values(&rows);
-        let tensor = Quantised::quantise(&values, rows.clone(), Format::E4m3, Granularity::Row).unwrap();
+        let tensor = Quantized::quantize(&values, rows.clone(), Format::E4m3, Granularity::Row).unwrap();
         assert!(tensor.fits(&rows, Format::E4m3, Granularity::Row));
         assert!(!tensor.fits(&shape().key_rows(Layout::Bshd), Format::E4m3, Granularity::Row));
         assert!(!tensor.fits(&rows, Format::E5m2, Granularity::Row));

@@ -35,7 +35,7 @@
 //!   result to 13 bits, per 16 elements: D/16 · 18/3 · (2^-13 R)². With f16 operands, 9 terms are cut to 2^-24 of the
 //!   largest and the result to 2^-23, per 8 elements: D/8 · (9/4 + 1)/3 · (2^-23 R)². A chain of f32 fused multiply-adds
 //!   rounds D times: D/3 · (2^-24 R)².
-//! - operands that are dequantised to f16, each with a relative error of at most 2^-11: two of them in each product,
+//! - operands that are dequantized to f16, each with a relative error of at most 2^-11: two of them in each product,
 //!   2/3 · (2^-11)² · Σ (q_d k_jd)², where the last sum is at most |q|² max|k|².
 //! - four f32 roundings from the product to the exponent, 4/3 · (2^-24 max|y|)², and the error 2^-22 of `ex2.approx`.
 //!
@@ -52,7 +52,7 @@
 //! promoted to f32, N = 4; in a single chain it is n/16. It is an upper bound: products of E4M3 have 8 bits, and lose none until
 //! they lie 2^-7 below the largest.
 //!
-//! **4. V, where it is dequantised to f16**: a relative error of at most 2^-11 that is the same whenever a code recurs, and
+//! **4. V, where it is dequantized to f16**: a relative error of at most 2^-11 that is the same whenever a code recurs, and
 //! so does not average out: B₄ = 2^-11 Σ p_j |v_jd| / l.
 //!
 //! **5. The output in f16**: half a step is w = max(2^-11 |o|, 2^-25), V₅ = w²/3.

@@ -4,7 +4,7 @@
 use warpproof_kernels::inputs::{Distribution, Inputs, Spec, generate};
 use warpproof_kernels::oracle::exact::{Exact, Options, PCast, attention};
 use warpproof_kernels::problem::{Granularity, Layout, Lengths, Mask, Shape};
-use warpproof_kernels::tensor::{Quantised, each_row};
+use warpproof_kernels::tensor::{Quantized, each_row};
 
 fn run(inputs: &Inputs, mask: Mask, options: Options) -> Exact {
     attention(inputs, mask, &options).expect("the inputs fit")
@@ -17,7 +17,7 @@ fn near(a: f64, b: f64) -> bool {
 /// Attention by its definition.
 fn naive(inputs: &Inputs, mask: Mask, (batch, head, row): (usize, usize, usize)) -> (Vec<f64>, f64) {
     let dim = inputs.shape.dim;
-    let [q, k, v] = [&inputs.q, &inputs.k, &inputs.v].map(Quantised::dequantise);
+    let [q, k, v] = [&inputs.q, &inputs.k, &inputs.v].map(Quantized::dequantize);
     let kv = head / inputs.shape.group();
     let lengths = inputs.shape.sequences[batch];
     let at = inputs.q.rows.offset(batch, head, row);
@@ -40,9 +40,9 @@ fn two_keys_by_hand() {
     // q·k is 0 and ln 3 · √4, so the weights are 1/4 and 3/4.
     let shape = Shape { heads: 1, kv_heads: 1, dim: 4, sequences: vec![Lengths { queries: 1, keys: 2 }] };
     let mut inputs = generate(&shape, Distribution::Normal, 1, Spec::default());
-    let fill = |tensor: &mut Quantised, values: &[f32]| {
+    let fill = |tensor: &mut Quantized, values: &[f32]| {
         *tensor =
-            Quantised::quantise(values, tensor.rows.clone(), tensor.format, tensor.granularity).unwrap();
+            Quantized::quantize(values, tensor.rows.clone(), tensor.format, tensor.granularity).unwrap();
     };
     let ln3 = (3f32).ln() * 2.0;
     fill(&mut inputs.q, &[1.0, 0.0, 0.0, 0.0]);
@@ -104,7 +104,7 @@ fn a_causal_row_depends_on_the_keys_it_sees_alone() {
         assert_eq!(same, row < 20, "row {row}");
     }
     // The first row sees one key.
-    let v = inputs.v.dequantise();
+    let v = inputs.v.dequantize();
     assert!(after.output[..16].iter().zip(&v).all(|(a, b)| near(*a, *b)));
 }
 

@@ -12,7 +12,7 @@ use warpproof_kernels::inputs::{Distribution, Inputs, Spec, generate};
 use warpproof_kernels::null::Null;
 use warpproof_kernels::oracle::exact::{Exact, Options, attention};
 use warpproof_kernels::problem::{Granularity, Layout, Lengths, Mask, Shape};
-use warpproof_kernels::tensor::{Quantised, each_row};
+use warpproof_kernels::tensor::{Quantized, each_row};
 use warpproof_kernels::tolerance::{InputPrecision, PFormat, Precision, ScorePrecision, ValueChain};
 use warpproof_sim::num::Rounding;
 use warpproof_sim::num::approx::ex2_approx_f32;
@@ -75,18 +75,18 @@ type Operand = (Vec<u32>, f32);
 
 fn operand(
     precision: Precision,
-    tensor: &Quantised,
+    tensor: &Quantized,
     element: Option<Element>,
     at: (usize, usize, usize),
 ) -> Operand {
     let (batch, head, row) = at;
     let scale = tensor.scale_of(batch, head, row);
     let value = |code: &u8| tensor.format.decode(*code);
-    let dequantised = |code: &u8| f16(value(code) * scale);
+    let dequantized = |code: &u8| f16(value(code) * scale);
     let codes = tensor.row(batch, head, row).iter();
     match (precision.inputs, element) {
-        (InputPrecision::F16, None) => (codes.map(|c| widen(dequantised(c)).to_bits()).collect(), 1.0),
-        (InputPrecision::F16, Some(_)) => (codes.map(|c| dequantised(c).into()).collect(), 1.0),
+        (InputPrecision::F16, None) => (codes.map(|c| widen(dequantized(c)).to_bits()).collect(), 1.0),
+        (InputPrecision::F16, Some(_)) => (codes.map(|c| dequantized(c).into()).collect(), 1.0),
         (InputPrecision::Exact, None) => (codes.map(|c| value(c).to_bits()).collect(), scale),
         (InputPrecision::Exact, Some(Element::F16)) => (codes.map(|c| f16(value(c)).into()).collect(), scale),
         (InputPrecision::Exact, Some(_)) => (codes.map(|c| u32::from(*c)).collect(), scale),
@@ -113,7 +113,7 @@ fn emulate(inputs: &Inputs, mask: Mask, precision: Precision) -> (Vec<u16>, Vec<
         ValueChain::Fp8Single => (Some((Element::E4m3, fp8)), false),
     };
     let row_scales = inputs.v.granularity == Granularity::Row;
-    let all = |tensor: &Quantised, element| -> Vec<Vec<Operand>> {
+    let all = |tensor: &Quantized, element| -> Vec<Vec<Operand>> {
         let row = |head, row| operand(precision, tensor, element, (0, head, row));
         let head = |head| (0..tensor.rows.length(0)).map(|key| row(head, key)).collect();
         (0..tensor.rows.heads).map(head).collect()

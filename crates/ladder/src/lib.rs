@@ -471,9 +471,9 @@ fn element(ty: &str) -> Result<Dtype, String> {
 /// The bytes of an argument: a tensor of the problem, or space for the output.
 fn tensor(inputs: &Inputs, name: &str, dtype: Dtype) -> Result<Vec<u8>, String> {
     Ok(match name {
-        "q" => dtype.bytes(&inputs.q.dequantise()),
-        "k" => dtype.bytes(&inputs.k.dequantise()),
-        "v" => dtype.bytes(&inputs.v.dequantise()),
+        "q" => dtype.bytes(&inputs.q.dequantize()),
+        "k" => dtype.bytes(&inputs.k.dequantize()),
+        "v" => dtype.bytes(&inputs.v.dequantize()),
         "out" => vec![0; inputs.q.codes.len() * dtype.size()],
         other => {
             return Err(format!("the manifest names an argument `{other}` that attention does not have"));

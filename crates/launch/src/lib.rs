@@ -199,7 +199,7 @@ impl Gpu for Checking {
             extents: vec![u64::try_from(bytes).unwrap_or(u64::MAX)],
             role: what.role(),
             // The kernel must not read what was written into other buffers before a launch.
-            initialised: matches!(what, Use::Input | Use::Shared),
+            initialized: matches!(what, Use::Input | Use::Shared),
         });
         Ok(buffer)
     }
@@ -242,7 +242,7 @@ impl Gpu for Checking {
         self.findings.append(&mut checked.findings);
         // Later launches may read what earlier launches wrote.
         for buffer in &mut self.buffers {
-            buffer.initialised = true;
+            buffer.initialized = true;
         }
         let stop = checked.outcome.stop.take();
         self.outcomes.push(checked.outcome);

@@ -2,7 +2,7 @@
 // leimao/CUDA-GEMM-Optimization make them faster. A is m × k, B is k × n, all row-major; sizes are multiples of the tiles.
 #define KERNEL(NAME) extern "C" __global__ void NAME(const float *a, const float *b, float *c, int m, int n, int k, float alpha, float beta)
 
-// One element of C for each thread; neighbours in a warp are neighbours in a column of C.
+// One element of C for each thread; neighbors in a warp are neighbors in a column of C.
 KERNEL(naive)
 {
     const int row = blockIdx.x * 32 + threadIdx.x, column = blockIdx.y * 32 + threadIdx.y;
@@ -14,7 +14,7 @@ KERNEL(naive)
     c[row * n + column] = alpha * sum + beta * c[row * n + column];
 }
 
-// Neighbours in a warp are neighbours in a row of C.
+// Neighbors in a warp are neighbors in a row of C.
 KERNEL(coalesced)
 {
     const int row = blockIdx.x * 32 + threadIdx.x / 32, column = blockIdx.y * 32 + threadIdx.x % 32;

@@ -65,6 +65,6 @@ pub use span::{Error, LineIndex, Position, Span};
 pub use tree::{
     Address, AddressSize, Alias, Argument, Attribute, Block, CallPrototype, Compound, Declarator, Directive,
     DwarfLine, Element, File, Float, Function, FunctionDirective, Guard, Initializer, Inlined, Instruction,
-    Label, LabelledList, Linkage, ListedName, Loc, Module, Operand, Pointer, Pragma, Section, SectionLine,
+    Label, LabeledList, Linkage, ListedName, Loc, Module, Operand, Pointer, Pragma, Section, SectionLine,
     SectionValue, Space, Statement, Target, Variable, Version, component, type_bits,
 };

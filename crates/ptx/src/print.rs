@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter, Write};
 
 use crate::{
     Address, Argument, Attribute, CallPrototype, Compound, Declarator, Directive, Expr, File, Float,
-    Function, FunctionDirective, Initializer, Instruction, Integer, LabelledList, Loc, Module, Operand,
+    Function, FunctionDirective, Initializer, Instruction, Integer, LabeledList, Loc, Module, Operand,
     Pragma, Radix, Section, SectionLine, SectionValue, Statement, Variable,
 };
 
@@ -306,8 +306,8 @@ impl Statement<'_> {
             Statement::Loc(loc) => writeln!(f, "{loc}"),
             Statement::Pragma(pragma) => writeln!(f, "{pragma}"),
             Statement::CallPrototype(prototype) => writeln!(f, "{prototype}"),
-            Statement::CallTargets(list) => labelled_list(f, list, "calltargets"),
-            Statement::BranchTargets(list) => labelled_list(f, list, "branchtargets"),
+            Statement::CallTargets(list) => labeled_list(f, list, "calltargets"),
+            Statement::BranchTargets(list) => labeled_list(f, list, "branchtargets"),
             Statement::Dwarf(line) => writeln!(f, "@@DWARF {}", line.text),
         }
     }
@@ -329,7 +329,7 @@ impl Display for CallPrototype<'_> {
     }
 }
 
-fn labelled_list(f: &mut Formatter<'_>, list: &LabelledList<'_>, directive: &str) -> fmt::Result {
+fn labeled_list(f: &mut Formatter<'_>, list: &LabeledList<'_>, directive: &str) -> fmt::Result {
     write!(f, "{}: .{directive} ", list.label)?;
     for (index, name) in list.names.iter().enumerate() {
         f.write_str(if index > 0 { ", " } else { "" })?;

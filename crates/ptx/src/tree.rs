@@ -417,9 +417,9 @@ pub enum Statement<'s> {
     /// `name: .callprototype (…) _ (…);`
     CallPrototype(Box<CallPrototype<'s>>),
     /// `name: .calltargets f, g;`
-    CallTargets(Box<LabelledList<'s>>),
+    CallTargets(Box<LabeledList<'s>>),
     /// `name: .branchtargets a, b;`
-    BranchTargets(Box<LabelledList<'s>>),
+    BranchTargets(Box<LabeledList<'s>>),
     /// A line of the debug syntax that `.section` replaced.
     Dwarf(Box<DwarfLine<'s>>),
 }
@@ -506,7 +506,7 @@ pub struct CallPrototype<'s> {
 
 /// `label: .calltargets …;` or `label: .branchtargets …;`
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LabelledList<'s> {
+pub struct LabeledList<'s> {
     /// The label by which an instruction names the list.
     pub label: &'s str,
     /// Functions or labels; `N<4>` names `N0` to `N3`.
@@ -515,7 +515,7 @@ pub struct LabelledList<'s> {
     pub span: Span,
 }
 
-/// A name in a [`LabelledList`].
+/// A name in a [`LabeledList`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListedName<'s> {
     /// The name, or the prefix of a range of names.
@@ -596,7 +596,7 @@ pub struct Address<'s> {
     pub base: Option<&'s str>,
     /// Bytes after the base (or the absolute address itself, as 64-bit pattern).
     pub offset: i64,
-    /// The offset is 0 and written out, as in `[%SP+0]`: without optimisation ptxas then emits an addition.
+    /// The offset is 0 and written out, as in `[%SP+0]`: without optimization ptxas then emits an addition.
     pub plus_zero: bool,
 }
 

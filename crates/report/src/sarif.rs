@@ -75,7 +75,7 @@ fn rule(stage: Stage) -> Value {
         Stage::Correct => {
             "The candidate computes what the oracles compute, for every shape, seed and distribution."
         }
-        Stage::Checks => "No race, bad access, uninitialised read or misused barrier under any schedule.",
+        Stage::Checks => "No race, bad access, uninitialized read or misused barrier under any schedule.",
         Stage::Counters => "What is executed and moved stays within the task's limits.",
         Stage::Model => "The predicted time stays within the task's limits.",
         Stage::Speed => "The measured latency is lower than the baseline's by the task's threshold.",

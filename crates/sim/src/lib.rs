@@ -39,7 +39,7 @@
 //! is an entry of a table in [`isa`]; [`machine`] runs warps, blocks and grids; [`memory`] holds the address spaces;
 //! [`program`] turns PTX into what the machine runs; [`num`] is arithmetic on bits; [`observe`] is how others listen.
 #![deny(unsafe_code)]
-#![expect(clippy::inline_always, reason = "a loop over lanes is vectorised only where all of it is inlined")]
+#![expect(clippy::inline_always, reason = "a loop over lanes is vectorized only where all of it is inlined")]
 #![expect(clippy::unnecessary_wraps, reason = "binders of the instruction table share one signature")]
 
 pub mod check;

@@ -25,7 +25,7 @@ pub struct Printed {
     pub arguments: usize,
 }
 
-/// The widest field or precision honoured; a kernel cannot make the host print gigabytes of padding.
+/// The widest field or precision honored; a kernel cannot make the host print gigabytes of padding.
 const MAX_FIELD: usize = 4096;
 
 #[derive(Default)]

@@ -1,6 +1,6 @@
 //! Runtime-detected SIMD: the same safe routine compiled for several instruction sets of the host.
 //!
-//! A routine over 32 lanes is written once, in plain Rust that the compiler vectorises, and is instantiated for each
+//! A routine over 32 lanes is written once, in plain Rust that the compiler vectorizes, and is instantiated for each
 //! [`Isa`]. Because the source is one, every instantiation gives the same bits; only the speed differs. This is the
 //! one place of the crate that needs `unsafe`: entering a function that was compiled for more than the baseline.
 

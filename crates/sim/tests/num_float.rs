@@ -287,7 +287,7 @@ fn square_roots() {
         assert_eq!(rz, rm);
         assert!(low * low <= exact && up32(rz) * up32(rz) > exact, "{raw:x}");
         assert!(high * high >= exact && down32(rp) * down32(rp) < exact, "{raw:x}");
-        // √a is above the middle of its neighbours exactly if a is above the middle's square, which has 50 bits.
+        // √a is above the middle of its neighbors exactly if a is above the middle's square, which has 50 bits.
         let middle = low.midpoint(high);
         let nearest = if rz == rp || middle * middle > exact { rz } else { rp };
         assert_eq!(rn, nearest, "{raw:x}");

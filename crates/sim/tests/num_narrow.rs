@@ -119,7 +119,7 @@ fn f16_into_8_bits_for_all_codes() {
     }
 }
 
-/// Around a value: itself, its neighbours, and all that negated.
+/// Around a value: itself, its neighbors, and all that negated.
 fn around(a: u32) -> [u32; 6] {
     let (below, above) = (a.saturating_sub(1), a + 1);
     [below, a, above, below | 0x8000_0000, a | 0x8000_0000, above | 0x8000_0000]

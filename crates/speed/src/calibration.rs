@@ -96,9 +96,9 @@ fn wilson(hits: u32, runs: u32, z: f64) -> (f64, f64) {
     let n = f64::from(runs);
     let rate = f64::from(hits) / n;
     let square = z * z;
-    let centre = (rate + square / (2.0 * n)) / (1.0 + square / n);
+    let center = (rate + square / (2.0 * n)) / (1.0 + square / n);
     let half = z / (1.0 + square / n) * (rate * (1.0 - rate) / n + square / (4.0 * n * n)).sqrt();
-    ((centre - half).max(0.0), (centre + half).min(1.0))
+    ((center - half).max(0.0), (center + half).min(1.0))
 }
 
 /// Launches the baseline for either side.

@@ -67,7 +67,7 @@ fn cut(count: usize) -> usize {
 }
 
 /// Trimmed mean of sorted values; 0 for none.
-fn centre(sorted: &[f64]) -> f64 {
+fn center(sorted: &[f64]) -> f64 {
     let cut = cut(sorted.len());
     let middle = &sorted[cut..sorted.len() - cut];
     if middle.is_empty() { 0.0 } else { middle.iter().sum::<f64>() / middle.len() as f64 }
@@ -82,11 +82,11 @@ pub fn bootstrap(values: &[f64], confidence: f64, resamples: u32, seed: u64) -> 
     }
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let estimate = centre(&sorted);
+    let estimate = center(&sorted);
     let mut random = Random::for_purpose(seed, PURPOSE);
     let (cut, kept) = (cut(count), count - 2 * cut(count));
     let mut drawn = vec![0_u32; count];
-    let mut centres: Vec<f64> = (0..resamples.max(1))
+    let mut centers: Vec<f64> = (0..resamples.max(1))
         .map(|_| {
             drawn.fill(0);
             for _ in 0..count {
@@ -105,9 +105,9 @@ pub fn bootstrap(values: &[f64], confidence: f64, resamples: u32, seed: u64) -> 
             sum / kept as f64
         })
         .collect();
-    centres.sort_by(f64::total_cmp);
+    centers.sort_by(f64::total_cmp);
     let tail = expanded_tail(confidence, count);
-    Some(Interval { low: quantile(&centres, tail), estimate, high: quantile(&centres, 1.0 - tail) })
+    Some(Interval { low: quantile(&centers, tail), estimate, high: quantile(&centers, 1.0 - tail) })
 }
 
 const PURPOSE: u64 = 2;

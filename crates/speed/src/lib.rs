@@ -39,6 +39,6 @@ pub use judgement::{Judgement, Outcome, Reason, Reduction};
 pub use plan::{Block, Budget, Measurement, Plan, SpeedError, measure};
 pub use random::Random;
 pub use stability::{Readings, Shift, Stability, Trend};
-pub use synthetic::{FrequencyStep, Noise, Quantised, Synthetic, Ticks, Truth};
+pub use synthetic::{FrequencyStep, Noise, Quantized, Synthetic, Ticks, Truth};
 pub use timer::{Evidence, Resolution, resolution};
 pub use trace::{Recorded, Recorder, Trace, TraceError, TraceSample};

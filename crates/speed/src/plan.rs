@@ -351,7 +351,7 @@ impl Run<'_> {
 mod tests {
     use super::{
         super::Reading,
-        super::synthetic::{Noise, Quantised, Synthetic, Ticks, Truth},
+        super::synthetic::{Noise, Quantized, Synthetic, Ticks, Truth},
         *,
     };
 
@@ -361,10 +361,10 @@ mod tests {
 
     #[test]
     fn a_batch_is_as_long_as_the_tick_asks() {
-        for (quantised, ns) in
-            [(Quantised::Floor, 300.0), (Quantised::Round, 5_000.0), (Quantised::Edges, 60_000.0)]
+        for (quantized, ns) in
+            [(Quantized::Floor, 300.0), (Quantized::Round, 5_000.0), (Quantized::Edges, 60_000.0)]
         {
-            let truth = Truth { ticks: Some(Ticks::event(quantised)), ..noisy(ns) };
+            let truth = Truth { ticks: Some(Ticks::event(quantized)), ..noisy(ns) };
             let plan = Plan { most_launches: 100_000, budget: Budget::fixed(10), ..Plan::default() };
             let measured = measure(&mut Synthetic::new(truth, 1), &plan).unwrap();
             assert_eq!(measured.resolution.tick_ps, 1_024_000);
@@ -411,7 +411,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_cannot_batch_says_so() {
-        let truth = Truth { ticks: Some(Ticks::event(Quantised::Round)), launch_limit: 1, ..noisy(5_000.0) };
+        let truth = Truth { ticks: Some(Ticks::event(Quantized::Round)), launch_limit: 1, ..noisy(5_000.0) };
         let measured = measure(&mut Synthetic::new(truth, 1), &Plan::default()).unwrap();
         assert_eq!(measured.launches, 1);
         assert!(measured.capped.unwrap().starts_with("the most launches this clock can time at once"));

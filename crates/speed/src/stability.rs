@@ -186,8 +186,8 @@ fn steps(values: &[f64], shift: &Shift, trend: &Trend) -> bool {
     };
     let (before, after) = values.split_at((shift.after_block + 1).min(values.len()));
     let around = |part: &[f64]| {
-        let centre = median(part);
-        part.iter().map(|value| value - centre).collect::<Vec<f64>>()
+        let center = median(part);
+        part.iter().map(|value| value - center).collect::<Vec<f64>>()
     };
     let step = misfit([around(before), around(after)].concat());
     let slope = trend.change.ln_1p() / (values.len() as f64 - 1.0).max(1.0);

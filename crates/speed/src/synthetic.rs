@@ -59,7 +59,7 @@ pub struct FrequencyStep {
 
 /// How a time becomes a number of ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Quantised {
+pub enum Quantized {
     /// The elapsed time is truncated to whole ticks.
     Floor,
     /// The elapsed time is rounded to whole ticks.
@@ -74,14 +74,14 @@ pub struct Ticks {
     /// One tick, picoseconds.
     pub tick_ps: u64,
     /// How the remainder is quantized.
-    pub quantised: Quantised,
+    pub quantized: Quantized,
 }
 
 impl Ticks {
     /// The tick of the event timer of common cards, 1.024 µs.
     #[must_use]
-    pub const fn event(quantised: Quantised) -> Self {
-        Self { tick_ps: 1_024_000, quantised }
+    pub const fn event(quantized: Quantized) -> Self {
+        Self { tick_ps: 1_024_000, quantized }
     }
 }
 
@@ -179,13 +179,13 @@ impl Synthetic {
         })
     }
 
-    fn quantise(&mut self, elapsed_ps: f64) -> u64 {
-        let Some(Ticks { tick_ps, quantised }) = self.truth.ticks else { return elapsed_ps.round() as u64 };
+    fn quantize(&mut self, elapsed_ps: f64) -> u64 {
+        let Some(Ticks { tick_ps, quantized }) = self.truth.ticks else { return elapsed_ps.round() as u64 };
         let tick = tick_ps.max(1) as f64;
-        let ticks = match quantised {
-            Quantised::Floor => (elapsed_ps / tick).floor(),
-            Quantised::Round => (elapsed_ps / tick).round(),
-            Quantised::Edges => {
+        let ticks = match quantized {
+            Quantized::Floor => (elapsed_ps / tick).floor(),
+            Quantized::Round => (elapsed_ps / tick).round(),
+            Quantized::Edges => {
                 // Some ticks pass between batches, so that the phase is random.
                 let start = self.now_ps + tick * 8.0 * self.random.uniform();
                 self.now_ps = start + elapsed_ps;
@@ -213,7 +213,7 @@ impl Clock for Synthetic {
         let (slowed, read) = self.frequency(side);
         let drift = 1.0 + self.truth.drift_per_batch * f64::from(self.taken);
         let elapsed_ps = latency * 1e3 * f64::from(launches) * slowed * drift * self.noise();
-        let elapsed_ps = self.quantise(elapsed_ps.max(0.0));
+        let elapsed_ps = self.quantize(elapsed_ps.max(0.0));
         self.taken = self.taken.saturating_add(1);
         let sm_mhz = self.truth.sm_mhz.map(|mhz| (f64::from(mhz) / read.max(1e-3)).round() as u32);
         let reading = Reading { sm_mhz, ..Reading::default() };

@@ -65,7 +65,7 @@ pub struct CompileOptions {
     pub include_dirs: Vec<PathBuf>,
     /// Write a line table.
     pub line_info: bool,
-    /// Compile for the debugger (`-G`), without optimising.
+    /// Compile for the debugger (`-G`), without optimizing.
     pub debug: bool,
     /// The C++ standard, such as `c++17`; NVRTC's own choice if `None`.
     pub std: Option<String>,

@@ -90,7 +90,7 @@ impl Nvrtc {
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
         #[cfg(target_os = "linux")]
         let _alone = crate::fork::LOADER.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // SAFETY: NVRTC's initialisers only set up its own state. The path was found as an NVRTC library; whoever
+        // SAFETY: NVRTC's initializers only set up its own state. The path was found as an NVRTC library; whoever
         // can put another file there can also replace this program.
         let library = unsafe { Library::new(path) }.map_err(|error| told(&error))?;
         let mut nvrtc = Self { library: ManuallyDrop::new(library), version: Version::new(0, 0) };

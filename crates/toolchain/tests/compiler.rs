@@ -126,18 +126,18 @@ fn no_compilation_changes_a_later_one() {
                 extern \"C\" __global__ void k(const __grid_constant__ Params p) {\n\
                 const Params *q = &p; q->out[threadIdx.x] = q->in[threadIdx.x] + q->rows[threadIdx.x & 7]; }\n";
     let source = Source::new("k.cu", text);
-    let optimised = CompileOptions::new("sm_89");
-    let debug = CompileOptions { debug: true, ..optimised.clone() };
+    let optimized = CompileOptions::new("sm_89");
+    let debug = CompileOptions { debug: true, ..optimized.clone() };
     for toolchain in toolchains() {
         let compile = |options| toolchain.compile(&source, options).unwrap().ptx;
-        let before = compile(&optimised);
+        let before = compile(&optimized);
         let debugged = compile(&debug);
         assert_ne!(before, debugged);
-        assert_eq!(before, compile(&optimised));
+        assert_eq!(before, compile(&optimized));
         // Nor does one that runs at the same time.
         std::thread::scope(|scope| {
             let others = scope.spawn(|| (0..8).for_each(|_| assert_eq!(debugged, compile(&debug))));
-            (0..8).for_each(|_| assert_eq!(before, compile(&optimised)));
+            (0..8).for_each(|_| assert_eq!(before, compile(&optimized)));
             others.join().unwrap();
         });
     }

@@ -19,7 +19,7 @@ use warpproof_gate::session::{Event, Judged, Options, Report, Session};
 use warpproof_gate::stage::{Bench, Clocks, Profiled, Side as Program};
 use warpproof_gpu::Identity;
 use warpproof_report::{self, Evidence, Refusal, Subject, ViewError};
-use warpproof_speed::{Clock, ClockError, Noise, Origin, Quantised, Sample, Side, Synthetic, Ticks, Truth};
+use warpproof_speed::{Clock, ClockError, Noise, Origin, Quantized, Sample, Side, Synthetic, Ticks, Truth};
 use warpproof_task::{L2, Size, Task};
 use warpproof_toolchain::{Options as Parts, Toolchain};
 
@@ -202,16 +202,16 @@ impl Clocks for Known {
         if baseline.0.name == candidate.0.name {
             truth.candidate_ns = truth.baseline_ns;
         }
-        Ok(Box::new(Labelled { clock: Synthetic::new(truth, 7), known: self }))
+        Ok(Box::new(Labeled { clock: Synthetic::new(truth, 7), known: self }))
     }
 }
 
-struct Labelled<'k> {
+struct Labeled<'k> {
     clock: Synthetic,
     known: &'k Known,
 }
 
-impl Clock for Labelled<'_> {
+impl Clock for Labeled<'_> {
     fn origin(&self) -> Origin {
         self.known.origin.clone()
     }
@@ -232,15 +232,15 @@ impl Clock for Labelled<'_> {
 fn a_fifth() -> Truth {
     Truth {
         noise: Noise::Gaussian { sd: 0.02 },
-        ticks: Some(Ticks::event(Quantised::Edges)),
+        ticks: Some(Ticks::event(Quantized::Edges)),
         ..Truth::new(100_000.0, 80_000.0)
     }
 }
 
-// ---- 4: the quantiser is centred on 127.5, the kernel decodes around 128.
+// ---- 4: the quantizer is centered on 127.5, the kernel decodes around 128.
 
-const DEQUANTISE: &str = r#"
-name = "dequantise"
+const DEQUANTizE: &str = r#"
+name = "dequantize"
 version = 1
 operator = "elementwise"
 seeds = [1, 2]
@@ -253,13 +253,13 @@ target = { architectures = ["sm_89"], devices = ["l4"] }
 gate = [{ stage = "build" }, { stage = "correct" }, { stage = "checks" }]
 
 [[candidate]]
-name = "centred"
-source = "centred.cu"
+name = "centered"
+source = "centered.cu"
 launch = [{ kernel = "f", grid = 32, block = 128, arguments = ["q", "y", { value = "m", dtype = "u32" }] }]
 
 [[candidate]]
-name = "off-centre"
-source = "off_centre.cu"
+name = "off-center"
+source = "off_center.cu"
 launch = [{ kernel = "f", grid = 32, block = 128, arguments = ["q", "y", { value = "m", dtype = "u32" }] }]
 "#;
 
@@ -270,12 +270,12 @@ const WIDENED: &str = "\n[tolerance]\npolicy = \"stated\"\nabsolute = 0.06\nrela
 const DERIVED: &str = "\n[tolerance]\npolicy = \"derived\"\naccumulate = \"f32\"\nnon_finite = \"refuse\"\n\
                        derivation = \"a subtraction and a division in f32\"\n";
 
-fn dequantisers(desk: &Desk) {
-    for (file, centre) in [("centred.cu", "127.5f"), ("off_centre.cu", "128.0f")] {
+fn dequantizers(desk: &Desk) {
+    for (file, center) in [("centered.cu", "127.5f"), ("off_center.cu", "128.0f")] {
         let text = format!(
             "extern \"C\" __global__ void f(const unsigned char* q, float* y, unsigned m) {{\n\
              const unsigned at = blockIdx.x * blockDim.x + threadIdx.x;\n\
-             if (at < m) y[at] = (q[at] - {centre}) / 127.5f;\n}}\n"
+             if (at < m) y[at] = (q[at] - {center}) / 127.5f;\n}}\n"
         );
         desk.write(file, &text);
     }
@@ -285,15 +285,15 @@ fn with_tolerance(text: &str, tolerance: &str) -> String {
     text.replacen("\n[[candidate]]", &format!("{tolerance}\n[[candidate]]"), 1)
 }
 
-/// Seen to fail with the limit of the signed bias set to infinity: off-centre is PROVISIONAL then.
+/// Seen to fail with the limit of the signed bias set to infinity: off-center is PROVISIONAL then.
 #[test]
 fn a_bias_inside_a_widened_tolerance_is_refused() {
     let Some(desk) = Desk::new() else { return };
-    dequantisers(&desk);
-    let report = desk.run(&with_tolerance(DEQUANTISE, WIDENED), None);
-    assert_eq!(verdict(&report, "centred"), Verdict::Provisional);
-    assert_eq!(verdict(&report, "off-centre"), Verdict::Reject);
-    let step = step(&report, "off-centre", Stage::Correct);
+    dequantizers(&desk);
+    let report = desk.run(&with_tolerance(DEQUANTizE, WIDENED), None);
+    assert_eq!(verdict(&report, "centered"), Verdict::Provisional);
+    assert_eq!(verdict(&report, "off-center"), Verdict::Reject);
+    let step = step(&report, "off-center", Stage::Correct);
     assert_eq!(figure(step, "elements outside"), 0.0, "every element is inside");
     assert!((figure(step, "bias") + 0.5 / 127.5).abs() < 1e-6);
     assert!(step.reason.contains("bias is -3.92"), "{}", step.reason);
@@ -302,13 +302,13 @@ fn a_bias_inside_a_widened_tolerance_is_refused() {
 
 /// The reference has its own idea of what the bytes mean; a limit derived from it leaves no room for another.
 #[test]
-fn a_reference_on_dequantised_inputs_tells_the_decoder() {
+fn a_reference_on_dequantized_inputs_tells_the_decoder() {
     let Some(desk) = Desk::new() else { return };
-    dequantisers(&desk);
-    let report = desk.run(&with_tolerance(DEQUANTISE, DERIVED), None);
-    assert_eq!(verdict(&report, "centred"), Verdict::Provisional);
-    assert_eq!(verdict(&report, "off-centre"), Verdict::Reject);
-    assert_eq!(figure(step(&report, "off-centre", Stage::Correct), "elements outside"), 1.0);
+    dequantizers(&desk);
+    let report = desk.run(&with_tolerance(DEQUANTizE, DERIVED), None);
+    assert_eq!(verdict(&report, "centered"), Verdict::Provisional);
+    assert_eq!(verdict(&report, "off-center"), Verdict::Reject);
+    assert_eq!(figure(step(&report, "off-center", Stage::Correct), "elements outside"), 1.0);
 }
 
 // ---- 5 and 9 are candidates of tasks/cheats: `dead-toggle`, `identical`, `stack-frame`.
@@ -342,7 +342,7 @@ fn one_tick_of_the_timer_is_no_gain() {
     let Some(desk) = Desk::new() else { return };
     // 641 ticks of 1.024 µs against 640: 0.16 %, more than the threshold asks for.
     let truth = Truth {
-        ticks: Some(Ticks::event(Quantised::Floor)),
+        ticks: Some(Ticks::event(Quantized::Floor)),
         launch_limit: 1,
         ..Truth::new(656_500.0, 656_300.0)
     };

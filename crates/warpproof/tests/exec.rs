@@ -30,11 +30,11 @@ for _ in range(3):
     ok(cuda.cuLaunchKernel(function, 1, 1, 1, 64, 1, 1, 0, None, arguments, None))
     if code := cuda.cuCtxSynchronize(): break
 code = cuda.cuCtxSynchronize()
-print("synchronised", code)
+print("synchronized", code)
 sys.exit(int(sys.argv[2]) if len(sys.argv) > 2 else 0)
 "#;
 
-/// Neighbours exchange numbers through shared memory: with a barrier between, and without.
+/// Neighbors exchange numbers through shared memory: with a barrier between, and without.
 const MODULE: &str = "
 .version 8.7
 .target sm_89
@@ -73,7 +73,7 @@ fn set_up() -> Bench {
 fn a_program_without_mistakes_keeps_its_exit_code() {
     let bench = set_up();
     let run = bench.run(["exec", "--", "python3", "program.py", "right"]).exits(0);
-    assert_eq!(run.out, "synchronised 0\n");
+    assert_eq!(run.out, "synchronized 0\n");
     assert!(run.err.contains("exec: 1 process, 3 launches, 3 checked, 0 findings"), "{}", run.err);
     bench.run(["exec", "--", "python3", "program.py", "right", "7"]).exits(7);
 }
@@ -83,7 +83,7 @@ fn a_race_in_a_program_is_found_and_shown() {
     let bench = set_up();
     let run = bench.run(["exec", "--", "python3", "program.py", "wrong"]).exits(1);
     // The program itself sees nothing.
-    assert_eq!(run.out, "synchronised 0\n");
+    assert_eq!(run.out, "synchronized 0\n");
     for expected in
         ["error[shared-race]", "wrong.ptx:", "st.shared.u32", "ld.shared.u32", "in kernel `wrong`"]
     {
@@ -91,7 +91,7 @@ fn a_race_in_a_program_is_found_and_shown() {
     }
     // Unless a finding is to fail the launch.
     let run = bench.run(["exec", "--fail", "--", "python3", "program.py", "wrong"]).exits(1);
-    assert_eq!(run.out, "synchronised 719\n");
+    assert_eq!(run.out, "synchronized 719\n");
     // Without checks nobody sees it.
     let run = bench.run(["exec", "--checks", "none", "--", "python3", "program.py", "wrong"]).exits(0);
     assert!(run.err.contains("3 launches, 0 checked"), "{}", run.err);
@@ -110,7 +110,7 @@ fn what_was_found_as_json() {
     assert_eq!((&findings[0]["kernel"], &findings[0]["processes"]), (&"wrong".into(), &2.into()));
     // In a file, where the program prints too.
     let run = bench.run(["exec", "--output", "found.json", "--", "python3", "program.py", "wrong"]).exits(1);
-    assert_eq!(run.out, "synchronised 0\n");
+    assert_eq!(run.out, "synchronized 0\n");
     assert!(run.err.contains("1 finding"), "{}", run.err);
     let text = fs::read_to_string(bench.dir.path().join("found.json")).unwrap();
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -149,7 +149,7 @@ fn a_hundred_processes_at_once() {
     let many =
         "for i in $(seq 100); do python3 program.py right > out.$i & done; wait; cat out.* | sort | uniq -c";
     let run = bench.run(["exec", "--checks", "none", "--", "sh", "-c", many]).exits(0);
-    assert_eq!(run.out.trim(), "100 synchronised 0");
+    assert_eq!(run.out.trim(), "100 synchronized 0");
     assert!(run.err.contains("exec: 100 processes, 300 launches"), "{}", run.err);
 }
 

@@ -52,8 +52,8 @@ extern "C" __global__ void __launch_bounds__(128) from_table(int *out)
         counter += 2;
 }
 
-// Each block waits for all the others before it reads its neighbour's number.
-extern "C" __global__ void neighbours(int *numbers, int *out, unsigned *arrived)
+// Each block waits for all the others before it reads its neighbor's number.
+extern "C" __global__ void neighbors(int *numbers, int *out, unsigned *arrived)
 {
     numbers[blockIdx.x] = blockIdx.x * blockIdx.x;
     __threadfence();

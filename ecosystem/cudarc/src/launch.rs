@@ -103,7 +103,7 @@ pub fn cooperative() -> Done {
     let stream = context.default_stream();
     let attribute = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH;
     assert_eq!(context.attribute(attribute)?, 1);
-    let neighbours = module.load_function("neighbours")?;
+    let neighbors = module.load_function("neighbors")?;
     let blocks = 40;
     let mut numbers: CudaSlice<i32> = stream.alloc_zeros(40)?;
     let mut out: CudaSlice<i32> = stream.alloc_zeros(40)?;
@@ -112,7 +112,7 @@ pub fn cooperative() -> Done {
     // SAFETY: the arguments are those of the kernel.
     unsafe {
         stream
-            .launch_builder(&neighbours)
+            .launch_builder(&neighbors)
             .arg(&mut numbers)
             .arg(&mut out)
             .arg(&mut arrived)
@@ -125,7 +125,7 @@ pub fn cooperative() -> Done {
     // SAFETY: likewise; it is refused.
     let answer = unsafe {
         stream
-            .launch_builder(&neighbours)
+            .launch_builder(&neighbors)
             .arg(&mut numbers)
             .arg(&mut out)
             .arg(&mut arrived)

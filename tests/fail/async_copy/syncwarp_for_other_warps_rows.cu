@@ -1,5 +1,5 @@
 // Each warp copies 32 rows and then works on the rows of the next warp. It waits for its own copies and
-// synchronises with itself, which says nothing about the other warp's copies: their rows may not have arrived.
+// synchronizes with itself, which says nothing about the other warp's copies: their rows may not have arrived.
 // Corpus: a16
 //@launch: kernel=rotate grid=1 block=128 arg=in:in:f32[128x4]=randn(seed=0) arg=out:out:f32[128x4]
 

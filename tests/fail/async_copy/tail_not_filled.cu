@@ -12,5 +12,5 @@ extern "C" __global__ void reverse(const float4 *in, float4 *out, unsigned n)
     asm volatile("cp.async.commit_group;" ::: "memory");
     asm volatile("cp.async.wait_group 0;" ::: "memory");
     __syncthreads();
-    out[t] = tile[127 - t]; //~ uninitialised
+    out[t] = tile[127 - t]; //~ uninitialized
 }

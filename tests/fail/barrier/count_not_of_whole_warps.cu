@@ -1,4 +1,4 @@
-// A barrier for the 40 threads that have work. The count of a barrier must be a multiple of 32. The behaviour is
+// A barrier for the 40 threads that have work. The count of a barrier must be a multiple of 32. The behavior is
 // undefined; hardware rounds it, or stops with "illegal instruction".
 //@launch: kernel=reverse grid=1 block=64 arg=in:in:f32[64]=randn(seed=0) arg=out:out:f32[64] arg=n:u32=40
 

@@ -1,5 +1,5 @@
 // Two warps meet at barrier 1 with a third one. One of them says that 64 threads take part, the others say 96: all
-// must say the same. The behaviour is undefined; hardware opens the barrier early, or hangs.
+// must say the same. The behavior is undefined; hardware opens the barrier early, or hangs.
 //@launch: kernel=meet grid=1 block=96 arg=in:in:f32[96]=randn(seed=0) arg=out:out:f32[96]
 
 extern "C" __global__ void meet(const float *in, float *out)

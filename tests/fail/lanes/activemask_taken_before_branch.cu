@@ -1,5 +1,5 @@
 // Positive values are counted by those who hold one. The mask was taken before the branch and names all 32 lanes; those
-// with another value never come to the ballot. The behaviour is undefined; hardware may hang.
+// with another value never come to the ballot. The behavior is undefined; hardware may hang.
 // Corpus: s06
 //@launch: kernel=count_large grid=1 block=32 arg=in:in:i32[32]=randint(-2,3,seed=0) arg=out:out:i32[32]
 

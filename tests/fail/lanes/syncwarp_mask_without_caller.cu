@@ -1,5 +1,5 @@
 // The first 17 lanes step together, but the mask of __syncwarp() names 16 of them: lane 16 calls it without being in
-// the mask. The behaviour is undefined; hardware lets lane 16 pass without waiting.
+// the mask. The behavior is undefined; hardware lets lane 16 pass without waiting.
 // Corpus: s03
 //@launch: kernel=two_steps grid=1 block=32 arg=out:inout:i32[32]=zeros arg=n:u32=17
 

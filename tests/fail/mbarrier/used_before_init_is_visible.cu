@@ -1,5 +1,5 @@
-// Warp 1 hands 32 numbers to warp 0 over an mbarrier that thread 0 initialises. Warp 1 uses it without waiting
-// for that: an arrival before the initialisation is lost, and warp 0 then waits for ever.
+// Warp 1 hands 32 numbers to warp 0 over an mbarrier that thread 0 initializes. Warp 1 uses it without waiting
+// for that: an arrival before the initialization is lost, and warp 0 then waits for ever.
 // Corpus: a11
 //@launch: kernel=hand_over grid=1 block=64 arg=in:in:i32[32]=iota(100) arg=out:out:i32[32]
 

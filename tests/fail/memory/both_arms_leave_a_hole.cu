@@ -13,11 +13,11 @@ extern "C" __global__ void join(const float *in, float *out)
     __syncwarp();
     float value;
     if (t % 2) {
-        value = ((volatile float *)odd)[t]; //~ uninitialised
+        value = ((volatile float *)odd)[t]; //~ uninitialized
         value *= in[0];
     } else {
-        value = ((volatile float *)even)[t]; //~ uninitialised
+        value = ((volatile float *)even)[t]; //~ uninitialized
         value += in[0];
     }
-    out[t] = value; //~ uninitialised
+    out[t] = value; //~ uninitialized
 }

@@ -14,11 +14,11 @@ extern "C" __global__ void pass_on(const float *in, float *out, int n)
     float kept[8];
     for (int i = 0; i < 8; i++)
         kept[i] = in[i];
-    kept[n] = ((volatile float *)tile)[t]; //~ uninitialised
+    kept[n] = ((volatile float *)tile)[t]; //~ uninitialized
     kept[n + 1] = ((volatile float *)spare)[t];
     kept[n + 1] = in[t];
     copy[t] = kept[(n + t * 0) % 8];
     __syncwarp();
     float mine = ((volatile float *)copy)[31 - t];
-    out[t] = __shfl_xor_sync(~0u, mine, 1) + kept[n + 1]; //~ uninitialised
+    out[t] = __shfl_xor_sync(~0u, mine, 1) + kept[n + 1]; //~ uninitialized
 }

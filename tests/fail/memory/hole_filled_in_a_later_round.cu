@@ -14,7 +14,7 @@ extern "C" __global__ void rounds(const float *in, float *out)
             asm volatile("bar.sync 2, 64;" ::: "memory");
         } else {
             asm volatile("bar.sync 1, 64;" ::: "memory");
-            out[32 * round + t] = tile[t]; //~ uninitialised
+            out[32 * round + t] = tile[t]; //~ uninitialized
             asm volatile("bar.sync 2, 64;" ::: "memory");
         }
     }

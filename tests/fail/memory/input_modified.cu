@@ -1,4 +1,4 @@
-// Subtracts the mean of the neighbours. The smoothed values are kept in the input array, which the caller declared to
+// Subtracts the mean of the neighbors. The smoothed values are kept in the input array, which the caller declared to
 // be read only. The result is right; the caller's data is lost.
 //@launch: kernel=sharpen grid=1 block=64 arg=in:in:f32[64]=randn(seed=0) arg=out:out:f32[64]
 

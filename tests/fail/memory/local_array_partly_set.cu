@@ -10,5 +10,5 @@ extern "C" __global__ void count_digits(const unsigned *number, unsigned *nines,
         count[i] = 0;
     for (unsigned x = number[threadIdx.x]; x != 0; x /= 10)
         count[x % 10]++;
-    nines[threadIdx.x] = count[9]; //~ uninitialised
+    nines[threadIdx.x] = count[9]; //~ uninitialized
 }

@@ -1,5 +1,5 @@
 // Sums each element and the one before it; the first has none before it, and reads 4 bytes before the array. Hardware
-// gives the end of the neighbouring allocation.
+// gives the end of the neighboring allocation.
 // Corpus: m10
 //@launch: kernel=sum_pairs grid=1 block=64 arg=in:in:f32[64]=randn(seed=0) arg=out:out:f32[64]
 

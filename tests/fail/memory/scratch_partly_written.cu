@@ -9,6 +9,6 @@ extern "C" __global__ void exchange(float *scratch, float *out, unsigned n)
     if (t < n)
         scratch[t] = t;
     __syncthreads();
-    out[t] = scratch[127 - t]; //~ uninitialised
+    out[t] = scratch[127 - t]; //~ uninitialized
     scratch[127 - t] = 0.0f; // left clean for the next launch
 }

@@ -12,6 +12,6 @@ extern "C" __global__ void pick(const float *in, float *out)
         high[t] = in[t];
     __syncthreads();
     float a = ((volatile float *)high)[t];
-    float b = ((volatile float *)low)[t]; //~ uninitialised
-    out[t] = t < 32 || t % 2 == 0 ? b : a; //~ uninitialised
+    float b = ((volatile float *)low)[t]; //~ uninitialized
+    out[t] = t < 32 || t % 2 == 0 ? b : a; //~ uninitialized
 }

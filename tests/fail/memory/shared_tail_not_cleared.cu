@@ -10,5 +10,5 @@ extern "C" __global__ void reverse(const float *in, float *out, unsigned n)
     if (t < n)
         tile[t] = in[t];
     __syncthreads();
-    out[t] = tile[127 - t]; //~ uninitialised
+    out[t] = tile[127 - t]; //~ uninitialized
 }

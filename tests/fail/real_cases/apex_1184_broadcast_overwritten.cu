@@ -1,4 +1,4 @@
-// After NVIDIA/apex pull request 1184 (LayerNorm): four warps normalise one row after another. The sums of a row are
+// After NVIDIA/apex pull request 1184 (LayerNorm): four warps normalize one row after another. The sums of a row are
 // combined through shared memory, and the total is broadcast through its first slot.
 // What is wrong: nothing keeps a fast warp from storing its sums of the next row into that slot while a slow one still
 // reads the total of this row. Found there by a race checker.

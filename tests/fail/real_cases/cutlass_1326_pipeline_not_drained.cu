@@ -1,4 +1,4 @@
-// After NVIDIA/cutlass issue 1326 (sm80 multistage main loop, vectorised epilogue): a two-stage cp.async loop copies
+// After NVIDIA/cutlass issue 1326 (sm80 multistage main loop, vectorized epilogue): a two-stage cp.async loop copies
 // one tile ahead, and past the end it copies the last tile again; then the epilogue exchanges results through the
 // same shared memory.
 // What is wrong: the surplus copy may still be under way when the epilogue stores, and lands on the results. Random

@@ -1,4 +1,4 @@
-// Stores words and reads single bytes of words that a thread of the neighbouring warp stores. The accesses
+// Stores words and reads single bytes of words that a thread of the neighboring warp stores. The accesses
 // differ in width but share a byte, and nothing orders them.
 // Corpus: r17
 //@launch: kernel=second_byte grid=1 block=128 arg=in:in:u32[128]=randint(seed=0) arg=out:out:u8[128]

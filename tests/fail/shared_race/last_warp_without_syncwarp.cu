@@ -1,5 +1,5 @@
-// Sum of 64 elements in the style of old reduction samples: "the last warp needs no synchronisation". It did
-// not on GPUs whose warps ran in lockstep; since Volta a lane may add a neighbour's slot before or after its
+// Sum of 64 elements in the style of old reduction samples: "the last warp needs no synchronization". It did
+// not on GPUs whose warps ran in lockstep; since Volta a lane may add a neighbor's slot before or after its
 // update.
 // Corpus: r08
 //@launch: kernel=sum grid=1 block=64 arg=in:in:f32[64]=randn(seed=0) arg=out:out:f32[1]

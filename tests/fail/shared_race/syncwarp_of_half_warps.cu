@@ -1,4 +1,4 @@
-// Reverses one warp's elements through shared memory. Each half of the warp synchronises only with itself,
+// Reverses one warp's elements through shared memory. Each half of the warp synchronizes only with itself,
 // while every value crosses from one half to the other: the halves are not ordered, and old contents may be
 // read.
 // Corpus: r07

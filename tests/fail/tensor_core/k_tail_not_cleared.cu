@@ -22,9 +22,9 @@ extern "C" __global__ void row_sums(const unsigned *a, float *d, unsigned k)
             tile[i / 8][i % 8] = a[i];
     __syncwarp();
     unsigned fa[4], ones[2] = {0x3c003c00, 0x3c003c00};
-    LDMATRIX_X4(fa, &tile[lane % 16][lane / 16 * 4]); //~ uninitialised
+    LDMATRIX_X4(fa, &tile[lane % 16][lane / 16 * 4]); //~ uninitialized
     float c[4] = {};
-    MMA(c, fa, ones); //~ uninitialised
+    MMA(c, fa, ones); //~ uninitialized
     for (unsigned i = 0; i < 4; i++)
         d[(g + i / 2 * 8) * 8 + 2 * t + i % 2] = c[i];
 }

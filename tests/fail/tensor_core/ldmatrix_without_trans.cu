@@ -1,4 +1,4 @@
-// d = a · b with b stored by rows, [k][n]. The B operand wants two neighbours along k in a register, so b must be
+// d = a · b with b stored by rows, [k][n]. The B operand wants two neighbors along k in a register, so b must be
 // loaded with `.trans`; without it every 8×8 quarter arrives transposed. Hardware computes a wrong product, silently.
 // Corpus: t02
 //@launch: kernel=product grid=1 block=32 arg=a:in:f16[16x16]=randn(seed=0) arg=b:in:f16[16x8]=randn(seed=1) arg=d:out:f32[16x8]

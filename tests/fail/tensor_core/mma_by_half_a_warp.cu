@@ -1,5 +1,5 @@
 // One product tile whose mma stands inside `if (lane < rows)`. mma.sync.aligned must be executed by all 32 lanes
-// together; with 16 of them the behaviour is undefined. Hardware gives wrong sums, or hangs.
+// together; with 16 of them the behavior is undefined. Hardware gives wrong sums, or hangs.
 // Corpus: t07
 //@launch: kernel=product grid=1 block=32 arg=a:in:f16[16x16]=randn(seed=0) arg=b:in:f16[8x16]=randn(seed=1) arg=d:inout:f32[16x8]=zeros arg=rows:u32=16
 

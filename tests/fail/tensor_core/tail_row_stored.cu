@@ -24,13 +24,13 @@ extern "C" __global__ void product(const unsigned *a, const unsigned *b, float *
         bs[i / 8][i % 8] = b[i];
     __syncwarp();
     unsigned fa[4], fb[2];
-    LDMATRIX_X4(fa, &as[lane % 16][lane / 16 * 4]); //~ uninitialised
+    LDMATRIX_X4(fa, &as[lane % 16][lane / 16 * 4]); //~ uninitialized
     LDMATRIX_X2(fb, &bs[lane % 8][lane / 8 % 2 * 4]);
     float c[4] = {};
     MMA(c, fa, fb);
     for (unsigned i = 0; i < 4; i++) {
         unsigned row = g + i / 2 * 8, column = 2 * t + i % 2;
         if (row <= m && column < n)
-            d[row * n + column] = c[i]; //~ uninitialised
+            d[row * n + column] = c[i]; //~ uninitialized
     }
 }

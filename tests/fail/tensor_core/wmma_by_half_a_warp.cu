@@ -1,5 +1,5 @@
 // a · aᵀ by wmma inside `if (threadIdx.x < 16)`: the wmma instructions are `.sync.aligned`, and half a warp executes
-// them. The behaviour is undefined; hardware gives wrong sums, or hangs.
+// them. The behavior is undefined; hardware gives wrong sums, or hangs.
 //@launch: kernel=gram grid=1 block=32 arg=a:in:f16[16x16]=randn(seed=0) arg=out:inout:f32[16x16]=zeros arg=n:u32=16
 #include <cuda_fp16.h>
 #include <mma.h>

@@ -15,11 +15,11 @@ extern "C" __global__ void product(const half *a, const half *b, float *d, unsig
     wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> fb;
     wmma::fragment<wmma::accumulator, 16, 16, 16, float> fc;
     wmma::fill_fragment(fc, 0.0f);
-    wmma::load_matrix_sync(fa, &as[0][0], 24); //~ uninitialised
+    wmma::load_matrix_sync(fa, &as[0][0], 24); //~ uninitialized
     wmma::load_matrix_sync(fb, b, 16);
     wmma::mma_sync(fc, fa, fb, fc);
     wmma::store_matrix_sync(&ds[0][0], fc, 20, wmma::mem_row_major);
     __syncwarp();
     for (unsigned i = threadIdx.x; i < 16 * (m + 1); i += 32)
-        d[i] = ds[i / 16][i % 16]; //~ uninitialised
+        d[i] = ds[i / 16][i % 16]; //~ uninitialized
 }

@@ -1,4 +1,4 @@
-// While asynchronous copies fill the even slots of a tile, ordinary stores fill the odd ones: neighbouring
+// While asynchronous copies fill the even slots of a tile, ordinary stores fill the odd ones: neighboring
 // bytes, no conflict.
 // Result: out[2 * i] = in[i], out[2 * i + 1] = -1
 //@launch: kernel=interleave grid=1 block=64 arg=in:in:f32[64]=randn(seed=0) arg=out:out:f32[128]

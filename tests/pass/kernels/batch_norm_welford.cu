@@ -7,14 +7,14 @@ extern "C" __global__ void statistics(const float *in, float *mean, float *varia
 {
     __shared__ float means[8][32], squares[8][32];
     unsigned c = threadIdx.x, y = threadIdx.y;
-    float centre = 0.0f, square = 0.0f, count = 0.0f;
+    float center = 0.0f, square = 0.0f, count = 0.0f;
     for (unsigned row = y; row < rows; row += 8) {
-        float x = in[row * 32 + c], delta = x - centre;
+        float x = in[row * 32 + c], delta = x - center;
         count += 1.0f;
-        centre += delta / count;
-        square += delta * (x - centre);
+        center += delta / count;
+        square += delta * (x - center);
     }
-    means[y][c] = centre;
+    means[y][c] = center;
     squares[y][c] = square;
     for (unsigned half = 4; half > 0; half /= 2) {
         __syncthreads();

@@ -1,4 +1,4 @@
-// Layer normalisation of rows of 96 elements, one block per row; mean and variance go through the same two
+// Layer normalization of rows of 96 elements, one block per row; mean and variance go through the same two
 // slots.
 // Result: out[r][c] = (in[r][c] - mean) / sqrt(variance + 1e-5) * gamma[c] + beta[c]
 //@launch: kernel=layer_norm grid=4 block=96 arg=in:in:f32[4x96]=randn(seed=0) arg=gamma:in:f32[96]=uniform(0.5,1.5,seed=1) arg=beta:in:f32[96]=randn(seed=2) arg=out:out:f32[4x96]
@@ -20,7 +20,7 @@ extern "C" __global__ void layer_norm(const float *in, const float *gamma, const
 {
     unsigned c = threadIdx.x, i = blockIdx.x * 96 + c;
     float mean = block_sum(in[i]) / 96.0f;
-    float centred = in[i] - mean;
-    float variance = block_sum(centred * centred) / 96.0f;
-    out[i] = centred * rsqrtf(variance + 1e-5f) * gamma[c] + beta[c];
+    float centered = in[i] - mean;
+    float variance = block_sum(centered * centered) / 96.0f;
+    out[i] = centered * rsqrtf(variance + 1e-5f) * gamma[c] + beta[c];
 }

@@ -1,4 +1,4 @@
-// Warp 1 hands 32 numbers to warp 0 over an mbarrier that thread 0 initialises before a barrier of the block.
+// Warp 1 hands 32 numbers to warp 0 over an mbarrier that thread 0 initializes before a barrier of the block.
 // Result: out[i] = in[i]
 // Corpus: a11
 //@launch: kernel=hand_over grid=1 block=64 arg=in:in:i32[32]=iota(100) arg=out:out:i32[32]

@@ -1,4 +1,4 @@
-// Subtracts the mean of the neighbours; the smoothed values stay in registers.
+// Subtracts the mean of the neighbors; the smoothed values stay in registers.
 //@launch: kernel=sharpen grid=1 block=64 arg=in:in:f32[64]=randn(seed=0) arg=out:out:f32[64]
 
 extern "C" __global__ void sharpen(float *in, float *out)

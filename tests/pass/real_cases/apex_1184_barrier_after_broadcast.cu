@@ -1,4 +1,4 @@
-// After NVIDIA/apex pull request 1184 (LayerNorm): four warps normalise one row after another. The sums of a row are
+// After NVIDIA/apex pull request 1184 (LayerNorm): four warps normalize one row after another. The sums of a row are
 // combined through shared memory, and the total is broadcast through its first slot.
 // A barrier follows the broadcast, before the next row uses the slots again.
 //@launch: kernel=layer_norm grid=1 block=32,4 arg=in:in:f32[6x128]=randn(seed=0) arg=out:out:f32[6x128] arg=rows:u32=6

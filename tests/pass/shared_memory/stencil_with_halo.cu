@@ -1,4 +1,4 @@
-// Mean of five neighbours; each block loads its 128 elements and a halo of two on either side, zero beyond the
+// Mean of five neighbors; each block loads its 128 elements and a halo of two on either side, zero beyond the
 // ends.
 // Result: out[i] = (in[i - 2] + ... + in[i + 2]) / 5
 //@launch: kernel=blur grid=4 block=128 arg=in:in:f32[500]=randn(seed=0) arg=out:out:f32[500] arg=n:i32=500

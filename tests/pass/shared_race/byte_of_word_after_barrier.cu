@@ -1,4 +1,4 @@
-// Stores words, and behind a barrier reads single bytes of words that a thread of the neighbouring warp stored.
+// Stores words, and behind a barrier reads single bytes of words that a thread of the neighboring warp stored.
 // Result: out[i] = second byte of in[i ^ 32]
 // Corpus: r17
 //@launch: kernel=second_byte grid=1 block=128 arg=in:in:u32[128]=randint(seed=0) arg=out:out:u8[128]

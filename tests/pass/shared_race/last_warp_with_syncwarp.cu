@@ -1,4 +1,4 @@
-// Sum of 64 elements by a tree in shared memory. The last warp reads, synchronises, writes, synchronises.
+// Sum of 64 elements by a tree in shared memory. The last warp reads, synchronizes, writes, synchronizes.
 // Result: out[0] = sum of in
 // Corpus: r08
 //@launch: kernel=sum grid=1 block=64 arg=in:in:f32[64]=randn(seed=0) arg=out:out:f32[1]

@@ -1,4 +1,4 @@
-// Reverses one warp's elements through shared memory; all 32 lanes synchronise, because every value crosses
+// Reverses one warp's elements through shared memory; all 32 lanes synchronize, because every value crosses
 // halves.
 // Result: out[i] = in[31 - i]
 // Corpus: r07

@@ -1,4 +1,4 @@
-// Row sums by an e4m3 mma of values quantised without their scale: what is beyond 448 saturates, and the sums are far
+// Row sums by an e4m3 mma of values quantized without their scale: what is beyond 448 saturates, and the sums are far
 // too small. This is a value error; only a reference shows it, so no check may report anything.
 // Corpus: t11
 //@launch: kernel=row_sums grid=1 block=32 arg=a:in:f32[16x32]=randn(seed=0,std=1000) arg=d:out:f32[16x8]
@@ -10,7 +10,7 @@
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                              \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
 
-__device__ unsigned quantise(const float *x)
+__device__ unsigned quantize(const float *x)
 {
     unsigned low = __nv_cvt_float2_to_fp8x2(make_float2(x[0], x[1]), __NV_SATFINITE, __NV_E4M3);
     unsigned high = __nv_cvt_float2_to_fp8x2(make_float2(x[2], x[3]), __NV_SATFINITE, __NV_E4M3);
@@ -22,7 +22,7 @@ extern "C" __global__ void row_sums(const float *a, float *d)
     unsigned g = threadIdx.x / 4, t = threadIdx.x % 4;
     unsigned fa[4], ones[2] = {0x38383838, 0x38383838};
     for (unsigned i = 0; i < 4; i++)
-        fa[i] = quantise(a + (g + i % 2 * 8) * 32 + i / 2 * 16 + t * 4);
+        fa[i] = quantize(a + (g + i % 2 * 8) * 32 + i / 2 * 16 + t * 4);
     float c[4] = {};
     MMA(c, fa, ones);
     for (unsigned i = 0; i < 4; i++)

@@ -1,4 +1,4 @@
-// Inclusive scan of one warp in shared memory: every lane reads its neighbour's sum, all meet, every lane adds to its own,
+// Inclusive scan of one warp in shared memory: every lane reads its neighbor's sum, all meet, every lane adds to its own,
 // all meet again. An element is read by two lanes in different steps, and the second read does not revive the first.
 //@launch: kernel=scan grid=1 block=32 arg=in:in:i32[32]=ones arg=out:out:i32[32]
 

@@ -1,4 +1,4 @@
-// Each group of eight lanes exchanges values within itself and synchronises with its own mask only.
+// Each group of eight lanes exchanges values within itself and synchronizes with its own mask only.
 // Result: out[i] = in[i ^ 7] + in[i ^ 3]
 //@launch: kernel=exchange grid=1 block=64 arg=in:in:i32[64]=randint(-99,99,seed=0) arg=out:out:i32[64]
 

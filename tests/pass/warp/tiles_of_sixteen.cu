@@ -1,4 +1,4 @@
-// Cooperative-groups tiles of 16 transpose 4 x 4 blocks in shared memory, synchronised by tile.sync alone.
+// Cooperative-groups tiles of 16 transpose 4 x 4 blocks in shared memory, synchronized by tile.sync alone.
 // Result: out[g][c][r] = in[g][r][c]
 //@launch: kernel=transpose_blocks grid=1 block=64 arg=in:in:i32[64]=iota arg=out:out:i32[64]
 #include <cooperative_groups.h>

@@ -81,7 +81,7 @@ pub(super) fn prepare(
             element: *element,
             extents: extents.to_vec(),
             role,
-            initialised: !output,
+            initialized: !output,
         };
         let bytes = usize::try_from(buffer.bytes()).unwrap_or(0);
         let memory: Buffer<u8> =

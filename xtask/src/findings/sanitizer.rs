@@ -63,11 +63,11 @@ pub(super) const NOTES: &[(&str, &str)] = &[
     ),
     (
         "barrier-object",
-        "Manual, “Racecheck support for cuda::barrier” and “Synccheck support for cuda::barrier”: synchronisation by `cuda::barrier` is followed on Ampere and newer.",
+        "Manual, “Racecheck support for cuda::barrier” and “Synccheck support for cuda::barrier”: synchronization by `cuda::barrier` is followed on Ampere and newer.",
     ),
     (
         "barrier-init",
-        "Release notes of 2024.1: detection of races with the initialisation of a `cuda::barrier`, in racecheck, on Hopper. Nothing is said of other architectures.",
+        "Release notes of 2024.1: detection of races with the initialization of a `cuda::barrier`, in racecheck, on Hopper. Nothing is said of other architectures.",
     ),
     (
         "deadlock",
@@ -86,7 +86,7 @@ pub(super) const NOTES: &[(&str, &str)] = &[
         "Manual, “Device Side Allocation Checking”: accesses to the device heap, double and invalid `free()`.",
     ),
     (
-        "neighbour",
+        "neighbor",
         "Manual, “Base-and-bounds analysis”: with compile-time patching a shared variable is the allocation whose bounds are checked. Release notes, “Known Limitations”: with compile-time patching, overflows between shared variables of one allocation are not detected. Of the default instrumentation neither says it.",
     ),
     (
@@ -141,7 +141,7 @@ const DEADLOCK_OTHER: Documented = says(Verdict::Silent, "racecheck", &["deadloc
 const ACCESS: Documented = says(Verdict::Supports, "memcheck", &["access"]);
 const ADJOINING: Documented = says(Verdict::Supports, "memcheck", &["access", "adjoining"]);
 const HEAP: Documented = says(Verdict::Supports, "memcheck", &["heap"]);
-const NEIGHBOUR: Documented = says(Verdict::Differ, "memcheck", &["neighbour"]);
+const NEIGHBOR: Documented = says(Verdict::Differ, "memcheck", &["neighbor"]);
 const OTHER_SPACE: Documented = says(Verdict::Silent, "memcheck", &["spaces"]);
 const LDMATRIX: Documented = says(Verdict::Supports, "memcheck", &["access", "ldmatrix"]);
 const INIT: Documented = says(Verdict::Supports, "initcheck", &["init"]);
@@ -176,7 +176,7 @@ pub(super) const CASES: &[(&str, &Documented)] = &[
     ("memory/parameter_overrun", &OTHER_SPACE),
     ("memory/parameter_struct_overrun", &OTHER_SPACE),
     ("memory/local_array_overrun", &OTHER_SPACE),
-    ("memory/shared_array_into_its_neighbour", &NEIGHBOUR),
+    ("memory/shared_array_into_its_neighbor", &NEIGHBOR),
     ("memory/read_before_the_start", &ADJOINING),
     ("memory/read_past_the_end", &ADJOINING),
     ("memory/freed_twice", &HEAP),
@@ -199,7 +199,7 @@ fn of_class(class: &str) -> Option<&'static Documented> {
         "async-copy" => &ASYNC,
         "mbarrier" => &BARRIER_INIT,
         "bounds" | "alignment" => &ACCESS,
-        "uninitialised" => &INIT_SHARED,
+        "uninitialized" => &INIT_SHARED,
         "lanes" => &EXCHANGE,
         "barrier" => &DIVERGENT,
         "deadlock" => &DEADLOCK_OTHER,

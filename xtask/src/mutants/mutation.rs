@@ -402,7 +402,7 @@ type Found = (Family, String, Change);
 
 fn changes(instruction: &Instruction<'_>, known: &Constants<'_>) -> Vec<Found> {
     let mut found = Vec::new();
-    synchronisation(instruction, &mut found);
+    synchronization(instruction, &mut found);
     order(instruction, &mut found);
     masks(instruction, known, &mut found);
     shift(instruction, &mut found);
@@ -414,7 +414,7 @@ fn changes(instruction: &Instruction<'_>, known: &Constants<'_>) -> Vec<Found> {
 }
 
 /// Barriers, fences and waits.
-fn synchronisation(instruction: &Instruction<'_>, found: &mut Vec<Found>) {
+fn synchronization(instruction: &Instruction<'_>, found: &mut Vec<Found>) {
     let removed = (Family::Remove, String::new(), Change::Remove);
     match instruction.opcode {
         "bar" if instruction.has("warp") => found.push(removed),

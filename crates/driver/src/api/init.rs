@@ -1,4 +1,4 @@
-//! Initialisation, version, errors in words, and the way to functions by name.
+//! Initialization, version, errors in words, and the way to functions by name.
 
 use std::ffi::{c_char, c_int, c_void};
 

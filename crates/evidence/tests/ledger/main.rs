@@ -1,6 +1,6 @@
 //! The ledger as its user sees it.
 
-mod behaviour;
+mod behavior;
 mod compatibility;
 mod damage;
 mod kill;

@@ -134,7 +134,7 @@ pub(super) fn passes(error: &sqlx::Error) -> bool {
         | sqlx::Error::Protocol(_)
         | sqlx::Error::Tls(_) => true,
         sqlx::Error::Database(error) => error.code().is_some_and(|code| {
-            // Connections, resources, an operator's intervention, serialisation, deadlock, read-only after a failover.
+            // Connections, resources, an operator's intervention, serialization, deadlock, read-only after a failover.
             ["08", "53", "57"].iter().any(|class| code.starts_with(class))
                 || ["40001", "40P01", "25006"].contains(&code.as_ref())
         }),

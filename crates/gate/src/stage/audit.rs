@@ -62,7 +62,7 @@ pub(super) fn downgrade(task: &Task, each: Dtype, executed: &[String]) -> Option
     let floats = task.data.inputs.iter().all(|input| !input.dtype.with(each).is_integer());
     let distinct: BTreeSet<&str> = executed.iter().map(|text| opcode(text)).collect();
     distinct.into_iter().find_map(|opcode| {
-        let why = if floats { quantised(opcode) } else { None };
+        let why = if floats { quantized(opcode) } else { None };
         let why = why.or_else(|| too_narrow(opcode, tensors.min(sums), multiplied, sums))?;
         Some(format!("`{opcode}` was executed, which {why}"))
     })
@@ -79,7 +79,7 @@ fn opcode(text: &str) -> &str {
 }
 
 /// Products of small integers in a task that has none.
-fn quantised(opcode: &str) -> Option<String> {
+fn quantized(opcode: &str) -> Option<String> {
     let mut words = opcode.split('.');
     let base = words.next().unwrap_or_default();
     let small = words.find(|word| INTEGERS.contains(word));
@@ -152,9 +152,9 @@ mod tests {
         assert!(!told("wmma.load.a.sync.aligned.row.m16n16k16.global.f16", tensor_task));
         assert!(!told("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32", tensor_task));
         assert!(told("wmma.mma.sync.aligned.row.col.m16n16k16.f16.f16", tensor_task));
-        assert!(quantised("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32").is_some());
-        assert!(quantised("dp4a.s32.s32").is_some());
-        assert!(quantised("fma.rn.f32").is_none());
+        assert!(quantized("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32").is_some());
+        assert!(quantized("dp4a.s32.s32").is_some());
+        assert!(quantized("fma.rn.f32").is_none());
         assert_eq!(opcode("@%p1 fma.rn.f32 %f1, %f2;"), "fma.rn.f32");
         assert_eq!(opcode("ret;"), "ret");
     }

@@ -265,7 +265,7 @@ impl Stand {
                     .map(|extent| u64::try_from(*extent).unwrap_or(u64::MAX))
                     .collect(),
                 role: bound.room.role(self.launches.len()),
-                initialised: *filled,
+                initialized: *filled,
             });
             let settings = Settings {
                 checks: Check::ALL.to_vec(),

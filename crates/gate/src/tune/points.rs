@@ -153,7 +153,7 @@ impl Points {
 
     /// Points that differ in one value, by one place up or down; then those that differ in two, which is needed if a
     /// constraint couples two macros. The order is fixed.
-    pub fn neighbours(&self, number: usize, changes: usize) -> Vec<usize> {
+    pub fn neighbors(&self, number: usize, changes: usize) -> Vec<usize> {
         let point = self.get(number);
         let moves: Vec<(usize, usize)> = point
             .iter()
@@ -223,15 +223,15 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn neighbours_differ_by_one_place() {
+    fn neighbors_differ_by_one_place() {
         let points = Points::of(&space(&[3, 3], &["a * b == 4"]), &BTreeMap::new()).unwrap();
         assert_eq!(points.len(), 3);
         // Every single change violates the product; two at once do not.
-        assert_eq!(points.neighbours(1, 1), Vec::<usize>::new());
-        assert_eq!(points.neighbours(1, 2), vec![0, 2]);
+        assert_eq!(points.neighbors(1, 1), Vec::<usize>::new());
+        assert_eq!(points.neighbors(1, 2), vec![0, 2]);
         let free = Points::of(&space(&[3, 2], &[]), &BTreeMap::new()).unwrap();
         let at = free.number(&[1, 0]).unwrap();
-        let near: Vec<&[usize]> = free.neighbours(at, 1).into_iter().map(|n| free.get(n)).collect();
+        let near: Vec<&[usize]> = free.neighbors(at, 1).into_iter().map(|n| free.get(n)).collect();
         assert_eq!(near, [[0, 0], [2, 0], [1, 1]]);
     }
 

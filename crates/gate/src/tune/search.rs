@@ -289,7 +289,7 @@ impl<'p> Search<'p> {
     fn around(&mut self, ranking: &[(usize, Score)], next: &mut Vec<usize>, count: usize) {
         for (number, _) in ranking.iter().take(self.shape.elites.max(1)) {
             for changes in [1, 2] {
-                let mut near = self.points.neighbours(*number, changes);
+                let mut near = self.points.neighbors(*number, changes);
                 self.shuffle(&mut near);
                 near.retain(|one| !self.asked.contains(one) && !next.contains(one));
                 for one in near {

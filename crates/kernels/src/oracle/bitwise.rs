@@ -23,7 +23,7 @@ use crate::format::Format;
 use crate::inputs::{Inconsistent, consistent};
 use crate::problem::{BLOCK_ROWS, Granularity, Layout, Mask, Shape};
 use crate::straddle::Straddle;
-use crate::tensor::Quantised;
+use crate::tensor::Quantized;
 use keys::{Keys, queries};
 use product::{Chain, Core, Eight, Half, ROWS, SIDE};
 use rows::RowTile;
@@ -40,11 +40,11 @@ pub struct Problem<'a> {
     /// What scores are multiplied by before the softmax; usually 1/√dim.
     pub softmax_scale: f64,
     /// Queries.
-    pub q: &'a Quantised,
+    pub q: &'a Quantized,
     /// Keys.
-    pub k: &'a Quantised,
+    pub k: &'a Quantized,
     /// Values.
-    pub v: &'a Quantised,
+    pub v: &'a Quantized,
     /// How the output lies in memory.
     pub o_layout: Layout,
     /// How the keys of a row are taken apart.
@@ -125,7 +125,7 @@ pub enum Lanes {
     Interleaved4,
     /// 32 lanes, every 32nd key.
     Interleaved32,
-    /// Four lanes, two neighbours of each eight keys, as the tensor core's accumulator lies.
+    /// Four lanes, two neighbors of each eight keys, as the tensor core's accumulator lies.
     Pairs4,
 }
 
@@ -168,7 +168,7 @@ impl Arithmetic {
     /// The most keys of a tile.
     pub const MAX_TILE: usize = 256;
 
-    /// Multiply-adds throughout, on values that were dequantised to f16.
+    /// Multiply-adds throughout, on values that were dequantized to f16.
     pub const H0: Arithmetic = Arithmetic {
         tile: 32,
         scores: Scores::Chain,

@@ -1,4 +1,4 @@
-//! Attention in f64 on the dequantised inputs: what a kernel's mathematics shall give.
+//! Attention in f64 on the dequantized inputs: what a kernel's mathematics shall give.
 //!
 //! Heads run on all cores, query rows in blocks: scores, softmax, and the product with V, each a matrix product. With a
 //! [`Precision`], the same pass gives the sums over keys that [`warpproof_tolerance`] asks for. Every core gives the same
@@ -16,7 +16,7 @@ use super::product::{Matrix, multiply};
 use crate::format::Format;
 use crate::inputs::{Inconsistent, Inputs};
 use crate::problem::{BLOCK_ROWS, Granularity, Layout, Lengths, Mask, Rows};
-use crate::tensor::Quantised;
+use crate::tensor::Quantized;
 use crate::tolerance::{PFormat, Precision, RowModel, ScoreSizes, Sums, lse_limit};
 use std::f64::consts::LOG2_E;
 use std::ops::Range;
@@ -62,14 +62,14 @@ pub struct Exact {
     pub tolerance: Option<Tolerance>,
 }
 
-/// Attention in f64 on the dequantised inputs.
+/// Attention in f64 on the dequantized inputs.
 pub fn attention(inputs: &Inputs, mask: Mask, options: &Options) -> Result<Exact, Inconsistent> {
     inputs.check()?;
     let shape = &inputs.shape;
     let rows = shape.query_rows(options.layout);
     let tasks: Vec<(usize, usize)> =
         (0..shape.batch()).flat_map(|batch| (0..shape.heads).map(move |head| (batch, head))).collect();
-    let values = [inputs.q.dequantise(), inputs.k.dequantise(), inputs.v.dequantise()];
+    let values = [inputs.q.dequantize(), inputs.k.dequantize(), inputs.v.dequantize()];
     let values = [&values[0][..], &values[1][..], &values[2][..]];
     // In the order of the heads, so that sums over rows are in one order.
     let heads = parallel::each(
@@ -147,7 +147,7 @@ struct HeadResult {
     moments: Vec<RowMoments>,
 }
 
-fn rows_of(tensor: &Quantised, values: &[f64], batch: usize, head: usize) -> Vec<f64> {
+fn rows_of(tensor: &Quantized, values: &[f64], batch: usize, head: usize) -> Vec<f64> {
     let rows = &tensor.rows;
     let row = |row| {
         let at = rows.offset(batch, head, row);
@@ -358,7 +358,7 @@ fn half_step(format: PFormat, p: f64, ratio: f64) -> (f64, f64) {
 }
 
 /// For each key, the largest scale among the rows of its tile over its own.
-fn tile_ratios(v: &Quantised, batch: usize, head: usize, keys: usize) -> Vec<f64> {
+fn tile_ratios(v: &Quantized, batch: usize, head: usize, keys: usize) -> Vec<f64> {
     if v.granularity != Granularity::Row {
         return vec![1.0; keys];
     }

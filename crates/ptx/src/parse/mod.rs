@@ -11,7 +11,7 @@ mod variable;
 use crate::lexer::{Lexer, Token};
 use crate::{Error, Integer, Module, Span};
 
-/// Blocks, vectors, initialisers and expressions nest no deeper: what recurses over the tree needs a bounded stack.
+/// Blocks, vectors, initializers and expressions nest no deeper: what recurses over the tree needs a bounded stack.
 pub(crate) const MAX_NESTING: u32 = 128;
 
 /// After so many errors the rest is not read: the text is hardly PTX.
@@ -332,7 +332,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Whether the current `}` is that of a vector or an initialiser, as what follows on its line shows.
+    /// Whether the current `}` is that of a vector or an initializer, as what follows on its line shows.
     fn closes_list(&self) -> bool {
         let mut ahead = self.lexer.clone();
         ahead.advance();

@@ -150,7 +150,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Skips the braces of an initialiser.
+    /// Skips the braces of an initializer.
     fn skip_list(&mut self) {
         let mut depth = 0u64;
         loop {

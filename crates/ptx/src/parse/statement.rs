@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::{Parsed, Parser, Reported, module_directive, statement_directive};
 use crate::lexer::Token;
 use crate::{
-    Address, Block, CallPrototype, DwarfLine, Guard, Inlined, Instruction, Label, LabelledList, ListedName,
+    Address, Block, CallPrototype, DwarfLine, Guard, Inlined, Instruction, Label, LabeledList, ListedName,
     Loc, Pragma, Space, Span, Statement,
 };
 
@@ -56,7 +56,7 @@ impl<'s> Parser<'s> {
     #[inline]
     fn statement(&mut self, statements: &mut Vec<Statement<'s>>) -> Parsed<()> {
         match self.token() {
-            Token::Word => self.labelled_or_instruction(statements),
+            Token::Word => self.labeled_or_instruction(statements),
             Token::At => {
                 let start = self.start();
                 self.advance();
@@ -132,7 +132,7 @@ impl<'s> Parser<'s> {
     }
 
     #[inline]
-    fn labelled_or_instruction(&mut self, statements: &mut Vec<Statement<'s>>) -> Parsed<()> {
+    fn labeled_or_instruction(&mut self, statements: &mut Vec<Statement<'s>>) -> Parsed<()> {
         let start = self.start();
         let name = self.text();
         let name_at = self.span();
@@ -151,12 +151,12 @@ impl<'s> Parser<'s> {
                     return Ok(());
                 }
                 "calltargets" => {
-                    let list = self.labelled_list(name, start)?;
+                    let list = self.labeled_list(name, start)?;
                     statements.push(Statement::CallTargets(Box::new(list)));
                     return Ok(());
                 }
                 "branchtargets" => {
-                    let list = self.labelled_list(name, start)?;
+                    let list = self.labeled_list(name, start)?;
                     statements.push(Statement::BranchTargets(Box::new(list)));
                     return Ok(());
                 }
@@ -350,7 +350,7 @@ impl<'s> Parser<'s> {
     }
 
     /// `label: .calltargets a, b;`
-    fn labelled_list(&mut self, label: &'s str, start: u32) -> Parsed<LabelledList<'s>> {
+    fn labeled_list(&mut self, label: &'s str, start: u32) -> Parsed<LabeledList<'s>> {
         self.advance();
         let mut names = Vec::new();
         loop {
@@ -362,6 +362,6 @@ impl<'s> Parser<'s> {
             }
         }
         self.end_of_statement("`,` or `;`")?;
-        Ok(LabelledList { label, names, span: self.span_from(start) })
+        Ok(LabeledList { label, names, span: self.span_from(start) })
     }
 }

@@ -36,7 +36,7 @@ impl<'s> Parser<'s> {
         Ok(variable)
     }
 
-    /// A parameter: one name, no initialiser.
+    /// A parameter: one name, no initializer.
     pub(super) fn param(&mut self) -> Parsed<Variable<'s>> {
         let start = self.start();
         if self.token() != Token::Dotted {

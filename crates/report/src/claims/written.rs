@@ -104,7 +104,7 @@ const SHARES: [&str; 10] = [
     "relative",
     "occupancy",
     "efficiency",
-    "utilisation",
+    "utilization",
     "utilization",
     "rate",
 ];

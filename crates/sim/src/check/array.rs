@@ -1,4 +1,4 @@
-//! Accesses that leave one shared array for its neighbour.
+//! Accesses that leave one shared array for its neighbor.
 //!
 //! All arrays of a block lie in one piece of shared memory, so an index that is too large finds the next array, not the
 //! end of memory. Decides it from the program: an address that is computed from the name of exactly one variable must
@@ -125,7 +125,7 @@ impl Arrays {
                     _ => format!("at byte {offset} of `{name}`, which has {size}"),
                 };
                 let into = match reached.filter(|reached| *reached != name) {
-                    Some(neighbour) => format!("; it reaches into `{neighbour}`"),
+                    Some(neighbor) => format!("; it reaches into `{neighbor}`"),
                     None => String::new(),
                 };
                 Raw {

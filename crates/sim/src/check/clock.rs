@@ -1,6 +1,6 @@
 //! Who is ordered before whom: clocks, made small by what barriers do.
 //!
-//! A block has one count of time, which grows with every act of synchronisation in it. What a thread did at a time is
+//! A block has one count of time, which grows with every act of synchronization in it. What a thread did at a time is
 //! ordered before what another does now if that one has *seen* the thread up to that time. A barrier of the whole block
 //! lets everyone see everything (`floor`: one comparison), `bar.warp.sync` of all lanes does so for a warp; what is left
 //! is kept per warp where all lanes know it, and per lane where only some do. Nothing is approximated: a warp's lanes

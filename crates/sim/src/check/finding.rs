@@ -18,7 +18,7 @@ pub enum Class {
     /// An address that is not a multiple of the access size.
     Alignment,
     /// A value that nobody has written.
-    Uninitialised,
+    Uninitialized,
     /// Lanes that a warp-wide instruction names do not take part, or take part and are not named.
     Lanes,
     /// A barrier used in a way it does not allow.
@@ -48,7 +48,7 @@ impl Class {
         Class::Mbarrier,
         Class::Bounds,
         Class::Alignment,
-        Class::Uninitialised,
+        Class::Uninitialized,
         Class::Lanes,
         Class::Barrier,
         Class::Deadlock,
@@ -69,7 +69,7 @@ impl Class {
             Class::Mbarrier => "mbarrier",
             Class::Bounds => "bounds",
             Class::Alignment => "alignment",
-            Class::Uninitialised => "uninitialised",
+            Class::Uninitialized => "uninitialized",
             Class::Lanes => "lanes",
             Class::Barrier => "barrier",
             Class::Deadlock => "deadlock",

@@ -571,7 +571,7 @@ fn guarded(
 /// that would have written it may not have come so far.
 pub(crate) fn awaited(&(class, _, _, which): &super::ledger::Key) -> bool {
     let decides = !matches!(which / 4, 4 | 7);
-    class == Class::Uninitialised && which % 4 == 1 && !decides
+    class == Class::Uninitialized && which % 4 == 1 && !decides
 }
 
 fn report(
@@ -599,7 +599,7 @@ fn report(
         Use::Store => 7,
         Use::Atomic => 8,
     };
-    let key = (Class::Uninitialised, place.pc, origin.pc, 4 * kind + space);
+    let key = (Class::Uninitialized, place.pc, origin.pc, 4 * kind + space);
     ledger.add(key, Severity::Error, || {
         let thread = 32 * place.warp + place.lanes.trailing_zeros().min(31);
         let who = context.thread(place.block, thread);
@@ -644,7 +644,7 @@ fn report(
         }
         let (note, help) = whence(context, origin.source);
         Raw {
-            class: Class::Uninitialised,
+            class: Class::Uninitialized,
             severity: Severity::Error,
             sentence,
             spots,

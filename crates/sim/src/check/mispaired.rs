@@ -158,7 +158,7 @@ impl Mispaired {
         for late in self.late.values().filter(|late| !races.contains(&late.read.pc) && !executed(late)) {
             let Some(mut raw) = late.describe(context, block) else { continue };
             ledger.replace(|known| {
-                let same = known.class == Class::Uninitialised && known.names(late.read.pc);
+                let same = known.class == Class::Uninitialized && known.names(late.read.pc);
                 same.then(|| {
                     raw.count = known.count;
                     raw.clone()

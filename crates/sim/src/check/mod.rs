@@ -78,7 +78,7 @@ fn without_repeats(context: &Context, mut ledger: Ledger) -> Vec<Raw> {
         .map(|raw| match raw.class {
             _ if raw.severity == Severity::Note => !errors()
                 .any(|error| error.class == raw.class && raw.spots.iter().all(|spot| error.names(spot.pc))),
-            Class::Uninitialised => {
+            Class::Uninitialized => {
                 !errors().any(|error| racing(error) && raw.spots.iter().any(|spot| error.names(spot.pc)))
             }
             _ => true,

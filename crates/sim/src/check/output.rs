@@ -31,7 +31,7 @@ pub(crate) struct Stores {
 
 impl Stores {
     pub(crate) fn new(buffers: &[BufferRole]) -> Stores {
-        let empty = buffers.iter().filter(|buffer| buffer.role == Role::Out || !buffer.initialised);
+        let empty = buffers.iter().filter(|buffer| buffer.role == Role::Out || !buffer.initialized);
         let regions = empty.map(|buffer| (buffer.address, buffer.address.saturating_add(buffer.bytes())));
         Stores { regions: regions.filter(|(from, to)| from < to).collect(), ..Stores::default() }
     }
@@ -288,7 +288,7 @@ mod tests {
             element,
             extents: extents.to_vec(),
             role: Role::Out,
-            initialised: false,
+            initialized: false,
         }
     }
 

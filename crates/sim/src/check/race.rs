@@ -7,7 +7,7 @@
 //! thread's write. Source: the memory consistency model of the PTX manual.
 //!
 //! Can miss: races on paths that were not executed; of two unordered strong writes the earlier one, when a weak read
-//! follows. Never reports: accesses of one thread, strong accesses against each other, neighbouring bytes.
+//! follows. Never reports: accesses of one thread, strong accesses against each other, neighboring bytes.
 
 use super::clock::{Clock, Fences, Order, Scoped, Who};
 use super::context::Context;
@@ -164,7 +164,7 @@ impl SharedRace {
                 }
             }
             if strong.is_some() && site.kind != Kind::Mbarrier {
-                self.synchronise(context, order, fences, access, who, address);
+                self.synchronize(context, order, fences, access, who, address);
             }
         }
     }
@@ -291,7 +291,7 @@ impl SharedRace {
     }
 
     /// What a strong access in shared memory gives away or sees.
-    fn synchronise(
+    fn synchronize(
         &mut self,
         context: &Context,
         order: &mut Order,

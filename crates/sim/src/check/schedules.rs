@@ -1,6 +1,6 @@
 //! One launch under several schedules: does the outcome depend on the order in which warps and blocks run?
 //!
-//! A kernel that synchronises by barriers alone gives the same findings under every schedule. One that takes tickets or
+//! A kernel that synchronizes by barriers alone gives the same findings under every schedule. One that takes tickets or
 //! sets flags may not, so it is run again from the same memory: backwards, with copies that complete at once, in turns
 //! of a few instructions, and in orders drawn from a seed. Blocks that communicate start in drawn orders too, several at
 //! once. Findings of all runs are merged. If the outputs differ and no race explains it, that is a finding of its own:
@@ -63,7 +63,7 @@ fn schedule(own: Schedule, number: u32, seed: u64, sites: &Sites, blocks: u32) -
             let steps = count(&sites.steps);
             let (round, place) = ((number - DRAWN) / steps, (number - DRAWN) % steps);
             let mut random = SplitMix(drawn);
-            // Neighbours are most likely to have something to do with each other.
+            // Neighbors are most likely to have something to do with each other.
             let (block, times) = match round {
                 0 | 1 => (round, 0),
                 _ => (below(&mut random, blocks), below(&mut random, LATER)),

@@ -7,7 +7,7 @@ pub enum Check {
     Race,
     /// Values that nobody has written, in memory and registers.
     Init,
-    /// Accesses that leave one array for its neighbour.
+    /// Accesses that leave one array for its neighbor.
     Array,
     /// Lanes of warp-wide instructions.
     Lanes,
@@ -125,7 +125,7 @@ pub struct BufferRole {
     /// What for.
     pub role: Role,
     /// Whether it holds anything before the launch; if not, reading it before it is written is a mistake.
-    pub initialised: bool,
+    pub initialized: bool,
 }
 
 impl BufferRole {

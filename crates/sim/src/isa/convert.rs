@@ -2,7 +2,7 @@
 //!
 //! The one instruction whose registers may be wider than its types: the low bits of a source count, and a result is
 //! extended to its register by the sign of its type. Registers of the types' own size, which is what compilers emit, have
-//! vectorised routines; the others go through [`widened`](registers::widened).
+//! vectorized routines; the others go through [`widened`](registers::widened).
 //!
 //! Pipes are those of the SASS that ptxas makes for Ada: `F2FP` (packs to 16 and 8 bits) and `I2FP` (32-bit integers to f32)
 //! run on the ALU, `HADD2` makes f32 of f16, and the rest (`F2F`, `F2I`, `I2F`, `FRND`) is the conversion unit's. A form with

@@ -165,7 +165,7 @@ pub(super) fn is_packed(spec: &Spec<'_>) -> Result<bool, Refusal> {
 }
 
 /// The halves of packed registers, all lower ones first: one array for one loop, whose body then exists once and is
-/// inlined and vectorised however long it is.
+/// inlined and vectorized however long it is.
 #[inline(always)]
 #[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "a half of a register")]
 fn halves(row: &Row<u32>) -> [u16; 2 * LANES] {

@@ -1,6 +1,6 @@
 //! Routines made of a function on one lane: the shapes nearly every arithmetic instruction has.
 //!
-//! Each takes a plain function of scalars, applies it to all 32 lanes in a loop the compiler vectorises for the level
+//! Each takes a plain function of scalars, applies it to all 32 lanes in a loop the compiler vectorizes for the level
 //! `I`, and stores the lanes in `warp.exec`. Lanes that are off are computed too and thrown away, so a function must not
 //! panic for any operand.
 

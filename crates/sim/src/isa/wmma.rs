@@ -272,7 +272,7 @@ impl Transfer {
         }
     }
 
-    /// Whether the elements of a register are neighbours in memory.
+    /// Whether the elements of a register are neighbors in memory.
     fn together(&self) -> bool {
         let along_row = self.matrix != Matrix::B;
         along_row == self.by_row || self.place(0, 0).2 == 1

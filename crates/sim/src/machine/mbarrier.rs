@@ -28,7 +28,7 @@ impl Mbarrier {
     pub fn unpack(word: u64) -> Result<Mbarrier, String> {
         if word >> 63 == 0 || word >> 61 & 1 != 0 {
             return Err(
-                "use of an mbarrier that was never initialised, was invalidated or was overwritten".into()
+                "use of an mbarrier that was never initialized, was invalidated or was overwritten".into()
             );
         }
         // The sign of the 21 bits is moved to the top and back.

@@ -1,6 +1,6 @@
 //! The register file of a warp: every register is a row of 32 lanes.
 //!
-//! Rows are typed by width, so that a routine borrows exactly what it computes on and the compiler vectorises it.
+//! Rows are typed by width, so that a routine borrows exactly what it computes on and the compiler vectorizes it.
 //! Immediates, symbol addresses and the constant special registers are rows too (filled once when the warp starts), so
 //! a source operand is always a row index and a routine never asks what kind of operand it has.
 

@@ -1,4 +1,4 @@
-//! The approximate instructions, modelled to the manual's specification and not to silicon.
+//! The approximate instructions, modeled to the manual's specification and not to silicon.
 //!
 //! Hardware returns *some* value within the bound the manual states; these return one chosen value within it, in most cases
 //! the correctly rounded one, and always the same on every host: only additions, multiplications, divisions and square roots

@@ -243,13 +243,13 @@ pub fn cvt_f32_s64(a: i64, rounding: Rounding) -> u32 {
     }
 }
 
-/// `cvt.rnd.f32.u32`: [`cvt_f32_u64`] in the width that vectorises.
+/// `cvt.rnd.f32.u32`: [`cvt_f32_u64`] in the width that vectorizes.
 #[inline(always)]
 pub fn cvt_f32_u32(a: u32, rounding: Rounding) -> u32 {
     if rounding == Rounding::Rn { (a as f32).to_bits() } else { cvt_f32_u64(u64::from(a), rounding) }
 }
 
-/// `cvt.rnd.f32.s32`: [`cvt_f32_s64`] in the width that vectorises.
+/// `cvt.rnd.f32.s32`: [`cvt_f32_s64`] in the width that vectorizes.
 #[inline(always)]
 pub fn cvt_f32_s32(a: i32, rounding: Rounding) -> u32 {
     if rounding == Rounding::Rn { (a as f32).to_bits() } else { cvt_f32_s64(i64::from(a), rounding) }

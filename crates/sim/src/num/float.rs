@@ -120,7 +120,7 @@ type Exact = Option<u64>;
 
 const TOP: i32 = 125;
 
-fn normalise(n: Number) -> Number {
+fn normalize(n: Number) -> Number {
     let shift = n.significand.leading_zeros() as i32 - (127 - TOP);
     if shift >= 0 {
         Number { significand: n.significand << shift, exponent: n.exponent - shift, ..n }
@@ -147,7 +147,7 @@ fn add_numbers(format: Format, x: Number, y: Number, rounding: Rounding) -> u64 
     }
     // Both at bit 125: an operand of at most 106 bits keeps 20 zero bits below it, so whenever alignment discards bits, the
     // difference is large enough for a single sticky bit to decide every rounding.
-    let (mut x, mut y) = (normalise(x), normalise(y));
+    let (mut x, mut y) = (normalize(x), normalize(y));
     if x.exponent < y.exponent {
         std::mem::swap(&mut x, &mut y);
     }
@@ -242,7 +242,7 @@ fn exact_div(format: Format, a: u64, b: u64, rounding: Rounding) -> Exact {
             (0, _) => pack(format, negative, 0, 0, rounding),
             _ => {
                 // 126 bits over at most 53 leave a quotient of at least 73 bits.
-                let x = normalise(x);
+                let x = normalize(x);
                 let quotient = x.significand / y.significand;
                 let inexact = quotient * y.significand != x.significand;
                 pack(
@@ -264,7 +264,7 @@ fn exact_sqrt(format: Format, a: u64, rounding: Rounding) -> Exact {
         Class::Finite(n) if n.significand == 0 => a,
         Class::Finite(n) if n.negative => return None,
         Class::Finite(n) => {
-            let n = normalise(n);
+            let n = normalize(n);
             // An even exponent; the significand keeps at least 125 bits, its root 62.
             let odd = n.exponent & 1;
             let (significand, exponent) = (n.significand << odd, n.exponent - odd);

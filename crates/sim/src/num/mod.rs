@@ -5,7 +5,7 @@
 //! - A value travels as the bits a register holds: `u32` for `.f32`, `u64` for `.f64`, `u16` for `.f16` and `.bf16`, `u8` for
 //!   `.e4m3` and `.e5m2`. Packed types are the caller's loop over their halves.
 //! - Names mirror the manual: `add_f32` is `add.f32`, `cvt_s32_f32` is `cvt.s32.f32`. Modifiers are plain arguments; the
-//!   functions are inlined, so a literal `Rounding::Rn` or `false` costs nothing and a loop over lanes vectorises.
+//!   functions are inlined, so a literal `Rounding::Rn` or `false` costs nothing and a loop over lanes vectorizes.
 //! - `.sat` and `.relu` are separate functions ([`float::sat_f32`], [`half::relu`]) that the caller applies to a result.
 //! - The same operands give the same bits on every host: NaNs are chosen here and never by the host's arithmetic, and nothing
 //!   calls a platform's mathematical library for anything but correctly rounded operations.

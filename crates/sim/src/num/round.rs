@@ -128,7 +128,7 @@ pub fn pack(format: Format, negative: bool, exponent: i32, significand: u128, ro
 }
 
 /// Rounds a finite f32 or an infinity to a narrower format; the caller has dealt with NaN. Written without branches on the
-/// value, so that it vectorises.
+/// value, so that it vectorizes.
 #[inline(always)]
 pub(crate) fn narrow_f32(format: Format, bits: u32, rounding: Rounding) -> u32 {
     let negative = bits >> 31 != 0;

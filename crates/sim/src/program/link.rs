@@ -166,7 +166,7 @@ pub fn link(text: &str, heap: &mut Heap) -> Result<Linked, Box<Stop>> {
             linked.symbols.insert(alias.name.to_owned(), symbol);
         }
     }
-    // First the places of all variables, then their values: an initialiser may name a variable that comes later.
+    // First the places of all variables, then their values: an initializer may name a variable that comes later.
     let mut values = Vec::new();
     for variable in module.variables() {
         for name in &variable.names {
@@ -188,12 +188,12 @@ pub fn link(text: &str, heap: &mut Heap) -> Result<Linked, Box<Stop>> {
         };
         let target = Initialized { symbols: &linked.symbols, width, ty: variable.ty, room };
         write_initializer(target, initializer, &name.dimensions, &mut bytes)
-            .map_err(|e| input(format!("initialiser of `{}`: {e}", name.name)))?;
+            .map_err(|e| input(format!("initializer of `{}`: {e}", name.name)))?;
         match symbol {
             Symbol::Global { address, size } => {
                 bytes.truncate(at(u32::try_from(size).unwrap_or(u32::MAX)));
                 heap.write(address, &bytes)
-                    .map_err(|_| input(format!("initialiser of `{}` does not fit", name.name)))?;
+                    .map_err(|_| input(format!("initializer of `{}` does not fit", name.name)))?;
             }
             Symbol::Const { offset, size } => {
                 bytes.truncate(at(u32::try_from(size).unwrap_or(u32::MAX)));
@@ -260,7 +260,7 @@ fn place(
     Ok(Some(symbol))
 }
 
-/// What an initialiser fills: elements of so many bytes and a type, in a variable of so many bytes.
+/// What an initializer fills: elements of so many bytes and a type, in a variable of so many bytes.
 #[derive(Clone, Copy)]
 struct Initialized<'a> {
     symbols: &'a HashMap<String, Symbol>,

@@ -23,7 +23,7 @@ fn explore(body: &str, grid: u32, block: u32, preemptions: u32) -> Explored {
         element: 4,
         extents: vec![8],
         role: Role::InOut,
-        initialised: true,
+        initialized: true,
     }];
     let settings = Settings { buffers, ..Settings::default() };
     device.explore(&launch, &settings, Bounds { preemptions, executions: 5000 }, &mut |_| {})
@@ -92,6 +92,6 @@ fn a_flag_that_is_raised_is_waited_for() {
         3,
     );
     let real: Vec<Class> =
-        classes(&explored).into_iter().filter(|class| *class != Class::Uninitialised).collect();
+        classes(&explored).into_iter().filter(|class| *class != Class::Uninitialized).collect();
     assert_eq!((real, explored.complete), (vec![], true));
 }

@@ -57,8 +57,8 @@ fn findings(body: &[&str], b: [u64; 2]) -> Vec<Finding> {
         ("d", d.address(), 4, [16, 8], Role::Out),
     ] {
         let (name, extents) = (name.to_owned(), extents.to_vec());
-        let initialised = role == Role::In;
-        settings.buffers.push(BufferRole { name, address, element, extents, role, initialised });
+        let initialized = role == Role::In;
+        settings.buffers.push(BufferRole { name, address, element, extents, role, initialized });
     }
     let checked = device.check(&launch, &settings);
     assert!(checked.outcome.stop.is_none(), "{:?}", checked.outcome.stop);

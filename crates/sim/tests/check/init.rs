@@ -14,7 +14,7 @@ fn lines_of(body: &str, functions: &str, checks: &[Check]) -> Vec<Vec<u32>> {
     found
         .into_iter()
         .map(|(class, lines)| {
-            assert_eq!(class, Class::Uninitialised);
+            assert_eq!(class, Class::Uninitialized);
             lines
         })
         .collect()

@@ -67,7 +67,7 @@ impl Case<'_> {
                 element: 4,
                 extents: vec![u64::try_from(words.len()).unwrap()],
                 role: *role,
-                initialised: *role != Role::Out,
+                initialized: *role != Role::Out,
             });
         }
         let settings = Settings { checks: self.checks.to_vec(), buffers: roles, ..Settings::default() };

@@ -6,7 +6,7 @@ use warpproof_sim::StopKind;
 use warpproof_sim::schedule::CopyTiming;
 
 /// `%f` is the thread's own 8 bytes of the first source, `%a` its own 8 bytes of shared memory, `%b` those of its mirror
-/// image in a block of 128, and `%e` and `%g` the 16 bytes it shares with its neighbour.
+/// image in a block of 128, and `%e` and `%g` the 16 bytes it shares with its neighbor.
 const PLACES: &str = ".shared .align 16 .b8 buffer[1024]; .reg .b64 %f, %g; .reg .b32 %a, %b, %e, %i;
     mov.u32 %a, buffer; mad.lo.u32 %e, %t, 8, %a; mul.lo.u32 %i, %t, 8; sub.u32 %b, %a, %i; add.u32 %b, %b, 1016;
     mov.u32 %a, %e; and.b32 %e, %e, 0xfffffff0;
@@ -113,7 +113,7 @@ fn many_copies_may_be_under_way() {
     assert_eq!(run(Grid::block(128), body, &["b64"], &[("b64", data())])[0], data());
 }
 
-/// Initialises `bar` for so many arrivals, by the first thread.
+/// Initializes `bar` for so many arrivals, by the first thread.
 fn with_barrier(count: u32, body: &str) -> String {
     format!(
         ".shared .align 8 .b64 bar; .reg .b32 %m, %c; .reg .b64 %st, %ga; .reg .pred %first, %q, %r; mov.u32 %m, bar; cvt.u64.u32 %ga, %m;
@@ -122,7 +122,7 @@ fn with_barrier(count: u32, body: &str) -> String {
 }
 
 #[test]
-fn an_mbarrier_synchronises_its_threads() {
+fn an_mbarrier_synchronizes_its_threads() {
     for (arrive, wait) in [
         ("mbarrier.arrive.shared.b64 %st, [%m];", "mbarrier.test_wait.shared.b64 %q, [%m], %st;"),
         ("mbarrier.arrive.b64 %st, [%ga];", "mbarrier.test_wait.b64 %q, [%ga], %st;"),

@@ -34,7 +34,7 @@ fn how_far_beside_a_buffer() {
 }
 
 #[test]
-fn overflows_of_32_bits_are_recognised() {
+fn overflows_of_32_bits_are_recognized() {
     // -1 as an unsigned index of words; 2^30 + 5 words in 32-bit bytes; an index beyond 2^31 that became negative.
     let unsigned =
         "mov.u32 %r1, -1; mul.wide.u32 %d1, %r1, 4; add.u64 %d1, %out, %d1; st.global.u32 [%d1], 1;";

@@ -16,7 +16,7 @@ mod study;
 
 use study::{FULL, Must, Row, scenarios};
 use warpproof_speed::{
-    Budget, Clock, ClockError, Comparison, Evidence, FrequencyStep, Noise, Origin, Outcome, Plan, Quantised,
+    Budget, Clock, ClockError, Comparison, Evidence, FrequencyStep, Noise, Origin, Outcome, Plan, Quantized,
     Random, Reading, Reason, Recorded, Recorder, Reduction, Sample, Side, SpeedError, Synthetic, Ticks,
     Trace, TraceError, Truth, measure,
 };
@@ -26,17 +26,17 @@ fn compare(clock: &mut dyn Clock, plan: &Plan) -> Comparison {
 }
 
 /// A gain of exactly one tick of the event timer: 656 µs on a timer of 1.024 µs is 641 ticks, the candidate takes 640.
-fn one_tick(noise: Noise, quantised: Quantised, launch_limit: u32) -> Truth {
-    let ticks = Some(Ticks::event(quantised));
+fn one_tick(noise: Noise, quantized: Quantized, launch_limit: u32) -> Truth {
+    let ticks = Some(Ticks::event(quantized));
     Truth { noise, ticks, launch_limit, ..Truth::new(656_384.0 + 300.0, 655_360.0 + 300.0) }
 }
 
 #[test]
 fn one_tick_is_never_sold_as_a_gain() {
-    for quantised in [Quantised::Floor, Quantised::Round] {
+    for quantized in [Quantized::Floor, Quantized::Round] {
         for sd in [0.0, 1e-5, 1e-4] {
             for seed in 0..20 {
-                let truth = one_tick(Noise::Gaussian { sd }, quantised, 1);
+                let truth = one_tick(Noise::Gaussian { sd }, quantized, 1);
                 let plan = Plan::default().with_seed(seed);
                 let comparison = compare(&mut Synthetic::new(truth, seed), &plan);
                 assert_eq!(comparison.resolution.tick_ps, 1_024_000);
@@ -51,7 +51,7 @@ fn one_tick_is_never_sold_as_a_gain() {
 
 #[test]
 fn the_sentence_about_one_tick() {
-    let mut clock = Synthetic::new(one_tick(Noise::None, Quantised::Floor, 1), 1);
+    let mut clock = Synthetic::new(one_tick(Noise::None, Quantized::Floor, 1), 1);
     let judgement = compare(&mut clock, &Plan::default()).judge(Reduction(0.0), None);
     assert_eq!(
         judgement.to_string(),
@@ -65,7 +65,7 @@ fn the_sentence_about_one_tick() {
 
 #[test]
 fn a_gain_of_one_tick_is_excluded_from_being_five_percent() {
-    let mut clock = Synthetic::new(one_tick(Noise::None, Quantised::Floor, 1), 1);
+    let mut clock = Synthetic::new(one_tick(Noise::None, Quantized::Floor, 1), 1);
     let judgement = compare(&mut clock, &Plan::default()).judge(Reduction(0.05), None);
     assert_eq!(judgement.outcome, Outcome::NotImproved);
     assert!(judgement.to_string().ends_with("a gain beyond −0.5 % is excluded"), "{judgement}");
@@ -73,7 +73,7 @@ fn a_gain_of_one_tick_is_excluded_from_being_five_percent() {
 
 #[test]
 fn where_the_clock_can_batch_the_same_gain_is_real() {
-    let truth = one_tick(Noise::Gaussian { sd: 1e-4 }, Quantised::Floor, 1000);
+    let truth = one_tick(Noise::Gaussian { sd: 1e-4 }, Quantized::Floor, 1000);
     let plan = Plan { tick_share: 1e-4, ..Plan::default() };
     let comparison = compare(&mut Synthetic::new(truth, 1), &plan);
     assert!(comparison.launches >= 15);
@@ -82,10 +82,10 @@ fn where_the_clock_can_batch_the_same_gain_is_real() {
 
 #[test]
 fn a_kernel_of_five_microseconds_is_batched_and_judged() {
-    for quantised in [Quantised::Floor, Quantised::Round, Quantised::Edges] {
+    for quantized in [Quantized::Floor, Quantized::Round, Quantized::Edges] {
         let truth = Truth {
             noise: Noise::Gaussian { sd: 0.01 },
-            ticks: Some(Ticks::event(quantised)),
+            ticks: Some(Ticks::event(quantized)),
             ..Truth::new(5_000.0, 4_500.0)
         };
         let comparison = compare(&mut Synthetic::new(truth, 3), &Plan::default());
@@ -125,7 +125,7 @@ fn too_few_blocks_decide_nothing() {
 #[test]
 fn batches_of_no_tick_decide_nothing() {
     let truth =
-        Truth { ticks: Some(Ticks::event(Quantised::Floor)), launch_limit: 1, ..Truth::new(900.0, 300.0) };
+        Truth { ticks: Some(Ticks::event(Quantized::Floor)), launch_limit: 1, ..Truth::new(900.0, 300.0) };
     let judgement = compare(&mut Synthetic::new(truth, 1), &Plan::default()).judge(Reduction(0.0), None);
     assert_eq!(judgement.outcome, Outcome::Inconclusive, "{judgement}");
     assert!(matches!(judgement.reasons[0], Reason::NoTick { blocks: 20.. }), "{judgement}");
@@ -135,7 +135,7 @@ fn batches_of_no_tick_decide_nothing() {
 fn a_recorded_run_replays_to_the_bit() {
     let truth = Truth {
         noise: Noise::LogNormal { sd: 0.05, shape: 1.0 },
-        ticks: Some(Ticks::event(Quantised::Edges)),
+        ticks: Some(Ticks::event(Quantized::Edges)),
         sm_mhz: Some(2040),
         ..Truth::new(60_000.0, 50_000.0)
     };

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use warpproof_speed::{
-    Budget, Comparison, FrequencyStep, Noise, Outcome, Plan, Quantised, Random, Reason, Reduction, Synthetic,
+    Budget, Comparison, FrequencyStep, Noise, Outcome, Plan, Quantized, Random, Reason, Reduction, Synthetic,
     Ticks, Truth, measure,
 };
 
@@ -52,8 +52,8 @@ impl Scenario {
         self.blocks(100)
     }
 
-    fn ticks(mut self, quantised: Quantised) -> Self {
-        self.truth.ticks = Some(Ticks::event(quantised));
+    fn ticks(mut self, quantized: Quantized) -> Self {
+        self.truth.ticks = Some(Ticks::event(quantized));
         self
     }
 
@@ -120,24 +120,24 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         Scenario::new("Gaussian, drift", Must::Hold, gaussian).drift(),
         Scenario::new("log-normal tail, drift", Must::Hold, tail).drift(),
         Scenario::new("contention in bursts, drift", Must::Hold, bursts).drift(),
-        Scenario::new("Gaussian, ticks cut", Must::Hold, gaussian).ticks(Quantised::Floor),
-        Scenario::new("Gaussian, ticks rounded", Must::Hold, gaussian).ticks(Quantised::Round),
-        Scenario::new("log-normal tail, ticks at both ends", Must::Hold, tail).ticks(Quantised::Edges),
-        Scenario::new("contention, ticks cut", Must::Hold, contention).ticks(Quantised::Floor),
-        Scenario::new("Gaussian, 0.5 %, ticks cut", Must::Hold, quiet).ticks(Quantised::Floor),
+        Scenario::new("Gaussian, ticks cut", Must::Hold, gaussian).ticks(Quantized::Floor),
+        Scenario::new("Gaussian, ticks rounded", Must::Hold, gaussian).ticks(Quantized::Round),
+        Scenario::new("log-normal tail, ticks at both ends", Must::Hold, tail).ticks(Quantized::Edges),
+        Scenario::new("contention, ticks cut", Must::Hold, contention).ticks(Quantized::Floor),
+        Scenario::new("Gaussian, 0.5 %, ticks cut", Must::Hold, quiet).ticks(Quantized::Floor),
         Scenario::new("Gaussian, ticks cut, no batches", Must::Hold, gaussian)
-            .ticks(Quantised::Floor)
+            .ticks(Quantized::Floor)
             .single(),
         Scenario::new("Gaussian, 0.5 %, ticks cut, no batches", Must::Exceed, quiet)
-            .ticks(Quantised::Floor)
+            .ticks(Quantized::Floor)
             .single(),
-        Scenario::new("Gaussian, 0.05 %, ticks rounded", Must::Exceed, still).ticks(Quantised::Round),
+        Scenario::new("Gaussian, 0.05 %, ticks rounded", Must::Exceed, still).ticks(Quantized::Round),
         Scenario::new("Gaussian, +25 % step", Must::NotWrong, gaussian).step(1.25, 1.25),
         Scenario::new("Gaussian, +25 % step, clocks read", Must::NotWrong, gaussian).step(1.25, 1.25).read(),
         Scenario::new("log-normal tail, +8 % step", Must::NotWrong, tail).step(1.08, 1.08),
         Scenario::new("bursts, drift, ticks cut, −20 % step", Must::NotWrong, bursts)
             .drift()
-            .ticks(Quantised::Floor)
+            .ticks(Quantized::Floor)
             .step(0.8, 0.8),
         Scenario::new("Gaussian, +25 % step of the baseline alone", Must::Refuse, gaussian).step(1.25, 1.0),
     ]

@@ -145,7 +145,7 @@ impl Case {
             element: u32::try_from(argument.data.ty.size()).unwrap(),
             extents: vec![(argument.data.bytes.len() / argument.data.ty.size()) as u64],
             role: argument.role,
-            initialised: !argument.data.is_unwritten(),
+            initialized: !argument.data.is_unwritten(),
         });
         let settings = Settings { buffers: buffers.collect(), ..Settings::default() };
         let checked = device.check_schedules(&launch, &settings, Some(3), 1).checked;

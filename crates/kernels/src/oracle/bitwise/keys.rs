@@ -3,7 +3,7 @@
 use super::product::{Block, Core, ROWS, SIDE, Tall};
 use super::{Format, Problem};
 use crate::problem::Granularity;
-use crate::tensor::Quantised;
+use crate::tensor::Quantized;
 
 /// The keys and values of one head.
 pub(super) struct Keys<K, V> {
@@ -48,7 +48,7 @@ impl<C: Core> Reader<C> {
     }
 
     /// What each of the 256 codes means in a row.
-    fn table(&mut self, operand: &Quantised, batch: usize, head: usize, row: usize) -> &[C::Code] {
+    fn table(&mut self, operand: &Quantized, batch: usize, head: usize, row: usize) -> &[C::Code] {
         let scale = if operand.format.folds_scale() { operand.scale_of(batch, head, row) } else { 1.0 };
         if self.scale != Some(scale.to_bits()) {
             self.scale = Some(scale.to_bits());
@@ -60,7 +60,7 @@ impl<C: Core> Reader<C> {
     /// A row.
     fn row<'r>(
         &'r mut self,
-        operand: &'r Quantised,
+        operand: &'r Quantized,
         batch: usize,
         head: usize,
         row: usize,
@@ -74,7 +74,7 @@ impl<C: Core> Reader<C> {
 /// Rows of Q, given as heads and rows, as a core reads them.
 pub(super) fn queries<C: Core>(
     core: C,
-    q: &Quantised,
+    q: &Quantized,
     batch: usize,
     places: impl Iterator<Item = (usize, usize)>,
 ) -> Vec<Tall<C::Code>> {
@@ -169,7 +169,7 @@ impl TileScales {
     }
 }
 
-impl Quantised {
+impl Quantized {
     /// The scale of a row that is still to be applied to its elements as a core reads them.
     pub(super) fn factor(&self, batch: usize, head: usize, row: usize) -> f32 {
         if self.format.folds_scale() { 1.0 } else { self.scale_of(batch, head, row) }

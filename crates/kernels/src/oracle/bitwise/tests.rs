@@ -89,18 +89,18 @@ impl Random {
 }
 
 /// A tensor as the arithmetic reads it, element by element.
-struct Tensor(Quantised);
+struct Tensor(Quantized);
 
 impl Deref for Tensor {
-    type Target = Quantised;
+    type Target = Quantized;
 
-    fn deref(&self) -> &Quantised {
+    fn deref(&self) -> &Quantized {
         &self.0
     }
 }
 
 impl DerefMut for Tensor {
-    fn deref_mut(&mut self) -> &mut Quantised {
+    fn deref_mut(&mut self) -> &mut Quantized {
         &mut self.0
     }
 }
@@ -110,7 +110,7 @@ impl Tensor {
         let codes = (0..rows.elements()).map(|_| random.code(format, wild)).collect();
         let bits = if format == Format::Linear8 { 7 } else { 4 };
         let scales = (0..granularity.count(&rows)).map(|_| random.scale(bits)).collect();
-        Tensor(Quantised { format, granularity, rows, codes, scales })
+        Tensor(Quantized { format, granularity, rows, codes, scales })
     }
 
     fn scale(&self, batch: usize, head: usize, row: usize) -> f32 {

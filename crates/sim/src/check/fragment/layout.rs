@@ -83,7 +83,7 @@ impl Table<'_> {
         })
     }
 
-    /// Whether each tag is at a fixed stride from its neighbours: the tile of a matrix of whatever width.
+    /// Whether each tag is at a fixed stride from its neighbors: the tile of a matrix of whatever width.
     fn strided(&self) -> bool {
         let down = self.get(1, 0).wrapping_sub(self.get(0, 0));
         let across = self.get(0, 1).wrapping_sub(self.get(0, 0));
@@ -342,7 +342,7 @@ fn running(buffer: usize, varies: u8, places: &[Place]) -> Option<(usize, usize,
     Some((buffer, index, places.iter().map(|place| place[index]).collect()))
 }
 
-/// Whether two orders of k contradict each other: both are orders of a run of neighbours, and neither the same nor reverse.
+/// Whether two orders of k contradict each other: both are orders of a run of neighbors, and neither the same nor reverse.
 /// Gives the first k at which they part.
 pub(super) fn contradict(a: &[u32], b: &[u32]) -> Option<usize> {
     let start = |values: &[u32]| -> Option<u32> {
@@ -376,7 +376,7 @@ mod tests {
             element: 2,
             extents: extents.to_vec(),
             role: Role::In,
-            initialised: true,
+            initialized: true,
         };
         Sources::of(&[buffer("a", &[64, 128]), buffer("x", &[4096])])
     }

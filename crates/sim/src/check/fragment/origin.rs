@@ -201,7 +201,7 @@ impl Lines {
         line
     }
 
-    /// The index of a place that tells a line from its neighbours, if there is one.
+    /// The index of a place that tells a line from its neighbors, if there is one.
     pub(super) fn across(&self, line: u32) -> Option<usize> {
         let index = usize::try_from(line.checked_sub(1)?).ok()?;
         match self.lines.get(index)?.1 {

@@ -1,7 +1,7 @@
 //! `mma.sp`: matrix multiply and accumulate over a warp, with an A of which half is zero and not stored.
 //!
 //! Of every chunk of four elements in a row of A, two are stored, at the places that a nibble of the metadata gives: the
-//! first's in its low two bits. With 4-bit elements a chunk is eight and each place is that of two neighbours; with tf32 it is
+//! first's in its low two bits. With 4-bit elements a chunk is eight and each place is that of two neighbors; with tf32 it is
 //! two, of which one is stored, and the nibble is 0b0100 for the first and 0b1110 for the second.
 //!
 //! ```text

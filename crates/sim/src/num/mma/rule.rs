@@ -2,7 +2,7 @@
 //!
 //! K is cut into blocks, in increasing k. Each block adds its exact products and the running value: every term is truncated
 //! toward zero to a multiple of 2^(emax − F), where emax is the largest exponent among the terms; the sum is exact, and is
-//! rounded to the accumulator. Products are not normalised, so that the exponent of one is the sum of its factors', and a
+//! rounded to the accumulator. Products are not normalized, so that the exponent of one is the sum of its factors', and a
 //! subnormal has the exponent of the smallest normal. This is the rule one output at a time; it is plain on purpose.
 
 use crate::num::round::{F16, F32, Format, Rounding, pack};

@@ -1,6 +1,6 @@
 //! A of which half the elements are stored, each with its place in the row.
 //!
-//! No capture of hardware covers the arithmetic of sparse matrices; it is modelled. The unit is taken to be that of dense
+//! No capture of hardware covers the arithmetic of sparse matrices; it is modeled. The unit is taken to be that of dense
 //! matrices with a selection of B's elements before it: a sparse instruction over K columns takes the cycles of a dense one
 //! over K / 2, and has as many products. So a block of the [rule](super::rule) is as many *stored* elements as a dense block
 //! has elements, in their order, and what is not stored takes no part: its product is not a term of value zero, and an

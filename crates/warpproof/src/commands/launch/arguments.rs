@@ -155,13 +155,13 @@ pub(crate) fn allocate_all(
 /// The arrays of a launch, for the checks.
 pub(crate) fn roles(specs: &[Spec], packing: &Packing<'_>, arrays: &[Array]) -> Vec<BufferRole> {
     let wide = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
-    let role = |array: &Array, role: Role, initialised: bool| BufferRole {
+    let role = |array: &Array, role: Role, initialized: bool| BufferRole {
         name: array.name.clone(),
         address: array.address,
         element: u32::try_from(array.element.size()).unwrap_or(u32::MAX),
         extents: array.shape.iter().map(|extent| wide(*extent)).collect(),
         role,
-        initialised,
+        initialized,
     };
     let first = arrays.len().saturating_sub(packing.fresh.len());
     let (earlier, own) = arrays.split_at(first);

@@ -158,7 +158,7 @@ impl Trial {
                     .collect(),
                 role: buffer.role,
                 // What one launch leaves is for the next to read.
-                initialised: buffer.initialized || index > 0,
+                initialized: buffer.initialized || index > 0,
             });
             all.push(Prepared {
                 launch,

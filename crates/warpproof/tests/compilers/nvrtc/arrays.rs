@@ -1,4 +1,4 @@
-//! Arrays: reductions, scans, moves through every kind of memory, normalisations.
+//! Arrays: reductions, scans, moves through every kind of memory, normalizations.
 
 use super::Check;
 use crate::data::{Data, Type};

@@ -170,17 +170,17 @@ pub(super) fn mma_fp8() -> Vec<Check> {
         ("mma_e5m2_e5m2", |run| along_k(run, 32, TensorCore::of(Type::E5m2), |x| x)),
         // The larger smallest normal is the cautious one.
         ("mma_e4m3_e5m2", |run| along_k(run, 32, TensorCore::of(Type::E4m3), |x| x)),
-        ("quantised_gemm", |run| {
+        ("quantized_gemm", |run| {
             let (a, b, k) = (run.floats("a"), run.floats("b"), run.count("k"));
             let (scale_a, scale_b) = (run.floats("scale_a")[0], run.floats("scale_b")[0]);
-            let quantised = |x: f64, scale: f64| rounded(Type::E4m3, x / scale);
+            let quantized = |x: f64, scale: f64| rounded(Type::E4m3, x / scale);
             let core = TensorCore::of(Type::E4m3);
             let products = product(
                 16,
                 8,
                 k,
-                &|i, n| quantised(a[i * k + n], scale_a),
-                &|n, j| quantised(b[j * k + n], scale_b),
+                &|i, n| quantized(a[i * k + n], scale_a),
+                &|n, j| quantized(b[j * k + n], scale_b),
                 core,
             );
             // The scales are powers of two.

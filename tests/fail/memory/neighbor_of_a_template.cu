@@ -1,4 +1,4 @@
-// An array of a template with several arguments is overrun into its neighbour: the report names it in whole.
+// An array of a template with several arguments is overrun into its neighbor: the report names it in whole.
 //@launch: kernel=shift<float,4> grid=1 block=64 arg=in:in:f32[64]=randn(seed=0) arg=out:out:f32[64]
 
 template <typename T, int N> __global__ void shift(const T *in, T *out)

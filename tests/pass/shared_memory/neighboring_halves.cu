@@ -7,7 +7,7 @@ extern "C" __global__ void pack(const float *in, __half2 *out)
 {
     __shared__ __align__(4) __half halves[128];
     unsigned t = threadIdx.x;
-    // Neighbouring halves come from different warps.
+    // Neighboring halves come from different warps.
     unsigned place = t % 64 * 2 + t / 64;
     halves[place] = __float2half(in[place]);
     __syncthreads();

@@ -1,4 +1,4 @@
-// How Q, K, V and P are quantised where both products are made in FP8.
+// How Q, K, V and P are quantized where both products are made in FP8.
 #pragma once
 #include "ptx.cuh"
 #include "work.cuh"
