@@ -13,6 +13,7 @@ use std::{
     collections::BTreeMap,
     fs,
     path::Path,
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -34,6 +35,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) stamp: bool,
     /// Nothing runs; what would is printed.
     pub(crate) plan: bool,
+    /// What a step leaves for its next run is removed.
+    pub(crate) discard: bool,
 }
 
 /// A step, and what is known of it.
@@ -75,9 +78,9 @@ pub(crate) fn run(asked: &Asked<'_>) -> Result<(), String> {
             .into_iter()
             .map(|planned| {
                 if planned.step.waits && !planned.known {
-                    Begun::Beside(planned.clone(), scope.spawn(move || done(planned)))
+                    Begun::Beside(planned.clone(), scope.spawn(move || done(planned, asked.discard)))
                 } else {
-                    Begun::Done(done(planned))
+                    Begun::Done(done(planned, asked.discard))
                 }
             })
             .collect();
@@ -183,16 +186,16 @@ impl Begun<'_> {
             Self::Done(outcome) => outcome,
             Self::Beside(planned, thread) => thread.join().unwrap_or_else(|_| {
                 let result = Err("it panicked".to_owned());
-                Outcome { planned, result, time: Duration::ZERO }
+                Outcome { planned, result, time: Duration::ZERO, free: None }
             }),
         }
     }
 }
 
-fn done(planned: Planned) -> Outcome {
+fn done(planned: Planned, discard: bool) -> Outcome {
     let step = planned.step;
     if planned.known {
-        return Outcome { planned, result: Ok(String::new()), time: Duration::ZERO };
+        return Outcome { planned, result: Ok(String::new()), time: Duration::ZERO, free: None };
     }
     println!("\n==> {}{}", step.name, if step.waits { ", next to the steps that follow" } else { "" });
     let start = Instant::now();
@@ -200,7 +203,21 @@ fn done(planned: Planned) -> Outcome {
     if let Err(message) = &result {
         println!("{}: {message}", step.name);
     }
-    Outcome { planned, result, time: start.elapsed() }
+    let (time, free) = (start.elapsed(), free_gigabytes());
+    // After a failure the files may explain it.
+    if discard && result.is_ok() {
+        for folder in step.leaves {
+            let _missing = fs::remove_dir_all(target().join(folder));
+        }
+    }
+    Outcome { planned, result, time, free }
+}
+
+/// Free space of the disk that holds the target directory, if `df` reports it.
+fn free_gigabytes() -> Option<u64> {
+    let output =
+        Command::new("df").args(["--output=avail", "--block-size=1G"]).arg(target()).output().ok()?;
+    String::from_utf8_lossy(&output.stdout).lines().last()?.trim().parse().ok()
 }
 
 fn choose(only: &[String]) -> Result<Vec<&'static Step>, String> {
@@ -215,19 +232,23 @@ struct Outcome {
     planned: Planned,
     result: Result<String, String>,
     time: Duration,
+    /// Gigabytes that were free when it ended, before its folders were removed.
+    free: Option<u64>,
 }
 
 fn summary(outcomes: &[Outcome], total: Duration) -> String {
-    let mut table = format!("{:<16}{:<9}{:>9}\n", "step", "result", "time");
+    let mut table = format!("{:<16}{:<9}{:>9}{:>11}\n", "step", "result", "time", "free disk");
     let mut counts = BTreeMap::new();
-    for Outcome { planned, result, time } in outcomes {
+    for Outcome { planned, result, time, free } in outcomes {
         let (word, note) = match result {
             Ok(_) if planned.known => ("known", "passed before with the same inputs"),
             Ok(note) => ("ran", note.as_str()),
             Err(message) => ("FAILED", message.as_str()),
         };
         *counts.entry(word).or_insert(0) += 1;
-        let row = format!("{:<16}{word:<9}{:>7.1} s  {note}", planned.step.name, time.as_secs_f64());
+        let free = free.map_or(String::new(), |gigabytes| format!("{gigabytes} GB"));
+        let (name, seconds) = (planned.step.name, time.as_secs_f64());
+        let row = format!("{name:<16}{word:<9}{seconds:>7.1} s{free:>11}  {note}");
         table.push_str(row.trim_end());
         table.push('\n');
     }
@@ -253,7 +274,7 @@ fn verdict(outcomes: &[Outcome]) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    const NOTHING: Asked<'_> = Asked { only: &[], full: false, stamp: false, plan: false };
+    const NOTHING: Asked<'_> = Asked { only: &[], full: false, stamp: false, plan: false, discard: false };
 
     fn names(planned: &[Planned], known: bool) -> Vec<&'static str> {
         planned.iter().filter(|planned| planned.known == known).map(|planned| planned.step.name).collect()
@@ -319,12 +340,14 @@ mod tests {
             planned: Planned { step: choose(&[name.to_owned()]).unwrap()[0], key: None, known },
             result: result.map(str::to_owned).map_err(str::to_owned),
             time: Duration::from_millis(1500),
+            free: Some(12),
         };
         let green = [outcome("fmt", false, Ok("")), outcome("corpus", true, Ok(""))];
         assert_eq!(verdict(&green), Ok(()));
         let red = [outcome("test", false, Err("1 failed")), outcome("corpus", true, Ok(""))];
         assert!(verdict(&red).unwrap_err().starts_with("failed: test;"));
         let text = summary(&red, Duration::from_secs(90));
+        assert!(text.contains("FAILED       1.5 s      12 GB  1 failed\n"), "{text}");
         assert!(text.contains("FAILED") && text.contains("\ncorpus          known "), "{text}");
         assert!(text.ends_with("\n1.5 minutes: 0 ran, 1 known, 1 failed\n"), "{text}");
     }

@@ -68,7 +68,10 @@ tasks! {
         /// Print which steps would run, and run none
         #[arg(long)]
         plan: bool,
-    } => ci::run(&ci::Asked { only: &only, full, stamp, plan }),
+        /// Remove what a step leaves for its next run: for machines with a small disk
+        #[arg(long)]
+        discard: bool,
+    } => ci::run(&ci::Asked { only: &only, full, stamp, plan, discard }),
 
     /// House rules that no compiler checks: file names and sizes, machine paths, unsafe, arrows, links
     Tidy {} => tidy::run(),

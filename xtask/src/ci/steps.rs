@@ -54,6 +54,8 @@ pub(super) struct Step {
     pub(super) waits: bool,
     /// What it depends on, if it need not run while that is unchanged.
     pub(super) study: Option<Study>,
+    /// Folders of the target directory that no other step reads. CI removes them: a small disk would fill.
+    pub(super) leaves: &'static [&'static str],
     /// Gives the note next to the step in the summary.
     pub(super) work: Work,
 }
@@ -67,12 +69,12 @@ pub(super) struct Study {
 
 /// A step that always runs.
 const fn step(name: &'static str, work: Work) -> Step {
-    Step { name, waits: false, study: None, work }
+    Step { name, waits: false, study: None, leaves: &[], work }
 }
 
 /// A step that runs when an input has changed.
 const fn study(name: &'static str, version: u32, inputs: Inputs, work: Work) -> Step {
-    Step { name, waits: false, study: Some(Study { version, inputs }), work }
+    Step { name, waits: false, study: Some(Study { version, inputs }), leaves: &[], work }
 }
 
 /// Inputs of a task of xtask.
@@ -98,18 +100,24 @@ pub(super) const STEPS: &[Step] = &[
     }),
     step("packages", packages),
     // Every crate but xtask can be published as it is: metadata, files and versions of the others. Nothing is uploaded or built.
-    step("publish", || {
-        cargo(
-            &["package", "--workspace", "--exclude", "xtask", "--locked", "--allow-dirty", "--no-verify"],
-            &[],
-        )
-    }),
+    Step {
+        leaves: &["package"],
+        ..step("publish", || {
+            cargo(
+                &["package", "--workspace", "--exclude", "xtask", "--locked", "--allow-dirty", "--no-verify"],
+                &[],
+            )
+        })
+    },
     // Reads what the tests wrote.
     step("instructions", || instructions::run(false).map(quiet)),
     step("doctest", || cargo(&["test", "--workspace", "--doc", "--locked"], &[])),
-    step("doc", || {
-        cargo(&["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-Dwarnings")])
-    }),
+    Step {
+        leaves: &["doc"],
+        ..step("doc", || {
+            cargo(&["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-Dwarnings")])
+        })
+    },
     step("driver-api", || driver_api::run(false).map(quiet)),
     study(
         "deny",
@@ -197,6 +205,7 @@ pub(super) const STEPS: &[Step] = &[
     // By hand for ten minutes.
     Step {
         waits: true,
+        leaves: &["fleet-api"],
         ..study(
             "fleet-api",
             1,
@@ -210,16 +219,19 @@ pub(super) const STEPS: &[Step] = &[
             || fleet_api::run(2.0).map(quiet),
         )
     },
-    study(
-        "ecosystem",
-        1,
-        Inputs {
-            packages: &["warpproof", "warpproof-driver"],
-            files: &["ecosystem/", "book/src/exec.md"],
-            ..of("ecosystem")
-        },
-        || ecosystem::run(false).map(quiet),
-    ),
+    Step {
+        leaves: &["ecosystem"],
+        ..study(
+            "ecosystem",
+            1,
+            Inputs {
+                packages: &["warpproof", "warpproof-driver"],
+                files: &["ecosystem/", "book/src/exec.md"],
+                ..of("ecosystem")
+            },
+            || ecosystem::run(false).map(quiet),
+        )
+    },
     study(
         "attention",
         1,
@@ -250,17 +262,20 @@ pub(super) const STEPS: &[Step] = &[
     study("tune", 1, Inputs { files: &["tasks/tune/", "book/src/tune.md"], ..of("tune") }, || {
         tune::run(false).map(quiet)
     }),
-    study(
-        "fuzz",
-        1,
-        Inputs {
-            packages: &["warpproof-ptx", "warpproof-sim"],
-            files: &["fuzz/"],
-            tools: &[Tool::Rustc],
-            ..of("fuzz")
-        },
-        || fuzz_all().map(quiet),
-    ),
+    Step {
+        leaves: &["fuzz"],
+        ..study(
+            "fuzz",
+            1,
+            Inputs {
+                packages: &["warpproof-ptx", "warpproof-sim"],
+                files: &["fuzz/"],
+                tools: &[Tool::Rustc],
+                ..of("fuzz")
+            },
+            || fuzz_all().map(quiet),
+        )
+    },
 ];
 
 /// A fuzz target keeps one core busy: those of the parser run one after the other beside that of the machine.
