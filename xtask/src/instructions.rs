@@ -60,7 +60,7 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     let table = isa::table();
     let coverage = coverage(&target().join("tmp").join("isa-coverage"), &root().join(TESTS))?;
     let untested: Vec<&str> =
-        table.iter().map(|entry| entry.op.form).filter(|form| !coverage.contains_key(*form)).collect();
+        table.iter().map(|entry| entry.definition.form).filter(|form| !coverage.contains_key(*form)).collect();
     if !untested.is_empty() {
         return Err(format!("no test executes these forms:\n  {}", untested.join("\n  ")));
     }
@@ -106,14 +106,14 @@ fn forms(table: &[Entry], coverage: &Coverage) -> String {
                 "\n### {title}\n\n| form | since, and its section of the manual | pipe | tested by |\n|---|---|---|---|\n"
             );
         }
-        let (major, minor, sm) = entry.op.since;
+        let (major, minor, sm) = entry.definition.since;
         let _ = writeln!(
             text,
             "| {} | [PTX {major}.{minor}, sm_{sm}]({MANUAL}{}) | {} | {} |",
-            syntax(entry.op.form),
-            entry.op.manual,
-            pipe(entry.op.unit),
-            tested_by(family, coverage.get(entry.op.form)),
+            syntax(entry.definition.form),
+            entry.definition.manual,
+            pipe(entry.definition.unit),
+            tested_by(family, coverage.get(entry.definition.form)),
         );
     }
     text

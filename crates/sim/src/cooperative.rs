@@ -5,6 +5,7 @@
 //! makes without knowing it. Its source is the public header `cooperative_groups/details/sync.h`; the workspace is two words, a
 //! size and the counter, and its address is in `%envreg1` (upper half) and `%envreg2`.
 
+use crate::isa::Op;
 use crate::machine::Outcome;
 use crate::memory::Heap;
 use crate::program::{Program, SpecialKind};
@@ -26,7 +27,7 @@ impl Program {
     /// Whether it synchronizes its grid by cooperative groups, and so must be launched cooperatively: it asks for the grid's
     /// workspace, and traps where there is none. To ask alone is harmless: `this_grid()` does, for a rank or a size.
     pub fn synchronizes_grid(&self) -> bool {
-        let traps = (0..self.metas.len()).any(|pc| self.opcode(pc) == "trap");
+        let traps = self.metas.iter().any(|meta| meta.op == Op::Trap);
         traps && asks_for_workspace(self)
     }
 }

@@ -11,8 +11,9 @@
 use super::context::Context;
 use super::finding::{Class, Severity};
 use super::ledger::{Ledger, Raw, Spot};
+use crate::isa::Op;
 use crate::machine::{Access, AccessKind, Width, at, lanes_of};
-use crate::program::Program;
+use crate::program::{Meta, Program};
 use std::collections::HashMap;
 
 /// What an address is computed from.
@@ -55,15 +56,14 @@ impl Arrays {
             // Alone, it ends where shared memory ends, and that is checked anyway.
             return Arrays::default();
         }
-        let named: Vec<Option<Source>> =
-            (0..program.metas.len()).map(|pc| named(program, pc, &sized)).collect();
+        let named: Vec<Option<Source>> = program.metas.iter().map(|meta| named(meta, &sized)).collect();
         let mut rows: HashMap<(Width, u32), Source> = HashMap::new();
         // Every step makes a row known or gives it up, so this ends; two or three passes nearly always.
         let mut changed = true;
         while changed {
             changed = false;
             for (pc, meta) in program.metas.iter().enumerate() {
-                if !computes(program, pc) {
+                if !computes(&meta.op) {
                     continue;
                 }
                 let read = meta
@@ -84,7 +84,7 @@ impl Arrays {
         for (pc, inst) in program.code.iter().enumerate() {
             let address = inst.args.at[0];
             let width = if address.wide { Width::W64 } else { Width::W32 };
-            let source = if computes(program, pc) {
+            let source = if computes(&program.metas[pc].op) {
                 None
             } else {
                 Source::join(named[pc], rows.get(&(width, address.row)).copied())
@@ -151,41 +151,66 @@ impl Arrays {
 }
 
 /// The variable that an instruction names.
-fn named(program: &Program, pc: usize, sized: &HashMap<&str, usize>) -> Option<Source> {
-    let operands = program.instruction(pc).split_once(char::is_whitespace).map_or("", |(_, rest)| rest);
-    let words = operands.split(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '$' | '%' | '.'));
+fn named(meta: &Meta, sized: &HashMap<&str, usize>) -> Option<Source> {
     // A name that is none of them may be dynamic memory, which is a source of its own.
-    let names = words.filter(|word| word.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '$')));
-    names.fold(None, |source, name| {
-        Source::join(source, Some(sized.get(name).map_or(Source::Many, |i| Source::One(*i))))
+    meta.symbols.iter().fold(None, |source, name| {
+        Source::join(source, Some(sized.get(name.as_str()).map_or(Source::Many, |i| Source::One(*i))))
     })
 }
 
-/// Whether an instruction computes from registers to registers: what is loaded is another matter.
-fn computes(program: &Program, pc: usize) -> bool {
-    let opcode = program.opcode(pc).split('.').next().unwrap_or("");
-    matches!(
-        opcode,
-        "mov"
-            | "add"
-            | "sub"
-            | "mad"
-            | "cvta"
-            | "cvt"
-            | "selp"
-            | "and"
-            | "or"
-            | "xor"
-            | "lop3"
-            | "shl"
-            | "shr"
-            | "shf"
-            | "bfi"
-            | "bfe"
-            | "prmt"
-            | "mul"
-            | "min"
-            | "max"
-            | "shfl"
-    )
+/// Whether an instruction computes from registers to registers, so that its result may be an address made of its sources.
+fn computes(op: &Op) -> bool {
+    match op {
+        Op::Arithmetic(_)
+        | Op::Logic(_)
+        | Op::Bits(_)
+        | Op::Select(_)
+        | Op::Move(_)
+        | Op::ConvertAddress
+        | Op::Convert(_)
+        | Op::Shuffle(_) => true,
+        Op::Compare(_)
+        | Op::Test(_)
+        | Op::TestSpace
+        | Op::Load(_)
+        | Op::Store(_)
+        | Op::Atomic(_)
+        | Op::CacheHint
+        | Op::Discard
+        | Op::CachePolicy
+        | Op::CopyAsync(_)
+        | Op::CommitGroup
+        | Op::WaitGroup(_)
+        | Op::WaitAll
+        | Op::CopiesArrive
+        | Op::Mbarrier(_)
+        | Op::Fence(_)
+        | Op::Barrier(_)
+        | Op::ClusterBarrier { .. }
+        | Op::WarpSync { .. }
+        | Op::Vote { .. }
+        | Op::Match { .. }
+        | Op::Redux { .. }
+        | Op::Elect
+        | Op::ActiveMask
+        | Op::LoadMatrix(_)
+        | Op::StoreMatrix(_)
+        | Op::TransposeMatrix
+        | Op::LoadTile(_)
+        | Op::StoreTile(_)
+        | Op::Multiply(_)
+        | Op::Branch
+        | Op::BranchTable
+        | Op::Call(_)
+        | Op::Return
+        | Op::Exit
+        | Op::Trap
+        | Op::Event
+        | Op::Sleep
+        | Op::GridDependency
+        | Op::SetRegisters
+        | Op::Stack(_)
+        | Op::Parameter
+        | Op::Refused => false,
+    }
 }

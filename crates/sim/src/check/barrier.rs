@@ -14,6 +14,7 @@ use super::context::Context;
 use super::finding::{Class, Severity};
 use super::ledger::{Ledger, Raw, Spot};
 use super::passing::Passing;
+use crate::isa::Op;
 use crate::machine::at;
 use crate::observe::{Arrival, Issue};
 
@@ -36,13 +37,8 @@ pub(crate) struct BarrierUse {
     passing: Passing,
 }
 
-/// Whether all threads of a warp must execute the instruction together.
-fn is_aligned(opcode: &str) -> bool {
-    opcode.starts_with("bar.") || opcode.contains(".aligned")
-}
-
-fn is_block_barrier(opcode: &str) -> bool {
-    (opcode.starts_with("bar.") || opcode.starts_with("barrier.")) && !opcode.starts_with("bar.warp")
+fn is_block_barrier(op: &Op) -> bool {
+    matches!(op, Op::Barrier(_) | Op::ClusterBarrier { .. })
 }
 
 fn thread_of(warp: u32, lanes: u32) -> u32 {
@@ -73,7 +69,7 @@ impl BarrierUse {
         if lanes == !exited && self.parted >> (warp & 31) & 1 == 0 {
             return;
         }
-        let aligned = is_aligned(context.program.opcode(at(pc)));
+        let aligned = context.program.op(pc).aligned_barrier();
         for piece in self.pieces.iter().filter(|piece| piece.warp == warp && piece.pc != pc) {
             if aligned || piece.aligned {
                 let key = (Class::Barrier, piece.pc.min(pc), piece.pc.max(pc), 0);
@@ -153,19 +149,5 @@ fn past(context: &Context, block: u32, piece: &Piece, now: u32, others: u32) -> 
         notes,
         help: Some("move the barrier out of the branch, so that all threads come to it".to_owned()),
         count: 1,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn forms_say_whether_they_are_aligned() {
-        for opcode in ["bar.sync", "bar.cta.sync", "bar.red.popc.u32", "barrier.sync.aligned"] {
-            assert!(is_aligned(opcode) && is_block_barrier(opcode), "{opcode}");
-        }
-        assert!(!is_aligned("barrier.sync") && is_block_barrier("barrier.cta.sync"));
-        assert!(!is_block_barrier("bar.warp.sync"));
     }
 }

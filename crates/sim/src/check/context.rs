@@ -8,8 +8,10 @@ use super::ledger::Raw;
 use super::passing::dominates;
 use super::settings::{BufferRole, Check, Role, Settings};
 use super::shadow::UNKNOWN_SITE;
-use super::site::{Kind, Sites, address};
+use super::site::Sites;
 use super::taint::Entrances;
+use crate::isa::Op;
+use crate::isa::op::MbarrierOp;
 use crate::machine::{Access, Width, at};
 use crate::program::Program;
 use std::sync::Arc;
@@ -78,12 +80,11 @@ impl Context {
 
     /// What an instruction does to memory, in a word.
     pub(crate) fn verb(&self, pc: u32, wrote: bool) -> &'static str {
-        let opcode = self.program.opcode(at(pc));
-        match (self.sites.get(pc).kind, opcode.split('.').next().unwrap_or("")) {
-            (Kind::Copy, _) => "copy",
-            (Kind::Mbarrier, _) if wrote && opcode.contains(".init") => "initialization",
-            (Kind::Mbarrier, _) => "use",
-            (_, "atom" | "red") => "atomic",
+        match self.program.op(pc) {
+            Op::CopyAsync(_) => "copy",
+            Op::Mbarrier(mbarrier) if wrote && mbarrier.action == MbarrierOp::Init => "initialization",
+            Op::Mbarrier(_) | Op::CopiesArrive => "use",
+            Op::Atomic(_) => "atomic",
             _ if wrote => "write",
             _ => "read",
         }
@@ -92,15 +93,12 @@ impl Context {
     /// Whether one of two instructions reads and the other writes the same address with what comes of it: `x[i] += y` by
     /// hand.
     pub(crate) fn modifies(&self, a: u32, b: u32) -> bool {
-        let texts = [a, b].map(|pc| self.program.instruction(at(pc)));
-        let kinds = texts.map(|text| text.split('.').next().unwrap_or(""));
-        let (plain, one_each) = (kinds.iter().all(|kind| matches!(*kind, "ld" | "st")), kinds[0] != kinds[1]);
-        // Who writes first and reads later waits for the others' value; that is no change of it.
-        let reads_first = if kinds[0] == "ld" { a < b } else { b < a };
-        plain
-            && one_each
-            && reads_first
-            && address(texts[0]).is_some_and(|here| Some(here) == address(texts[1]))
+        // A thread that writes first and reads later waits for the value of another; that is not a change of its own value.
+        let reads_first = matches!(self.program.op(a.min(b)), Op::Load(_));
+        let writes_last = matches!(self.program.op(a.max(b)), Op::Store(_));
+        reads_first
+            && writes_last
+            && self.program.same_address(a, b)
             && self.flows(a.min(b), a.max(b))
             && dominates(&self.program, a.min(b), a.max(b))
     }
@@ -115,7 +113,7 @@ impl Context {
             let guard = self.program.code.get(pc).and_then(|inst| inst.guard);
             let guarded = guard.is_some_and(|(row, _)| reached.contains(&(Width::Pred, row)));
             let reads = meta.reads.iter().any(|row| reached.contains(row));
-            let decides = self.program.opcode(pc).starts_with("bra") && (guarded || reads);
+            let decides = meta.op == Op::Branch && (guarded || reads);
             if decides || (pc == at(to) && (guarded || reads)) {
                 return true;
             }

@@ -1,8 +1,12 @@
 //! How values flow through each instruction, and where they matter: read once from the program, and shared by the checks that
 //! follow values (`init`, `taint`).
 
-use super::fragment::{Shape, shape_of};
-use super::site::Words;
+use super::fragment::Shape;
+use crate::isa::op::{
+    self, ArithmeticKind, Bits, Combine, Compare, Comparison, Convert, Element, Memory, MemoryKind, Move,
+    MoveShape, Part,
+};
+use crate::isa::{Callee, Op};
 use crate::machine::{Registers, Type, Width, at};
 use crate::program::{Meta, Program};
 
@@ -252,14 +256,12 @@ impl Facts {
         let (inst, meta) = (&program.code[pc], &program.metas[pc]);
         let guard = inst.guard.map_or(NO_ROW, |(row, _)| numbering.number(Width::Pred, row));
         let reads = meta.reads.len() - usize::from(inst.guard.is_some()).min(meta.reads.len());
-        let text = program.text().get(at(meta.span.0)..at(meta.span.1)).unwrap_or("");
-        let words = Words::of(text);
         let start = self.rows.len();
         self.rows.extend(meta.reads[..reads].iter().map(|(width, row)| numbering.number(*width, *row)));
         let mid = self.rows.len();
         self.rows.extend(meta.writes.iter().map(|(width, row)| numbering.number(*width, *row)));
         // What a function that calls itself had in its registers comes back when it returns.
-        if words.opcode == "ret"
+        if meta.op == Op::Return
             && let Some(callee) =
                 meta.function.and_then(|i| program.callees.get(at(i))).filter(|f| f.recursive)
         {
@@ -275,7 +277,7 @@ impl Facts {
             writes: short(self.rows.len() - mid),
             guard,
         });
-        let reader = Reader { program, pc, numbering, words, text, reads: &meta.reads[..reads] };
+        let reader = Reader { program, pc, numbering, op: &meta.op, reads: &meta.reads[..reads] };
         self.cold.push(reader.cold(meta));
     }
 
@@ -321,8 +323,7 @@ struct Reader<'a> {
     program: &'a Program,
     pc: usize,
     numbering: Numbering,
-    words: Words<'a>,
-    text: &'a str,
+    op: &'a Op,
     /// Rows it reads, the guard's apart.
     reads: &'a [(Width, u32)],
 }
@@ -343,8 +344,11 @@ impl Reader<'_> {
                 .iter()
                 .map(|(width, row)| self.numbering.number(*width, *row))
                 .collect(),
-            branch: self.words.opcode == "bra",
-            equality: self.words.has("eq") || self.words.has("ne"),
+            branch: *self.op == Op::Branch,
+            equality: matches!(
+                self.op,
+                Op::Compare(Compare { comparison: Comparison::Eq | Comparison::Ne, .. })
+            ),
         };
         if meta.entry.is_none() {
             cold.rule = Rule::Fresh;
@@ -366,172 +370,146 @@ impl Reader<'_> {
         cold
     }
 
-    fn ty(&self) -> Option<Type> {
-        self.words.modifiers.last().and_then(|name| Type::parse(name))
-    }
-
     /// Rules that need no operands.
     fn plain_rule(&self) -> Rule {
-        match self.words.opcode {
-            "ld" | "ldu" | "ldmatrix" | "st" | "stmatrix" | "atom" | "red" | "call" | "ret" | "cp" => {
-                Rule::Fresh
-            }
-            "wmma" if !self.words.has("mma") => Rule::Fresh,
-            "vote" if !self.words.has("sync") => Rule::VoteHere,
-            "vote" | "match" | "redux" | "elect" => Rule::Vote,
-            "add" | "sub" | "mul" | "fma" | "min" | "max" | "neg" | "abs" | "tanh" | "ex2"
-                if self.words.modifiers.last().is_some_and(|ty| ty.ends_with("x2")) =>
-            {
-                Rule::Halves
-            }
-            _ => Rule::Any,
+        match self.op {
+            Op::Load(_)
+            | Op::Store(_)
+            | Op::Atomic(_)
+            | Op::LoadMatrix(_)
+            | Op::StoreMatrix(_)
+            | Op::LoadTile(_)
+            | Op::StoreTile(_)
+            | Op::Call(_)
+            | Op::Return
+            | Op::CopyAsync(_)
+            | Op::CommitGroup
+            | Op::WaitGroup(_)
+            | Op::WaitAll
+            | Op::CopiesArrive
+            | Op::Parameter
+            | Op::Refused => Rule::Fresh,
+            Op::Vote { sync: false, .. } => Rule::VoteHere,
+            Op::Vote { .. } | Op::Match { .. } | Op::Redux { .. } | Op::Elect => Rule::Vote,
+            Op::Arithmetic(arithmetic) if arithmetic.pairs => Rule::Halves,
+            Op::Arithmetic(_)
+            | Op::Logic(_)
+            | Op::Bits(_)
+            | Op::Compare(_)
+            | Op::Test(_)
+            | Op::Select(_)
+            | Op::Move(_)
+            | Op::ConvertAddress
+            | Op::TestSpace
+            | Op::Convert(_)
+            | Op::CacheHint
+            | Op::Discard
+            | Op::CachePolicy
+            | Op::Mbarrier(_)
+            | Op::Fence(_)
+            | Op::Barrier(_)
+            | Op::ClusterBarrier { .. }
+            | Op::WarpSync { .. }
+            | Op::Shuffle(_)
+            | Op::ActiveMask
+            | Op::TransposeMatrix
+            | Op::Multiply(_)
+            | Op::Branch
+            | Op::BranchTable
+            | Op::Exit
+            | Op::Trap
+            | Op::Event
+            | Op::Sleep
+            | Op::GridDependency
+            | Op::SetRegisters
+            | Op::Stack(_) => Rule::Any,
         }
     }
 
     /// Rules that look at operands, and the files of all operands.
     fn rule(&self) -> Option<(Rule, Vec<Width>)> {
-        let ty = self.ty();
-        let width = ty.map_or(Width::W32, Type::width);
-        let bytes = ty.map_or(4, Type::bytes);
-        let signed = ty.is_some_and(Type::is_signed);
         let all = self.program.code[self.pc].args.all.len();
         let word = Width::W32;
-        Some(match self.words.opcode {
-            "mov" if all == 2 => (Rule::Bitwise(0xf0), vec![width; 2]),
-            "mov" if all > 2 && bytes > 0 => {
-                let parts = all - 1;
-                let part = bytes / u32::try_from(parts).ok()?;
-                let file = match part {
-                    0 => return None,
-                    1..=4 => word,
-                    _ => Width::W64,
-                };
-                let mut widths = vec![file; parts];
-                if self.operands().starts_with('{') {
-                    widths.push(width);
-                    (Rule::Unpack(part), widths)
-                } else {
-                    widths.insert(0, width);
-                    (Rule::Pack(part), widths)
-                }
+        Some(match self.op {
+            Op::Move(moved) => self.move_rule(moved, all)?,
+            Op::Logic(logic) if !logic.tests => {
+                (Rule::Bitwise(logic.table), vec![logic.ty.width(); usize::from(logic.sources) + 1])
             }
-            "and" => (Rule::Bitwise(0xf0 & 0xcc), vec![width; 3]),
-            "or" => (Rule::Bitwise(0xf0 | 0xcc), vec![width; 3]),
-            "xor" => (Rule::Bitwise(0xf0 ^ 0xcc), vec![width; 3]),
-            "not" => (Rule::Bitwise(0x0f), vec![width; 2]),
-            "lop3" if all == 4 => (Rule::Bitwise(self.table()?), vec![word; 4]),
-            "shl" => (Rule::Shuffle(BitMove::Shl(bytes)), vec![width, width, word]),
-            "shr" => (Rule::Shuffle(BitMove::Shr(bytes, signed)), vec![width, width, word]),
-            "shf" => {
-                let funnel = BitMove::Funnel { left: self.words.has("l"), wrap: self.words.has("wrap") };
-                (Rule::Shuffle(funnel), vec![word; 4])
-            }
-            "bfe" => (Rule::Shuffle(BitMove::Extract(bytes, signed)), vec![width, width, word, word]),
-            "bfi" => (Rule::Shuffle(BitMove::Insert(bytes)), vec![width, width, width, word, word]),
-            "prmt" if self.words.modifiers == ["b32"] => (Rule::Shuffle(BitMove::Permute), vec![word; 4]),
-            "cvt" if all == 2 && self.words.modifiers.len() == 2 => {
-                let source = ty?;
-                let target = Type::parse(self.words.modifiers[0])?;
-                let integer = |ty: Type| !matches!(ty, Type::B16 | Type::B32 | Type::B64) && !ty.is_float();
-                if !integer(source) || !integer(target) || source.bytes() == 0 || target.bytes() == 0 {
+            Op::Bits(bits) => bits_rule(bits)?,
+            Op::Convert(Convert { to: Some(to), from: Some(from), plain: true, .. }) if all == 2 => {
+                if !whole_number(*from) || !whole_number(*to) {
                     return None;
                 }
-                let from = (source.bytes(), source.is_signed());
-                let to = (target.bytes(), target.is_signed());
-                let target = self.program.metas[self.pc].writes.first().map_or(target.width(), |(w, _)| *w);
-                let source = self.reads.first().map_or(source.width(), |(w, _)| *w);
-                (Rule::Shuffle(BitMove::Convert(from, to)), vec![target, source])
+                let (source, target) = ((from.bytes(), from.is_signed()), (to.bytes(), to.is_signed()));
+                let to = self.program.metas[self.pc].writes.first().map_or(to.width(), |(w, _)| *w);
+                let from = self.reads.first().map_or(from.width(), |(w, _)| *w);
+                (Rule::Shuffle(BitMove::Convert(source, target)), vec![to, from])
             }
-            "selp" => (Rule::Select, vec![width, width, width, Width::Pred]),
-            "setp" if all == 5 && (self.words.has("and") || self.words.has("or")) => {
-                let source = if ty? == Type::Pred { return None } else { width };
-                (
-                    Rule::Compare(self.words.has("or")),
-                    vec![Width::Pred, Width::Pred, source, source, Width::Pred],
-                )
-            }
-            "cvta" => (Rule::Arithmetic(Arithmetic::Space), vec![width; 2]),
-            // One result or two.
-            "setp" if (all == 3 || all == 4) && ty.is_some_and(|ty| ty != Type::Pred) => {
-                let mut widths = vec![Width::Pred; all - 2];
-                widths.extend([width; 2]);
-                (Rule::Arithmetic(Arithmetic::Compare), widths)
-            }
-            "add" | "sub" | "mul" | "mad" if !integer(ty) || self.words.has("cc") || self.words.has("hi") => {
-                return None;
-            }
-            "add" if all == 3 => (Rule::Arithmetic(Arithmetic::Add), vec![width; 3]),
-            "sub" if all == 3 => (Rule::Arithmetic(Arithmetic::Sub), vec![width; 3]),
-            "mul" if all == 3 => {
-                let wide = self.words.has("wide");
-                let result = if wide { wider(width, bytes) } else { width };
-                (Rule::Arithmetic(Arithmetic::Multiply { wide }), vec![result, width, width])
-            }
-            "mad" if all == 4 => {
-                let wide = self.words.has("wide");
-                let result = if wide { wider(width, bytes) } else { width };
-                (Rule::Arithmetic(Arithmetic::MultiplyAdd { wide }), vec![result, width, width, result])
-            }
-            "shfl" => {
+            Op::Select(ty) => (Rule::Select, vec![ty.width(), ty.width(), ty.width(), Width::Pred]),
+            Op::Compare(compare) if compare.predicate => compare_rule(compare, all)?,
+            Op::ConvertAddress => (Rule::Arithmetic(Arithmetic::Space), vec![Width::W64; 2]),
+            Op::Arithmetic(arithmetic) => arithmetic_rule(arithmetic)?,
+            Op::Shuffle(_) => {
                 let mut widths = vec![word; all];
                 *widths.get_mut(1)? = Width::Pred;
                 (Rule::Lanes, widths)
             }
-            "movmatrix" => (Rule::Transpose, vec![word; 2]),
-            "mma" | "wmma" => (Rule::Multiply(shape_of(&self.words)?), vec![word; all]),
+            Op::TransposeMatrix => (Rule::Transpose, vec![word; 2]),
+            Op::Multiply(product) => (Rule::Multiply(Shape::of(product)?), vec![word; all]),
             _ => return None,
         })
     }
 
-    /// The operands as written.
-    fn operands(&self) -> &str {
-        let text = self.text.trim();
-        let text = if text.starts_with('@') {
-            text.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim_start())
-        } else {
-            text
-        };
-        text.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim_start())
-    }
-
-    /// The truth table of `lop3`.
-    fn table(&self) -> Option<u8> {
-        let last = self.operands().rsplit(',').next()?.trim().trim_end_matches(';').trim();
-        match last.strip_prefix("0x").or(last.strip_prefix("0X")) {
-            Some(digits) => u8::from_str_radix(digits.trim_end_matches(['U', 'u']), 16).ok(),
-            None => last.trim_end_matches(['U', 'u']).parse().ok(),
+    fn move_rule(&self, moved: &Move, all: usize) -> Option<(Rule, Vec<Width>)> {
+        let (width, bytes) = (moved.ty.width(), moved.ty.bytes());
+        if moved.shape == MoveShape::Copy {
+            return Some((Rule::Bitwise(0xf0), vec![width; 2]));
         }
+        let parts = all.checked_sub(1).filter(|parts| *parts > 0)?;
+        let part = bytes / u32::try_from(parts).ok()?;
+        let file = match part {
+            0 => return None,
+            1..=4 => Width::W32,
+            _ => Width::W64,
+        };
+        let mut widths = vec![file; parts];
+        Some(if moved.shape == MoveShape::Unpack {
+            widths.push(width);
+            (Rule::Unpack(part), widths)
+        } else {
+            widths.insert(0, width);
+            (Rule::Pack(part), widths)
+        })
     }
 
     fn addresses(&self) -> Vec<(Width, u32)> {
         let args = &self.program.code[self.pc].args;
-        let bracketed = self.text.matches('[').count();
         let row = |i: usize| (if args.at[i].wide { Width::W64 } else { Width::W32 }, args.at[i].row);
-        (0..bracketed.min(2)).map(row).filter(|row| self.reads.contains(row)).collect()
+        (0..args.addresses.min(2)).map(row).filter(|row| self.reads.contains(row)).collect()
     }
 
     fn uses(&self) -> Vec<(u32, Use, u32)> {
         let all = &self.program.code[self.pc].args.all;
         let numbered = |(width, row): &(Width, u32)| self.numbering.number(*width, *row);
         let every = |used: Use| self.reads.iter().map(|row| (numbered(row), used, u32::MAX)).collect();
+        let addresses = |lanes: u32| -> Vec<(u32, Use, u32)> {
+            self.addresses().iter().map(|row| (numbered(row), Use::Address, lanes)).collect()
+        };
         // Rows of 32 bits; constants are never poisoned.
         let words = |rows: &[u32], used: Use| -> Vec<(u32, Use, u32)> {
             rows.iter().map(|row| (self.numbering.number(Width::W32, *row), used, u32::MAX)).collect()
         };
-        match self.words.opcode {
-            "ld" | "ldu" | "st" | "atom" | "red" | "mbarrier" => {
-                self.addresses().iter().map(|row| (numbered(row), Use::Address, u32::MAX)).collect()
+        match self.op {
+            Op::Load(_) | Op::Store(_) | Op::Atomic(_) | Op::Mbarrier(_) | Op::StoreTile(_) => {
+                addresses(u32::MAX)
             }
-            "ldmatrix" | "stmatrix" => {
-                // Only the lanes that name a row need an address.
-                let lanes = match self.words.modifiers.iter().find(|m| m.starts_with('x')) {
-                    Some(&"x1") => 0xff,
-                    Some(&"x2") => 0xffff,
-                    _ => u32::MAX,
-                };
-                self.addresses().iter().map(|row| (numbered(row), Use::Address, lanes)).collect()
-            }
-            "cp" => {
+            // Only the lanes that name a row need an address.
+            Op::LoadMatrix(tile) | Op::StoreMatrix(tile) => addresses(match tile.count {
+                1 => 0xff,
+                2 => 0xffff,
+                _ => u32::MAX,
+            }),
+            Op::CopyAsync(_) | Op::CopiesArrive => {
                 let addresses = self.addresses();
                 let used = |row: &(Width, u32)| match (addresses.contains(row), row.0) {
                     (true, _) => Some((numbered(row), Use::Address, u32::MAX)),
@@ -540,47 +518,77 @@ impl Reader<'_> {
                 };
                 self.reads.iter().filter_map(used).collect()
             }
-            "mma" => every(Use::Matrix),
-            "wmma" if self.words.has("mma") => every(Use::Matrix),
-            "wmma" if self.words.has("load") => every(Use::Address),
-            "wmma" => self.addresses().iter().map(|row| (numbered(row), Use::Address, u32::MAX)).collect(),
-            "brx" => every(Use::Target),
-            "call" => {
-                let target = self.operands();
-                let target = match target.strip_prefix('(') {
-                    Some(rest) => {
-                        rest.split_once(')').map_or("", |(_, rest)| rest.trim_start_matches([',', ' ']))
-                    }
-                    None => target,
-                };
-                let pointer = self.reads.last().filter(|row| target.starts_with('%') && row.0 == Width::W64);
+            Op::Multiply(_) => every(Use::Matrix),
+            Op::LoadTile(_) => every(Use::Address),
+            Op::BranchTable => every(Use::Target),
+            Op::Call(Callee::Pointer) => {
+                let pointer = self.reads.last().filter(|row| row.0 == Width::W64);
                 pointer.map(|row| (numbered(row), Use::Target, u32::MAX)).into_iter().collect()
             }
-            "shfl" => words(all.get(3..).unwrap_or(&[]), Use::Lanes),
-            "vote" | "match" | "redux" if self.words.has("sync") => {
+            Op::Shuffle(_) => words(all.get(3..).unwrap_or(&[]), Use::Lanes),
+            Op::Vote { sync: true, .. } | Op::Match { .. } | Op::Redux { .. } => {
                 words(all.last().map_or(&[], std::slice::from_ref), Use::Lanes)
             }
-            "elect" => every(Use::Lanes),
-            "bar" if self.words.has("warp") => every(Use::Lanes),
-            "bar" | "barrier" => every(Use::Barrier),
-            _ => Vec::new(),
+            Op::Elect | Op::WarpSync { .. } => every(Use::Lanes),
+            Op::Barrier(_) | Op::ClusterBarrier { .. } => every(Use::Barrier),
+            Op::Arithmetic(_)
+            | Op::Logic(_)
+            | Op::Bits(_)
+            | Op::Compare(_)
+            | Op::Test(_)
+            | Op::Select(_)
+            | Op::Move(_)
+            | Op::ConvertAddress
+            | Op::TestSpace
+            | Op::Convert(_)
+            | Op::CacheHint
+            | Op::Discard
+            | Op::CachePolicy
+            | Op::CommitGroup
+            | Op::WaitGroup(_)
+            | Op::WaitAll
+            | Op::Fence(_)
+            | Op::Vote { .. }
+            | Op::ActiveMask
+            | Op::TransposeMatrix
+            | Op::Branch
+            | Op::Call(Callee::Function | Callee::System)
+            | Op::Return
+            | Op::Exit
+            | Op::Trap
+            | Op::Event
+            | Op::Sleep
+            | Op::GridDependency
+            | Op::SetRegisters
+            | Op::Stack(_)
+            | Op::Parameter
+            | Op::Refused => Vec::new(),
         }
     }
 
     /// Whether an access brings something into registers, and does nothing else.
     fn loads(&self) -> bool {
-        matches!(self.words.opcode, "ld" | "ldu" | "ldmatrix" | "wmma") && !self.words.has("store")
+        let loads = |memory: Memory| match memory.kind {
+            MemoryKind::Load | MemoryKind::LoadMatrix | MemoryKind::LoadTile => true,
+            MemoryKind::Store
+            | MemoryKind::Atomic
+            | MemoryKind::Reduce
+            | MemoryKind::AsyncCopy
+            | MemoryKind::StoreMatrix
+            | MemoryKind::StoreTile
+            | MemoryKind::Mbarrier
+            | MemoryKind::Hint
+            | MemoryKind::Discard => false,
+        };
+        self.op.effects().memory.is_some_and(loads)
     }
 
     fn traffic(&self, meta: &Meta) -> (Traffic, Vec<u32>) {
         let all = &self.program.code[self.pc].args.all;
-        let bytes = self.ty().map_or(4, Type::bytes);
-        let signed = self.ty().is_some_and(Type::is_signed);
         let known = if self.loads() { &meta.writes[..] } else { self.reads };
         // The rows of one access are of one file; the type gives its least width.
         let files = [Width::W32, Width::W64, Width::W128];
-        let least = self.ty().map_or(Width::W32, Type::width);
-        let rows = |count: usize| -> Vec<u32> {
+        let rows = |count: usize, least: Width| -> Vec<u32> {
             let rows = all.get(..count.min(all.len())).unwrap_or(&[]);
             let file = files
                 .into_iter()
@@ -592,23 +600,89 @@ impl Reader<'_> {
             };
             rows.iter().map(number).collect()
         };
-        let every = |skipped: &[(Width, u32)]| -> Vec<u32> {
-            let kept = known.iter().filter(|row| !skipped.contains(row));
-            kept.map(|(width, row)| self.numbering.number(*width, *row)).collect()
+        let elements = |ty: Type, vector: u32| {
+            let rows = rows(at(vector), ty.width());
+            (Traffic::Elements { bytes: ty.bytes(), signed: ty.is_signed() }, rows)
         };
-        match self.words.opcode {
-            "ld" | "ldu" | "st" => {
-                let vector = self.words.modifiers.iter().find_map(|m| m.strip_prefix('v')?.parse().ok());
-                (Traffic::Elements { bytes, signed }, rows(vector.unwrap_or(1)))
+        let file = |element: Element| if element == Element::F64 { Width::W64 } else { Width::W32 };
+        match self.op {
+            Op::Load(load) => elements(load.ty, load.vector),
+            Op::Store(store) => elements(store.ty, store.vector),
+            Op::LoadMatrix(tile) | Op::StoreMatrix(tile) => {
+                (Traffic::Matrix { trans: tile.trans }, rows(4, Width::W32))
             }
-            "ldmatrix" | "stmatrix" => (Traffic::Matrix { trans: self.words.has("trans") }, rows(4)),
-            "wmma" if self.words.has("load") => (Traffic::Fragment, rows(meta.writes.len())),
-            "wmma" if self.words.has("store") => {
-                let stride = self.text.rsplit('}').next().is_some_and(|rest| rest.contains(','));
-                (Traffic::Fragment, rows(all.len() - usize::from(stride).min(all.len())))
+            Op::LoadTile(tile) => (Traffic::Fragment, rows(meta.writes.len(), file(tile.element))),
+            Op::StoreTile(tile) => {
+                let count = all.len() - usize::from(tile.stride).min(all.len());
+                (Traffic::Fragment, rows(count, file(tile.element)))
             }
-            "atom" | "red" => (Traffic::Any, every(&self.addresses())),
+            Op::Atomic(_) => {
+                let skipped = self.addresses();
+                let kept = known.iter().filter(|row| !skipped.contains(row));
+                (Traffic::Any, kept.map(|(width, row)| self.numbering.number(*width, *row)).collect())
+            }
             _ => (Traffic::None, Vec::new()),
         }
     }
+}
+
+/// Whether a type is one of whole numbers, one to a register, of any size.
+fn whole_number(ty: Type) -> bool {
+    use Type::{S8, S16, S32, S64, U8, U16, U32, U64};
+    matches!(ty, U8 | S8 | U16 | S16 | U32 | S32 | U64 | S64)
+}
+
+fn bits_rule(bits: &Bits) -> Option<(Rule, Vec<Width>)> {
+    let word = Width::W32;
+    Some(match bits {
+        Bits::ShiftLeft(ty) => (Rule::Shuffle(BitMove::Shl(ty.bytes())), vec![ty.width(), ty.width(), word]),
+        Bits::ShiftRight(ty) => {
+            (Rule::Shuffle(BitMove::Shr(ty.bytes(), ty.is_signed())), vec![ty.width(), ty.width(), word])
+        }
+        Bits::Funnel { left, wrap } => {
+            (Rule::Shuffle(BitMove::Funnel { left: *left, wrap: *wrap }), vec![word; 4])
+        }
+        Bits::Extract(ty) => {
+            let rule = Rule::Shuffle(BitMove::Extract(ty.bytes(), ty.is_signed()));
+            (rule, vec![ty.width(), ty.width(), word, word])
+        }
+        Bits::Insert(ty) => {
+            let width = ty.width();
+            (Rule::Shuffle(BitMove::Insert(ty.bytes())), vec![width, width, width, word, word])
+        }
+        Bits::Permute { mode: false } => (Rule::Shuffle(BitMove::Permute), vec![word; 4]),
+        Bits::Permute { mode: true } => return None,
+    })
+}
+
+fn compare_rule(compare: &Compare, all: usize) -> Option<(Rule, Vec<Width>)> {
+    let width = if compare.ty == Type::Pred { return None } else { compare.ty.width() };
+    match compare.join {
+        Some(join @ (Combine::And | Combine::Or)) if all == 5 => Some((
+            Rule::Compare(join == Combine::Or),
+            vec![Width::Pred, Width::Pred, width, width, Width::Pred],
+        )),
+        // One result or two.
+        None if all == 3 || all == 4 => {
+            let mut widths = vec![Width::Pred; all - 2];
+            widths.extend([width; 2]);
+            Some((Rule::Arithmetic(Arithmetic::Compare), widths))
+        }
+        _ => None,
+    }
+}
+
+fn arithmetic_rule(op: &op::Arithmetic) -> Option<(Rule, Vec<Width>)> {
+    let ty = op.ty.filter(|ty| integer(Some(*ty)) && !op.carries && op.part != Part::High)?;
+    let (width, wide) = (ty.width(), op.part == Part::Wide);
+    let result = if wide { wider(width, ty.bytes()) } else { width };
+    Some(match op.kind {
+        ArithmeticKind::Add => (Rule::Arithmetic(Arithmetic::Add), vec![width; 3]),
+        ArithmeticKind::Sub => (Rule::Arithmetic(Arithmetic::Sub), vec![width; 3]),
+        ArithmeticKind::Mul => (Rule::Arithmetic(Arithmetic::Multiply { wide }), vec![result, width, width]),
+        ArithmeticKind::Mad => {
+            (Rule::Arithmetic(Arithmetic::MultiplyAdd { wide }), vec![result, width, width, result])
+        }
+        _ => return None,
+    })
 }

@@ -29,6 +29,7 @@ mod tags;
 use super::context::Context;
 use super::ledger::Ledger;
 use super::settings::Settings;
+use crate::isa::Op;
 use crate::isa::tile::{place_a_of, place_b_of, place_c};
 use crate::machine::{Access, AccessKind, LANES, at, lanes_of};
 use crate::memory::Space;
@@ -38,8 +39,8 @@ use layout::{Judged, Table, contradict};
 use origin::{LOST, Lines, Sources, Tag, is_element, is_sum, sum};
 use pairing::{Before, Chains};
 use pitch::{Loads, Skip, Windows};
+pub(super) use plan::Shape;
 use plan::{Action, Plan, Step};
-pub(super) use plan::{Shape, shape_of};
 use std::collections::HashMap;
 use tags::{Lanes, NONE, Rows};
 
@@ -239,7 +240,7 @@ impl Provenance {
             matches!(action, Some(Action::Store(_) | Action::MatrixStore(_) | Action::FragmentStore));
         if access.kind != AccessKind::Read && !stores {
             // Copies tell what they bring when they are complete.
-            let copied = access.deferred && context.program.opcode(at(access.pc)).contains("cp.async.c");
+            let copied = access.deferred && matches!(context.program.op(access.pc), Op::CopyAsync(_));
             if access.space == Space::Shared && !copied && !self.shared.is_empty() {
                 let grain = fragments.plan.grain;
                 let tags = vec![LOST; at(access.bytes.div_ceil(grain))];

@@ -19,6 +19,7 @@ use super::finding::{Class, Severity};
 use super::ledger::{Ledger, Raw, Spot};
 use super::passing::Passing;
 use super::undefined::{Origin, Undefined, Use};
+use crate::isa::op::Participants;
 use crate::machine::{Row, at, lanes_of};
 use crate::observe::{Exchange, Issue};
 use crate::program::Program;
@@ -50,19 +51,9 @@ pub(crate) struct Lanes {
     undefined: Undefined,
 }
 
-/// Whether lanes meet in an instruction by a mask, which then is its last operand.
-fn meets(opcode: &str) -> bool {
-    let mut parts = opcode.split('.');
-    match parts.next().unwrap_or("") {
-        "shfl" | "vote" | "match" | "redux" | "elect" => parts.any(|part| part == "sync"),
-        "bar" => parts.next() == Some("warp"),
-        _ => false,
-    }
-}
-
-/// By number, which instructions are those.
+/// By number, the instructions in which lanes meet by a mask, which then is the last operand.
 pub(crate) fn meeting_points(program: &Program) -> Vec<bool> {
-    (0..program.metas.len()).map(|pc| meets(program.opcode(pc))).collect()
+    program.metas.iter().map(|meta| meta.op.effects().participants == Participants::Members).collect()
 }
 
 impl Lanes {
@@ -99,9 +90,9 @@ impl Lanes {
             inst.and_then(|inst| inst.args.all.last()).and_then(|row| issue.registers.w32.get(at(*row)));
         let Some(masks) = masks else { return };
         let need = lanes_of(issue.exec).fold(0, |need, lane| need | masks.0[lane]) & issue.live & !issue.exec;
-        let name = context.program.opcode(at(issue.pc));
+        let op = context.program.op(issue.pc);
         for waiting in self.waiting.iter_mut().filter(|waiting| waiting.warp == issue.warp) {
-            if context.program.opcode(at(waiting.pc)) == name {
+            if context.program.op(waiting.pc) == op {
                 waiting.need &= !issue.exec;
             }
         }
@@ -129,8 +120,8 @@ impl Lanes {
             if late == 0 || waiting.lanes == 0 || issue.pc == waiting.pc {
                 continue;
             }
-            let name = context.program.opcode(at(waiting.pc));
-            if self.passing.is_past(context, waiting.pc, issue.pc, |other| other == name) {
+            let op = context.program.op(waiting.pc);
+            if self.passing.is_past(context, waiting.pc, issue.pc, |other| other == op) {
                 waiting.need &= !late;
                 let block = self.block;
                 let key = (Class::Lanes, waiting.pc, waiting.pc, PAST);
@@ -323,21 +314,4 @@ fn whole_warp(context: &Context, block: u32, exchange: &Exchange<'_>) -> Raw {
         ));
     }
     finding(sentence, spot, notes, "move it out of the branch, or let whole warps take the branch")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mask_is_what_sync_forms_have() {
-        for opcode in ["shfl.sync.down.b32", "vote.sync.ballot.b32", "bar.warp.sync", "elect.sync"] {
-            assert!(meets(opcode), "{opcode}");
-        }
-        for opcode in
-            ["shfl.down.b32", "vote.ballot.b32", "bar.sync", "activemask.b32", "mma.sync.aligned.m16n8k8"]
-        {
-            assert!(!meets(opcode), "{opcode}");
-        }
-    }
 }

@@ -32,7 +32,6 @@ mod undefined;
 
 pub use explore::{Bounds, Explored};
 pub use finding::{Class, Finding, Label, Severity, Thread};
-pub(crate) use site::Words;
 
 pub use schedules::schedules_needed;
 pub use settings::{BufferRole, Check, Role, Settings, Source};

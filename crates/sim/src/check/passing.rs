@@ -5,7 +5,10 @@
 //! it: what they execute on that way is not reached from the instruction. Functions that are called are not looked into.
 
 use super::context::Context;
+use crate::isa::Op;
+use crate::isa::op::{Control, Copies, MemoryKind, Participants};
 use crate::machine::at;
+use crate::memory::Space;
 use crate::program::Program;
 use std::collections::BTreeMap;
 
@@ -22,7 +25,7 @@ impl Passing {
         context: &Context,
         wait: u32,
         now: u32,
-        again: impl Fn(&str) -> bool,
+        again: impl Fn(&Op) -> bool,
     ) -> bool {
         let behind = self.behind.entry(wait).or_insert_with(|| behind(&context.program, wait, again));
         behind.get(at(now)).copied().unwrap_or(false)
@@ -30,13 +33,13 @@ impl Passing {
 }
 
 /// Where control may go from an instruction of the kernel.
-fn successors(program: &Program, pc: usize, name: &str) -> Vec<usize> {
-    let Some(inst) = program.code.get(pc) else { return Vec::new() };
-    let mut next = match name {
-        "bra" => vec![at(inst.args.target)],
-        "brx" => inst.args.targets.iter().map(|target| at(*target)).collect(),
-        "ret" | "exit" | "trap" => Vec::new(),
-        _ => return vec![pc + 1],
+fn successors(program: &Program, pc: usize) -> Vec<usize> {
+    let (Some(inst), Some(meta)) = (program.code.get(pc), program.metas.get(pc)) else { return Vec::new() };
+    let mut next = match meta.op.effects().control {
+        Control::Branch => vec![at(inst.args.target)],
+        Control::Table => inst.args.targets.iter().map(|target| at(*target)).collect(),
+        Control::Return | Control::Exit | Control::Trap => Vec::new(),
+        Control::Next | Control::Call => return vec![pc + 1],
     };
     if inst.guard.is_some() {
         next.push(pc + 1);
@@ -57,25 +60,22 @@ pub(crate) fn dominates(program: &Program, first: u32, second: u32) -> bool {
             continue;
         }
         reached[pc] = true;
-        let name = program.opcode(pc).split('.').next().unwrap_or("");
-        work.extend(successors(program, pc, name));
+        work.extend(successors(program, pc));
     }
     !reached.get(at(second)).copied().unwrap_or(false)
 }
 
-fn behind(program: &Program, wait: u32, again: impl Fn(&str) -> bool) -> Vec<bool> {
+fn behind(program: &Program, wait: u32, again: impl Fn(&Op) -> bool) -> Vec<bool> {
     let own = |pc: usize| program.metas.get(pc).is_some_and(|meta| meta.function.is_none());
     let count = (0..program.metas.len()).take_while(|&pc| own(pc)).count();
     if at(wait) >= count {
         return Vec::new();
     }
-    let opcodes: Vec<&str> = (0..count).map(|pc| program.opcode(pc)).collect();
-    let first = |pc: usize| opcodes[pc].split('.').next().unwrap_or("");
-    let next: Vec<Vec<usize>> = (0..count)
-        .map(|pc| successors(program, pc, first(pc)).into_iter().filter(|to| *to < count).collect())
-        .collect();
+    let op = |pc: usize| &program.metas[pc].op;
+    let next: Vec<Vec<usize>> =
+        (0..count).map(|pc| successors(program, pc).into_iter().filter(|to| *to < count).collect()).collect();
     // Functions may hold what lanes could come to.
-    let called = (count..program.metas.len()).any(|pc| again(program.opcode(pc)));
+    let called = (count..program.metas.len()).any(|pc| again(op(pc)));
     let mut reached = vec![false; count];
     let mut work: Vec<usize> = next[at(wait)].clone();
     while let Some(pc) = work.pop() {
@@ -89,7 +89,7 @@ fn behind(program: &Program, wait: u32, again: impl Fn(&str) -> bool) -> Vec<boo
             before[*to].push(pc);
         }
     }
-    let target = |pc: usize| pc == at(wait) || again(opcodes[pc]) || called && first(pc) == "call";
+    let target = |pc: usize| pc == at(wait) || again(op(pc)) || called && matches!(op(pc), Op::Call(_));
     let mut leads = vec![false; count];
     let mut work: Vec<usize> = (0..count).filter(|&pc| target(pc)).collect();
     while let Some(pc) = work.pop() {
@@ -97,16 +97,35 @@ fn behind(program: &Program, wait: u32, again: impl Fn(&str) -> bool) -> Vec<boo
             work.extend(&before[pc]);
         }
     }
-    (0..count).map(|pc| reached[pc] && !leads[pc] && works(opcodes[pc])).collect()
+    (0..count).map(|pc| reached[pc] && !leads[pc] && works(op(pc))).collect()
 }
 
 /// Whether an instruction does more than compute or go elsewhere: what compilers share between ways out of a kernel does not.
-fn works(opcode: &str) -> bool {
-    let mut parts = opcode.split('.');
-    match parts.next().unwrap_or("") {
-        "ld" => !matches!(parts.next(), Some("param" | "const")),
-        "st" | "atom" | "red" | "shfl" | "vote" | "match" | "redux" | "mma" | "wmma" | "ldmatrix"
-        | "stmatrix" | "cp" | "bar" | "barrier" | "mbarrier" | "call" => true,
-        _ => false,
-    }
+fn works(op: &Op) -> bool {
+    let effects = op.effects();
+    let touches = effects.memory.is_some_and(|memory| match memory.kind {
+        MemoryKind::Load => !matches!(memory.space, Space::Param | Space::Const),
+        MemoryKind::Store
+        | MemoryKind::Atomic
+        | MemoryKind::Reduce
+        | MemoryKind::AsyncCopy
+        | MemoryKind::LoadMatrix
+        | MemoryKind::StoreMatrix
+        | MemoryKind::LoadTile
+        | MemoryKind::StoreTile
+        | MemoryKind::Mbarrier
+        | MemoryKind::Discard => true,
+        MemoryKind::Hint => false,
+    });
+    touches
+        || effects.copies != Copies::None
+        || effects.control == Control::Call
+        || match effects.participants {
+            Participants::Lane => false,
+            Participants::Active
+            | Participants::Members
+            | Participants::Warp
+            | Participants::Block
+            | Participants::Cluster => true,
+        }
 }

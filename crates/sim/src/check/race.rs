@@ -18,6 +18,8 @@ use super::ledger::{Ledger, Raw, Reach, Spot};
 use super::mbarrier::Mbarriers;
 use super::shadow::{Cell, Owner, Spill, Stamp, UNKNOWN_SITE};
 use super::site::{Kind, Scope};
+use crate::isa::Op;
+use crate::isa::op::MbarrierOp;
 use crate::machine::{Access, AccessKind, at, lanes_of};
 use crate::memory::Space;
 use crate::observe::{Copy, Mbarrier};
@@ -363,7 +365,8 @@ impl SharedRace {
 
     /// An mbarrier instruction is about to write an mbarrier as a whole.
     fn initialized(&mut self, context: &Context, ledger: &mut Ledger, access: &Access<'_>) {
-        if !context.program.opcode(at(access.pc)).contains(".init") {
+        if !matches!(context.program.op(access.pc), Op::Mbarrier(mbarrier) if mbarrier.action == MbarrierOp::Init)
+        {
             return;
         }
         for lane in lanes_of(access.lanes) {

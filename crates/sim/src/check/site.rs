@@ -1,7 +1,10 @@
 //! What the instructions of a kernel mean to the checks: read once from the program, then looked up by number.
 
+use crate::isa::Op;
+use crate::isa::op::{self, Atomic, Combine, Copies, Fence, Memory, MemoryKind, Semantics};
 use crate::machine::{Width, at};
-use crate::program::Program;
+use crate::memory::Space;
+use crate::program::{Meta, Program, Values};
 
 /// How far an ordered access or a fence reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,37 +75,41 @@ pub(crate) struct Sites {
 
 impl Sites {
     pub(crate) fn of(program: &Program) -> Sites {
-        let threads_count = |tokens: &Words<'_>| tokens.operands > 1;
+        let values = Values::of(program);
         let mut barriers_only = true;
         let mut sites = Vec::with_capacity(program.metas.len());
-        let swaps = Swap::all(program);
+        let swaps = swaps(program);
         let polled = polled(program);
         let mut order_matters = false;
         let (mut steps, mut noticed) = (Vec::new(), Vec::with_capacity(program.metas.len()));
-        for pc in 0..program.metas.len() {
-            let text = program.instruction(pc);
-            let words = Words::of(text);
-            let mut site = words.site();
-            // Volatile says that the compiler keeps the access, and promises strength to those who poll; who reads data
-            // that way and relies on the lanes of a warp to run in step has a race all the same.
-            // To read a variable again that one has polled is part of polling it.
-            let polls = || address(text).is_some_and(|address| polled.contains(&address));
-            if words.opcode == "ld" && words.has("volatile") && !polls() {
+        for (pc, meta) in program.metas.iter().enumerate() {
+            let mut site = Site::of(&meta.op);
+            let load =
+                if let Op::Load(load) = &meta.op { Some(load).filter(|load| !load.uniform) } else { None };
+            // `volatile` keeps the access from being optimized away, and makes it strong for a thread that polls. A thread that
+            // reads data that way and relies on the lanes of a warp to run in step has a race all the same. To read a variable
+            // again that was polled is part of polling it.
+            let polls = || polled.iter().any(|other| values.same_address(pc, *other));
+            if load.is_some_and(|load| load.semantics == Semantics::Volatile) && !polls() {
                 site.ordering = Ordering::WEAK;
             }
-            if words.opcode == "ld" && site.kind == Kind::Other && site.ordering == Ordering::WEAK {
-                site.ordering.strong = guesses(program, pc, &swaps);
+            if load.is_some() && site.kind == Kind::Other && site.ordering == Ordering::WEAK {
+                site.ordering.strong = guesses(program, pc, &swaps, &values);
             }
-            let block_barrier =
-                words.zero && !words.has("arrive") && !words.has("cluster") && !threads_count(&words);
-            let named = matches!(words.opcode, "bar" | "barrier")
-                && if words.has("warp") { !words.everyone } else { !block_barrier };
-            let takes =
-                words.opcode == "atom" && program.metas[pc].writes.iter().any(|row| read(program, *row));
-            let flag = words.opcode == "ld" && site.ordering.strong.is_some() && self::polls(program, pc);
-            let atomic = matches!(words.opcode, "atom" | "red");
-            let strong = matches!(words.opcode, "ld" | "st") && site.ordering.strong.is_some();
-            if (atomic || strong) && !words.has("shared") {
+            let named = match &meta.op {
+                Op::Barrier(barrier) => !barrier.whole_block(),
+                Op::ClusterBarrier { .. } => true,
+                Op::WarpSync { everyone } => !everyone,
+                _ => false,
+            };
+            let memory = meta.op.effects().memory;
+            let returns = memory.is_some_and(|memory| memory.kind == MemoryKind::Atomic);
+            let takes = returns && meta.writes.iter().any(|row| read(program, *row));
+            let flag = load.is_some() && site.ordering.strong.is_some() && self::polls(program, pc);
+            let atomic = matches!(meta.op, Op::Atomic(_));
+            let strong =
+                (load.is_some() || matches!(meta.op, Op::Store(_))) && site.ordering.strong.is_some();
+            if (atomic || strong) && memory.is_some_and(|memory| memory.space != Space::Shared) {
                 let rank = if takes { 0 } else { 2 - u32::from(strong) };
                 steps.extend(u32::try_from(pc).ok().map(|pc| (rank, pc)));
             }
@@ -126,23 +133,21 @@ impl Sites {
     }
 }
 
-/// By instruction: the kind of an atomic that adds, or the like, and whose result nobody reads. Two of a kind may change places.
+/// By instruction: the kind of a commutative atomic whose result no instruction reads. Two of a kind may change places.
 pub(crate) fn combines(program: &Program) -> Vec<Option<u32>> {
-    const FREE: [&str; 6] = ["add", "min", "max", "and", "or", "xor"];
-    let mut kinds: Vec<String> = Vec::new();
-    let kind = |pc: usize| {
-        let words = Words::of(program.instruction(pc));
-        let free = matches!(words.opcode, "atom" | "red")
-            && FREE.iter().any(|name| words.has(name))
-            && !program.metas[pc].writes.iter().any(|row| read(program, *row));
-        let name = free.then(|| words.modifiers.join("."))?;
-        let known = kinds.iter().position(|kind| *kind == name).unwrap_or_else(|| {
-            kinds.push(name);
+    let mut kinds: Vec<Atomic> = Vec::new();
+    let kind = |meta: &Meta| {
+        let Op::Atomic(atomic) = &meta.op else { return None };
+        if !atomic.commutes() || meta.writes.iter().any(|row| read(program, *row)) {
+            return None;
+        }
+        let known = kinds.iter().position(|kind| kind == atomic).unwrap_or_else(|| {
+            kinds.push(*atomic);
             kinds.len() - 1
         });
         u32::try_from(known).ok()
     };
-    (0..program.metas.len()).map(kind).collect()
+    program.metas.iter().map(kind).collect()
 }
 
 /// Whether an instruction reads a row.
@@ -150,21 +155,21 @@ fn read(program: &Program, row: (Width, u32)) -> bool {
     program.metas.iter().any(|meta| meta.reads.contains(&row))
 }
 
-/// Addresses, as they are written, of volatile loads that poll.
-fn polled(program: &Program) -> Vec<&str> {
-    let address = |pc: usize| {
-        let text = program.instruction(pc);
-        let words = Words::of(text);
-        (words.opcode == "ld" && words.has("volatile") && polls(program, pc)).then(|| address(text))?
+/// Volatile loads that poll.
+fn polled(program: &Program) -> Vec<usize> {
+    let volatile = |pc: usize| match &program.metas[pc].op {
+        Op::Load(load) => load.semantics == Semantics::Volatile && polls(program, pc),
+        _ => false,
     };
-    (0..program.metas.len()).filter_map(address).collect()
+    (0..program.metas.len()).filter(|pc| volatile(*pc)).collect()
 }
 
 /// Whether a load polls: whether its value decides a branch that stays in, or leaves, a loop around the load.
 fn polls(program: &Program, load: usize) -> bool {
+    let branches = |pc: usize| program.metas[pc].op == Op::Branch;
     let Some(end) = (load..program.code.len()).find(|&pc| {
         let inst = &program.code[pc];
-        branches(program, pc) && at(inst.args.target) <= load
+        branches(pc) && at(inst.args.target) <= load
     }) else {
         return false;
     };
@@ -176,7 +181,7 @@ fn polls(program: &Program, load: usize) -> bool {
         if !meta.reads.iter().any(|row| reached.contains(row)) {
             continue;
         }
-        if branches(program, pc) {
+        if branches(pc) {
             let target = at(program.code[pc].args.target);
             decides |= target <= load || target > end;
         }
@@ -185,158 +190,72 @@ fn polls(program: &Program, load: usize) -> bool {
     decides
 }
 
-fn branches(program: &Program, pc: usize) -> bool {
-    Words::of(program.instruction(pc)).opcode == "bra"
-}
-
-/// What stands between the brackets of an operand.
-pub(crate) fn address(text: &str) -> Option<&str> {
-    Some(text.split_once('[')?.1.split_once(']')?.0.trim())
-}
-
-/// A compare-and-swap.
-struct Swap<'p> {
-    pc: usize,
-    address: &'p str,
-    scope: Scope,
-}
-
-impl<'p> Swap<'p> {
-    fn all(program: &'p Program) -> Vec<Swap<'p>> {
-        let swap = |pc| {
-            let text = program.instruction(pc);
-            let words = Words::of(text);
-            (words.opcode == "atom" && words.has("cas")).then_some(())?;
-            Some(Swap { pc, address: address(text)?, scope: words.scope().unwrap_or(Scope::Device) })
-        };
-        (0..program.metas.len()).filter_map(swap).collect()
-    }
+/// The compare-and-swaps of a program.
+fn swaps(program: &Program) -> Vec<(usize, Scope)> {
+    let swap = |(pc, meta): (usize, &Meta)| match &meta.op {
+        Op::Atomic(atomic) if atomic.combine == Combine::CompareAndSwap => {
+            Some((pc, Scope::of(atomic.scope)))
+        }
+        _ => None,
+    };
+    program.metas.iter().enumerate().filter_map(swap).collect()
 }
 
 /// Whether the value of a load is the first guess of a compare-and-swap of the same address, and in which scope: the
 /// programming guide's way to make atomics of one's own. If others have changed the bytes, the swap finds out.
-fn guesses(program: &Program, load: usize, swaps: &[Swap<'_>]) -> Option<Scope> {
-    let from = address(program.instruction(load))?;
-    let swap = swaps.iter().find(|swap| swap.pc > load && swap.address == from)?;
+fn guesses(program: &Program, load: usize, swaps: &[(usize, Scope)], values: &Values<'_>) -> Option<Scope> {
+    let (swap, scope) = *swaps.iter().find(|(pc, _)| *pc > load && values.same_address(load, *pc))?;
     // The value may go to the register that the loop around the swap begins with.
     let mut reached: Vec<(Width, u32)> = program.metas[load].writes.to_vec();
-    for pc in load + 1..swap.pc {
-        let meta = &program.metas[pc];
-        if Words::of(program.instruction(pc)).opcode == "mov"
-            && meta.reads.iter().any(|row| reached.contains(row))
-        {
+    for meta in &program.metas[load + 1..swap] {
+        if matches!(meta.op, Op::Move(_)) && meta.reads.iter().any(|row| reached.contains(row)) {
             reached.extend_from_slice(&meta.writes);
         }
     }
-    program.metas[swap.pc].reads.iter().any(|row| reached.contains(row)).then_some(swap.scope)
+    program.metas[swap].reads.iter().any(|row| reached.contains(row)).then_some(scope)
 }
 
-/// An instruction's opcode and modifiers.
-pub(crate) struct Words<'t> {
-    pub opcode: &'t str,
-    pub modifiers: Vec<&'t str>,
-    /// How many operands follow.
-    operands: usize,
-    /// Whether the first operand is the number zero.
-    zero: bool,
-    /// Whether the first operand is the mask of all lanes.
-    everyone: bool,
-    /// The first operand, where it is a number.
-    number: Option<u32>,
+impl Scope {
+    /// The reach of a scope that an instruction names; the device if it names none.
+    fn of(named: Option<op::Scope>) -> Scope {
+        match named {
+            Some(op::Scope::Cta) => Scope::Block,
+            Some(op::Scope::Cluster | op::Scope::Gpu | op::Scope::Sys) | None => Scope::Device,
+        }
+    }
 }
 
-impl<'t> Words<'t> {
-    pub(crate) fn of(text: &'t str) -> Words<'t> {
-        let mut rest = text.trim();
-        if rest.starts_with('@') {
-            rest = rest.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim_start());
-        }
-        let (head, operands) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-        let mut parts = head.trim_end_matches(';').split('.');
-        let operands = operands.trim().trim_end_matches(';').trim();
-        let first = operands.split(',').next().unwrap_or("").trim();
-        Words {
-            opcode: parts.next().unwrap_or(""),
-            modifiers: parts.collect(),
-            operands: if operands.is_empty() { 0 } else { operands.split(',').count() },
-            zero: first == "0",
-            number: first.parse().ok(),
-            everyone: matches!(first, "-1" | "0xffffffff" | "0xFFFFFFFF" | "4294967295"),
-        }
-    }
-
-    pub(crate) fn has(&self, modifier: &str) -> bool {
-        self.modifiers.contains(&modifier)
-    }
-
-    fn scope(&self) -> Option<Scope> {
-        if self.has("cta") {
-            Some(Scope::Block)
-        } else if self.modifiers.iter().any(|m| matches!(*m, "gpu" | "gl" | "sys" | "cluster")) {
-            Some(Scope::Device)
-        } else {
-            None
-        }
-    }
-
-    fn site(&self) -> Site {
-        let kind = match self.opcode {
-            // `membar` is `fence.sc` since sm_70.
-            "membar" | "fence" if !self.has("proxy") => {
-                let sequential = self.opcode == "membar" || self.has("sc");
-                Kind::Fence(self.scope().unwrap_or(Scope::Device), sequential)
+impl Site {
+    /// What an instruction means by itself, without the program around it.
+    fn of(op: &Op) -> Site {
+        let effects = op.effects();
+        let kind = match (effects.fence, effects.copies, effects.memory) {
+            (Some(Fence::Memory { scope, sequential }), ..) => {
+                Kind::Fence(Scope::of(Some(scope)), sequential)
             }
-            "mbarrier" => Kind::Mbarrier,
-            "cp" if self.has("mbarrier") => Kind::Mbarrier,
-            "cp" if self.has("commit_group") || self.has("wait_all") => Kind::Commit,
-            "cp" if self.has("wait_group") => self.number.map_or(Kind::Other, Kind::Wait),
-            "cp" if self.has("async") && !self.has("wait_group") && !self.has("wait_all") => Kind::Copy,
-            "ld" if self.has("nc") => Kind::ReadOnly,
-            _ => Kind::Other,
+            (_, Copies::Start, _) => Kind::Copy,
+            (_, Copies::Commit | Copies::WaitAll, _) => Kind::Commit,
+            (_, Copies::Wait(left), _) => Kind::Wait(left),
+            (.., Some(Memory { kind: MemoryKind::Mbarrier, .. })) => Kind::Mbarrier,
+            (.., Some(Memory { read_only: true, .. })) => Kind::ReadOnly,
+            (Some(Fence::Proxy) | None, Copies::None | Copies::Arrive, _) => Kind::Other,
         };
-        Site { kind, ordering: self.ordering() }
+        Site { kind, ordering: effects.memory.map_or(Ordering::WEAK, |memory| Ordering::of(&memory)) }
     }
+}
 
-    fn ordering(&self) -> Ordering {
-        let (release, acquire) =
-            (self.has("release") || self.has("acq_rel"), self.has("acquire") || self.has("acq_rel"));
-        match self.opcode {
-            // Atomics are relaxed and of device scope unless they say otherwise.
-            "atom" | "red" => {
-                Ordering { strong: Some(self.scope().unwrap_or(Scope::Device)), release, acquire }
-            }
-            "ld" | "st" if self.has("volatile") || self.has("mmio") => {
+impl Ordering {
+    fn of(memory: &Memory) -> Ordering {
+        let strong = Some(Scope::of(memory.scope));
+        match memory.semantics {
+            Semantics::Weak => Ordering::WEAK,
+            Semantics::Volatile | Semantics::Mmio => {
                 Ordering { strong: Some(Scope::Device), release: false, acquire: false }
             }
-            "ld" | "st" if self.has("relaxed") || release || acquire => {
-                Ordering { strong: Some(self.scope().unwrap_or(Scope::Device)), release, acquire }
-            }
-            _ => Ordering::WEAK,
+            Semantics::Relaxed => Ordering { strong, release: false, acquire: false },
+            Semantics::Acquire => Ordering { strong, release: false, acquire: true },
+            Semantics::Release => Ordering { strong, release: true, acquire: false },
+            Semantics::AcquireRelease => Ordering { strong, release: true, acquire: true },
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn site(text: &str) -> Site {
-        Words::of(text).site()
-    }
-
-    #[test]
-    fn instructions_say_what_they_order() {
-        let device = Some(Scope::Device);
-        assert_eq!(site("ld.global.f32 %f1, [%rd1];").ordering, Ordering::WEAK);
-        assert_eq!(site("atom.global.add.u32 %r1, [%rd1], 1;").ordering.strong, device);
-        assert_eq!(site("@!%p1 atom.cta.global.add.u32 %r1, [%rd1], 1;").ordering.strong, Some(Scope::Block));
-        let acquire = site("ld.acquire.gpu.u32 %r1, [%rd1];").ordering;
-        assert_eq!(acquire, Ordering { strong: device, release: false, acquire: true });
-        assert_eq!(site("st.volatile.shared.u32 [%r1], %r2;").ordering.strong, device);
-        assert_eq!(site("membar.gl;").kind, Kind::Fence(Scope::Device, true));
-        assert_eq!(site("fence.acq_rel.cta;").kind, Kind::Fence(Scope::Block, false));
-        assert_eq!(site("fence.sc.gpu;").kind, Kind::Fence(Scope::Device, true));
-        assert_eq!(site("fence.proxy.async;").kind, Kind::Other);
-        assert_eq!(site("ld.global.nc.f32 %f1, [%rd1];").kind, Kind::ReadOnly);
     }
 }

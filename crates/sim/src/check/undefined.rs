@@ -3,6 +3,8 @@
 //! one outweighs, a register that is overwritten. A call is not followed.
 
 use super::context::Context;
+use crate::isa::Op;
+use crate::isa::op::{AND, Combine, Compare, Control, Logic, OR, Participants};
 use crate::machine::{Row, Width, at, lanes_of};
 use crate::observe::{Exchange, Issue};
 use std::collections::BTreeMap;
@@ -128,28 +130,31 @@ impl Undefined {
         if !meta.reads.iter().chain(&meta.writes).any(|row| stains.contains_key(row)) {
             return None;
         }
-        let name = context.program.opcode(at(issue.pc));
-        let first = name.split('.').next().unwrap_or("");
-        let used = match first {
+        let effects = meta.op.effects();
+        let used = match &meta.op {
             // Seen when the lanes meet.
-            "shfl" => return None,
-            "call" | "ret" => {
+            Op::Shuffle(_) => return None,
+            Op::Call(_) | Op::Return => {
                 self.clear(issue.warp);
                 return None;
             }
-            "ld" | "ldu" | "st" | "atom" | "red" | "ldmatrix" | "stmatrix" | "cp" | "mbarrier"
-            | "prefetch" => Some(Use::Memory),
-            "bra" | "brx" | "exit" | "trap" => Some(Use::Branch),
-            "vote" | "match" | "redux" | "mma" | "wmma" | "movmatrix" | "bar" | "barrier" => {
-                Some(Use::Exchange)
-            }
-            _ => None,
+            _ if effects.memory.is_some() => Some(Use::Memory),
+            _ if effects.control != Control::Next => Some(Use::Branch),
+            _ => match effects.participants {
+                Participants::Lane | Participants::Active if !matches!(meta.op, Op::Vote { .. }) => None,
+                Participants::Lane
+                | Participants::Active
+                | Participants::Members
+                | Participants::Warp
+                | Participants::Block
+                | Participants::Cluster => Some(Use::Exchange),
+            },
         };
         let mut lanes = 0;
         let mut origin = None;
         for row in &meta.reads {
             let Some(stain) = stains.get(row) else { continue };
-            let here = stain.lanes & issue.exec & matters(context, issue, first, name, *row);
+            let here = stain.lanes & issue.exec & matters(context, issue, &meta.op, *row);
             if here != 0 {
                 lanes |= here;
                 origin.get_or_insert(stain.origin);
@@ -172,7 +177,7 @@ impl Undefined {
 }
 
 /// The lanes in which an operand has a part in the result.
-fn matters(context: &Context, issue: &Issue<'_>, first: &str, name: &str, row: (Width, u32)) -> u32 {
+fn matters(context: &Context, issue: &Issue<'_>, op: &Op, row: (Width, u32)) -> u32 {
     let Some(inst) = context.program.code.get(at(issue.pc)) else { return u32::MAX };
     let regs = issue.registers;
     let predicate = |position: usize| {
@@ -180,14 +185,14 @@ fn matters(context: &Context, issue: &Issue<'_>, first: &str, name: &str, row: (
         if inst.args.not >> position & 1 != 0 { !bits } else { bits }
     };
     let operand = |position: usize| inst.args.all.get(position) == Some(&row.1);
-    match first {
+    match op {
         // d, a, b, p
-        "selp" if row.0 != Width::Pred => {
+        Op::Select(_) if row.0 != Width::Pred => {
             let chosen = predicate(3);
             (if operand(1) { chosen } else { 0 }) | (if operand(2) { !chosen } else { 0 })
         }
         // d, a, b
-        "and" | "or" if inst.args.all.len() == 3 && !(operand(1) && operand(2)) => {
+        Op::Logic(Logic { table: table @ (AND | OR), sources: 2, .. }) if !(operand(1) && operand(2)) => {
             let other = if operand(1) { 2 } else { 1 };
             let open = match row.0 {
                 Width::Pred => predicate(other),
@@ -195,25 +200,22 @@ fn matters(context: &Context, issue: &Issue<'_>, first: &str, name: &str, row: (
                     let Some(values) = inst.args.all.get(other).and_then(|row| regs.w32.get(at(*row))) else {
                         return u32::MAX;
                     };
-                    let outweighs = if first == "and" { 0 } else { u32::MAX };
+                    let outweighs = if *table == AND { 0 } else { u32::MAX };
                     let open = |lane: &usize| values.0[*lane] != outweighs;
                     let open = (0..32).filter(open).fold(0u32, |lanes, lane| lanes | 1 << lane);
                     return open;
                 }
                 _ => return u32::MAX,
             };
-            if first == "and" { open } else { !open }
+            if *table == AND { open } else { !open }
         }
         // d, q, a, b, c: a compare joined with a predicate, which is the last operand.
-        "setp" if row.0 != Width::Pred && inst.args.all.len() > 4 => {
+        Op::Compare(Compare { predicate: true, join: Some(join), .. }) if row.0 != Width::Pred => {
             let joined = predicate(inst.args.all.len() - 1);
-            let mut parts = name.split('.');
-            if parts.any(|part| part == "and") {
-                joined
-            } else if name.split('.').any(|part| part == "or") {
-                !joined
-            } else {
-                u32::MAX
+            match join {
+                Combine::And => joined,
+                Combine::Or => !joined,
+                _ => u32::MAX,
             }
         }
         _ => u32::MAX,

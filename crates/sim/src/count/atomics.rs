@@ -2,8 +2,11 @@
 //! lanes of a warp are brought together into one operation where it can see that they all name one address. Read off the machine
 //! code it makes; `crates/sim/tests/count/atomics.rs` has the cases.
 
-use crate::machine::Width;
-use crate::program::Program;
+use crate::isa::Op;
+use crate::isa::op::Combine;
+use crate::machine::{Type, Width};
+use crate::memory::Space;
+use crate::program::{Meta, Program, SpecialKind};
 use std::collections::HashSet;
 
 /// Rounds in which differing registers are followed through a program; where that does not suffice, all count as differing.
@@ -17,27 +20,46 @@ pub(super) struct Atomics {
     differ: HashSet<(Width, u32)>,
 }
 
-/// The parts of an `atom` or `red` that matter here.
-fn is_atomic(opcode: &str) -> bool {
-    opcode.starts_with("atom.") || opcode.starts_with("red.")
-}
-
 impl Atomics {
     pub(super) fn of(program: &Program) -> Atomics {
         let mut found = Atomics { read: HashSet::new(), differ: HashSet::new() };
-        if !(0..program.code.len()).any(|pc| is_atomic(super::site::opcode(program, pc))) {
+        if !program.metas.iter().any(|meta| matches!(meta.op, Op::Atomic(_))) {
             return found;
         }
         for meta in &program.metas {
             found.read.extend(meta.reads.iter().copied());
         }
         // A value differs if something it is made of does.
-        let source = |pc: usize| {
-            let text = program.instruction(pc);
-            let special = ["%tid", "%laneid", "%lanemask", "%clock", "%globaltimer"];
-            special.iter().any(|name| text.contains(name)) || text.starts_with("atom.")
+        let differs = |special: &SpecialKind| match special {
+            SpecialKind::Tid(_)
+            | SpecialKind::Laneid
+            | SpecialKind::LanemaskEq
+            | SpecialKind::LanemaskLe
+            | SpecialKind::LanemaskLt
+            | SpecialKind::LanemaskGe
+            | SpecialKind::LanemaskGt => true,
+            SpecialKind::Ntid(_)
+            | SpecialKind::Ctaid(_)
+            | SpecialKind::Nctaid(_)
+            | SpecialKind::Warpid
+            | SpecialKind::Nwarpid
+            | SpecialKind::Smid
+            | SpecialKind::Nsmid
+            | SpecialKind::Gridid
+            | SpecialKind::DynamicSharedSize
+            | SpecialKind::TotalSharedSize
+            | SpecialKind::Reserved(_)
+            | SpecialKind::ReservedSize
+            | SpecialKind::Environment(_)
+            | SpecialKind::Zero
+            | SpecialKind::One => false,
         };
-        let sources: Vec<bool> = (0..program.metas.len()).map(source).collect();
+        let source = |meta: &Meta| match &meta.op {
+            Op::Atomic(atomic) => atomic.returns,
+            Op::Move(moved) if moved.counter.is_some() => true,
+            _ => meta.specials.iter().any(differs),
+        };
+        let sources: Vec<bool> = program.metas.iter().map(source).collect();
         let mut settled = false;
         for _ in 0..ROUNDS {
             let before = found.differ.len();
@@ -63,43 +85,39 @@ impl Atomics {
     }
 
     /// Whether an `atom` of global memory is a reduction to ptxas.
-    pub(super) fn reduces(&self, program: &Program, pc: usize, opcode: &str) -> bool {
-        let mut words = opcode.split('.');
-        let atomic = words.next() == Some("atom") && opcode.contains(".global");
-        atomic && !words.any(|word| matches!(word, "cas" | "exch")) && self.unread(program, pc)
+    pub(super) fn reduces(&self, program: &Program, pc: usize) -> bool {
+        let Op::Atomic(atomic) = &program.metas[pc].op else { return false };
+        let reduces = match atomic.combine {
+            Combine::CompareAndSwap | Combine::Exchange => false,
+            Combine::And
+            | Combine::Or
+            | Combine::Xor
+            | Combine::Add
+            | Combine::Inc
+            | Combine::Dec
+            | Combine::Min
+            | Combine::Max => true,
+        };
+        atomic.returns && atomic.space == Space::Global && reduces && self.unread(program, pc)
     }
 
     /// Whether ptxas makes one operation of the lanes of a warp if they all name one address.
-    pub(super) fn merges(&self, program: &Program, pc: usize, opcode: &str) -> bool {
-        if !is_atomic(opcode) {
+    pub(super) fn merges(&self, program: &Program, pc: usize) -> bool {
+        let meta = &program.metas[pc];
+        let Op::Atomic(atomic) = &meta.op else { return false };
+        if !matches!(atomic.ty, Type::U32 | Type::S32 | Type::B32) || !atomic.commutes() {
             return false;
         }
-        let words: Vec<&str> = opcode.split('.').collect();
-        let has = |wanted: &[&str]| words.iter().any(|word| wanted.contains(word));
-        if !has(&["u32", "s32", "b32"]) || !has(&["add", "min", "max", "and", "or", "xor"]) {
+        let inst = &program.code[pc];
+        let address = inst.args.at[0];
+        let base = (if address.wide { Width::W64 } else { Width::W32 }, address.row);
+        // A variable's address is a constant.
+        let register = meta.reads.contains(&base);
+        if register && self.differ.contains(&base) {
             return false;
         }
-        let Some(meta) = program.metas.get(pc) else { return false };
-        // The address comes first among what is read, unless it is a name; a guard comes last.
-        let text = program.instruction(pc);
-        let register = text.split_once('[').is_some_and(|(_, rest)| rest.trim_start().starts_with('%'));
-        if register && meta.reads.first().is_some_and(|row| self.differ.contains(row)) {
-            return false;
-        }
-        let guarded = program.code.get(pc).is_some_and(|inst| inst.guard.is_some());
-        let values = meta.reads.len() - usize::from(register && !meta.reads.is_empty());
-        let constant = values <= usize::from(guarded);
-        self.unread(program, pc) || (has(&["add"]) && constant)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_atom_and_red_are_atomics() {
-        assert!(is_atomic("atom.global.add.u32") && is_atomic("red.shared.add.u32"));
-        assert!(!is_atomic("redux.sync.add.s32") && !is_atomic("add.u32"));
+        let values = meta.reads.len() - usize::from(register);
+        let constant = values <= usize::from(inst.guard.is_some());
+        self.unread(program, pc) || (atomic.combine == Combine::Add && constant)
     }
 }

@@ -185,7 +185,7 @@ fn instructions_of(program: &Program, sites: &Sites, sums: &Sums) -> Vec<Instruc
             source: program.source(pc).to_vec(),
             opcode: opcode.to_owned(),
             pipe: site.pipe,
-            tensor: site::tensor(opcode),
+            tensor: site::tensor(program.op(pc)),
             flow: site.flow,
             issued,
             branches: Branches { taken, not_taken, divergent },

@@ -2,7 +2,8 @@
 
 use super::atomics::Atomics;
 use super::counters::{Flow, MemoryOp};
-use crate::isa::{self, Unit};
+use crate::isa::op::{CacheOperator, Control, Copies, Element, MemoryKind, Scope, Semantics, Sparsity};
+use crate::isa::{self, Op, Unit};
 use crate::machine::at;
 use crate::program::Program;
 
@@ -48,15 +49,16 @@ impl Sites {
         for (pc, inst) in program.code.iter().enumerate() {
             let guard = inst.guard.is_some().then_some(guards);
             guards += u32::from(guard.is_some());
-            let opcode = opcode(program, pc);
-            let entry = program.metas.get(pc).and_then(|meta| meta.entry);
-            let pipe = entry.and_then(|i| isa::table().get(i)).map_or(Unit::None, |entry| entry.op.unit);
-            let op = match op(opcode) {
-                MemoryOp::Atomic if atomics.reduces(program, pc, opcode) => MemoryOp::Reduction,
+            let meta = &program.metas[pc];
+            let entry = meta.entry.and_then(|i| isa::table().get(i));
+            let pipe = entry.map_or(Unit::None, |entry| entry.definition.unit);
+            let op = match memory_op(&meta.op) {
+                MemoryOp::Atomic if atomics.reduces(program, pc) => MemoryOp::Reduction,
                 op => op,
             };
-            let merges = atomics.merges(program, pc, opcode);
-            sites.push(Site { guard, op, flow: flow(opcode), pipe, uncached: uncached(opcode), merges });
+            let merges = atomics.merges(program, pc);
+            let uncached = uncached(&meta.op);
+            sites.push(Site { guard, op, flow: flow(&meta.op), pipe, uncached, merges });
         }
         Sites { sites, guards: at(guards) }
     }
@@ -75,65 +77,93 @@ pub(crate) fn opcode(program: &Program, pc: usize) -> &str {
     if held { program.opcode(pc) } else { "(parameter)" }
 }
 
-fn op(opcode: &str) -> MemoryOp {
-    let mut words = opcode.split('.');
-    match (words.next().unwrap_or(""), words.next().unwrap_or("")) {
-        ("ld" | "ldu", _) => MemoryOp::Load,
-        ("st", _) => MemoryOp::Store,
-        ("atom", _) => MemoryOp::Atomic,
-        ("red", _) => MemoryOp::Reduction,
-        ("cp", "async") if !opcode.contains("mbarrier") => MemoryOp::AsyncCopy,
-        ("ldmatrix", _) => MemoryOp::LoadMatrix,
-        ("stmatrix", _) => MemoryOp::StoreMatrix,
-        ("wmma", "load") => MemoryOp::LoadTile,
-        ("wmma", "store") => MemoryOp::StoreTile,
-        ("mbarrier" | "cp", _) => MemoryOp::Mbarrier,
-        _ => MemoryOp::Other,
+fn memory_op(op: &Op) -> MemoryOp {
+    // An instruction for asynchronous copies goes through the same queue as an mbarrier.
+    let effects = op.effects();
+    let Some(memory) = effects.memory else {
+        return match effects.copies {
+            Copies::None => MemoryOp::Other,
+            Copies::Start | Copies::Commit | Copies::Wait(_) | Copies::WaitAll | Copies::Arrive => {
+                MemoryOp::AsyncCopy
+            }
+        };
+    };
+    match memory.kind {
+        MemoryKind::Load => MemoryOp::Load,
+        MemoryKind::Store => MemoryOp::Store,
+        MemoryKind::Atomic => MemoryOp::Atomic,
+        MemoryKind::Reduce => MemoryOp::Reduction,
+        MemoryKind::AsyncCopy => MemoryOp::AsyncCopy,
+        MemoryKind::LoadMatrix => MemoryOp::LoadMatrix,
+        MemoryKind::StoreMatrix => MemoryOp::StoreMatrix,
+        MemoryKind::LoadTile => MemoryOp::LoadTile,
+        MemoryKind::StoreTile => MemoryOp::StoreTile,
+        MemoryKind::Mbarrier => MemoryOp::Mbarrier,
+        MemoryKind::Hint | MemoryKind::Discard => MemoryOp::Other,
     }
 }
 
 /// Whether a load goes past the first-level cache: by its cache operator, or because others may write what it reads.
-fn uncached(opcode: &str) -> bool {
-    let mut words = opcode.split('.');
-    let load = matches!(words.next(), Some("ld" | "cp"));
-    let near = opcode.contains(".cta");
-    load && words.any(|word| match word {
-        "cg" | "cv" | "volatile" | "mmio" => true,
-        "relaxed" | "acquire" => !near,
+fn uncached(op: &Op) -> bool {
+    let past = |cache: CacheOperator| match cache {
+        CacheOperator::Cg | CacheOperator::Cv => true,
+        CacheOperator::Ca | CacheOperator::Cs | CacheOperator::Lu | CacheOperator::Wb | CacheOperator::Wt => {
+            false
+        }
+    };
+    match op {
+        Op::CopyAsync(copy) => past(copy.cache),
+        Op::Load(load) => {
+            load.cache.is_some_and(past)
+                || match load.semantics {
+                    Semantics::Weak => false,
+                    Semantics::Volatile | Semantics::Mmio => true,
+                    Semantics::Relaxed
+                    | Semantics::Acquire
+                    | Semantics::Release
+                    | Semantics::AcquireRelease => load.scope != Some(Scope::Cta),
+                }
+        }
         _ => false,
-    })
+    }
 }
 
-fn flow(opcode: &str) -> Flow {
-    match opcode.split('.').next().unwrap_or("") {
-        "bra" => Flow::Branch,
-        "brx" => Flow::Table,
-        "call" => Flow::Call,
-        "ret" => Flow::Return,
-        "exit" => Flow::Exit,
-        _ => Flow::Next,
+fn flow(op: &Op) -> Flow {
+    match op.effects().control {
+        Control::Branch => Flow::Branch,
+        Control::Table => Flow::Table,
+        Control::Call => Flow::Call,
+        Control::Return => Flow::Return,
+        Control::Exit => Flow::Exit,
+        Control::Next | Control::Trap => Flow::Next,
     }
 }
 
 /// The shape and types of a matrix product, such as `m16n8k32.f32.e4m3.e4m3.f32`; `None` for anything else.
-pub(crate) fn tensor(opcode: &str) -> Option<String> {
-    let mut words = opcode.split('.');
-    let product = match words.next()? {
-        "mma" => true,
-        "wmma" => opcode.contains(".mma."),
-        _ => false,
+pub(crate) fn tensor(op: &Op) -> Option<String> {
+    let Op::Multiply(product) = op else { return None };
+    let [m, n, k] = product.shape;
+    let mut words = match product.sparse {
+        Sparsity::Dense => Vec::new(),
+        Sparsity::Any => vec!["sp".to_owned()],
+        Sparsity::Ordered => vec!["sp::ordered_metadata".to_owned()],
     };
-    if !product {
-        return None;
+    let operator = product.bits.map(|bits| bits.name().to_owned());
+    // `wmma` has the operator before the shape, `mma` behind the types.
+    if product.wmma {
+        words.extend(operator.clone());
     }
-    let says = |word: &&str| {
-        let shape = word.starts_with('m') && word.contains('n') && word.contains('k');
-        shape
-            || crate::machine::Type::parse(word).is_some()
-            || matches!(*word, "bf16" | "tf32" | "e4m3" | "e5m2" | "s4" | "u4" | "b1" | "sp" | "xor" | "and")
-            || word.starts_with("sp::")
-    };
-    Some(words.filter(says).collect::<Vec<_>>().join("."))
+    words.push(format!("m{m}n{n}k{k}"));
+    let [d, _, _, c] = product.elements;
+    if product.wmma && product.elements[1] == Element::F16 {
+        words.extend([d.name().to_owned(), c.name().to_owned()]);
+    } else {
+        words.extend(product.elements.iter().map(|element| element.name().to_owned()));
+    }
+    if !product.wmma {
+        words.extend(operator);
+    }
+    Some(words.join("."))
 }
 
 /// Multiply-adds of one execution by a warp, from a shape as [`Totals::tensor`](super::Totals::tensor) names it.
@@ -156,13 +186,14 @@ pub fn multiply_adds(shape: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::isa::op::spelled;
 
     #[test]
     fn opcodes_say_what_they_do() {
-        assert_eq!(op("ld.global.nc.v4.f32"), MemoryOp::Load);
-        assert_eq!(op("cp.async.cg.shared.global"), MemoryOp::AsyncCopy);
-        assert_eq!(op("cp.async.mbarrier.arrive.b64"), MemoryOp::Mbarrier);
-        assert_eq!(op("add.u32"), MemoryOp::Other);
+        assert_eq!(memory_op(&spelled("ld.global.nc.v4.f32")), MemoryOp::Load);
+        assert_eq!(memory_op(&spelled("cp.async.cg.shared.global")), MemoryOp::AsyncCopy);
+        assert_eq!(memory_op(&spelled("cp.async.mbarrier.arrive.b64")), MemoryOp::Mbarrier);
+        assert_eq!(memory_op(&spelled("add.u32")), MemoryOp::Other);
         for (opcode, past) in [
             ("ld.global.cg.u32", true),
             ("ld.volatile.global.u32", true),
@@ -173,22 +204,22 @@ mod tests {
             ("cp.async.ca.shared.global", false),
             ("st.global.cg.u32", false),
         ] {
-            assert_eq!(uncached(opcode), past, "{opcode}");
+            assert_eq!(uncached(&spelled(opcode)), past, "{opcode}");
         }
         assert_eq!(
-            (flow("bra.uni"), flow("brx.idx"), flow("mov.b32")),
+            (flow(&spelled("bra.uni")), flow(&spelled("brx.idx")), flow(&spelled("mov.b32"))),
             (Flow::Branch, Flow::Table, Flow::Next)
         );
     }
 
     #[test]
     fn products_have_shapes() {
-        let fp8 = tensor("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32").unwrap();
+        let fp8 = tensor(&spelled("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32")).unwrap();
         assert_eq!(fp8, "m16n8k32.f32.e4m3.e4m3.f32");
         assert_eq!(multiply_adds(&fp8), 16 * 8 * 32);
-        let wmma = tensor("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32").unwrap();
+        let wmma = tensor(&spelled("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32")).unwrap();
         assert_eq!((wmma.as_str(), multiply_adds(&wmma)), ("m16n16k16.f32.f32", 4096));
-        assert_eq!(tensor("wmma.load.a.sync.aligned.row.m16n16k16.shared.f16"), None);
-        assert_eq!(tensor("mad.lo.s32"), None);
+        assert_eq!(tensor(&spelled("wmma.load.a.sync.aligned.row.m16n16k16.shared.f16")), None);
+        assert_eq!(tensor(&spelled("mad.lo.s32")), None);
     }
 }

@@ -1,8 +1,12 @@
 //! What a condition depends on, read backwards from the program: its value for given parameters and a given thread, and the
 //! constants that loaded values are compared with. Good enough to propose inputs, which are then run; a wrong proposal costs a run.
 
-use crate::check::Words;
+use crate::isa::Op;
+use crate::isa::op::{
+    self, Arithmetic, ArithmeticKind, Bits, Combine, Comparison, Convert, MoveShape, Part, Property,
+};
 use crate::machine::{Type, Width, at};
+use crate::memory::Space;
 use crate::program::{Program, SpecialKind};
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -57,32 +61,29 @@ impl<'p> Slice<'p> {
             if !seen.insert(writer) || seen.len() > 64 {
                 continue;
             }
-            let words = Words::of(self.program.instruction(writer));
-            match words.opcode {
-                "ld" | "ldu" if !words.has("param") => {
-                    loads = true;
+            match &self.program.metas[writer].op {
+                Op::Load(load) => {
                     // Where it is loaded from is another matter.
+                    loads |= load.space != Space::Param;
                     continue;
                 }
-                "ld" | "call" => continue,
-                "setp" => {
-                    let ty = words.modifiers.last().and_then(|name| Type::parse(name));
-                    if words.has("nan") || words.has("num") {
+                Op::Call(_) => continue,
+                Op::Compare(compare) if compare.predicate => {
+                    if matches!(compare.comparison, Comparison::Nan | Comparison::Num) {
                         constants.push(f64::NAN);
                     }
                     for position in compared_operands(self.program.code[writer].args.all.len()) {
-                        let bits = ty.and_then(|ty| self.constant(writer, position, ty.width()));
-                        constants.extend(ty.zip(bits).and_then(|(ty, bits)| number(ty, bits)));
+                        let bits = self.constant(writer, position, compare.ty.width());
+                        constants.extend(bits.and_then(|bits| number(compare.ty, bits)));
                     }
                 }
-                "testp" => {
-                    if words.has("infinite") || words.has("finite") {
-                        constants.extend([f64::INFINITY, f64::NEG_INFINITY]);
+                Op::Test(property) => match property {
+                    Property::Infinite | Property::Finite => {
+                        constants.extend([f64::INFINITY, f64::NEG_INFINITY])
                     }
-                    if words.has("notanumber") || words.has("number") {
-                        constants.push(f64::NAN);
-                    }
-                }
+                    Property::NotANumber | Property::Number => constants.push(f64::NAN),
+                    Property::Normal | Property::Subnormal => {}
+                },
                 _ => {}
             }
             let reads = self.program.metas[writer].reads.iter();
@@ -164,84 +165,99 @@ impl<'p> Slice<'p> {
 
     /// What an instruction writes to a row.
     fn result(&self, pc: usize, row: Row, environment: &Environment) -> Option<u64> {
-        let words = Words::of(self.program.instruction(pc));
         let inst = &self.program.code[pc];
         if inst.guard.is_some() || inst.args.all.first() != Some(&row.1) {
             return None;
         }
-        let ty = Type::parse(words.modifiers.last()?)?;
-        let width = ty.width();
-        let of = |position: usize| self.operand(pc, position, width, environment);
-        let signed = |value: u64| integer(ty, value);
-        let cut = |value: i128| Some(low(value) & mask(ty.bytes()));
-        Some(match words.opcode {
-            "ld" if words.has("param") && words.modifiers.iter().all(|word| !word.starts_with('v')) => {
-                self.parameter(pc, ty.bytes(), environment)?
+        let of = |position: usize, width: Width| self.operand(pc, position, width, environment);
+        Some(match &self.program.metas[pc].op {
+            Op::Load(load) if load.space == Space::Param && load.vector == 1 => {
+                self.parameter(pc, load.ty.bytes(), environment)?
             }
-            "mov" | "cvta" if inst.args.all.len() == 2 => of(1)?,
-            "and" => of(1)? & of(2)?,
-            "or" => of(1)? | of(2)?,
-            "xor" => of(1)? ^ of(2)?,
-            "not" if ty == Type::Pred => of(1)? ^ 1,
-            "not" => cut(!signed(of(1)?))?,
-            _ if ty.is_float() && words.opcode != "setp" => return None,
-            "add" => cut(signed(of(1)?) + signed(of(2)?))?,
-            "sub" => cut(signed(of(1)?) - signed(of(2)?))?,
-            "neg" => cut(-signed(of(1)?))?,
-            "mul" | "mad" => {
-                let product = signed(of(1)?).checked_mul(signed(of(2)?))?;
-                let bytes = if words.has("wide") { 2 * ty.bytes() } else { ty.bytes() };
-                let product = if words.has("hi") { product >> (8 * ty.bytes()) } else { product };
-                let result = if words.has("wide") && ty.bytes() >= 4 { Width::W64 } else { width };
-                let added = if words.opcode == "mad" {
-                    i128::from(self.operand(pc, 3, result, environment)?)
-                } else {
-                    0
+            Op::Move(moved) if moved.shape == MoveShape::Copy => of(1, moved.ty.width())?,
+            Op::ConvertAddress => of(1, Width::W64)?,
+            Op::Logic(logic) if !logic.tests => {
+                let width = logic.ty.width();
+                let sources = [of(1, width)?, if logic.sources > 1 { of(2, width)? } else { 0 }];
+                let value = match logic.table {
+                    op::AND => sources[0] & sources[1],
+                    op::OR => sources[0] | sources[1],
+                    op::XOR => sources[0] ^ sources[1],
+                    op::NOT => !sources[0] & mask(logic.ty.bytes()),
+                    _ => return None,
                 };
-                low(product.wrapping_add(added)) & mask(bytes)
-            }
-            "div" => cut(signed(of(1)?).checked_div(signed(of(2)?))?)?,
-            "rem" => cut(signed(of(1)?).checked_rem(signed(of(2)?))?)?,
-            "min" => cut(signed(of(1)?).min(signed(of(2)?)))?,
-            "max" => cut(signed(of(1)?).max(signed(of(2)?)))?,
-            "shl" | "shr" => {
-                let by = u32::try_from(self.operand(pc, 2, Width::W32, environment)?).ok()?.min(63);
-                let value = signed(of(1)?);
-                cut(if words.opcode == "shl" { value << by } else { value >> by })?
-            }
-            "cvt" if words.modifiers.len() == 2 => {
-                let target = Type::parse(words.modifiers[0])?;
-                if target.is_float() || ty.is_float() {
+                if logic.sources == 3 {
                     return None;
                 }
-                let source = self.program.metas[pc].reads.first().map_or(width, |(width, _)| *width);
-                let value = self.operand(pc, 1, source, environment)?;
-                low(integer(ty, value & mask(ty.bytes()))) & mask(target.bytes())
+                value
             }
-            "selp" => {
-                let chosen = self.operand(pc, 3, Width::Pred, environment)? & 1 != 0;
-                of(if chosen { 1 } else { 2 })?
+            Op::Arithmetic(arithmetic) => self.arithmetic(pc, arithmetic, environment)?,
+            Op::Bits(Bits::ShiftLeft(ty)) => {
+                let by = u32::try_from(of(2, Width::W32)?).ok()?.min(63);
+                low(integer(*ty, of(1, ty.width())?) << by) & mask(ty.bytes())
             }
-            "setp" => {
-                let compare = *words.modifiers.first()?;
+            Op::Bits(Bits::ShiftRight(ty)) => {
+                let by = u32::try_from(of(2, Width::W32)?).ok()?.min(63);
+                low(integer(*ty, of(1, ty.width())?) >> by) & mask(ty.bytes())
+            }
+            Op::Convert(Convert { to: Some(to), from: Some(from), plain: true, .. }) => {
+                if to.is_float() || from.is_float() {
+                    return None;
+                }
+                let source = self.program.metas[pc].reads.first().map_or(from.width(), |(width, _)| *width);
+                low(integer(*from, of(1, source)? & mask(from.bytes()))) & mask(to.bytes())
+            }
+            Op::Select(ty) => {
+                let chosen = of(3, Width::Pred)? & 1 != 0;
+                of(if chosen { 1 } else { 2 }, ty.width())?
+            }
+            Op::Compare(compare) if compare.predicate => {
                 let [first, second] = compared_operands(inst.args.all.len());
-                let value = compared(compare, ty, of(first)?, of(second)?)?;
-                let value = match inst.args.all.len() {
-                    3 | 4 => value,
-                    _ => {
-                        let other = self.operand(pc, 4, Width::Pred, environment)? & 1 != 0;
-                        match *words.modifiers.get(1)? {
-                            "and" => value & other,
-                            "or" => value | other,
-                            "xor" => value ^ other,
-                            _ => return None,
-                        }
-                    }
-                };
-                u64::from(value)
+                let width = compare.ty.width();
+                let value = compared(compare.comparison, compare.ty, of(first, width)?, of(second, width)?)?;
+                let joined = |value: bool| Some((value, of(4, Width::Pred)? & 1 != 0));
+                u64::from(match compare.join {
+                    None => value,
+                    Some(Combine::And) => joined(value).map(|(a, b)| a & b)?,
+                    Some(Combine::Or) => joined(value).map(|(a, b)| a | b)?,
+                    Some(Combine::Xor) => joined(value).map(|(a, b)| a ^ b)?,
+                    Some(_) => return None,
+                })
             }
             _ => return None,
         })
+    }
+
+    /// The result of integer arithmetic.
+    fn arithmetic(&self, pc: usize, op: &Arithmetic, environment: &Environment) -> Option<u64> {
+        let ty = op.ty.filter(|ty| !ty.is_float() && !op.pairs)?;
+        let width = ty.width();
+        let signed = |position: usize| Some(integer(ty, self.operand(pc, position, width, environment)?));
+        let value = match op.kind {
+            ArithmeticKind::Add => signed(1)? + signed(2)?,
+            ArithmeticKind::Sub => signed(1)? - signed(2)?,
+            ArithmeticKind::Neg => -signed(1)?,
+            ArithmeticKind::Div => signed(1)?.checked_div(signed(2)?)?,
+            ArithmeticKind::Rem => signed(1)?.checked_rem(signed(2)?)?,
+            ArithmeticKind::Min => signed(1)?.min(signed(2)?),
+            ArithmeticKind::Max => signed(1)?.max(signed(2)?),
+            ArithmeticKind::Mul | ArithmeticKind::Mad => {
+                let product = signed(1)?.checked_mul(signed(2)?)?;
+                let (bytes, result, product) = match op.part {
+                    Part::Low => (ty.bytes(), width, product),
+                    Part::High => (ty.bytes(), width, product >> (8 * ty.bytes())),
+                    Part::Wide if ty.bytes() >= 4 => (2 * ty.bytes(), Width::W64, product),
+                    Part::Wide => (2 * ty.bytes(), width, product),
+                };
+                let added = match op.kind {
+                    ArithmeticKind::Mad => i128::from(self.operand(pc, 3, result, environment)?),
+                    _ => 0,
+                };
+                return Some(low(product.wrapping_add(added)) & mask(bytes));
+            }
+            _ => return None,
+        };
+        Some(low(value) & mask(ty.bytes()))
     }
 }
 
@@ -296,28 +312,27 @@ fn number(ty: Type, bits: u64) -> Option<f64> {
     }
 }
 
-fn compared(compare: &str, ty: Type, a: u64, b: u64) -> Option<bool> {
+fn compared(comparison: Comparison, ty: Type, a: u64, b: u64) -> Option<bool> {
     use std::cmp::Ordering::{Equal, Greater, Less};
     let order = if ty.is_float() {
         number(ty, a)?.partial_cmp(&number(ty, b)?)
     } else {
         Some(integer(ty, a).cmp(&integer(ty, b)))
     };
-    Some(match compare {
-        "eq" => order == Some(Equal),
-        "ne" => matches!(order, Some(Less | Greater)),
-        "lt" | "lo" => order == Some(Less),
-        "le" | "ls" => matches!(order, Some(Less | Equal)),
-        "gt" | "hi" => order == Some(Greater),
-        "ge" | "hs" => matches!(order, Some(Greater | Equal)),
-        "neu" => order != Some(Equal),
-        "equ" => matches!(order, Some(Equal) | None),
-        "ltu" => !matches!(order, Some(Greater | Equal)),
-        "leu" => order != Some(Greater),
-        "gtu" => !matches!(order, Some(Less | Equal)),
-        "geu" => order != Some(Less),
-        "nan" => order.is_none(),
-        "num" => order.is_some(),
-        _ => return None,
+    Some(match comparison {
+        Comparison::Eq => order == Some(Equal),
+        Comparison::Ne => matches!(order, Some(Less | Greater)),
+        Comparison::Lt | Comparison::Lo => order == Some(Less),
+        Comparison::Le | Comparison::Ls => matches!(order, Some(Less | Equal)),
+        Comparison::Gt | Comparison::Hi => order == Some(Greater),
+        Comparison::Ge | Comparison::Hs => matches!(order, Some(Greater | Equal)),
+        Comparison::Neu => order != Some(Equal),
+        Comparison::Equ => matches!(order, Some(Equal) | None),
+        Comparison::Ltu => !matches!(order, Some(Greater | Equal)),
+        Comparison::Leu => order != Some(Greater),
+        Comparison::Gtu => !matches!(order, Some(Less | Equal)),
+        Comparison::Geu => order != Some(Less),
+        Comparison::Nan => order.is_none(),
+        Comparison::Num => order.is_some(),
     })
 }

@@ -8,7 +8,7 @@ mod condition;
 
 pub use condition::{Environment, Slice};
 
-use crate::check::Words;
+use crate::isa::Op;
 use crate::machine::{Outcome, at};
 use crate::observe::{Issue, Observer};
 use crate::program::Program;
@@ -68,11 +68,11 @@ impl Points {
         let lined = points_have_lines(program);
         for pc in 0..program.code.len().min(program.metas.len()) {
             let inst = &program.code[pc];
-            let select = Words::of(program.instruction(pc)).opcode == "selp";
+            let select = matches!(program.metas[pc].op, Op::Select(_));
             let chooses = inst.args.all.get(3).copied().filter(|_| select);
             points.rows.push(inst.guard.map(|(row, _)| row).or(chooses));
             points.selects.push(select && inst.guard.is_none());
-            let written = !program.instruction(pc).is_empty();
+            let written = program.metas[pc].span.0 < program.metas[pc].span.1;
             points.counts.push(written && (!lined || has_line(program, pc)));
             points.lines.push(line(program, u32::try_from(pc).unwrap_or(u32::MAX)));
         }

@@ -10,15 +10,15 @@
 )]
 
 use super::memory::space_of;
-use super::{Args, Bound, Op, Refusal, Slot, Spec, Unit};
+use super::{Args, Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind_plain;
 use crate::machine::{Flow, Row, Type, Warp, lanes_of};
 use crate::memory::Space;
 use crate::num::{Rounding, float, half};
 use crate::stop::{Blame, StopKind};
 
-pub(super) const OPS: &[Op] = &[
-    Op {
+pub(super) const DEFINITIONS: &[Definition] = &[
+    Definition {
         form: concat!(
             "atom{.sem}{.scope}{.space}.op{.L2::cache_hint}.type d, [a], b{, cache-policy}; .sem = .relaxed .acquire .release .acq_rel",
             "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster; .op = .and .or .xor .exch; .type = .b32 .b64"
@@ -28,7 +28,7 @@ pub(super) const OPS: &[Op] = &[
         since: (1, 1, 11),
         bind: bind_plain!(atom),
     },
-    Op {
+    Definition {
         form: concat!(
             "atom{.sem}{.scope}{.space}.cas.type d, [a], b, c; .sem = .relaxed .acquire .release .acq_rel",
             "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster; .type = .b32 .b64"
@@ -38,7 +38,7 @@ pub(super) const OPS: &[Op] = &[
         since: (1, 1, 11),
         bind: bind_plain!(atom),
     },
-    Op {
+    Definition {
         form: concat!(
             "atom{.sem}{.scope}{.space}.cas.b16 d, [a], b, c; .sem = .relaxed .acquire .release .acq_rel",
             "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster"
@@ -48,7 +48,7 @@ pub(super) const OPS: &[Op] = &[
         since: (6, 3, 70),
         bind: bind_plain!(atom),
     },
-    Op {
+    Definition {
         form: concat!(
             "atom{.sem}{.scope}{.space}.cas.b128 d, [a], b, c; .sem = .relaxed .acquire .release .acq_rel",
             "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster"
@@ -58,7 +58,7 @@ pub(super) const OPS: &[Op] = &[
         since: (8, 3, 90),
         bind: bind_plain!(atom),
     },
-    Op {
+    Definition {
         form: concat!(
             "atom{.sem}{.scope}{.space}.exch{.L2::cache_hint}.b128 d, [a], b{, cache-policy}; .sem = .relaxed .acquire .release .acq_rel",
             "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster"
@@ -68,7 +68,7 @@ pub(super) const OPS: &[Op] = &[
         since: (8, 3, 90),
         bind: bind_plain!(atom),
     },
-    Op {
+    Definition {
         form: concat!(
             "atom{.sem}{.scope}{.space}.add{.L2::cache_hint}.type d, [a], b{, cache-policy}; .sem = .relaxed .acquire .release .acq_rel",
             "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster; .type = .u32 .s32 .u64 .s64"
@@ -78,7 +78,7 @@ pub(super) const OPS: &[Op] = &[
         since: (1, 1, 11),
         bind: bind_plain!(atom),
     },
-    Op {
+    Definition {
         form: concat!(
             "atom{.sem}{.scope}{.space}.op{.L2::cache_hint}.u32 d, [a], b{, cache-policy}; .sem = .relaxed .acquire .release .acq_rel",
             "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster; .op = .inc .dec"
@@ -88,7 +88,7 @@ pub(super) const OPS: &[Op] = &[
         since: (1, 1, 11),
         bind: bind_plain!(atom),
     },
-    Op {
+    Definition {
         form: concat!(
             "atom{.sem}{.scope}{.space}.op{.L2::cache_hint}.type d, [a], b{, cache-policy}; .sem = .relaxed .acquire .release .acq_rel",
             "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster; .op = .min .max; .type = .u32 .s32 .u64 .s64"
@@ -98,7 +98,7 @@ pub(super) const OPS: &[Op] = &[
         since: (1, 1, 11),
         bind: bind_plain!(atom),
     },
-    Op {
+    Definition {
         form: concat!(
             "atom{.sem}{.scope}{.space}.add{.L2::cache_hint}.f32 d, [a], b{, cache-policy}; .sem = .relaxed .acquire .release .acq_rel",
             "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster"
@@ -108,7 +108,7 @@ pub(super) const OPS: &[Op] = &[
         since: (2, 0, 20),
         bind: bind_plain!(atom),
     },
-    Op {
+    Definition {
         form: concat!(
             "atom{.sem}{.scope}{.space}.add{.L2::cache_hint}.f64 d, [a], b{, cache-policy}; .sem = .relaxed .acquire .release .acq_rel",
             "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster"
@@ -118,7 +118,7 @@ pub(super) const OPS: &[Op] = &[
         since: (5, 0, 60),
         bind: bind_plain!(atom),
     },
-    Op {
+    Definition {
         form: concat!(
             "atom{.sem}{.scope}{.space}.add.noftz{.L2::cache_hint}.f16x2 d, [a], b{, cache-policy}; .sem = .relaxed .acquire .release .acq_rel",
             "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster"
@@ -128,7 +128,7 @@ pub(super) const OPS: &[Op] = &[
         since: (6, 2, 60),
         bind: bind_plain!(atom),
     },
-    Op {
+    Definition {
         form: concat!(
             "atom{.sem}{.scope}{.space}.add.noftz{.L2::cache_hint}.f16 d, [a], b{, cache-policy}; .sem = .relaxed .acquire .release .acq_rel",
             "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster"
@@ -138,7 +138,7 @@ pub(super) const OPS: &[Op] = &[
         since: (6, 3, 70),
         bind: bind_plain!(atom),
     },
-    Op {
+    Definition {
         form: concat!(
             "atom{.sem}{.scope}{.space}.add.noftz{.L2::cache_hint}.type d, [a], b{, cache-policy}; .sem = .relaxed .acquire .release .acq_rel",
             "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster; .type = .bf16 .bf16x2"
@@ -148,7 +148,7 @@ pub(super) const OPS: &[Op] = &[
         since: (7, 8, 90),
         bind: bind_plain!(atom),
     },
-    Op {
+    Definition {
         form: concat!(
             "red{.sem}{.scope}{.space}.op{.L2::cache_hint}.type [a], b{, cache-policy}; .sem = .relaxed .release",
             "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster; .op = .and .or .xor; .type = .b32 .b64"
@@ -158,7 +158,7 @@ pub(super) const OPS: &[Op] = &[
         since: (1, 2, 11),
         bind: bind_plain!(red),
     },
-    Op {
+    Definition {
         form: concat!(
             "red{.sem}{.scope}{.space}.add{.L2::cache_hint}.type [a], b{, cache-policy}; .sem = .relaxed .release",
             "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster; .type = .u32 .s32 .u64 .s64"
@@ -168,7 +168,7 @@ pub(super) const OPS: &[Op] = &[
         since: (1, 2, 11),
         bind: bind_plain!(red),
     },
-    Op {
+    Definition {
         form: concat!(
             "red{.sem}{.scope}{.space}.op{.L2::cache_hint}.u32 [a], b{, cache-policy}; .sem = .relaxed .release",
             "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster; .op = .inc .dec"
@@ -178,7 +178,7 @@ pub(super) const OPS: &[Op] = &[
         since: (1, 2, 11),
         bind: bind_plain!(red),
     },
-    Op {
+    Definition {
         form: concat!(
             "red{.sem}{.scope}{.space}.op{.L2::cache_hint}.type [a], b{, cache-policy}; .sem = .relaxed .release",
             "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster; .op = .min .max; .type = .u32 .s32 .u64 .s64"
@@ -188,7 +188,7 @@ pub(super) const OPS: &[Op] = &[
         since: (1, 2, 11),
         bind: bind_plain!(red),
     },
-    Op {
+    Definition {
         form: concat!(
             "red{.sem}{.scope}{.space}.add{.L2::cache_hint}.f32 [a], b{, cache-policy}; .sem = .relaxed .release",
             "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster"
@@ -198,7 +198,7 @@ pub(super) const OPS: &[Op] = &[
         since: (2, 0, 20),
         bind: bind_plain!(red),
     },
-    Op {
+    Definition {
         form: concat!(
             "red{.sem}{.scope}{.space}.add{.L2::cache_hint}.f64 [a], b{, cache-policy}; .sem = .relaxed .release",
             "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster"
@@ -208,7 +208,7 @@ pub(super) const OPS: &[Op] = &[
         since: (5, 0, 60),
         bind: bind_plain!(red),
     },
-    Op {
+    Definition {
         form: concat!(
             "red{.sem}{.scope}{.space}.add.noftz{.L2::cache_hint}.f16x2 [a], b{, cache-policy}; .sem = .relaxed .release",
             "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster"
@@ -218,7 +218,7 @@ pub(super) const OPS: &[Op] = &[
         since: (6, 2, 60),
         bind: bind_plain!(red),
     },
-    Op {
+    Definition {
         form: concat!(
             "red{.sem}{.scope}{.space}.add.noftz{.L2::cache_hint}.f16 [a], b{, cache-policy}; .sem = .relaxed .release",
             "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster"
@@ -228,7 +228,7 @@ pub(super) const OPS: &[Op] = &[
         since: (6, 3, 70),
         bind: bind_plain!(red),
     },
-    Op {
+    Definition {
         form: concat!(
             "red{.sem}{.scope}{.space}.add.noftz{.L2::cache_hint}.type [a], b{, cache-policy}; .sem = .relaxed .release",
             "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster; .type = .bf16 .bf16x2"

@@ -2,168 +2,168 @@
 #![expect(clippy::unnecessary_wraps, reason = "all binders have one type, and most can refuse")]
 
 use super::map::{map1, map2, map3, map4, merge};
-use super::{Bound, Op, Refusal, Slot, Spec, Unit};
+use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::machine::{Flow, LANES, Row, Type, Width, at};
 use crate::num::bits::{self, Beyond};
 use crate::simd::Isa;
 use crate::{bind, bind_plain};
 
-pub(super) const OPS: &[Op] = &[
-    Op {
+pub(super) const DEFINITIONS: &[Definition] = &[
+    Definition {
         form: "and.type d, a, b; .type = .b16 .b32 .b64",
         manual: "logic-and-shift-instructions-and",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(and),
     },
-    Op {
+    Definition {
         form: "and.pred d, a, b",
         manual: "logic-and-shift-instructions-and",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind_plain!(and_pred),
     },
-    Op {
+    Definition {
         form: "or.type d, a, b; .type = .b16 .b32 .b64",
         manual: "logic-and-shift-instructions-or",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(or),
     },
-    Op {
+    Definition {
         form: "or.pred d, a, b",
         manual: "logic-and-shift-instructions-or",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind_plain!(or_pred),
     },
-    Op {
+    Definition {
         form: "xor.type d, a, b; .type = .b16 .b32 .b64",
         manual: "logic-and-shift-instructions-xor",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(xor),
     },
-    Op {
+    Definition {
         form: "xor.pred d, a, b",
         manual: "logic-and-shift-instructions-xor",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind_plain!(xor_pred),
     },
-    Op {
+    Definition {
         form: "not.type d, a; .type = .b16 .b32 .b64",
         manual: "logic-and-shift-instructions-not",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(not),
     },
-    Op {
+    Definition {
         form: "not.pred d, a",
         manual: "logic-and-shift-instructions-not",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind_plain!(not_pred),
     },
-    Op {
+    Definition {
         form: "cnot.type d, a; .type = .b16 .b32 .b64",
         manual: "logic-and-shift-instructions-cnot",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(cnot),
     },
-    Op {
+    Definition {
         form: "lop3.b32 d, a, b, c, immLut",
         manual: "logic-and-shift-instructions-lop3",
         unit: Unit::Alu,
         since: (4, 3, 50),
         bind: bind!(lop3),
     },
-    Op {
+    Definition {
         form: "lop3.BoolOp.b32 d|p, a, b, c, immLut, q; .BoolOp = .or .and",
         manual: "logic-and-shift-instructions-lop3",
         unit: Unit::Alu,
         since: (8, 2, 70),
         bind: bind!(lop3_test),
     },
-    Op {
+    Definition {
         form: "shf.dir.mode.b32 d, a, b, c; .dir = .l .r; .mode = .clamp .wrap",
         manual: "logic-and-shift-instructions-shf",
         unit: Unit::Alu,
         since: (3, 1, 32),
         bind: bind!(shf),
     },
-    Op {
+    Definition {
         form: "shl.type d, a, b; .type = .b16 .b32 .b64",
         manual: "logic-and-shift-instructions-shl",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(shl),
     },
-    Op {
+    Definition {
         form: "shr.type d, a, b; .type = .b16 .b32 .b64 .u16 .u32 .u64 .s16 .s32 .s64",
         manual: "logic-and-shift-instructions-shr",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(shr),
     },
-    Op {
+    Definition {
         form: "popc.type d, a; .type = .b32 .b64",
         manual: "integer-arithmetic-instructions-popc",
         unit: Unit::Xu,
         since: (2, 0, 20),
         bind: bind!(popc),
     },
-    Op {
+    Definition {
         form: "clz.type d, a; .type = .b32 .b64",
         manual: "integer-arithmetic-instructions-clz",
         unit: Unit::Xu,
         since: (2, 0, 20),
         bind: bind!(clz),
     },
-    Op {
+    Definition {
         form: "bfind{.shiftamt}.type d, a; .type = .u32 .u64 .s32 .s64",
         manual: "integer-arithmetic-instructions-bfind",
         unit: Unit::Xu,
         since: (2, 0, 20),
         bind: bind!(bfind),
     },
-    Op {
+    Definition {
         form: "fns.b32 d, mask, base, offset",
         manual: "integer-arithmetic-instructions-fns",
         unit: Unit::Alu,
         since: (6, 0, 30),
         bind: bind!(fns),
     },
-    Op {
+    Definition {
         form: "brev.type d, a; .type = .b32 .b64",
         manual: "integer-arithmetic-instructions-brev",
         unit: Unit::Xu,
         since: (2, 0, 20),
         bind: bind!(brev),
     },
-    Op {
+    Definition {
         form: "bfe.type d, a, b, c; .type = .u32 .u64 .s32 .s64",
         manual: "integer-arithmetic-instructions-bfe",
         unit: Unit::Alu,
         since: (2, 0, 20),
         bind: bind!(bfe),
     },
-    Op {
+    Definition {
         form: "bfi.type f, a, b, c, d; .type = .b32 .b64",
         manual: "integer-arithmetic-instructions-bfi",
         unit: Unit::Alu,
         since: (2, 0, 20),
         bind: bind!(bfi),
     },
-    Op {
+    Definition {
         form: "szext.mode.type d, a, b; .mode = .clamp .wrap; .type = .u32 .s32",
         manual: "integer-arithmetic-instructions-szext",
         unit: Unit::Alu,
         since: (7, 6, 70),
         bind: bind!(szext),
     },
-    Op {
+    Definition {
         form: "bmsk.mode.b32 d, a, b; .mode = .clamp .wrap",
         manual: "integer-arithmetic-instructions-bmsk",
         unit: Unit::Alu,

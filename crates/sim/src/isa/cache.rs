@@ -5,56 +5,56 @@
     reason = "binders share one signature, and most forms cannot be refused"
 )]
 
-use super::{Args, Bound, Op, Refusal, Slot, Spec, Unit};
+use super::{Args, Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind_plain;
 use crate::machine::{AccessKind, Flow, Row, Type, Warp, Width, at, lanes_of};
 use crate::memory::Space;
 use crate::stop::{Blame, StopKind};
 
-pub(super) const OPS: &[Op] = &[
-    Op {
+pub(super) const DEFINITIONS: &[Definition] = &[
+    Definition {
         form: "prefetch{.space}.level [a]; .space = .global .local; .level = .L1 .L2",
         manual: "data-movement-and-conversion-instructions-prefetch-prefetchu",
         unit: Unit::Lsu,
         since: (2, 0, 20),
         bind: bind_plain!(prefetch),
     },
-    Op {
+    Definition {
         form: "prefetch.global.priority [a]; .priority = .L2::evict_last .L2::evict_normal",
         manual: "data-movement-and-conversion-instructions-prefetch-prefetchu",
         unit: Unit::Lsu,
         since: (7, 4, 80),
         bind: bind_plain!(prefetch),
     },
-    Op {
+    Definition {
         form: "prefetch{.space}.tensormap [a]; .space = .const .param",
         manual: "data-movement-and-conversion-instructions-prefetch-prefetchu",
         unit: Unit::Lsu,
         since: (8, 0, 90),
         bind: bind_plain!(prefetch),
     },
-    Op {
+    Definition {
         form: "prefetchu.L1 [a]",
         manual: "data-movement-and-conversion-instructions-prefetch-prefetchu",
         unit: Unit::Lsu,
         since: (2, 0, 20),
         bind: bind_plain!(prefetch),
     },
-    Op {
+    Definition {
         form: "applypriority{.global}.L2::evict_normal [a], 128",
         manual: "data-movement-and-conversion-instructions-applypriority",
         unit: Unit::Lsu,
         since: (7, 4, 80),
         bind: bind_plain!(applypriority),
     },
-    Op {
+    Definition {
         form: "discard{.global}.L2 [a], 128",
         manual: "data-movement-and-conversion-instructions-discard",
         unit: Unit::Lsu,
         since: (7, 4, 80),
         bind: bind_plain!(discard),
     },
-    Op {
+    Definition {
         form: concat!(
             "createpolicy.range{.global}.primary{.secondary}.b64 cache-policy, [a], primary-size, total-size",
             "; .primary = .L2::evict_last .L2::evict_normal .L2::evict_first .L2::evict_unchanged",
@@ -65,7 +65,7 @@ pub(super) const OPS: &[Op] = &[
         since: (7, 4, 80),
         bind: bind_plain!(range_policy),
     },
-    Op {
+    Definition {
         form: concat!(
             "createpolicy.fractional.primary{.secondary}.b64 cache-policy{, fraction}",
             "; .primary = .L2::evict_last .L2::evict_normal .L2::evict_first .L2::evict_unchanged",
@@ -76,7 +76,7 @@ pub(super) const OPS: &[Op] = &[
         since: (7, 4, 80),
         bind: bind_plain!(fractional_policy),
     },
-    Op {
+    Definition {
         form: "createpolicy.cvt.L2.b64 cache-policy, access-property",
         manual: "data-movement-and-conversion-instructions-createpolicy",
         unit: Unit::Alu,

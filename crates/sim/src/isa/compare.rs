@@ -5,7 +5,7 @@
 #![expect(clippy::inline_always, reason = "only code inlined into a routine is compiled for its vector unit")]
 
 use super::map::{compare, map3, merge};
-use super::{Bound, Op, Refusal, Shape, Slot, Spec, Unit};
+use super::{Bound, Definition, Refusal, Shape, Slot, Spec, Unit};
 use crate::bind;
 use crate::machine::{Flow, LANES, Lane, Registers, Row, Scalar, Type, Warp, Width, at};
 use crate::num::compare::{Cmp, cmp_f32, cmp_f64, slct_f32};
@@ -15,7 +15,7 @@ use crate::simd::Isa;
 /// An entry for a comparison: the box up to the classes that are the same everywhere.
 macro_rules! comparison {
     ($form:literal, $operators:ident, $manual:literal, $unit:ident, $since:expr, $bind:ident) => {
-        Op {
+        Definition {
             form: comparison!(@ $operators $form),
             manual: $manual,
             unit: Unit::$unit,
@@ -60,7 +60,7 @@ macro_rules! set {
     };
 }
 
-pub(super) const OPS: &[Op] = &[
+pub(super) const DEFINITIONS: &[Definition] = &[
     setp!("setp.CmpOp{.BoolOp}.type p[|q], a, b{, {!}c}; .type = .u16 .u32 .u64", unsigned),
     setp!("setp.CmpOp{.BoolOp}.type p[|q], a, b{, {!}c}; .type = .s16 .s32 .s64", signed),
     setp!("setp.CmpOp{.BoolOp}.type p[|q], a, b{, {!}c}; .type = .b16 .b32 .b64", untyped),
@@ -97,21 +97,21 @@ pub(super) const OPS: &[Op] = &[
     set!(half "set.CmpOp{.BoolOp}.dtype.type d, a, b{, {!}c}; .dtype = .bf16; .type = .f16 .bf16 .f32 .f64", float, (7, 8, 90)),
     set!(half "set.CmpOp{.BoolOp}.dtype.type d, a, b{, {!}c}; .dtype = .u16 .s16 .u32 .s32; .type = .bf16", float, (7, 8, 90)),
     set!(half "set.CmpOp{.BoolOp}.dtype.type d, a, b{, {!}c}; .dtype = .bf16x2 .u32 .s32; .type = .bf16x2", float, (7, 8, 90)),
-    Op {
+    Definition {
         form: "selp.type d, a, b, c; .type = .b16 .b32 .b64 .u16 .u32 .u64 .s16 .s32 .s64 .f32 .f64",
         manual: "comparison-and-selection-instructions-selp",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(selp),
     },
-    Op {
+    Definition {
         form: "slct.dtype.s32 d, a, b, c; .dtype = .b16 .b32 .b64 .u16 .u32 .u64 .s16 .s32 .s64 .f32 .f64",
         manual: "comparison-and-selection-instructions-slct",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(slct_s32),
     },
-    Op {
+    Definition {
         form: "slct{.ftz}.dtype.f32 d, a, b, c; .dtype = .b16 .b32 .b64 .u16 .u32 .u64 .s16 .s32 .s64 .f32 .f64",
         manual: "comparison-and-selection-instructions-slct",
         unit: Unit::Alu,

@@ -1,19 +1,19 @@
 //! Branches, returns, and the ends of threads.
 
-use super::{Bound, Op, Refusal, Slot, Spec, Unit};
+use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind_plain;
 use crate::machine::{Flow, Type, lanes_of};
 use crate::stop::{Blame, StopKind};
 
-pub(super) const OPS: &[Op] = &[
-    Op {
+pub(super) const DEFINITIONS: &[Definition] = &[
+    Definition {
         form: "bra{.uni} tgt",
         manual: "control-flow-instructions-bra",
         unit: Unit::Control,
         since: (1, 0, 10),
         bind: bind_plain!(bra),
     },
-    Op {
+    Definition {
         form: "brx{.idx}{.uni} index, tlist",
         manual: "control-flow-instructions-brx-idx",
         unit: Unit::Control,
@@ -21,49 +21,49 @@ pub(super) const OPS: &[Op] = &[
         bind: bind_plain!(brx),
     },
     // `call` and `ret` take names the table does not know; decoding builds their routines itself.
-    Op {
+    Definition {
         form: "call{.uni} (ret-param), fname, (param-list), flist",
         manual: "control-flow-instructions-call",
         unit: Unit::Control,
         since: (1, 0, 10),
         bind: bind_plain!(built_elsewhere),
     },
-    Op {
+    Definition {
         form: "ret{.uni}",
         manual: "control-flow-instructions-ret",
         unit: Unit::Control,
         since: (1, 0, 10),
         bind: bind_plain!(ret),
     },
-    Op {
+    Definition {
         form: "exit",
         manual: "control-flow-instructions-exit",
         unit: Unit::Control,
         since: (1, 0, 10),
         bind: bind_plain!(exit),
     },
-    Op {
+    Definition {
         form: "trap",
         manual: "miscellaneous-instructions-trap",
         unit: Unit::Control,
         since: (1, 0, 10),
         bind: bind_plain!(trap),
     },
-    Op {
+    Definition {
         form: "brkpt",
         manual: "miscellaneous-instructions-brkpt",
         unit: Unit::Control,
         since: (1, 0, 11),
         bind: bind_plain!(nothing),
     },
-    Op {
+    Definition {
         form: "pmevent{.mask} a",
         manual: "miscellaneous-instructions-pmevent",
         unit: Unit::Control,
         since: (1, 4, 10),
         bind: bind_plain!(one_static),
     },
-    Op {
+    Definition {
         form: "nanosleep.u32 t",
         manual: "miscellaneous-instructions-nanosleep",
         unit: Unit::Control,

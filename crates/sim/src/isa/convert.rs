@@ -14,7 +14,7 @@ mod registers;
 
 use super::float::rounding;
 use super::map::map1;
-use super::{Bound, Op, Refusal, Spec, Unit};
+use super::{Bound, Definition, Refusal, Spec, Unit};
 use crate::machine::{Type, Width};
 use crate::num::half::{relu, sat_bf16, sat_f16};
 use crate::num::{IntRounding, Rounding, convert, float, fp8};
@@ -23,9 +23,9 @@ use crate::{bind, bind_plain};
 use packed::{fp8_from_halves, halves_from_fp8, pack_fp8, pack_halves, pack_integers};
 use registers::{converted, file, ones, register_bits, truncate, truncate16, widened};
 
-pub(super) const OPS: &[Op] = &[
+pub(super) const DEFINITIONS: &[Definition] = &[
     // Integer to integer.
-    Op {
+    Definition {
         form: "cvt.dtype.atype d, a; .dtype = .u8 .u16 .u32 .u64 .s8 .s16 .s32 .s64; .atype = .u8 .u16 .u32 .u64 .s8 .s16 .s32 .s64",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Alu,
@@ -33,21 +33,21 @@ pub(super) const OPS: &[Op] = &[
         bind: bind!(integer),
     },
     // `.sat` is for types that do not hold all values of the source: three boxes whose spellings are all of that kind.
-    Op {
+    Definition {
         form: "cvt.sat.dtype.atype d, a; .dtype = .s8 .u8 .u16 .u32 .s16 .s32 .s64; .atype = .u64 .u8 .u16 .u32 .s16 .s32 .s64",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind_plain!(integer_sat),
     },
-    Op {
+    Definition {
         form: "cvt.sat.dtype.atype d, a; .dtype = .u64; .atype = .s8 .s16 .s32 .s64",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind_plain!(integer_sat),
     },
-    Op {
+    Definition {
         form: "cvt.sat.dtype.atype d, a; .dtype = .u8 .u16 .u32; .atype = .s8",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Alu,
@@ -55,28 +55,28 @@ pub(super) const OPS: &[Op] = &[
         bind: bind_plain!(integer_sat),
     },
     // Floating point to integer.
-    Op {
+    Definition {
         form: "cvt.irnd{.ftz}{.sat}.dtype.f32 d, a; .irnd = .rni .rzi .rmi .rpi; .dtype = .u8 .u16 .u32 .u64 .s8 .s16 .s32 .s64",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Xu,
         since: (1, 0, 10),
         bind: bind!(integer_from_f32),
     },
-    Op {
+    Definition {
         form: "cvt.irnd{.sat}.dtype.f64 d, a; .irnd = .rni .rzi .rmi .rpi; .dtype = .u8 .u16 .u32 .u64 .s8 .s16 .s32 .s64",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Xu,
         since: (1, 0, 13),
         bind: bind!(integer_from_f64),
     },
-    Op {
+    Definition {
         form: "cvt.irnd{.sat}.dtype.f16 d, a; .irnd = .rni .rzi .rmi .rpi; .dtype = .u8 .u16 .u32 .u64 .s8 .s16 .s32 .s64",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Xu,
         since: (1, 0, 10),
         bind: bind_plain!(integer_from_f16),
     },
-    Op {
+    Definition {
         form: "cvt.irnd{.sat}.dtype.bf16 d, a; .irnd = .rni .rzi .rmi .rpi; .dtype = .u8 .u16 .u32 .u64 .s8 .s16 .s32 .s64",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Xu,
@@ -84,28 +84,28 @@ pub(super) const OPS: &[Op] = &[
         bind: bind_plain!(integer_from_bf16),
     },
     // Integer to floating point.
-    Op {
+    Definition {
         form: "cvt.frnd{.ftz}{.sat}.f32.atype d, a; .frnd = .rn .rz .rm .rp; .atype = .u8 .u16 .u32 .u64 .s8 .s16 .s32 .s64",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(f32_from_integer),
     },
-    Op {
+    Definition {
         form: "cvt.frnd{.sat}.f64.atype d, a; .frnd = .rn .rz .rm .rp; .atype = .u8 .u16 .u32 .u64 .s8 .s16 .s32 .s64",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Xu,
         since: (1, 0, 13),
         bind: bind!(f64_from_integer),
     },
-    Op {
+    Definition {
         form: "cvt.frnd{.sat}.f16.atype d, a; .frnd = .rn .rz .rm .rp; .atype = .u8 .u16 .u32 .u64 .s8 .s16 .s32 .s64",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Xu,
         since: (1, 0, 10),
         bind: bind_plain!(f16_from_integer),
     },
-    Op {
+    Definition {
         form: "cvt.frnd.bf16.atype d, a; .frnd = .rn .rz .rm .rp; .atype = .u8 .u16 .u32 .u64 .s8 .s16 .s32 .s64",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Xu,
@@ -113,56 +113,56 @@ pub(super) const OPS: &[Op] = &[
         bind: bind_plain!(bf16_from_integer),
     },
     // Between floating-point formats, without rounding.
-    Op {
+    Definition {
         form: "cvt{.ftz}{.sat}.f32.f32 d, a",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(same_f32),
     },
-    Op {
+    Definition {
         form: "cvt{.sat}.f64.f64 d, a",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Fp64,
         since: (1, 0, 13),
         bind: bind_plain!(same_f64),
     },
-    Op {
+    Definition {
         form: "cvt{.sat}.f16.f16 d, a",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Half,
         since: (1, 0, 10),
         bind: bind_plain!(same_f16),
     },
-    Op {
+    Definition {
         form: "cvt{.ftz}{.sat}.f32.f16 d, a",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Half,
         since: (1, 0, 10),
         bind: bind!(f32_from_f16),
     },
-    Op {
+    Definition {
         form: "cvt{.ftz}{.sat}.f64.f32 d, a",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Xu,
         since: (1, 0, 13),
         bind: bind!(f64_from_f32),
     },
-    Op {
+    Definition {
         form: "cvt{.sat}.f64.f16 d, a",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Xu,
         since: (1, 0, 13),
         bind: bind_plain!(f64_from_f16),
     },
-    Op {
+    Definition {
         form: "cvt{.sat}.f32.bf16 d, a",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Alu,
         since: (7, 1, 80),
         bind: bind!(f32_from_bf16),
     },
-    Op {
+    Definition {
         form: "cvt.ftz{.sat}.f32.bf16 d, a",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Alu,
@@ -170,7 +170,7 @@ pub(super) const OPS: &[Op] = &[
         bind: bind!(f32_from_bf16),
     },
     // Exact, so that the rounding the manual's example writes changes nothing.
-    Op {
+    Definition {
         form: "cvt{.frnd}{.sat}.f64.bf16 d, a; .frnd = .rn .rz .rm .rp",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Xu,
@@ -178,28 +178,28 @@ pub(super) const OPS: &[Op] = &[
         bind: bind_plain!(f64_from_bf16),
     },
     // To an integral value of the same format.
-    Op {
+    Definition {
         form: "cvt.irnd{.ftz}{.sat}.f32.f32 d, a; .irnd = .rni .rzi .rmi .rpi",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Xu,
         since: (1, 0, 10),
         bind: bind!(integral_f32),
     },
-    Op {
+    Definition {
         form: "cvt.irnd{.sat}.f64.f64 d, a; .irnd = .rni .rzi .rmi .rpi",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Fp64,
         since: (1, 0, 13),
         bind: bind_plain!(integral_f64),
     },
-    Op {
+    Definition {
         form: "cvt.irnd{.sat}.f16.f16 d, a; .irnd = .rni .rzi .rmi .rpi",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Half,
         since: (1, 0, 10),
         bind: bind_plain!(integral_f16),
     },
-    Op {
+    Definition {
         form: "cvt.irnd.bf16.bf16 d, a; .irnd = .rni .rzi .rmi .rpi",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Half,
@@ -207,77 +207,77 @@ pub(super) const OPS: &[Op] = &[
         bind: bind_plain!(integral_bf16),
     },
     // To a narrower format.
-    Op {
+    Definition {
         form: "cvt.frnd{.ftz}{.sat}.f32.f64 d, a; .frnd = .rn .rz .rm .rp",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Xu,
         since: (1, 0, 13),
         bind: bind!(f32_from_f64),
     },
-    Op {
+    Definition {
         form: "cvt.frnd{.ftz}{.sat}.f16.f32 d, a; .frnd = .rn .rz .rm .rp",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(f16_from_f32),
     },
-    Op {
+    Definition {
         form: "cvt.frnd{.sat}.f16.f64 d, a; .frnd = .rn .rz .rm .rp",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Xu,
         since: (1, 0, 13),
         bind: bind_plain!(f16_from_f64),
     },
-    Op {
+    Definition {
         form: "cvt.frnd{.sat}.f16.bf16 d, a; .frnd = .rn .rz .rm .rp",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Xu,
         since: (7, 8, 90),
         bind: bind_plain!(f16_from_bf16),
     },
-    Op {
+    Definition {
         form: "cvt.frnd.bf16.f16 d, a; .frnd = .rn .rz .rm .rp",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Xu,
         since: (7, 8, 90),
         bind: bind_plain!(bf16_from_f16),
     },
-    Op {
+    Definition {
         form: "cvt.frnd.bf16.f64 d, a; .frnd = .rn .rz .rm .rp",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Xu,
         since: (7, 8, 90),
         bind: bind_plain!(bf16_from_f64),
     },
-    Op {
+    Definition {
         form: "cvt.frnd2.bf16.f32 d, a; .frnd2 = .rn .rz",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Alu,
         since: (7, 0, 80),
         bind: bind!(narrow_limited),
     },
-    Op {
+    Definition {
         form: "cvt.frnd2.relu.f16.f32 d, a; .frnd2 = .rn .rz",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Alu,
         since: (7, 0, 80),
         bind: bind!(narrow_limited),
     },
-    Op {
+    Definition {
         form: "cvt.frnd2{.relu}.satfinite.f16.f32 d, a; .frnd2 = .rn .rz",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Alu,
         since: (8, 1, 70),
         bind: bind!(narrow_limited),
     },
-    Op {
+    Definition {
         form: "cvt.frnd2.relu.bf16.f32 d, a; .frnd2 = .rn .rz",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Alu,
         since: (7, 0, 80),
         bind: bind!(narrow_limited),
     },
-    Op {
+    Definition {
         form: "cvt.frnd2{.relu}.satfinite.bf16.f32 d, a; .frnd2 = .rn .rz",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Alu,
@@ -285,84 +285,84 @@ pub(super) const OPS: &[Op] = &[
         bind: bind!(narrow_limited),
     },
     // Two values packed: the first operand goes to the upper half.
-    Op {
+    Definition {
         form: "cvt.frnd2{.relu}.dtype.f32 d, a, b; .frnd2 = .rn .rz; .dtype = .f16x2 .bf16x2",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Alu,
         since: (7, 0, 80),
         bind: bind!(pack_halves),
     },
-    Op {
+    Definition {
         form: "cvt.frnd2{.relu}.satfinite.dtype.f32 d, a, b; .frnd2 = .rn .rz; .dtype = .f16x2 .bf16x2",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Alu,
         since: (8, 1, 80),
         bind: bind!(pack_halves),
     },
-    Op {
+    Definition {
         form: "cvt.rn.satfinite{.relu}.f8x2type.f32 d, a, b; .f8x2type = .e4m3x2 .e5m2x2",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Alu,
         since: (8, 1, 89),
         bind: bind!(pack_fp8),
     },
-    Op {
+    Definition {
         form: "cvt.rn.satfinite{.relu}.f8x2type.f16x2 d, a; .f8x2type = .e4m3x2 .e5m2x2",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Alu,
         since: (8, 1, 89),
         bind: bind!(fp8_from_halves),
     },
-    Op {
+    Definition {
         form: "cvt.rn{.relu}.f16x2.f8x2type d, a; .f8x2type = .e4m3x2 .e5m2x2",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Alu,
         since: (8, 1, 89),
         bind: bind!(halves_from_fp8),
     },
-    Op {
+    Definition {
         form: "cvt.rna.tf32.f32 d, a",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Xu,
         since: (7, 0, 80),
         bind: bind!(tf32),
     },
-    Op {
+    Definition {
         form: "cvt.rna.satfinite.tf32.f32 d, a",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Xu,
         since: (8, 1, 80),
         bind: bind!(tf32),
     },
-    Op {
+    Definition {
         form: "cvt.frnd2{.relu}.tf32.f32 d, a; .frnd2 = .rn .rz",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Xu,
         since: (7, 8, 90),
         bind: bind!(tf32),
     },
-    Op {
+    Definition {
         form: "cvt.frnd2.satfinite{.relu}.tf32.f32 d, a; .frnd2 = .rn .rz",
         manual: "data-movement-and-conversion-instructions-cvt",
         unit: Unit::Xu,
         since: (8, 6, 100),
         bind: bind!(tf32),
     },
-    Op {
+    Definition {
         form: "cvt.pack.sat.convertType.s32 d, a, b; .convertType = .u16 .s16",
         manual: "data-movement-and-conversion-instructions-cvt-pack",
         unit: Unit::Alu,
         since: (6, 5, 72),
         bind: bind!(pack_integers),
     },
-    Op {
+    Definition {
         form: "cvt.pack.sat.convertType.s32.b32 d, a, b, c; .convertType = .u8 .s8",
         manual: "data-movement-and-conversion-instructions-cvt-pack",
         unit: Unit::Alu,
         since: (6, 5, 72),
         bind: bind!(pack_integers),
     },
-    Op {
+    Definition {
         form: "cvt.pack.sat.convertType.s32.b32 d, a, b, c; .convertType = .u2 .s2 .u4 .s4",
         manual: "data-movement-and-conversion-instructions-cvt-pack",
         unit: Unit::Alu,

@@ -16,7 +16,7 @@
 )]
 
 use super::memory::space_of;
-use super::{Args, Bound, Op, Refusal, Shape, Slot, Spec, Unit};
+use super::{Args, Bound, Definition, Refusal, Shape, Slot, Spec, Unit};
 use crate::bind_plain;
 use crate::machine::{
     AccessKind, Flow, MAX_COUNT, Mbarrier, Pending, PendingArrival, PendingCopy, Row, Type, Warp, Width, at,
@@ -27,8 +27,8 @@ use crate::observe::MbarrierAction;
 use crate::schedule::CopyTiming;
 use crate::stop::{Blame, StopKind};
 
-pub(super) const OPS: &[Op] = &[
-    Op {
+pub(super) const DEFINITIONS: &[Definition] = &[
+    Definition {
         form: concat!(
             "cp.async.ca.space.global{.L2::cache_hint}{.prefetch} [dst], [src], cp-size{, src-size | ignore-src}{, cache-policy}",
             "; .space = .shared .shared::cta; .prefetch = .L2::64B .L2::128B .L2::256B"
@@ -38,7 +38,7 @@ pub(super) const OPS: &[Op] = &[
         since: (7, 0, 80),
         bind: bind_plain!(copy),
     },
-    Op {
+    Definition {
         form: concat!(
             "cp.async.cg.space.global{.L2::cache_hint}{.prefetch} [dst], [src], 16{, src-size | ignore-src}{, cache-policy}",
             "; .space = .shared .shared::cta; .prefetch = .L2::64B .L2::128B .L2::256B"
@@ -48,189 +48,189 @@ pub(super) const OPS: &[Op] = &[
         since: (7, 0, 80),
         bind: bind_plain!(copy),
     },
-    Op {
+    Definition {
         form: "cp.async.commit_group",
         manual: "data-movement-and-conversion-instructions-cp-async-commit-group",
         unit: Unit::Lsu,
         since: (7, 0, 80),
         bind: bind_plain!(commit_group),
     },
-    Op {
+    Definition {
         form: "cp.async.wait_group N",
         manual: "data-movement-and-conversion-instructions-cp-async-wait-group",
         unit: Unit::Lsu,
         since: (7, 0, 80),
         bind: bind_plain!(wait_group),
     },
-    Op {
+    Definition {
         form: "cp.async.wait_all",
         manual: "data-movement-and-conversion-instructions-cp-async-wait-group",
         unit: Unit::Lsu,
         since: (7, 0, 80),
         bind: bind_plain!(wait_all),
     },
-    Op {
+    Definition {
         form: "cp.async.mbarrier.arrive{.noinc}{.space}.b64 [addr]; .space = .shared .shared::cta",
         manual: "parallel-synchronization-and-communication-instructions-cp-async-mbarrier-arrive",
         unit: Unit::Lsu,
         since: (7, 0, 80),
         bind: bind_plain!(copies_arrive),
     },
-    Op {
+    Definition {
         form: "mbarrier.init{.space}.b64 [addr], count; .space = .shared .shared::cta",
         manual: "parallel-synchronization-and-communication-instructions-mbarrier-init",
         unit: Unit::Lsu,
         since: (7, 0, 80),
         bind: bind_plain!(init),
     },
-    Op {
+    Definition {
         form: "mbarrier.inval{.space}.b64 [addr]; .space = .shared .shared::cta",
         manual: "parallel-synchronization-and-communication-instructions-mbarrier-inval",
         unit: Unit::Lsu,
         since: (7, 0, 80),
         bind: bind_plain!(inval),
     },
-    Op {
+    Definition {
         form: "mbarrier.arrive{.space}.b64 state, [addr]{, count}; .space = .shared .shared::cta .shared::cluster",
         manual: "parallel-synchronization-and-communication-instructions-mbarrier-arrive",
         unit: Unit::Lsu,
         since: (7, 0, 80),
         bind: bind_plain!(arrive),
     },
-    Op {
+    Definition {
         form: "mbarrier.arrive.sem.scope{.space}.b64 state, [addr]{, count}; .sem = .release .relaxed; .scope = .cta .cluster; .space = .shared .shared::cta .shared::cluster",
         manual: "parallel-synchronization-and-communication-instructions-mbarrier-arrive",
         unit: Unit::Lsu,
         since: (8, 0, 80),
         bind: bind_plain!(arrive),
     },
-    Op {
+    Definition {
         form: "mbarrier.arrive.noComplete{.space}.b64 state, [addr], count; .space = .shared .shared::cta",
         manual: "parallel-synchronization-and-communication-instructions-mbarrier-arrive",
         unit: Unit::Lsu,
         since: (7, 0, 80),
         bind: bind_plain!(arrive),
     },
-    Op {
+    Definition {
         form: "mbarrier.arrive.noComplete.release.cta{.space}.b64 state, [addr], count; .space = .shared .shared::cta",
         manual: "parallel-synchronization-and-communication-instructions-mbarrier-arrive",
         unit: Unit::Lsu,
         since: (8, 0, 80),
         bind: bind_plain!(arrive),
     },
-    Op {
+    Definition {
         form: "mbarrier.arrive.expect_tx{.space}.b64 state, [addr], tx_count; .space = .shared .shared::cta .shared::cluster",
         manual: "parallel-synchronization-and-communication-instructions-mbarrier-arrive",
         unit: Unit::Lsu,
         since: (8, 0, 90),
         bind: bind_plain!(arrive),
     },
-    Op {
+    Definition {
         form: "mbarrier.arrive.expect_tx.sem.scope{.space}.b64 state, [addr], tx_count; .sem = .release .relaxed; .scope = .cta .cluster; .space = .shared .shared::cta .shared::cluster",
         manual: "parallel-synchronization-and-communication-instructions-mbarrier-arrive",
         unit: Unit::Lsu,
         since: (8, 0, 90),
         bind: bind_plain!(arrive),
     },
-    Op {
+    Definition {
         form: "mbarrier.arrive_drop{.space}.b64 state, [addr]{, count}; .space = .shared .shared::cta .shared::cluster",
         manual: "parallel-synchronization-and-communication-instructions-mbarrier-arrive-drop",
         unit: Unit::Lsu,
         since: (7, 0, 80),
         bind: bind_plain!(arrive),
     },
-    Op {
+    Definition {
         form: "mbarrier.arrive_drop.sem.scope{.space}.b64 state, [addr]{, count}; .sem = .release .relaxed; .scope = .cta .cluster; .space = .shared .shared::cta .shared::cluster",
         manual: "parallel-synchronization-and-communication-instructions-mbarrier-arrive-drop",
         unit: Unit::Lsu,
         since: (7, 0, 80),
         bind: bind_plain!(arrive),
     },
-    Op {
+    Definition {
         form: "mbarrier.arrive_drop.noComplete{.space}.b64 state, [addr], count; .space = .shared .shared::cta",
         manual: "parallel-synchronization-and-communication-instructions-mbarrier-arrive-drop",
         unit: Unit::Lsu,
         since: (7, 0, 80),
         bind: bind_plain!(arrive),
     },
-    Op {
+    Definition {
         form: "mbarrier.arrive_drop.noComplete.release.cta{.space}.b64 state, [addr], count; .space = .shared .shared::cta",
         manual: "parallel-synchronization-and-communication-instructions-mbarrier-arrive-drop",
         unit: Unit::Lsu,
         since: (7, 0, 80),
         bind: bind_plain!(arrive),
     },
-    Op {
+    Definition {
         form: "mbarrier.arrive_drop.expect_tx{.space}.b64 state, [addr], tx_count; .space = .shared .shared::cta .shared::cluster",
         manual: "parallel-synchronization-and-communication-instructions-mbarrier-arrive-drop",
         unit: Unit::Lsu,
         since: (8, 0, 90),
         bind: bind_plain!(arrive),
     },
-    Op {
+    Definition {
         form: "mbarrier.arrive_drop.expect_tx.sem.scope{.space}.b64 state, [addr], tx_count; .sem = .release .relaxed; .scope = .cta .cluster; .space = .shared .shared::cta .shared::cluster",
         manual: "parallel-synchronization-and-communication-instructions-mbarrier-arrive-drop",
         unit: Unit::Lsu,
         since: (8, 0, 90),
         bind: bind_plain!(arrive),
     },
-    Op {
+    Definition {
         form: "mbarrier.expect_tx{.space}.b64 [addr], tx_count; .space = .shared .shared::cta .shared::cluster",
         manual: "parallel-synchronization-and-communication-instructions-mbarrier-expect-tx",
         unit: Unit::Lsu,
         since: (8, 0, 90),
         bind: bind_plain!(transactions),
     },
-    Op {
+    Definition {
         form: "mbarrier.expect_tx.relaxed.scope{.space}.b64 [addr], tx_count; .scope = .cta .cluster; .space = .shared .shared::cta .shared::cluster",
         manual: "parallel-synchronization-and-communication-instructions-mbarrier-expect-tx",
         unit: Unit::Lsu,
         since: (8, 0, 90),
         bind: bind_plain!(transactions),
     },
-    Op {
+    Definition {
         form: "mbarrier.complete_tx{.space}.b64 [addr], tx_count; .space = .shared .shared::cta .shared::cluster",
         manual: "parallel-synchronization-and-communication-instructions-mbarrier-complete-tx",
         unit: Unit::Lsu,
         since: (8, 0, 90),
         bind: bind_plain!(transactions),
     },
-    Op {
+    Definition {
         form: "mbarrier.complete_tx.relaxed.scope{.space}.b64 [addr], tx_count; .scope = .cta .cluster; .space = .shared .shared::cta .shared::cluster",
         manual: "parallel-synchronization-and-communication-instructions-mbarrier-complete-tx",
         unit: Unit::Lsu,
         since: (8, 0, 90),
         bind: bind_plain!(transactions),
     },
-    Op {
+    Definition {
         form: "mbarrier.test_wait{.parity}{.space}.b64 waitComplete, [addr], state; .space = .shared .shared::cta",
         manual: "parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait",
         unit: Unit::Lsu,
         since: (7, 0, 80),
         bind: bind_plain!(test_wait),
     },
-    Op {
+    Definition {
         form: "mbarrier.test_wait{.parity}.sem.scope{.space}.b64 waitComplete, [addr], state; .sem = .acquire .relaxed; .scope = .cta .cluster; .space = .shared .shared::cta",
         manual: "parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait",
         unit: Unit::Lsu,
         since: (8, 0, 80),
         bind: bind_plain!(test_wait),
     },
-    Op {
+    Definition {
         form: "mbarrier.try_wait{.parity}{.space}.b64 waitComplete, [addr], state{, suspendTimeHint}; .space = .shared .shared::cta",
         manual: "parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait",
         unit: Unit::Lsu,
         since: (7, 8, 90),
         bind: bind_plain!(test_wait),
     },
-    Op {
+    Definition {
         form: "mbarrier.try_wait{.parity}.sem.scope{.space}.b64 waitComplete, [addr], state{, suspendTimeHint}; .sem = .acquire .relaxed; .scope = .cta .cluster; .space = .shared .shared::cta",
         manual: "parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait",
         unit: Unit::Lsu,
         since: (8, 0, 90),
         bind: bind_plain!(test_wait),
     },
-    Op {
+    Definition {
         form: "mbarrier.pending_count.b64 count, state",
         manual: "parallel-synchronization-and-communication-instructions-mbarrier-pending-count",
         unit: Unit::Lsu,

@@ -1,49 +1,49 @@
 //! Extended-precision integer arithmetic: the carry travels in the condition code.
 
 use super::map::merge;
-use super::{Bound, Op, Refusal, Slot, Spec, Unit};
+use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind;
 use crate::machine::{Flow, LANES, Lane, Row, Scalar, Type};
 use crate::num::int;
 use crate::simd::Isa;
 
-pub(super) const OPS: &[Op] = &[
-    Op {
+pub(super) const DEFINITIONS: &[Definition] = &[
+    Definition {
         form: "add.cc.type d, a, b; .type = .u32 .s32 .u64 .s64",
         manual: "extended-precision-arithmetic-instructions-add-cc",
         unit: Unit::Alu,
         since: (1, 2, 10),
         bind: bind!(add_cc),
     },
-    Op {
+    Definition {
         form: "addc{.cc}.type d, a, b; .type = .u32 .s32 .u64 .s64",
         manual: "extended-precision-arithmetic-instructions-addc",
         unit: Unit::Alu,
         since: (1, 2, 10),
         bind: bind!(addc),
     },
-    Op {
+    Definition {
         form: "sub.cc.type d, a, b; .type = .u32 .s32 .u64 .s64",
         manual: "extended-precision-arithmetic-instructions-sub-cc",
         unit: Unit::Alu,
         since: (1, 2, 10),
         bind: bind!(sub_cc),
     },
-    Op {
+    Definition {
         form: "subc{.cc}.type d, a, b; .type = .u32 .s32 .u64 .s64",
         manual: "extended-precision-arithmetic-instructions-subc",
         unit: Unit::Alu,
         since: (1, 2, 10),
         bind: bind!(subc),
     },
-    Op {
+    Definition {
         form: "mad.mode.cc.type d, a, b, c; .mode = .hi .lo; .type = .u32 .s32 .u64 .s64",
         manual: "extended-precision-arithmetic-instructions-mad-cc",
         unit: Unit::Fma,
         since: (3, 0, 20),
         bind: bind!(mad_cc),
     },
-    Op {
+    Definition {
         form: "madc.mode{.cc}.type d, a, b, c; .mode = .hi .lo; .type = .u32 .s32 .u64 .s64",
         manual: "extended-precision-arithmetic-instructions-madc",
         unit: Unit::Fma,

@@ -5,7 +5,7 @@
 #![expect(clippy::unnecessary_wraps, reason = "all binders have one type, and most can refuse")]
 
 use super::map::{map1, map2, map3, test1};
-use super::{Bound, Op, Refusal, Spec, Unit};
+use super::{Bound, Definition, Refusal, Spec, Unit};
 use crate::bind;
 use crate::machine::Type;
 use crate::num::Rounding;
@@ -17,225 +17,225 @@ use crate::num::float::{
 };
 use crate::simd::{Isa, Portable};
 
-pub(super) const OPS: &[Op] = &[
-    Op {
+pub(super) const DEFINITIONS: &[Definition] = &[
+    Definition {
         form: "testp.op.type p, a; .op = .finite .infinite .number .notanumber .normal .subnormal; .type = .f32 .f64",
         manual: "floating-point-instructions-testp",
         unit: Unit::Alu,
         since: (2, 0, 20),
         bind: bind!(testp),
     },
-    Op {
+    Definition {
         form: "copysign.type d, a, b; .type = .f32 .f64",
         manual: "floating-point-instructions-copysign",
         unit: Unit::Alu,
         since: (2, 0, 20),
         bind: bind!(copysign),
     },
-    Op {
+    Definition {
         form: "add{.rnd}{.ftz}{.sat}.f32 d, a, b; .rnd = .rn .rz .rm .rp",
         manual: "floating-point-instructions-add",
         unit: Unit::Fma,
         since: (1, 0, 10),
         bind: bind!(add_single),
     },
-    Op {
+    Definition {
         form: "add{.rnd}.f64 d, a, b; .rnd = .rn .rz .rm .rp",
         manual: "floating-point-instructions-add",
         unit: Unit::Fp64,
         since: (1, 0, 13),
         bind: bind!(add_double),
     },
-    Op {
+    Definition {
         form: "sub{.rnd}{.ftz}{.sat}.f32 d, a, b; .rnd = .rn .rz .rm .rp",
         manual: "floating-point-instructions-sub",
         unit: Unit::Fma,
         since: (1, 0, 10),
         bind: bind!(sub_single),
     },
-    Op {
+    Definition {
         form: "sub{.rnd}.f64 d, a, b; .rnd = .rn .rz .rm .rp",
         manual: "floating-point-instructions-sub",
         unit: Unit::Fp64,
         since: (1, 0, 13),
         bind: bind!(sub_double),
     },
-    Op {
+    Definition {
         form: "mul{.rnd}{.ftz}{.sat}.f32 d, a, b; .rnd = .rn .rz .rm .rp",
         manual: "floating-point-instructions-mul",
         unit: Unit::Fma,
         since: (1, 0, 10),
         bind: bind!(mul_single),
     },
-    Op {
+    Definition {
         form: "mul{.rnd}.f64 d, a, b; .rnd = .rn .rz .rm .rp",
         manual: "floating-point-instructions-mul",
         unit: Unit::Fp64,
         since: (1, 0, 13),
         bind: bind!(mul_double),
     },
-    Op {
+    Definition {
         form: "fma.rnd{.ftz}{.sat}.f32 d, a, b, c; .rnd = .rn .rz .rm .rp",
         manual: "floating-point-instructions-fma",
         unit: Unit::Fma,
         since: (2, 0, 20),
         bind: bind!(fma_single),
     },
-    Op {
+    Definition {
         form: "fma.rnd.f64 d, a, b, c; .rnd = .rn .rz .rm .rp",
         manual: "floating-point-instructions-fma",
         unit: Unit::Fp64,
         since: (1, 4, 13),
         bind: bind!(fma_double),
     },
-    Op {
+    Definition {
         form: "mad.rnd{.ftz}{.sat}.f32 d, a, b, c; .rnd = .rn .rz .rm .rp",
         manual: "floating-point-instructions-mad",
         unit: Unit::Fma,
         since: (2, 0, 20),
         bind: bind!(fma_single),
     },
-    Op {
+    Definition {
         form: "mad.rnd.f64 d, a, b, c; .rnd = .rn .rz .rm .rp",
         manual: "floating-point-instructions-mad",
         unit: Unit::Fp64,
         since: (1, 4, 13),
         bind: bind!(fma_double),
     },
-    Op {
+    Definition {
         form: "div.approx{.ftz}.f32 d, a, b",
         manual: "floating-point-instructions-div",
         unit: Unit::Xu,
         since: (1, 4, 10),
         bind: bind!(div_approx),
     },
-    Op {
+    Definition {
         form: "div.full{.ftz}.f32 d, a, b",
         manual: "floating-point-instructions-div",
         unit: Unit::Xu,
         since: (1, 4, 10),
         bind: bind!(div_full),
     },
-    Op {
+    Definition {
         form: "div.rnd{.ftz}.f32 d, a, b; .rnd = .rn .rz .rm .rp",
         manual: "floating-point-instructions-div",
         unit: Unit::Xu,
         since: (1, 4, 20),
         bind: bind!(div_single),
     },
-    Op {
+    Definition {
         form: "div.rnd.f64 d, a, b; .rnd = .rn .rz .rm .rp",
         manual: "floating-point-instructions-div",
         unit: Unit::Fp64,
         since: (1, 4, 20),
         bind: bind!(div_double),
     },
-    Op {
+    Definition {
         form: "abs{.ftz}.f32 d, a",
         manual: "floating-point-instructions-abs",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(abs_single),
     },
-    Op {
+    Definition {
         form: "abs.f64 d, a",
         manual: "floating-point-instructions-abs",
         unit: Unit::Fp64,
         since: (1, 0, 13),
         bind: bind!(abs_double),
     },
-    Op {
+    Definition {
         form: "neg{.ftz}.f32 d, a",
         manual: "floating-point-instructions-neg",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(neg_single),
     },
-    Op {
+    Definition {
         form: "neg.f64 d, a",
         manual: "floating-point-instructions-neg",
         unit: Unit::Fp64,
         since: (1, 0, 13),
         bind: bind!(neg_double),
     },
-    Op {
+    Definition {
         form: "min{.ftz}.f32 d, a, b",
         manual: "floating-point-instructions-min",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(extremum_single),
     },
-    Op {
+    Definition {
         form: "min{.ftz}.NaN.f32 d, a, b",
         manual: "floating-point-instructions-min",
         unit: Unit::Alu,
         since: (7, 0, 80),
         bind: bind!(extremum_single),
     },
-    Op {
+    Definition {
         form: "min{.ftz}{.NaN}.xorsign.abs.f32 d, a, b",
         manual: "floating-point-instructions-min",
         unit: Unit::Alu,
         since: (7, 2, 86),
         bind: bind!(extremum_single),
     },
-    Op {
+    Definition {
         form: "min.f64 d, a, b",
         manual: "floating-point-instructions-min",
         unit: Unit::Fp64,
         since: (1, 0, 13),
         bind: bind!(extremum_double),
     },
-    Op {
+    Definition {
         form: "max{.ftz}.f32 d, a, b",
         manual: "floating-point-instructions-max",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(extremum_single),
     },
-    Op {
+    Definition {
         form: "max{.ftz}.NaN.f32 d, a, b",
         manual: "floating-point-instructions-max",
         unit: Unit::Alu,
         since: (7, 0, 80),
         bind: bind!(extremum_single),
     },
-    Op {
+    Definition {
         form: "max{.ftz}{.NaN}.xorsign.abs.f32 d, a, b",
         manual: "floating-point-instructions-max",
         unit: Unit::Alu,
         since: (7, 2, 86),
         bind: bind!(extremum_single),
     },
-    Op {
+    Definition {
         form: "max.f64 d, a, b",
         manual: "floating-point-instructions-max",
         unit: Unit::Fp64,
         since: (1, 0, 13),
         bind: bind!(extremum_double),
     },
-    Op {
+    Definition {
         form: "rcp.rnd{.ftz}.f32 d, a; .rnd = .rn .rz .rm .rp",
         manual: "floating-point-instructions-rcp",
         unit: Unit::Xu,
         since: (2, 0, 20),
         bind: bind!(rcp_single),
     },
-    Op {
+    Definition {
         form: "rcp.rnd.f64 d, a; .rnd = .rn .rz .rm .rp",
         manual: "floating-point-instructions-rcp",
         unit: Unit::Fp64,
         since: (1, 4, 20),
         bind: bind!(rcp_double),
     },
-    Op {
+    Definition {
         form: "sqrt.rnd{.ftz}.f32 d, a; .rnd = .rn .rz .rm .rp",
         manual: "floating-point-instructions-sqrt",
         unit: Unit::Xu,
         since: (2, 0, 20),
         bind: bind!(sqrt_single),
     },
-    Op {
+    Definition {
         form: "sqrt.rnd.f64 d, a; .rnd = .rn .rz .rm .rp",
         manual: "floating-point-instructions-sqrt",
         unit: Unit::Fp64,

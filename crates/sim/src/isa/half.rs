@@ -3,154 +3,154 @@
 
 use super::float::extremum;
 use super::map::{map1, map2, map3, merge};
-use super::{Bound, Op, Refusal, Slot, Spec, Unit};
+use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind;
 use crate::machine::{Flow, LANES, Row, Type, Width, at};
 use crate::num::half;
 use crate::simd::Isa;
 
-pub(super) const OPS: &[Op] = &[
-    Op {
+pub(super) const DEFINITIONS: &[Definition] = &[
+    Definition {
         form: "add{.rnd}{.ftz}{.sat}.type d, a, b; .rnd = .rn; .type = .f16 .f16x2",
         manual: "half-precision-floating-point-instructions-add",
         unit: Unit::Half,
         since: (4, 2, 53),
         bind: bind!(add_f16),
     },
-    Op {
+    Definition {
         form: "add{.rnd}.type d, a, b; .rnd = .rn; .type = .bf16 .bf16x2",
         manual: "half-precision-floating-point-instructions-add",
         unit: Unit::Half,
         since: (7, 8, 90),
         bind: bind!(add_bf16),
     },
-    Op {
+    Definition {
         form: "sub{.rnd}{.ftz}{.sat}.type d, a, b; .rnd = .rn; .type = .f16 .f16x2",
         manual: "half-precision-floating-point-instructions-sub",
         unit: Unit::Half,
         since: (4, 2, 53),
         bind: bind!(sub_f16),
     },
-    Op {
+    Definition {
         form: "sub{.rnd}.type d, a, b; .rnd = .rn; .type = .bf16 .bf16x2",
         manual: "half-precision-floating-point-instructions-sub",
         unit: Unit::Half,
         since: (7, 8, 90),
         bind: bind!(sub_bf16),
     },
-    Op {
+    Definition {
         form: "mul{.rnd}{.ftz}{.sat}.type d, a, b; .rnd = .rn; .type = .f16 .f16x2",
         manual: "half-precision-floating-point-instructions-mul",
         unit: Unit::Half,
         since: (4, 2, 53),
         bind: bind!(mul_f16),
     },
-    Op {
+    Definition {
         form: "mul{.rnd}.type d, a, b; .rnd = .rn; .type = .bf16 .bf16x2",
         manual: "half-precision-floating-point-instructions-mul",
         unit: Unit::Half,
         since: (7, 8, 90),
         bind: bind!(mul_bf16),
     },
-    Op {
+    Definition {
         form: "fma.rn{.ftz}{.sat}.type d, a, b, c; .type = .f16 .f16x2",
         manual: "half-precision-floating-point-instructions-fma",
         unit: Unit::Half,
         since: (4, 2, 53),
         bind: bind!(fma_f16),
     },
-    Op {
+    Definition {
         form: "fma.rn{.ftz}.relu.type d, a, b, c; .type = .f16 .f16x2",
         manual: "half-precision-floating-point-instructions-fma",
         unit: Unit::Half,
         since: (7, 0, 80),
         bind: bind!(fma_f16),
     },
-    Op {
+    Definition {
         form: "fma.rn{.relu}.type d, a, b, c; .type = .bf16 .bf16x2",
         manual: "half-precision-floating-point-instructions-fma",
         unit: Unit::Half,
         since: (7, 0, 80),
         bind: bind!(fma_bf16),
     },
-    Op {
+    Definition {
         form: "neg{.ftz}.type d, a; .type = .f16 .f16x2",
         manual: "half-precision-floating-point-instructions-neg",
         unit: Unit::Half,
         since: (6, 0, 53),
         bind: bind!(neg_f16),
     },
-    Op {
+    Definition {
         form: "neg.type d, a; .type = .bf16 .bf16x2",
         manual: "half-precision-floating-point-instructions-neg",
         unit: Unit::Half,
         since: (7, 0, 80),
         bind: bind!(neg_bf16),
     },
-    Op {
+    Definition {
         form: "abs{.ftz}.type d, a; .type = .f16 .f16x2",
         manual: "half-precision-floating-point-instructions-abs",
         unit: Unit::Half,
         since: (6, 5, 53),
         bind: bind!(abs_f16),
     },
-    Op {
+    Definition {
         form: "abs.type d, a; .type = .bf16 .bf16x2",
         manual: "half-precision-floating-point-instructions-abs",
         unit: Unit::Half,
         since: (7, 0, 80),
         bind: bind!(abs_bf16),
     },
-    Op {
+    Definition {
         form: "min{.ftz}{.NaN}.type d, a, b; .type = .f16 .f16x2",
         manual: "half-precision-floating-point-instructions-min",
         unit: Unit::Half,
         since: (7, 0, 80),
         bind: bind!(extremum_f16),
     },
-    Op {
+    Definition {
         form: "min{.ftz}{.NaN}.xorsign.abs.type d, a, b; .type = .f16 .f16x2",
         manual: "half-precision-floating-point-instructions-min",
         unit: Unit::Half,
         since: (7, 2, 86),
         bind: bind!(extremum_f16),
     },
-    Op {
+    Definition {
         form: "min{.NaN}.type d, a, b; .type = .bf16 .bf16x2",
         manual: "half-precision-floating-point-instructions-min",
         unit: Unit::Half,
         since: (7, 0, 80),
         bind: bind!(extremum_bf16),
     },
-    Op {
+    Definition {
         form: "min{.NaN}.xorsign.abs.type d, a, b; .type = .bf16 .bf16x2",
         manual: "half-precision-floating-point-instructions-min",
         unit: Unit::Half,
         since: (7, 2, 86),
         bind: bind!(extremum_bf16),
     },
-    Op {
+    Definition {
         form: "max{.ftz}{.NaN}.type d, a, b; .type = .f16 .f16x2",
         manual: "half-precision-floating-point-instructions-max",
         unit: Unit::Half,
         since: (7, 0, 80),
         bind: bind!(extremum_f16),
     },
-    Op {
+    Definition {
         form: "max{.ftz}{.NaN}.xorsign.abs.type d, a, b; .type = .f16 .f16x2",
         manual: "half-precision-floating-point-instructions-max",
         unit: Unit::Half,
         since: (7, 2, 86),
         bind: bind!(extremum_f16),
     },
-    Op {
+    Definition {
         form: "max{.NaN}.type d, a, b; .type = .bf16 .bf16x2",
         manual: "half-precision-floating-point-instructions-max",
         unit: Unit::Half,
         since: (7, 0, 80),
         bind: bind!(extremum_bf16),
     },
-    Op {
+    Definition {
         form: "max{.NaN}.xorsign.abs.type d, a, b; .type = .bf16 .bf16x2",
         manual: "half-precision-floating-point-instructions-max",
         unit: Unit::Half,

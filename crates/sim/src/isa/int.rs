@@ -2,203 +2,203 @@
 #![expect(clippy::unnecessary_wraps, reason = "all binders have one type, and most can refuse")]
 
 use super::map::{map1, map2, map3};
-use super::{Bound, Op, Refusal, Spec, Unit};
+use super::{Bound, Definition, Refusal, Spec, Unit};
 use crate::bind;
 use crate::machine::{Scalar, Type};
 use crate::num::int;
 use crate::simd::Isa;
 
-pub(super) const OPS: &[Op] = &[
-    Op {
+pub(super) const DEFINITIONS: &[Definition] = &[
+    Definition {
         form: "add.type d, a, b; .type = .u16 .u32 .u64 .s16 .s32 .s64",
         manual: "integer-arithmetic-instructions-add",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(add),
     },
-    Op {
+    Definition {
         form: "add.sat.s32 d, a, b",
         manual: "integer-arithmetic-instructions-add",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(add_sat),
     },
-    Op {
+    Definition {
         form: "add.type d, a, b; .type = .u16x2 .s16x2",
         manual: "integer-arithmetic-instructions-add",
         unit: Unit::Alu,
         since: (8, 0, 90),
         bind: bind!(add_pairs),
     },
-    Op {
+    Definition {
         form: "sub.type d, a, b; .type = .u16 .u32 .u64 .s16 .s32 .s64",
         manual: "integer-arithmetic-instructions-sub",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(sub),
     },
-    Op {
+    Definition {
         form: "sub.sat.s32 d, a, b",
         manual: "integer-arithmetic-instructions-sub",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(sub_sat),
     },
-    Op {
+    Definition {
         form: "mul.mode.type d, a, b; .mode = .lo .hi; .type = .u16 .u32 .u64 .s16 .s32 .s64",
         manual: "integer-arithmetic-instructions-mul",
         unit: Unit::Fma,
         since: (1, 0, 10),
         bind: bind!(mul),
     },
-    Op {
+    Definition {
         form: "mul.wide.type d, a, b; .type = .u16 .u32 .s16 .s32",
         manual: "integer-arithmetic-instructions-mul",
         unit: Unit::Fma,
         since: (1, 0, 10),
         bind: bind!(mul_wide),
     },
-    Op {
+    Definition {
         form: "mad.mode.type d, a, b, c; .mode = .lo .hi; .type = .u16 .u32 .u64 .s16 .s32 .s64",
         manual: "integer-arithmetic-instructions-mad",
         unit: Unit::Fma,
         since: (1, 0, 10),
         bind: bind!(mad),
     },
-    Op {
+    Definition {
         form: "mad.wide.type d, a, b, c; .type = .u16 .u32 .s16 .s32",
         manual: "integer-arithmetic-instructions-mad",
         unit: Unit::Fma,
         since: (1, 0, 10),
         bind: bind!(mad_wide),
     },
-    Op {
+    Definition {
         form: "mad.hi.sat.s32 d, a, b, c",
         manual: "integer-arithmetic-instructions-mad",
         unit: Unit::Fma,
         since: (1, 0, 10),
         bind: bind!(mad_sat),
     },
-    Op {
+    Definition {
         form: "mul24.mode.type d, a, b; .mode = .hi .lo; .type = .u32 .s32",
         manual: "integer-arithmetic-instructions-mul24",
         unit: Unit::Fma,
         since: (1, 0, 10),
         bind: bind!(mul24),
     },
-    Op {
+    Definition {
         form: "mad24.mode.type d, a, b, c; .mode = .hi .lo; .type = .u32 .s32",
         manual: "integer-arithmetic-instructions-mad24",
         unit: Unit::Fma,
         since: (1, 0, 10),
         bind: bind!(mad24),
     },
-    Op {
+    Definition {
         form: "mad24.hi.sat.s32 d, a, b, c",
         manual: "integer-arithmetic-instructions-mad24",
         unit: Unit::Fma,
         since: (1, 0, 10),
         bind: bind!(mad24_sat),
     },
-    Op {
+    Definition {
         form: "sad.type d, a, b, c; .type = .u16 .u32 .u64 .s16 .s32 .s64",
         manual: "integer-arithmetic-instructions-sad",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(sad),
     },
-    Op {
+    Definition {
         form: "div.type d, a, b; .type = .u16 .u32 .u64 .s16 .s32 .s64",
         manual: "integer-arithmetic-instructions-div",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(div),
     },
-    Op {
+    Definition {
         form: "rem.type d, a, b; .type = .u16 .u32 .u64 .s16 .s32 .s64",
         manual: "integer-arithmetic-instructions-rem",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(rem),
     },
-    Op {
+    Definition {
         form: "abs.type d, a; .type = .s16 .s32 .s64",
         manual: "integer-arithmetic-instructions-abs",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(abs),
     },
-    Op {
+    Definition {
         form: "neg.type d, a; .type = .s16 .s32 .s64",
         manual: "integer-arithmetic-instructions-neg",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(neg),
     },
-    Op {
+    Definition {
         form: "min.type d, a, b; .type = .u16 .u32 .u64 .s16 .s32 .s64",
         manual: "integer-arithmetic-instructions-min",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(min),
     },
-    Op {
+    Definition {
         form: "min.relu.s32 d, a, b",
         manual: "integer-arithmetic-instructions-min",
         unit: Unit::Alu,
         since: (8, 0, 90),
         bind: bind!(min_relu),
     },
-    Op {
+    Definition {
         form: "min.u16x2 d, a, b",
         manual: "integer-arithmetic-instructions-min",
         unit: Unit::Alu,
         since: (8, 0, 90),
         bind: bind!(min_u16x2),
     },
-    Op {
+    Definition {
         form: "min{.relu}.s16x2 d, a, b",
         manual: "integer-arithmetic-instructions-min",
         unit: Unit::Alu,
         since: (8, 0, 90),
         bind: bind!(min_s16x2),
     },
-    Op {
+    Definition {
         form: "max.type d, a, b; .type = .u16 .u32 .u64 .s16 .s32 .s64",
         manual: "integer-arithmetic-instructions-max",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(max),
     },
-    Op {
+    Definition {
         form: "max.relu.s32 d, a, b",
         manual: "integer-arithmetic-instructions-max",
         unit: Unit::Alu,
         since: (8, 0, 90),
         bind: bind!(max_relu),
     },
-    Op {
+    Definition {
         form: "max.u16x2 d, a, b",
         manual: "integer-arithmetic-instructions-max",
         unit: Unit::Alu,
         since: (8, 0, 90),
         bind: bind!(max_u16x2),
     },
-    Op {
+    Definition {
         form: "max{.relu}.s16x2 d, a, b",
         manual: "integer-arithmetic-instructions-max",
         unit: Unit::Alu,
         since: (8, 0, 90),
         bind: bind!(max_s16x2),
     },
-    Op {
+    Definition {
         form: "dp4a.atype.btype d, a, b, c; .atype = .u32 .s32; .btype = .u32 .s32",
         manual: "integer-arithmetic-instructions-dp4a",
         unit: Unit::Fma,
         since: (5, 0, 61),
         bind: bind!(dp4a),
     },
-    Op {
+    Definition {
         form: "dp2a.mode.atype.btype d, a, b, c; .mode = .lo .hi; .atype = .u32 .s32; .btype = .u32 .s32",
         manual: "integer-arithmetic-instructions-dp2a",
         unit: Unit::Fma,

@@ -11,90 +11,90 @@
 )]
 
 use super::map::merge;
-use super::{Bound, Op, Refusal, Slot, Spec, Unit};
+use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind_plain;
 use crate::machine::{Flow, LANES, Row, Type, Wait, Warp, Width, at, lanes_of};
 use crate::stop::{Blame, StopKind};
 
-pub(super) const OPS: &[Op] = &[
-    Op {
+pub(super) const DEFINITIONS: &[Definition] = &[
+    Definition {
         form: "shfl.sync.mode.b32 d[|p], a, b, c, membermask; .mode = .up .down .bfly .idx",
         manual: "data-movement-and-conversion-instructions-shfl-sync",
         unit: Unit::Lsu,
         since: (6, 0, 30),
         bind: bind_plain!(shfl_sync),
     },
-    Op {
+    Definition {
         form: "shfl.mode.b32 d[|p], a, b, c; .mode = .up .down .bfly .idx",
         manual: "data-movement-and-conversion-instructions-shfl",
         unit: Unit::Lsu,
         since: (3, 0, 30),
         bind: bind_plain!(shfl),
     },
-    Op {
+    Definition {
         form: "vote.sync.mode.pred d, {!}a, membermask; .mode = .all .any .uni",
         manual: "parallel-synchronization-and-communication-instructions-vote-sync",
         unit: Unit::Control,
         since: (6, 0, 30),
         bind: bind_plain!(vote_sync),
     },
-    Op {
+    Definition {
         form: "vote.sync.ballot.b32 d, {!}a, membermask",
         manual: "parallel-synchronization-and-communication-instructions-vote-sync",
         unit: Unit::Control,
         since: (6, 0, 30),
         bind: bind_plain!(ballot_sync),
     },
-    Op {
+    Definition {
         form: "vote.mode.pred d, {!}a; .mode = .all .any .uni",
         manual: "parallel-synchronization-and-communication-instructions-vote",
         unit: Unit::Control,
         since: (1, 2, 12),
         bind: bind_plain!(vote),
     },
-    Op {
+    Definition {
         form: "vote.ballot.b32 d, {!}a",
         manual: "parallel-synchronization-and-communication-instructions-vote",
         unit: Unit::Control,
         since: (2, 0, 20),
         bind: bind_plain!(ballot),
     },
-    Op {
+    Definition {
         form: "match.any.sync.type d, a, membermask; .type = .b32 .b64",
         manual: "parallel-synchronization-and-communication-instructions-match-sync",
         unit: Unit::Control,
         since: (6, 0, 70),
         bind: bind_plain!(match_any),
     },
-    Op {
+    Definition {
         form: "match.all.sync.type d[|p], a, membermask; .type = .b32 .b64",
         manual: "parallel-synchronization-and-communication-instructions-match-sync",
         unit: Unit::Control,
         since: (6, 0, 70),
         bind: bind_plain!(match_all),
     },
-    Op {
+    Definition {
         form: "redux.sync.op.type dst, src, membermask; .op = .add .min .max; .type = .u32 .s32",
         manual: "parallel-synchronization-and-communication-instructions-redux-sync",
         unit: Unit::Alu,
         since: (7, 0, 80),
         bind: bind_plain!(redux),
     },
-    Op {
+    Definition {
         form: "redux.sync.op.b32 dst, src, membermask; .op = .and .or .xor",
         manual: "parallel-synchronization-and-communication-instructions-redux-sync",
         unit: Unit::Alu,
         since: (7, 0, 80),
         bind: bind_plain!(redux),
     },
-    Op {
+    Definition {
         form: "activemask.b32 d",
         manual: "parallel-synchronization-and-communication-instructions-activemask",
         unit: Unit::Alu,
         since: (6, 2, 30),
         bind: bind_plain!(activemask),
     },
-    Op {
+    Definition {
         form: "elect.sync d|p, membermask",
         manual: "parallel-synchronization-and-communication-instructions-elect-sync",
         unit: Unit::Alu,

@@ -3,97 +3,97 @@
 
 use super::half::{is_packed, lanewise1};
 use super::map::map1;
-use super::{Bound, Op, Refusal, Spec, Unit};
+use super::{Bound, Definition, Refusal, Spec, Unit};
 use crate::bind;
 use crate::num::approx;
 use crate::simd::Isa;
 
-pub(super) const OPS: &[Op] = &[
-    Op {
+pub(super) const DEFINITIONS: &[Definition] = &[
+    Definition {
         form: "rcp.approx{.ftz}.f32 d, a",
         manual: "floating-point-instructions-rcp",
         unit: Unit::Xu,
         since: (1, 4, 10),
         bind: bind!(rcp),
     },
-    Op {
+    Definition {
         form: "rcp.approx.ftz.f64 d, a",
         manual: "floating-point-instructions-rcp-approx-ftz-f64",
         unit: Unit::Xu,
         since: (2, 1, 20),
         bind: bind!(rcp_double),
     },
-    Op {
+    Definition {
         form: "sqrt.approx{.ftz}.f32 d, a",
         manual: "floating-point-instructions-sqrt",
         unit: Unit::Xu,
         since: (1, 4, 10),
         bind: bind!(sqrt),
     },
-    Op {
+    Definition {
         form: "rsqrt.approx{.ftz}.f32 d, a",
         manual: "floating-point-instructions-rsqrt",
         unit: Unit::Xu,
         since: (1, 4, 10),
         bind: bind!(rsqrt),
     },
-    Op {
+    Definition {
         form: "rsqrt.approx.f64 d, a",
         manual: "floating-point-instructions-rsqrt",
         unit: Unit::Fp64,
         since: (1, 4, 13),
         bind: bind!(rsqrt_double),
     },
-    Op {
+    Definition {
         form: "rsqrt.approx.ftz.f64 d, a",
         manual: "floating-point-instructions-rsqrt-approx-ftz-f64",
         unit: Unit::Xu,
         since: (4, 0, 20),
         bind: bind!(rsqrt_ftz_double),
     },
-    Op {
+    Definition {
         form: "sin.approx{.ftz}.f32 d, a",
         manual: "floating-point-instructions-sin",
         unit: Unit::Xu,
         since: (1, 4, 10),
         bind: bind!(sin),
     },
-    Op {
+    Definition {
         form: "cos.approx{.ftz}.f32 d, a",
         manual: "floating-point-instructions-cos",
         unit: Unit::Xu,
         since: (1, 4, 10),
         bind: bind!(cos),
     },
-    Op {
+    Definition {
         form: "lg2.approx{.ftz}.f32 d, a",
         manual: "floating-point-instructions-lg2",
         unit: Unit::Xu,
         since: (1, 4, 10),
         bind: bind!(lg2),
     },
-    Op {
+    Definition {
         form: "ex2.approx{.ftz}.f32 d, a",
         manual: "floating-point-instructions-ex2",
         unit: Unit::Xu,
         since: (1, 4, 10),
         bind: bind!(ex2),
     },
-    Op {
+    Definition {
         form: "tanh.approx.f32 d, a",
         manual: "floating-point-instructions-tanh",
         unit: Unit::Xu,
         since: (7, 0, 75),
         bind: bind!(tanh),
     },
-    Op {
+    Definition {
         form: "tanh.approx.type d, a; .type = .f16 .f16x2",
         manual: "half-precision-floating-point-instructions-tanh",
         unit: Unit::Xu,
         since: (7, 0, 75),
         bind: bind!(tanh_f16),
     },
-    Op {
+    Definition {
         form: "tanh.approx.type d, a; .type = .bf16 .bf16x2",
         manual: "half-precision-floating-point-instructions-tanh",
         unit: Unit::Xu,
@@ -101,14 +101,14 @@ pub(super) const OPS: &[Op] = &[
         bind: bind!(tanh_bf16),
     },
     // The manual's box has no `.ftz` here, but the assembler takes it and kernels write it.
-    Op {
+    Definition {
         form: "ex2.approx{.ftz}.type d, a; .type = .f16 .f16x2",
         manual: "half-precision-floating-point-instructions-ex2",
         unit: Unit::Xu,
         since: (7, 0, 75),
         bind: bind!(ex2_f16),
     },
-    Op {
+    Definition {
         form: "ex2.approx.ftz.type d, a; .type = .bf16 .bf16x2",
         manual: "half-precision-floating-point-instructions-ex2",
         unit: Unit::Xu,

@@ -2,26 +2,26 @@
 
 use super::map::merge;
 use super::memory::space_of;
-use super::{Bound, Op, Refusal, Slot, Spec, Unit};
+use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind_plain;
 use crate::machine::{Flow, LANES, Row, Type, Width, at};
 
-pub(super) const OPS: &[Op] = &[
-    Op {
+pub(super) const DEFINITIONS: &[Definition] = &[
+    Definition {
         form: "ldmatrix.sync{.aligned}.m8n8.num{.trans}{.ss}.b16 r, [p]; .num = .x1 .x2 .x4; .ss = .shared .shared::cta",
         manual: "warp-level-matrix-instructions-ldmatrix",
         unit: Unit::Lsu,
         since: (6, 5, 75),
         bind: bind_plain!(ldmatrix),
     },
-    Op {
+    Definition {
         form: "stmatrix.sync{.aligned}.m8n8.num{.trans}{.ss}.b16 [p], r; .num = .x1 .x2 .x4; .ss = .shared .shared::cta",
         manual: "warp-level-matrix-instructions-stmatrix",
         unit: Unit::Lsu,
         since: (7, 8, 90),
         bind: bind_plain!(stmatrix),
     },
-    Op {
+    Definition {
         form: "movmatrix.sync{.aligned}.m8n8.trans.b16 d, a",
         manual: "warp-level-matrix-instructions-movmatrix",
         unit: Unit::Lsu,

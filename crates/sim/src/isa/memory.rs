@@ -1,7 +1,7 @@
 //! Loads and stores.
 
 use super::map::merge;
-use super::{AddressArg, Args, Bound, Op, Refusal, Shape, Slot, Spec, Unit};
+use super::{AddressArg, Args, Bound, Definition, Refusal, Shape, Slot, Spec, Unit};
 use crate::bind;
 use crate::machine::{Flow, LANES, Row, Type, Warp, Width, at};
 use crate::memory::Space;
@@ -35,7 +35,7 @@ macro_rules! wide {
 
 macro_rules! op {
     ($form:expr, $section:literal, $since:expr, $bind:ident) => {
-        Op {
+        Definition {
             form: $form,
             manual: concat!("data-movement-and-conversion-instructions-", $section),
             unit: Unit::Lsu,
@@ -45,7 +45,7 @@ macro_rules! op {
     };
 }
 
-pub(super) const OPS: &[Op] = &[
+pub(super) const DEFINITIONS: &[Definition] = &[
     // The manual gives one box to cache operators and one to eviction priorities: they exclude each other.
     op!(
         boxed!(

@@ -3,7 +3,7 @@
 pub(super) mod sparse;
 
 use super::tile::{Code, Nibble, a_registers, b_registers, gather_a, gather_b, gather_c, scatter_c};
-use super::{Args, Bound, Op, Refusal, Slot, Spec, Unit};
+use super::{Args, Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind;
 use crate::machine::{Flow, LANES, Row, Type, Warp, Width, at};
 use crate::num::fp8::Fp8;
@@ -13,85 +13,85 @@ use crate::simd::Isa;
 
 const MANUAL: &str = "warp-level-matrix-instructions-mma";
 
-pub(super) const OPS: &[Op] = &[
-    Op {
+pub(super) const DEFINITIONS: &[Definition] = &[
+    Definition {
         form: "mma.sync{.aligned}.m8n8k4.alayout.blayout.f32.f16.f16.ctype d, a, b, c; .alayout = .row .col; .blayout = .row .col; .ctype = .f16 .f32",
         manual: MANUAL,
         unit: Unit::Tensor,
         since: (6, 4, 70),
         bind: bind!(quad_pairs),
     },
-    Op {
+    Definition {
         form: "mma.sync{.aligned}.m8n8k4.alayout.blayout.f16.f16.f16.f16 d, a, b, c; .alayout = .row .col; .blayout = .row .col",
         manual: MANUAL,
         unit: Unit::Tensor,
         since: (6, 4, 70),
         bind: bind!(quad_pairs),
     },
-    Op {
+    Definition {
         form: "mma.sync{.aligned}.shape.row.col.f32.f16.f16.f32 d, a, b, c; .shape = .m16n8k8 .m16n8k16",
         manual: MANUAL,
         unit: Unit::Tensor,
         since: (6, 5, 75),
         bind: bind!(f16),
     },
-    Op {
+    Definition {
         form: "mma.sync{.aligned}.shape.row.col.f16.f16.f16.f16 d, a, b, c; .shape = .m16n8k8 .m16n8k16",
         manual: MANUAL,
         unit: Unit::Tensor,
         since: (6, 5, 75),
         bind: bind!(f16),
     },
-    Op {
+    Definition {
         form: "mma.sync{.aligned}.shape.row.col.f32.bf16.bf16.f32 d, a, b, c; .shape = .m16n8k8 .m16n8k16",
         manual: MANUAL,
         unit: Unit::Tensor,
         since: (7, 0, 80),
         bind: bind!(bf16),
     },
-    Op {
+    Definition {
         form: "mma.sync{.aligned}.shape.row.col.f32.tf32.tf32.f32 d, a, b, c; .shape = .m16n8k4 .m16n8k8",
         manual: MANUAL,
         unit: Unit::Tensor,
         since: (7, 0, 80),
         bind: bind!(tf32),
     },
-    Op {
+    Definition {
         form: "mma.sync{.aligned}.shape.row.col.f32.atype.btype.f32 d, a, b, c; .shape = .m16n8k16 .m16n8k32; .atype = .e4m3 .e5m2; .btype = .e4m3 .e5m2",
         manual: MANUAL,
         unit: Unit::Tensor,
         since: (8, 4, 89),
         bind: bind!(fp8),
     },
-    Op {
+    Definition {
         form: "mma.sync{.aligned}.shape.row.col.f16.atype.btype.f16 d, a, b, c; .shape = .m16n8k16 .m16n8k32; .atype = .e4m3 .e5m2; .btype = .e4m3 .e5m2",
         manual: MANUAL,
         unit: Unit::Tensor,
         since: (8, 7, 89),
         bind: bind!(fp8),
     },
-    Op {
+    Definition {
         form: "mma.sync{.aligned}.shape.row.col{.satfinite}.s32.atype.btype.s32 d, a, b, c; .shape = .m8n8k16 .m16n8k16 .m16n8k32; .atype = .u8 .s8; .btype = .u8 .s8",
         manual: MANUAL,
         unit: Unit::Tensor,
         since: (6, 5, 75),
         bind: bind!(int8),
     },
-    Op {
+    Definition {
         form: "mma.sync{.aligned}.shape.row.col{.satfinite}.s32.atype.btype.s32 d, a, b, c; .shape = .m8n8k32 .m16n8k32 .m16n8k64; .atype = .u4 .s4; .btype = .u4 .s4",
         manual: MANUAL,
         unit: Unit::Tensor,
         since: (6, 5, 75),
         bind: bind!(int4),
     },
-    Op {
+    Definition {
         form: "mma.sync{.aligned}.shape.row.col.s32.b1.b1.s32.op.popc d, a, b, c; .shape = .m8n8k128 .m16n8k128 .m16n8k256; .op = .xor .and",
         manual: MANUAL,
         unit: Unit::Tensor,
         since: (7, 0, 75),
         bind: bind!(single_bit),
     },
-    Op {
+    Definition {
         form: "mma.sync{.aligned}.m8n8k4.row.col.f64.f64.f64.f64{.rnd} d, a, b, c; .rnd = .rn .rz .rm .rp",
         manual: MANUAL,
         unit: Unit::Tensor,

@@ -24,6 +24,7 @@ mod memory;
 mod mma;
 mod moves;
 mod needs;
+pub mod op;
 #[cfg(test)]
 mod spelling;
 mod stack;
@@ -34,6 +35,7 @@ mod wmma;
 
 pub use form::{Form, Modifiers};
 pub use needs::{Needs, needs};
+pub use op::{Callee, Op};
 
 use crate::machine::{Flow, Type, Warp, Width};
 use crate::simd::Level;
@@ -42,7 +44,7 @@ use std::sync::LazyLock;
 
 /// One form of one instruction.
 #[derive(Clone, Copy)]
-pub struct Op {
+pub struct Definition {
     /// The manual's syntax box: opcode, modifiers with `{…}` for optional ones, operands; then `; .class = .a .b` lists.
     pub form: &'static str,
     /// The anchor of its section in the PTX manual.
@@ -113,6 +115,8 @@ pub struct Args {
     pub all: Box<[u32]>,
     /// The address operands, in order.
     pub at: [AddressArg; 2],
+    /// How many there are.
+    pub addresses: usize,
     /// The code index of a label operand.
     pub target: u32,
     /// The code indices of a branch table.
@@ -324,29 +328,29 @@ impl Spec<'_> {
 }
 
 /// The families, in the order of the manual.
-const FAMILIES: &[(&str, &[Op])] = &[
-    ("int", int::OPS),
-    ("extended", extended::OPS),
-    ("bits", bits::OPS),
-    ("float", float::OPS),
-    ("half", half::OPS),
-    ("math", math::OPS),
-    ("compare", compare::OPS),
-    ("convert", convert::OPS),
-    ("moves", moves::OPS),
-    ("memory", memory::OPS),
-    ("cache", cache::OPS),
-    ("atomic", atomic::OPS),
-    ("copy", copy::OPS),
-    ("matrix", matrix::OPS),
-    ("mma", mma::OPS),
-    ("sparse", mma::sparse::OPS),
-    ("wmma", wmma::OPS),
-    ("lanes", lanes::OPS),
-    ("sync", sync::OPS),
-    ("control", control::OPS),
-    ("stack", stack::OPS),
-    ("video", video::OPS),
+const FAMILIES: &[(&str, &[Definition])] = &[
+    ("int", int::DEFINITIONS),
+    ("extended", extended::DEFINITIONS),
+    ("bits", bits::DEFINITIONS),
+    ("float", float::DEFINITIONS),
+    ("half", half::DEFINITIONS),
+    ("math", math::DEFINITIONS),
+    ("compare", compare::DEFINITIONS),
+    ("convert", convert::DEFINITIONS),
+    ("moves", moves::DEFINITIONS),
+    ("memory", memory::DEFINITIONS),
+    ("cache", cache::DEFINITIONS),
+    ("atomic", atomic::DEFINITIONS),
+    ("copy", copy::DEFINITIONS),
+    ("matrix", matrix::DEFINITIONS),
+    ("mma", mma::DEFINITIONS),
+    ("sparse", mma::sparse::DEFINITIONS),
+    ("wmma", wmma::DEFINITIONS),
+    ("lanes", lanes::DEFINITIONS),
+    ("sync", sync::DEFINITIONS),
+    ("control", control::DEFINITIONS),
+    ("stack", stack::DEFINITIONS),
+    ("video", video::DEFINITIONS),
 ];
 
 /// Every form, parsed, with its family.
@@ -354,7 +358,7 @@ pub struct Entry {
     /// The file it stands in.
     pub family: &'static str,
     /// The entry as written.
-    pub op: &'static Op,
+    pub definition: &'static Definition,
     /// Its syntax box, parsed.
     pub form: Form,
 }
@@ -370,7 +374,14 @@ type Table = (Vec<Entry>, HashMap<&'static str, Vec<usize>>);
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
     let entries: Vec<Entry> = FAMILIES
         .iter()
-        .flat_map(|(family, ops)| ops.iter().map(|op| Entry { family, op, form: Form::parse(op.form) }))
+        .flat_map(|(family, definitions)| {
+            let entry = |definition: &'static Definition| Entry {
+                family,
+                definition,
+                form: Form::parse(definition.form),
+            };
+            definitions.iter().map(entry)
+        })
         .collect();
     let mut by_opcode: HashMap<&'static str, Vec<usize>> = HashMap::new();
     for (i, entry) in entries.iter().enumerate() {

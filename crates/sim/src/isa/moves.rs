@@ -2,29 +2,29 @@
 #![expect(clippy::unnecessary_wraps, reason = "all binders have one type, and most can refuse")]
 
 use super::map::{map1, map3, merge, test1};
-use super::{Bound, Op, Refusal, Shape, Slot, Spec, Unit};
+use super::{Bound, Definition, Refusal, Shape, Slot, Spec, Unit};
 use crate::bind;
 use crate::machine::{Flow, LANES, Row, Type, Warp, Width, at};
 use crate::memory::Space;
 use crate::num::bits::{self, Permute};
 use crate::simd::Isa;
 
-pub(super) const OPS: &[Op] = &[
-    Op {
+pub(super) const DEFINITIONS: &[Definition] = &[
+    Definition {
         form: "mov.type d, a; .type = .pred .b16 .b32 .b64 .b128 .u16 .u32 .u64 .s16 .s32 .s64 .f32 .f64",
         manual: "data-movement-and-conversion-instructions-mov",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(mov),
     },
-    Op {
+    Definition {
         form: "prmt.b32{.mode} d, a, b, c; .mode = .f4e .b4e .rc8 .ecl .ecr .rc16",
         manual: "data-movement-and-conversion-instructions-prmt",
         unit: Unit::Alu,
         since: (2, 0, 20),
         bind: bind!(prmt),
     },
-    Op {
+    Definition {
         form: "isspacep.space p, a; .space = .const .global .local .shared .shared::cta .shared::cluster .param .param::entry",
         manual: "data-movement-and-conversion-instructions-isspacep",
         unit: Unit::Alu,
@@ -32,7 +32,7 @@ pub(super) const OPS: &[Op] = &[
         bind: bind!(isspacep),
     },
     // Addresses of 32 bits went with the targets that had them.
-    Op {
+    Definition {
         form: "cvta{.to}.space.u64 p, a; .space = .const .global .local .shared .shared::cta .shared::cluster .param .param::entry",
         manual: "data-movement-and-conversion-instructions-cvta",
         unit: Unit::Alu,

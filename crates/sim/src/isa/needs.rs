@@ -70,7 +70,7 @@ const SPECIFIC: &[&str] = &["setmaxnreg"];
 /// What an instruction needs of its module: of the form with this index, with these modifiers.
 pub fn needs(entry: usize, modifiers: &Modifiers<'_>) -> Needs {
     let form = modifiers.form();
-    let (major, minor, sm) = table().get(entry).map_or((1, 0, 10), |entry| entry.op.since);
+    let (major, minor, sm) = table().get(entry).map_or((1, 0, 10), |entry| entry.definition.since);
     let mut needs = Needs {
         version: (u32::from(major), u32::from(minor)),
         sm,

@@ -1,6 +1,6 @@
 //! The table against itself: every spelling of every form finds that form and binds.
 
-use super::{Bound, Form, Refusal, Shape, Slot, Spec, find, table};
+use super::{Bound, Form, Op, Refusal, Shape, Slot, Spec, find, table};
 use crate::machine::Type;
 use crate::simd::Level;
 use std::collections::BTreeSet;
@@ -136,10 +136,17 @@ fn every_spelling_binds() {
             for written in lists(&entry.form, &spelling) {
                 for level in Level::ALL {
                     let modifiers = entry.form.matches(&spelling).expect("a form matches its own spelling");
-                    let spec =
-                        Spec { modifiers, operands: written.clone(), sm: entry.op.since.2, used: u32::MAX };
+                    let spec = Spec {
+                        modifiers,
+                        operands: written.clone(),
+                        sm: entry.definition.since.2,
+                        used: u32::MAX,
+                    };
                     let line = say(&entry.form, &spelling);
-                    match (entry.op.bind.at(level))(&spec) {
+                    if Op::of(&spec).is_none() {
+                        wrong.insert(format!("{line} {written:?} is not described"));
+                    }
+                    match (entry.definition.bind.at(level))(&spec) {
                         Ok(bound) if fits(&bound, &written) => count += 1,
                         Ok(bound) => {
                             wrong.insert(format!("{line} {written:?} takes {:?}", bound.slots));
@@ -168,7 +175,7 @@ fn every_form_is_found() {
                 Ok((found, _)) if found == index => own += 1,
                 Ok((found, _)) => {
                     let other = &table()[found];
-                    if found > index || other.op.manual != entry.op.manual {
+                    if found > index || other.definition.manual != entry.definition.manual {
                         wrong.push(format!(
                             "{} of `{}` finds `{}`",
                             say(&entry.form, &spelling),
@@ -215,7 +222,7 @@ fn boxes_are_well_formed() {
     let twice: Vec<&&str> = texts.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| &pair[0]).collect();
     assert!(twice.is_empty(), "listed twice: {twice:#?}");
     for entry in table() {
-        let (major, minor, sm) = entry.op.since;
+        let (major, minor, sm) = entry.definition.since;
         assert!((1..=9).contains(&major) && minor <= 9 && sm >= 10, "since: {}", entry.form.text);
     }
 }

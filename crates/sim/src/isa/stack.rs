@@ -2,26 +2,26 @@
 //!
 //! The stack of all lanes of a fragment ends at the same place, so a lane gets as much as the lane that asks for most.
 
-use super::{Bound, Op, Refusal, Slot, Spec, Unit};
+use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind_plain;
 use crate::machine::{Flow, Row, lanes_of};
 
-pub(super) const OPS: &[Op] = &[
-    Op {
+pub(super) const DEFINITIONS: &[Definition] = &[
+    Definition {
         form: "stacksave.type d; .type = .u32 .u64",
         manual: "stack-manipulation-instructions-stacksave",
         unit: Unit::Alu,
         since: (7, 3, 52),
         bind: bind_plain!(stacksave),
     },
-    Op {
+    Definition {
         form: "stackrestore.type a; .type = .u32 .u64",
         manual: "stack-manipulation-instructions-stackrestore",
         unit: Unit::Alu,
         since: (7, 3, 52),
         bind: bind_plain!(stackrestore),
     },
-    Op {
+    Definition {
         form: "alloca.type ptr, size, immAlign; .type = .u32 .u64",
         manual: "stack-manipulation-instructions-alloca",
         unit: Unit::Alu,

@@ -9,14 +9,20 @@
 )]
 
 use super::lanes::together;
-use super::{Bound, Op, Refusal, Slot, Spec, Unit};
+use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind_plain;
 use crate::machine::{Flow, Reduction, Row, Type, Warp, Width, at, lanes_of};
 
 /// An entry of this family.
 macro_rules! op {
     ($unit:ident, $form:expr, $section:literal, $since:expr, $bind:expr) => {
-        Op { form: $form, manual: $section, unit: Unit::$unit, since: $since, bind: bind_plain!($bind) }
+        Definition {
+            form: $form,
+            manual: $section,
+            unit: Unit::$unit,
+            since: $since,
+            bind: bind_plain!($bind),
+        }
     };
 }
 
@@ -34,7 +40,7 @@ macro_rules! fence_op {
     };
 }
 
-pub(super) const OPS: &[Op] = &[
+pub(super) const DEFINITIONS: &[Definition] = &[
     barrier_op!("bar{.cta}.sync a{, b}", (1, 0, 10), sync),
     barrier_op!("bar{.cta}.arrive a, b", (2, 0, 20), arrive),
     barrier_op!("bar{.cta}.red.popc.u32 d, a{, b}, {!}c", (2, 0, 20), count),

@@ -3,14 +3,14 @@
 //! instructions.
 
 use super::map::map3;
-use super::{Bound, Op, Refusal, Spec, Unit};
+use super::{Bound, Definition, Refusal, Spec, Unit};
 use crate::bind;
 use crate::simd::Isa;
 
 macro_rules! video {
     ($($opcode:literal $parts:literal $bind:ident;)*) => {
         &[$(
-            Op {
+            Definition {
                 form: concat!(
                     $opcode,
                     ".dtype.atype.btype{.sat} d, a, b, c; .dtype = .u32 .s32; .atype = .u32 .s32; .btype = .u32 .s32"
@@ -20,7 +20,7 @@ macro_rules! video {
                 since: (3, 0, 30),
                 bind: bind!($bind),
             },
-            Op {
+            Definition {
                 form: concat!(
                     $opcode,
                     ".dtype.atype.btype.add d, a, b, c; .dtype = .u32 .s32; .atype = .u32 .s32; .btype = .u32 .s32"
@@ -34,7 +34,7 @@ macro_rules! video {
     };
 }
 
-pub(super) const OPS: &[Op] = video! {
+pub(super) const DEFINITIONS: &[Definition] = video! {
     "vadd2" "simd-video-instructions-vadd2-vsub2-vavrg2-vabsdiff2-vmin2-vmax2" vadd2;
     "vsub2" "simd-video-instructions-vadd2-vsub2-vavrg2-vabsdiff2-vmin2-vmax2" vsub2;
     "vavrg2" "simd-video-instructions-vadd2-vsub2-vavrg2-vabsdiff2-vmin2-vmax2" vavrg2;

@@ -7,7 +7,7 @@
 use super::memory::space_of;
 use super::mma::{convert_c, int_elements, multiply, multiply_f64, rounding, widen};
 use super::tile::{Nibble, a_registers, b_registers, place_a, place_b, place_c};
-use super::{Args, Bound, Op, Refusal, Slot, Spec, Unit};
+use super::{Args, Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::machine::{Flow, LANES, Row, Type, Warp, Width, at, lanes_of};
 use crate::memory::Space;
 use crate::num::mma::{self, Accumulator, BitOp};
@@ -30,7 +30,7 @@ macro_rules! load_form {
 
 macro_rules! load_op {
     ($matrix:literal, $shapes:literal, $types:literal, $since:expr) => {
-        Op {
+        Definition {
             form: load_form!($matrix, $shapes, $types),
             manual: "warp-level-matrix-instructions-wmma-ld",
             unit: Unit::Lsu,
@@ -43,7 +43,7 @@ macro_rules! load_op {
 /// Elements smaller than a byte come in one layout only.
 macro_rules! sub_byte_op {
     ($matrix:literal, $layout:literal, $shape:literal, $types:literal) => {
-        Op {
+        Definition {
             form: concat!(
                 "wmma.load.",
                 $matrix,
@@ -65,11 +65,11 @@ const MANUAL: &str = "warp-level-matrix-instructions-wmma-mma";
 
 macro_rules! mma_op {
     ($form:literal, $since:expr, $bind:ident) => {
-        Op { form: $form, manual: MANUAL, unit: Unit::Tensor, since: $since, bind: bind!($bind) }
+        Definition { form: $form, manual: MANUAL, unit: Unit::Tensor, since: $since, bind: bind!($bind) }
     };
 }
 
-pub(super) const OPS: &[Op] = &[
+pub(super) const DEFINITIONS: &[Definition] = &[
     load_op!("a", ".m16n16k16 .m8n32k16 .m32n8k16", ".f16 .bf16 .u8 .s8", (6, 0, 70)),
     load_op!("b", ".m16n16k16 .m8n32k16 .m32n8k16", ".f16 .bf16 .u8 .s8", (6, 0, 70)),
     load_op!("c", ".m16n16k16 .m8n32k16 .m32n8k16", ".f16 .f32 .s32", (6, 0, 70)),
@@ -84,28 +84,28 @@ pub(super) const OPS: &[Op] = &[
     sub_byte_op!("a", "row", ".m8n8k128", ".b1"),
     sub_byte_op!("b", "col", ".m8n8k128", ".b1"),
     load_op!("c", ".m8n8k32 .m8n8k128", ".s32", (6, 3, 75)),
-    Op {
+    Definition {
         form: "wmma.store.d.sync{.aligned}.layout.shape{.ss}.type [p], r, stride; .layout = .row .col; .shape = .m16n16k16 .m8n32k16 .m32n8k16; .ss = .global .shared .shared::cta; .type = .f16 .f32 .s32",
         manual: "warp-level-matrix-instructions-wmma-st",
         unit: Unit::Lsu,
         since: (6, 0, 70),
         bind: bind_plain!(store),
     },
-    Op {
+    Definition {
         form: "wmma.store.d.sync{.aligned}.layout.m16n16k8{.ss}.f32 [p], r, stride; .layout = .row .col; .ss = .global .shared .shared::cta",
         manual: "warp-level-matrix-instructions-wmma-st",
         unit: Unit::Lsu,
         since: (7, 0, 80),
         bind: bind_plain!(store),
     },
-    Op {
+    Definition {
         form: "wmma.store.d.sync{.aligned}.layout.m8n8k4{.ss}.f64 [p], r, stride; .layout = .row .col; .ss = .global .shared .shared::cta",
         manual: "warp-level-matrix-instructions-wmma-st",
         unit: Unit::Lsu,
         since: (7, 0, 80),
         bind: bind_plain!(store),
     },
-    Op {
+    Definition {
         form: "wmma.store.d.sync{.aligned}.layout.shape{.ss}.s32 [p], r, stride; .layout = .row .col; .shape = .m8n8k32 .m8n8k128; .ss = .global .shared .shared::cta",
         manual: "warp-level-matrix-instructions-wmma-st",
         unit: Unit::Lsu,

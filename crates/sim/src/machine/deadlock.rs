@@ -3,6 +3,7 @@
 use super::block::{BlockRun, CLUSTER_BARRIER};
 use super::spin::Spin;
 use super::{Fragment, Grid, Wait, WarpState, at};
+use crate::isa::op::Participants;
 use crate::stop::{Blame, Place, Stop, StopKind};
 
 /// Lines of a report, and places it names.
@@ -216,12 +217,12 @@ fn name_places(grid: &Grid<'_>, stop: &mut Stop, labels: Vec<(u32, String)>) {
 }
 
 fn is_aligned(grid: &Grid<'_>, pc: u32) -> bool {
-    grid.program.opcode(at(pc)).contains(".aligned")
+    grid.program.op(pc).effects().participants == Participants::Warp
 }
 
 /// The opcode up to `.aligned`; what follows says what it computes.
 fn aligned_opcode<'p>(grid: &Grid<'p>, pc: u32) -> &'p str {
     let opcode = grid.program.opcode(at(pc));
-    let end = opcode.find(".aligned").map_or(0, |start| start + ".aligned".len());
+    let end = opcode.find(".aligned").map_or(opcode.len(), |start| start + ".aligned".len());
     opcode.get(..end).unwrap_or("")
 }

@@ -6,16 +6,9 @@
 //! fragment; this is for those that cannot become one.
 
 use super::{LANES, Row, Wait, Warp, Width, at, lanes_of};
-use crate::isa::{self, Args};
+use crate::isa::{Args, Op};
 use crate::observe::Detail;
 use crate::program::Inst;
-
-/// What fragments wait at. Copies that are equal are the same instruction to the manual.
-#[derive(PartialEq)]
-struct Instruction<'p> {
-    entry: usize,
-    spelled: &'p str,
-}
 
 /// A source operand for every lane, each from the copy that the lane executes.
 enum Source {
@@ -28,7 +21,7 @@ impl<'a> Warp<'a, '_> {
     /// Executes what parked fragments wait at, for the lanes whose mask is complete when all copies of an instruction are
     /// taken together. Says whether there were any.
     pub(super) fn meet_apart(&mut self) -> bool {
-        let waiting: Vec<(usize, Instruction<'a>)> = (0..)
+        let waiting: Vec<(usize, &'a Op)> = (0..)
             .zip(&self.state.parked)
             .filter(|(_, fragment)| matches!(fragment.wait, Wait::Lanes(_)))
             .filter_map(|(i, fragment)| Some((i, self.meeting_point(fragment.pc)?)))
@@ -44,13 +37,11 @@ impl<'a> Warp<'a, '_> {
         met
     }
 
-    /// The instruction at `pc`, if lanes meet in it by a member mask; that is its last operand then.
-    fn meeting_point(&self, pc: u32) -> Option<Instruction<'a>> {
-        let program = self.grid.program;
-        let meta = program.metas.get(at(pc)).filter(|meta| !meta.sources.is_empty())?;
-        let entry = meta.entry?;
-        let spelled = program.spelling(pc, isa::table().get(entry)?.form.opcode)?;
-        Some(Instruction { entry, spelled })
+    /// The instruction at `pc`, if lanes meet in it by a member mask; that is its last operand then. Copies that are equal are the
+    /// same instruction to the manual.
+    fn meeting_point(&self, pc: u32) -> Option<&'a Op> {
+        let meta = self.grid.program.metas.get(at(pc)).filter(|meta| !meta.sources.is_empty())?;
+        Some(&meta.op)
     }
 
     /// Rows of the sources of a copy, as positions in its operands.

@@ -17,6 +17,8 @@
 use super::block::{BlockRun, Progress};
 use super::warp::Turn;
 use super::{Fragment, Grid, Mbarrier, Registers, Row, Warp, WarpState, at};
+use crate::isa::op::{Mbarrier as MbarrierInstruction, MbarrierOp};
+use crate::isa::{Callee, Op};
 use crate::memory::{Global, Space};
 use crate::observe::Observer;
 use crate::program::TimeRows;
@@ -334,13 +336,10 @@ impl Snapshot {
 
 /// What an mbarrier that is polled lacks.
 fn reads(warp: &Warp<'_, '_>, pc: u32, lane: u32) -> Option<String> {
-    let text = instruction(warp.grid, pc);
-    if !text.contains("mbarrier") {
-        return None;
-    }
+    let Op::Mbarrier(mbarrier) = warp.grid.program.op(pc) else { return None };
     let inst = warp.grid.program.code.get(at(pc))?;
     let address = warp.addresses(inst.args.at[0]).0[at(lane)];
-    let address = if text.contains(".shared") { address } else { Space::resolve(address).1 };
+    let address = if mbarrier.space == Space::Shared { address } else { Space::resolve(address).1 };
     let word = warp.read_lane(Space::Shared, at(lane), address, 8).ok()?;
     let state = Mbarrier::unpack(u64::try_from(word).ok()?).ok()?.lacks();
     Some(format!("the mbarrier at shared address {address:#x} {state}"))
@@ -368,36 +367,73 @@ enum Effect {
 
 impl Effect {
     fn of(grid: &Grid<'_>, pc: u32) -> Effect {
-        let text = grid.program.instruction(at(pc));
-        let opcode = grid.program.opcode(at(pc));
-        let mut parts = opcode.split('.');
-        let first = parts.next().unwrap_or("");
-        let has = |modifier: &str| opcode.split('.').any(|part| part == modifier);
-        match first {
-            "mbarrier" if has("test_wait") || has("try_wait") => Effect::Asks,
-            "ld" if has("param") || has("const") || has("local") => Effect::Computes,
-            "ld" | "atom" if !opcode.contains(".shared") => Effect::ReadsGlobal,
-            "ld" | "atom" | "mbarrier" => Effect::Reads,
-            "bra" | "brx" => Effect::Branches,
-            "bar" | "barrier" if !has("warp") => Effect::Unknown,
-            // Whether memory changes is seen there, and what a call brings is in registers; all else that functions of the
-            // device do is not.
-            "call"
-                if ["vprintf", "malloc", "free", "__assertfail"].iter().any(|name| text.contains(name)) =>
-            {
-                Effect::Unknown
+        match grid.program.op(pc) {
+            Op::Mbarrier(MbarrierInstruction {
+                action: MbarrierOp::TestWait | MbarrierOp::TryWait, ..
+            }) => Effect::Asks,
+            Op::Mbarrier(_) => Effect::Reads,
+            Op::Load(load) => match load.space {
+                Space::Param | Space::Const | Space::Local => Effect::Computes,
+                Space::Shared => Effect::Reads,
+                Space::Global | Space::Generic => Effect::ReadsGlobal,
+            },
+            Op::Atomic(atomic) if atomic.returns => {
+                if atomic.space == Space::Shared {
+                    Effect::Reads
+                } else {
+                    Effect::ReadsGlobal
+                }
             }
-            "cp" | "alloca" | "stacksave" | "stackrestore" | "exit" | "trap" | "tensormap" | "setmaxnreg" => {
-                Effect::Unknown
-            }
-            "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" | "bar" | "mma" | "wmma"
-            | "ldmatrix" | "stmatrix" | "movmatrix" => Effect::Exchange,
-            _ => Effect::Computes,
+            Op::Branch | Op::BranchTable => Effect::Branches,
+            Op::WarpSync { .. }
+            | Op::Shuffle(_)
+            | Op::Vote { .. }
+            | Op::Match { .. }
+            | Op::Redux { .. }
+            | Op::Elect
+            | Op::ActiveMask
+            | Op::LoadMatrix(_)
+            | Op::StoreMatrix(_)
+            | Op::TransposeMatrix
+            | Op::LoadTile(_)
+            | Op::StoreTile(_)
+            | Op::Multiply(_) => Effect::Exchange,
+            // What a function of the module returns is in registers, and whether it changes memory is seen there.
+            Op::Barrier(_)
+            | Op::ClusterBarrier { .. }
+            | Op::Call(Callee::System)
+            | Op::CopyAsync(_)
+            | Op::CommitGroup
+            | Op::WaitGroup(_)
+            | Op::WaitAll
+            | Op::CopiesArrive
+            | Op::Exit
+            | Op::Trap
+            | Op::SetRegisters
+            | Op::Stack(_)
+            | Op::Refused => Effect::Unknown,
+            Op::Arithmetic(_)
+            | Op::Logic(_)
+            | Op::Bits(_)
+            | Op::Compare(_)
+            | Op::Test(_)
+            | Op::Select(_)
+            | Op::Move(_)
+            | Op::ConvertAddress
+            | Op::TestSpace
+            | Op::Convert(_)
+            | Op::Store(_)
+            | Op::Atomic(_)
+            | Op::CacheHint
+            | Op::Discard
+            | Op::CachePolicy
+            | Op::Fence(_)
+            | Op::Call(Callee::Function | Callee::Pointer)
+            | Op::Return
+            | Op::Event
+            | Op::Sleep
+            | Op::GridDependency
+            | Op::Parameter => Effect::Computes,
         }
     }
-}
-
-fn instruction<'p>(grid: &Grid<'p>, pc: u32) -> &'p str {
-    let span = grid.program.metas.get(at(pc)).map_or((0, 0), |meta| meta.span);
-    grid.program.text().get(at(span.0)..at(span.1)).unwrap_or("")
 }

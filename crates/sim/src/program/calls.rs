@@ -1,14 +1,17 @@
 //! The `call` instruction: to functions of the module, through pointers, and to the few functions that the device
 //! itself provides.
 
-use super::decode::{Decoder, formals, narrow};
+use super::decode::{Decoder, Emitted, formals, narrow};
 use super::link::Symbol;
 use super::operands::Resolved;
 use super::scope::Local;
 use crate::device_functions;
-use crate::isa::{Args, Refusal, Run};
+use crate::isa::{Args, Callee, Op, Refusal, Run};
 use crate::machine::{CallSite, Transfer, Type, Warp, Width, at};
 use warpproof_ptx as ptx;
+
+/// Functions that the device provides and that act on more than registers and memory.
+const SYSTEM: [&str; 4] = ["vprintf", "malloc", "free", "__assertfail"];
 
 /// The parts of a `call` as written.
 struct Call<'s, 'd> {
@@ -44,9 +47,29 @@ impl<'s, 'd> Decoder<'s, 'd> {
         match self.call_routine(instruction) {
             Ok((run, reads, writes)) => {
                 let entry = crate::isa::find("call", &[]).ok().map(|(entry, _)| entry);
-                self.emit(run, guard, Args::default(), entry, instruction.span, &reads, &writes);
+                let op = Op::Call(self.callee(instruction));
+                let names = self.names(&instruction.operands);
+                self.emit(Emitted {
+                    entry,
+                    reads: &reads,
+                    writes: &writes,
+                    names,
+                    ..Emitted::new(run, guard, op, instruction.span)
+                });
             }
             Err(refusal) => self.refusal(&refusal, guard, instruction),
+        }
+    }
+
+    /// What a call calls.
+    fn callee(&mut self, instruction: &'d ptx::Instruction<'s>) -> Callee {
+        let Some(call) = parts(instruction) else { return Callee::Function };
+        if self.register(call.target).is_some() {
+            Callee::Pointer
+        } else if SYSTEM.contains(&call.target) {
+            Callee::System
+        } else {
+            Callee::Function
         }
     }
 

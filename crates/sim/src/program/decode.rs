@@ -4,11 +4,12 @@
 //! is reached. So a module may hold more than the kernel at hand needs.
 
 use super::link::{Linked, Parameter, Symbol, extent};
+use super::operands::Names;
 use super::scope::{Local, Scopes};
 use super::special::SpecialKind;
 use super::time::TimeRows;
 use super::{Inst, LaunchBounds, Meta, Program};
-use crate::isa::{self, Args, Refusal, Spec};
+use crate::isa::{self, Args, Op, Refusal, Spec};
 use crate::machine::{Callee, Row, Warp, Width, at};
 use crate::simd::Level;
 use crate::stop::{Blame, SourceLine, Stop, StopKind};
@@ -105,6 +106,27 @@ struct Fixup<'s> {
     scope: usize,
     label: &'s str,
     table: bool,
+}
+
+/// An instruction to add to the program.
+pub(super) struct Emitted<'a> {
+    pub(super) run: isa::Run,
+    pub(super) guard: Option<(u32, bool)>,
+    pub(super) args: Args,
+    pub(super) op: Op,
+    pub(super) entry: Option<usize>,
+    pub(super) span: ptx::Span,
+    pub(super) reads: &'a [(Width, u32)],
+    pub(super) writes: &'a [(Width, u32)],
+    pub(super) names: Names,
+}
+
+impl Emitted<'_> {
+    /// An instruction without operands.
+    pub(super) fn new(run: isa::Run, guard: Option<(u32, bool)>, op: Op, span: ptx::Span) -> Self {
+        let (args, names) = (Args::default(), Names::default());
+        Emitted { run, guard, args, op, entry: None, span, reads: &[], writes: &[], names }
+    }
 }
 
 /// Offset and size in a frame of each of several variables.
@@ -317,15 +339,11 @@ impl<'s, 'd> Decoder<'s, 'd> {
                         w.frame_to_row(width, row, offset, size);
                         crate::machine::Flow::Next
                     };
-                    self.emit(
-                        Box::new(run),
-                        None,
-                        Args::default(),
-                        None,
-                        variable.span,
-                        &[],
-                        &[(width, row)],
-                    );
+                    let writes = &[(width, row)];
+                    self.emit(Emitted {
+                        writes,
+                        ..Emitted::new(Box::new(run), None, Op::Parameter, variable.span)
+                    });
                 } else {
                     self.epilogue.push((width, row, offset, size));
                 }
@@ -509,10 +527,16 @@ impl<'s, 'd> Decoder<'s, 'd> {
             sm: self.linked.sm,
             used,
         };
-        let bind = isa::table()[entry].op.bind.at(self.level);
+        let bind = isa::table()[entry].definition.bind.at(self.level);
         let bound = match bind(&spec) {
             Ok(bound) => bound,
             Err(refusal) => return self.refusal(&refusal, guard, instruction),
+        };
+        let Some(op) = Op::of(&spec) else {
+            let text = spec.modifiers.form().text;
+            let refusal =
+                Refusal::Gap(format!("what an instruction of the form `{text}` does is not described"));
+            return self.refusal(&refusal, guard, instruction);
         };
         match self.operands(instruction, &bound.slots) {
             Ok(resolved) => {
@@ -521,15 +545,15 @@ impl<'s, 'd> Decoder<'s, 'd> {
                 for (label, table) in resolved.labels {
                     self.fixups.push(Fixup { pc, scope: self.scopes.current(), label, table });
                 }
-                self.emit(
-                    bound.run,
-                    guard,
-                    resolved.args,
-                    Some(entry),
-                    instruction.span,
-                    &resolved.reads,
-                    &resolved.writes,
-                );
+                let names = self.names(&instruction.operands);
+                self.emit(Emitted {
+                    args: resolved.args,
+                    entry: Some(entry),
+                    reads: &resolved.reads,
+                    writes: &resolved.writes,
+                    names,
+                    ..Emitted::new(bound.run, guard, op, instruction.span)
+                });
                 if isa::table()[entry].form.operands.ends_with("membermask")
                     && let Some(meta) = self.program.metas.last_mut()
                 {
@@ -570,7 +594,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
                 format!("malformed instruction: {sentence}"),
             ),
         };
-        self.emit(run, guard, Args::default(), None, instruction.span, &[], &[]);
+        self.emit(Emitted::new(run, guard, Op::Refused, instruction.span));
     }
 
     fn ret(&mut self, guard: Option<(u32, bool)>, span: ptx::Span) {
@@ -579,31 +603,16 @@ impl<'s, 'd> Decoder<'s, 'd> {
                 w.row_to_frame(width, row, offset, size);
                 crate::machine::Flow::Next
             };
-            self.emit(Box::new(run), guard, Args::default(), None, span, &[(width, row)], &[]);
+            let reads = &[(width, row)];
+            self.emit(Emitted { reads, ..Emitted::new(Box::new(run), guard, Op::Parameter, span) });
         }
         let entry = isa::find("ret", &[]).ok().map(|(entry, _)| entry);
-        self.emit(
-            Box::new(|w: &mut Warp<'_, '_>, _: &Args| w.ret()),
-            guard,
-            Args::default(),
-            entry,
-            span,
-            &[],
-            &[],
-        );
+        let run = Box::new(|w: &mut Warp<'_, '_>, _: &Args| w.ret());
+        self.emit(Emitted { entry, ..Emitted::new(run, guard, Op::Return, span) });
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one instruction's parts, all different")]
-    pub(super) fn emit(
-        &mut self,
-        run: isa::Run,
-        guard: Option<(u32, bool)>,
-        args: Args,
-        entry: Option<usize>,
-        span: ptx::Span,
-        reads: &[(Width, u32)],
-        writes: &[(Width, u32)],
-    ) {
+    pub(super) fn emit(&mut self, emitted: Emitted<'_>) {
+        let Emitted { run, guard, args, op, entry, span, reads, writes, names } = emitted;
         let source = self.source_of(span);
         self.program.code.push(Inst { run, guard, args });
         let mut reads = reads.to_vec();
@@ -611,6 +620,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
             reads.push((Width::Pred, row));
         }
         self.program.metas.push(Meta {
+            op,
             entry,
             span: (span.start, span.end),
             function: self.function,
@@ -618,6 +628,8 @@ impl<'s, 'd> Decoder<'s, 'd> {
             sources: Box::default(),
             reads: reads.into(),
             writes: writes.into(),
+            specials: names.specials.into(),
+            symbols: names.symbols.into(),
         });
     }
 

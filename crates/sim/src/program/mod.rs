@@ -8,13 +8,16 @@ mod scope;
 mod special;
 mod target;
 mod time;
+mod values;
 
 pub use decode::decode;
 pub use link::{ConstantBank, Linked, Parameter, Symbol, link};
 pub use special::{RESERVED_SHARED, Special, SpecialKind};
 pub(crate) use time::TimeRows;
+pub(crate) use values::Values;
 
-use crate::isa::{Args, Run};
+use crate::isa::op::{CacheOperator, Semantics};
+use crate::isa::{Args, Op, Run};
 use crate::machine::{CallSite, Callee, Registers, Width, at};
 use crate::stop::{Place, SourceLine};
 use std::sync::Arc;
@@ -86,6 +89,8 @@ pub struct Inst {
 /// What is known of an instruction beside how to run it.
 #[derive(Clone, Debug)]
 pub struct Meta {
+    /// What it is.
+    pub op: Op,
     /// Index into [`crate::isa::table`]; `None` for an instruction that is not in it.
     pub entry: Option<usize>,
     /// Byte range in the PTX text.
@@ -100,6 +105,10 @@ pub struct Meta {
     pub reads: Box<[(Width, u32)]>,
     /// Rows it writes.
     pub writes: Box<[(Width, u32)]>,
+    /// Special registers among its operands, except clocks.
+    pub specials: Box<[SpecialKind]>,
+    /// Variables and functions among its operands.
+    pub symbols: Box<[String]>,
 }
 
 impl Program {
@@ -124,13 +133,6 @@ impl Program {
         index.and_then(|i| self.sources.get(at(i))).map_or(&[], Vec::as_slice)
     }
 
-    /// How an instruction's opcode and modifiers are spelled.
-    pub fn spelling(&self, pc: u32, opcode: &str) -> Option<&str> {
-        let (start, end) = self.metas.get(at(pc))?.span;
-        let words = self.text.get(at(start)..at(end))?;
-        words.split_whitespace().find(|word| word.starts_with(opcode))
-    }
-
     /// An instruction as written, without its guard.
     pub fn instruction(&self, pc: usize) -> &str {
         let (start, end) = self.metas.get(pc).map_or((0, 0), |meta| meta.span);
@@ -150,14 +152,63 @@ impl Program {
 
     /// Whether an instruction is one by which a lane may wait for another.
     fn lets_wait(&self, pc: usize) -> bool {
-        let opcode = self.opcode(pc);
-        let mut words = opcode.split('.');
-        match words.next().unwrap_or("") {
-            "atom" | "nanosleep" | "mbarrier" => true,
-            "ld" => words.any(|word| matches!(word, "volatile" | "relaxed" | "acquire" | "mmio" | "cv")),
-            "mov" => self.reads_clock(pc),
-            _ => false,
+        match &self.metas[pc].op {
+            Op::Atomic(atomic) => atomic.returns,
+            Op::Load(load) => load.semantics != Semantics::Weak || load.cache == Some(CacheOperator::Cv),
+            Op::Move(moved) => moved.counter.is_some(),
+            Op::Mbarrier(_) | Op::Sleep => true,
+            Op::Arithmetic(_)
+            | Op::Logic(_)
+            | Op::Bits(_)
+            | Op::Compare(_)
+            | Op::Test(_)
+            | Op::Select(_)
+            | Op::ConvertAddress
+            | Op::TestSpace
+            | Op::Convert(_)
+            | Op::Store(_)
+            | Op::CacheHint
+            | Op::Discard
+            | Op::CachePolicy
+            | Op::CopyAsync(_)
+            | Op::CommitGroup
+            | Op::WaitGroup(_)
+            | Op::WaitAll
+            | Op::CopiesArrive
+            | Op::Fence(_)
+            | Op::Barrier(_)
+            | Op::ClusterBarrier { .. }
+            | Op::WarpSync { .. }
+            | Op::Shuffle(_)
+            | Op::Vote { .. }
+            | Op::Match { .. }
+            | Op::Redux { .. }
+            | Op::Elect
+            | Op::ActiveMask
+            | Op::LoadMatrix(_)
+            | Op::StoreMatrix(_)
+            | Op::TransposeMatrix
+            | Op::LoadTile(_)
+            | Op::StoreTile(_)
+            | Op::Multiply(_)
+            | Op::Branch
+            | Op::BranchTable
+            | Op::Call(_)
+            | Op::Return
+            | Op::Exit
+            | Op::Trap
+            | Op::Event
+            | Op::GridDependency
+            | Op::SetRegisters
+            | Op::Stack(_)
+            | Op::Parameter
+            | Op::Refused => false,
         }
+    }
+
+    /// What an instruction is; an instruction that stops the launch for a number beyond the program.
+    pub fn op(&self, pc: u32) -> &Op {
+        self.metas.get(at(pc)).map_or(&Op::Refused, |meta| &meta.op)
     }
 
     /// The PTX text the program was made from.

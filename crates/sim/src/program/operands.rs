@@ -9,7 +9,54 @@ use crate::machine::{Row, Type, Width, at};
 use crate::memory::{FUNCTION_WINDOW, Space};
 use warpproof_ptx as ptx;
 
+/// What the operands of an instruction name besides registers.
+#[derive(Default)]
+pub(super) struct Names {
+    /// Special registers that are constant for a thread.
+    pub(super) specials: Vec<SpecialKind>,
+    /// Variables and functions.
+    pub(super) symbols: Vec<String>,
+}
+
 impl<'s, 'd> Decoder<'s, 'd> {
+    /// What operands name besides registers.
+    pub(super) fn names(&mut self, operands: &[ptx::Operand<'s>]) -> Names {
+        let mut names = Names::default();
+        let mut open: Vec<&ptx::Operand<'s>> = operands.iter().rev().collect();
+        while let Some(operand) = open.pop() {
+            let name = match operand {
+                ptx::Operand::Name(name) | ptx::Operand::Negated(name) | ptx::Operand::Not(name) => {
+                    Some(*name)
+                }
+                ptx::Operand::Address(address) | ptx::Operand::Offset(address) => address.base,
+                ptx::Operand::Element(element) => Some(element.name),
+                ptx::Operand::Vector(items) | ptx::Operand::List(items) => {
+                    open.extend(items.iter().rev());
+                    None
+                }
+                ptx::Operand::Pair(pair) => {
+                    open.extend([&pair.1, &pair.0]);
+                    None
+                }
+                ptx::Operand::Sink
+                | ptx::Operand::Integer(_)
+                | ptx::Operand::Float(_)
+                | ptx::Operand::Constant(_)
+                | ptx::Operand::Compound(_) => None,
+            };
+            let Some(name) = name else { continue };
+            if self.register(name).is_some() {
+                continue;
+            }
+            if let Some((kind, _)) = SpecialKind::parse(name) {
+                names.specials.push(kind);
+            } else if self.scopes.find(name).is_some() || self.linked.symbols.contains_key(name) {
+                names.symbols.push(name.to_owned());
+            }
+        }
+        names
+    }
+
     /// The row of a register, or of a component of a vector register, made when it is first used.
     pub(super) fn register(&mut self, name: &'s str) -> Option<(Width, u32)> {
         let (base, component) = ptx::component(name);
@@ -247,6 +294,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
             *place = *row;
         }
         resolved.args.all = rows.into();
+        resolved.args.addresses = addresses;
         Ok(resolved)
     }
 

@@ -4,6 +4,7 @@
 //! registers; these differ each time.
 
 use super::{Program, Width};
+use crate::isa::Op;
 use std::collections::BTreeSet;
 
 /// Rows that a clock reaches through registers, by file. Values that go through memory are not followed.
@@ -32,7 +33,9 @@ impl TimeRows {
 
     pub(super) fn of(program: &Program) -> TimeRows {
         let mut rows = TimeRows::default();
-        let clocks: Vec<usize> = (0..program.metas.len()).filter(|pc| program.reads_clock(*pc)).collect();
+        let clocks: Vec<usize> = (0..program.metas.len())
+            .filter(|pc| matches!(&program.metas[*pc].op, Op::Move(moved) if moved.counter.is_some()))
+            .collect();
         for (width, row) in clocks.iter().flat_map(|pc| program.metas[*pc].writes.iter()) {
             rows.file(*width).insert(*row);
         }
@@ -48,13 +51,5 @@ impl TimeRows {
             }
         }
         rows
-    }
-}
-
-impl Program {
-    /// Whether an instruction reads a clock.
-    pub(crate) fn reads_clock(&self, pc: usize) -> bool {
-        let text = self.instruction(pc);
-        text.starts_with("mov") && (text.contains("%clock") || text.contains("%globaltimer"))
     }
 }

@@ -37,7 +37,7 @@ fn record(entries: &BTreeSet<usize>) {
     let test = std::thread::current().name().unwrap_or("main").replace("::", ".");
     let mut executed = EXECUTED.lock().unwrap_or_else(PoisonError::into_inner);
     let forms = executed.entry(test.clone()).or_default();
-    forms.extend(entries.iter().map(|entry| warpproof_sim::isa::table()[*entry].op.form));
+    forms.extend(entries.iter().map(|entry| warpproof_sim::isa::table()[*entry].definition.form));
     let text: String = forms.iter().flat_map(|form| [form, "\n"]).collect();
     std::fs::write(directory.join(&test), text).unwrap();
 }

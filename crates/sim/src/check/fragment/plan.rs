@@ -1,8 +1,12 @@
 //! What each instruction does with tags, found once from the program: only what lies between the loads and the matrix
 //! instructions, and between those and the stores, is followed; everything else costs a look into a table.
 
-use super::super::site::Words;
-use crate::machine::{Width, at};
+use crate::isa::Op;
+use crate::isa::op::{
+    AND, ArithmeticKind, Bits, Convert, Element, Move, MoveShape, Multiply, Part, Sparsity,
+};
+use crate::machine::{Type, Width, at};
+use crate::memory::Space;
 use crate::program::Program;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -131,9 +135,7 @@ impl Spaces {
 impl Plan {
     /// The plan of a kernel; `None` if it has no matrix instruction whose fragments are followed.
     pub(crate) fn of(program: &Program) -> Option<Plan> {
-        let drafts: Vec<Option<Draft>> = (0..program.code.len())
-            .map(|pc| draft(program, pc, &Words::of(program.instruction(pc))))
-            .collect();
+        let drafts: Vec<Option<Draft>> = (0..program.code.len()).map(|pc| draft(program, pc)).collect();
         if !drafts.iter().flatten().any(|draft| matches!(draft.action, Action::Multiply(_))) {
             return None;
         }
@@ -232,10 +234,11 @@ fn tainted(program: &Program) -> BTreeSet<Row> {
     loop {
         let before = rows.len();
         for meta in &program.metas {
-            let text = program.text().get(at(meta.span.0)..at(meta.span.1)).unwrap_or("");
-            let words = Words::of(text);
-            let loads = matches!(words.opcode, "ld" | "ldu" | "atom" | "call" | "ldmatrix" | "mma" | "wmma")
-                && !words.modifiers.iter().any(|m| m.starts_with("param"));
+            let loads = match &meta.op {
+                Op::Load(load) => load.space != Space::Param,
+                Op::Atomic(_) | Op::Call(_) | Op::LoadMatrix(_) | Op::LoadTile(_) | Op::Multiply(_) => true,
+                _ => false,
+            };
             if loads || meta.reads.iter().any(|row| rows.contains(row)) {
                 rows.extend(meta.writes.iter().copied());
             }
@@ -246,119 +249,99 @@ fn tainted(program: &Program) -> BTreeSet<Row> {
     }
 }
 
-/// Bytes and count of the elements that a type names.
-fn element(name: &str) -> Option<(u32, u32)> {
-    Some(match name {
-        "f64" | "b64" | "u64" | "s64" => (8, 1),
-        "f32" | "tf32" | "b32" | "u32" | "s32" => (4, 1),
-        "f16" | "bf16" | "b16" | "u16" | "s16" => (2, 1),
-        "f16x2" | "bf16x2" => (2, 2),
-        "e4m3" | "e5m2" | "b8" | "u8" | "s8" => (1, 1),
-        "e4m3x2" | "e5m2x2" => (1, 2),
-        _ => return None,
-    })
-}
-
-fn spaces(words: &Words<'_>) -> Spaces {
-    let shared = words.modifiers.iter().any(|m| m.starts_with("shared"));
-    let elsewhere = words.modifiers.iter().any(|m| *m == "local" || *m == "const" || m.starts_with("param"));
-    match (shared, words.has("global"), elsewhere) {
-        (true, ..) => Spaces::Shared,
-        (_, true, _) => Spaces::Global,
-        (_, _, true) => Spaces::None,
-        _ => Spaces::Both,
+fn spaces(space: Space) -> Spaces {
+    match space {
+        Space::Shared => Spaces::Shared,
+        Space::Global => Spaces::Global,
+        Space::Generic => Spaces::Both,
+        Space::Local | Space::Const | Space::Param => Spaces::None,
     }
 }
 
-fn draft(program: &Program, pc: usize, words: &Words<'_>) -> Option<Draft> {
+fn draft(program: &Program, pc: usize) -> Option<Draft> {
     let meta = &program.metas[pc];
-    let args = &program.code[pc].args;
-    let all = &args.all;
-    let types: Vec<&str> = words.modifiers.iter().copied().filter(|m| element(m).is_some()).collect();
-    let (bytes, _) = types.last().copied().and_then(element).unwrap_or((4, 1));
-    let width = if bytes == 8 { Width::W64 } else { Width::W32 };
-    let same = |rows: &[u32]| rows.iter().map(|row| (width, *row)).collect::<Vec<Row>>();
-    let words32 = |rows: &[u32]| rows.iter().map(|row| (Width::W32, *row)).collect::<Vec<Row>>();
+    let all = &program.code[pc].args.all;
+    let file = |bytes: u32| if bytes == 8 { Width::W64 } else { Width::W32 };
+    let rows = |bytes: u32, rows: &[u32]| rows.iter().map(|row| (file(bytes), *row)).collect::<Vec<Row>>();
+    let words = |rows: &[u32]| rows.iter().map(|row| (Width::W32, *row)).collect::<Vec<Row>>();
     let plain = |action, to: Vec<Row>, from: Vec<Row>| Draft { action, to, from, spaces: Spaces::None };
     let unknown = || {
-        let lost = !meta.reads.is_empty() || !matches!(words.opcode, "mov" | "ld");
-        Draft {
-            action: Action::Clear(lost),
+        let lost = !meta.reads.is_empty() || !matches!(meta.op, Op::Move(_) | Op::Load(_));
+        plain(Action::Clear(lost), meta.writes.to_vec(), Vec::new())
+    };
+    let drafted = match &meta.op {
+        Op::Load(load) if spaces(load.space) != Spaces::None && load.ty != Type::B128 => {
+            let to = rows(load.ty.bytes(), all.get(..at(load.vector))?);
+            Draft { action: Action::Load(load.ty.bytes()), to, from: Vec::new(), spaces: spaces(load.space) }
+        }
+        Op::Store(store) if spaces(store.space) != Spaces::None && store.ty != Type::B128 => {
+            let from = rows(store.ty.bytes(), all.get(..at(store.vector))?);
+            Draft {
+                action: Action::Store(store.ty.bytes()),
+                to: Vec::new(),
+                from,
+                spaces: spaces(store.space),
+            }
+        }
+        Op::LoadMatrix(tile) => Draft {
+            action: Action::MatrixLoad(tile.trans),
+            to: words(all),
+            from: Vec::new(),
+            spaces: Spaces::Shared,
+        },
+        Op::StoreMatrix(tile) => Draft {
+            action: Action::MatrixStore(tile.trans),
+            to: Vec::new(),
+            from: words(all),
+            spaces: Spaces::Shared,
+        },
+        Op::TransposeMatrix => plain(Action::MatrixMove, words(all.get(..1)?), words(all.get(1..2)?)),
+        Op::LoadTile(tile) if followed(tile.element) => Draft {
+            action: Action::FragmentLoad(tile.element.bits() / 8),
             to: meta.writes.to_vec(),
             from: Vec::new(),
-            spaces: Spaces::None,
+            spaces: spaces(tile.space),
+        },
+        Op::StoreTile(tile) if followed(tile.element) => {
+            let [m, n, _] = tile.shape.map(at);
+            let from = words(all.get(..m * n / 32 / if tile.element == Element::F16 { 2 } else { 1 })?);
+            Draft { action: Action::FragmentStore, to: Vec::new(), from, spaces: spaces(tile.space) }
         }
-    };
-    let vector = if words.has("v8") {
-        8
-    } else if words.has("v4") {
-        4
-    } else if words.has("v2") {
-        2
-    } else {
-        1
-    };
-    let drafted = match words.opcode {
-        "ld" | "ldu" if spaces(words) != Spaces::None && !words.has("b128") => {
-            let to = same(all.get(..vector)?);
-            Draft { action: Action::Load(bytes), to, from: Vec::new(), spaces: spaces(words) }
-        }
-        "st" if spaces(words) != Spaces::None && !words.has("b128") => {
-            let from = same(all.get(..vector)?);
-            Draft { action: Action::Store(bytes), to: Vec::new(), from, spaces: spaces(words) }
-        }
-        "ldmatrix" | "stmatrix" if words.has("m8n8") => {
-            let trans = words.has("trans");
-            let (load, rows) = (words.opcode == "ldmatrix", words32(all));
-            let (to, from) = if load { (rows, Vec::new()) } else { (Vec::new(), rows) };
-            let action = if load { Action::MatrixLoad(trans) } else { Action::MatrixStore(trans) };
-            Draft { action, to, from, spaces: Spaces::Shared }
-        }
-        "movmatrix" => plain(Action::MatrixMove, words32(all.get(..1)?), words32(all.get(1..2)?)),
-        "wmma" if words.has("load") || words.has("store") => {
-            if types.contains(&"f64") || types.is_empty() {
-                return Some(unknown());
-            }
-            let load = words.has("load");
-            let rows = if load {
-                meta.writes.to_vec()
-            } else {
-                let (m, n, _) = sizes(words)?;
-                words32(all.get(..m * n / 32 / if words.has("f16") { 2 } else { 1 })?)
-            };
-            let (to, from) = if load { (rows, Vec::new()) } else { (Vec::new(), rows) };
-            let action = if load { Action::FragmentLoad(bytes) } else { Action::FragmentStore };
-            Draft { action, to, from, spaces: spaces(words) }
-        }
-        "mma" | "wmma" => match shape(words, &types) {
+        Op::Multiply(product) => match Shape::of(product) {
             Some(shape) => {
                 let d = shape.accumulators(shape.packed.1);
                 let from = all.get(d..d + shape.a + shape.b + shape.accumulators(shape.packed.0))?;
-                plain(Action::Multiply(shape), words32(all.get(..d)?), words32(from))
+                plain(Action::Multiply(shape), words(all.get(..d)?), words(from))
             }
             None => unknown(),
         },
-        "shfl" => plain(Action::Shuffle, words32(all.get(..1)?), words32(all.get(2..3)?)),
-        "prmt" if words.modifiers == ["b32"] => {
-            plain(Action::Permute, words32(all.get(..1)?), words32(all.get(1..3)?))
+        Op::Shuffle(_) => plain(Action::Shuffle, words(all.get(..1)?), words(all.get(2..3)?)),
+        Op::Bits(Bits::Permute { mode: false }) => {
+            plain(Action::Permute, words(all.get(..1)?), words(all.get(1..3)?))
         }
-        "shl" | "shr" => {
-            plain(Action::Shift(words.opcode == "shl"), same(all.get(..1)?), same(all.get(1..2)?))
+        Op::Bits(Bits::ShiftLeft(ty)) => {
+            plain(Action::Shift(true), rows(ty.bytes(), all.get(..1)?), rows(ty.bytes(), all.get(1..2)?))
         }
-        "and" if !words.has("pred") => plain(Action::And, same(all.get(..1)?), same(all.get(1..3)?)),
-        "selp" => plain(Action::Select, same(all.get(..1)?), same(all.get(1..3)?)),
-        "mov" => mov(program, pc, words, bytes)?,
-        "cvt" => match types.as_slice() {
-            [to, from] => convert(to, from, all)?,
-            _ => unknown(),
-        },
-        "add" | "sub" | "mul" | "fma" | "mad" | "div" | "min" | "max" | "neg" | "abs" | "ex2" | "lg2"
-        | "rcp" | "sqrt" | "rsqrt" | "tanh" | "or" | "xor" | "not" | "lop3"
-            if !words.has("wide") && !words.has("hi") && !words.has("pred") =>
-        {
-            let keep = matches!(words.opcode, "sub" | "mul" | "fma" | "mad" | "div");
-            let blend = if keep { Blend::Keep } else { Blend::Mix };
-            plain(Action::Combine(blend), same(all.get(..1)?), same(all.get(1..)?))
+        Op::Bits(Bits::ShiftRight(ty)) => {
+            plain(Action::Shift(false), rows(ty.bytes(), all.get(..1)?), rows(ty.bytes(), all.get(1..2)?))
+        }
+        Op::Logic(logic) if logic.ty != Type::Pred && !logic.tests => {
+            let bytes = logic.ty.bytes();
+            if logic.table == AND && logic.sources == 2 {
+                plain(Action::And, rows(bytes, all.get(..1)?), rows(bytes, all.get(1..3)?))
+            } else {
+                plain(Action::Combine(Blend::Mix), rows(bytes, all.get(..1)?), rows(bytes, all.get(1..)?))
+            }
+        }
+        Op::Select(ty) => {
+            plain(Action::Select, rows(ty.bytes(), all.get(..1)?), rows(ty.bytes(), all.get(1..3)?))
+        }
+        Op::Move(moved) => move_draft(program, pc, moved),
+        Op::Convert(Convert { to: Some(to), from: Some(from), pack: false, .. }) => convert(*to, *from, all)?,
+        Op::Arithmetic(op) if op.part == Part::Low => {
+            let Some(blend) = blend(op.kind) else { return Some(unknown()) };
+            let bytes = op.ty.map_or(4, element_bytes);
+            plain(Action::Combine(blend), rows(bytes, all.get(..1)?), rows(bytes, all.get(1..)?))
         }
         _ if meta.writes.is_empty() => return None,
         _ => unknown(),
@@ -369,90 +352,110 @@ fn draft(program: &Program, pc: usize, words: &Words<'_>) -> Option<Draft> {
     Some(if known { drafted } else { unknown() })
 }
 
-fn mov(program: &Program, pc: usize, words: &Words<'_>, bytes: u32) -> Option<Draft> {
-    let all = &program.code[pc].args.all;
-    let wide = |bytes: u32| if bytes == 8 { Width::W64 } else { Width::W32 };
-    let rows = |width: Width, rows: &[u32]| rows.iter().map(|row| (width, *row)).collect::<Vec<Row>>();
-    let meta = &program.metas[pc];
-    let clear = || Draft {
-        action: Action::Clear(!meta.reads.is_empty()),
-        to: meta.writes.to_vec(),
-        from: Vec::new(),
-        spaces: Spaces::None,
+/// What arithmetic with a value of mixed origin leaves; `None` for arithmetic whose elements are not followed.
+fn blend(kind: ArithmeticKind) -> Option<Blend> {
+    use ArithmeticKind::{
+        Abs, Add, Div, Ex2, Fma, Lg2, Mad, Max, Min, Mul, Neg, Rcp, Rsqrt, Sqrt, Sub, Tanh,
     };
-    if words.has("b128") || words.has("pred") || all.len() < 2 {
-        return Some(clear());
+    match kind {
+        Sub | Mul | Fma | Mad | Div => Some(Blend::Keep),
+        Add | Min | Max | Neg | Abs | Ex2 | Lg2 | Rcp | Sqrt | Rsqrt | Tanh => Some(Blend::Mix),
+        _ => None,
     }
-    let text = program.text().get(at(meta.span.0)..at(meta.span.1)).unwrap_or("");
-    let operands = text.split_once(|c: char| c.is_whitespace() || c == '{').map_or("", |(_, rest)| rest);
-    let parts = u32::try_from(all.len() - 1).unwrap_or(1);
-    let (action, to, from) = match (operands.find('{'), operands.find(',')) {
-        (Some(brace), Some(comma)) if brace < comma => {
-            let width = wide(bytes / parts);
-            let (to, from) = all.split_at(all.len() - 1);
-            (Action::Unpack(bytes / parts), rows(width, to), rows(wide(bytes), from))
-        }
-        (Some(_), Some(_)) => {
-            let (to, from) = all.split_at(1);
-            (Action::Pack(bytes / parts), rows(wide(bytes), to), rows(wide(bytes / parts), from))
-        }
-        _ => (Action::Combine(Blend::Mix), rows(wide(bytes), &all[..1]), rows(wide(bytes), &all[1..2])),
-    };
-    Some(Draft { action, to, from, spaces: Spaces::None })
 }
 
-fn convert(to: &str, from: &str, all: &[u32]) -> Option<Draft> {
-    let ((to_bytes, count), (from_bytes, from_count)) = (element(to)?, element(from)?);
-    let wide = |bytes: u32| if bytes == 8 { Width::W64 } else { Width::W32 };
-    let rows = |width: Width, rows: &[u32]| rows.iter().map(|row| (width, *row)).collect::<Vec<Row>>();
+/// Elements of a tile that are followed.
+fn followed(element: Element) -> bool {
+    match element {
+        Element::F16
+        | Element::BF16
+        | Element::TF32
+        | Element::F32
+        | Element::S32
+        | Element::E4M3
+        | Element::E5M2
+        | Element::U8
+        | Element::S8 => true,
+        Element::F64 | Element::U4 | Element::S4 | Element::B1 => false,
+    }
+}
+
+/// Bytes of an element of a type; a pair has two.
+fn element_bytes(ty: Type) -> u32 {
+    match ty {
+        Type::F16x2 | Type::BF16x2 => 2,
+        Type::E4M3x2 | Type::E5M2x2 => 1,
+        ty => ty.bytes(),
+    }
+}
+
+fn move_draft(program: &Program, pc: usize, moved: &Move) -> Draft {
+    let (all, meta) = (&program.code[pc].args.all, &program.metas[pc]);
+    let file = |bytes: u32| if bytes == 8 { Width::W64 } else { Width::W32 };
+    let rows = |bytes: u32, rows: &[u32]| rows.iter().map(|row| (file(bytes), *row)).collect::<Vec<Row>>();
+    if matches!(moved.ty, Type::B128 | Type::Pred) || all.len() < 2 {
+        let action = Action::Clear(!meta.reads.is_empty());
+        return Draft { action, to: meta.writes.to_vec(), from: Vec::new(), spaces: Spaces::None };
+    }
+    let bytes = moved.ty.bytes();
+    let part = bytes / u32::try_from(all.len() - 1).unwrap_or(1);
+    let (action, to, from) = match moved.shape {
+        MoveShape::Unpack => {
+            let (to, from) = all.split_at(all.len() - 1);
+            (Action::Unpack(part), rows(part, to), rows(bytes, from))
+        }
+        MoveShape::Pack => {
+            let (to, from) = all.split_at(1);
+            (Action::Pack(part), rows(bytes, to), rows(part, from))
+        }
+        MoveShape::Copy => (Action::Combine(Blend::Mix), rows(bytes, &all[..1]), rows(bytes, &all[1..2])),
+    };
+    Draft { action, to, from, spaces: Spaces::None }
+}
+
+fn convert(to: Type, from: Type, all: &[u32]) -> Option<Draft> {
+    let pair = |ty: Type| matches!(ty, Type::F16x2 | Type::BF16x2 | Type::E4M3x2 | Type::E5M2x2);
+    let (to_bytes, from_bytes) = (element_bytes(to), element_bytes(from));
+    let file = |bytes: u32| if bytes == 8 { Width::W64 } else { Width::W32 };
+    let rows = |bytes: u32, rows: &[u32]| rows.iter().map(|row| (file(bytes), *row)).collect::<Vec<Row>>();
     // `cvt.f16x2.f32 d, a, b` puts a into the high half.
-    let mut sources = rows(wide(from_bytes), all.get(1..)?);
-    if sources.len() > 1 && from_count == 1 {
+    let mut sources = rows(from_bytes, all.get(1..)?);
+    if sources.len() > 1 && !pair(from) {
         sources.truncate(2);
         sources.reverse();
     } else {
         sources.truncate(1);
     }
-    let integer = |name: &str| name.starts_with(['u', 'b']) && name != "bf16" && name != "bf16x2";
-    let fill = !(integer(to) && integer(from));
+    let unsigned = |ty: Type| !ty.is_float() && !ty.is_signed() && !pair(ty);
+    let fill = !(unsigned(to) && unsigned(from));
+    let count = if pair(to) { 2 } else { 1 };
     let action = Action::Convert { from: from_bytes, to: to_bytes, count, fill };
-    Some(Draft { action, to: rows(wide(to_bytes), all.get(..1)?), from: sources, spaces: Spaces::None })
+    Some(Draft { action, to: rows(to_bytes, all.get(..1)?), from: sources, spaces: Spaces::None })
 }
 
-/// The shape of a matrix instruction whose operands lie in 32-bit registers by the layouts of `isa/tile.rs`.
-pub(in crate::check) fn shape_of(words: &Words<'_>) -> Option<Shape> {
-    let types: Vec<&str> = words.modifiers.iter().copied().filter(|m| element(m).is_some()).collect();
-    let multiplies = words.opcode == "mma" || (words.opcode == "wmma" && words.has("mma"));
-    multiplies.then(|| shape(words, &types)).flatten()
-}
-
-fn shape(words: &Words<'_>, types: &[&str]) -> Option<Shape> {
-    if words.has("sp") || words.modifiers.iter().any(|m| m.starts_with("sp:")) {
-        return None;
+impl Shape {
+    /// The shape of a product whose operands lie in 32-bit registers by the layouts of `isa/tile.rs`.
+    pub(in crate::check) fn of(product: &Multiply) -> Option<Shape> {
+        if product.sparse != Sparsity::Dense {
+            return None;
+        }
+        let [m, n, k] = product.shape.map(at);
+        let [d, a, _, c] = product.elements;
+        let per = match a {
+            Element::F16 | Element::BF16 => 2,
+            Element::TF32 => 1,
+            Element::E4M3 | Element::E5M2 | Element::U8 | Element::S8 => 4,
+            Element::F32 | Element::F64 | Element::U4 | Element::S4 | Element::B1 | Element::S32 => {
+                return None;
+            }
+        };
+        if m < 8 || n < 8 || k < 4 * per || m > 32 || n > 32 || k > 32 {
+            return None;
+        }
+        let registers = |outer: usize| {
+            if product.wmma && a == Element::F16 { 8 } else { outer / 8 * (k / (4 * per)) }
+        };
+        let packed = (c == Element::F16, d == Element::F16);
+        Some(Shape { m, n, k, per, packed, a: registers(m), b: registers(n) })
     }
-    let (m, n, k) = sizes(words)?;
-    let wmma = words.opcode == "wmma";
-    let (d, a, c) = match types {
-        [d, a, _, c] => (*d, *a, *c),
-        [d, c] if wmma => (*d, "f16", *c),
-        _ => return None,
-    };
-    let per = match a {
-        "f16" | "bf16" => 2,
-        "tf32" => 1,
-        "e4m3" | "e5m2" | "u8" | "s8" => 4,
-        _ => return None,
-    };
-    if m < 8 || n < 8 || k < 4 * per || m > 32 || n > 32 || k > 32 {
-        return None;
-    }
-    let registers = |outer: usize| if wmma && a == "f16" { 8 } else { outer / 8 * (k / (4 * per)) };
-    Some(Shape { m, n, k, per, packed: (c == "f16", d == "f16"), a: registers(m), b: registers(n) })
-}
-
-/// The numbers of a shape such as `m16n8k16`.
-fn sizes(words: &Words<'_>) -> Option<(usize, usize, usize)> {
-    let name = words.modifiers.iter().find(|m| m.starts_with('m') && m.contains('n') && m.contains('k'))?;
-    let mut numbers = name[1..].split(['n', 'k']).map(|part| part.parse().ok());
-    Some((numbers.next()??, numbers.next()??, numbers.next()??))
 }

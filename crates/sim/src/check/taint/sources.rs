@@ -2,11 +2,12 @@
 
 use super::super::facts::{Facts, NO_ROW};
 use super::super::settings::Source;
-use super::super::site::Words;
 use super::lane::Lane;
+use crate::isa::Op;
+use crate::isa::op::{Control, Copies, Counter, MemoryKind, Move, Participants};
 use crate::machine::{LANES, Width, at};
 use crate::memory::Heap;
-use crate::program::Program;
+use crate::program::{Meta, Program, SpecialKind};
 use crate::{Device, Launch};
 
 /// A set of sources.
@@ -53,25 +54,44 @@ impl Sources {
 /// The source that a special register belongs to. `%tid`, `%ctaid`, `%laneid` and their kin name the thread, `%dynamic_smem_size` is
 /// an argument of the launch: those are the same everywhere. `%warpid` need not be the thread's number divided by 32 and may change
 /// while the thread runs (PTX manual, special registers).
-fn special(name: &str) -> Sources {
-    let name = name.split('.').next().unwrap_or(name);
-    match name {
-        "%clock" | "%clock_hi" | "%clock64" => Sources::of(Source::Clock),
-        "%globaltimer" | "%globaltimer_lo" | "%globaltimer_hi" => Sources::of(Source::Timer),
-        "%smid" | "%nsmid" | "%warpid" | "%nwarpid" | "%gridid" | "%total_smem_size" | "%aggr_smem_size" => {
-            Sources::of(Source::Machine)
-        }
-        _ if name.starts_with("%pm") && name.as_bytes().get(3).is_some_and(u8::is_ascii_digit) => {
-            Sources::of(Source::Machine)
-        }
-        _ => Sources::NONE,
+fn special(kind: &SpecialKind) -> Sources {
+    match kind {
+        SpecialKind::Smid
+        | SpecialKind::Nsmid
+        | SpecialKind::Warpid
+        | SpecialKind::Nwarpid
+        | SpecialKind::Gridid
+        | SpecialKind::TotalSharedSize => Sources::of(Source::Machine),
+        SpecialKind::Tid(_)
+        | SpecialKind::Ntid(_)
+        | SpecialKind::Ctaid(_)
+        | SpecialKind::Nctaid(_)
+        | SpecialKind::Laneid
+        | SpecialKind::LanemaskEq
+        | SpecialKind::LanemaskLe
+        | SpecialKind::LanemaskLt
+        | SpecialKind::LanemaskGe
+        | SpecialKind::LanemaskGt
+        | SpecialKind::DynamicSharedSize
+        | SpecialKind::Reserved(_)
+        | SpecialKind::ReservedSize
+        | SpecialKind::Environment(_)
+        | SpecialKind::Zero
+        | SpecialKind::One => Sources::NONE,
     }
 }
 
-/// The special registers in an instruction.
-fn named(text: &str) -> Sources {
-    let word = |c: char| c == '%' || c == '_' || c == '.' || c.is_ascii_alphanumeric();
-    text.split(|c: char| !word(c)).map(special).fold(Sources::NONE, Sources::with)
+/// The special registers that an instruction reads.
+fn named(meta: &Meta) -> Sources {
+    let counter = match &meta.op {
+        Op::Move(Move { counter: Some(counter), .. }) => Sources::of(match counter {
+            Counter::Clock => Source::Clock,
+            Counter::Timer => Source::Timer,
+            Counter::Monitor => Source::Machine,
+        }),
+        _ => Sources::NONE,
+    };
+    meta.specials.iter().map(special).fold(counter, Sources::with)
 }
 
 /// Where sources enter a launch.
@@ -103,7 +123,7 @@ impl Entrances {
             entrances.find_addresses(device.heap(), launch, &program, facts);
         }
         for pc in 0..program.metas.len() {
-            let own = named(program.instruction(pc)).without(allowed);
+            let own = named(&program.metas[pc]).without(allowed);
             let operands = u32::try_from(pc).ok().and_then(|pc| facts.cold(pc)).map(|cold| &cold.operands);
             let constant = |row: &u32| entrances.constants.iter().any(|(constant, _)| constant == row);
             let pointer = operands.is_some_and(|rows| rows.iter().any(constant));
@@ -174,48 +194,35 @@ impl Entrances {
     /// Whether a branch is the end of a loop that does nothing but wait (it touches no memory, and what it writes is read nowhere
     /// else, or is a source itself), or one of its ways goes straight to `trap`.
     fn only_waits(&self, program: &Program, pc: usize) -> bool {
-        let opcode = |pc: usize| Words::of(program.instruction(pc)).opcode;
-        if opcode(pc) == "trap" {
+        let op = |pc: usize| &program.metas[pc].op;
+        if *op(pc) == Op::Trap {
             return true;
         }
-        if opcode(pc) != "bra" {
+        if *op(pc) != Op::Branch {
             return false;
         }
         let target = at(program.code[pc].args.target);
         let traps = |from: usize| {
-            let way = (from..program.metas.len())
-                .take_while(|pc| !matches!(opcode(*pc), "bra" | "brx" | "ret" | "exit" | "bar"));
-            way.map(opcode).find(|one| matches!(*one, "trap" | "st" | "atom" | "red")) == Some("trap")
+            let leaves = |op: &Op| {
+                let effects = op.effects();
+                !matches!(effects.control, Control::Next | Control::Call | Control::Trap)
+                    || effects.participants == Participants::Block
+            };
+            let changes = |op: &Op| matches!(op, Op::Trap | Op::Store(_) | Op::Atomic(_));
+            let way = (from..program.metas.len()).map(op).take_while(|op| !leaves(op));
+            way.into_iter().find(|op| changes(op)) == Some(&Op::Trap)
         };
         if traps(target) || traps(pc + 1) {
             return true;
         }
         let body = target..pc;
         let plain = |pc: usize| {
-            !matches!(
-                opcode(pc),
-                "ld" | "ldu"
-                    | "st"
-                    | "atom"
-                    | "red"
-                    | "call"
-                    | "bar"
-                    | "barrier"
-                    | "cp"
-                    | "mbarrier"
-                    | "bra"
-                    | "brx"
-                    | "ret"
-                    | "exit"
-                    | "ldmatrix"
-                    | "stmatrix"
-                    | "wmma"
-                    | "mma"
-                    | "shfl"
-                    | "vote"
-                    | "membar"
-                    | "fence"
-            )
+            let effects = op(pc).effects();
+            effects.memory.is_none_or(|memory| memory.kind == MemoryKind::Hint)
+                && effects.control == Control::Next
+                && effects.fence.is_none()
+                && effects.copies == Copies::None
+                && matches!(effects.participants, Participants::Lane)
         };
         if body.is_empty() || !body.clone().all(plain) {
             return false;
@@ -228,23 +235,5 @@ impl Entrances {
                 |row: &(Width, u32)| outside.iter().any(|other| program.metas[*other].reads.contains(row));
             source || !program.metas[writer].writes.iter().any(read)
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_special_registers() {
-        assert_eq!(named("mov.u64 %rd1, %clock64;"), Sources::of(Source::Clock));
-        assert_eq!(named("mov.u32 %r1, %smid;"), Sources::of(Source::Machine));
-        assert_eq!(named("mov.u64 %rd1, %globaltimer;"), Sources::of(Source::Timer));
-        assert_eq!(named("mov.u32 %r1, %pm0;"), Sources::of(Source::Machine));
-        for same in
-            ["%tid.x", "%ctaid.y", "%laneid", "%lanemask_lt", "%dynamic_smem_size", "%nctaid.x", "%pm"]
-        {
-            assert_eq!(named(&format!("mov.u32 %r1, {same};")), Sources::NONE, "{same}");
-        }
     }
 }

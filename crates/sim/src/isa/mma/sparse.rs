@@ -33,7 +33,8 @@
 
 use super::super::tile::{Code, Nibble, a_registers, b_registers, gather_a, gather_b, gather_c, scatter_c};
 use super::{
-    Bound, Counts, Op, Refusal, Slot, Spec, Unit, accumulators, fp8_format, int_elements, slots, widen,
+    Bound, Counts, Definition, Refusal, Slot, Spec, Unit, accumulators, fp8_format, int_elements, slots,
+    widen,
 };
 use crate::bind;
 use crate::machine::{Flow, Row, Type, Warp, at};
@@ -44,7 +45,7 @@ use crate::stop::{Blame, StopKind};
 
 macro_rules! op {
     ($variant:literal, $rest:literal, $since:expr, $bind:ident) => {
-        Op {
+        Definition {
             form: concat!("mma", $variant, ".sync.aligned", $rest),
             manual: "warp-level-matrix-instructions-sparse-mma",
             unit: Unit::Tensor,
@@ -61,9 +62,9 @@ macro_rules! both {
     };
 }
 
-pub(in crate::isa) const OPS: &[Op] = BOXES.as_flattened();
+pub(in crate::isa) const DEFINITIONS: &[Definition] = BOXES.as_flattened();
 
-const BOXES: &[[Op; 2]] = &[
+const BOXES: &[[Definition; 2]] = &[
     both!(".shape.row.col.f32.f16.f16.f32 d, a, b, c, e, f; .shape = .m16n8k16 .m16n8k32", (7, 1, 80), f16),
     both!(".shape.row.col.f16.f16.f16.f16 d, a, b, c, e, f; .shape = .m16n8k16 .m16n8k32", (7, 1, 80), f16),
     both!(
