@@ -71,8 +71,9 @@
 //!   Σ Var_r / R². |bias| ≤ mean B + |mean (f16(o) − o)| + 6 SE, where the middle term is there because roundings of
 //!   the same few outputs recur, as they do with one key.
 //!
-//! Errors of mean zero in each row leave a large common part where V has a mean: [`Tolerance::spread`](warpproof_tolerance::Tolerance::spread) therefore limits the
-//! root mean square of the errors *less their row's mean*, by the same rule with v_jd − v̄_j for v_jd.
+//! Errors of mean zero in each row leave a large common part where V has a mean:
+//! [`Tolerance::spread`](warpproof_tolerance::Tolerance::spread) therefore limits the root mean square of the errors
+//! *minus their row's mean*, by the same rule with v_jd − v̄_j for v_jd.
 
 #![expect(
     clippy::as_conversions,
