@@ -112,8 +112,8 @@ impl fmt::Display for ImageError {
             Self::Unknown => f.write_str("the image is neither PTX text, nor a fat binary, nor an ELF file"),
             Self::Damaged(what) => write!(f, "the image is damaged: {what}"),
             Self::MachineCodeOnly => f.write_str(
-                "Machine code only: the image has no PTX, and machine code is not executed here. Build with PTX: nvcc \
-                 -gencode arch=compute_89,code=[sm_89,compute_89], or -ptx, or nvrtcGetPTX in place of nvrtcGetCUBIN",
+                "the image contains machine code but no PTX, and only PTX can run here; build with PTX: nvcc \
+                 -gencode arch=compute_89,code=[sm_89,compute_89], or -ptx, or nvrtcGetPTX instead of nvrtcGetCUBIN",
             ),
             Self::OtherDevices { found, sm } => {
                 write!(f, "the image has PTX only for {}, but the device is sm_{sm}", found.join(", "))
@@ -429,7 +429,7 @@ mod tests {
         assert!(text.starts_with(".version") && text.contains("mov.u32 %r1, 89;\nst.global.u32"), "{text}");
         let error = ptx_of(CUBIN, 89).expect_err("no PTX");
         assert_eq!(error, ImageError::MachineCodeOnly);
-        assert!(error.to_string().starts_with("Machine code only"), "{error}");
+        assert!(error.to_string().starts_with("the image contains machine code but no PTX"), "{error}");
     }
 
     #[test]

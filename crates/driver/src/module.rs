@@ -188,8 +188,8 @@ impl Driver {
 
     /// `cuModuleGetFunction`.
     pub fn get_function(&mut self, module: u64, name: &str) -> Result<u64, (Error, String)> {
-        let told = |error: Error| (error, String::new());
-        let known = self.module(module).map_err(told)?;
+        let without_text = |error: Error| (error, String::new());
+        let known = self.module(module).map_err(without_text)?;
         if let Some(handle) = known.functions.get(name) {
             return Ok(*handle);
         }

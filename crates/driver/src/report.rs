@@ -220,7 +220,7 @@ impl Report {
             count: finding.count,
         };
         for finding in findings {
-            self.tell(
+            self.report_once(
                 kernel,
                 finding,
                 &finding.to_string(),
@@ -236,7 +236,7 @@ impl Report {
                 Blame::Bug => "bug",
             };
             let finding = finding.unwrap_or_else(|| plain(stop));
-            self.tell(kernel, &finding, &stop.to_string(), &record(&finding, stop.kind.name(), blame));
+            self.report_once(kernel, &finding, &stop.to_string(), &record(&finding, stop.kind.name(), blame));
         }
     }
 
@@ -269,7 +269,7 @@ impl Report {
     }
 
     /// Reports a finding the first time it occurs.
-    fn tell(&mut self, kernel: &str, finding: &Finding, text: &str, record: &Record) {
+    fn report_once(&mut self, kernel: &str, finding: &Finding, text: &str, record: &Record) {
         let Record::Finding { class, places, .. } = record else { return };
         // The same bug recurs in every launch, with other threads and another count, so these are not part of the key.
         let lines: Vec<u32> = places.iter().map(|place| place.ptx_line).collect();

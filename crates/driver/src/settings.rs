@@ -95,7 +95,7 @@ impl Settings {
         let mut word = |name: &str, known: &[&str]| -> String {
             let text = get(name).unwrap_or_default().trim().to_ascii_lowercase();
             if !text.is_empty() && !known.contains(&text.as_str()) {
-                doubts.push(format!("{name}: `{text}` is none of {}", known.join(", ")));
+                doubts.push(format!("{name}: expected one of {}, found `{text}`", known.join(", ")));
             }
             text
         };

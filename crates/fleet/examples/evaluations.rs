@@ -59,7 +59,7 @@ fn started(program: &Path) -> Command {
     command
 }
 
-fn told(error: impl std::fmt::Display) -> String {
+fn message(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
@@ -101,7 +101,7 @@ fn row(what: &str, evaluations: u32, wall: f64, cores: f64, parts: &str) {
 
 impl Study {
     fn measure(&self) -> Result<(), String> {
-        let place = tempfile::tempdir().map_err(told)?;
+        let place = tempfile::tempdir().map_err(message)?;
         println!(
             "| setup | ms per evaluation | evaluations/s | core ms per evaluation | of which server, PostgreSQL |"
         );
@@ -137,9 +137,9 @@ impl Study {
         let evaluations = self.evaluations;
         for number in 0..evaluations {
             let directory = place.join(format!("local-{at_once}-{number}"));
-            fs::create_dir_all(&directory).map_err(told)?;
+            fs::create_dir_all(&directory).map_err(message)?;
             for (path, bytes) in files(number) {
-                fs::write(directory.join(path), bytes).map_err(told)?;
+                fs::write(directory.join(path), bytes).map_err(message)?;
             }
         }
         let (before, begun, next) = (seconds_of(std::process::id()), Instant::now(), AtomicU32::new(0));
@@ -152,7 +152,7 @@ impl Study {
                 let mut gate = self.command();
                 gate.current_dir(place.join(format!("local-{at_once}-{number}"))).stdout(Stdio::null());
                 gate.args(["gate", "task.toml", "--jobs", "1", "--ledger", "ledger", "--secret", SECRET]);
-                if !gate.status().map_err(told)?.success() {
+                if !gate.status().map_err(message)?.success() {
                     return Err(format!("evaluation {number} fails in the local gate"));
                 }
             }
@@ -171,19 +171,19 @@ impl Study {
 
     /// Runs the same evaluations on a fleet. Returns milliseconds per evaluation.
     fn fleet(&self, place: &Path, workers: u32) -> Result<f64, String> {
-        fs::create_dir_all(place).map_err(told)?;
+        fs::create_dir_all(place).map_err(message)?;
         let postgres = Postgres::start(&[])?;
         let mut server = self.fleet_command();
         server.args(["serve", "--dev", "--quiet", "--listen", "127.0.0.1:0", "--database", &postgres.url()]);
         server.arg("--objects").arg(place.join("objects"));
-        let mut server = Ended(server.stdout(Stdio::piped()).spawn().map_err(told)?);
+        let mut server = Ended(server.stdout(Stdio::piped()).spawn().map_err(message)?);
         let lines = server.0.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines);
         let said: Vec<String> = lines.map_while(Result::ok).take(2).collect();
         let at = |place: usize, before: &str| {
             said.get(place).and_then(|line| line.strip_prefix(before)).ok_or("the server did not start")
         };
         let (address, token) = (at(0, "serving ")?, at(1, "WARPPROOF_FLEET_TOKEN=")?);
-        let fleet = Fleet::new(address, token, None).map_err(told)?;
+        let fleet = Fleet::new(address, token, None).map_err(message)?;
         for number in 0..self.evaluations {
             let files = files(number);
             let named = files.iter().map(|(path, bytes)| ((*path).to_owned(), Hash::of(bytes).to_string()));
@@ -202,7 +202,7 @@ impl Study {
                 priority: 0,
             };
             let objects = files.into_values().map(|bytes| (Hash::of(&bytes), bytes)).collect();
-            submit::send(&fleet, &submission, &objects).map_err(told)?;
+            submit::send(&fleet, &submission, &objects).map_err(message)?;
         }
         let log = postgres.psql("postgres", "SELECT pg_current_wal_lsn()")?;
         let database = || postgres.process().map_or(0.0, seconds_of_family);
@@ -212,10 +212,10 @@ impl Study {
             let mut worker = self.fleet_command();
             worker.args(["worker", "--fleet", address, "--jobs", "1", "--until-idle", "--directory"]);
             worker.arg(place.join(format!("worker-{number}"))).env("WARPPROOF_FLEET_TOKEN", token);
-            working.push(worker.stdout(Stdio::null()).spawn().map_err(told)?);
+            working.push(worker.stdout(Stdio::null()).spawn().map_err(message)?);
         }
         for mut worker in working {
-            if !worker.wait().map_err(told)?.success() {
+            if !worker.wait().map_err(message)?.success() {
                 return Err("a worker failed".to_owned());
             }
         }

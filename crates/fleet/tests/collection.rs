@@ -160,7 +160,7 @@ fn what_names_objects_is_found_in_a_database_of_before() {
 }
 
 /// Four clients upload and submit tasks, and their objects are made old before the submission, while another client collects
-/// without a pause. A client that was told that an object exists, or that a run was created, must find the bytes.
+/// without a pause. After the server confirms that an object exists, or that a run was created, its bytes must be available.
 #[test]
 fn collecting_never_takes_what_somebody_was_told_is_there() {
     const ROUNDS: u64 = 25;

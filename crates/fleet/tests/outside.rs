@@ -475,7 +475,7 @@ fn objects_in_s3() {
     assert!(report.is_sound() && report.tally.objects > 0, "{report}");
     assert!(store.keys().len() > usize::try_from(report.tally.objects).unwrap(), "{report}");
 
-    // If the store is unreachable, clients are told to retry, and nothing is acknowledged that is not stored.
+    // If the store is unreachable, clients get the error `unavailable`, and nothing is acknowledged that is not stored.
     let hasty = fleet.clone().with_patience(Duration::ZERO);
     let other = Hash::of(b"other");
     way.set(false);

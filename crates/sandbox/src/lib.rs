@@ -144,7 +144,7 @@ pub fn probe(reach: &Reach) -> Result<Confinement, String> {
             std::fs::File::open(&path).map_err(|error| {
                 let path = path.display();
                 format!(
-                    "an evaluation could not open {path}: {error}; it runs without root's capabilities, so this must belong \
+                    "an evaluation could not open {path}: {error}; it runs without root's capabilities, so the path must belong \
                      to the worker's own user or be readable by all"
                 )
             })?;

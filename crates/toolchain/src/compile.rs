@@ -307,7 +307,7 @@ fn key_of(
     // If the kernel cannot restrict file access of the compiler, an unknown header name could refer to any file.
     if scan == Scan::Unknown && warpproof_sandbox::available().files == Held::No {
         return Err(CompileError::Options(
-            "the source names a header by a macro, or has too many headers, and this system cannot confine the compiler \
+            "the source names a header by a macro, or has too many headers, and this system cannot restrict the compiler \
              to the source's directory; name the header directly"
                 .to_owned(),
         ));

@@ -141,7 +141,7 @@ fn run(
     let unconfined = match warpproof_sandbox::confine_copy(reach) {
         Ok(held) if held.is_any() || !required => None,
         Ok(_) => Some(UNCONFINED.to_owned()),
-        Err(why) => Some(format!("cannot confine the compiler: {why}")),
+        Err(why) => Some(format!("cannot sandbox the compiler: {why}")),
     };
     if let Some(why) = unconfined {
         let _ = pipe.write_all(why.as_bytes());

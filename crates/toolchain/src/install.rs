@@ -335,7 +335,7 @@ fn watch(
     let text =
         |thread: Option<thread::JoinHandle<String>>| thread.and_then(|t| t.join().ok()).unwrap_or_default();
     let printed = format!("{}\n{}", text(stdout), text(stderr));
-    if status.success() { Ok(()) } else { Err(judge(&printed, place)) }
+    if status.success() { Ok(()) } else { Err(classify(&printed, place)) }
 }
 
 /// The last 64 KB of a program's output.
@@ -353,7 +353,7 @@ fn read_end(mut pipe: impl Read) -> String {
 }
 
 /// Derives a one-line error from the output of pip or uv.
-fn judge(printed: &str, place: &Path) -> InstallError {
+fn classify(printed: &str, place: &Path) -> InstallError {
     const UNREACHABLE: [&str; 12] = [
         "Failed to establish a new connection",
         "NewConnectionError",
@@ -424,14 +424,14 @@ mod tests {
         let offline = "WARNING: Retrying (Retry(total=1)) after connection broken by 'NewConnectionError(\
              '<pip._vendor.urllib3.connection.HTTPSConnection object at 0x1>: Failed to establish a new connection: \
              [Errno -3] Temporary failure in name resolution')': /simple/x/\nERROR: No matching distribution found";
-        let InstallError::Offline { cause, .. } = judge(offline, place) else { panic!("offline") };
+        let InstallError::Offline { cause, .. } = classify(offline, place) else { panic!("offline") };
         assert_eq!(
             cause,
             "Failed to establish a new connection: [Errno -3] Temporary failure in name resolution"
         );
         let hash = "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.";
-        assert!(matches!(judge(hash, place), InstallError::WrongHash(_)));
-        let InstallError::Failed(text) = judge("Collecting x\nERROR: disk full\n", place) else {
+        assert!(matches!(classify(hash, place), InstallError::WrongHash(_)));
+        let InstallError::Failed(text) = classify("Collecting x\nERROR: disk full\n", place) else {
             panic!("failed")
         };
         assert_eq!(text, "ERROR: disk full");

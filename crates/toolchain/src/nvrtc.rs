@@ -20,7 +20,7 @@ type Text = unsafe extern "C" fn(Program, *mut c_char) -> c_int;
 const COMPILATION: c_int = 6;
 
 /// An error with the message of the system's loader.
-fn told(error: &libloading::Error) -> String {
+fn describe(error: &libloading::Error) -> String {
     error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }
 
@@ -92,7 +92,7 @@ impl Nvrtc {
         let _alone = crate::fork::LOADER.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         // SAFETY: NVRTC's initializers only set up its own state. The path was found as an NVRTC library; an attacker who can place
         // another file there can also replace this program.
-        let library = unsafe { Library::new(path) }.map_err(|error| told(&error))?;
+        let library = unsafe { Library::new(path) }.map_err(|error| describe(&error))?;
         let mut nvrtc = Self { library: ManuallyDrop::new(library), version: Version::new(0, 0) };
         let (mut major, mut minor): (c_int, c_int) = (0, 0);
         // SAFETY: the type matches NVRTC's header.
@@ -114,7 +114,7 @@ impl Nvrtc {
     /// `T` must be the type of the function of that name.
     unsafe fn symbol<T>(&self, name: &str) -> Result<Symbol<'_, T>, String> {
         // SAFETY: the caller guarantees the type.
-        unsafe { self.library.get(name.as_bytes()) }.map_err(|error| told(&error))
+        unsafe { self.library.get(name.as_bytes()) }.map_err(|error| describe(&error))
     }
 
     fn check(&self, result: c_int, what: &str) -> Result<(), String> {

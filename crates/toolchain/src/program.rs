@@ -108,7 +108,7 @@ pub(crate) fn run(
 }
 
 /// Error if the compiler must not run without a sandbox.
-pub(crate) const UNCONFINED: &str = "this kernel cannot confine the compiler, and WARPPROOF_REQUIRE_SANDBOX is set; that takes \
+pub(crate) const UNCONFINED: &str = "this system cannot sandbox the compiler, and WARPPROOF_REQUIRE_SANDBOX is set; this requires \
      Linux with Landlock and seccomp";
 
 fn all(pipe: Option<impl Read>) -> Vec<u8> {

@@ -87,7 +87,7 @@ pub(crate) fn compile(
         }
     }
     Err(CompileError::Limit(format!(
-        "{} still does not compile after {attempts} attempts to leave out its host code; put host code between `#ifndef \
+        "{} still does not compile after {attempts} attempts to remove its host code; put host code between `#ifndef \
          __CUDACC_RTC__` and `#endif`",
         source.name
     )))

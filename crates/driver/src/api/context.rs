@@ -192,7 +192,7 @@ api! {
 }
 
 api! {
-    /// Returns the default cache configuration.
+    /// Returns the cache configuration.
     fn cuCtxGetCacheConfig => (config: Out<u32>) {
         config.put(driver().current_any()?.2.cache)
     }

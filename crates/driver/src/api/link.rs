@@ -30,7 +30,7 @@ fn add(link: Handle, kind: u32, bytes: &[u8]) -> Answer {
     }
     let sm = driver.devices[device].sm();
     let text = image::ptx_of(bytes, sm).map_err(|error| {
-        driver.report.say(&format!("cuLinkAddData: cannot read the input: {error}"));
+        driver.report.say(&format!("linker: cannot read the input: {error}"));
         Error::INVALID_IMAGE
     })?;
     driver.links.get_mut(&number(link)).ok_or(Error::INVALID_HANDLE)?.parts.push(text);
@@ -62,7 +62,7 @@ api! {
         let known = driver.links.get_mut(&number(link)).ok_or(Error::INVALID_HANDLE)?;
         let text = known.complete()?.to_vec();
         driver.resolves(&text, device).map_err(|(error, sentence)| {
-            driver.report.say(&format!("cuLinkComplete: unresolved symbols: {sentence}"));
+            driver.report.say(&format!("linker: cannot complete the module: {sentence}"));
             error
         })?;
         let known = driver.links.get_mut(&number(link)).ok_or(Error::INVALID_HANDLE)?;

@@ -248,7 +248,7 @@ pub(super) async fn cancel(pool: &PgPool, name: &str, token: i64) -> Result<(), 
     );
     held.bind(name).fetch_all(&mut *transaction).await?;
     let gone = sqlx::query(
-        "UPDATE jobs SET state = 'cancelled', ended_at = now(), reason = 'nobody wants it any more'
+        "UPDATE jobs SET state = 'cancelled', ended_at = now(), reason = 'canceled by the submitter'
          WHERE state = 'queued' AND job IN (SELECT job FROM run_jobs WHERE run = $1)
            AND NOT EXISTS (SELECT FROM run_jobs WHERE run_jobs.job = jobs.job AND run <> $1)
          RETURNING key, bundle",

@@ -51,10 +51,10 @@ pub(super) async fn check(pool: &PgPool) -> Result<(), String> {
     if found == newest {
         return Ok(());
     }
-    let mend = if found < newest {
+    let fix = if found < newest {
         "run `warpproof-fleet serve --migrate` to migrate it"
     } else {
         "use a newer warpproof"
     };
-    Err(format!("expected database tables of version {newest}, found version {found}; {mend}"))
+    Err(format!("expected database tables of version {newest}, found version {found}; {fix}"))
 }

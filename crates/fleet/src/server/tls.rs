@@ -36,7 +36,7 @@ pub(super) async fn is_plain_http(stream: &TcpStream) -> bool {
     matches!(stream.peek(&mut first).await, Ok(1)) && first[0].is_ascii_uppercase()
 }
 
-/// Tells the client to use TLS.
+/// Responds that TLS is required.
 pub(super) async fn refuse_plain_http(mut stream: TcpStream) {
     let refusal = Refusal {
         error: "tls".to_owned(),

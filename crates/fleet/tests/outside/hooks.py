@@ -1,7 +1,7 @@
-"""Tells Schemathesis what no description can: names of things that are there, and bodies that fit together.
+"""Gives Schemathesis what no API description contains: names of existing items, and matching request bodies.
 
-Half of the requests that the description allows get a run, a job, a segment or an object that is in the database, and a body
-that goes with it; the other half, and all that the description forbids, stay as they were drawn.
+Half of the valid requests get a run, a job, a segment or an object that exists in the database, and a matching body; the other
+half, and all invalid requests, stay as generated.
 """
 
 import collections

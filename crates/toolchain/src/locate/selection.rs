@@ -146,8 +146,8 @@ impl Toolchain {
         }
         if !cfg!(target_os = "linux") {
             let reason = format!(
-                "{names}{of_major} not found, and NVIDIA publishes no compiler for this system; compile on Linux \
-                 (a container will do) and give warpproof the .ptx"
+                "{names}{of_major} not found, and NVIDIA publishes no compiler for this system; compile on Linux, for example \
+                 in a container, and pass the .ptx to warpproof"
             );
             return NotFound { missing, reason, mend: None };
         }

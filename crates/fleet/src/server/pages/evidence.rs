@@ -114,8 +114,8 @@ pub(super) async fn negatives(State(shared): State<Shared>) -> Shown {
     .await?;
     let ids: Vec<String> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
     let body = if ids.is_empty() {
-        "<p class=\"nothing\">No candidate was green, measured and not fast enough: a valid negative. Where nothing is \
-         measured, there are none.</p>\n"
+        "<p class=\"nothing\">No candidate passed all checks and was measured as not fast enough. Negative results \
+         require measurements.</p>\n"
             .to_owned()
     } else {
         let report = |records: &Evidence| {

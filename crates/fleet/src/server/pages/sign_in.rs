@@ -40,9 +40,9 @@ fn page(wrong: bool, next: &str) -> Page {
         ""
     };
     let body = format!(
-        "{word}<form class=\"sign-in\" method=\"post\" action=\"/sign-in\">\n<label for=\"token\">A token with the role <code>read</code>, created by \
-         <code>warpproof-fleet serve</code> or an administrator</label>\n<input id=\"token\" name=\"token\" \
-         type=\"password\" autocomplete=\"current-password\" placeholder=\"wpf_…\" required autofocus>\n\
+        "{word}<form class=\"sign-in\" method=\"post\" action=\"/sign-in\">\n<label for=\"token\">A token with \
+         the role <code>read</code>, created by <code>warpproof-fleet serve</code> or an administrator</label>\n\
+         <input id=\"token\" name=\"token\" type=\"password\" autocomplete=\"current-password\" placeholder=\"wpf_…\" required autofocus>\n\
          <input type=\"hidden\" name=\"next\" value=\"{}\">\n<button>Sign in</button>\n</form>\n",
         markup(next)
     );
