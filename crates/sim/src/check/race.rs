@@ -580,7 +580,7 @@ pub(crate) fn describe(
     };
     let reach = reach(race, conflict);
     let help = if reach == Reach::Grid && !context.modifies(race.access.pc, conflict.other.pc) {
-        "move one of the two to another launch, or order the blocks by a fence and a flag".to_owned()
+        "move one of the two accesses to another launch, or order the blocks by a fence and a flag".to_owned()
     } else if class == Class::Mbarrier {
         let barrier = if reach == Reach::Warp { "__syncwarp()" } else { "__syncthreads()" };
         format!("put a {barrier} between the initialization and the use")
