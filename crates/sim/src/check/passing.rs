@@ -1,22 +1,23 @@
-//! Whether lanes have gone past an instruction at which others of their warp wait for them.
+//! Whether lanes have passed an instruction at which other lanes of their warp wait for them.
 //!
-//! Decided from the control flow of the kernel: the lanes execute something that lies behind the instruction, and from
-//! there no way leads to it or to a copy of it. Lanes that leave the kernel by another way (an early return) are not past
-//! it: what they execute on that way is not reached from the instruction. Functions that are called are not looked into.
+//! Decided from the control-flow graph of the kernel: the lanes execute an instruction that is reachable from the
+//! waiting instruction, and no path leads from there to the waiting instruction or to a copy of it. Lanes that leave
+//! the kernel on another path (an early return) have not passed it: what they execute on that path is not reachable
+//! from the waiting instruction. Called functions are not analyzed.
 
 use super::context::Context;
 use crate::machine::at;
 use crate::program::Program;
 use std::collections::BTreeMap;
 
-/// What lies behind an instruction for good, by the instruction's number.
+/// By instruction: the instructions that are reachable from it and from which no path leads back to it.
 #[derive(Debug, Default)]
 pub(crate) struct Passing {
     behind: BTreeMap<u32, Vec<bool>>,
 }
 
 impl Passing {
-    /// Whether lanes at `now` can never come to `wait` again; `again` says which instructions are as good as it.
+    /// Whether lanes at `now` can never reach `wait` again; `again` returns whether an opcode counts as a copy of it.
     pub(crate) fn is_past(
         &mut self,
         context: &Context,
@@ -29,7 +30,7 @@ impl Passing {
     }
 }
 
-/// Where control may go from an instruction of the kernel.
+/// The possible successors of an instruction of the kernel.
 fn successors(program: &Program, pc: usize, name: &str) -> Vec<usize> {
     let Some(inst) = program.code.get(pc) else { return Vec::new() };
     let mut next = match name {
@@ -44,7 +45,7 @@ fn successors(program: &Program, pc: usize, name: &str) -> Vec<usize> {
     next
 }
 
-/// Whether whoever executes one instruction of the kernel has executed another one before.
+/// Whether a thread that executes `second` must have executed `first` before.
 pub(crate) fn dominates(program: &Program, first: u32, second: u32) -> bool {
     let guard = |pc: u32| program.code.get(at(pc)).map(|inst| inst.guard);
     if guard(first).flatten().is_some() && guard(first) != guard(second) {
@@ -74,7 +75,7 @@ fn behind(program: &Program, wait: u32, again: impl Fn(&str) -> bool) -> Vec<boo
     let next: Vec<Vec<usize>> = (0..count)
         .map(|pc| successors(program, pc, first(pc)).into_iter().filter(|to| *to < count).collect())
         .collect();
-    // Functions may hold what lanes could come to.
+    // A called function may contain a copy of the instruction.
     let called = (count..program.metas.len()).any(|pc| again(program.opcode(pc)));
     let mut reached = vec![false; count];
     let mut work: Vec<usize> = next[at(wait)].clone();
@@ -100,7 +101,8 @@ fn behind(program: &Program, wait: u32, again: impl Fn(&str) -> bool) -> Vec<boo
     (0..count).map(|pc| reached[pc] && !leads[pc] && works(opcodes[pc])).collect()
 }
 
-/// Whether an instruction does more than compute or go elsewhere: what compilers share between ways out of a kernel does not.
+/// Whether an instruction does more than compute or branch. Code that compilers share between exit paths of a kernel
+/// does not.
 fn works(opcode: &str) -> bool {
     let mut parts = opcode.split('.');
     match parts.next().unwrap_or("") {

@@ -1,25 +1,25 @@
-//! What the instructions of a kernel mean to the checks: read once from the program, then looked up by number.
+//! Properties of a kernel's instructions that the checks need: decoded once from the program, then looked up by number.
 
 use crate::machine::{Width, at};
 use crate::program::Program;
 
-/// How far an ordered access or a fence reaches.
+/// The scope of an ordered access or a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Scope {
     /// The threads of a block.
     Block,
-    /// The device, and all beyond it.
+    /// The device, and wider scopes.
     Device,
 }
 
-/// What an access promises beside its value.
+/// The memory ordering of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Ordering {
-    /// Other threads may access the same bytes at the same time, as far as the scope reaches.
+    /// The scope of a strong access: threads in it may access the same bytes concurrently. `None` for a weak access.
     pub strong: Option<Scope>,
-    /// What the thread did before is visible to those who see this.
+    /// Release: earlier accesses of the thread are visible to threads that observe this one.
     pub release: bool,
-    /// What was visible to the writer of the value seen is visible now.
+    /// Acquire: what the writer of the observed value released is visible now.
     pub acquire: bool,
 }
 
@@ -28,7 +28,7 @@ impl Ordering {
     pub(crate) const WEAK: Ordering = Ordering { strong: None, release: false, acquire: false };
 }
 
-/// What kind of instruction it is, as far as checks care.
+/// The kind of an instruction, as far as the checks need it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     /// None of the others.
@@ -37,7 +37,7 @@ pub(crate) enum Kind {
     Fence(Scope, bool),
     /// Works on an mbarrier.
     Mbarrier,
-    /// Reads through the cache that holds what no one writes.
+    /// Reads through the non-coherent read-only cache (`ld.global.nc`).
     ReadOnly,
     /// A `cp.async` itself.
     Copy,
@@ -58,15 +58,16 @@ pub(crate) struct Site {
 #[derive(Debug)]
 pub(crate) struct Sites {
     list: Vec<Site>,
-    /// Whether threads may be ordered by anything but barriers of the whole block and `bar.warp.sync`: what the checks
-    /// remember can be smaller if not.
+    /// Whether threads can be ordered only by barriers of the whole block and `bar.warp.sync`, which lets the checks
+    /// record less.
     pub barriers_only: bool,
-    /// Whether what is ordered may depend on the schedule: there are locks, flags, tickets, or barriers of some threads.
+    /// Whether the happens-before order may depend on the schedule: the kernel has locks, flags, tickets, or barriers
+    /// for some of the threads.
     pub order_matters: bool,
-    /// Instructions by which blocks can notice each other, those first whose order is most likely to matter: what takes
+    /// Instructions by which blocks can observe each other, sorted by how likely their order matters: those that take
     /// tickets and locks, then flags, then the rest.
     pub steps: Vec<u32>,
-    /// By instruction: whether threads can notice each other by it.
+    /// By instruction: whether threads can observe each other by it.
     pub noticed: Vec<bool>,
 }
 
@@ -83,9 +84,9 @@ impl Sites {
             let text = program.instruction(pc);
             let words = Words::of(text);
             let mut site = words.site();
-            // Volatile says that the compiler keeps the access, and promises strength to those who poll; who reads data
-            // that way and relies on the lanes of a warp to run in step has a race all the same.
-            // To read a variable again that one has polled is part of polling it.
+            // `volatile` makes the compiler keep the access; only a load that polls counts as strong. A kernel that
+            // reads data this way and relies on the lanes of a warp running in lockstep has a race. Another load of a
+            // polled variable counts as polling.
             let polls = || address(text).is_some_and(|address| polled.contains(&address));
             if words.opcode == "ld" && words.has("volatile") && !polls() {
                 site.ordering = Ordering::WEAK;
@@ -126,7 +127,7 @@ impl Sites {
     }
 }
 
-/// By instruction: the kind of an atomic that adds, or the like, and whose result nobody reads. Two of a kind may change places.
+/// By instruction: the kind of an addition or similar atomic whose result is unused. Two of the same kind commute.
 pub(crate) fn combines(program: &Program) -> Vec<Option<u32>> {
     const FREE: [&str; 6] = ["add", "min", "max", "and", "or", "xor"];
     let mut kinds: Vec<String> = Vec::new();
@@ -145,12 +146,12 @@ pub(crate) fn combines(program: &Program) -> Vec<Option<u32>> {
     (0..program.metas.len()).map(kind).collect()
 }
 
-/// Whether an instruction reads a row.
+/// Whether any instruction reads a row.
 fn read(program: &Program, row: (Width, u32)) -> bool {
     program.metas.iter().any(|meta| meta.reads.contains(&row))
 }
 
-/// Addresses, as they are written, of volatile loads that poll.
+/// The address operands, as text, of volatile loads that poll.
 fn polled(program: &Program) -> Vec<&str> {
     let address = |pc: usize| {
         let text = program.instruction(pc);
@@ -160,7 +161,7 @@ fn polled(program: &Program) -> Vec<&str> {
     (0..program.metas.len()).filter_map(address).collect()
 }
 
-/// Whether a load polls: whether its value decides a branch that stays in, or leaves, a loop around the load.
+/// Whether a load polls: its value decides a branch that continues or leaves a loop around the load.
 fn polls(program: &Program, load: usize) -> bool {
     let Some(end) = (load..program.code.len()).find(|&pc| {
         let inst = &program.code[pc];
@@ -189,7 +190,7 @@ fn branches(program: &Program, pc: usize) -> bool {
     Words::of(program.instruction(pc)).opcode == "bra"
 }
 
-/// What stands between the brackets of an operand.
+/// The text between the brackets of an operand.
 pub(crate) fn address(text: &str) -> Option<&str> {
     Some(text.split_once('[')?.1.split_once(']')?.0.trim())
 }
@@ -214,11 +215,12 @@ impl<'p> Swap<'p> {
 }
 
 /// Whether the value of a load is the first guess of a compare-and-swap of the same address, and in which scope: the
-/// programming guide's way to make atomics of one's own. If others have changed the bytes, the swap finds out.
+/// CUDA programming guide's pattern for custom atomics. If other threads have changed the bytes, the compare-and-swap
+/// fails.
 fn guesses(program: &Program, load: usize, swaps: &[Swap<'_>]) -> Option<Scope> {
     let from = address(program.instruction(load))?;
     let swap = swaps.iter().find(|swap| swap.pc > load && swap.address == from)?;
-    // The value may go to the register that the loop around the swap begins with.
+    // The value may be moved to the register that the loop around the compare-and-swap starts with.
     let mut reached: Vec<(Width, u32)> = program.metas[load].writes.to_vec();
     for pc in load + 1..swap.pc {
         let meta = &program.metas[pc];
@@ -235,13 +237,13 @@ fn guesses(program: &Program, load: usize, swaps: &[Swap<'_>]) -> Option<Scope> 
 pub(crate) struct Words<'t> {
     pub opcode: &'t str,
     pub modifiers: Vec<&'t str>,
-    /// How many operands follow.
+    /// Number of operands.
     operands: usize,
-    /// Whether the first operand is the number zero.
+    /// Whether the first operand is 0.
     zero: bool,
     /// Whether the first operand is the mask of all lanes.
     everyone: bool,
-    /// The first operand, where it is a number.
+    /// The first operand, if it is a number.
     number: Option<u32>,
 }
 
@@ -301,7 +303,7 @@ impl<'t> Words<'t> {
         let (release, acquire) =
             (self.has("release") || self.has("acq_rel"), self.has("acquire") || self.has("acq_rel"));
         match self.opcode {
-            // Atomics are relaxed and of device scope unless they say otherwise.
+            // Atomics are relaxed and of device scope by default.
             "atom" | "red" => {
                 Ordering { strong: Some(self.scope().unwrap_or(Scope::Device)), release, acquire }
             }
