@@ -1,5 +1,5 @@
 //! What an instruction needs of its module, against what ptxas asks for.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use warpproof_sim::{Blame, Device, Stop, StopKind, isa};
 

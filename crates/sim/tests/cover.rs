@@ -1,5 +1,5 @@
 //! Coverage of small kernels, and inputs proposed for what they leave out.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::sync::Arc;
 use warpproof_sim::Device;

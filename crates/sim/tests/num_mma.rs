@@ -9,7 +9,7 @@
     clippy::cast_sign_loss,
     reason = "codes of numbers change width on purpose"
 )]
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test may stop and say why")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a panic fails the test")]
 
 use std::path::{Path, PathBuf};
 use warpproof_sim::num::Rounding;

@@ -1,5 +1,5 @@
 //! The counters, on kernels small enough to count by hand: each number is worked out in the comment beside it.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod atomics;
 mod barrier;

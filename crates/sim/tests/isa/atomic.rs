@@ -1,6 +1,6 @@
 //! `atom` and `red`.
 
-#![expect(clippy::unwrap_used, reason = "a failure to prepare a test fails it")]
+#![expect(clippy::unwrap_used, reason = "a setup failure fails the test")]
 
 use crate::harness::{Column, check, eval, pairs, patterns};
 use crate::sync::Grid;

@@ -1,6 +1,6 @@
 //! Branches, calls, and the ends of threads.
 
-#![expect(clippy::unwrap_used, reason = "a failure to prepare a test fails it")]
+#![expect(clippy::unwrap_used, reason = "a setup failure fails the test")]
 
 use crate::harness::{check, kernel, launch, levels, patterns, try_eval};
 use warpproof_sim::{Blame, Device, Level, StopKind};

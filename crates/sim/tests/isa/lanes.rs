@@ -1,6 +1,6 @@
 //! `shfl`, `vote`, `match`, `redux` and their like.
 
-#![expect(clippy::unwrap_used, reason = "a failure to prepare a test fails it")]
+#![expect(clippy::unwrap_used, reason = "a setup failure fails the test")]
 
 use crate::harness::{Column, eval};
 use crate::sync::Grid;

@@ -6,7 +6,7 @@
     clippy::needless_range_loop,
     clippy::as_conversions,
     clippy::cast_possible_truncation,
-    reason = "small numbers that are chosen here"
+    reason = "small numbers chosen by the test"
 )]
 
 use crate::harness::{eval, launch, levels};

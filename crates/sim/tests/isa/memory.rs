@@ -1,6 +1,6 @@
 //! Loads and stores: every space, every type, vectors, and what happens beyond the end.
 
-#![expect(clippy::unwrap_used, reason = "a failure to prepare a test fails it")]
+#![expect(clippy::unwrap_used, reason = "a setup failure fails the test")]
 
 use crate::harness::{Column, kernel, launch, levels};
 use warpproof_sim::schedule::SplitMix;

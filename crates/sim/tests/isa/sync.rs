@@ -1,6 +1,6 @@
 //! Barriers, fences, and how diverged lanes and warps make progress.
 
-#![expect(clippy::unwrap_used, reason = "a failure to prepare a test fails it")]
+#![expect(clippy::unwrap_used, reason = "a setup failure fails the test")]
 
 use crate::harness::{Column, kernel, launch};
 use warpproof_sim::schedule::{CopyTiming, Order};

@@ -1,5 +1,5 @@
 //! The machine around the instructions: how diverged lanes take turns, the stack, and what special registers say.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod barriers;
 mod faults;
