@@ -96,7 +96,7 @@ fn endless_recursion_ends_at_the_stack() {
     // Neither function needs a frame of its own; what a call keeps counts.
     let plain = ".func f() { call f; ret; } .entry k() { call f; ret; }";
     let outcome = run(plain, 1, 32);
-    assert_limit(outcome.stop.as_deref(), "the stack of a thread passed 16384 bytes");
+    assert_limit(outcome.stop.as_deref(), "the stack of a thread exceeded 16384 bytes");
     assert!(outcome.instructions <= 1025, "{}", outcome.instructions);
 
     let mut wide = String::from(".func f() { .reg .b64 %rd<512>; call f;\n");
@@ -331,7 +331,7 @@ fn printed_text_of_blocks_under_way_ends_at_the_limit() {
     );
     let text = printing(&"x".repeat(1000), &body)
         .replace(".reg .b64 %rd<3>;", ".reg .b64 %rd<3>; .reg .b32 %n; .reg .pred %q;");
-    assert_limit(run_within(4 << 20, &text, 1000, 32).as_deref(), "beside the buffers");
+    assert_limit(run_within(4 << 20, &text, 1000, 32).as_deref(), "in addition to the buffers");
 }
 
 #[test]

@@ -1,5 +1,4 @@
-//! All memory accesses of instructions go through this module, which also reports them to the observer. Instructions access
-//! neither memory nor observers directly.
+//! All memory accesses of instructions go through this module, which reports them to the observer.
 
 #![expect(
     clippy::as_conversions,
@@ -35,8 +34,7 @@ pub struct Access<'a> {
     pub warp: u32,
     /// The instruction.
     pub pc: u32,
-    /// The space. Generic addresses are already resolved; a warp whose lanes use several spaces makes one access per
-    /// space.
+    /// The space, after resolving generic addresses; a warp whose lanes use several spaces makes one access per space.
     pub space: Space,
     /// What it does.
     pub kind: AccessKind,
@@ -72,7 +70,7 @@ impl Told<'_> {
         Told { unchanged: 0, words: &[], deferred: false, used: u32::MAX };
 }
 
-/// A value as it lies in memory, which may be narrower than a word.
+/// A value as stored in memory, which may be narrower than a word.
 fn narrowed<const WORDS: usize>(mut words: [u32; WORDS], bytes: u32) -> [u32; WORDS] {
     if bytes < 4
         && let Some(first) = words.first_mut()
@@ -338,8 +336,7 @@ impl Warp<'_, '_> {
         Ok(())
     }
 
-    /// The lanes whose write does not change memory: it already holds their value, or a lower lane writes the same value
-    /// now.
+    /// The lanes whose write does not change memory: it already holds their value, or a lower lane writes that value.
     fn unchanged<const WORDS: usize>(
         &self,
         space: Space,

@@ -23,7 +23,7 @@ fn how_far_beside_a_buffer() {
     says(
         &at("%out+200"),
         "out of bounds, right at the end of `buffer` (200 bytes)",
-        "index 50; those that are there have 0 to 49",
+        "index 50; valid indices are 0 to 49",
     );
     says(&at("%out+204"), "out of bounds, 4 bytes past the end of `buffer` (200 bytes)", "index 51;");
     says(&at("%out+-4"), "out of bounds, 4 bytes before the start of `buffer` (200 bytes)", "index -1;");
@@ -39,7 +39,7 @@ fn overflows_of_32_bits_are_recognized() {
     let unsigned =
         "mov.u32 %r1, -1; mul.wide.u32 %d1, %r1, 4; add.u64 %d1, %out, %d1; st.global.u32 [%d1], 1;";
     let unsigned = stop(unsigned, "", 0);
-    assert!(unsigned.notes[0].contains("the 32-bit index -1 is taken as unsigned"), "{unsigned}");
+    assert!(unsigned.notes[0].contains("the 32-bit index -1 is read as unsigned"), "{unsigned}");
     assert!(unsigned.help.unwrap().contains("64 bits"));
     let negative =
         "mov.u32 %r1, 0x90000003; mul.wide.s32 %d1, %r1, 4; add.u64 %d1, %out, %d1; st.global.u32 [%d1], 1;";
@@ -60,7 +60,7 @@ fn shared_variables_are_named() {
     says(
         &stop,
         "4 bytes past the end of `tile`, the last shared variable (32 bytes)",
-        "index 9; those that are there have 0 to 7",
+        "index 9; valid indices are 0 to 7",
     );
     assert_eq!(stop.help, None);
 }
@@ -76,7 +76,7 @@ fn forgotten_dynamic_shared_memory_is_pointed_out() {
     says(
         &short,
         "right at the end of dynamic shared memory (64 bytes)",
-        "index 16; those that are there have 0 to 15",
+        "index 16; valid indices are 0 to 15",
     );
     assert_eq!(short.help, None);
     assert_eq!(run(body, dynamic, 1, 68, 50, Schedule::default()).1.stop, None);
