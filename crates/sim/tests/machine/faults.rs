@@ -1,4 +1,4 @@
-//! What is said of accesses that miss their memory.
+//! Reports of accesses that miss their memory.
 
 use super::run;
 use warpproof_sim::schedule::Schedule;

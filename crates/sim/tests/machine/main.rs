@@ -1,4 +1,4 @@
-//! The machine around the instructions: how diverged lanes take turns, the stack, and what special registers say.
+//! The machine around the instructions: turns of diverged lanes, the stack, and values of special registers.
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod barriers;
@@ -12,7 +12,7 @@ mod turns;
 use warpproof_sim::schedule::Schedule;
 use warpproof_sim::{Device, Outcome};
 
-/// Runs `body` in a kernel with one parameter, the address of `count` words (`%out`), and gives them and the outcome.
+/// Runs `body` in a kernel with one parameter, the address of `count` words (`%out`), and returns them and the outcome.
 fn run(
     body: &str,
     functions: &str,
