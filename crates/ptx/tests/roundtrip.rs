@@ -119,7 +119,7 @@ fn operand() -> impl Strategy<Value = Operand<'static>> {
         Just(Operand::Sink),
         integer().prop_map(Operand::Integer),
         float().prop_map(Operand::Float),
-        expr().prop_filter_map("expected an expression, found a plain number", |expr| match expr {
+        expr().prop_filter_map("a plain number is not a compound expression", |expr| match expr {
             Expr::Integer(_) | Expr::Name(_) | Expr::Float(_) => None,
             other => Some(Operand::Constant(Box::new(other))),
         }),

@@ -84,7 +84,7 @@ fn a_condition_on_parameters_is_evaluated() {
     assert_eq!(value(8, 5, 5), Some(true));
     assert_eq!(value(11, 8, 0), Some(true));
     assert_eq!(value(11, 10, 0), Some(false));
-    assert_eq!(value(14, 10, 0), None, "it must load");
+    assert_eq!(value(14, 10, 0), None, "the condition depends on a load");
     assert_eq!(slice.constants(at(14).pc, at(14).row), Some(vec![1234.5]));
     assert_eq!(slice.constants(at(8).pc, at(8).row), None);
 }

@@ -127,14 +127,14 @@ pub(crate) fn tensor(opcode: &str) -> Option<String> {
     if !product {
         return None;
     }
-    let says = |word: &&str| {
+    let is_shape_or_type = |word: &&str| {
         let shape = word.starts_with('m') && word.contains('n') && word.contains('k');
         shape
             || crate::machine::Type::parse(word).is_some()
             || matches!(*word, "bf16" | "tf32" | "e4m3" | "e5m2" | "s4" | "u4" | "b1" | "sp" | "xor" | "and")
             || word.starts_with("sp::")
     };
-    Some(words.filter(says).collect::<Vec<_>>().join("."))
+    Some(words.filter(is_shape_or_type).collect::<Vec<_>>().join("."))
 }
 
 /// Multiply-adds of one execution by a warp, from a shape as [`Totals::tensor`](super::Totals::tensor) names it.

@@ -259,7 +259,7 @@ pub(super) fn extremum(spec: &Spec<'_>) -> Extremum {
     if spec.modifiers.form().opcode == "min" { Extremum::Min } else { Extremum::Max }
 }
 
-/// A f32 operation with rounding, `.ftz` and `.sat`.
+/// An f32 operation with rounding, `.ftz` and `.sat`.
 macro_rules! single {
     ($name:ident = $f:ident, $map:ident($($x:ident: $t:ident),+)) => {
         fn $name<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
@@ -287,7 +287,7 @@ macro_rules! single {
     };
 }
 
-/// A f64 operation with rounding.
+/// An f64 operation with rounding.
 macro_rules! double {
     ($name:ident = $f:ident, $map:ident($($x:ident: $t:ident),+)) => {
         fn $name<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {

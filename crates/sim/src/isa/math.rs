@@ -117,7 +117,7 @@ pub(super) const OPS: &[Op] = &[
     },
 ];
 
-/// A f32 approximation with `.ftz`.
+/// An f32 approximation with `.ftz`.
 macro_rules! single {
     ($name:ident = $f:ident) => {
         fn $name<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {

@@ -125,7 +125,7 @@ fn fits(bound: &Bound, written: &[Shape]) -> bool {
         })
 }
 
-fn say(form: &Form, spelling: &[&str]) -> String {
+fn dotted(form: &Form, spelling: &[&str]) -> String {
     std::iter::once(form.opcode).chain(spelling.iter().copied()).collect::<Vec<_>>().join(".")
 }
 
@@ -141,7 +141,7 @@ fn every_spelling_binds() {
                         entry.form.matches(&spelling).expect("a form must match its own spelling");
                     let spec =
                         Spec { modifiers, operands: written.clone(), sm: entry.op.since.2, used: u32::MAX };
-                    let line = say(&entry.form, &spelling);
+                    let line = dotted(&entry.form, &spelling);
                     match (entry.op.bind.at(level))(&spec) {
                         Ok(bound) if fits(&bound, &written) => count += 1,
                         Ok(bound) => {
@@ -174,13 +174,13 @@ fn every_form_is_found() {
                     if found > index || other.op.manual != entry.op.manual {
                         wrong.push(format!(
                             "{} of `{}` finds `{}`",
-                            say(&entry.form, &spelling),
+                            dotted(&entry.form, &spelling),
                             entry.form.text,
                             other.form.text
                         ));
                     }
                 }
-                Err(_) => wrong.push(format!("no form found for {}", say(&entry.form, &spelling))),
+                Err(_) => wrong.push(format!("no form found for {}", dotted(&entry.form, &spelling))),
             }
         }
         if own == 0 {

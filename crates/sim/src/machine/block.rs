@@ -198,16 +198,17 @@ impl Warp<'_, '_> {
         self.cta.changed = true;
         let barrier = &mut self.cta.barriers[at(id)];
         if barrier.arrived > 0 && barrier.expected.unwrap_or(everyone) != expected.unwrap_or(everyone) {
-            let say = |count: Option<u32>| count.map_or("all threads".to_owned(), |n| format!("{n} threads"));
+            let described =
+                |count: Option<u32>| count.map_or("all threads".to_owned(), |n| format!("{n} threads"));
             let sentence = format!(
                 "warps disagree on barrier {id}: one waits for {}, another for {}",
-                say(barrier.expected),
-                say(expected)
+                described(barrier.expected),
+                described(expected)
             );
-            let (earlier, first) = (say(barrier.expected), barrier.first);
+            let (earlier, first) = (described(barrier.expected), barrier.first);
             let flow = self.halt(Blame::Kernel, StopKind::Barrier, sentence);
             if let Some(stop) = &mut self.stop {
-                stop.label = Some(format!("waits for {}", say(expected)));
+                stop.label = Some(format!("waits for {}", described(expected)));
                 let place = self.grid.program.place(first).filter(|_| first != self.pc);
                 stop.others.extend(place.map(|place| (place, format!("waits for {earlier}"))));
             }

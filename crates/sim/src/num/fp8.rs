@@ -88,7 +88,7 @@ pub fn cvt_f16_fp8(format: Fp8, a: u8, relu: bool) -> u16 {
     if relu & (wide & 0x8000 != 0) { 0 } else { wide }
 }
 
-/// `cvt.{rna,rn,rz}{.relu}{.satfinite}.tf32.f32`: the result is a f32 code whose 13 low bits are zero.
+/// `cvt.{rna,rn,rz}{.relu}{.satfinite}.tf32.f32`: the result is an f32 code whose 13 low bits are zero.
 #[inline(always)]
 pub fn cvt_tf32_f32(a: u32, rounding: Rounding, relu: bool, satfinite: bool) -> u32 {
     let code = narrow_f32(TF32, a, rounding) << 13;

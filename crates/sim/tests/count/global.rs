@@ -147,7 +147,7 @@ fn traffic_of_the_second_level() {
 
 #[test]
 fn local_memory() {
-    // The same word of all lanes is contiguous: one line. Sixteen bytes are four words, one line apart from each other.
+    // The same word of all lanes is contiguous: one line. Sixteen bytes are four words at distances of one line.
     let body = "st.local.u32 [frame], %t;\nst.local.v4.u32 [frame+16], {%t, %t, %t, %t};\nld.local.u64 %d1, [frame+16];\n\
         ld.local.u8 %h1, [frame+1];";
     let counters = Case::new(body, 64, |_| 0).count();

@@ -102,10 +102,10 @@ fn other_qualifiers_or_masks_do_not_meet() {
         let (_, outcome) = run(&body, "", 32, 0, 32, Schedule::default());
         let stop = outcome.stop.unwrap();
         assert_eq!((stop.blame, stop.kind), (Blame::Kernel, StopKind::Deadlock), "{body}: {stop}");
-        let says = |lanes: &str, instruction: &str| {
+        let reports = |lanes: &str, instruction: &str| {
             let spelled = instruction.split(' ').next().unwrap();
             stop.notes.iter().any(|note| note.contains(lanes) && note.contains(spelled))
         };
-        assert!(says("lanes 0xffff0000 wait", high) && says("lanes 0x0000ffff wait", low), "{stop}");
+        assert!(reports("lanes 0xffff0000 wait", high) && reports("lanes 0x0000ffff wait", low), "{stop}");
     }
 }

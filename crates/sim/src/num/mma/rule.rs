@@ -15,7 +15,7 @@ pub enum Element {
     F16,
     /// `.bf16`
     Bf16,
-    /// `.tf32`, as a f32 code whose 13 low bits are ignored
+    /// `.tf32`, as an f32 code whose 13 low bits are ignored
     Tf32,
     /// `.e4m3`
     E4m3,

@@ -63,7 +63,7 @@ pub(super) trait Lane: Copy + Default {
     fn of(value: f32) -> Self;
     /// trunc(`self` · `other` · 2^(F − emax)), the power given by [`Lane::scale`].
     fn term(self, other: Self, scale: Self) -> Self;
-    /// An element's value in this type.
+    /// 2^(F − emax).
     fn scale(emax: i32) -> Self;
     /// The accumulator's term.
     fn start(accumulator: Accumulator, code: u32, exponent: i32, emax: i32) -> Self;
