@@ -1,15 +1,16 @@
-//! What ptxas makes of atomics, as far as counts depend on it: `atom` whose old value nobody reads becomes a reduction, and the
-//! lanes of a warp are brought together into one operation where it can see that they all name one address. Read off the machine
-//! code it makes; `crates/sim/tests/count/atomics.rs` has the cases.
+//! How ptxas translates atomics, as far as it affects counts: an `atom` whose old value is unused becomes a reduction, and
+//! ptxas merges the lanes of a warp into one operation if it can prove that they all use one address. These rules were
+//! derived from the SASS that ptxas emits; `crates/sim/tests/count/atomics.rs` has the cases.
 
 use crate::machine::Width;
 use crate::program::Program;
 use std::collections::HashSet;
 
-/// Rounds in which differing registers are followed through a program; where that does not suffice, all count as differing.
+/// Iterations of the data-flow analysis that finds registers that differ between lanes; without a fixed point by then, all
+/// registers count as differing.
 const ROUNDS: usize = 32;
 
-/// Registers of a program that has atomics; of others nothing is looked at.
+/// Register facts of a program with atomics; other programs are not analyzed.
 pub(super) struct Atomics {
     /// Registers that some instruction reads.
     read: HashSet<(Width, u32)>,
@@ -17,7 +18,7 @@ pub(super) struct Atomics {
     differ: HashSet<(Width, u32)>,
 }
 
-/// The parts of an `atom` or `red` that matter here.
+/// The parts of an `atom` or `red` that the analysis needs.
 fn is_atomic(opcode: &str) -> bool {
     opcode.starts_with("atom.") || opcode.starts_with("red.")
 }
@@ -31,7 +32,7 @@ impl Atomics {
         for meta in &program.metas {
             found.read.extend(meta.reads.iter().copied());
         }
-        // A value differs if something it is made of does.
+        // A value differs between lanes if one of its inputs does.
         let source = |pc: usize| {
             let text = program.instruction(pc);
             let special = ["%tid", "%laneid", "%lanemask", "%clock", "%globaltimer"];
@@ -57,19 +58,19 @@ impl Atomics {
         found
     }
 
-    /// Whether nobody reads what an instruction gives back.
+    /// Whether no instruction reads the result.
     fn unread(&self, program: &Program, pc: usize) -> bool {
         program.metas.get(pc).is_some_and(|meta| meta.writes.iter().all(|row| !self.read.contains(row)))
     }
 
-    /// Whether an `atom` of global memory is a reduction to ptxas.
+    /// Whether ptxas turns an `atom` of global memory into a reduction.
     pub(super) fn reduces(&self, program: &Program, pc: usize, opcode: &str) -> bool {
         let mut words = opcode.split('.');
         let atomic = words.next() == Some("atom") && opcode.contains(".global");
         atomic && !words.any(|word| matches!(word, "cas" | "exch")) && self.unread(program, pc)
     }
 
-    /// Whether ptxas makes one operation of the lanes of a warp if they all name one address.
+    /// Whether ptxas merges the lanes of a warp into one operation if they all use one address.
     pub(super) fn merges(&self, program: &Program, pc: usize, opcode: &str) -> bool {
         if !is_atomic(opcode) {
             return false;
@@ -80,7 +81,7 @@ impl Atomics {
             return false;
         }
         let Some(meta) = program.metas.get(pc) else { return false };
-        // The address comes first among what is read, unless it is a name; a guard comes last.
+        // The address is the first source, unless it is a symbol; a guard is the last.
         let text = program.instruction(pc);
         let register = text.split_once('[').is_some_and(|(_, rest)| rest.trim_start().starts_with('%'));
         if register && meta.reads.first().is_some_and(|row| self.differ.contains(row)) {

@@ -1,4 +1,5 @@
-//! What the instructions of a kernel are to the counters: read once from the program, then looked up by number.
+//! Static facts about the instructions of a kernel that the counters need: computed once per program, then looked up by
+//! index.
 
 use super::atomics::Atomics;
 use super::counters::{Flow, MemoryOp};
@@ -11,15 +12,15 @@ use crate::program::Program;
 pub(crate) struct Site {
     /// Its number among the instructions with a guard.
     pub guard: Option<u32>,
-    /// What it does to memory, if it does anything.
+    /// Its memory operation, if it has one.
     pub op: MemoryOp,
-    /// What it does to the flow of control.
+    /// Its control-flow kind.
     pub flow: Flow,
     /// The pipe it runs on.
     pub pipe: Unit,
-    /// Whether it loads past the first-level cache.
+    /// Whether it loads past L1.
     pub uncached: bool,
-    /// Whether ptxas makes one operation of it where all lanes of a warp name one address.
+    /// Whether ptxas merges the lanes of a warp into one operation if they all use one address.
     pub merges: bool,
 }
 
@@ -27,7 +28,7 @@ pub(crate) struct Site {
 #[derive(Debug)]
 pub(crate) struct Sites {
     sites: Vec<Site>,
-    /// How many have a guard.
+    /// The number of instructions with a guard.
     pub guards: usize,
 }
 
@@ -68,8 +69,8 @@ impl Sites {
     }
 }
 
-/// The opcode of an instruction with its modifiers. What the table does not hold is no instruction of the text, but what the
-/// machine does to hand over parameters that are registers, at the beginning of a function or at its `ret`.
+/// The opcode of an instruction with its modifiers. Instructions without a table entry do not occur in the text; the
+/// simulator adds them to pass parameters that are registers, at the beginning of a function or at its `ret`.
 pub(crate) fn opcode(program: &Program, pc: usize) -> &str {
     let held = program.metas.get(pc).is_some_and(|meta| meta.entry.is_some());
     if held { program.opcode(pc) } else { "(parameter)" }
@@ -92,7 +93,7 @@ fn op(opcode: &str) -> MemoryOp {
     }
 }
 
-/// Whether a load goes past the first-level cache: by its cache operator, or because others may write what it reads.
+/// Whether a load bypasses L1: because of its cache operator, or because other threads may write the location.
 fn uncached(opcode: &str) -> bool {
     let mut words = opcode.split('.');
     let load = matches!(words.next(), Some("ld" | "cp"));
@@ -126,14 +127,14 @@ pub(crate) fn tensor(opcode: &str) -> Option<String> {
     if !product {
         return None;
     }
-    let says = |word: &&str| {
+    let is_shape_or_type = |word: &&str| {
         let shape = word.starts_with('m') && word.contains('n') && word.contains('k');
         shape
             || crate::machine::Type::parse(word).is_some()
             || matches!(*word, "bf16" | "tf32" | "e4m3" | "e5m2" | "s4" | "u4" | "b1" | "sp" | "xor" | "and")
             || word.starts_with("sp::")
     };
-    Some(words.filter(says).collect::<Vec<_>>().join("."))
+    Some(words.filter(is_shape_or_type).collect::<Vec<_>>().join("."))
 }
 
 /// Multiply-adds of one execution by a warp, from a shape as [`Totals::tensor`](super::Totals::tensor) names it.

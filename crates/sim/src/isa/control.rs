@@ -1,4 +1,4 @@
-//! Branches, returns, and the ends of threads.
+//! Branches, returns, and thread exit.
 
 use super::{Bound, Op, Refusal, Slot, Spec, Unit};
 use crate::bind_plain;
@@ -20,7 +20,7 @@ pub(super) const OPS: &[Op] = &[
         since: (6, 0, 30),
         bind: bind_plain!(brx),
     },
-    // `call` and `ret` take names the table does not know; decoding builds their routines itself.
+    // `call` and `ret` take names that are not in the table; the decoder builds their routines itself.
     Op {
         form: "call{.uni} (ret-param), fname, (param-list), flist",
         manual: "control-flow-instructions-call",
@@ -90,7 +90,7 @@ fn brx(_: &Spec<'_>) -> Result<Bound, Refusal> {
             return w.branch(taken, target);
         }
         w.diverged();
-        // The lanes that go elsewhere come back to this instruction.
+        // The lanes with other targets execute this instruction again.
         let mut others = w.state.fragment.clone();
         others.mask = w.exec & !taken;
         others.pc = w.pc;
@@ -104,7 +104,7 @@ fn brx(_: &Spec<'_>) -> Result<Bound, Refusal> {
 }
 
 fn built_elsewhere(spec: &Spec<'_>) -> Result<Bound, Refusal> {
-    Err(spec.gap("this shape of call"))
+    Err(spec.gap("this form of call"))
 }
 
 fn ret(_: &Spec<'_>) -> Result<Bound, Refusal> {

@@ -1,5 +1,5 @@
 //! Approximations: reciprocals, roots, exponentials, logarithms, trigonometry.
-#![expect(clippy::unnecessary_wraps, reason = "all binders have one type, and most can refuse")]
+#![expect(clippy::unnecessary_wraps, reason = "all binders share one signature, and most can fail")]
 
 use super::half::{is_packed, lanewise1};
 use super::map::map1;
@@ -100,7 +100,7 @@ pub(super) const OPS: &[Op] = &[
         since: (7, 8, 90),
         bind: bind!(tanh_bf16),
     },
-    // The manual's box has no `.ftz` here, but the assembler takes it and kernels write it.
+    // The manual's box has no `.ftz` here, but the assembler accepts it and kernels use it.
     Op {
         form: "ex2.approx{.ftz}.type d, a; .type = .f16 .f16x2",
         manual: "half-precision-floating-point-instructions-ex2",
@@ -117,7 +117,7 @@ pub(super) const OPS: &[Op] = &[
     },
 ];
 
-/// A f32 approximation with `.ftz`.
+/// An f32 approximation with `.ftz`.
 macro_rules! single {
     ($name:ident = $f:ident) => {
         fn $name<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {

@@ -20,12 +20,12 @@ fn every_place_at_which_warps_wait_is_named() {
     assert_eq!(
         labels,
         [
-            "warps 0, 1 wait here at barrier 1 for 96 threads; 64 have come",
-            "warp 2 waits here at barrier 2 for 96 threads; 32 have come"
+            "warps 0, 1 wait here at barrier 1 for 96 threads; 64 arrived",
+            "warp 2 waits here at barrier 2 for 96 threads; 32 arrived"
         ]
     );
     let help = checked.findings[0].help.as_deref().unwrap();
-    assert!(help.starts_with("barrier 1 waits for 96 threads and 64 have come; 32 wait elsewhere"), "{help}");
+    assert!(help.starts_with("barrier 1 waits for 96 threads: 64 arrived, 32 wait elsewhere"), "{help}");
     assert!(stop(&checked).1.contains("warps 0, 1 wait here"));
 }
 
@@ -39,7 +39,7 @@ fn an_mbarrier_that_never_completes() {
     assert_eq!(found(&checked), [("deadlock", vec!["mbarrier.test_wait.shared.b64 %p1, [%r9], %d1"])]);
     assert!(checked.outcome.instructions < 200_000, "{}", checked.outcome.instructions);
     let label = &checked.findings[0].places[0].text;
-    assert!(label.starts_with("warps 0, 1 go round here for ever"), "{label}");
+    assert!(label.starts_with("warps 0, 1 loop here forever"), "{label}");
     assert!(label.contains("waits for 1 more of 65 arrivals"), "{label}");
 }
 
