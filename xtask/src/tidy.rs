@@ -7,6 +7,7 @@ mod arrows;
 mod includes;
 mod links;
 mod rust;
+mod words;
 
 use std::{fs, process::Command};
 
@@ -51,6 +52,7 @@ const RULES: &[Rule] = &[
     arrows::point_down,
     includes::stay_in_the_package,
     links::resolve,
+    words::to_avoid,
 ];
 
 /// Longest Rust file.

@@ -121,7 +121,7 @@ fn code_only(text: &str) -> String {
 }
 
 /// The bytes of the comment or literal that `text` starts with; 0 when it starts with code.
-fn skipped(text: &str, in_word: bool) -> usize {
+pub(super) fn skipped(text: &str, in_word: bool) -> usize {
     if text.starts_with("//") {
         return text.find('\n').unwrap_or(text.len());
     }
