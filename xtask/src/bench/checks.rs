@@ -59,7 +59,7 @@ pub(super) const SUBJECTS: &[Subject] = &[
     },
 ];
 
-/// A device with a launch on it, and the contents of its buffers that the checks know.
+/// A device with a launch on it, and settings that describe its buffers to the checks.
 pub(super) fn prepare(
     subject: &Subject,
     toolchain: &Toolchain,
