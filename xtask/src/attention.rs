@@ -188,7 +188,10 @@ impl Study {
         let line = Line::new(variant.name, &shaped.shape, distribution, seed, &verdict);
         if !verdict.passed() {
             let other = verdict.other_bits;
-            self.wrong.push(format!("{line}: {other} elements differ in their bits; {:?}", verdict.judgement.reasons));
+            self.wrong.push(format!(
+                "{line}: {other} elements differ in their bits; {:?}",
+                verdict.judgement.reasons
+            ));
         }
         self.lines.push(line);
         Ok(())

@@ -205,7 +205,9 @@ fn play(text: &str, blocks: &[Block], programs: &Path) -> Result<String, String>
                     let _ = write!(output, "$ {command}\n{said}");
                 }
                 if output.is_empty() {
-                    return Err(at("expected `$ ` and a command at the start of a `console` block".to_owned()));
+                    return Err(at(
+                        "expected `$ ` and a command at the start of a `console` block".to_owned()
+                    ));
                 }
                 printed.push((block, output));
             }
@@ -284,7 +286,9 @@ fn changed(text: &str, change: &str) -> Result<String, String> {
                 after.push(rest);
             }
             Some(_) => {
-                return Err(format!("expected `+`, `-` or a space at the start of a line of a change, found `{line}`"));
+                return Err(format!(
+                    "expected `+`, `-` or a space at the start of a line of a change, found `{line}`"
+                ));
             }
         }
     }
@@ -296,7 +300,10 @@ fn changed(text: &str, change: &str) -> Result<String, String> {
         .map(|(index, _)| index)
         .collect();
     let [place] = places.as_slice() else {
-        return Err(format!("expected the lines that the change replaces once, found them {} times", places.len()));
+        return Err(format!(
+            "expected the lines that the change replaces once, found them {} times",
+            places.len()
+        ));
     };
     let mut new: Vec<&str> = lines.clone();
     new.splice(*place..place + before.len(), after);

@@ -46,7 +46,10 @@ pub(crate) fn run(filter: Option<&str>, jobs: usize) -> Result<(), String> {
     let mut modules = cuda_modules(&corpus)?;
     modules.extend(triton_modules(&corpus)?);
     if modules.len() < LEAST_MODULES {
-        return Err(format!("expected at least {LEAST_MODULES} modules in the corpus, found {}", modules.len()));
+        return Err(format!(
+            "expected at least {LEAST_MODULES} modules in the corpus, found {}",
+            modules.len()
+        ));
     }
     modules.retain(|module| filter.is_none_or(|filter| module.name.contains(filter)));
     if modules.is_empty() {
@@ -196,7 +199,8 @@ fn architectures(list: &str) -> Result<Vec<String>, String> {
     for word in list.split_whitespace() {
         if let Some(first) = word.strip_suffix('+') {
             let from = ARCHITECTURES.iter().position(|arch| *arch == first);
-            let from = from.ok_or_else(|| format!("expected an architecture of the corpus, found `{word}`"))?;
+            let from =
+                from.ok_or_else(|| format!("expected an architecture of the corpus, found `{word}`"))?;
             all.extend(ARCHITECTURES[from..].iter().map(|arch| (*arch).to_owned()));
         } else if word.starts_with(|c: char| c.is_ascii_digit()) {
             all.push(word.to_owned());
@@ -239,7 +243,7 @@ fn cuda_modules(corpus: &Path) -> Result<Vec<Module>, String> {
 fn selection(index: usize, header: &Header) -> Vec<(u32, String, DebugInfo)> {
     let mut chosen = Vec::new();
     let kinds = CUDA_RELEASES.len() * DebugInfo::ALL.len();
-    // A source for few architectures has fewer combinations than are walked through here.
+    // A source for few architectures has fewer combinations than the loop visits.
     for step in index * MODULES_PER_SOURCE..index * MODULES_PER_SOURCE + header.arch.len() * kinds {
         if chosen.len() == MODULES_PER_SOURCE {
             break;

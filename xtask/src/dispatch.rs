@@ -35,7 +35,9 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     }
     let committed = fs::read_to_string(&path).map_err(|error| format!("cannot read {TABLE}: {error}"))?;
     match difference(&text, &committed) {
-        Some(difference) => Err(format!("{TABLE}:{difference}\nrun `cargo xtask dispatch --bless` to write it")),
+        Some(difference) => {
+            Err(format!("{TABLE}:{difference}\nrun `cargo xtask dispatch --bless` to write it"))
+        }
         None => Ok(()),
     }
 }

@@ -137,7 +137,11 @@ fn at_once<T: Sync, R: Send>(
             });
         }
     });
-    done.into_iter().map(|result| result.unwrap_or_else(|| Err("internal error: no thread processed this item".to_owned()))).collect()
+    done.into_iter()
+        .map(|result| {
+            result.unwrap_or_else(|| Err("internal error: no thread processed this item".to_owned()))
+        })
+        .collect()
 }
 
 /// Installs or builds what a program needs.

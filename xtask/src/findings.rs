@@ -72,9 +72,7 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     if let Some(name) =
         sanitizer::CASES.iter().map(|(name, _)| *name).find(|name| rows.iter().all(|row| row.name != *name))
     {
-        return Err(format!(
-            "xtask/src/findings/sanitizer.rs lists `{name}`, which is not in {TESTS}"
-        ));
+        return Err(format!("xtask/src/findings/sanitizer.rs lists `{name}`, which is not in {TESTS}"));
     }
     SECTION.compare_or_write(&tables(&rows), bless)?;
     println!("findings: {} kernels match {}", rows.len(), SECTION.page);

@@ -38,7 +38,8 @@ impl Section {
         let end = format!("<!-- end of {} -->", self.name);
         let parts =
             page.split_once(&begin).and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1)));
-        let (before, after) = parts.ok_or_else(|| format!("{}: expected `{begin}` and then `{end}`", self.page))?;
+        let (before, after) =
+            parts.ok_or_else(|| format!("{}: expected `{begin}` and then `{end}`", self.page))?;
         Ok(format!("{before}{begin}\n\n{}\n\n{end}{after}", text.trim_matches('\n')))
     }
 }

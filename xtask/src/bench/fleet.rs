@@ -19,7 +19,11 @@ pub(crate) fn run(evaluations: u32, bless: bool) -> Result<(), String> {
             .map_err(|error| format!("{name}: {error}"))?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         println!("{text}");
-        if output.status.success() { Ok(text) } else { Err(format!("{name}: the measurement of the fleet failed")) }
+        if output.status.success() {
+            Ok(text)
+        } else {
+            Err(format!("{name}: the measurement of the fleet failed"))
+        }
     };
     let claims = example("claims", &[])?;
     let growth = example("evaluations", &[&program, &evaluations.to_string()])?;
