@@ -268,7 +268,10 @@ fn of_rust(text: &str) -> Vec<Prose> {
     let mut gap = String::new();
     let (mut line, mut in_word, mut rest) = (1, false, text);
     while let Some(first) = rest.chars().next() {
-        let length = rust::skipped(rest, in_word).max(first.len_utf8());
+        let length = match rust::skipped(rest, in_word) {
+            0 => code_length(rest, first),
+            length => length,
+        };
         let (part, after) = rest.split_at_checked(length).unwrap_or((rest, ""));
         if part.starts_with("//") || part.starts_with("/*") {
             let body = part.trim_start_matches(['/', '!', '*']);
@@ -292,6 +295,14 @@ fn of_rust(text: &str) -> Vec<Prose> {
     }
     found.extend(comment);
     found
+}
+
+/// Bytes up to the next character that may begin a comment, a literal or white space; or those of the leading white space.
+fn code_length(text: &str, first: char) -> usize {
+    let space = first.is_whitespace();
+    let ends = |c: char| c.is_whitespace() != space || matches!(c, '/' | '"' | '\'' | 'r' | 'b');
+    let after = text.get(first.len_utf8()..).unwrap_or_default();
+    first.len_utf8() + after.find(ends).unwrap_or(after.len())
 }
 
 /// The text of a string literal that contains a space, without escapes and placeholders; nothing for other code.

@@ -1,4 +1,4 @@
-//! A kernel with a planted race: units read their neighbor's element of shared memory without a barrier before.
+//! A kernel with a planted race: units read their neighbor's element of shared memory without a barrier.
 
 use cubecl::cuda::{CudaDevice, CudaRuntime};
 use cubecl::prelude::*;
@@ -28,6 +28,7 @@ fn main() {
         );
     }
     let bytes = client.read_one_unchecked(output);
-    let right = u32::from_bytes(&bytes).iter().enumerate().filter(|(i, x)| **x == numbers[(i + 1) % 64]).count();
+    let right =
+        u32::from_bytes(&bytes).iter().enumerate().filter(|(i, x)| **x == numbers[(i + 1) % 64]).count();
     println!("{right} of 64 are right");
 }
