@@ -1,7 +1,7 @@
 """Operators of tinygrad on its CUDA backend, compared with its CPU backend.
 
 Every case runs forward, and backward where it has a gradient, in float32, float16 and bfloat16. Both backends get the same
-inputs. They may add in another order and use another exp2, so results differ by roundings: a case says how many roundings
+inputs. They may add in another order and use another exp2, so results differ by roundings: a case states how many roundings
 of single values stand between input and output (`depth`), and how many of sums (`sums`). The limit is that number of units
 in the last place, at the size of the largest value of the result. Sums are float32 whatever the dtype; what is added
 may have been rounded to it before, which is independent from one to the next and so comes to four units at most.

@@ -101,7 +101,7 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     let outcomes = at_once(JOBS, |job| {
         let ran = job.run(&warpproof, &library, &place)?;
         println!("{}: {} s, {}", job.name(), ran.seconds, ran.output.trim_end().replace('\n', "\n  "));
-        job.judge(&ran)?;
+        job.verify(&ran)?;
         Ok(ran)
     });
     let mut ran = Vec::new();
@@ -199,7 +199,7 @@ impl Job {
     }
 
     /// Checks that the program ran, and that the report contains exactly the expected findings.
-    fn judge(&self, ran: &Ran) -> Result<(), String> {
+    fn verify(&self, ran: &Ran) -> Result<(), String> {
         let printed = || format!("\n{}{}", ran.output, ran.text);
         if ran.report["program_exit_code"] != 0 {
             return Err(format!("the program ended with {}{}", ran.report["program_exit_code"], printed()));
@@ -363,16 +363,16 @@ mod tests {
     #[test]
     fn a_finding_too_many_and_one_too_few_fail() {
         let clean = right("numba");
-        assert_eq!(clean.judge(&ran(&[], 0, "")), Ok(()));
-        assert!(clean.judge(&ran(&["shared-race"], 0, "")).unwrap_err().contains("shared-race"));
-        assert!(clean.judge(&ran(&[], 1, "")).unwrap_err().contains("ended with 1"));
+        assert_eq!(clean.verify(&ran(&[], 0, "")), Ok(()));
+        assert!(clean.verify(&ran(&["shared-race"], 0, "")).unwrap_err().contains("shared-race"));
+        assert!(clean.verify(&ran(&[], 1, "")).unwrap_err().contains("ended with 1"));
         let planted = Job { findings: &["shared-race"], places: &["line"], ..right("c") };
-        assert_eq!(planted.judge(&ran(&["shared-race"], 0, "at a line")), Ok(()));
-        assert!(planted.judge(&ran(&[], 0, "at a line")).is_err());
-        assert!(planted.judge(&ran(&["shared-race"], 0, "")).unwrap_err().contains("does not show `line`"));
+        assert_eq!(planted.verify(&ran(&["shared-race"], 0, "at a line")), Ok(()));
+        assert!(planted.verify(&ran(&[], 0, "at a line")).is_err());
+        assert!(planted.verify(&ran(&["shared-race"], 0, "")).unwrap_err().contains("does not show `line`"));
         let mut unchecked = ran(&[], 0, "");
         unchecked.report["checked"] = 2.into();
-        assert!(clean.judge(&unchecked).unwrap_err().contains("2 of 3"));
+        assert!(clean.verify(&unchecked).unwrap_err().contains("2 of 3"));
     }
 
     #[test]

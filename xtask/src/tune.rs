@@ -88,7 +88,7 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
             random: ending(&search(Strategy::Random, seed)?, best)?,
         };
         println!(
-            "tune: seed {seed}: evolution {:.4} of the best, chance {:.4}",
+            "tune: seed {seed}: evolution {:.4} of the best, random search {:.4}",
             row.evolution.us / best,
             row.random.us / best
         );
@@ -136,9 +136,9 @@ fn page(all: &Study, times: &BTreeMap<usize, f64>, best: f64, rows: &[Row]) -> S
     let near = sorted.iter().filter(|us| **us <= NEAR * best).count();
     let twins = all.evaluations.iter().filter(|one| one.same_as.is_some()).count();
     let mut text = format!(
-        "{} variants, {} of them the program of another; predicted {best:.3} µs for the best, {:.3} for the median, {:.3} for the \
+        "{} variants, {} of them the same program as another; predicted {best:.3} µs for the best, {:.3} for the median, {:.3} for the \
          worst. {near} are within 1 % of the best.\n\n\
-         | seed | evaluations | evolution, µs | above the best | went through all stages | by chance, µs | above the best |\n\
+         | seed | evaluations | evolution, µs | above the best | went through all stages | random search, µs | above the best |\n\
          |---:|---:|---:|---:|---:|---:|---:|\n",
         all.combinations,
         twins,

@@ -267,6 +267,6 @@ pub(crate) fn bless(name: &str, head: &str, lines: &[String]) {
 }
 
 /// The head of the table of rows.
-pub(crate) const HEAD: &str = "| conditions | A/A: said improved | A/A: told apart | interval holds the truth | gain found, \
+pub(crate) const HEAD: &str = "| conditions | A/A: improved | A/A: decided | interval covers the truth | gain found, \
                                threshold 0 | gain found, threshold −5 % | gain denied | refused |\n\
                                |---|--:|--:|--:|--:|--:|--:|--:|";
