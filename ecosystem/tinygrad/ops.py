@@ -3,8 +3,8 @@
 Every case runs forward, and backward where it has a gradient, in float32, float16 and bfloat16. Both backends get the same
 inputs. They may add in another order and use another exp2, so results differ by roundings: a case states how many roundings
 of single values stand between input and output (`depth`), and how many of sums (`sums`). The limit is that number of units
-in the last place, at the size of the largest value of the result. Sums are float32 whatever the dtype; what is added
-may have been rounded to it before, which is independent from one to the next and so comes to four units at most.
+in the last place, at the size of the largest value of the result. Sums are float32 for every dtype. The summands
+may have been rounded to the dtype before; these errors are independent, so together they are at most four units.
 """
 import json
 import math

@@ -71,13 +71,7 @@ fn histogram(input: &Array<u32>, bins: &mut Array<Atomic<u32>>) {
 
 /// A row-major product on tensor cores: a block of one warp has a tile of 16 by 16 of the result.
 #[cube(launch)]
-fn matmul(
-    lhs: &Array<f16>,
-    rhs: &Array<f16>,
-    out: &mut Array<f32>,
-    #[comptime] n: usize,
-    #[comptime] k: usize,
-) {
+fn matmul(lhs: &Array<f16>, rhs: &Array<f16>, out: &mut Array<f32>, #[comptime] n: usize, #[comptime] k: usize) {
     let row = CUBE_POS_Y as usize * 16;
     let column = CUBE_POS_X as usize * 16;
     let accumulator = cmma::Matrix::<f32>::from_value(

@@ -28,7 +28,6 @@ fn main() {
         );
     }
     let bytes = client.read_one_unchecked(output);
-    let right =
-        u32::from_bytes(&bytes).iter().enumerate().filter(|(i, x)| **x == numbers[(i + 1) % 64]).count();
+    let right = u32::from_bytes(&bytes).iter().enumerate().filter(|(i, x)| **x == numbers[(i + 1) % 64]).count();
     println!("{right} of 64 are right");
 }
