@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Comments on the pull request, or changes the comment of an earlier run. That one is known by its first line: the last
-# comment of this token may be another workflow's. A token that may not comment, as that of a fork, fails nothing.
+# Comments on the pull request, or updates the comment of an earlier run, which is recognized by its first line: the last
+# comment of this token may belong to another workflow. A token without the permission (as in a fork) causes a warning only.
 set -euo pipefail
 
 mark='<!-- warpproof gate -->'
@@ -19,5 +19,5 @@ comment() {
 }
 
 if ! comment; then
-    echo '::warning::the pull request could not be commented on; the job needs the permission `pull-requests: write`'
+    echo '::warning::cannot comment on the pull request; the job needs the permission `pull-requests: write`'
 fi

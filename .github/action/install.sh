@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Puts warpproof on PATH: the one that is there, else the release that VERSION names, else this checkout, built.
+# Puts warpproof on PATH: the release VERSION if it is set, else an installed warpproof, else a build of this checkout.
 set -euo pipefail
 
 if command -v warpproof > /dev/null && [ -z "${VERSION:-}" ]; then
-    echo "warpproof is there: $(command -v warpproof)"
+    echo "found warpproof: $(command -v warpproof)"
     warpproof --version
     exit
 fi

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes the reports of the gate's run. Without one there are none, and the gate has said why.
+# Writes the reports of the gate's run. Without a run there are none, and the gate has printed the reason.
 set -euo pipefail
 
 if [ -z "${RUN:-}" ]; then
-    echo "there is no run to report: the gate did not come so far"
+    echo "nothing to report: the gate stopped before it created a run"
     exit
 fi
 mkdir -p "${REPORTS:?}"

@@ -1,7 +1,8 @@
-//! Gives the library the driver's name for the linker, and writes what of the API nobody has written by hand.
+//! Sets the library's soname to that of the CUDA driver, and generates stubs for API functions without a handwritten
+//! implementation.
 //!
-//! `data/api.txt` names every symbol of the driver API. Those that stand in an `api!` of `src/api` are done; each other becomes a
-//! function that answers not-supported. Both together are the table of `cuGetProcAddress`.
+//! `data/api.txt` lists every symbol of the driver API. Symbols named in an `api!` of `src/api` are implemented; each other symbol
+//! becomes a function that returns `CUDA_ERROR_NOT_SUPPORTED`. Both sets together form the table of `cuGetProcAddress`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -44,6 +45,6 @@ fn main() {
     text.push_str("];\n");
     let out = env::var("OUT_DIR").unwrap_or_default();
     if let Err(error) = fs::write(Path::new(&out).join("symbols.rs"), text) {
-        println!("cargo::error=cannot write the table of symbols: {error}");
+        println!("cargo::error=cannot write the symbol table: {error}");
     }
 }

@@ -1,4 +1,4 @@
-/* Launches `shift` of vectors.cu, which lacks a barrier: whether its results are right depends on who comes first. */
+/* Launches `shift` of vectors.cu, which lacks a barrier: whether its results are right depends on the order of the threads. */
 #include <cuda.h>
 #include <stdio.h>
 

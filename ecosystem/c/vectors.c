@@ -122,7 +122,7 @@ int main(int argc, char **argv)
     expect(cuLaunchKernel(add, 1, 1, 1, 2048, 1, 1, 0, NULL, add_arguments, NULL), CUDA_ERROR_INVALID_VALUE,
            "a block of 2048 threads");
 
-    /* An address that is nobody's. The error stays until the context is gone. */
+    /* An address outside of all allocations. The error is sticky until the context is destroyed. */
     CUdeviceptr nowhere = (CUdeviceptr)1 << 46;
     void *stray_arguments[] = {&nowhere};
     CUresult result = cuLaunchKernel(stray, 1, 1, 1, 1, 1, 1, 0, NULL, stray_arguments, NULL);

@@ -1,4 +1,4 @@
-"""Kernels written with numba-cuda, each held against numpy.
+"""Kernels written with numba-cuda, each compared with numpy.
 
 Numba makes PTX with libNVVM and hands it to the driver's linker: nvJitLink is not installed. Inputs come from seeds, and what is
 not exact has a limit that follows from the type and the number of roundings.
@@ -12,7 +12,7 @@ import numpy as np
 from numba import cuda, float32, int32, vectorize
 from numba.cuda.core.errors import NumbaPerformanceWarning
 
-# Grids are small on purpose, and the driver's linker is what is tried here.
+# Grids are small on purpose, and this tests the driver's linker.
 warnings.simplefilter("ignore", NumbaPerformanceWarning)
 warnings.filterwarnings("ignore", message=".*nvjitlink is not available.*")
 
@@ -27,7 +27,7 @@ def kernel(function):
 
 
 def close(got, want, roundings, eps=EPS):
-    """Results that differ by so many roundings at most."""
+    """Results that differ by at most this number of roundings."""
     got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
     limit = roundings * eps * max(1.0, np.abs(want).max())
     error = np.abs(got - want).max()

@@ -3,7 +3,7 @@
 
     git clone https://github.com/karpathy/llm.c clones/karpathy/llm.c
     ecosystem/public/bugs.py clones                             # a clone is DIR/OWNER/NAME
-    ecosystem/public/bugs.py --clone karpathy/llm.c=~/llm.c     # or say where it is
+    ecosystem/public/bugs.py --clone karpathy/llm.c=~/llm.c     # or give its path
     ecosystem/public/bugs.py --page > book/src/bugs-found.md    # write the page of the book
 
 Bugs whose repository has no clone are skipped and named. `--only TEXT` checks the bugs whose names contain TEXT. The exit
@@ -62,7 +62,7 @@ def main():
 
 
 def check(program, bug, clone):
-    """Prints a line of the table. Whether all is as bugs.toml states it."""
+    """Prints a line of the table. Returns whether the results match bugs.toml."""
     expected, (found, what) = bug.get("expected", "found"), reported(program, bug, clone, bug["flags"])
     good = found or expected == "known-failure"
     words = "found" if found else "KNOWN FAILURE" if good else f"MISSING ({what})"
@@ -84,7 +84,7 @@ def check(program, bug, clone):
 
 
 def reported(program, bug, clone, flags):
-    """Whether the bug is reported: its class, at its lines. Else what was reported."""
+    """Whether the bug is reported with its class at its lines; otherwise the other findings."""
     code, found = files.report(program, bug["file"], flags, 600, clone)
     seen = []
     for one in found["findings"] if found else []:

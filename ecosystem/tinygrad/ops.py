@@ -1,10 +1,10 @@
-"""Operators of tinygrad on its CUDA backend, held against its CPU backend.
+"""Operators of tinygrad on its CUDA backend, compared with its CPU backend.
 
 Every case runs forward, and backward where it has a gradient, in float32, float16 and bfloat16. Both backends get the same
-inputs. They may add in another order and use another exp2, so results differ by roundings: a case says how many roundings
+inputs. They may add in another order and use another exp2, so results differ by roundings: a case states how many roundings
 of single values stand between input and output (`depth`), and how many of sums (`sums`). The limit is that number of units
-in the last place, at the size of the largest value of the result. Sums are float32 whatever the dtype; what is added
-may have been rounded to it before, which is independent from one to the next and so comes to four units at most.
+in the last place, at the size of the largest value of the result. Sums are float32 for every dtype. The summands
+may have been rounded to the dtype before; these errors are independent, so together they are at most four units.
 """
 import json
 import math
@@ -28,7 +28,7 @@ def case(name, function, *shapes, low=-2.0, high=2.0, depth=8, sums=0, grad=True
 
 
 def limit(dtype, depth, sums):
-    """How far results may be apart, at a largest value of 1."""
+    """The largest allowed difference of results, for a largest value of 1."""
     if dtype == dtypes.float32 or not sums:
         return (depth + sums) * ULP[dtype]
     return (depth + 4) * ULP[dtype] + sums * ULP[dtypes.float32]
@@ -251,7 +251,7 @@ case("int_cumsum", lambda x: integers(x).cumsum(axis=1), S, grad=False)
 
 
 def run(function, arrays, dtype, device, grad):
-    """The result, and the gradients if asked for."""
+    """The result, and optionally the gradients."""
     inputs = [Tensor(array, device=device).cast(dtype).realize() for array in arrays]
     out = function(*inputs)
     gradients = []
@@ -264,7 +264,7 @@ def run(function, arrays, dtype, device, grad):
 
 
 def difference(got, want, at_most):
-    """What is wrong, or None."""
+    """The error, or None."""
     if got.shape != want.shape:
         return f"shape {got.shape}, not {want.shape}"
     if want.dtype.kind != "f":

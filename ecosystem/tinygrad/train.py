@@ -1,4 +1,4 @@
-"""Trains a small network for 50 steps on tinygrad's CUDA backend, and holds each loss against its CPU backend.
+"""Trains a small network for 50 steps on tinygrad's CUDA backend, and compares each loss with its CPU backend.
 
 The network is a convolution, a normalization and two linear layers, on images of two classes that are made from a seed. Both
 backends start from the same weights. Roundings differ, and training carries a difference from step to step; the limit
@@ -16,7 +16,7 @@ LIMIT = 1e-3
 
 
 def data():
-    """Images with a bright upper or lower half, under noise, and which it is."""
+    """Noisy images with a bright upper or lower half, and their labels."""
     generator = np.random.default_rng(7)
     labels = generator.integers(0, 2, (STEPS, BATCH))
     images = generator.normal(0, 1, (STEPS, BATCH, 1, 12, 12)).astype(np.float32)

@@ -1,8 +1,8 @@
-//! No module and no launch makes the device or its checks panic, hang past their limits or give two outcomes, and checks
-//! change no outcome.
+//! For every module and launch, the device and its checks do not panic, stop at their limits and are deterministic, and the
+//! checks do not change the outcome.
 //!
-//! The fuzzer's bytes are choices: which instructions of the table, which operands, which flow of control, which launch.
-//! Text that starts like PTX is run as it stands, so the seeds of the other targets serve here too.
+//! The fuzzer's bytes are choices: which instructions of the table, which operands, which control flow, which launch.
+//! Text that starts like PTX is run unchanged, so the seeds of the other targets also work here.
 #![no_main]
 
 use arbitrary::{Result, Unstructured};
@@ -36,7 +36,7 @@ fuzz_target!(|data: &[u8]| {
     if case.launch.again {
         assert_eq!(one, execute(&case, 1, false).0, "two runs disagree on\n{}", case.text);
         let (_, again) = execute(&case, 1, true);
-        assert_eq!(findings, again, "one thread and two find different mistakes in\n{}", case.text);
+        assert_eq!(findings, again, "one thread and two report different findings in\n{}", case.text);
     }
 });
 
@@ -68,7 +68,7 @@ impl Default for Geometry {
     }
 }
 
-/// What a launch did, all of it.
+/// Everything that a launch did.
 #[derive(Debug, PartialEq)]
 struct Ran {
     report: String,
@@ -80,7 +80,7 @@ struct Ran {
 const LIMITS: Limits = Limits { instructions: 20_000, stack: 16 * 1024, output: 4096, memory: 1 << 30 };
 const KERNELS: usize = 2;
 
-/// Runs the kernels of a case, with checks or without, and gives what they did and what was found.
+/// Runs the kernels of a case, with checks or without, and returns their effects and the findings.
 fn execute(case: &Case, threads: usize, checked: bool) -> (Vec<Ran>, Vec<String>) {
     let level = if cfg!(feature = "simd") { Level::detect() } else { Level::Portable };
     let mut device = Device::new().with_memory(1 << 20).with_threads(threads).with_level(level);
@@ -139,7 +139,7 @@ fn execute(case: &Case, threads: usize, checked: bool) -> (Vec<Ran>, Vec<String>
     (all, findings)
 }
 
-/// A buffer of 4096 bytes, of one kind or another.
+/// A buffer of 4096 bytes in one of several address spaces.
 fn role(number: usize, address: u64) -> BufferRole {
     let role = [Role::In, Role::Out, Role::InOut, Role::Scratch][number % 4];
     let element = [1, 2, 4][number / 4 % 3];
@@ -261,7 +261,7 @@ struct Writer {
     text: String,
     labels: u32,
     depth: u32,
-    /// Statements the function may still get.
+    /// Remaining number of statements of the function.
     budget: u32,
     function: bool,
 }
@@ -455,7 +455,7 @@ impl Writer {
         }
         let drafts = drafts(operands, modifiers, choices)?;
         let (mut written, shapes): (Vec<String>, Vec<Shape>) = drafts.into_iter().unzip();
-        // The entry itself says what its operands are, so that most instructions are valid.
+        // The table entry defines the operands, so that most instructions are valid.
         if let Ok((entry, matched)) = isa::find(opcode, modifiers) {
             let spec = Spec { modifiers: matched, operands: shapes.clone(), sm: 89, used: u32::MAX };
             match isa::table()[entry].op.bind.at(Level::Portable)(&spec) {
@@ -470,7 +470,7 @@ impl Writer {
                         }
                     }
                 }
-                // One that cannot be bound ends the run: wanted now and then.
+                // An instruction that cannot be bound ends the run: useful, but only sometimes.
                 Err(_) if choices.ratio(15, 16)? => return Ok(()),
                 Err(_) => {}
             }
@@ -488,7 +488,7 @@ impl Writer {
     }
 }
 
-/// Operands as the form lists them, with what they look like; a guess, for `bind` to look at.
+/// Operands as the form lists them, with their shapes; only a guess, which `bind` checks.
 fn drafts(list: &str, modifiers: &[&str], choices: &mut Unstructured<'_>) -> Result<Vec<(String, Shape)>> {
     let types: Vec<Type> = modifiers.iter().filter_map(|modifier| Type::parse(modifier)).collect();
     let mut out = Vec::new();

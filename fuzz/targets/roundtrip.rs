@@ -1,4 +1,4 @@
-//! What parses without error means the same when printed, and prints the same again.
+//! Text that parses without errors has the same meaning after printing, and prints the same a second time.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -6,7 +6,7 @@ use warpproof_ptx::{parse, print};
 
 fuzz_target!(|source: &str| {
     let (module, errors) = parse(source);
-    // A tree of broken text prints too, if only without a panic.
+    // The tree of broken text must also print without a panic.
     let printed = print(&module);
     if !errors.is_empty() {
         return;

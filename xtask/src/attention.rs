@@ -1,9 +1,9 @@
-//! `cargo xtask attention`: the attention ladder, judged.
+//! `cargo xtask attention`: evaluates every rung of the attention ladder.
 //!
-//! Every rung on every named shape, seed and distribution on the software GPU: errors against the exact attention within
-//! what the formats explain, and the very bits of the oracle that follows the rung's own blocking. Outputs of kernels that
-//! do not do attention must fail every shape. Every rung and feature with all checks under eight schedules: silent.
-//! The figures go to `book/src/attention/accuracy.csv`, and from there into the book's page.
+//! Every rung runs on every named shape, seed and distribution on the software GPU. Its errors against exact attention must be
+//! within the limits of the formats, and its bits must equal those of the oracle that follows the rung's own blocking. Outputs of
+//! kernels that do not compute attention must fail every shape. Every rung and feature also runs with all checks under eight
+//! schedules, without a finding. The figures go to `book/src/attention/accuracy.csv`, and from there into the book's page.
 
 mod cases;
 mod page;
@@ -41,12 +41,12 @@ fn folder() -> PathBuf {
     root().join("book/src/attention")
 }
 
-/// All of it; `quick` leaves out long shapes and all seeds but the first, and holds the rest against the committed table. What
-/// is wrong is told at the end, all of it. `bless` writes table and page after all runs, with `quick` the page alone from the
-/// committed table.
+/// Runs the study. `quick` leaves out long shapes and all seeds except the first, and compares the rest with the committed table.
+/// All errors are reported at the end. `bless` writes table and page after all runs; with `quick`, it writes only the page, from
+/// the committed table.
 pub(crate) fn run(quick: bool, rung: Option<&str>, bless: bool) -> Result<(), String> {
     if bless && rung.is_some() {
-        return Err("the table is written from all of it: leave out --rung".to_owned());
+        return Err("--bless needs all rungs: leave out --rung".to_owned());
     }
     if bless && quick {
         return write_page(&Committed::read()?.csv);
@@ -68,7 +68,7 @@ fn study(quick: bool, rung: Option<&str>, bless: bool) -> Result<(), String> {
     if variants.is_empty() {
         return Err(format!("there is no rung `{}`", rung.unwrap_or_default()));
     }
-    // Before the work: without a table to hold it against, hours of it are in vain.
+    // Read first: hours of work would be wasted if there were no table to compare with.
     let committed = if bless { None } else { Some(Committed::read()?) };
     let mut study = Study { toolchain, lines: Vec::new(), nulls: Vec::new(), wrong: Vec::new() };
     for shape in shapes().into_iter().filter(|shape| !quick || shape.quick) {
@@ -87,7 +87,7 @@ fn study(quick: bool, rung: Option<&str>, bless: bool) -> Result<(), String> {
     match committed {
         Some(committed) => study.wrong.extend(committed.compare(&study.lines, !quick && rung.is_none())),
         None if study.wrong.is_empty() => write(&study.lines)?,
-        None => study.wrong.push("nothing was written".to_owned()),
+        None => study.wrong.push("the table and the page were not written".to_owned()),
     }
     println!("{}", page::summary(&study.lines));
     if study.wrong.is_empty() {
@@ -99,16 +99,16 @@ fn study(quick: bool, rung: Option<&str>, bless: bool) -> Result<(), String> {
 struct Study {
     toolchain: Toolchain,
     lines: Vec<Line>,
-    /// For the shape under way, null outputs that some input has told.
+    /// For the current shape: each null output, and whether some input has detected it.
     nulls: Vec<(Null, bool)>,
     wrong: Vec<String>,
 }
 
-/// Oracles of one input, made when first asked for.
+/// Oracles of one input, computed when first needed.
 struct Known {
     inputs: Inputs,
     exact: Vec<(Precision, Exact)>,
-    /// The bits of an arithmetic with tiles of keys summed apart.
+    /// The bits of an arithmetic with separately summed tiles of keys.
     bits: Vec<((Arithmetic, Parts), Bits)>,
 }
 
@@ -182,19 +182,22 @@ impl Study {
         let Inputs { q, k, v, .. } = &known.inputs;
         let answer = attention.run(&mut gpu, q, k, v).map_err(|error| error.to_string())?;
         let (Some((_, exact)), Some((_, bits))) = (known.exact.get(exact), known.bits.get(bits)) else {
-            return Err("an oracle was lost".to_owned());
+            return Err("internal error: an oracle is missing".to_owned());
         };
         let verdict = judge(exact, bits, request.lse, &answer);
         let line = Line::new(variant.name, &shaped.shape, distribution, seed, &verdict);
         if !verdict.passed() {
             let other = verdict.other_bits;
-            self.wrong.push(format!("{line}: {other} other bits; {:?}", verdict.judgement.reasons));
+            self.wrong.push(format!(
+                "{line}: {other} elements differ in their bits; {:?}",
+                verdict.judgement.reasons
+            ));
         }
         self.lines.push(line);
         Ok(())
     }
 
-    /// Holds outputs that are no attention against the limits of the widest format; one input that tells is enough.
+    /// Compares outputs that are not attention with the limits of the widest format; it is enough if one input detects them.
     fn try_nulls(&mut self, known: &Known, request: &Request) -> Result<(), String> {
         let widest = known.exact.iter().find(|(precision, _)| {
             *precision == warpproof_kernels::ladder::precision(&Arithmetic::N4, request.format)
@@ -210,19 +213,19 @@ impl Study {
                 .map_err(|error| error.to_string())?;
             let errors =
                 warpproof_tolerance::error::Errors::of(&output, &exact.output, exact.rows.dim, tolerance);
-            let told = !tolerance.judge(&errors).passed;
+            let detected = !tolerance.judge(&errors).passed;
             match self.nulls.iter_mut().find(|(known, _)| *known == null) {
-                Some((_, before)) => *before |= told,
-                None => self.nulls.push((null, told)),
+                Some((_, before)) => *before |= detected,
+                None => self.nulls.push((null, detected)),
             }
         }
         Ok(())
     }
 
-    /// What became of the null outputs on this shape.
+    /// Reports the null outputs that no input of this shape has detected.
     fn nulls_of(&mut self, shaped: &Shaped) {
-        for (null, told) in self.nulls.drain(..) {
-            if !told {
+        for (null, detected) in self.nulls.drain(..) {
+            if !detected {
                 self.wrong.push(format!("{}: {null} passes", shaped.shape));
             }
         }
@@ -234,7 +237,7 @@ fn l4() -> Result<&'static Model, String> {
     Model::named("L4").ok_or_else(|| "the L4 is not in the device table".to_owned())
 }
 
-/// What is under way, on a terminal only.
+/// Shows progress, on a terminal only.
 fn progress(text: &str) {
     let mut terminal = std::io::stderr();
     if terminal.is_terminal() {
@@ -243,7 +246,7 @@ fn progress(text: &str) {
     }
 }
 
-/// Where the table is, and the page that is made from it.
+/// Paths of the table and of the page that is made from it.
 fn places() -> (PathBuf, PathBuf) {
     (folder().join("accuracy.csv"), folder().join("accuracy.md"))
 }
@@ -276,18 +279,18 @@ impl Committed {
         Ok(Committed { csv: read(table)?, page: read(page)? })
     }
 
-    /// What differs: lines that are not in the table, after all runs also lines of the table that no run gave, and the page.
+    /// Lists the differences: lines that are not in the table; after all runs, lines of the table that no run gave; and the page.
     fn compare(&self, lines: &[Line], all: bool) -> Vec<String> {
         let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
         let missing = lines.iter().filter(|line| !self.csv.lines().any(|known| known == *line));
         let mut wrong: Vec<String> = missing.map(|line| format!("not in accuracy.csv: {line}")).collect();
         if all {
             let left = self.csv.lines().skip(1).filter(|known| !lines.iter().any(|line| line == known));
-            wrong.extend(left.map(|known| format!("in accuracy.csv, and no run gives it: {known}")));
+            wrong.extend(left.map(|known| format!("only in accuracy.csv, no run gives it: {known}")));
         }
         match page::page(&self.csv) {
             Ok(page) if page == self.page => {}
-            Ok(_) => wrong.push("accuracy.md is not what accuracy.csv says".to_owned()),
+            Ok(_) => wrong.push("accuracy.md does not match accuracy.csv".to_owned()),
             Err(error) => wrong.push(error),
         }
         wrong
@@ -307,10 +310,10 @@ mod tests {
         assert_eq!(committed.compare(&given[..1], false), Vec::<String>::new());
         let expected = [
             format!("not in accuracy.csv: {}", line(2)),
-            format!("in accuracy.csv, and no run gives it: {}", line(0)),
+            format!("only in accuracy.csv, no run gives it: {}", line(0)),
         ];
         assert_eq!(committed.compare(&given, true), expected);
         let committed = Committed { page: String::new(), ..committed };
-        assert_eq!(committed.compare(&[], false), ["accuracy.md is not what accuracy.csv says"]);
+        assert_eq!(committed.compare(&[], false), ["accuracy.md does not match accuracy.csv"]);
     }
 }

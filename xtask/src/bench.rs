@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: speeds that the project promises.
+//! `cargo xtask bench`: measures the speeds for which the project sets limits.
 
 mod checks;
 mod counters;
@@ -13,16 +13,16 @@ use std::time::{Duration, Instant};
 
 use crate::in_release;
 
-/// A batch is so long that the ticks by which the system counts time on a core do not matter.
+/// Length of a batch: long enough that the resolution of the system's CPU clock does not matter.
 const BATCH: Duration = Duration::from_millis(500);
 
 /// The best batch counts: whatever else runs on the machine can only slow one down.
 const BATCHES: u32 = 6;
 
-/// Takes the figures of one benchmark, in the release build: the speed of another says nothing.
+/// Runs one benchmark in the release build: the speed of a debug build means nothing.
 pub(crate) fn run(what: &str, json: bool) -> Result<(), String> {
     if what == "driver" {
-        // What it measures is built for release; this program only asks.
+        // The measured programs are built for release; this program only starts them.
         return driver::run(json);
     }
     let task: Vec<&str> = ["bench", what].into_iter().chain(json.then_some("--json")).collect();
@@ -46,7 +46,7 @@ fn parse(json: bool) -> Result<(), String> {
     }
     paths.sort();
     if paths.is_empty() {
-        return Err("there is no PTX to parse; `cargo xtask corpus` makes some".to_owned());
+        return Err("found no PTX to parse: run `cargo xtask corpus` first".to_owned());
     }
     let mut modules = Vec::new();
     for path in &paths {
@@ -76,7 +76,7 @@ fn parse(json: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Megabytes a second of one batch.
+/// Megabytes per second of one batch.
 fn batch(modules: &[String], megabytes: f64) -> f64 {
     let clock = Clock::start();
     let mut rounds = 0u32;
@@ -92,7 +92,7 @@ fn batch(modules: &[String], megabytes: f64) -> f64 {
     }
 }
 
-/// Time on the core where the system tells it, so that what else runs on the machine counts less; else time on the wall.
+/// CPU time where the system provides it, so that other work on the machine counts less; otherwise wall-clock time.
 struct Clock {
     on_core: Option<Duration>,
     wall: Instant,
@@ -111,7 +111,7 @@ impl Clock {
     }
 }
 
-/// How long this thread has been on a core.
+/// CPU time of this thread.
 fn on_core() -> Option<Duration> {
     let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)

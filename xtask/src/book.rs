@@ -1,21 +1,21 @@
-//! `cargo xtask book`: what the book's pages show, run as it is written.
+//! `cargo xtask book`: runs the commands that the book's pages show, exactly as written.
 //!
-//! A page with a `console` block is run from its top to its end, in an empty directory of its own:
+//! A page with a `console` block is run from top to bottom, in an empty directory of its own:
 //!
 //! | block | meaning |
 //! |---|---|
 //! | `cuda NAME`, `ptx NAME` | written to the file NAME |
-//! | `ledger NAME` | `book/samples/NAME` is copied to where commands look for a ledger |
+//! | `ledger NAME` | `book/samples/NAME` is copied to the default place of a ledger |
 //! | `copy FOLDER` | each line is the name of a file in that folder of the repository, which is copied |
-//! | `diff NAME` | changes that file: lines that begin with `-` go, lines that begin with `+` come |
-//! | `console` | `$ ` begins a command; what follows it is what the command prints, standard output and errors together |
+//! | `diff NAME` | changes that file: removes lines that begin with `-`, adds lines that begin with `+` |
+//! | `console` | `$ ` begins a command; the lines after it are its output, standard output and errors together |
 //! | any other | shown only |
 //!
 //! Names of runs of the gate, which are new each time, are all replaced by one.
 //!
-//! So the reports in the book are what `warpproof` prints, to the letter, and every mend is shown to mend: once a page has
-//! changed a file, its commands must succeed. A page that is named after a class of findings must show a report of that
-//! class, and every class has a page, because reports link to it.
+//! So the reports in the book are exactly what `warpproof` prints, and every fix is verified: once a page has changed a file, its
+//! commands must succeed. A page that is named after a class of findings must show a report of that class, and every class has a
+//! page, because reports link to it.
 
 use std::{
     ffi::OsString,
@@ -30,10 +30,10 @@ use warpproof_sim::check::Class;
 use crate::program;
 use crate::root;
 
-/// Where the pages are, and those of the classes.
+/// The folders of the pages, and of the pages about classes.
 const PAGES: &str = "book/src";
 const CLASSES: &str = "book/src/checks";
-/// Ledgers that pages show, and where commands look for one.
+/// The folder of the ledgers that pages show, and the default place of a ledger.
 const SAMPLES: &str = "book/samples";
 const LEDGER: &str = ".warpproof/ledger";
 
@@ -77,7 +77,7 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
         println!("{name}");
         ran += 1;
         let page = play(&text, &blocks, programs).map_err(|error| format!("{name}:{error}"))?;
-        // Such a page is not written either: it would say that nothing is wrong with the kernel it is about.
+        // Such a page is not written either: it would present a wrong kernel as correct.
         if let Some(class) = class_of(&path)
             && !page.contains(&format!("[{class}]: "))
         {
@@ -98,7 +98,7 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "the book no longer shows what is so:\n{drift}if what is printed is right: cargo xtask book --bless"
+        "the book does not show what its commands print:\n{drift}if the printed text is right, run `cargo xtask book --bless`"
     ))
 }
 
@@ -154,7 +154,7 @@ fn kind(info: &str) -> Result<Kind, String> {
     Ok(match words.as_slice() {
         ["console"] => Kind::Console,
         ["cuda" | "ptx" | "diff" | "ledger", name] if name.contains(['/', '\\']) => {
-            return Err(format!("`{name}` is to be the name of a file, without a directory"));
+            return Err(format!("expected a file name without a directory, found `{name}`"));
         }
         ["cuda" | "ptx", name] => Kind::File((*name).to_owned()),
         ["diff", name] => Kind::Change((*name).to_owned()),
@@ -164,13 +164,13 @@ fn kind(info: &str) -> Result<Kind, String> {
     })
 }
 
-/// The page with what its commands print.
+/// The page with the output of its commands.
 fn play(text: &str, blocks: &[Block], programs: &Path) -> Result<String, String> {
     let scratch = tempfile::tempdir().map_err(|error| format!("1: cannot make a directory: {error}"))?;
     let place = scratch.path().canonicalize().map_err(|error| format!("1: no directory: {error}"))?;
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let mut printed: Vec<(&Block, String)> = Vec::new();
-    let mut mended = false;
+    let mut fixed = false;
     for block in blocks {
         let at = |error: String| format!("{}: {error}", block.line);
         match &block.kind {
@@ -191,21 +191,23 @@ fn play(text: &str, blocks: &[Block], programs: &Path) -> Result<String, String>
                 let new = changed(&old, &block.text).map_err(|error| at(format!("{name}: {error}")))?;
                 fs::write(place.join(name), new)
                     .map_err(|error| at(format!("cannot write {name}: {error}")))?;
-                mended = true;
+                fixed = true;
             }
             Kind::Console => {
                 let mut output = String::new();
                 for command in block.text.lines().filter_map(|line| line.strip_prefix("$ ")) {
                     let (said, code) = execute(command, &place, programs).map_err(at)?;
-                    // A mistake that the kernel makes is what a page is about; anything else is the page's own.
-                    if !matches!((code, mended), (Some(0), _) | (Some(1), false)) {
+                    // Exit code 1 before the fix is the finding that the page is about; any other failure is an error of the page.
+                    if !matches!((code, fixed), (Some(0), _) | (Some(1), false)) {
                         let code = code.map_or("a signal".to_owned(), |code| format!("code {code}"));
                         return Err(at(format!("`{command}` ended with {code}:\n{said}")));
                     }
                     let _ = write!(output, "$ {command}\n{said}");
                 }
                 if output.is_empty() {
-                    return Err(at("a `console` block begins with `$ ` and a command".to_owned()));
+                    return Err(at(
+                        "expected `$ ` and a command at the start of a `console` block".to_owned()
+                    ));
                 }
                 printed.push((block, output));
             }
@@ -218,7 +220,7 @@ fn play(text: &str, blocks: &[Block], programs: &Path) -> Result<String, String>
     Ok(lines.join("\n") + "\n")
 }
 
-/// Copies a directory with all that is in it.
+/// Copies a directory recursively.
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -243,15 +245,15 @@ fn execute(command: &str, place: &Path, programs: &Path) -> Result<(String, Opti
         .stdin(Stdio::null())
         .output()
         .map_err(|error| format!("cannot start bash: {error}"))?;
-    // Where the page is run is no business of its reader.
+    // The reader does not need to see the temporary directory.
     let text = String::from_utf8_lossy(&output.stdout).replace(&format!("{}/", place.display()), "");
     Ok((steady(&text), output.status.code()))
 }
 
-/// A run of the gate as the book names it: its own name says when it was begun, and is another each time.
+/// The name of every run of the gate in the book: a real name contains the time of its start, and differs each time.
 const RUN: &str = "20260301T120000-1a2b3c4d";
 
-/// A text in which every run of the gate is [`RUN`].
+/// A text with the name of every run of the gate replaced by [`RUN`].
 pub(crate) fn steady(text: &str) -> String {
     let is_run = |word: &[u8]| {
         word.iter().enumerate().all(|(at, letter)| match at {
@@ -270,7 +272,7 @@ pub(crate) fn steady(text: &str) -> String {
     String::from_utf8_lossy(&steady).into_owned()
 }
 
-/// A text after a change: the lines that a change keeps and takes away must be there once, together.
+/// A text after a change: the lines that the change keeps and removes must occur exactly once, in succession.
 fn changed(text: &str, change: &str) -> Result<String, String> {
     let mut before = Vec::new();
     let mut after = Vec::new();
@@ -284,7 +286,9 @@ fn changed(text: &str, change: &str) -> Result<String, String> {
                 after.push(rest);
             }
             Some(_) => {
-                return Err(format!("a line of a change begins with `+`, `-` or a space, not `{line}`"));
+                return Err(format!(
+                    "expected `+`, `-` or a space at the start of a line of a change, found `{line}`"
+                ));
             }
         }
     }
@@ -296,14 +300,17 @@ fn changed(text: &str, change: &str) -> Result<String, String> {
         .map(|(index, _)| index)
         .collect();
     let [place] = places.as_slice() else {
-        return Err(format!("the lines that a change begins from are there {} times", places.len()));
+        return Err(format!(
+            "expected the lines that the change replaces once, found them {} times",
+            places.len()
+        ));
     };
     let mut new: Vec<&str> = lines.clone();
     new.splice(*place..place + before.len(), after);
     Ok(new.join("\n") + "\n")
 }
 
-/// The first line in which a page is not what it would be, for a reader.
+/// Describes the first line in which a page differs from the printed text.
 fn difference(name: &str, shown: &str, real: &str) -> String {
     let mut pairs = shown.lines().zip(real.lines()).enumerate();
     let (index, (a, b)) =
@@ -365,14 +372,14 @@ mod tests {
 
     #[test]
     fn a_mend_must_mend() {
-        let page = |mend: &str| {
+        let page = |fix: &str| {
             format!(
-                "```ptx a\n1\n2\n```\n```console\n$ grep -q 3 a\n```\n```diff a\n 1\n{mend}\n```\n```console\n$ grep 3 a\n```\n"
+                "```ptx a\n1\n2\n```\n```console\n$ grep -q 3 a\n```\n```diff a\n 1\n{fix}\n```\n```console\n$ grep 3 a\n```\n"
             )
         };
         assert!(played(&page("-2\n+3")).unwrap().ends_with("$ grep 3 a\n3\n```\n"));
         assert!(played(&page("-2\n+4")).unwrap_err().starts_with("13: `grep 3 a` ended with code 1"));
-        assert!(played(&page("-5\n+3")).unwrap_err().contains("there 0 times"));
+        assert!(played(&page("-5\n+3")).unwrap_err().contains("found them 0 times"));
         assert!(played("```console\n$ exit 2\n```\n").unwrap_err().contains("code 2"));
     }
 

@@ -1,11 +1,11 @@
-//! The corpus: PTX of two compilers, through the parser and the printer and back into ptxas.
+//! `cargo xtask corpus`: parses and prints PTX of two compilers, and assembles the printed text with ptxas.
 //!
 //! Modules come from `corpus/cuda/*.cu`, compiled with NVRTC of two CUDA releases for several architectures and kinds
 //! of debug information, and from the PTX in `corpus/triton/ptx`. A module passes if it parses without an error, if
-//! printing is stable (the printed text parses to a tree that prints the same), and if ptxas makes the same machine
-//! code of the printed text as of the original. What decides is nvdisasm's text; equal cubins need no disassembly.
+//! printing is stable (the printed text parses to a tree that prints the same), and if ptxas generates the same machine
+//! code from the printed text as from the original. Machine code is compared as nvdisasm's text, unless the cubins are equal.
 //!
-//! What NVRTC made is left in `target/corpus`, where the benchmark of the parser finds it.
+//! The PTX from NVRTC stays in `target/corpus`, where the benchmark of the parser reads it.
 
 use std::{
     collections::BTreeSet,
@@ -24,16 +24,16 @@ use warpproof_toolchain::{AssembleError, CompileOptions, Options, Source, Toolch
 
 use crate::root;
 
-/// Modules made of each CUDA source. With this many, every architecture meets every release of the compiler and
-/// every kind of debug information, several times, and CI stays within its minutes.
+/// Modules compiled from each CUDA source. With this many, every architecture is combined with every compiler release and
+/// every kind of debug information several times, and CI stays within its time limit.
 const MODULES_PER_SOURCE: usize = 5;
-/// The least the corpus must hold, so that a broken selection does not pass as a green run.
+/// The smallest size of the corpus, so that a broken selection does not pass.
 const LEAST_MODULES: usize = 150;
-/// What `75+` in a header stands for, from its number on.
+/// The architectures that `75+` in a header selects, from its number on.
 const ARCHITECTURES: [&str; 7] = ["75", "80", "86", "89", "90", "100", "120"];
 const CUDA_RELEASES: [u32; 2] = [12, 13];
 
-/// Where the modules that NVRTC made are left.
+/// The folder of the modules compiled by NVRTC.
 fn directory() -> PathBuf {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     target.join("corpus")
@@ -46,11 +46,14 @@ pub(crate) fn run(filter: Option<&str>, jobs: usize) -> Result<(), String> {
     let mut modules = cuda_modules(&corpus)?;
     modules.extend(triton_modules(&corpus)?);
     if modules.len() < LEAST_MODULES {
-        return Err(format!("the corpus has {} modules, it must have {LEAST_MODULES}", modules.len()));
+        return Err(format!(
+            "expected at least {LEAST_MODULES} modules in the corpus, found {}",
+            modules.len()
+        ));
     }
     modules.retain(|module| filter.is_none_or(|filter| module.name.contains(filter)));
     if modules.is_empty() {
-        return Err("no module has such a name".to_owned());
+        return Err("no module's name contains the filter".to_owned());
     }
     let toolchains = Toolchains::find()?;
     let place = directory();
@@ -62,7 +65,7 @@ pub(crate) fn run(filter: Option<&str>, jobs: usize) -> Result<(), String> {
     report(&modules, &outcomes, seconds)
 }
 
-/// Modules of an earlier selection would be benchmarked as if they were part of this one.
+/// Removes modules of an earlier selection, which the benchmark would include.
 fn remove_stale(place: &Path, filter: Option<&str>, modules: &[Module]) -> Result<(), String> {
     if filter.is_some() {
         return Ok(());
@@ -96,7 +99,7 @@ impl Toolchains {
     }
 }
 
-/// What the compiler is asked to write beside the code.
+/// Debug information that the compiler writes in addition to the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum DebugInfo {
     None,
@@ -124,7 +127,7 @@ impl DebugInfo {
     }
 }
 
-/// A module to be checked.
+/// A module to check.
 #[derive(Clone, Debug)]
 struct Module {
     /// Unique, and the file name below `target/corpus` of one that is made.
@@ -147,7 +150,7 @@ enum Origin {
     Ptx(String),
 }
 
-/// What a source says about itself in `//@key: value` lines.
+/// The `//@key: value` lines of a source.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Header {
     /// `//@arch: 75 80` or `//@arch: 80+`: the architectures it compiles for.
@@ -156,7 +159,7 @@ struct Header {
     options: Vec<String>,
     /// `//@ptxas: …`: for ptxas.
     ptxas: Vec<String>,
-    /// `//@not: cuda-13 debug sm_75`: the compiler fails on such modules; a module with all of the named properties is
+    /// `//@not: cuda-13 debug sm_75`: the compiler fails on modules with all of the named properties, so they are
     /// left out.
     not: Vec<Vec<String>>,
 }
@@ -174,13 +177,13 @@ impl Header {
                 "options" => header.options = words(),
                 "ptxas" => header.ptxas = words(),
                 "not" => header.not.push(words()),
-                // For whoever runs the kernel.
+                // Used by tests that run the kernel.
                 "launch" => {}
-                _ => return Err(format!("`//@{key}:` is no header line")),
+                _ => return Err(format!("unknown header line `//@{key}:`")),
             }
         }
         if header.arch.is_empty() {
-            return Err("no `//@arch:` line says which architectures it compiles for".to_owned());
+            return Err("expected a line `//@arch:` with the architectures it compiles for".to_owned());
         }
         Ok(header)
     }
@@ -196,18 +199,19 @@ fn architectures(list: &str) -> Result<Vec<String>, String> {
     for word in list.split_whitespace() {
         if let Some(first) = word.strip_suffix('+') {
             let from = ARCHITECTURES.iter().position(|arch| *arch == first);
-            let from = from.ok_or_else(|| format!("`{word}` begins at no architecture of the corpus"))?;
+            let from =
+                from.ok_or_else(|| format!("expected an architecture of the corpus, found `{word}`"))?;
             all.extend(ARCHITECTURES[from..].iter().map(|arch| (*arch).to_owned()));
         } else if word.starts_with(|c: char| c.is_ascii_digit()) {
             all.push(word.to_owned());
         } else {
-            return Err(format!("`{word}` is no architecture"));
+            return Err(format!("expected an architecture, found `{word}`"));
         }
     }
     Ok(all)
 }
 
-/// The modules made of the CUDA sources.
+/// The modules to compile from the CUDA sources.
 fn cuda_modules(corpus: &Path) -> Result<Vec<Module>, String> {
     let mut modules = Vec::new();
     for (index, path) in files(&corpus.join("cuda"), "cu")?.into_iter().enumerate() {
@@ -232,20 +236,20 @@ fn cuda_modules(corpus: &Path) -> Result<Vec<Module>, String> {
     Ok(modules)
 }
 
-/// Which modules to make of the source with this index.
+/// Which modules to compile from the source with this index.
 ///
-/// One counter walks through the architectures and through the six pairs of release and debug information. Seven and
-/// six have no common divisor, so the walk comes to all 42 combinations; the index starts each source elsewhere.
+/// One counter cycles through the architectures and through the six pairs of release and debug information. Seven and
+/// six have no common divisor, so it reaches all 42 combinations; the index starts each source at a different combination.
 fn selection(index: usize, header: &Header) -> Vec<(u32, String, DebugInfo)> {
     let mut chosen = Vec::new();
     let kinds = CUDA_RELEASES.len() * DebugInfo::ALL.len();
-    // A source for few architectures has fewer combinations than are walked through here.
+    // A source for few architectures has fewer combinations than the loop visits.
     for step in index * MODULES_PER_SOURCE..index * MODULES_PER_SOURCE + header.arch.len() * kinds {
         if chosen.len() == MODULES_PER_SOURCE {
             break;
         }
         let arch = &header.arch[step % header.arch.len()];
-        // The turn keeps release and architecture from marching in step when the count of architectures is even.
+        // The turn keeps release and architecture from changing in lockstep when the count of architectures is even.
         let kind = (step + step / (header.arch.len() * kinds) + step / header.arch.len()) % kinds;
         let cuda = CUDA_RELEASES[kind % CUDA_RELEASES.len()];
         let debug = DebugInfo::ALL[kind / CUDA_RELEASES.len()];
@@ -257,7 +261,7 @@ fn selection(index: usize, header: &Header) -> Vec<(u32, String, DebugInfo)> {
     chosen
 }
 
-/// The committed PTX of Triton. The manifest is what other tests launch it by, so it must list exactly these files.
+/// The committed PTX of Triton. Other tests launch it by its manifest, which must list exactly these files.
 fn triton_modules(corpus: &Path) -> Result<Vec<Module>, String> {
     let triton = corpus.join("triton");
     let manifest: serde_json::Value = serde_json::from_str(&read(&triton.join("manifest.json"))?)
@@ -293,7 +297,7 @@ fn triton_modules(corpus: &Path) -> Result<Vec<Module>, String> {
     Ok(modules)
 }
 
-/// What became of a module.
+/// The result of a module.
 #[derive(Debug)]
 struct Outcome {
     bytes: usize,
@@ -307,7 +311,7 @@ enum Verdict {
     Same,
     /// ptxas does not accept the original, for this reason.
     Refused(String),
-    /// Something is wrong, with us or with the corpus.
+    /// The module failed: Warpproof or the corpus is wrong.
     Failed(String),
 }
 
@@ -344,7 +348,7 @@ fn check(module: &Module, toolchain: &Toolchain, place: &Path) -> Outcome {
             let file = place.join(format!("{}.ptx", module.name));
             fs::write(&file, &ptx).map_err(|error| format!("{}: {error}", file.display()))?;
         }
-        // A panic is a bug in the parser; the report must say on which module.
+        // A panic is a bug in the parser; the report must name the module.
         let printed = panic::catch_unwind(|| round_trip(&ptx))
             .unwrap_or_else(|_| Err("the parser or the printer panicked".to_owned()))?;
         parsed = true;
@@ -416,7 +420,7 @@ fn compare(module: &Module, toolchain: &Toolchain, ptx: &str, printed: &str) -> 
     let reprinted = toolchain.ptxas(printed, &module.arch, &flags).map_err(|error| match error {
         AssembleError::Rejected { log, .. } => {
             let lines: Vec<&str> = log.lines().take(5).collect();
-            format!("ptxas accepts the original but not what was printed\n  {}", lines.join("\n  "))
+            format!("ptxas accepts the original but not the printed text\n  {}", lines.join("\n  "))
         }
         other => other.to_string(),
     })?;
@@ -426,7 +430,7 @@ fn compare(module: &Module, toolchain: &Toolchain, ptx: &str, printed: &str) -> 
     let sass = |cubin: &[u8]| toolchain.sass(cubin).map_err(|error| error.to_string());
     let (left, right) = (sass(&original)?, sass(&reprinted.cubin)?);
     if !left.contains("/*0000*/") {
-        return Err("nvdisasm shows no instruction, so nothing was compared".to_owned());
+        return Err("nvdisasm printed no instruction to compare".to_owned());
     }
     match first_difference(&left, &right) {
         None => Ok(Verdict::Same),
@@ -434,7 +438,7 @@ fn compare(module: &Module, toolchain: &Toolchain, ptx: &str, printed: &str) -> 
     }
 }
 
-/// The first lines in which two texts differ, a few of each, with where it begins.
+/// The first lines in which two texts differ, a few of each, with the line number.
 fn first_difference(left: &str, right: &str) -> Option<String> {
     const SHOWN: usize = 4;
     if left == right {
@@ -555,11 +559,11 @@ mod tests {
         assert!(first_difference("a", "a\nb").unwrap().contains("+b"));
     }
 
-    /// The comparison must be able to fail: an addition that became a subtraction is found, other spacing is not.
+    /// The comparison must be able to fail: it finds an addition that became a subtraction, and ignores spacing.
     #[test]
     fn other_machine_code_is_found() {
         let Ok(toolchain) = Toolchain::find(&Options::from_env()) else {
-            return; // nothing of NVIDIA's is installed here
+            return; // NVIDIA's compiler is not installed
         };
         let text = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\n\
                     .reg .b64 %rd<3>;\n.reg .b32 %r<4>;\nld.param.u64 %rd1, [p];\ncvta.to.global.u64 %rd2, %rd1;\n\

@@ -1,7 +1,7 @@
-//! `cargo xtask dispatch`: which rung a shape gets, from the schedule model.
+//! `cargo xtask dispatch`: writes the table that selects a rung for each shape, from the schedule model.
 //!
-//! Every candidate is compiled, run on the software GPU and predicted at every shape of the table; the least time with a warm
-//! second-level cache decides, and among equals the first rung. Nothing varies, so the table is compared word for word.
+//! Every candidate is compiled, run on the software GPU and predicted at every shape of the table. The shortest time with a warm
+//! L2 cache wins, and among equal times the first rung. Predictions are deterministic, so the table is compared exactly.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ use crate::section::difference;
 
 const TABLE: &str = "crates/kernels/data/dispatch.csv";
 
-/// Compares the table with what is predicted, or writes it.
+/// Compares the table with the predictions, or writes it.
 pub(crate) fn run(bless: bool) -> Result<(), String> {
     let toolchain = Toolchain::find(&Options::from_env().with_cuda(12)).map_err(|error| error.to_string())?;
     let device = Device::named("L4").ok_or("the L4 is not in the device table")?;
@@ -35,7 +35,9 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     }
     let committed = fs::read_to_string(&path).map_err(|error| format!("cannot read {TABLE}: {error}"))?;
     match difference(&text, &committed) {
-        Some(difference) => Err(format!("{TABLE}:{difference}\n`cargo xtask dispatch --bless` writes it")),
+        Some(difference) => {
+            Err(format!("{TABLE}:{difference}\nrun `cargo xtask dispatch --bless` to write it"))
+        }
         None => Ok(()),
     }
 }
@@ -50,7 +52,7 @@ fn best(
         let rung = rung(id).ok_or_else(|| format!("there is no rung {id}"))?;
         let figures = ladder::rung(rung, shape, device, toolchain).map_err(|why| format!("{id}: {why}"))?;
         let us = figures.predicted.schedule_warm_us.ok_or_else(|| format!("{id} at {shape}: no schedule"))?;
-        // As it is written: what differs less is the same.
+        // Rounded as in the table: smaller differences do not count.
         if best.is_none_or(|(_, least)| us < least - 0.005) {
             best = Some((rung, us));
         }

@@ -1,12 +1,12 @@
 //! `cargo xtask driver-api`: every function of CUDA's driver API, from NVIDIA's own headers.
 //!
-//! `cuda.h` gives a function one name and the library another: macros lead from `cuMemAlloc` to `cuMemAlloc_v2`, and to
-//! `…_ptds` and `…_ptsz` where a program asked for a default stream for each thread. Older forms of a function stay in
-//! the library under their older names, and stand in a part of the header that is for NVIDIA's own use. The list of
-//! symbols is what all of this comes to; `crates/driver` exports each of them.
+//! A function has one name in `cuda.h` and another in the library: macros replace `cuMemAlloc` by `cuMemAlloc_v2`, and by
+//! `…_ptds` and `…_ptsz` if a program uses a per-thread default stream. Older versions of a function stay in the library
+//! under their older names; the header declares them in a part for NVIDIA's own use. The list of symbols contains all of
+//! them; `crates/driver` exports each.
 //!
-//! `cudaTypedefs.h` has a type for each form of a function with the version of CUDA at which it came. Joined with the
-//! symbols it says which form `cuGetProcAddress` shall give for a version.
+//! `cudaTypedefs.h` has a type for each version of a function, with the CUDA version that introduced it. Joined with the
+//! symbols, it determines which symbol `cuGetProcAddress` must return for a CUDA version.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,16 +19,16 @@ use warpproof_toolchain::{Options, Part, Toolchain};
 
 use crate::root;
 
-/// A symbol on a line.
+/// One symbol per line.
 const SYMBOLS: &str = "crates/driver/data/api.txt";
-/// A name, a version and a symbol on a line.
+/// A name, a version and a symbol per line.
 const VERSIONS: &str = "crates/driver/data/versions.txt";
 
-/// The headers of these releases are read, and what any of them has is kept.
+/// The headers of these releases are read; the lists are the union of all of them.
 const RELEASES: [u32; 2] = [12, 13];
-/// Headers with functions of the driver. The profiler's is not among the wheels, but its types are.
+/// Headers with functions of the driver. The wheels lack the profiler's header, but contain its types.
 const HEADERS: [&str; 4] = ["cuda.h", "cudaGL.h", "cudaEGL.h", "cudaVDPAU.h"];
-/// Headers with a type for each form of a function.
+/// Headers with a type for each version of a function.
 const TYPES: [&str; 5] = [
     "cudaTypedefs.h",
     "cudaGLTypedefs.h",
@@ -36,10 +36,10 @@ const TYPES: [&str; 5] = [
     "cudaVDPAUTypedefs.h",
     "cudaProfilerTypedefs.h",
 ];
-/// What a symbol ends in that uses a default stream for each thread.
+/// Suffixes of symbols that use a per-thread default stream.
 const PER_THREAD: [&str; 2] = ["_ptds", "_ptsz"];
 
-/// A name of a function, and the end of its symbols if they are those for a default stream for each thread.
+/// A function's name, and the suffix of its symbols if they use a per-thread default stream.
 type Form = (String, &'static str);
 
 /// Compares both files with the headers, or writes them.
@@ -50,7 +50,7 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     for release in RELEASES {
         let toolchain =
             Toolchain::find(&Options::from_env().with_cuda(release)).map_err(|error| error.to_string())?;
-        let headers = toolchain.part(Part::Headers).ok_or("there are no headers of CUDA")?;
+        let headers = toolchain.part(Part::Headers).ok_or("found no CUDA headers")?;
         releases.push(headers.version.to_string());
         for name in HEADERS {
             symbols.extend(symbols_of(&read(&headers.include_dirs, name)?));
@@ -61,7 +61,7 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
             }
         }
     }
-    // Where only a type is known, the function has had one form.
+    // A function with a type but no declaration has had one version only.
     for (name, end) in forms.keys() {
         if !symbols
             .iter()
@@ -91,17 +91,17 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
             write(&root().join(path), &text)?;
         } else if fs::read_to_string(root().join(path)).ok().as_deref() != Some(text.as_str()) {
             return Err(format!(
-                "{path} is not what the headers of CUDA {from} say; `cargo xtask driver-api --bless` writes it"
+                "{path} does not match the headers of CUDA {from}; run `cargo xtask driver-api --bless` to write it"
             ));
         }
     }
-    println!("driver-api: {count} symbols, {} forms with a version", versions.len());
+    println!("driver-api: {count} symbols, {} versions of functions", versions.len());
     Ok(())
 }
 
 fn read(directories: &[PathBuf], name: &str) -> Result<String, String> {
     let path = directories.iter().map(|directory| directory.join(name)).find(|path| path.is_file());
-    let path = path.ok_or_else(|| format!("{name} is not among CUDA's headers"))?;
+    let path = path.ok_or_else(|| format!("found no CUDA header {name}"))?;
     fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
@@ -111,9 +111,9 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
-/// The symbols that a header's functions have in the library.
+/// The library's symbols for a header's functions.
 fn symbols_of(header: &str) -> BTreeSet<String> {
-    // From the first macro that is taken back, names stand for themselves: those are the older forms.
+    // After the first `#undef`, names are not replaced any more: those are the older versions.
     let undefined = header.lines().scan(0, |offset, line| {
         let start = *offset;
         *offset += line.len() + 1;
@@ -129,7 +129,7 @@ fn symbols_of(header: &str) -> BTreeSet<String> {
     for name in declared(current) {
         symbols.insert(macros.get(name).map_or(name, |(symbol, _)| symbol).to_owned());
     }
-    // The forms for a default stream for each thread are named by macros alone.
+    // The versions for a per-thread default stream are named by macros only.
     for (symbol, end) in macros.values() {
         if let Some(end) = end
             && symbols.contains(*symbol)
@@ -148,7 +148,7 @@ fn declared(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What the macros of a header make of names: a symbol, and the end it gets for a default stream for each thread.
+/// The macros of a header: the symbol of each name, and its suffix for a per-thread default stream.
 fn macros_of(header: &str) -> BTreeMap<&str, (&str, Option<&'static str>)> {
     let mut macros = BTreeMap::new();
     for line in header.lines() {
@@ -167,12 +167,12 @@ fn macros_of(header: &str) -> BTreeMap<&str, (&str, Option<&'static str>)> {
     macros
 }
 
-/// A C name at the start of a text, and the rest.
+/// The C identifier at the start of a text, and the rest.
 fn split_name(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len()))
 }
 
-/// The forms of functions that a header has types for: `PFN_cuCtxCreate_v3020` is the form of 3020.
+/// The versions of functions for which a header has types: `PFN_cuCtxCreate_v3020` is version 3020.
 fn forms_of(header: &str) -> Vec<(Form, u32)> {
     let mut forms = Vec::new();
     for after in header.split("CUDAAPI *PFN_").skip(1) {
@@ -188,17 +188,17 @@ fn forms_of(header: &str) -> Vec<(Form, u32)> {
     forms
 }
 
-/// A symbol without its number of a form: the name and the end.
+/// A symbol without its version number: the name and the suffix.
 fn stem(symbol: &str) -> Option<(&str, &'static str)> {
     let end = PER_THREAD.into_iter().find(|end| symbol.ends_with(end)).unwrap_or_default();
     let (name, number) = symbol.strip_suffix(end)?.rsplit_once("_v")?;
     number.parse::<u8>().ok().map(|_| (name, end))
 }
 
-/// Which symbol each version of each form has.
+/// The symbol of each version of each function.
 ///
-/// A function's forms are numbered in the order in which they came, so the latest version is the highest number. The
-/// types leave out forms that are older than they are themselves, so there may be more symbols than versions.
+/// A function's symbols are numbered in the order of their introduction, so the latest version is the highest number. There are
+/// no types for versions that are older than the types themselves, so there may be more symbols than versions.
 fn versions(
     symbols: &BTreeSet<String>,
     forms: &BTreeMap<Form, BTreeSet<u32>>,
@@ -208,7 +208,7 @@ fn versions(
         let mut named: Vec<&String> = symbols
             .iter()
             .filter(|symbol| match stem(symbol) {
-                // `cuStreamGetCtx_v2` is a name with a type of its own, and no later form of `cuStreamGetCtx`.
+                // `cuStreamGetCtx_v2` is a name with a type of its own, not a later version of `cuStreamGetCtx`.
                 Some((stem, of)) => {
                     let plain = symbol.strip_suffix(end).unwrap_or(symbol);
                     (stem == name && of == *end && !forms.contains_key(&(plain.to_owned(), end)))
@@ -217,7 +217,7 @@ fn versions(
                 None => **symbol == format!("{name}{end}"),
             })
             .collect();
-        // The form without a number is the first.
+        // The symbol without a number is the first version.
         named.sort_by_key(|symbol| (symbol.len(), *symbol));
         if named.len() < versions.len() {
             return Err(format!(

@@ -1,9 +1,9 @@
-//! `cargo xtask ecosystem`: programs of others on our driver, unchanged, with the packages as their registries have them.
+//! `cargo xtask ecosystem`: runs unchanged packages of other projects, from their registries, on our driver.
 //!
-//! The driver library is the one beside `warpproof`; each program is installed or built by its own `run` script of
-//! `ecosystem/`, below the target directory, and runs under `warpproof exec`. Judged are its own count of what ran, which may
-//! not shrink, and the report of `exec`: what is found in kernels that are right is our mistake, and what is not found in
-//! those with a planted one too. The book's table says what ran.
+//! The driver library is the one next to `warpproof`. A `run` script in `ecosystem/` installs or builds each program below the
+//! target directory; the program runs under `warpproof exec`. The task checks two things: the program's own count of what ran,
+//! which may not shrink, and the report of `exec`, which must contain the planted bugs and nothing else. The book's table lists
+//! what ran.
 
 use std::{
     collections::BTreeSet,
@@ -25,19 +25,19 @@ use crate::target;
 
 const SECTION: Section = Section { page: "book/src/exec.md", name: "programs", task: "ecosystem" };
 
-/// Seconds after which a program is taken to hang; a busy machine takes many times as long as an idle one.
+/// Seconds after which a program counts as hanging; a busy machine takes many times as long as an idle one.
 const PATIENCE: &str = "3600";
 
 /// A run of a program.
 struct Job {
     /// Its directory in `ecosystem/`.
     folder: &'static str,
-    /// What its script is given.
+    /// Arguments of its script.
     arguments: &'static [&'static str],
     environment: &'static [(&'static str, &'static str)],
-    /// What the checks have to find in it: these classes and no others.
+    /// The classes that the checks must find in it; no others are allowed.
     findings: &'static [&'static str],
-    /// Texts of its reports that say where.
+    /// Source lines that its reports must show.
     places: &'static [&'static str],
 }
 
@@ -45,12 +45,12 @@ const fn right(folder: &'static str) -> Job {
     Job { folder, arguments: &[], environment: &[], findings: &[], places: &[] }
 }
 
-/// The longest first, so that none is left alone at the end.
+/// The longest first, so that no long job runs alone at the end.
 const JOBS: &[Job] = &[
-    // Two thirds of the operators, which is more than was promised; all of them take half as long again.
+    // Two thirds of the operators, more than the limit below requires; all of them take 1.5 times as long.
     Job { environment: &[("OPS_PART", "1/3")], ..right("tinygrad") },
     Job { environment: &[("OPS_PART", "2/3")], ..right("tinygrad") },
-    // Programs that go wrong on purpose are among them.
+    // Includes programs that fail on purpose.
     Job { findings: &["alignment", "bounds", "limit", "trap"], ..right("cudarc") },
     right("numba"),
     right("cubecl"),
@@ -69,7 +69,7 @@ const JOBS: &[Job] = &[
     },
 ];
 
-/// What came of a job.
+/// The result of a job.
 struct Ran {
     /// What the program printed, on standard output.
     output: String,
@@ -101,7 +101,7 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     let outcomes = at_once(JOBS, |job| {
         let ran = job.run(&warpproof, &library, &place)?;
         println!("{}: {} s, {}", job.name(), ran.seconds, ran.output.trim_end().replace('\n', "\n  "));
-        job.judge(&ran)?;
+        job.verify(&ran)?;
         Ok(ran)
     });
     let mut ran = Vec::new();
@@ -119,7 +119,7 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     SECTION.compare_or_write(&table, bless)
 }
 
-/// Does things on all cores; what came of each, in their order.
+/// Processes items on all cores; returns the results in the order of the items.
 fn at_once<T: Sync, R: Send>(
     things: &[T],
     work: impl Fn(&T) -> Result<R, String> + Sync,
@@ -137,7 +137,11 @@ fn at_once<T: Sync, R: Send>(
             });
         }
     });
-    done.into_iter().map(|result| result.unwrap_or_else(|| Err("nobody did it".to_owned()))).collect()
+    done.into_iter()
+        .map(|result| {
+            result.unwrap_or_else(|| Err("internal error: no thread processed this item".to_owned()))
+        })
+        .collect()
 }
 
 /// Installs or builds what a program needs.
@@ -151,7 +155,7 @@ fn install(folder: &str, place: &Path) -> Result<(), String> {
     if output.status.success() {
         return Ok(());
     }
-    Err(format!("{folder} was not installed: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)))
+    Err(format!("cannot install {folder}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)))
 }
 
 impl Job {
@@ -164,7 +168,7 @@ impl Job {
     /// Runs it under `exec`.
     fn run(&self, warpproof: &Path, library: &Path, place: &Path) -> Result<Ran, String> {
         let file = place.join(format!("{}.json", self.name().replace([' ', '/'], "-")));
-        // Where its sources are, so that reports show their lines.
+        // The folder of its sources, so that reports show their lines.
         let folder = root().join("ecosystem").join(self.folder);
         let script = folder.join("run");
         let start = Instant::now();
@@ -185,33 +189,33 @@ impl Job {
         let seconds = start.elapsed().as_secs();
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         if output.status.code() == Some(124) {
-            return Err(format!("not at an end after {PATIENCE} s\n{text}"));
+            return Err(format!("still running after {PATIENCE} s\n{text}"));
         }
         let report = fs::read_to_string(&file).map_err(|error| format!("no report: {error}\n{text}"))?;
         let report = serde_json::from_str(&report).map_err(|error| format!("no report: {error}"))?;
-        // The next run shall not read it.
+        // Removed so that the next run does not read it.
         let _gone = fs::remove_file(&file);
         Ok(Ran { output: String::from_utf8_lossy(&output.stdout).into_owned(), text, report, seconds })
     }
 
-    /// Whether it ran, and whether what should be found was, and nothing else.
-    fn judge(&self, ran: &Ran) -> Result<(), String> {
-        let told = || format!("\n{}{}", ran.output, ran.text);
+    /// Checks that the program ran, and that the report contains exactly the expected findings.
+    fn verify(&self, ran: &Ran) -> Result<(), String> {
+        let printed = || format!("\n{}{}", ran.output, ran.text);
         if ran.report["program_exit_code"] != 0 {
-            return Err(format!("the program ended with {}{}", ran.report["program_exit_code"], told()));
+            return Err(format!("the program ended with {}{}", ran.report["program_exit_code"], printed()));
         }
         if ran.report["launches"] == 0 || ran.report["checked"] != ran.report["launches"] {
             let (all, checked) = (&ran.report["launches"], &ran.report["checked"]);
-            return Err(format!("{checked} of {all} launches were checked{}", told()));
+            return Err(format!("{checked} of {all} launches were checked{}", printed()));
         }
         let found = ran.report["findings"].as_array().map(Vec::as_slice).unwrap_or_default();
         let found: BTreeSet<&str> =
             found.iter().filter_map(|found| found["report"]["code"].as_str()).collect();
         if found != self.findings.iter().copied().collect::<BTreeSet<_>>() {
-            return Err(format!("found {found:?}, not {:?}{}", self.findings, told()));
+            return Err(format!("expected findings {:?}, found {found:?}{}", self.findings, printed()));
         }
         match self.places.iter().find(|place| !ran.text.contains(**place)) {
-            Some(place) => Err(format!("the report does not show `{place}`{}", told())),
+            Some(place) => Err(format!("the report does not show `{place}`{}", printed())),
             None => Ok(()),
         }
     }
@@ -225,12 +229,12 @@ fn count(output: &str, what: &str) -> Option<u64> {
     })
 }
 
-/// A count that may not be smaller than it was promised.
+/// A count in the output, which must be at least `fewest`.
 fn at_least(fewest: u64, output: &str, what: &str) -> Result<u64, String> {
     match count(output, what) {
         Some(found) if found >= fewest => Ok(found),
-        Some(found) => Err(format!("{found} {what}; at least {fewest} were promised")),
-        None => Err(format!("nobody counted {what}:\n{output}")),
+        Some(found) => Err(format!("expected at least {fewest} {what}, found {found}")),
+        None => Err(format!("expected a count of {what} in the output:\n{output}")),
     }
 }
 
@@ -249,7 +253,7 @@ fn version(path: &str, package: &str) -> Result<String, String> {
         let rest = rest.strip_prefix("==").or_else(|| rest.strip_prefix(" = { version = \"="))?;
         Some(rest.split('"').next().unwrap_or(rest).to_owned())
     });
-    found.ok_or_else(|| format!("{path} pins no {package}"))
+    found.ok_or_else(|| format!("{path} does not pin a version of {package}"))
 }
 
 /// The book's table: program, what ran, what is unsupported.
@@ -261,15 +265,15 @@ fn table(ran: &[(&Job, Ran)]) -> Result<String, String> {
     let mut cases = (0, 0, 0);
     for output in outputs("tinygrad", &[]) {
         cases.0 += at_least(1, output, "cases")?;
-        cases.1 += backward(output).ok_or("nobody counted gradients")?;
+        cases.1 += backward(output).ok_or("expected a count of gradients")?;
         cases.2 += output
             .split_once(" cases of ")
             .and_then(|(_, rest)| rest.split(' ').next()?.parse::<u64>().ok())
-            .ok_or("nobody counted operators")?;
+            .ok_or("expected a count of operators")?;
     }
     let (all, gradients, operators) = cases;
     if all < 300 {
-        return Err(format!("{all} cases of tinygrad; at least 300 were promised"));
+        return Err(format!("expected at least 300 cases of tinygrad, found {all}"));
     }
     let steps = at_least(50, &outputs("tinygrad", &[]).concat(), "steps:")?;
     let programs = at_least(20, &outputs("cudarc", &[]).concat(), "programs,")?;
@@ -278,7 +282,7 @@ fn table(ran: &[(&Job, Ran)]) -> Result<String, String> {
     let c = outputs("c", &[]).concat();
     if let Some(missing) = ["add: ", "sum: ", "errors: as documented"].iter().find(|line| !c.contains(**line))
     {
-        return Err(format!("the C program did not come to `{missing}`:\n{c}"));
+        return Err(format!("the C program did not print `{missing}`:\n{c}"));
     }
     let pinned =
         |folder: &str, file: &str, package: &str| version(&format!("ecosystem/{folder}/{file}"), package);
@@ -328,7 +332,7 @@ fn table(ran: &[(&Job, Ran)]) -> Result<String, String> {
     ];
     let mut table = "| program | what ran | unsupported |\n|---|---|---|\n".to_owned();
     for (folder, program, what, remark) in rows {
-        // What the program asked for and did not get, whatever it did about it.
+        // Functions that the program called and that are not supported, even if the program handled the error.
         let reports =
             ran.iter().filter(|(job, _)| job.folder == folder).map(|(_, ran)| &ran.report["unsupported"]);
         let names = reports.flat_map(|list| list.as_array().map(Vec::as_slice).unwrap_or_default());
@@ -359,16 +363,16 @@ mod tests {
     #[test]
     fn a_finding_too_many_and_one_too_few_fail() {
         let clean = right("numba");
-        assert_eq!(clean.judge(&ran(&[], 0, "")), Ok(()));
-        assert!(clean.judge(&ran(&["shared-race"], 0, "")).unwrap_err().contains("shared-race"));
-        assert!(clean.judge(&ran(&[], 1, "")).unwrap_err().contains("ended with 1"));
+        assert_eq!(clean.verify(&ran(&[], 0, "")), Ok(()));
+        assert!(clean.verify(&ran(&["shared-race"], 0, "")).unwrap_err().contains("shared-race"));
+        assert!(clean.verify(&ran(&[], 1, "")).unwrap_err().contains("ended with 1"));
         let planted = Job { findings: &["shared-race"], places: &["line"], ..right("c") };
-        assert_eq!(planted.judge(&ran(&["shared-race"], 0, "at a line")), Ok(()));
-        assert!(planted.judge(&ran(&[], 0, "at a line")).is_err());
-        assert!(planted.judge(&ran(&["shared-race"], 0, "")).unwrap_err().contains("does not show `line`"));
+        assert_eq!(planted.verify(&ran(&["shared-race"], 0, "at a line")), Ok(()));
+        assert!(planted.verify(&ran(&[], 0, "at a line")).is_err());
+        assert!(planted.verify(&ran(&["shared-race"], 0, "")).unwrap_err().contains("does not show `line`"));
         let mut unchecked = ran(&[], 0, "");
         unchecked.report["checked"] = 2.into();
-        assert!(clean.judge(&unchecked).unwrap_err().contains("2 of 3"));
+        assert!(clean.verify(&unchecked).unwrap_err().contains("2 of 3"));
     }
 
     #[test]

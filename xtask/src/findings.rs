@@ -1,8 +1,8 @@
-//! `cargo xtask findings`: the book's table of defects, and who finds them.
+//! `cargo xtask findings`: the book's table of defects, and which tool finds them.
 //!
-//! Every kernel of `tests/fail` is checked, with the PTX that is committed beside it. What is found is compared with what
-//! the kernel says of itself, by the rules of the UI suite, and set beside what NVIDIA's compute-sanitizer documents for
-//! defects of this kind (`findings/sanitizer.rs`). Nothing in the table is typed but that last part.
+//! Checks every kernel of `tests/fail` with the PTX that is committed next to it. The findings are compared with the kernel's
+//! annotations, by the rules of the UI suite. A second column lists what the documentation of NVIDIA's compute-sanitizer states
+//! about defects of this kind (`findings/sanitizer.rs`); only this column is written by hand.
 
 #[path = "../../crates/warpproof/tests/ui/annotations.rs"]
 mod annotations;
@@ -23,13 +23,13 @@ use crate::root;
 use crate::section::Section;
 use sanitizer::{Documented, Verdict};
 
-/// What is written here.
+/// The generated section.
 const SECTION: Section = Section { page: "book/src/findings.md", name: "findings", task: "findings" };
 
-/// Where the kernels are.
+/// The folder of the kernels.
 const TESTS: &str = "tests/fail";
 
-/// What the folders are about.
+/// Titles of the folders.
 const TITLES: &[(&str, &str)] = &[
     ("shared_race", "Races in shared memory"),
     ("global_race", "Races in global memory"),
@@ -56,13 +56,13 @@ struct Row {
     file: String,
     corpus: Option<String>,
     classes: BTreeSet<String>,
-    /// Whether every line and class is as the kernel says.
+    /// Whether every line and class matches the kernel's annotations.
     right: bool,
     known_failure: Option<String>,
     documented: &'static Documented,
 }
 
-/// Compares the page with what is found, or writes it.
+/// Compares the page with the findings, or writes it.
 pub(crate) fn run(bless: bool) -> Result<(), String> {
     let warpproof = program::warpproof()?;
     let mut files = Vec::new();
@@ -72,16 +72,14 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     if let Some(name) =
         sanitizer::CASES.iter().map(|(name, _)| *name).find(|name| rows.iter().all(|row| row.name != *name))
     {
-        return Err(format!(
-            "xtask/src/findings/sanitizer.rs speaks of `{name}`, which {TESTS} does not have"
-        ));
+        return Err(format!("xtask/src/findings/sanitizer.rs lists `{name}`, which is not in {TESTS}"));
     }
     SECTION.compare_or_write(&tables(&rows), bless)?;
-    println!("findings: {} kernels are found as {} says", rows.len(), SECTION.page);
+    println!("findings: {} kernels match {}", rows.len(), SECTION.page);
     Ok(())
 }
 
-/// Kernels below a directory: `.cu` files, and `.ptx` files that have no `.cu` file beside them.
+/// Kernels below a directory: `.cu` files, and `.ptx` files without a `.cu` file of the same name.
 fn kernels(directory: &Path, found: &mut Vec<PathBuf>) -> Result<(), String> {
     let wrong = |error| format!("cannot read {}: {error}", directory.display());
     for entry in fs::read_dir(directory).map_err(wrong)? {
@@ -107,26 +105,26 @@ fn row(path: &Path, program: &Path) -> Result<Row, String> {
     let found = annotations::found(&said, &file);
     let expected = annotations::read(&text).map_err(|error| format!("{file}: {error}"))?;
     let classes: BTreeSet<String> = findings(&said).map(str::to_owned).collect();
-    // The defect is what the kernel is annotated with, found or not.
+    // The annotations define the defect, whether it is found or not.
     let kinds = expected.iter().filter(|mark| !mark.is_note).map(|mark| mark.class.clone()).collect();
     let documented = sanitizer::documented(&name, &kinds)
-        .ok_or_else(|| format!("xtask/src/findings/sanitizer.rs says nothing about {file} ({kinds:?})"))?;
+        .ok_or_else(|| format!("xtask/src/findings/sanitizer.rs has no entry for {file} ({kinds:?})"))?;
     let corpus =
         text.lines().find_map(|line| line.strip_prefix("// Corpus: ")).map(|id| id.trim().to_owned());
     let known_failure = annotations::known_failure(&text).map(str::to_owned);
     Ok(Row { name, right: found == expected, corpus, classes, known_failure, documented, file })
 }
 
-/// The classes of what was found, notes aside.
+/// The classes of the findings, without notes.
 fn findings(said: &Value) -> impl Iterator<Item = &str> {
     let all = said["findings"].as_array().into_iter().flatten();
     all.filter(|finding| finding["severity"] == "error").filter_map(|finding| finding["class"].as_str())
 }
 
-/// What `warpproof check` says of a kernel.
+/// The report of `warpproof check` for a kernel.
 fn check(program: &Path, file: &str) -> Result<Value, String> {
     let mut command = Command::new(program);
-    // Kernels of the suite that wait for ever end here.
+    // Stops kernels of the suite that wait forever.
     command.args(["check", file, "--format", "json", "--max-instructions", "20000000"]);
     let ptx = Path::new(file).with_extension("ptx");
     if ptx != Path::new(file) && root().join(&ptx).exists() {

@@ -1,8 +1,9 @@
-//! `cargo xtask fleet-api`: programs of others against the fleet's server.
+//! `cargo xtask fleet-api`: tests the fleet's server with programs of other projects.
 //!
-//! A fuzzer that reads the OpenAPI description asks for minutes, with a token of all roles and of each; a store that speaks S3
-//! holds the objects. Both are Python packages, pinned in `crates/fleet/tests/outside/requirements.txt` and installed below the
-//! target directory; what is asked of them is in `crates/fleet/tests/outside.rs`.
+//! A fuzzer that reads the OpenAPI description sends requests for some minutes, with a token for all roles and with one for each
+//! role. An S3-compatible store holds the objects. Both are Python packages, pinned in
+//! `crates/fleet/tests/outside/requirements.txt` and installed below the target directory; the tests are in
+//! `crates/fleet/tests/outside.rs`.
 
 use std::{
     fs,
@@ -14,7 +15,7 @@ use crate::program;
 use crate::root;
 use crate::target;
 
-/// Runs both; the fuzzer for so many minutes.
+/// Runs both; the fuzzer for this number of minutes.
 pub(crate) fn run(minutes: f64) -> Result<(), String> {
     let warpproof = program::warpproof()?;
     let place = environment()?;
@@ -29,10 +30,10 @@ pub(crate) fn run(minutes: f64) -> Result<(), String> {
         .current_dir(root())
         .status()
         .map_err(|error| format!("cannot start cargo: {error}"))?;
-    if status.success() { Ok(()) } else { Err("the server did not hold".to_owned()) }
+    if status.success() { Ok(()) } else { Err("the tests of the fleet's server failed".to_owned()) }
 }
 
-/// The Python environment, installed where it is missing or its list has changed.
+/// The Python environment, installed if it is missing or if its list of packages has changed.
 fn environment() -> Result<PathBuf, String> {
     let place = target().join("fleet-api");
     let list = root().join("crates/fleet/tests/outside/requirements.txt");
@@ -56,8 +57,8 @@ fn install(place: &Path, list: &Path) -> Result<(), String> {
     for command in [&mut make, &mut fill] {
         let output = command.output().map_err(|error| format!("cannot run Python: {error}"))?;
         if !output.status.success() {
-            let told = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("the packages were not installed: {}\n{told}", output.status));
+            let errors = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("cannot install the packages: {}\n{errors}", output.status));
         }
     }
     Ok(())

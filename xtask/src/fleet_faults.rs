@@ -1,10 +1,10 @@
-//! `cargo xtask fleet-faults`: a fleet whose machines are killed, with all the faults that the project promises to survive.
+//! `cargo xtask fleet-faults`: kills machines of a fleet and injects every fault that the fleet must survive.
 
 use std::process::{Command, ExitStatus};
 
 use crate::root;
 
-/// What is asked for in full; CI runs the same tests with fewer.
+/// Sizes of the full tests; CI runs the same tests with smaller ones.
 const FULL: [(&str, &str); 5] = [
     ("WARPPROOF_TEST_FLEET_EVALUATIONS", "5400"),
     ("WARPPROOF_TEST_FLEET_WORKER_KILLS", "200"),
@@ -17,7 +17,7 @@ pub(crate) fn run(only: Option<&str>) -> Result<(), String> {
     let packages = ["--release", "--quiet", "--locked", "-p", "warpproof", "-p", "warpproof-fleet"];
     let built = Command::new("cargo").arg("build").args(packages).arg("--bins").current_dir(root()).status();
     if !built.as_ref().is_ok_and(ExitStatus::success) {
-        return Err(format!("the fleet was not built: {built:?}"));
+        return Err(format!("cargo could not build the fleet: {built:?}"));
     }
     let status = Command::new("cargo")
         .arg("test")
@@ -30,5 +30,5 @@ pub(crate) fn run(only: Option<&str>) -> Result<(), String> {
         .current_dir(root())
         .status()
         .map_err(|error| format!("cargo: {error}"))?;
-    if status.success() { Ok(()) } else { Err("the fleet did not survive".to_owned()) }
+    if status.success() { Ok(()) } else { Err("the fleet did not survive the faults".to_owned()) }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where the counters are put in; what `cargo fuzz` passes, less the sanitisers that need a nightly compiler.
+/// Flags for coverage counters: those of `cargo fuzz`, without the sanitizers, which need a nightly compiler.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 --cfg fuzzing -Cdebug-assertions";
@@ -12,7 +12,7 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
 /// Longer inputs find nothing more and cost time.
 const LONGEST_INPUT: u32 = 16_384;
 
-/// Builds a fuzz target and runs it for so many seconds; a crash is an error that names the input.
+/// Builds a fuzz target and runs it for this number of seconds; a crash is an error that names the input.
 pub(crate) fn run(target: &str, seconds: u64) -> Result<(), String> {
     let root = crate::root();
     let package = root.join("fuzz");
@@ -51,7 +51,7 @@ pub(crate) fn run(target: &str, seconds: u64) -> Result<(), String> {
     ))
 }
 
-/// The machine the compiler runs on, as the compiler calls it.
+/// The target triple of the machine that the compiler runs on.
 fn host() -> Result<String, String> {
     let output = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
         .arg("-vV")
@@ -63,7 +63,7 @@ fn host() -> Result<String, String> {
         .ok_or_else(|| "rustc does not name its host".to_owned())
 }
 
-/// Naming the target, even if it is the host, keeps the counters out of build scripts, which could not be linked.
+/// `--target`, even if it names the host, keeps the counters out of build scripts, which could not be linked with them.
 fn build(package: &Path, target: &str, triple: &str, output: &Path) -> Result<(), String> {
     let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .current_dir(package)

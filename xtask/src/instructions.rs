@@ -1,7 +1,7 @@
-//! `cargo xtask instructions`: the book's table of instructions, made from the software GPU's own.
+//! `cargo xtask instructions`: the book's table of instructions, made from the software GPU's own table.
 //!
-//! The tests of `crates/sim/tests/isa` write down which forms they executed. This joins what they wrote with the
-//! instruction table, so a form that no test executes cannot stay unseen, and the page cannot promise what is not there.
+//! The tests of `crates/sim/tests/isa` record which forms they executed. This task joins the records with the instruction table:
+//! a form that no test executes is an error, and the page lists only forms that exist.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,17 +16,17 @@ use crate::root;
 use crate::section::Section;
 use crate::target;
 
-/// What is written here.
+/// The generated section.
 const SECTION: Section = Section { page: "book/src/instructions.md", name: "forms", task: "instructions" };
 
-/// Where the tests are.
+/// The folder of the tests.
 const TESTS: &str = "crates/sim/tests/isa";
 const MANUAL: &str = "https://docs.nvidia.com/cuda/parallel-thread-execution/#";
 
-/// Names of tests shown beside a form; of more, the number.
+/// Names of tests shown for a form; further tests are only counted.
 const SHOWN: usize = 3;
 
-/// What the families are about, by the name of their file.
+/// Titles of the families, by the name of their file.
 const TITLES: &[(&str, &str)] = &[
     ("int", "Integer arithmetic"),
     ("extended", "Extended precision"),
@@ -69,11 +69,11 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads what the tests wrote: a file for each test, a line for each form. Files of tests that are gone are left out.
+/// Reads the records of the tests: a file for each test, a line for each form. Files of deleted tests are skipped.
 fn coverage(directory: &Path, tests: &Path) -> Result<Coverage, String> {
     let missing = |error| {
         format!(
-            "cannot read {}: {error}; `cargo nextest run -p warpproof-sim --test isa` writes it",
+            "cannot read {}: {error}; run `cargo nextest run -p warpproof-sim --test isa` to write it",
             directory.display()
         )
     };
@@ -119,7 +119,7 @@ fn forms(table: &[Entry], coverage: &Coverage) -> String {
     text
 }
 
-/// The box, and below it the classes it names.
+/// The form, and below it the modifier classes that it names.
 fn syntax(form: &str) -> String {
     let mut sections = form.split(';').map(str::trim);
     let head = sections.next().unwrap_or_default();
@@ -151,7 +151,7 @@ fn pipe(unit: Unit) -> &'static str {
     }
 }
 
-/// Tests of the family's own file if there are any: loads and moves are in every test, which says nothing.
+/// Tests of the family's own file if there are any. Every test executes loads and moves, so other tests carry no information.
 fn tested_by(family: &str, tests: Option<&BTreeSet<String>>) -> String {
     let all: Vec<&String> = tests.into_iter().flatten().collect();
     let own: Vec<&String> =

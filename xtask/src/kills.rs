@@ -1,10 +1,10 @@
-//! `cargo xtask kills`: runs of the gate are killed at many moments, and what is left is looked at.
+//! `cargo xtask kills`: kills runs of the gate at many points and inspects the ledger afterward.
 
 use std::process::Command;
 
 use crate::root;
 
-/// Moments that are asked for.
+/// Number of kills.
 const MOMENTS: &str = "300";
 
 pub(crate) fn run() -> Result<(), String> {

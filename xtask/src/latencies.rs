@@ -1,9 +1,8 @@
-//! `cargo xtask latencies`: what ptxas knows of latencies, read from the stall counts of its own output.
+//! `cargo xtask latencies`: reads the latencies that ptxas assumes from the stall counts of its output.
 //!
-//! Small kernels are assembled for each architecture. Where one machine instruction needs the result of another, the
-//! stall counts between the two are the latency ptxas believes in; where a dependence counter stands between them, it
-//! believes in none. Independent instructions of one kind in a row give the interval at which it issues them. Nothing
-//! is executed.
+//! Small kernels are assembled for each architecture. If one machine instruction needs the result of another, the sum of the
+//! stall counts between the two is the latency that ptxas assumes; a dependence counter between them means that it assumes
+//! none. Successive independent instructions of one kind give their issue interval. Nothing is executed.
 
 mod kernels;
 
@@ -15,10 +14,10 @@ use warpproof_toolchain::{Options, Toolchain};
 use crate::root;
 use kernels::{Kernel, What};
 
-/// The architectures that are asked.
+/// The architectures of the table.
 const ARCHITECTURES: &[&str] = &["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"];
 
-/// Where the figures are.
+/// The path of the table.
 const TABLE: &str = "crates/model/data/latencies.csv";
 
 /// One figure.
@@ -28,11 +27,11 @@ struct Row {
     name: &'static str,
     what: &'static str,
     opcodes: String,
-    /// `None`: a dependence counter decides.
+    /// `None` if a dependence counter determines it.
     cycles: Option<u32>,
 }
 
-/// Compares the table with what ptxas says, or writes it.
+/// Compares the table with the output of ptxas, or writes it.
 pub(crate) fn run(bless: bool) -> Result<(), String> {
     let toolchain = Toolchain::find(&Options::from_env().with_cuda(12)).map_err(|error| error.to_string())?;
     let mut rows = Vec::new();
@@ -50,7 +49,7 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
             version = assembled.version.to_string();
             let text = toolchain.encoded_sass(&assembled.cubin).map_err(|error| error.to_string())?;
             let functions = parse(&text).map_err(|error| format!("{} for {arch}: {error}", kernel.name))?;
-            let function = functions.first().ok_or("ptxas made no function")?;
+            let function = functions.first().ok_or("ptxas generated no function")?;
             match figure(function, kernel) {
                 Some((opcodes, cycles)) => {
                     rows.push(Row { arch, name: kernel.name, what: kernel.what.label(), opcodes, cycles });
@@ -69,7 +68,7 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     let kept = fs::read_to_string(&path).map_err(|error| format!("cannot read {TABLE}: {error}"))?;
     if kept != current {
         return Err(format!(
-            "{TABLE} is not what ptxas {version} says; `cargo xtask latencies --bless` writes it"
+            "{TABLE} does not match ptxas {version}; run `cargo xtask latencies --bless` to write it"
         ));
     }
     println!("latencies: {} figures of {} architectures", rows.len(), ARCHITECTURES.len());
@@ -121,7 +120,7 @@ fn figure(function: &Function, kernel: &Kernel) -> Option<(String, Option<u32>)>
     }
 }
 
-/// The first instruction that reads what the one at `at` writes, if it is of the kind that is asked for.
+/// The first instruction that reads what the one at `at` writes, if it is of the wanted kind.
 fn consumer<'a>(
     code: &'a [Instruction],
     at: usize,

@@ -2,7 +2,7 @@
 //!
 //! A new task is one file that holds the work and one entry of `tasks!` below.
 #![forbid(unsafe_code)]
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a task speaks to the terminal")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a task prints to the terminal")]
 
 use std::{
     num::NonZeroUsize,
@@ -37,7 +37,7 @@ mod tidy;
 mod tune;
 mod ui;
 
-/// Each entry is a subcommand: its help, its arguments, and the function that does it.
+/// Each entry is a subcommand: its help, its arguments, and the function that runs it.
 macro_rules! tasks {
     ($($(#[$about:meta])* $name:ident { $($(#[$arg:meta])* $field:ident: $type:ty,)* } => $work:expr,)*) => {
         #[derive(Subcommand)]
@@ -73,93 +73,93 @@ tasks! {
         discard: bool,
     } => ci::run(&ci::Asked { only: &only, full, stamp, plan, discard }),
 
-    /// House rules that no compiler checks: file names and sizes, machine paths, unsafe, arrows, links
+    /// Check rules that no compiler checks: file names and sizes, machine paths, unsafe, words, links
     Tidy {} => tidy::run(),
 
-    /// Parses and prints every PTX module of the corpus, and compares what ptxas makes of both texts
+    /// Parse and print every PTX module of the corpus; ptxas must compile both texts to the same code
     Corpus {
         /// Only modules whose name contains this
         #[arg(long)]
         filter: Option<String>,
-        /// Modules at a time; as many as there are cores when left out
+        /// Modules processed in parallel [default: number of cores]
         #[arg(long)]
         jobs: Option<NonZeroUsize>,
     } => corpus::run(filter.as_deref(), jobs.map_or_else(cores, NonZeroUsize::get)),
 
-    /// Kills runs of the gate at 300 moments: nothing is lost, and resuming gives the same verdicts
+    /// Kill runs of the gate at 300 points and verify that resumed runs give the same verdicts
     Kills {} => kills::run(),
 
-    /// Kills workers, servers and databases of a fleet behind a hostile network: every job completes, once
+    /// Kill workers, servers and databases of a fleet; verify that every job completes exactly once
     FleetFaults {
         /// Only tests whose name contains this
         only: Option<String>,
     } => fleet_faults::run(only.as_deref()),
 
-    /// Programs of others against the fleet's server: a fuzzer of its description, and a store that speaks S3
+    /// Test the fleet's server with an OpenAPI fuzzer and with an S3-compatible store
     FleetApi {
-        /// How long the fuzzer asks
+        /// Minutes for which the fuzzer sends requests
         #[arg(long, default_value_t = 10.0)]
         minutes: f64,
     } => fleet_api::run(minutes),
 
-    /// Runs a fuzz target
+    /// Run a fuzz target
     Fuzz {
-        /// The target: parse or roundtrip
+        /// The target: a file of fuzz/targets, without its extension
         target: String,
-        /// How long
+        /// Seconds to run
         #[arg(long, default_value_t = 60)]
         seconds: u64,
     } => fuzz::run(&target, seconds),
 
-    /// Runs every rung of the attention ladder against its oracles and under the checks
+    /// Compare every rung of the attention ladder with its oracles, and run it under the checks
     Attention {
-        /// A part that takes minutes instead of half an hour: fewer shapes, one seed
+        /// Run fewer shapes and one seed: minutes instead of half an hour
         #[arg(long)]
         quick: bool,
         /// Only the rung of this id
         #[arg(long)]
         rung: Option<String>,
-        /// Write the book's table of errors, from all shapes, seeds and distributions; with --quick, its page from the table
+        /// Write the book's table of errors and its page; with --quick, only the page, from the table
         #[arg(long)]
         bless: bool,
     } => attention::run(quick, rung.as_deref(), bless),
 
-    /// Counts what each rung of the attention ladder does, and compares the book's table with it
+    /// Count the instructions of each rung of the attention ladder; compare the book's table
     Rungs {
         /// Write the table instead of comparing
         #[arg(long)]
         bless: bool,
     } => rungs::run(bless),
 
-    /// Predicts the rungs that a shape could get, and compares the table that dispatch reads
+    /// Predict the time of each rung for each shape; compare the table that dispatch reads
     Dispatch {
         /// Write the table instead of comparing
         #[arg(long)]
         bless: bool,
     } => in_release(if bless { &["dispatch", "--bless"] } else { &["dispatch"] }, || dispatch::run(bless)),
 
-    /// Searches a space whole and by evolution, and compares the book's table of what each seed found
+    /// Search a space exhaustively and by evolution; compare the book's table of results
     Tune {
         /// Write the table instead of comparing
         #[arg(long)]
         bless: bool,
     } => in_release(if bless { &["tune", "--bless"] } else { &["tune"] }, || tune::run(bless)),
 
-    /// Reads CUDA's headers, and compares the driver's list of functions and of their versions with them
+    /// Compare the driver's list of functions and versions with CUDA's headers
     DriverApi {
         /// Write the lists instead of comparing
         #[arg(long)]
         bless: bool,
     } => driver_api::run(bless),
 
-    /// Runs programs of others on the driver, from their registries, and compares the book's table of what ran
+    /// Run published packages on the driver; compare the book's table of what ran
     Ecosystem {
         /// Write the table instead of comparing
         #[arg(long)]
         bless: bool,
     } => ecosystem::run(bless),
 
-    /// Measures
+    /// Measure speed
     Bench {
         #[command(subcommand)]
         what: Bench,
@@ -172,66 +172,66 @@ tasks! {
         Bench::Fleet { evaluations, bless } => bench::fleet::run(evaluations, bless),
     },
 
-    /// Runs the README's commands word for word and compares what they print
+    /// Run the README's commands and compare their output
     Readme {
         /// Write what the commands print into the README instead of comparing
         #[arg(long)]
         bless: bool,
-        /// Install the unoptimized program that is built already: minutes less, and all that CI has time for
+        /// Install the debug build instead of compiling a release build (used in CI)
         #[arg(long)]
         built: bool,
     } => readme::run(bless, built),
 
-    /// Compares the PTX of the UI suite with what NVRTC makes of its kernels
+    /// Compare the PTX of the UI suite with what NVRTC compiles from its kernels
     Ui {
-        /// Write the PTX and the texts of `warpproof check` instead of comparing
+        /// Write the PTX and the reports of `warpproof check` instead of comparing
         #[arg(long)]
         bless: bool,
         /// Only kernels whose name contains this
         filter: Option<String>,
     } => ui::run(bless, filter.as_deref()),
 
-    /// Runs the commands that the book's pages show, and compares what they print
+    /// Run the commands that the book's pages show, and compare their output
     Book {
         /// Write what the commands print into the pages instead of comparing
         #[arg(long)]
         bless: bool,
     } => book::run(bless),
 
-    /// Checks every kernel of `tests/fail`, and compares the book's table of findings with what is found
+    /// Check every kernel of `tests/fail`, and compare the book's table of findings
     Findings {
         /// Write the table instead of comparing
         #[arg(long)]
         bless: bool,
     } => findings::run(bless),
 
-    /// Makes correct kernels wrong, one change at a time, and tells which changes the checks see
+    /// Make correct kernels wrong, one change at a time, and count which changes the checks find
     Mutants {
         /// Write the book's page instead of comparing
         #[arg(long)]
         bless: bool,
-        /// Print what became of each mutant
+        /// Print the outcome of each mutant
         #[arg(long)]
         list: bool,
         /// Only kernels whose name contains this
         filter: Option<String>,
     } => mutants::run(bless, filter.as_deref(), list),
 
-    /// Joins the instruction table with what the tests executed, and compares the book's page with it
+    /// Join the instruction table with the tests that execute it; compare the book's page
     Instructions {
         /// Write the page instead of comparing
         #[arg(long)]
         bless: bool,
     } => instructions::run(bless),
 
-    /// Reads latencies and issue intervals from the stall counts of ptxas, and compares the model's table with them
+    /// Read latencies and issue intervals from ptxas' stall counts; compare the model's table
     Latencies {
         /// Write the table instead of comparing
         #[arg(long)]
         bless: bool,
     } => latencies::run(bless),
 
-    /// Predicts kernels whose time others have published, and compares the book's page with the predictions
+    /// Predict kernels with published times, and compare the book's page with the predictions
     Model {
         /// Write the page instead of comparing
         #[arg(long)]
@@ -247,34 +247,34 @@ enum Bench {
         #[arg(long)]
         json: bool,
     },
-    /// Speed of the software GPU: warp instructions, matrix products and a whole kernel a second
+    /// Speed of the software GPU: warp instructions, matrix products and whole kernels per second
     Sim {
         /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// How a fleet grows: claims with the queue, evaluations with the workers, against a PostgreSQL of its own
+    /// How a fleet scales with queue length and workers, on a PostgreSQL server of its own
     Fleet {
         /// Evaluations for each number of workers
         #[arg(long, default_value_t = 1_000)]
         evaluations: u32,
-        /// Write what was measured into docs/scale.md
+        /// Write the measurements into docs/scale.md
         #[arg(long)]
         bless: bool,
     },
-    /// What checking costs: checked to unchecked time, and bytes of shadow
+    /// Cost of the checks: ratio of checked to unchecked time, and bytes of shadow memory
     Checks {
         /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// What a launch through the driver costs above the software GPU called directly
+    /// Cost of a launch through the driver, compared with a direct call of the software GPU
     Driver {
         /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// What counting costs: counted to uncounted time
+    /// Cost of the counters: ratio of counted to uncounted time
     Counters {
         /// Print one JSON object
         #[arg(long)]
@@ -306,7 +306,7 @@ fn root() -> PathBuf {
     manifest.parent().unwrap_or(manifest).to_path_buf()
 }
 
-/// Does a task in the release build, where `cargo xtask`, which is an unoptimized one, was asked for it.
+/// Runs a task in the release build. `cargo xtask` itself is an unoptimized build, so it starts cargo again.
 fn in_release(task: &[&str], work: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     if cfg!(not(debug_assertions)) {
         return work();

@@ -1,8 +1,8 @@
-//! `cargo xtask model`: the schedule model on kernels whose time others have published.
+//! `cargo xtask model`: compares the schedule model with published times of kernels.
 //!
 //! The kernels of `crates/model/microkernels` are assembled, predicted by the schedule model, and compared with the
-//! figures of `model/published.rs`. A loop is predicted for some turns and for twice as many; the difference is what a turn costs, so
-//! that loading arguments and filling pipes does not count.
+//! figures of `model/published.rs`. A loop is predicted for some iterations and for twice as many; the difference is the cost of the
+//! iterations alone, without loading arguments and filling pipelines.
 
 mod published;
 mod real;
@@ -21,17 +21,17 @@ use crate::root;
 use crate::section::Section;
 use published::{Figure, Place, ROWS, Role, Unit};
 
-/// What is written here.
+/// The generated section.
 const SECTION: Section = Section { page: "book/src/model/validation.md", name: "validation", task: "model" };
 const KERNELS_SECTION: Section =
     Section { page: "book/src/model/validation.md", name: "kernels", task: "model" };
 
 const KERNELS: &str = "crates/model/microkernels";
 
-/// Turns of the shorter run; in the longer, twice as many.
+/// Iterations of the shorter run; the longer one has twice as many.
 const TURNS: u32 = 64;
 
-/// Compares the page with what is predicted, or writes it.
+/// Compares the page with the predictions, or writes it.
 pub(crate) fn run(bless: bool) -> Result<(), String> {
     let toolchain = Toolchain::find(&Options::from_env().with_cuda(12)).map_err(|error| error.to_string())?;
     let mut predicted = Vec::new();
@@ -46,7 +46,7 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
 }
 
 fn predict(toolchain: &Toolchain, figure: &Figure) -> Result<f64, String> {
-    let device = Device::named(figure.device).ok_or("no such device")?;
+    let device = Device::named(figure.device).ok_or("unknown device")?;
     let file = format!("{KERNELS}/{}.ptx", figure.kernel);
     let ptx =
         fs::read_to_string(root().join(&file)).map_err(|error| format!("cannot read {file}: {error}"))?;
@@ -54,10 +54,10 @@ fn predict(toolchain: &Toolchain, figure: &Figure) -> Result<f64, String> {
     let assembled = toolchain.ptxas(&ptx, &arch, &[]).map_err(|error| error.to_string())?;
     let text = toolchain.encoded_sass(&assembled.cubin).map_err(|error| error.to_string())?;
     let functions = parse(&text).map_err(|error| error.to_string())?;
-    let function = functions.first().ok_or("ptxas made no function")?;
+    let function = functions.first().ok_or("ptxas generated no function")?;
     let flow = Flow::new(function);
     let [turn] = flow.loops.as_slice() else {
-        return Err(format!("{} loops instead of one", flow.loops.len()));
+        return Err(format!("expected one loop, found {}", flow.loops.len()));
     };
     let accesses = accesses(function, figure);
     let code = Code { function, flow: &flow, accesses: &accesses };
@@ -94,7 +94,7 @@ fn predict(toolchain: &Toolchain, figure: &Figure) -> Result<f64, String> {
     })
 }
 
-/// Refuses a schedule that is shorter than what one resource takes for the same instructions alone.
+/// Rejects a schedule that is shorter than the time that one resource needs for the same instructions.
 fn not_below_a_bound(
     device: &Device,
     code: &Code<'_>,
@@ -103,7 +103,7 @@ fn not_below_a_bound(
     cycles: u64,
 ) -> Result<(), String> {
     let sms = u64::from(device.multiprocessors.value);
-    // Bounds are of a device whose multiprocessors all do the same.
+    // The bounds assume that all multiprocessors do the same work.
     let executions = |index: usize| frequencies.blocks.get(code.flow.block_of(index)).map_or(0, |n| n * sms);
     let mut work = Work {
         instructions: pipes(device, code.function, executions),
@@ -132,12 +132,15 @@ fn not_below_a_bound(
     let Some(first) = bounds.binding_cold().0 else { return Ok(()) };
     let bound = whole(first.us * f64::from(device.boost_mhz.value));
     if cycles < bound {
-        return Err(format!("{cycles} cycles by the schedule, but {} alone take {bound}", first.resource));
+        return Err(format!(
+            "the schedule takes {cycles} cycles, but {} alone takes {bound}",
+            first.resource
+        ));
     }
     Ok(())
 }
 
-/// The whole part.
+/// The integer part.
 fn whole(amount: f64) -> u64 {
     format!("{:.0}", amount.floor()).parse().unwrap_or(0)
 }
@@ -145,7 +148,7 @@ fn whole(amount: f64) -> u64 {
 fn accesses(function: &Function, figure: &Figure) -> Vec<Access> {
     let access = |instruction| {
         let ideal = Access::ideal(instruction);
-        // A chase of pointers is one lane's: one sector. Every other access is coalesced.
+        // In a pointer chase one lane accesses one sector. Every other access is coalesced.
         let ideal = if figure.warps == 1 { Access { sectors: 1.0, ..ideal } } else { ideal };
         match figure.place {
             Place::Near => ideal,
@@ -157,12 +160,12 @@ fn accesses(function: &Function, figure: &Figure) -> Vec<Access> {
     function.instructions.iter().map(access).collect()
 }
 
-/// The error of a prediction, in per cent of what was published.
+/// The error of a prediction, in percent of the published figure.
 fn error(figure: &Figure, predicted: f64) -> f64 {
     (predicted / figure.published - 1.0) * 100.0
 }
 
-/// The mean of the absolute errors of a role, and how many there are; all of them, or those that were read at the source.
+/// The mean absolute error of a role, and the number of figures: all of them, or those that were read at the source.
 fn mean(predicted: &[f64], role: Role, read_only: bool) -> (f64, usize) {
     let errors: Vec<f64> = ROWS
         .iter()

@@ -1,8 +1,9 @@
-//! `cargo xtask mutants`: what the checks see when correct kernels are made wrong.
+//! `cargo xtask mutants`: counts which changes of correct kernels the checks find.
 //!
-//! Correct kernels of the UI suite and of the attention ladder are taken, their synchronization is removed or weakened,
-//! indices into tiles are shifted, zero-fills dropped, fragments rearranged, one change at a time; each mutant is checked,
-//! and its results are held against those of the kernel. A mutant that no check tells, and that no result tells, must be explained in `mutants/survivor.rs`.
+//! The study changes correct kernels of the UI suite and of the attention ladder, one change at a time: it removes or weakens
+//! synchronization, shifts indices into tiles, drops zero-fills, rearranges fragments. Each mutant is checked, and its results are
+//! compared with those of the kernel. A mutant without a finding and with correct results must be explained in
+//! `mutants/survivor.rs`.
 
 mod case;
 mod mutation;
@@ -25,32 +26,32 @@ use mutation::{Family, mutations};
 use subject::{Ran, Runner, SUBJECTS, Subject};
 use survivor::{Survivor, explanation};
 
-/// Schedules under which a survivor is tried again, if its synchronization was changed: as many as a user gets.
+/// Schedules for the second try of a survivor whose synchronization was changed: the default of `warpproof check`.
 const SCHEDULES: u32 = 12;
-/// The same for others, whose order was not touched.
+/// The same for other survivors.
 const FEW_SCHEDULES: u32 = 4;
 
-/// Threads that work at mutants.
+/// Threads that check mutants.
 const WORKERS: usize = 2;
 
-/// What became of a mutant.
+/// The outcome of a mutant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Fate {
-    /// A check told it under one schedule; the classes of its findings.
+    /// A check found it under one schedule; the classes of its findings.
     Check(Vec<String>),
-    /// A check told it under one of several schedules only.
+    /// A check found it only under one of several schedules.
     Schedules(Vec<String>),
     /// It never ended.
     Limit,
-    /// No check told it, but its results are wrong.
+    /// No check found it, but its results are wrong.
     Value,
-    /// Nothing told it.
+    /// No check found it, and its results are correct.
     Survived,
     /// The launch executes no instruction that was changed.
     NotReached,
 }
 
-/// A mutant that was tried.
+/// A mutant with its outcome.
 struct Tried {
     kernel: &'static str,
     family: Family,
@@ -84,7 +85,12 @@ pub(crate) fn run(bless: bool, filter: Option<&str>, list: bool) -> Result<(), S
     let mut wrong: Vec<String> = tried
         .iter()
         .filter(|mutant| mutant.fate == Fate::Survived && mutant.explanation().is_none())
-        .map(|mutant| format!("{}:{}: {} survived, unexplained", mutant.kernel, mutant.line, mutant.label))
+        .map(|mutant| {
+            format!(
+                "{}:{}: {} survived without an explanation in mutants/survivor.rs",
+                mutant.kernel, mutant.line, mutant.label
+            )
+        })
         .collect();
     if filter.is_none() {
         wrong.extend(stale(&tried));
@@ -93,7 +99,7 @@ pub(crate) fn run(bless: bool, filter: Option<&str>, list: bool) -> Result<(), S
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-/// Explanations that explain nothing any more.
+/// Explanations of mutants that no longer survive.
 fn stale(tried: &[Tried]) -> Vec<String> {
     survivor::SURVIVORS
         .iter()
@@ -103,11 +109,16 @@ fn stale(tried: &[Tried]) -> Vec<String> {
                     && mutant.explanation().is_some_and(|found| std::ptr::eq(found, *known))
             })
         })
-        .map(|known| format!("{}:{}: {}: no such survivor any more", known.kernel, known.line, known.label))
+        .map(|known| {
+            format!(
+                "{}:{}: {}: explained in mutants/survivor.rs, but not a survivor",
+                known.kernel, known.line, known.label
+            )
+        })
         .collect()
 }
 
-/// Does the work for each item on some threads, each with a directory of its own; results in the order of the items.
+/// Processes the items on several threads, each with a directory of its own; returns results in the order of the items.
 fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T, &Path) -> R + Sync) -> Result<Vec<R>, String> {
     let next = AtomicUsize::new(0);
     let place = tempfile::tempdir().map_err(|error| format!("cannot make a directory: {error}"))?;
@@ -130,7 +141,7 @@ fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T, &Path) -> R + Sync) -> 
         workers.into_iter().filter_map(|worker| worker.join().ok()).flatten().collect()
     });
     if done.len() != items.len() {
-        return Err("a worker stopped before its work was done".to_owned());
+        return Err("internal error: a worker stopped early".to_owned());
     }
     done.sort_by_key(|(at, _)| *at);
     Ok(done.into_iter().map(|(_, result)| result).collect())
@@ -142,14 +153,14 @@ fn study(subject: &Subject, program: &Path, directory: &Path) -> Result<Vec<Trie
     let text = runner.ptx()?;
     let (module, errors) = parse(&text);
     if !errors.is_empty() {
-        return Err(format!("{}: its PTX has errors", subject.name));
+        return Err(format!("{}: the PTX has errors", subject.name));
     }
     let same = print(&module);
     let reference = runner.run(&same)?;
     for schedules in [1, SCHEDULES] {
         let sound = runner.check(&same, schedules)?;
         if reference.code != Some(0) || sound.code != Some(0) || !sound.classes.is_empty() {
-            return Err(format!("{} is not silent without a mutation: {:?}", subject.name, sound.classes));
+            return Err(format!("{} has findings without a mutation: {:?}", subject.name, sound.classes));
         }
     }
     let mut tried = Vec::new();
@@ -169,13 +180,13 @@ fn study(subject: &Subject, program: &Path, directory: &Path) -> Result<Vec<Trie
 fn fate(runner: &dyn Runner, ptx: &str, reference: &Ran, family: Family) -> Result<Fate, String> {
     let once = runner.check(ptx, 1)?;
     match once.code {
-        // A note is told to the user as well.
+        // A note counts: the user sees it as well.
         Some(0 | 1) if !once.classes.is_empty() => return Ok(Fate::Check(once.classes)),
         Some(0) => {}
         Some(4) => return Ok(Fate::Limit),
-        other => return Err(format!("the mutant is no kernel: exit code {other:?}")),
+        other => return Err(format!("the mutant cannot be checked: exit code {other:?}")),
     }
-    // Where no order was touched, a wrong value says enough.
+    // If no synchronization was changed, a wrong value is enough.
     let same = runner.run(ptx)? == *reference;
     if !same && !family.is_order() {
         return Ok(Fate::Value);

@@ -26,7 +26,7 @@ fn built(command: &[&str]) -> Result<PathBuf, String> {
         .status()
         .map_err(|error| format!("cannot start cargo: {error}"))?;
     if !status.success() {
-        return Err(format!("warpproof was not built: {status}"));
+        return Err(format!("cargo could not build warpproof: {status}"));
     }
     Ok(target().join("debug").join("warpproof").with_extension(std::env::consts::EXE_EXTENSION))
 }

@@ -1,20 +1,20 @@
-//! `cargo xtask readme`: the README's quick start, run as it is written.
+//! `cargo xtask readme`: runs the README's quick start exactly as written.
 //!
-//! The fenced blocks of the README say what they are by their info string:
+//! The info string of a fenced block defines its meaning:
 //!
 //! | info string | meaning |
 //! |---|---|
 //! | `bash` | run, in order, in one shell that stops at the first failure |
-//! | `text output` | what the block before it prints, standard output and errors together |
+//! | `text output` | the output of the block before it, standard output and errors together |
 //! | anything with `no-run` | shown only |
 //!
-//! Any other info string is refused, so that no block escapes by accident. The shell starts in an empty directory that
-//! holds nothing but `warpproof`, this checkout, as after a clone. Programs are installed into a directory of that
-//! place, which is on `PATH` as cargo's own is for a user.
+//! Any other info string is an error, so that no block is skipped by accident. The shell starts in a directory that contains only
+//! `warpproof`, a link to this checkout, as after a clone. Programs are installed into a directory there, which is on `PATH`
+//! like cargo's own for a user.
 //!
-//! What may differ from machine to machine is replaced on both sides before the comparison (see [`normalize`]):
+//! Text that may differ between machines is replaced on both sides before the comparison (see [`normalize`]):
 //! directories, versions of three or more parts, hashes, times, sizes of downloads, and the width of columns. Registers,
-//! bytes, blocks and percentages are not: they must match to the digit. Runs of the gate all have one name.
+//! bytes, blocks and percentages must match exactly. All runs of the gate have the same name.
 
 use std::{
     fs,
@@ -47,11 +47,11 @@ enum Kind {
     Shown,
 }
 
-/// What installs the program in the README, and what does in its place where the program is built already: the rest of the
-/// README does not see a difference, and a release build takes as long as all of it.
+/// The README's command that installs the program. With `built`, a shell function copies the existing program instead: the rest
+/// of the README behaves the same, and a release build would take as long as all other commands.
 const INSTALL: &str = "install --locked --path crates/warpproof";
 
-/// The shell's own `cargo`, which installs what is built.
+/// A shell function `cargo` that installs the existing program.
 fn installs_built(warpproof: &Path) -> String {
     format!(
         "cargo() {{\n    if [ \"$*\" = '{INSTALL}' ]; then\n        mkdir -p \"$CARGO_INSTALL_ROOT/bin\"\n        \
@@ -60,8 +60,8 @@ fn installs_built(warpproof: &Path) -> String {
     )
 }
 
-/// Runs README.md; `bless` writes the outputs into it instead of comparing them. With `built`, `cargo install` takes the
-/// program that is there.
+/// Runs README.md; `bless` writes the outputs into it instead of comparing them. With `built`, `cargo install` copies the
+/// existing program.
 pub(crate) fn run(bless: bool, built: bool) -> Result<(), String> {
     let path = root().join("README.md");
     let text = fs::read_to_string(&path).map_err(|error| format!("cannot read README.md: {error}"))?;
@@ -76,7 +76,7 @@ pub(crate) fn run(bless: bool, built: bool) -> Result<(), String> {
     let drift = drift(&blocks, &outputs);
     if !drift.is_empty() {
         return Err(format!(
-            "README.md no longer shows what its commands print:\n{drift}\
+            "README.md does not show what its commands print:\n{drift}\
              if the new output is right: cargo xtask readme --bless"
         ));
     }
@@ -105,7 +105,7 @@ fn blocks(text: &str) -> Result<Vec<Block>, String> {
                 let line = index + 1;
                 let kind = kind(info).ok_or_else(|| {
                     format!(
-                        "README.md:{line}: a block is `bash`, `text output` or carries `no-run`, not `{info}`"
+                        "README.md:{line}: expected a block with `bash`, `text output` or `no-run`, found `{info}`"
                     )
                 })?;
                 if kind == Kind::Output && blocks.last().is_none_or(|block| block.kind != Kind::Run) {
@@ -120,7 +120,7 @@ fn blocks(text: &str) -> Result<Vec<Block>, String> {
         return Err(format!("README.md:{}: this block is never closed", block.line));
     }
     if blocks.iter().all(|block| block.kind != Kind::Output) {
-        return Err("README.md has no output to compare: the quick start would prove nothing".to_owned());
+        return Err("README.md has no output to compare".to_owned());
     }
     Ok(blocks)
 }
@@ -137,7 +137,7 @@ fn kind(info: &str) -> Option<Kind> {
     }
 }
 
-/// What each `bash` block printed, in order, after a prelude that prints nothing.
+/// The output of each `bash` block, in order, after a prelude that prints nothing.
 fn execute(blocks: &[Block], prelude: &str) -> Result<Vec<String>, String> {
     let parts = blocks.iter().filter(|block| block.kind == Kind::Run);
     let parts = parts.map(|block| format!("printf '%s\\n' '{MARK}{}'\n{}", block.line, block.text));
@@ -154,11 +154,11 @@ fn execute(blocks: &[Block], prelude: &str) -> Result<Vec<String>, String> {
         .current_dir(&place)
         .env("CARGO_INSTALL_ROOT", &installed)
         .env("CARGO_TARGET_DIR", target())
-        // What a toolkit or a setting of this machine would change.
+        // Removed: an installed toolkit or a setting of this machine would change the output.
         .env_remove("CUDA_HOME")
         .env_remove("CUDA_PATH")
         .env_remove("WARPPROOF_TOOLCHAIN")
-        // A cache of its own, because the README speaks to somebody who has one set; kept, because it is large.
+        // A separate cache, as for a new user; kept between runs, because it is large.
         .env("WARPPROOF_CACHE", &cache)
         .env("CARGO_TERM_QUIET", "true")
         .env("PATH", format!("{}:{path}", installed.join("bin").display()))
@@ -181,7 +181,7 @@ fn execute(blocks: &[Block], prelude: &str) -> Result<Vec<String>, String> {
     let status = shell.wait().map_err(|error| format!("cannot wait for bash: {error}"))?;
     if !status.success() {
         let line = printed.lines().filter_map(|line| line.strip_prefix(MARK)).next_back().unwrap_or("1");
-        return Err(format!("README.md:{line}: this block stopped with {status}"));
+        return Err(format!("README.md:{line}: this block failed with {status}"));
     }
     Ok(split(&printed))
 }
@@ -193,7 +193,7 @@ fn link(from: &Path, to: &Path) -> Result<(), String> {
 
 #[cfg(not(unix))]
 fn link(_: &Path, _: &Path) -> Result<(), String> {
-    Err("the README is run on Linux and macOS only".to_owned())
+    Err("`cargo xtask readme` needs Linux or macOS".to_owned())
 }
 
 fn split(printed: &str) -> Vec<String> {
@@ -209,7 +209,7 @@ fn split(printed: &str) -> Vec<String> {
     outputs
 }
 
-/// Pairs each run block with its output; a run block that shows none is run for its exit code alone.
+/// Pairs each run block with its output; for a run block without output, only the exit code matters.
 fn expected<'a>(blocks: &'a [Block], outputs: &'a [String]) -> Vec<(&'a Block, &'a str)> {
     let mut ran = outputs.iter();
     let mut last = "";
@@ -224,7 +224,7 @@ fn expected<'a>(blocks: &'a [Block], outputs: &'a [String]) -> Vec<(&'a Block, &
     pairs
 }
 
-/// The outputs that are not as shown, for a reader; empty when all are.
+/// A description of the outputs that differ from those shown; empty if none does.
 fn drift(blocks: &[Block], outputs: &[String]) -> String {
     expected(blocks, outputs).into_iter().filter_map(|(block, printed)| difference(block, printed)).collect()
 }
@@ -274,7 +274,7 @@ fn normalize(text: &str) -> String {
     result.trim_matches('\n').to_owned()
 }
 
-/// A word without what differs; the words around it say whether a number is a time or a size.
+/// A word without the parts that differ; its neighbors determine whether a number is a time or a size.
 fn stable(before: &str, word: &str, after: &str) -> String {
     let bare = |text: &str| text.trim_matches(|c: char| "()[],;:".contains(c)).to_owned();
     let core = bare(word);
@@ -283,7 +283,7 @@ fn stable(before: &str, word: &str, after: &str) -> String {
         return word.to_owned();
     }
     if let Some(slash) = core.rfind('/').filter(|_| core.starts_with('/') || core.starts_with("~/")) {
-        // The name of a file is ours; where it lies is not.
+        // The name of a file must match; its directory may differ.
         return put(&format!("<dir>{}", core.get(slash..).unwrap_or_default()));
     }
     if is_version(&core) {
@@ -320,7 +320,7 @@ fn number(word: &str) -> bool {
         && word.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// Units of time, and of downloads. Bytes and KiB are a kernel's resources and stay.
+/// Units of time, and of downloads. Bytes and KiB are a kernel's resources and are not replaced.
 fn is_unit(word: &str) -> bool {
     matches!(word, "s" | "ms" | "µs" | "us" | "ns" | "MB" | "MiB" | "GB" | "GiB" | "MB/s" | "MiB/s")
 }

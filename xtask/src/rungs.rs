@@ -1,8 +1,8 @@
-//! `cargo xtask rungs`: what each rung of the attention ladder does, counted on the software GPU at one shape.
+//! `cargo xtask rungs`: counts the instructions and memory accesses of each rung of the attention ladder at one shape.
 //!
-//! Every rung at the mission's shape, and those with swizzled tiles once more without the swizzle. What stands between two
-//! marks of the book's page is written here, and the picture of predicted times is drawn. Neither varies, so both are compared
-//! word for word.
+//! Every rung runs on the software GPU at the shape for which the ladder is tuned; those with swizzled tiles run a second time
+//! without the swizzle. The task writes a section of the book's page and draws the picture of predicted times. Both are
+//! deterministic, so they are compared exactly.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -25,27 +25,27 @@ use warpproof_toolchain::{Options, Toolchain};
 use crate::root;
 use crate::section::{Section, difference};
 
-/// What is written here.
+/// The generated section.
 const SECTION: Section = Section { page: "book/src/attention/ladder.md", name: "counters", task: "rungs" };
 
 const PICTURE: &str = "book/src/attention/img/predicted.svg";
 
 const SWIZZLE: &str = "USE_SMEM_SWIZZLE_XOR";
 
-/// A rung as it was counted.
+/// The counters of a rung.
 struct Row {
     name: String,
     totals: Totals,
 }
 
-/// Compares the page with what is counted, or writes it.
+/// Compares the page with the counters, or writes it.
 pub(crate) fn run(bless: bool) -> Result<(), String> {
     let toolchain = Toolchain::find(&Options::from_env().with_cuda(12)).map_err(|error| error.to_string())?;
     let mut rows = Vec::new();
     for rung in LADDER {
         rows.push(Row { name: rung.id.to_owned(), totals: count(&toolchain, rung.id, Vec::new())? });
-        // Those whose rung it is to be swizzled, to see what it is for. Of the sources that are cut to a shape NVRTC gives a program
-        // without the swizzle that is not the same each time, so that there is nothing to compare.
+        // Rungs that introduce the swizzle also run without it, to show its effect. Sources that are specialized for a shape are
+        // left out: without the swizzle, NVRTC does not always generate the same program from them.
         if rung.settings.contains(&(SWIZZLE, "1")) && rung.cut == Cut::Fixed {
             let without = vec![(SWIZZLE.to_owned(), false)];
             let totals = count(&toolchain, rung.id, without)?;
@@ -57,7 +57,7 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     picture(&toolchain, bless)
 }
 
-/// The picture of predicted times, drawn from a ledger that the table of the ladder was written to.
+/// The picture of predicted times, drawn from a ledger that contains the table of the ladder.
 fn picture(toolchain: &Toolchain, bless: bool) -> Result<(), String> {
     let device = Model::named("L4").ok_or("the L4 is not in the device table")?;
     let shape = mission();
@@ -75,24 +75,26 @@ fn picture(toolchain: &Toolchain, bless: bool) -> Result<(), String> {
     }
     let found = fs::read_to_string(&path).map_err(|error| format!("cannot read {PICTURE}: {error}"))?;
     match difference(&drawn, &found) {
-        Some(difference) => Err(format!("{PICTURE}:{difference}\n`cargo xtask rungs --bless` draws it")),
+        Some(difference) => {
+            Err(format!("{PICTURE}:{difference}\nrun `cargo xtask rungs --bless` to draw it"))
+        }
         None => Ok(()),
     }
 }
 
-/// All launches of a rung at the mission's shape.
+/// Counters of all launches of a rung.
 fn count(toolchain: &Toolchain, rung: &str, toggles: Vec<(String, bool)>) -> Result<Totals, String> {
-    let told = |error: &dyn std::fmt::Display| format!("{rung}: {error}");
+    let named = |error: &dyn std::fmt::Display| format!("{rung}: {error}");
     let device = Model::named("L4").ok_or("the L4 is not in the device table")?;
-    let found = LADDER.iter().find(|one| one.id == rung).ok_or("no such rung")?;
-    let format = found.formats.first().copied().ok_or("a rung without a format")?;
+    let found = LADDER.iter().find(|one| one.id == rung).ok_or("unknown rung")?;
+    let format = found.formats.first().copied().ok_or("the rung has no format")?;
     let request = Request { rung: Some(rung.to_owned()), toggles, format, ..Request::new(mission()) };
-    let plan = Plan::new(&request, device).map_err(|error| told(&error))?;
-    let ptx = plan.compile(toolchain).map_err(|error| told(&error))?;
+    let plan = Plan::new(&request, device).map_err(|error| named(&error))?;
+    let ptx = plan.compile(toolchain).map_err(|error| named(&error))?;
     let inputs = generate(&request.shape, Distribution::Normal, 0, request.spec());
     let mut gpu = Counting::new(warpproof_sim::Device::new());
-    let attention = Attention::load(plan, &ptx, &mut gpu).map_err(|error| told(&error))?;
-    attention.run(&mut gpu, &inputs.q, &inputs.k, &inputs.v).map_err(|error| told(&error))?;
+    let attention = Attention::load(plan, &ptx, &mut gpu).map_err(|error| named(&error))?;
+    attention.run(&mut gpu, &inputs.q, &inputs.k, &inputs.v).map_err(|error| named(&error))?;
     let mut totals = Totals::default();
     for instruction in gpu.counters.iter().flat_map(|launch| &launch.instructions) {
         totals.add(instruction);

@@ -1,4 +1,4 @@
-//! Sections of the book's pages that tasks write: what stands between two marks, the rest is written by hand.
+//! Generated sections of the book's pages: a task writes the text between two marks; the rest is written by hand.
 
 use std::fs;
 
@@ -8,14 +8,14 @@ use crate::root;
 pub(crate) struct Section {
     /// The page, from the root.
     pub(crate) page: &'static str,
-    /// What the marks call it.
+    /// Its name in the marks.
     pub(crate) name: &'static str,
     /// The task that writes it.
     pub(crate) task: &'static str,
 }
 
 impl Section {
-    /// Writes the section, or says where the page has another.
+    /// Writes the section, or reports where the page differs.
     pub(crate) fn compare_or_write(&self, text: &str, bless: bool) -> Result<(), String> {
         let Section { page, task, .. } = self;
         let path = root().join(page);
@@ -26,7 +26,7 @@ impl Section {
         }
         match difference(&expected, &found) {
             Some(difference) => {
-                Err(format!("{page}:{difference}\n`cargo xtask {task} --bless` writes the page"))
+                Err(format!("{page}:{difference}\nrun `cargo xtask {task} --bless` to write the page"))
             }
             None => Ok(()),
         }
@@ -38,7 +38,8 @@ impl Section {
         let end = format!("<!-- end of {} -->", self.name);
         let parts =
             page.split_once(&begin).and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1)));
-        let (before, after) = parts.ok_or_else(|| format!("{} has not `{begin}` and `{end}`", self.page))?;
+        let (before, after) =
+            parts.ok_or_else(|| format!("{}: expected `{begin}` and then `{end}`", self.page))?;
         Ok(format!("{before}{begin}\n\n{}\n\n{end}{after}", text.trim_matches('\n')))
     }
 }
@@ -54,10 +55,10 @@ pub(crate) fn difference(expected: &str, found: &str) -> Option<String> {
         match (expected.next(), found.next()) {
             (None, None) => return None,
             (one, other) if one != other => {
-                let told = |text: Option<&str>| {
+                let quoted = |text: Option<&str>| {
                     text.map_or_else(|| "the end".to_owned(), |text| format!("`{}`", text.escape_debug()))
                 };
-                return Some(format!("{line}: expected {}\n  found {}", told(one), told(other)));
+                return Some(format!("{line}: expected {}\n  found {}", quoted(one), quoted(other)));
             }
             _ => line += 1,
         }
@@ -76,13 +77,13 @@ mod tests {
         let written = SECTION.replaced(page, "new\n").unwrap();
         assert_eq!(written, page.replace("old", "\nnew\n"));
         assert_eq!(SECTION.replaced(&written, "\nnew").unwrap(), written);
-        assert!(SECTION.replaced("above", "new").unwrap_err().contains("page.md has not"));
+        assert!(SECTION.replaced("above", "new").unwrap_err().contains("page.md: expected"));
         let exchanged = "<!-- end of figures --><!-- figures: written by `cargo xtask study --bless` -->";
         assert!(SECTION.replaced(exchanged, "new").is_err());
     }
 
     #[test]
-    fn the_first_line_that_differs_is_told_with_both_texts() {
+    fn the_first_line_that_differs_is_shown_with_both_texts() {
         assert_eq!(difference("a\nb\n", "a\nb\n"), None);
         assert_eq!(difference("a\nb\nc\n", "a\nx\ny\n").unwrap(), "2: expected `b`\n  found `x`");
         assert_eq!(difference("a\nb", "a").unwrap(), "2: expected `b`\n  found the end");

@@ -1,12 +1,13 @@
-//! `cargo xtask tidy`: the house rules that no compiler checks.
+//! `cargo xtask tidy`: rules of the repository that no compiler checks.
 //!
-//! A rule is a function from the files of the checkout to what it found wrong; [`RULES`] lists them all. The files are
-//! those git tracks and those it would (untracked, not ignored), so that a rule speaks before a commit does.
+//! A rule is a function from the files of the checkout to a list of errors; [`RULES`] lists all rules. The files are those that git
+//! tracks, and untracked files that it does not ignore, so that errors show before a commit.
 
 mod arrows;
 mod includes;
 mod links;
 mod rust;
+mod words;
 
 use std::{fs, process::Command};
 
@@ -17,7 +18,7 @@ use crate::root;
 struct File {
     /// From the root, with `/`.
     path: String,
-    /// Empty for a file that is no text.
+    /// Empty for a file that is not text.
     text: String,
 }
 
@@ -51,6 +52,7 @@ const RULES: &[Rule] = &[
     arrows::point_down,
     includes::stay_in_the_package,
     links::resolve,
+    words::to_avoid,
 ];
 
 /// Longest Rust file.
@@ -58,13 +60,13 @@ const RUST_LINES: usize = 800;
 /// Longest ARCHITECTURE.md.
 const ARCHITECTURE_LINES: usize = 200;
 
-/// Words that say nothing about what is inside.
+/// Words that do not describe the content of a file.
 const EMPTY_NAMES: &[&str] = &["util", "utils", "common", "base", "manager", "helper", "helpers"];
-/// Words that say when something was written, or that something else is worse.
+/// Words that describe the age of a file, or compare it with another.
 const DATED_NAMES: &[&str] = &["fast", "new", "v2"];
 
-/// First parts of absolute paths that belong to somebody's machine. Written without the slashes around them, so that
-/// this list is not what it looks for.
+/// First parts of absolute paths that exist on one machine only. Written without the slashes around them, so that the rule does
+/// not find its own list.
 const MACHINE_ROOTS: &[&str] =
     &["work", "root", "tmp", "farm", "home", "Users", "opt/wheels", "private/var", "mnt"];
 
@@ -91,7 +93,7 @@ pub(crate) fn run() -> Result<(), String> {
     for line in &found {
         println!("{line}");
     }
-    Err(format!("{} places are untidy", found.len()))
+    Err(format!("found {} violations", found.len()))
 }
 
 fn files() -> Result<Vec<File>, String> {
@@ -144,7 +146,10 @@ fn names_say_what_is_inside(files: &[File]) -> Vec<String> {
             let dated =
                 edges.into_iter().flatten().find(|word| words.len() > 1 && DATED_NAMES.contains(word));
             if let Some(word) = empty.or(dated) {
-                found.push(file.at(1, &format!("`{word}` in a name says nothing; use the field's own word")));
+                found.push(file.at(
+                    1,
+                    &format!("`{word}` in a name does not describe the content; use a term of the field"),
+                ));
             }
         }
     }
@@ -158,7 +163,7 @@ fn no_machine_paths(files: &[File]) -> Vec<String> {
         for pattern in &patterns {
             for (offset, _) in file.text.match_indices(pattern) {
                 let before = file.text.get(..offset).and_then(|text| text.chars().next_back());
-                // In `src/home/` and `~/tmp/` the slash goes on with something; after a space or a quote it is a root.
+                // In `src/home/` and `~/tmp/` the slash continues a path; after a space or a quote it begins one.
                 let continues = before.is_some_and(|c| c.is_alphanumeric() || "_-.~/})*>".contains(c));
                 if !continues {
                     found.push(
@@ -177,11 +182,13 @@ fn no_machine_paths(files: &[File]) -> Vec<String> {
 fn no_registry_hosts(files: &[File]) -> Vec<String> {
     let hosts: Vec<String> = REGISTRY_HOSTS.iter().map(|(host, top)| format!("{host}.{top}")).collect();
     let mut found = Vec::new();
-    // Cargo writes the name of its index into lock files; `cargo deny check sources` holds those to the default one.
+    // Cargo writes the name of its index into lock files; `cargo deny check sources` checks those.
     for file in files.iter().filter(|file| file.name() != "Cargo.lock") {
         for host in &hosts {
             for (offset, _) in file.text.match_indices(host.as_str()) {
-                let message = format!("`{host}`: which registry serves a package is the machine's setting");
+                let message = format!(
+                    "`{host}`: the registry of a package is a setting of the machine; do not name it"
+                );
                 found.push(file.at(line_of(&file.text, offset), &message));
             }
         }
@@ -193,7 +200,7 @@ fn line_of(text: &str, offset: usize) -> usize {
     text.get(..offset).unwrap_or(text).matches('\n').count() + 1
 }
 
-/// Every foreign dependency in the workspace manifest is named by the comment above it.
+/// The comment above every external dependency of the workspace manifest names it and gives a reason.
 fn dependencies_have_reasons(files: &[File]) -> Vec<String> {
     let Some(file) = files.iter().find(|file| file.path == "Cargo.toml") else {
         return vec!["Cargo.toml: is missing".to_owned()];
@@ -216,9 +223,7 @@ fn dependencies_have_reasons(files: &[File]) -> Vec<String> {
             let name = name.trim();
             let word = |c: char| !(c.is_alphanumeric() || c == '-' || c == '_');
             if !value.contains("path =") && !comment.split(word).any(|part| part == name) {
-                found.push(
-                    file.at(index + 1, &format!("`{name}` has no reason: say above it why it is taken")),
-                );
+                found.push(file.at(index + 1, &format!("`{name}` has no reason: add a comment above it")));
             }
         }
         after_dependency = !line.starts_with('#');
@@ -226,7 +231,7 @@ fn dependencies_have_reasons(files: &[File]) -> Vec<String> {
     found
 }
 
-/// Actions of others are named by their commit, because a tag can be moved.
+/// Workflows pin actions of others by commit, because a tag can be moved.
 fn actions_are_pinned(files: &[File]) -> Vec<String> {
     let mut found = Vec::new();
     let workflows =
@@ -242,7 +247,10 @@ fn actions_are_pinned(files: &[File]) -> Vec<String> {
             let pinned = commit.len() == 40 && commit.bytes().all(|digit| digit.is_ascii_hexdigit());
             if !pinned && !action.starts_with("./") {
                 found.push(
-                    file.at(index + 1, &format!("`{action}` is not pinned by the 40 digits of its commit")),
+                    file.at(
+                        index + 1,
+                        &format!("`{action}` is not pinned: write the 40 digits of its commit"),
+                    ),
                 );
             }
         }
@@ -254,7 +262,7 @@ fn changelog_is_kept(files: &[File]) -> Vec<String> {
     let kept = files
         .iter()
         .any(|file| file.path == "CHANGELOG.md" && file.text.lines().any(|line| line == "## [Unreleased]"));
-    if kept { Vec::new() } else { vec!["CHANGELOG.md: has no section `## [Unreleased]`".to_owned()] }
+    if kept { Vec::new() } else { vec!["CHANGELOG.md: expected a section `## [Unreleased]`".to_owned()] }
 }
 
 #[cfg(test)]
@@ -338,7 +346,7 @@ mod tests {
         assert!(actions_are_pinned(&[file(".github/workflows/x.yml", &pinned)]).is_empty());
         let found =
             actions_are_pinned(&[file("action.yml", "steps:\n    - name: A\n      uses: a/b@v4 # 4\n")]);
-        assert_eq!(found, ["action.yml:3: `a/b@v4` is not pinned by the 40 digits of its commit"]);
+        assert_eq!(found, ["action.yml:3: `a/b@v4` is not pinned: write the 40 digits of its commit"]);
         assert!(actions_are_pinned(&[file("book/x.md", "- uses: a/b@v4\n")]).is_empty());
     }
 

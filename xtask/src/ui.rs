@@ -1,12 +1,12 @@
-//! `cargo xtask ui`: the PTX of the UI suite, and the texts that its kernels get.
+//! `cargo xtask ui`: verifies or writes the PTX and the expected reports of the UI suite.
 //!
-//! The work is done by the suite's own harness, `crates/warpproof/tests/ui`, which is told by a variable what to do.
+//! The suite's own harness, `crates/warpproof/tests/ui`, does the work; an environment variable selects the mode.
 
 use std::process::Command;
 
 use crate::root;
 
-/// Compares the committed PTX with what NVRTC makes of each kernel; `bless` writes it, and the texts of `check` with it.
+/// Compares the committed PTX with the output of NVRTC for each kernel; `bless` writes it, and the reports of `check` too.
 pub(crate) fn run(bless: bool, filter: Option<&str>) -> Result<(), String> {
     let mode = if bless { "bless" } else { "verify-ptx" };
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -20,8 +20,8 @@ pub(crate) fn run(bless: bool, filter: Option<&str>) -> Result<(), String> {
         return Ok(());
     }
     Err(if bless {
-        "some annotations do not agree with what is found; the texts are written".to_owned()
+        "the reports are written, but some annotations do not match the findings".to_owned()
     } else {
-        "some PTX is not what NVRTC makes; `cargo xtask ui --bless` writes it".to_owned()
+        "some PTX differs from the output of NVRTC; run `cargo xtask ui --bless` to write it".to_owned()
     })
 }

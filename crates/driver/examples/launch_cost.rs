@@ -1,9 +1,10 @@
-//! What a launch through the library costs above the software GPU called directly, for the same kernel, checks and sizes, in one run.
+//! Measures the overhead of a launch through the library over a direct call of the software GPU, for the same kernel, checks and
+//! sizes.
 //!
-//! `cargo xtask bench driver` runs it, with checks and without (`WARPPROOF_CHECKS=none`). Times are *measured* on this machine; the
-//! best launch counts, because other work can only slow one down. Prints one JSON object of microseconds.
-#![allow(unsafe_code, reason = "the API is C's")]
-#![expect(clippy::print_stdout, reason = "it is a program")]
+//! `cargo xtask bench driver` runs it with and without checks (`WARPPROOF_CHECKS=none`). Times are *measured* on this machine; the
+//! fastest launch counts, because other load can only slow a launch down. Prints one JSON object of times in microseconds.
+#![allow(unsafe_code, reason = "it calls a C API")]
+#![expect(clippy::print_stdout, reason = "it prints its result")]
 
 use std::ffi::{CString, c_void};
 use std::process::ExitCode;
@@ -15,7 +16,7 @@ use warpproof_cuda::settings::Settings;
 use warpproof_sim::check::Settings as CheckSettings;
 use warpproof_sim::{Buffer, Device, Launch};
 
-/// A kernel that does nothing, and one that adds to each of 256 numbers.
+/// An empty kernel, and a kernel that adds to each of 256 numbers.
 const PTX: &str = "
 .version 8.0
 .target sm_75
@@ -42,41 +43,42 @@ const PTX: &str = "
 }
 ";
 
-/// Launches of a batch, and batches.
+/// Launches per batch, and number of batches.
 const LAUNCHES: u32 = 200;
 const BATCHES: u32 = 30;
-/// Blocks and threads of the second kernel. One block: several run on several cores, and how soon those wake up is no cost of ours.
+/// Blocks and threads of the second kernel. One block only: several blocks run on several cores, and the wake-up time of those
+/// cores is not part of the launch overhead.
 const BLOCKS: u32 = 1;
 const THREADS: u32 = 256;
 
-/// Where an answer goes.
+/// An output pointer to a variable.
 fn out<T>(place: &mut T) -> Out<T> {
     // SAFETY: the variable lives until the call returns.
     unsafe { Out::new(place) }
 }
 
-/// What is read.
+/// An input pointer to values.
 fn from<T>(values: &[T]) -> In<T> {
-    // SAFETY: likewise.
+    // SAFETY: the values live until the call returns.
     unsafe { In::new(values.as_ptr()) }
 }
 
-/// An answer of the library as a result.
+/// Converts a return code of the API into a `Result`.
 fn ok(code: u32, what: &str) -> Result<(), String> {
-    if code == 0 { Ok(()) } else { Err(format!("{what} answers {code}")) }
+    if code == 0 { Ok(()) } else { Err(format!("{what} returned {code}")) }
 }
 
-/// A kernel of the library's module.
+/// Looks up a kernel of a module.
 fn function(module: Handle, name: &str) -> Result<Handle, String> {
     let name = CString::new(name).map_err(|error| error.to_string())?;
     let mut function = std::ptr::null_mut();
-    // SAFETY: a text with its end; a place for the answer.
+    // SAFETY: the name is NUL-terminated, and the output is a live variable.
     let code = unsafe { api::cuModuleGetFunction(out(&mut function), module, In::new(name.as_ptr())) };
     ok(code, "cuModuleGetFunction")?;
     Ok(function)
 }
 
-/// Microseconds of the best of a batch of launches.
+/// Time of the fastest launch of a batch, in microseconds.
 fn batch(mut launch: impl FnMut() -> Result<(), String>) -> Result<f64, String> {
     let mut best = f64::INFINITY;
     for _ in 0..LAUNCHES {
@@ -87,7 +89,7 @@ fn batch(mut launch: impl FnMut() -> Result<(), String>) -> Result<f64, String> 
     Ok(best)
 }
 
-/// Launches on the software GPU itself, as the library does it.
+/// Launches directly on the software GPU, with the same steps as the library.
 fn direct(device: &mut Device, launch: &Launch, settings: &Settings) -> Result<(), String> {
     let stop = if settings.checks.is_empty() {
         device.run(launch).stop
@@ -103,7 +105,7 @@ fn measure() -> Result<serde_json::Value, String> {
     let text = CString::new(PTX).map_err(|error| error.to_string())?;
     let (mut context, mut module, mut data) = (std::ptr::null_mut(), std::ptr::null_mut(), 0u64);
     let bytes = usize::try_from(BLOCKS * THREADS * 4).map_err(|error| error.to_string())?;
-    // SAFETY: places for the answers; a text with its end.
+    // SAFETY: the outputs are live variables; the text is NUL-terminated.
     unsafe {
         ok(api::cuInit(0), "cuInit")?;
         ok(api::cuCtxCreate_v2(out(&mut context), 0, 0), "cuCtxCreate")?;
@@ -124,7 +126,7 @@ fn measure() -> Result<serde_json::Value, String> {
         let mut best = [f64::INFINITY; 2];
         for _ in 0..BATCHES {
             let own = batch(|| {
-                // As a program has it: the launch is described anew each time.
+                // A new launch description each time, as in a real program.
                 let launch = kernel.launch().grid(blocks).block(threads);
                 let launch = if name == "add" { launch.arg(buffer).arg(by) } else { launch };
                 direct(&mut device, &launch, &settings)
@@ -132,7 +134,7 @@ fn measure() -> Result<serde_json::Value, String> {
             let library = batch(|| {
                 let each = from(&arguments).cast();
                 let none = std::ptr::null_mut();
-                // SAFETY: the arguments are those of the kernel.
+                // SAFETY: the arguments match the kernel's parameters.
                 let code = unsafe {
                     api::cuLaunchKernel(through, blocks, 1, 1, threads, 1, 1, 0, none, each, In::none())
                 };
@@ -145,7 +147,7 @@ fn measure() -> Result<serde_json::Value, String> {
         figures.insert(format!("{name}_library_us"), rounded(best[1]));
         figures.insert(format!("{name}_above_us"), rounded(best[1] - best[0]));
     }
-    // SAFETY: nothing is handed over.
+    // SAFETY: the call has no pointer arguments.
     ok(unsafe { api::cuCtxSynchronize() }, "cuCtxSynchronize")?;
     Ok(serde_json::Value::Object(figures))
 }

@@ -1,17 +1,17 @@
-//! What the C API is made of: error codes with their names and sentences, and the structures that cross the border.
+//! Building blocks of the C ABI: error codes with their names and descriptions, and the structures passed across the boundary.
 
 use std::ffi::c_void;
 
 use crate::api::In;
 
-/// A handle as C has it: a pointer that is never followed.
+/// An opaque handle in C: a pointer that is never dereferenced.
 pub type Handle = *mut c_void;
 
-/// An answer of the API that is not success.
+/// A `CUresult` other than `CUDA_SUCCESS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error(pub u32);
 
-/// What a function of the driver gives.
+/// Result of a driver function.
 pub type Answer<T = ()> = Result<T, Error>;
 
 macro_rules! errors {
@@ -19,7 +19,7 @@ macro_rules! errors {
         impl Error {
             $(#[doc = $sentence] pub const $name: Error = Error($code);)*
         }
-        /// Every answer: its number, its name and its sentence, with the ends that C wants.
+        /// Every `CUresult`: its number, name and description, both NUL-terminated for C.
         pub static ANSWERS: &[(u32, &str, &str)] = &[
             (0, "CUDA_SUCCESS\0", "no error\0"),
             $(($code, concat!($symbol, "\0"), concat!($sentence, "\0")),)*
@@ -129,13 +129,13 @@ errors! {
     UNKNOWN = 999, "CUDA_ERROR_UNKNOWN", "unknown error";
 }
 
-/// Launch by `cuLaunchKernelEx`.
+/// `CUlaunchConfig`: launch configuration of `cuLaunchKernelEx`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct LaunchConfig {
-    /// Blocks.
+    /// Grid size in blocks.
     pub grid: [u32; 3],
-    /// Threads of a block.
+    /// Block size in threads.
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory.
     pub shared: u32,
@@ -143,17 +143,17 @@ pub struct LaunchConfig {
     pub stream: Handle,
     /// Attributes.
     pub attributes: In<LaunchAttribute>,
-    /// How many of them.
+    /// Number of attributes.
     pub count: u32,
 }
 
-/// An attribute of a launch: a number, and a union of 64 bytes that begins at 8.
+/// `CUlaunchAttribute`: an ID, and a union of 64 bytes at offset 8.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, Debug)]
 pub struct LaunchAttribute {
     /// `CUlaunchAttributeID`.
     pub id: u32,
-    /// Nothing.
+    /// Padding.
     pub pad: u32,
     /// The value.
     pub value: [u32; 16],
@@ -163,111 +163,111 @@ pub struct LaunchAttribute {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Copy2d {
-    /// Bytes and rows to skip.
+    /// Bytes to skip in each source row.
     pub source_x: usize,
-    /// Rows to skip.
+    /// Source rows to skip.
     pub source_y: usize,
-    /// `CUmemorytype`.
+    /// `CUmemorytype` of the source.
     pub source_type: u32,
-    /// Host memory.
+    /// Source address in host memory.
     pub source_host: u64,
-    /// Device memory.
+    /// Source address in device memory.
     pub source_device: u64,
-    /// An array.
+    /// Source array.
     pub source_array: u64,
-    /// Bytes of a row.
+    /// Source pitch: bytes from row to row.
     pub source_pitch: usize,
-    /// Bytes to skip.
+    /// Bytes to skip in each destination row.
     pub target_x: usize,
-    /// Rows to skip.
+    /// Destination rows to skip.
     pub target_y: usize,
-    /// `CUmemorytype`.
+    /// `CUmemorytype` of the destination.
     pub target_type: u32,
-    /// Host memory.
+    /// Destination address in host memory.
     pub target_host: u64,
-    /// Device memory.
+    /// Destination address in device memory.
     pub target_device: u64,
-    /// An array.
+    /// Destination array.
     pub target_array: u64,
-    /// Bytes of a row.
+    /// Destination pitch: bytes from row to row.
     pub target_pitch: usize,
-    /// Bytes to copy of a row.
+    /// Bytes to copy per row.
     pub width: usize,
-    /// Rows.
+    /// Rows to copy.
     pub height: usize,
 }
 
-/// `CUDA_MEMCPY3D`; what stands at its reserved places is the contexts of `CUDA_MEMCPY3D_PEER`.
+/// `CUDA_MEMCPY3D`; its reserved fields are the contexts of `CUDA_MEMCPY3D_PEER`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Copy3d {
-    /// Bytes to skip.
+    /// Bytes to skip in each source row.
     pub source_x: usize,
-    /// Rows to skip.
+    /// Source rows to skip.
     pub source_y: usize,
-    /// Slices to skip.
+    /// Source slices to skip.
     pub source_z: usize,
-    /// Level of a mipmap.
+    /// Mipmap level of the source.
     pub source_lod: usize,
-    /// `CUmemorytype`.
+    /// `CUmemorytype` of the source.
     pub source_type: u32,
-    /// Host memory.
+    /// Source address in host memory.
     pub source_host: u64,
-    /// Device memory.
+    /// Source address in device memory.
     pub source_device: u64,
-    /// An array.
+    /// Source array.
     pub source_array: u64,
-    /// A context, or nothing.
+    /// Source context, or 0.
     pub source_context: u64,
-    /// Bytes of a row.
+    /// Source pitch: bytes from row to row.
     pub source_pitch: usize,
-    /// Rows of a slice.
+    /// Source rows per slice.
     pub source_height: usize,
-    /// Bytes to skip.
+    /// Bytes to skip in each destination row.
     pub target_x: usize,
-    /// Rows to skip.
+    /// Destination rows to skip.
     pub target_y: usize,
-    /// Slices to skip.
+    /// Destination slices to skip.
     pub target_z: usize,
-    /// Level of a mipmap.
+    /// Mipmap level of the destination.
     pub target_lod: usize,
-    /// `CUmemorytype`.
+    /// `CUmemorytype` of the destination.
     pub target_type: u32,
-    /// Host memory.
+    /// Destination address in host memory.
     pub target_host: u64,
-    /// Device memory.
+    /// Destination address in device memory.
     pub target_device: u64,
-    /// An array.
+    /// Destination array.
     pub target_array: u64,
-    /// A context, or nothing.
+    /// Destination context, or 0.
     pub target_context: u64,
-    /// Bytes of a row.
+    /// Destination pitch: bytes from row to row.
     pub target_pitch: usize,
-    /// Rows of a slice.
+    /// Destination rows per slice.
     pub target_height: usize,
-    /// Bytes to copy of a row.
+    /// Bytes to copy per row.
     pub width: usize,
-    /// Rows to copy of a slice.
+    /// Rows to copy per slice.
     pub height: usize,
-    /// Slices.
+    /// Slices to copy.
     pub depth: usize,
 }
 
-/// `CUDA_KERNEL_NODE_PARAMS`; the last two fields are those of its second version.
+/// `CUDA_KERNEL_NODE_PARAMS`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct KernelNode {
     /// The function.
     pub function: Handle,
-    /// Blocks.
+    /// Grid size in blocks.
     pub grid: [u32; 3],
-    /// Threads of a block.
+    /// Block size in threads.
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory.
     pub shared: u32,
     /// Pointers to the arguments.
     pub arguments: In<In<u8>>,
-    /// Or all of them in one buffer.
+    /// Alternative to `arguments`: all arguments in one buffer.
     pub extra: In<*mut c_void>,
 }
 
@@ -275,9 +275,9 @@ pub struct KernelNode {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct KernelNodeV2 {
-    /// As before.
+    /// The fields of the first version.
     pub node: KernelNode,
-    /// A kernel of a library, where there is no function.
+    /// A kernel of a library, if `function` is null.
     pub kernel: Handle,
     /// A context.
     pub context: Handle,
@@ -287,15 +287,15 @@ pub struct KernelNodeV2 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct SetNode {
-    /// Where.
+    /// Destination address.
     pub target: u64,
-    /// Bytes of a row.
+    /// Bytes from row to row.
     pub pitch: usize,
-    /// What.
+    /// Value of each element.
     pub value: u32,
-    /// Bytes of an element.
+    /// Bytes per element.
     pub element: u32,
-    /// Elements of a row.
+    /// Elements per row.
     pub width: usize,
     /// Rows.
     pub height: usize,
@@ -305,8 +305,8 @@ pub struct SetNode {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct HostNode {
-    /// What to call.
+    /// Function to call.
     pub function: Option<unsafe extern "C" fn(*mut c_void)>,
-    /// With what.
+    /// Argument of the call.
     pub data: *mut c_void,
 }

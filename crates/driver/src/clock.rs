@@ -1,17 +1,17 @@
-//! Device time: what events read. It is a *prediction*, never a measurement.
+//! Device time, as read by events. It is a *prediction*, never a measurement.
 //!
-//! Two clocks. `issue` divides the warp instructions of a launch by what the device's schedulers can issue: a lower limit that costs
-//! nothing to know. `model` counts the launch and takes the largest bound of the device model: nearer to the truth, for the price of
-//! counting. Both add what a launch costs at the least, and copies at the rate of a PCIe 4.0 x16 bus.
+//! There are two clocks. `issue` divides the warp instructions of a launch by the issue rate of the device's schedulers: a lower
+//! bound without extra cost. `model` counts the instructions of the launch and takes the largest bound of the device model: more
+//! accurate, but slower. Both add the minimum cost of a launch, and copies at the rate of PCIe 4.0 x16.
 
 use warpproof_model::Device;
 
-/// What a launch costs at the least, in picoseconds: about two microseconds between two launches of a stream.
+/// Minimum cost of a launch in picoseconds: about two microseconds between two launches of a stream.
 pub const LAUNCH_PS: u64 = 2_000_000;
-/// Bytes a second of copies between host and device: PCIe 4.0 x16 as the standard states it.
+/// Bytes per second of copies between host and device: PCIe 4.0 x16 according to the standard.
 const BUS: u64 = 31_500_000_000;
 
-/// The time of so many warp instructions if every scheduler issues one a clock.
+/// Time of this number of warp instructions if every scheduler issues one per clock.
 pub fn issue_ps(device: &Device, instructions: u64) -> u64 {
     let schedulers = u64::from(device.multiprocessors.value) * u64::from(device.capability.partitions.value);
     let clocks = instructions.div_ceil(schedulers.max(1));
@@ -23,7 +23,7 @@ pub fn bus_ps(bytes: u64) -> u64 {
     bytes.saturating_mul(1_000_000) / (BUS / 1_000_000)
 }
 
-/// The time of a copy within device memory, which reads and writes.
+/// The time of a copy within device memory, which reads and writes each byte.
 pub fn memory_ps(device: &Device, bytes: u64) -> u64 {
     bytes.saturating_mul(2_000) / u64::from(device.bandwidth_gb_s.value).max(1)
 }

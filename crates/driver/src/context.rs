@@ -1,4 +1,4 @@
-//! Contexts: who owns what, which one a thread works in, and what went wrong in it for good.
+//! Contexts: ownership, the current context of a thread, and sticky errors.
 
 use std::cell::RefCell;
 
@@ -10,46 +10,46 @@ use crate::driver::Driver;
 pub struct Context {
     /// Its device.
     pub device: usize,
-    /// What `cuCtxCreate` was given.
+    /// Flags of `cuCtxCreate`.
     pub flags: u32,
-    /// A number that is never used again.
+    /// Unique ID, never reused.
     pub id: u64,
-    /// What went wrong for good: every later call answers with it.
+    /// Sticky error: every later call returns it.
     pub error: Option<Error>,
     /// Whether it is the primary context of its device.
     pub primary: bool,
     /// `cuCtxSetLimit`.
     pub limits: [usize; 8],
-    /// `cuCtxSetCacheConfig` and `cuCtxSetSharedMemConfig`, which change nothing here.
+    /// `cuCtxSetCacheConfig`, which has no effect.
     pub cache: u32,
-    /// Likewise.
+    /// `cuCtxSetSharedMemConfig`, which has no effect.
     pub banks: u32,
-    /// Contexts whose memory it was allowed to reach.
+    /// Contexts whose memory it may access.
     pub peers: Vec<u64>,
 }
 
 /// The primary context of a device.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Primary {
-    /// Its handle, once there was one. It stays the same for the life of the process.
+    /// Its handle, after the first retain. It stays the same for the life of the process.
     pub handle: Option<u64>,
-    /// How often it was retained.
+    /// Number of references.
     pub retained: u32,
     /// `cuDevicePrimaryCtxSetFlags`.
     pub flags: u32,
 }
 
 thread_local! {
-    /// The contexts of this thread, the current one last.
+    /// Context stack of this thread; the current one is last.
     static STACK: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The current context of this thread, whatever has become of it.
+/// The current context of this thread, even if it was destroyed.
 pub fn top() -> Option<u64> {
     STACK.with_borrow(|stack| stack.last().copied())
 }
 
-/// Makes a context current; nothing removes the one that is.
+/// Replaces the current context.
 pub fn replace(context: Option<u64>) {
     STACK.with_borrow_mut(|stack| {
         stack.pop();
@@ -57,27 +57,27 @@ pub fn replace(context: Option<u64>) {
     });
 }
 
-/// Makes a context current, and remembers the one before.
+/// Pushes a context and makes it current.
 pub fn push(context: u64) {
     STACK.with_borrow_mut(|stack| stack.push(context));
 }
 
-/// Takes the current context away.
+/// Pops the current context.
 pub fn pop() -> Option<u64> {
     STACK.with_borrow_mut(Vec::pop)
 }
 
-/// What limits are at first: stack, printf buffer, heap, and what has no meaning here.
+/// Default limits: stack, printf buffer, heap, and limits without meaning here.
 const LIMITS: [usize; 8] = [1024, 1 << 20, 8 << 20, 2, 2048, 128, 0, 0];
 
 impl Driver {
-    /// The current context's device and handle, if it can be used: nothing went wrong in it.
+    /// Device and handle of the current context, or its error if it has one.
     pub fn current(&self) -> Answer<(usize, u64)> {
         let (device, handle, context) = self.current_any()?;
         context.error.map_or(Ok((device, handle)), Err)
     }
 
-    /// The current context, even if something went wrong in it.
+    /// The current context, even if it has an error.
     pub fn current_any(&self) -> Answer<(usize, u64, &Context)> {
         self.ready()?;
         let handle = top().ok_or(Error::INVALID_CONTEXT)?;
@@ -107,7 +107,7 @@ impl Driver {
         self.contexts.insert(handle, context);
     }
 
-    /// `cuCtxCreate`: a context that is current at once.
+    /// `cuCtxCreate`: creates a context and makes it current.
     pub fn create_context(&mut self, ordinal: i32, flags: u32) -> Answer<u64> {
         let (device, _) = self.device(ordinal)?;
         let handle = self.handle();
@@ -116,7 +116,7 @@ impl Driver {
         Ok(handle)
     }
 
-    /// `cuCtxDestroy`: everything it owned goes with it.
+    /// `cuCtxDestroy`: destroys a context and everything it owns.
     pub fn destroy_context(&mut self, handle: u64) -> Answer {
         if self.context(handle)?.primary {
             return Err(Error::INVALID_CONTEXT);
@@ -154,7 +154,7 @@ impl Driver {
         if primary.retained == 0 { self.reset_primary(ordinal) } else { Ok(()) }
     }
 
-    /// `cuDevicePrimaryCtxReset`: everything it owned goes, and so does what went wrong. Who retained it has it still.
+    /// `cuDevicePrimaryCtxReset`: destroys everything it owns and clears its error. References to it stay valid.
     pub fn reset_primary(&mut self, ordinal: i32) -> Answer {
         let (device, _) = self.device(ordinal)?;
         let Primary { handle, retained, flags } = self.primaries[device];
@@ -168,7 +168,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Frees all that a context owns.
+    /// Frees everything that a context owns.
     fn release(&mut self, context: u64) {
         let modules: Vec<u64> = self
             .modules
@@ -177,7 +177,7 @@ impl Driver {
             .map(|(handle, _)| *handle)
             .collect();
         for module in modules {
-            // It is there.
+            // The module exists, so this cannot fail.
             let _ = self.unload(module);
         }
         let memory: Vec<u64> =
@@ -199,7 +199,7 @@ impl Driver {
         }
     }
 
-    /// Remembers what went wrong in a context. The first error stays.
+    /// Stores the error of a context. The first error is kept.
     pub fn poison(&mut self, context: u64, error: Error) {
         if let Some(context) = self.contexts.get_mut(&context) {
             context.error.get_or_insert(error);

@@ -8,20 +8,20 @@ use crate::driver::Driver;
 /// A device of the table, as a program sees it.
 #[derive(Debug)]
 pub struct Visible {
-    /// Its figures.
+    /// Its entry in the device table.
     pub model: &'static Device,
     /// Device time in picoseconds; a prediction.
     pub clock_ps: u64,
     /// Bytes in use.
     pub used: u64,
-    /// Its current pool, if one was set.
+    /// Its current pool, if the program set one.
     pub pool: Option<u64>,
-    /// Its default pool, once somebody asked for it.
+    /// Its default pool, created on first use.
     pub default_pool: Option<u64>,
 }
 
 impl Visible {
-    /// A device nobody has used yet.
+    /// An unused device.
     pub fn new(model: &'static Device) -> Visible {
         Visible { model, clock_ps: 0, used: 0, pool: None, default_pool: None }
     }
@@ -31,13 +31,13 @@ impl Visible {
         u64::from(self.model.memory_gb.value) << 30
     }
 
-    /// 89 for compute capability 8.9.
+    /// Compute capability as a number, such as 89 for 8.9.
     pub fn sm(&self) -> u32 {
         self.model.capability.major * 10 + self.model.capability.minor
     }
 
-    /// An attribute by its number in `CUdevice_attribute`. Textures, surfaces and the memory bus are not in the device table, and nothing
-    /// here uses them: those are one set of numbers for all devices. Features that are not there are 0.
+    /// An attribute by its number in `CUdevice_attribute`. Textures, surfaces and the memory bus are not in the device table and
+    /// have no effect here; their attributes are the same for all devices. Unsupported features are 0.
     #[expect(clippy::match_same_arms, reason = "one line for each group of numbers, in their order")]
     pub fn attribute(&self, number: u32, ordinal: usize) -> Option<i64> {
         let c = self.model.capability;
@@ -56,7 +56,7 @@ impl Visible {
             14 => 512,
             16 => i64::from(self.model.multiprocessors.value),
             15 | 19 | 31 | 41 | 78..=80 | 83 | 89..=91 | 95 | 99 | 115 => 1,
-            // Ampere and later have cluster launch from 9.0 on, which the software GPU has not.
+            // Cluster launch exists from 9.0 on, but the software GPU does not support it.
             17 | 18 | 20 | 32 | 35 | 50 | 84..=86 | 88 | 92..=94 | 96 | 98 | 100..=105 | 107..=110 => 0,
             21 | 77 => 131_072,
             22 | 27 => 131_072,
@@ -66,7 +66,7 @@ impl Visible {
             30 => 512,
             33 => i64::try_from(ordinal).ok()? + 1,
             34 => 0,
-            // The bandwidth is the table's; the bus of an L4, and the clock at which it gives that bandwidth.
+            // The bandwidth is from the table; the bus width is that of an L4, and the clock follows from both.
             36 => i64::from(self.model.bandwidth_gb_s.value) * 8_000_000 / (2 * 192),
             37 => 192,
             38 => i64::from(self.model.l2_kb.value) * 1024,
@@ -104,7 +104,7 @@ impl Driver {
         self.devices.get(index).map(|device| (index, device)).ok_or(Error::INVALID_DEVICE)
     }
 
-    /// Blocks of a function that fit a multiprocessor at once.
+    /// Resident blocks of a function per multiprocessor.
     pub fn blocks_per_multiprocessor(&self, function: u64, threads: u32, dynamic: u32) -> Answer<u32> {
         let (device, _) = self.current()?;
         let kernel = self.function(function)?;

@@ -1,7 +1,7 @@
 //! The state of the process, behind one lock.
 //!
-//! There is one software GPU and one address space for all devices that programs see: a pointer means the same everywhere, as unified
-//! addressing has it. What belongs to one matter stands in its own file; this one holds them together and gives out handles.
+//! There is one software GPU and one address space for all visible devices: a pointer means the same everywhere, as with unified
+//! addressing. Each topic has its own file; this one combines them and allocates handles.
 
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -18,33 +18,33 @@ use crate::report::Report;
 use crate::settings::Settings;
 use crate::stream::{Event, Stream};
 
-/// Where device memory begins: far from where Linux puts programs, libraries and stacks.
+/// Base of device memory: far from where Linux places programs, libraries and stacks.
 const DEVICE_MEMORY: u64 = 0x1000_0000_0000;
-/// Handles are multiples of 16 from here on, no addresses of anything.
+/// Handles are multiples of 16 from here on; they are not addresses.
 const HANDLES: u64 = 0x5750_0000_0000;
 
-/// The state.
+/// State of the driver.
 #[derive(Debug)]
 pub struct Driver {
-    /// What was asked for.
+    /// Settings from the environment.
     pub settings: Settings,
     /// Whether `cuInit` was called.
     pub initialized: bool,
     /// The software GPU.
     pub gpu: warpproof_sim::Device,
-    /// The devices that programs see.
+    /// The devices visible to programs.
     pub devices: Vec<Visible>,
     /// Contexts.
     pub contexts: BTreeMap<u64, Context>,
     /// The primary context of each device.
     pub primaries: Vec<Primary>,
-    /// Modules, and libraries, which are modules that no context owns.
+    /// Modules and libraries; a library is a module without an owning context.
     pub modules: BTreeMap<u64, Module>,
     /// Functions, and kernels of libraries.
     pub functions: BTreeMap<u64, Function>,
     /// Linkers.
     pub links: BTreeMap<u64, Link>,
-    /// Memory by its first address.
+    /// Allocations by base address.
     pub memory: BTreeMap<u64, Allocation>,
     /// Memory pools.
     pub pools: BTreeMap<u64, Pool>,
@@ -52,29 +52,30 @@ pub struct Driver {
     pub streams: BTreeMap<u64, Stream>,
     /// Events.
     pub events: BTreeMap<u64, Event>,
-    /// Captures under way.
+    /// Active captures.
     pub captures: BTreeMap<u64, Capture>,
     /// Graphs.
     pub graphs: BTreeMap<u64, Graph>,
-    /// Graphs made ready.
+    /// Executable graphs.
     pub executables: BTreeMap<u64, Executable>,
-    /// What was found.
+    /// Findings and messages.
     pub report: Report,
     next: u64,
 }
 
 static DRIVER: LazyLock<Mutex<Driver>> = LazyLock::new(|| Mutex::new(Driver::new(Settings::from_env())));
 
-/// The state of this process. A thread that panicked while it held the lock leaves it usable: every change is complete or harmless.
+/// The state of this process. If a thread panics while it holds the lock, the state stays usable: every change is complete or
+/// harmless.
 pub fn driver() -> MutexGuard<'static, Driver> {
     DRIVER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Driver {
-    /// A driver that nobody has used yet.
+    /// An unused driver.
     pub fn new(settings: Settings) -> Driver {
         let total: u64 = settings.devices.iter().map(|d| u64::from(d.memory_gb.value) << 30).sum();
-        // Memory of a module, and what the driver keeps for itself, comes on top of what programs may have.
+        // Memory of modules, and the driver's own memory, come on top of the memory available to programs.
         let mut gpu =
             warpproof_sim::Device::new().with_heap(Heap::at(DEVICE_MEMORY, total.saturating_add(1 << 30)));
         gpu.limits.instructions = settings.instructions;
@@ -116,7 +117,7 @@ impl Driver {
         Ok(())
     }
 
-    /// A handle that was never given out.
+    /// A new handle.
     pub fn handle(&mut self) -> u64 {
         self.next += 16;
         self.next

@@ -1,4 +1,4 @@
-//! Graphs: made by hand or captured from streams, made ready, launched.
+//! Graphs: constructed or captured, instantiated, launched.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,53 +10,53 @@ use crate::work::{Calls, Work};
 /// A node.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// What it does.
+    /// Its work.
     pub work: Work,
-    /// The nodes that come before it.
+    /// The nodes it depends on.
     pub after: Vec<u64>,
-    /// The graph that a child node was made of.
+    /// The graph that a child node was created from.
     pub child: Option<u64>,
 }
 
-/// A graph: nodes in the order in which they were added.
+/// A graph: nodes in the order of insertion.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     /// The nodes.
     pub nodes: BTreeMap<u64, Node>,
 }
 
-/// A graph made ready: what it does, in an order that its edges allow.
+/// An executable graph: its work in an order that respects the edges.
 #[derive(Clone, Debug)]
 pub struct Executable {
-    /// Nodes of the graph it was made of, with what they do now.
+    /// Nodes of the original graph, with their current work.
     pub steps: Vec<(u64, Work)>,
     /// `cuGraphInstantiateWithFlags`.
     pub flags: u64,
 }
 
-/// A capture under way.
+/// An active capture.
 #[derive(Clone, Debug)]
 pub struct Capture {
-    /// What was captured so far.
+    /// The nodes captured so far.
     pub graph: Graph,
-    /// The stream it began in.
+    /// The stream in which it began.
     pub origin: u64,
     /// The context.
     pub context: u64,
-    /// The last nodes of each stream that takes part.
+    /// The last nodes of each participating stream.
     pub tails: BTreeMap<u64, Vec<u64>>,
     /// `CUstreamCaptureMode`.
     pub mode: u32,
-    /// Whether something was done that cannot be captured.
+    /// Whether an operation occurred that cannot be captured.
     pub invalid: bool,
-    /// The thread it began in.
+    /// The thread in which it began.
     pub thread: std::thread::ThreadId,
-    /// The graph that nodes are added to, if one was there before.
+    /// The existing graph that receives the nodes, if any.
     pub into: Option<u64>,
 }
 
 impl Graph {
-    /// Nodes in an order that the edges allow: as they were added, those first that nothing holds back. A circle is an error.
+    /// Nodes in topological order, ties in order of insertion. A cycle is an error.
     pub fn order(&self) -> Answer<Vec<u64>> {
         let mut waiting: BTreeMap<u64, usize> = BTreeMap::new();
         let mut next: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
@@ -88,7 +88,7 @@ impl Graph {
         self.nodes.iter().flat_map(|(to, node)| node.after.iter().map(|from| (*from, *to))).collect()
     }
 
-    /// Everything it does, in order.
+    /// All work, in order.
     pub fn works(&self) -> Answer<Vec<Work>> {
         Ok(self
             .order()?
@@ -99,7 +99,7 @@ impl Graph {
     }
 }
 
-/// Graphs within graphs, as one list.
+/// Flattens child graphs into one list.
 fn flatten(works: Vec<Work>, flat: &mut Vec<Work>) {
     for work in works {
         match work {
@@ -124,7 +124,7 @@ impl Driver {
         self.graphs.get_mut(&handle).ok_or(Error::INVALID_VALUE)
     }
 
-    /// The graph that a node is in.
+    /// A node by its handle.
     pub fn node(&mut self, handle: u64) -> Answer<&mut Node> {
         self.ready()?;
         self.graphs.values_mut().find_map(|graph| graph.nodes.get_mut(&handle)).ok_or(Error::INVALID_VALUE)
@@ -155,7 +155,7 @@ impl Driver {
         Ok(handle)
     }
 
-    /// `cuGraphExecUpdate`: the same nodes with other arguments.
+    /// `cuGraphExecUpdate`: the same nodes with other parameters.
     pub fn update_executable(&mut self, executable: u64, graph: u64) -> Answer {
         let graph = self.graph(graph)?.clone();
         let order = graph.order()?;
@@ -170,14 +170,14 @@ impl Driver {
         if !alike {
             return Err(Error::GRAPH_EXEC_UPDATE_FAILURE);
         }
-        // The old nodes are the ones that later updates name.
+        // Later updates refer to the old nodes.
         for ((_, old), (_, work)) in ready.steps.iter_mut().zip(new) {
             *old = work;
         }
         Ok(())
     }
 
-    /// `cuGraphLaunch`: what is to be done now, one thing after another; nothing where the stream is captured.
+    /// `cuGraphLaunch`: returns the work to perform in order; empty if the stream is capturing.
     pub fn launch_graph(&mut self, target: Target, executable: u64) -> Answer<Vec<Work>> {
         let steps = self.executables.get(&executable).ok_or(Error::INVALID_VALUE)?.steps.clone();
         let works: Vec<Work> = steps.into_iter().map(|(_, work)| work).collect();
@@ -222,7 +222,7 @@ impl Driver {
         Ok(())
     }
 
-    /// A capture that can never end, because what it began in is gone.
+    /// Abandons a capture that can never end, because its stream was destroyed.
     pub fn abandon(&mut self, handle: u64) {
         self.captures.remove(&handle);
         for stream in self.streams.values_mut().filter(|stream| stream.capture == Some(handle)) {
@@ -235,20 +235,20 @@ impl Driver {
         }
     }
 
-    /// The capture of a stream that the legacy default stream waits for, which is every one that is not made otherwise.
+    /// The capture of a blocking stream, that is, a stream that the legacy default stream synchronizes with.
     pub fn captured_blocking(&self, context: u64) -> Option<u64> {
         let blocking = |stream: &&crate::stream::Stream| stream.context == context && stream.flags & 1 == 0;
         self.streams.values().filter(blocking).find_map(|stream| stream.capture)
     }
 
-    /// Something was done that cannot be captured.
+    /// Invalidates a capture after an operation that cannot be captured.
     pub fn invalidate(&mut self, capture: u64) {
         if let Some(capture) = self.captures.get_mut(&capture) {
             capture.invalid = true;
         }
     }
 
-    /// Work in a stream that is captured becomes a node; events join streams.
+    /// Adds work of a capturing stream as a node; events join streams.
     pub fn captured(&mut self, handle: u64, stream: u64, work: Work) -> Answer {
         let capture = self.captures.get_mut(&handle).ok_or(Error::STREAM_CAPTURE_INVALIDATED)?;
         if capture.invalid {
@@ -282,7 +282,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Work becomes a node of what is captured, events too.
+    /// Adds work, including events, as a node of a capture.
     pub fn capture_node(&mut self, handle: u64, stream: u64, work: Work) -> Answer {
         let node = self.handle();
         let capture = self.captures.get_mut(&handle).filter(|capture| !capture.invalid);
@@ -292,7 +292,7 @@ impl Driver {
         Ok(())
     }
 
-    /// A stream waits for an event: in a capture it takes part from then on.
+    /// Makes a stream wait for an event; the event of a capture adds the stream to that capture.
     pub fn wait(&mut self, target: Target, event: u64, calls: &mut Calls) -> Answer {
         self.ready()?;
         let captured = self.events.get(&event).ok_or(Error::INVALID_HANDLE)?.captured.clone();
@@ -331,7 +331,7 @@ impl Driver {
         if capture.invalid {
             return Err(Error::STREAM_CAPTURE_INVALIDATED);
         }
-        // What other streams did last must come before where the first stream ended.
+        // The last work of every other stream must be a predecessor of the origin stream's last work.
         let mut reached = BTreeSet::new();
         let mut next = capture.tails.get(&capture.origin).cloned().unwrap_or_default();
         while let Some(node) = next.pop() {

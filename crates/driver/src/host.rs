@@ -1,15 +1,15 @@
-//! Memory of the program itself, reached through pointers it handed over: the one place that follows them.
+//! Host memory of the program, accessed through the program's pointers. Only this module dereferences them.
 //!
-//! The API's contract is the program's promise: a pointer it passes to a copy is valid for as many bytes as it says, until the copy is
-//! done. Nothing can check that; a program that breaks it breaks itself, as it does with NVIDIA's library.
-#![expect(unsafe_code, reason = "it follows the program's pointers")]
+//! The program promises the API's contract: a pointer passed to a copy is valid for the given number of bytes until the copy is
+//! complete. The library cannot check this; a violation is undefined behavior of the program, as with NVIDIA's library.
+#![expect(unsafe_code, reason = "it dereferences the program's pointers")]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 
-/// Alignment of memory made for the host: a page.
+/// Alignment of host allocations: one page.
 pub const PAGE: usize = 4096;
 
-/// Copies `length` bytes out of the program's memory; `None` where there is no room for them.
+/// Copies `length` bytes from the program's memory; `None` if the buffer cannot be allocated.
 ///
 /// # Safety
 /// `address` is valid for reads of `length` bytes.
@@ -18,7 +18,7 @@ pub unsafe fn read(address: u64, length: usize) -> Option<Vec<u8>> {
     bytes.try_reserve_exact(length).ok()?;
     bytes.resize(length, 0);
     if length > 0 {
-        // SAFETY: the caller's promise; the target is new and as long.
+        // SAFETY: the caller's promise; the destination is new and has `length` bytes.
         unsafe { std::ptr::copy_nonoverlapping(pointer(address), bytes.as_mut_ptr(), length) };
     }
     Some(bytes)
@@ -27,25 +27,25 @@ pub unsafe fn read(address: u64, length: usize) -> Option<Vec<u8>> {
 /// Copies bytes into the program's memory.
 ///
 /// # Safety
-/// `address` is valid for writes of as many bytes.
+/// `address` is valid for writes of `bytes.len()` bytes.
 pub unsafe fn write(address: u64, bytes: &[u8]) {
     if !bytes.is_empty() {
-        // SAFETY: the caller's promise; the source is a slice of ours.
+        // SAFETY: the caller's promise; the source is our own slice.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), pointer(address), bytes.len()) };
     }
 }
 
-/// The program's memory as a slice that the software GPU may hold.
+/// The program's memory as a slice for the software GPU.
 ///
 /// # Safety
-/// `address` is valid for reads and writes of `length` bytes until the slice is given up, which must be before the call of the API
-/// ends. What other threads of the program do to the same bytes meanwhile is a race of the program, as it is with a GPU.
+/// `address` is valid for reads and writes of `length` bytes until the slice is dropped, which must happen before the API call
+/// ends. Concurrent accesses by other threads of the program are races of the program, as with a GPU.
 pub unsafe fn lend(address: u64, length: usize) -> &'static mut [u8] {
     // SAFETY: the caller's promise.
     unsafe { std::slice::from_raw_parts_mut(pointer(address), length) }
 }
 
-/// Zeroed memory of whole pages, for pinned and managed allocations; `None` where the machine has none left.
+/// Zeroed whole pages for pinned and managed allocations; `None` if the machine is out of memory.
 pub fn allocate(length: usize) -> Option<u64> {
     let layout = layout(length)?;
     // SAFETY: the layout is not empty.
@@ -53,10 +53,10 @@ pub fn allocate(length: usize) -> Option<u64> {
     (!pointer.is_null()).then(|| pointer.expose_provenance()).and_then(|address| u64::try_from(address).ok())
 }
 
-/// Gives memory back.
+/// Frees memory.
 ///
 /// # Safety
-/// [`allocate`] gave it for the same length, and nobody holds a slice of it.
+/// [`allocate`] returned it for the same length, and no slice of it exists.
 pub unsafe fn free(address: u64, length: usize) {
     if let Some(layout) = layout(length) {
         // SAFETY: the caller's promise.

@@ -1,12 +1,12 @@
-//! What a program hands over as code: PTX text, a fat binary, or machine code.
+//! Code images passed by the program: PTX text, a fat binary, or machine code.
 //!
-//! The software GPU executes PTX, so the one question is which PTX an image carries for a device. A fat binary is a
-//! header and entries, each with a header of its own, a kind, an architecture and a payload that may be compressed
-//! (LZ4 by older compilers, zstd by newer ones). Machine code is an ELF file; it has its PTX only in the section that
-//! debuggers read. Layouts were read off what `fatbinary` and `ptxas` of CUDA 13.2 write.
+//! The software GPU executes PTX, so this module finds the PTX that an image carries for a device. A fat binary is a header and
+//! entries, each with its own header, a kind, an architecture and a payload that may be compressed (LZ4 by older compilers, zstd by
+//! newer ones). Machine code is an ELF file; it contains PTX only in a debug section. The layouts were determined from the output
+//! of `fatbinary` and `ptxas` of CUDA 13.2.
 //!
-//! Bytes are never trusted: a field that leads outside of the image is an error, and what an entry unpacks to is
-//! bounded before it is unpacked.
+//! The bytes are untrusted: a field that points outside of the image is an error, and the unpacked size of an entry is limited
+//! before unpacking.
 
 use std::{borrow::Cow, error::Error, fmt, io::Read};
 
@@ -15,7 +15,7 @@ const FATBIN: u32 = 0xBA55_ED50;
 /// The first word of an ELF file.
 const ELF: u32 = u32::from_le_bytes(*b"\x7fELF");
 
-/// The size of a fat binary's header, and the least size of an entry's.
+/// The size of a fat binary's header, and the minimum size of an entry's header.
 const FATBIN_HEADER: usize = 16;
 const ENTRY_HEADER: usize = 64;
 /// The size of the header of a 64-bit ELF file, and of one of its section headers.
@@ -28,15 +28,15 @@ const ZSTD: u64 = 1 << 15;
 const ARCHITECTURE_ONLY: u64 = 1 << 20;
 const FAMILY_ONLY: u64 = 1 << 21;
 
-/// What text an entry may unpack to. The largest modules of today's libraries have a few tens of megabytes.
+/// Largest unpacked text of an entry. The largest modules of today's libraries have a few tens of megabytes.
 const MAX_TEXT: usize = 1 << 29;
-/// No LZ4 block unpacks to more than this many bytes for each of its own.
+/// Maximum compression ratio of an LZ4 block.
 const LZ4_RATIO: usize = 255;
 
-/// The section of machine code in which ptxas leaves the PTX it was made from, for debuggers.
+/// The ELF section in which ptxas stores the source PTX for debuggers.
 const DEBUG_PTX: &[u8] = b".nv_debug_ptx_txt";
 
-/// What an entry of a fat binary holds.
+/// Content of a fat binary's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// PTX text.
@@ -47,21 +47,21 @@ pub enum Kind {
     Other(u16),
 }
 
-/// Which devices code is for, next to its architecture: the letter after the number.
+/// Which devices can run the code; the suffix of the architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
-    /// `sm_90`: this and every later one.
+    /// `sm_90`: this and every later architecture.
     Onward,
-    /// `sm_100f`: this and later ones of its family, which is the number without its last digit.
+    /// `sm_100f`: this and later architectures of its family, which is the number without its last digit.
     Family,
-    /// `sm_90a`: this one alone.
+    /// `sm_90a`: only this architecture.
     Exact,
 }
 
-/// How an entry's payload is stored.
+/// Compression of an entry's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
-    /// As it is.
+    /// Uncompressed.
     Plain,
     /// An LZ4 block.
     Lz4,
@@ -72,37 +72,37 @@ pub enum Packing {
 /// An entry of a fat binary.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    /// What it holds.
+    /// Its content.
     pub kind: Kind,
     /// The number of its architecture, such as 89.
     pub sm: u32,
     /// The letter of its architecture.
     pub reach: Reach,
-    /// How it is stored.
+    /// Its compression.
     pub packing: Packing,
-    /// The bytes, as they are stored.
+    /// The stored bytes.
     payload: &'a [u8],
-    /// The size of what a packed payload unpacks to.
+    /// Uncompressed size of a compressed payload.
     unpacked: usize,
 }
 
 /// Why an image has no PTX for a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImageError {
-    /// The bytes are no PTX text, no fat binary and no ELF file.
+    /// The bytes are not PTX text, a fat binary or an ELF file.
     Unknown,
-    /// The image ends before what its fields announce, or a field has a value it cannot have.
+    /// The image is truncated, or a field has an invalid value.
     Damaged(&'static str),
-    /// There is machine code and no PTX.
+    /// There is machine code but no PTX.
     MachineCodeOnly,
-    /// There is PTX, but for other devices: those it is for, and the device's number.
+    /// There is PTX, but only for other devices.
     OtherDevices {
-        /// The architectures it is for.
+        /// The architectures of the PTX.
         found: Vec<String>,
-        /// The device's.
+        /// The architecture of the device.
         sm: u32,
     },
-    /// What an entry unpacks to is more than is read.
+    /// The unpacked size of an entry exceeds the limit.
     TooLarge(usize),
 }
 
@@ -112,13 +112,13 @@ impl fmt::Display for ImageError {
             Self::Unknown => f.write_str("the image is neither PTX text, nor a fat binary, nor an ELF file"),
             Self::Damaged(what) => write!(f, "the image is damaged: {what}"),
             Self::MachineCodeOnly => f.write_str(
-                "Machine code only: the image has no PTX, and machine code is not executed here. Build with PTX: nvcc \
-                 -gencode arch=compute_89,code=[sm_89,compute_89], or -ptx, or nvrtcGetPTX in place of nvrtcGetCUBIN",
+                "the image contains machine code but no PTX, and only PTX can run here; build with PTX: nvcc \
+                 -gencode arch=compute_89,code=[sm_89,compute_89], or -ptx, or nvrtcGetPTX instead of nvrtcGetCUBIN",
             ),
             Self::OtherDevices { found, sm } => {
-                write!(f, "the image has PTX for {} only, and the device is sm_{sm}", found.join(", "))
+                write!(f, "the image has PTX only for {}, but the device is sm_{sm}", found.join(", "))
             }
-            Self::TooLarge(size) => write!(f, "an entry of the image unpacks to {size} bytes"),
+            Self::TooLarge(size) => write!(f, "an entry of the image is too large: {size} bytes unpacked"),
         }
     }
 }
@@ -127,8 +127,8 @@ impl Error for ImageError {}
 
 /// The PTX text that an image holds for a device of this architecture, such as 89.
 ///
-/// Of several, the one of the highest architecture that the device can run is taken, and among equals the most
-/// specific, as the driver does.
+/// Among several entries, it chooses the highest architecture that the device can run, and among those the most specific one, as
+/// the CUDA driver does.
 pub fn ptx_of(image: &[u8], sm: u32) -> Result<String, ImageError> {
     match word(image, 0) {
         Some(FATBIN) => ptx_of_fatbin(image, sm),
@@ -137,8 +137,8 @@ pub fn ptx_of(image: &[u8], sm: u32) -> Result<String, ImageError> {
     }
 }
 
-/// The size of an image in bytes, from its beginning, for which 64 bytes are enough; of PTX text, up to its NUL, if that
-/// is among the bytes given. `None` where they do not tell.
+/// The size of an image in bytes, determined from its first bytes; 64 bytes are enough for binary formats. PTX text ends at its
+/// NUL, if that is among the given bytes. `None` if the size is unknown.
 pub fn length_of(beginning: &[u8]) -> Option<usize> {
     match word(beginning, 0) {
         Some(FATBIN) => usize::from(half(beginning, 6)?).checked_add(size(beginning, 8)?),
@@ -147,7 +147,7 @@ pub fn length_of(beginning: &[u8]) -> Option<usize> {
                 let bytes = usize::from(half(beginning, entry)?) * usize::from(half(beginning, count)?);
                 size(beginning, offset)?.checked_add(bytes)
             };
-            // The tables of programs and of sections; ptxas writes one of them last.
+            // Program headers and section headers; ptxas writes one of these tables last.
             Some(table(32, 54, 56)?.max(table(40, 58, 60)?).max(ELF_HEADER))
         }
         _ => beginning.iter().position(|&byte| byte == 0),
@@ -159,7 +159,7 @@ pub fn entries(image: &[u8]) -> Result<Vec<Entry<'_>>, ImageError> {
     if word(image, 0) != Some(FATBIN) {
         return Err(ImageError::Unknown);
     }
-    let cut = || ImageError::Damaged("the fat binary is shorter than its header says");
+    let cut = || ImageError::Damaged("the fat binary is shorter than its header states");
     let end = length_of(image).ok_or_else(cut)?;
     let start = usize::from(half(image, 6).ok_or_else(cut)?);
     if start < FATBIN_HEADER {
@@ -204,7 +204,7 @@ impl Entry<'_> {
         match self.packing {
             Packing::Plain => Ok(Cow::Borrowed(self.payload)),
             Packing::Lz4 => {
-                // The size decides how much is allocated, so it is held against what the block can give at all.
+                // The size determines how much is allocated, so it is compared with the maximum that the block can unpack to.
                 if self.unpacked > self.payload.len().saturating_mul(LZ4_RATIO) {
                     return Err(wrong);
                 }
@@ -216,7 +216,7 @@ impl Entry<'_> {
                     return Err(wrong);
                 };
                 let mut unpacked = Vec::new();
-                // One byte more than announced tells a frame that is larger.
+                // Reading one byte more than announced detects a frame that is larger.
                 let limit = u64::try_from(self.unpacked).map_or(u64::MAX, |size| size.saturating_add(1));
                 match frame.take(limit).read_to_end(&mut unpacked) {
                     Ok(read) if read == self.unpacked => Ok(Cow::Owned(unpacked)),
@@ -227,9 +227,9 @@ impl Entry<'_> {
     }
 }
 
-/// The first entry of these bytes, and what follows it.
+/// The first entry of these bytes, and the remaining bytes.
 fn entry(bytes: &[u8]) -> Result<(Entry<'_>, &[u8]), ImageError> {
-    let cut = || ImageError::Damaged("an entry leads outside of the fat binary");
+    let cut = || ImageError::Damaged("an entry points outside of the fat binary");
     let kind = match half(bytes, 0).ok_or_else(cut)? {
         1 => Kind::Ptx,
         2 => Kind::MachineCode,
@@ -256,7 +256,7 @@ fn entry(bytes: &[u8]) -> Result<(Entry<'_>, &[u8]), ImageError> {
         flags if flags & FAMILY_ONLY != 0 => Reach::Family,
         _ => Reach::Onward,
     };
-    // What is stored is padded; an unpacked text ends at its NUL, a packed one at the size it gives.
+    // Stored payloads are padded: plain text ends at its NUL, compressed payloads have an explicit size.
     let payload = match packing {
         Packing::Plain => stored,
         Packing::Lz4 | Packing::Zstd => stored.get(..packed).ok_or_else(cut)?,
@@ -265,22 +265,22 @@ fn entry(bytes: &[u8]) -> Result<(Entry<'_>, &[u8]), ImageError> {
     Ok((Entry { kind, sm, reach, packing, payload, unpacked }, after))
 }
 
-/// The PTX of a fat binary that suits a device best.
+/// The PTX of a fat binary that fits a device best.
 fn ptx_of_fatbin(image: &[u8], sm: u32) -> Result<String, ImageError> {
     let entries = entries(image)?;
     let texts = || entries.iter().filter(|entry| entry.kind == Kind::Ptx);
-    // The first of those that are equally good.
+    // The first one among equals.
     let best = texts().rev().filter(|entry| entry.runs_on(sm)).max_by_key(|entry| (entry.sm, entry.reach));
     if let Some(best) = best {
         let bytes = best.unpack()?;
-        let text = text(&bytes).ok_or(ImageError::Damaged("the PTX of an entry is no text"))?;
+        let text = text(&bytes).ok_or(ImageError::Damaged("the PTX of an entry is not valid text"))?;
         return Ok(text.into_owned());
     }
     if texts().next().is_some() {
         let found = texts().map(Entry::architecture).collect();
         return Err(ImageError::OtherDevices { found, sm });
     }
-    // Machine code that was built for debugging has its PTX inside.
+    // Machine code built for debugging contains its PTX.
     for entry in entries.iter().filter(|entry| entry.kind == Kind::MachineCode && entry.runs_on(sm)) {
         if let Some(text) = debug_ptx(&entry.unpack()?)? {
             return Ok(text);
@@ -289,12 +289,12 @@ fn ptx_of_fatbin(image: &[u8], sm: u32) -> Result<String, ImageError> {
     Err(ImageError::MachineCodeOnly)
 }
 
-/// The PTX that machine code has for debuggers, if any. Its lines end in NUL.
+/// The debug PTX of machine code, if any. Its lines end in NUL.
 fn debug_ptx(elf: &[u8]) -> Result<Option<String>, ImageError> {
-    let cut = || ImageError::Damaged("a section leads outside of the ELF file");
+    let cut = || ImageError::Damaged("a section points outside of the ELF file");
     let (class, order) = (elf.get(4), elf.get(5));
     if class != Some(&2) || order != Some(&1) {
-        return Err(ImageError::Damaged("the ELF file is not one of 64 bits, little-endian"));
+        return Err(ImageError::Damaged("the ELF file is not 64-bit little-endian"));
     }
     let table = size(elf, 40).ok_or_else(cut)?;
     let stride = usize::from(half(elf, 58).ok_or_else(cut)?);
@@ -323,19 +323,19 @@ fn debug_ptx(elf: &[u8]) -> Result<Option<String>, ImageError> {
         }
         let bytes = content(header).ok_or_else(cut)?;
         let text: Vec<u8> = bytes.iter().map(|&byte| if byte == 0 { b'\n' } else { byte }).collect();
-        let text = String::from_utf8(text).map_err(|_| ImageError::Damaged("its PTX is no text"))?;
+        let text = String::from_utf8(text).map_err(|_| ImageError::Damaged("its PTX is not valid UTF-8"))?;
         return Ok(looks_like_ptx(&text).then_some(text));
     }
     Ok(None)
 }
 
-/// Bytes as text, up to the first NUL. A byte that is no UTF-8 can stand in a comment only, and is replaced.
+/// Bytes as text, up to the first NUL. Invalid UTF-8 can occur only in comments and is replaced.
 fn text(bytes: &[u8]) -> Option<Cow<'_, str>> {
     let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
     bytes.get(..end).map(String::from_utf8_lossy)
 }
 
-/// Whether a text can be PTX: every module says its version.
+/// Whether a text can be PTX: every module has a `.version` directive.
 fn looks_like_ptx(text: &str) -> bool {
     text.contains(".version")
 }
@@ -364,12 +364,12 @@ fn size(bytes: &[u8], at: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Machine code for sm_89, and PTX for sm_75, sm_89, sm_90a and sm_100f that stores that number; by `fatbinary` of
-    /// CUDA 13.2 with `--compress-mode` of none, speed (LZ4) and default (zstd).
+    /// Machine code for sm_89, and PTX for sm_75, sm_89, sm_90a and sm_100f that stores the architecture's number; created by
+    /// `fatbinary` of CUDA 13.2 with `--compress-mode` none, speed (LZ4) and default (zstd).
     const PLAIN: &[u8] = include_bytes!("../tests/data/plain.fatbin");
     const LZ4: &[u8] = include_bytes!("../tests/data/lz4.fatbin");
     const ZSTD: &[u8] = include_bytes!("../tests/data/zstd.fatbin");
-    /// The machine code of the above, and the same built with `-g`.
+    /// The machine code of the fat binaries above, and the same code built with `-g`.
     const CUBIN: &[u8] = include_bytes!("../tests/data/store.cubin");
     const DEBUG_CUBIN: &[u8] = include_bytes!("../tests/data/store-debug.cubin");
 
@@ -419,7 +419,7 @@ mod tests {
         let error = ptx_of(ZSTD, 70).expect_err("nothing for sm_70");
         assert_eq!(
             error.to_string(),
-            "the image has PTX for sm_75, sm_89, sm_90a, sm_100f only, and the device is sm_70"
+            "the image has PTX only for sm_75, sm_89, sm_90a, sm_100f, but the device is sm_70"
         );
     }
 
@@ -429,7 +429,7 @@ mod tests {
         assert!(text.starts_with(".version") && text.contains("mov.u32 %r1, 89;\nst.global.u32"), "{text}");
         let error = ptx_of(CUBIN, 89).expect_err("no PTX");
         assert_eq!(error, ImageError::MachineCodeOnly);
-        assert!(error.to_string().starts_with("Machine code only"), "{error}");
+        assert!(error.to_string().starts_with("the image contains machine code but no PTX"), "{error}");
     }
 
     #[test]
@@ -478,7 +478,7 @@ mod tests {
     #[test]
     fn an_announced_size_is_not_believed() {
         for (image, offset) in [(LZ4, 16 + 64 + 2984), (ZSTD, 16 + 64 + 2984)] {
-            // The size that the PTX for sm_75 unpacks to.
+            // The unpacked size of the PTX for sm_75.
             let mut changed = image.to_vec();
             changed[offset + 56..offset + 64].copy_from_slice(&(1_u64 << 28).to_le_bytes());
             assert!(matches!(ptx_of(&changed, 75), Err(ImageError::Damaged(_))));

@@ -1,9 +1,9 @@
-//! Memory: of the device, pinned, managed and registered; copies and fills.
+//! Memory: device, pinned, managed and registered; copies and memsets.
 //!
-//! Device memory belongs to the software GPU's heap. Pinned and managed memory is the host's, lent to the heap at its own address, so
-//! that the program and its kernels reach it through one pointer. Memory that nothing has written yet is known as such, and the checks
-//! hear of it.
-#![expect(unsafe_code, reason = "the program's memory is lent and copied here, on its promise")]
+//! Device memory belongs to the software GPU's heap. Pinned and managed memory is host memory, lent to the heap at its own address,
+//! so that the program and its kernels use the same pointer. The driver tracks memory that has never been written and passes this
+//! to the checks.
+#![expect(unsafe_code, reason = "the program's memory is lent and copied here, under the API's contract")]
 
 use warpproof_sim::check::{BufferRole, Role};
 use warpproof_sim::memory::HeapError;
@@ -12,13 +12,13 @@ use crate::abi::{Answer, Error};
 use crate::driver::Driver;
 use crate::host;
 
-/// Freed allocations that reports can still name.
+/// Number of freed allocations that reports can still name.
 const REMEMBERED: usize = 4096;
 
-/// What kind of memory.
+/// Kind of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The device's.
+    /// Device memory.
     Device,
     /// `cuMemAllocManaged`.
     Managed,
@@ -31,23 +31,23 @@ pub enum Kind {
 /// An allocation.
 #[derive(Clone, Debug)]
 pub struct Allocation {
-    /// Who owns it.
+    /// Owning context.
     pub context: u64,
     /// Its device.
     pub device: usize,
-    /// Bytes asked for.
+    /// Requested size in bytes.
     pub size: u64,
-    /// What kind.
+    /// Kind of memory.
     pub kind: Kind,
-    /// What it was allocated with.
+    /// Flags of the allocation.
     pub flags: u32,
-    /// A number that is never used again.
+    /// Unique ID, never reused.
     pub id: u64,
-    /// Its pool.
+    /// Its pool, if any.
     pub pool: Option<u64>,
-    /// Whether nobody, host or kernel, can have written to it.
+    /// Whether neither host nor kernels can have written to it.
     pub fresh: bool,
-    /// Where the lent part begins: a whole page, for registered memory.
+    /// Start of the lent range: page-aligned for registered memory.
     pub lent: u64,
 }
 
@@ -58,21 +58,21 @@ pub struct Pool {
     pub device: usize,
     /// Attributes by number.
     pub attributes: [u64; 16],
-    /// Bytes that are allocated from it, and the most of them since each of the two marks was reset: reserved and used.
+    /// Bytes currently allocated from it.
     pub used: u64,
-    /// The marks.
+    /// High-water marks of reserved and used bytes since each was reset.
     pub most: [u64; 2],
 }
 
 impl Pool {
-    /// A pool as CUDA makes it: memory is used again in every way that is allowed (attributes 1 to 3).
+    /// A pool with CUDA's defaults: memory is reused in every way that is allowed (attributes 1 to 3).
     pub fn new(device: usize) -> Pool {
         let mut attributes = [0; 16];
         attributes[1..=3].fill(1);
         Pool { device, attributes, used: 0, most: [0; 2] }
     }
 
-    /// So many bytes more are allocated from it.
+    /// Accounts for newly allocated bytes.
     pub fn allocated(&mut self, bytes: u64) {
         self.used = self.used.saturating_add(bytes);
         for most in &mut self.most {
@@ -81,21 +81,21 @@ impl Pool {
     }
 }
 
-/// One end of a copy.
+/// Memory of one side of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The program's memory.
+    /// Host memory.
     Host,
-    /// Memory that a device reaches.
+    /// Memory accessible by a device.
     Device,
-    /// Whichever the address belongs to.
+    /// Determined by the address.
     Either,
 }
 
-/// Where one end of a copy lies.
+/// One side of a copy.
 #[derive(Clone, Copy, Debug)]
 pub struct End {
-    /// Whose memory.
+    /// Its memory.
     pub side: Side,
     /// The first byte.
     pub address: u64,
@@ -106,20 +106,20 @@ pub struct End {
 }
 
 impl End {
-    /// A row of bytes.
+    /// A side with a single row.
     pub fn line(side: Side, address: u64) -> End {
         End { side, address, pitch: 0, slice: 0 }
     }
 }
 
-/// A copy of rows and slices. Whoever makes one promises that host memory it names is valid until the copy is done.
+/// A copy of rows and slices. Its creator promises that the host memory it refers to is valid until the copy is complete.
 #[derive(Clone, Copy, Debug)]
 pub struct Copy {
-    /// Where from.
+    /// Source.
     pub from: End,
-    /// Where to.
+    /// Destination.
     pub to: End,
-    /// Bytes of a row.
+    /// Bytes per row.
     pub width: usize,
     /// Rows.
     pub height: usize,
@@ -127,7 +127,7 @@ pub struct Copy {
     pub depth: usize,
 }
 
-/// A fill of rows with one element.
+/// A memset of rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Set {
     /// The first byte.
@@ -136,21 +136,21 @@ pub struct Set {
     pub pitch: u64,
     /// The element.
     pub value: u32,
-    /// Its bytes: 1, 2 or 4.
+    /// Bytes per element: 1, 2 or 4.
     pub element: u32,
-    /// Elements of a row.
+    /// Elements per row.
     pub width: usize,
     /// Rows.
     pub height: usize,
 }
 
-/// A size as an address has it.
+/// A size as a 64-bit number.
 pub(crate) fn wide(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 impl Driver {
-    /// The allocation that holds an address.
+    /// The allocation that contains an address.
     pub fn allocation(&self, address: u64) -> Option<(u64, &Allocation)> {
         let (base, allocation) = self.memory.range(..=address).next_back()?;
         (address - base < allocation.size.max(1)).then_some((*base, allocation))
@@ -164,7 +164,7 @@ impl Driver {
         self.memory.entry(base).insert_entry(allocation).into_mut()
     }
 
-    /// Whether a device has so many bytes left.
+    /// Whether a device has this many bytes left.
     fn room(&self, device: usize, size: u64) -> Answer {
         let visible = &self.devices[device];
         let fits = visible.used.checked_add(size).is_some_and(|used| used <= visible.memory());
@@ -189,7 +189,7 @@ impl Driver {
         Ok(base)
     }
 
-    /// `cuMemAllocManaged`, `cuMemAllocHost`: the host's memory, which devices reach too.
+    /// `cuMemAllocManaged`, `cuMemAllocHost`: host memory that devices can access.
     pub fn allocate_host(&mut self, size: usize, kind: Kind, flags: u32) -> Answer<u64> {
         let (device, context) = self.current()?;
         if size == 0 {
@@ -202,7 +202,7 @@ impl Driver {
         let base = host::allocate(size).ok_or(Error::OUT_OF_MEMORY)?;
         let name = if kind == Kind::Managed { "managed memory" } else { "pinned memory" };
         if let Err(error) = self.gpu.memory().lend(name, base, bytes) {
-            // SAFETY: the heap did not take it.
+            // SAFETY: the heap did not accept it, so no slice of it exists.
             unsafe { host::free(base, size) };
             return Err(refused(&error));
         }
@@ -210,7 +210,8 @@ impl Driver {
         Ok(base)
     }
 
-    /// `cuMemHostRegister`: whole pages around what is named. The caller promises that they stay valid until it is unregistered.
+    /// `cuMemHostRegister`: registers the pages that contain the range. The caller promises that they stay valid until
+    /// unregistered.
     pub fn register(&mut self, address: u64, size: usize, flags: u32) -> Answer {
         let (device, context) = self.current()?;
         let page = wide(host::PAGE);
@@ -230,7 +231,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Gives memory of a kind back that begins at an address.
+    /// Frees memory of the given kinds by its base address.
     pub fn free_memory(&mut self, base: u64, kinds: &[Kind]) -> Answer {
         let kind = self.memory.get(&base).map(|a| a.kind);
         if kind.is_none_or(|kind| !kinds.contains(&kind)) {
@@ -239,7 +240,7 @@ impl Driver {
         self.release_memory(base)
     }
 
-    /// Gives memory back, whatever it is.
+    /// Frees memory of any kind.
     pub fn release_memory(&mut self, base: u64) -> Answer {
         let Some(allocation) = self.memory.remove(&base) else { return Err(Error::INVALID_VALUE) };
         self.gpu.memory().free(allocation.lent).map_err(|_| Error::INVALID_VALUE)?;
@@ -253,7 +254,7 @@ impl Driver {
             }
             Kind::Managed | Kind::Host => {
                 let size = usize::try_from(allocation.size).unwrap_or(0);
-                // SAFETY: `allocate_host` made it with this size, and the heap has just given up its slice.
+                // SAFETY: `allocate_host` created it with this size, and the heap has just dropped its slice.
                 unsafe { host::free(base, size) };
             }
             Kind::Registered => {}
@@ -261,8 +262,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Brings memory of the host to the heap, for as long as one launch, copy or fill takes. The slices live no longer: between them
-    /// the program uses its memory as it likes. Tells whether there is any.
+    /// Attaches host memory to the heap for the duration of one launch, copy or memset. The slices end afterwards, because the
+    /// program uses its memory freely in between. Returns whether there is any host memory.
     pub fn attach(&mut self) -> bool {
         let page = wide(host::PAGE);
         let mut any = false;
@@ -273,39 +274,39 @@ impl Driver {
                 _ => allocation.size,
             };
             let Ok(length) = usize::try_from(length) else { continue };
-            // SAFETY: it is an allocation of `allocate_host`, or pages that the program promised when it registered them; `detach` ends
-            // the slice before the call of the API does.
+            // SAFETY: it is an allocation of `allocate_host`, or pages that the program promised when it registered them; `detach`
+            // ends the slice before the API call ends.
             let lent = unsafe { host::lend(from, length) };
-            // It was lent with this length.
+            // This cannot fail: the length is the one it was lent with.
             any |= self.gpu.memory().attach(from, lent).is_ok();
         }
         any
     }
 
-    /// Gives it back.
+    /// Detaches host memory from the heap.
     pub fn detach(&mut self) {
         self.gpu.memory().detach();
     }
 
-    /// Whether an end of a copy is reached through the heap.
+    /// Whether one side of a copy is accessed through the heap.
     fn on_device(&self, end: End) -> bool {
         match end.side {
             Side::Host => false,
             Side::Device => true,
-            // Memory of the host is reached directly, lent or not.
+            // Host memory is accessed directly, lent or not.
             Side::Either => self.gpu_holds(end.address),
         }
     }
 
     fn gpu_holds(&self, address: u64) -> bool {
-        // Variables of modules are in the heap and in no allocation.
+        // Variables of modules are in the heap but not in an allocation.
         self.allocation(address).is_some_and(|(_, a)| a.kind == Kind::Device) || self.is_variable(address)
     }
 
-    /// Copies. An address that is not there, or too short a buffer, is an invalid value, and nothing is copied of that row.
+    /// Performs a copy. An unknown address or a buffer that is too short is an invalid value; the affected row is not copied.
     pub fn copy(&mut self, copy: &Copy) -> Answer<u64> {
         let (from, to) = (self.on_device(copy.from), self.on_device(copy.to));
-        // Rows that follow one another are one row.
+        // Contiguous rows are copied as one row.
         let width = wide(copy.width);
         let dense = |end: End| end.pitch == width || copy.height == 1;
         let (rows, row) = if dense(copy.from) && dense(copy.to) {
@@ -325,7 +326,7 @@ impl Driver {
                 let (source, target) = (at(copy.from), at(copy.to));
                 let (source, target) = source.zip(target).ok_or(Error::INVALID_VALUE)?;
                 if to {
-                    // Refused before the program's memory is read: a size that is wrong here is wrong there.
+                    // Checked before the program's memory is read: a size that is wrong here is also wrong for the source.
                     self.gpu.heap().locate(target, wide(row)).map_err(|_| Error::INVALID_VALUE)?;
                 }
                 let bytes = if from {
@@ -333,7 +334,7 @@ impl Driver {
                 } else if source == 0 {
                     return Err(Error::INVALID_VALUE);
                 } else {
-                    // SAFETY: whoever made the copy promised that its host memory is valid.
+                    // SAFETY: the creator of the copy promised that its host memory is valid.
                     unsafe { host::read(source, row) }.ok_or(Error::OUT_OF_MEMORY)?
                 };
                 if to {
@@ -342,7 +343,7 @@ impl Driver {
                 } else if target == 0 {
                     return Err(Error::INVALID_VALUE);
                 } else {
-                    // SAFETY: likewise.
+                    // SAFETY: as above.
                     unsafe { host::write(target, &bytes) };
                 }
             }
@@ -350,7 +351,7 @@ impl Driver {
         Ok(width.saturating_mul(wide(copy.height)).saturating_mul(wide(copy.depth)))
     }
 
-    /// Fills.
+    /// Performs a memset.
     pub fn fill(&mut self, set: &Set) -> Answer<u64> {
         let element = usize::try_from(set.element).unwrap_or(1);
         let value = set.value.to_le_bytes();
@@ -363,7 +364,7 @@ impl Driver {
         if bytes == 0 || set.height == 0 {
             return Ok(0);
         }
-        // Refused before room is made for it.
+        // Checked before the buffer is allocated.
         self.gpu.memory().read(set.target, bytes).map_err(|_| Error::INVALID_VALUE)?;
         let row = pattern.repeat(set.width);
         for y in 0..wide(set.height) {
@@ -375,14 +376,14 @@ impl Driver {
         Ok(wide(bytes).saturating_mul(wide(set.height)))
     }
 
-    /// Something was written there.
+    /// Marks the allocation at an address as written.
     fn written(&mut self, address: u64) {
         if let Some((_, allocation)) = self.memory.range_mut(..=address).next_back() {
             allocation.fresh = false;
         }
     }
 
-    /// What the checks are told of memory: what nobody has written holds nothing.
+    /// Roles of allocations for the checks: never-written memory is uninitialized.
     pub fn roles(&self) -> Vec<BufferRole> {
         let fresh = self.memory.iter().filter(|(_, a)| a.fresh);
         fresh
@@ -397,7 +398,7 @@ impl Driver {
             .collect()
     }
 
-    /// A kernel has run: what it was given may have been written.
+    /// Marks all memory as possibly written, after a kernel ran.
     pub fn touched(&mut self) {
         for allocation in self.memory.values_mut() {
             allocation.fresh = false;

@@ -1,7 +1,7 @@
 //! Modules, libraries, functions and the linker.
 //!
-//! A library is a module that no context owns. What the linker makes is PTX again: the texts it was given, one after another with the
-//! heads of all but the first removed; it is loaded as any image is.
+//! A library is a module without an owning context. The linker's output is again PTX: it concatenates the input texts, with the
+//! headers of all except the first removed; the result is loaded like any image.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +17,13 @@ use crate::memory::{Allocation, Kind};
 /// A loaded module.
 #[derive(Debug)]
 pub struct Module {
-    /// Its context; a library has none.
+    /// Its context; `None` for a library.
     pub context: Option<u64>,
-    /// What the software GPU made of it.
+    /// The module of the software GPU.
     pub loaded: warpproof_sim::Module,
-    /// Where the host reaches its constant memory, if it has any, and the bytes of it.
+    /// Address and size of its constant memory for the host, if it has any.
     pub constants: Option<(u64, usize)>,
-    /// Functions that were asked for, by name.
+    /// Functions that the program looked up, by name.
     pub functions: BTreeMap<String, u64>,
     /// Allocations of its variables.
     pub variables: Vec<u64>,
@@ -36,28 +36,28 @@ pub struct Function {
     pub module: u64,
     /// Its name.
     pub name: String,
-    /// Ready to be launched.
+    /// The kernel, ready for launch.
     pub kernel: Kernel,
     /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
     pub max_dynamic: u32,
-    /// Attributes that change nothing here, by number.
+    /// Attributes without effect here, by number.
     pub attributes: BTreeMap<u32, i32>,
     registers: u32,
 }
 
-/// A linker at work.
+/// An active linker.
 #[derive(Debug, Default)]
 pub struct Link {
     /// Its context.
     pub context: u64,
-    /// The texts so far.
+    /// The texts added so far.
     pub parts: Vec<String>,
-    /// What came out, kept for the program until the linker goes.
+    /// The linked image, kept for the program until the linker is destroyed.
     pub made: Option<Vec<u8>>,
 }
 
 impl Function {
-    /// Registers of a thread: an estimate, for only ptxas knows.
+    /// Estimated registers per thread: only ptxas knows the real number.
     pub fn registers(&self) -> u32 {
         self.registers
     }
@@ -73,8 +73,8 @@ impl Function {
     }
 }
 
-/// The most 32-bit values alive at once, each from its first to its last mention in the text: what a compiler needs at least, were
-/// there no loops. Addresses, predicates and what the hardware keeps come on top.
+/// The maximum number of 32-bit values alive at the same time, each from its first to its last mention in the text: a lower bound
+/// if there were no loops. Addresses, predicates and registers reserved by the hardware come on top.
 fn estimate(program: &Program) -> u32 {
     let mut lives: BTreeMap<(u8, u32), (usize, usize)> = BTreeMap::new();
     for (i, meta) in program.metas.iter().enumerate() {
@@ -104,13 +104,13 @@ fn estimate(program: &Program) -> u32 {
     u32::try_from(most + 8).unwrap_or(255).next_multiple_of(8).clamp(16, 255)
 }
 
-/// Whether a text has a name in more than the declarations of functions.
+/// Whether a text uses a name outside of function declarations.
 fn is_used(text: &str, name: &str) -> bool {
     let part = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '%'));
     text.lines().any(|line| !line.contains(".func") && line.split(part).any(|word| word == name))
 }
 
-/// What a stop means before anything ran.
+/// The error of a stop before the launch.
 fn refused(stop: &Stop) -> Error {
     match (stop.blame, stop.kind) {
         (Blame::Gap, _) => Error::NOT_SUPPORTED,
@@ -122,7 +122,7 @@ fn refused(stop: &Stop) -> Error {
 }
 
 impl Driver {
-    /// Loads an image; `owner` is the context it belongs to, or nobody for a library. What went wrong is told in words too.
+    /// Loads an image; `owner` is its context, or `None` for a library. Errors include a description.
     pub fn load(&mut self, bytes: &[u8], owner: Option<u64>, device: usize) -> Result<u64, (Error, String)> {
         let sm = self.devices[device].sm();
         let text = image::ptx_of(bytes, sm).map_err(|error| (image_error(&error), error.to_string()))?;
@@ -139,7 +139,7 @@ impl Driver {
         };
         let linked = loaded.linked();
         if linked.sm > sm {
-            let sentence = format!("the module is for {} and the device has sm_{sm}", linked.target);
+            let sentence = format!("the module requires {}, but the device is sm_{sm}", linked.target);
             self.free_all(&variables);
             return Err((Error::NO_BINARY_FOR_GPU, sentence));
         }
@@ -164,7 +164,7 @@ impl Driver {
         Ok(handle)
     }
 
-    /// `cuModuleUnload`: its functions and variables go with it.
+    /// `cuModuleUnload`: also removes its functions and variables.
     pub fn unload(&mut self, handle: u64) -> Answer {
         let module = self.modules.remove(&handle).ok_or(Error::INVALID_HANDLE)?;
         self.free_all(&module.variables);
@@ -172,10 +172,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Gives the memory of variables back.
+    /// Frees the memory of variables.
     fn free_all(&mut self, variables: &[u64]) {
         for base in variables {
-            // It is there.
+            // The allocation exists, so this cannot fail.
             let _ = self.gpu.memory().free(*base);
         }
     }
@@ -188,8 +188,8 @@ impl Driver {
 
     /// `cuModuleGetFunction`.
     pub fn get_function(&mut self, module: u64, name: &str) -> Result<u64, (Error, String)> {
-        let told = |error: Error| (error, String::new());
-        let known = self.module(module).map_err(told)?;
+        let without_text = |error: Error| (error, String::new());
+        let known = self.module(module).map_err(without_text)?;
         if let Some(handle) = known.functions.get(name) {
             return Ok(*handle);
         }
@@ -221,7 +221,7 @@ impl Driver {
         self.functions.get(&handle).ok_or(Error::INVALID_HANDLE)
     }
 
-    /// `cuModuleGetGlobal`: where the host reaches a variable, and its bytes.
+    /// `cuModuleGetGlobal`: address for the host and size of a variable.
     pub fn variable(&self, module: u64, name: &str) -> Answer<(u64, u64)> {
         let module = self.module(module)?;
         match module.loaded.linked().symbols.get(name) {
@@ -249,21 +249,21 @@ impl Driver {
         (address - base < size).then_some((*base, size))
     }
 
-    /// The variables of a module at an address, as an allocation of its context's; a library's are of the context that asks.
+    /// The module variables at an address, as an allocation of the module's context; for a library, of the calling context.
     pub fn variable_allocation(&self, address: u64) -> Option<(u64, Allocation)> {
         let (base, size) = self.variable_at(address)?;
         let owner = self.modules.values().find(|module| module.variables.contains(&base))?.context;
         let context = owner.or_else(crate::context::top)?;
         let device = self.contexts.get(&context)?.device;
         let (kind, flags, pool) = (Kind::Device, 0, None);
-        // Handles are numbered from the same row, and this one is no handle.
+        // Allocation IDs share their numbers with handles; the base address is not a handle, so it is unique.
         let id = base;
         let allocation =
             Allocation { context, device, size, kind, flags, id, pool, fresh: false, lent: base };
         Some((base, allocation))
     }
 
-    /// Whether a text that was linked has all that it declares, as ptxas asks for.
+    /// Whether a linked text defines every function it declares, as ptxas requires.
     pub fn resolves(&mut self, text: &[u8], device: usize) -> Result<(), (Error, String)> {
         let handle = self.load(text, None, device)?;
         let module = self.modules.get(&handle);
@@ -271,10 +271,10 @@ impl Driver {
             let linked = module.loaded.linked();
             linked.missing.iter().find(|name| is_used(&linked.text, name)).cloned()
         });
-        // It was just loaded.
+        // The module was just loaded, so this cannot fail.
         let _ = self.unload(handle);
         missing.map_or(Ok(()), |name| {
-            Err((Error::INVALID_PTX, format!("the function `{name}` is declared and nowhere defined")))
+            Err((Error::INVALID_PTX, format!("the function `{name}` is declared but not defined")))
         })
     }
 
@@ -290,7 +290,7 @@ impl Driver {
             2 => i32::try_from(linked.constants.len()).unwrap_or(i32::MAX),
             3 => clamp(program.frame),
             4 => clamp(function.registers),
-            // What it was written for, and what it is made ready for.
+            // PTX target and binary version.
             5 => clamp(linked.sm),
             6 => clamp(self.devices[self.device_of(function.module)].sm()),
             7 => 0,
@@ -301,7 +301,7 @@ impl Driver {
         })
     }
 
-    /// The device that a module is for: its context's, or the current one for a library.
+    /// The device of a module: that of its context, or the current one for a library.
     fn device_of(&self, module: u64) -> usize {
         let owner = self.modules.get(&module).and_then(|module| module.context);
         let owned = owner.and_then(|context| self.contexts.get(&context)).map(|context| context.device);
@@ -347,7 +347,7 @@ fn image_error(error: &image::ImageError) -> Error {
 }
 
 impl Link {
-    /// One module of all parts: the first as it is, the others without `.version`, `.target` and `.address_size`.
+    /// Joins all parts into one module: the first unchanged, the others without `.version`, `.target` and `.address_size`.
     pub fn complete(&mut self) -> Answer<&[u8]> {
         if self.made.is_some() {
             return self.made.as_deref().ok_or(Error::INVALID_VALUE);

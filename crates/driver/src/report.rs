@@ -1,7 +1,7 @@
-//! What is told: findings and stops of launches, and what is not supported, each once.
+//! Reporting: findings and stops of launches, and calls of unsupported functions, each only once.
 //!
-//! On its own the library writes to stderr, or to a file. Under `warpproof exec` it writes records to a directory, one file for each
-//! process, which the command reads when the program has ended; the PTX that findings are about lies beside them.
+//! By default the library writes to stderr, or to a file. Under `warpproof exec` it writes records to a directory, one file per
+//! process, which the command reads after the program has ended; the PTX of the findings is stored next to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -23,16 +23,16 @@ use crate::work::LaunchCall;
 pub struct SourceRecord {
     /// The file as the compiler named it.
     pub file: String,
-    /// From 1.
+    /// Line, from 1.
     pub line: u32,
-    /// From 1; 0 if unknown.
+    /// Column, from 1; 0 if unknown.
     pub column: u32,
 }
 
-/// A place with what happened there.
+/// A source location with a description of the event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlaceRecord {
-    /// What happened there.
+    /// Description of the event.
     pub text: String,
     /// The kernel or device function.
     pub function: String,
@@ -46,7 +46,7 @@ pub struct PlaceRecord {
     pub thread: Option<([u32; 3], [u32; 3])>,
 }
 
-/// What is written for each finding or stop, and once for a process.
+/// A record: one per finding or stop, and one per process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "kebab-case")]
 pub enum Record {
@@ -54,24 +54,24 @@ pub enum Record {
     Process {
         /// The version of this format.
         version: u32,
-        /// Its number.
+        /// Process ID.
         pid: u32,
-        /// Its program.
+        /// Program name.
         program: String,
-        /// The devices it sees.
+        /// The devices visible to it.
         devices: Vec<String>,
     },
-    /// Something is wrong with a kernel, or a launch ended early.
+    /// A finding in a kernel, or a launch that ended early.
     Finding {
         /// The kernel.
         kernel: String,
-        /// The file of its PTX in the directory.
+        /// Name of the PTX file in the directory.
         ptx: String,
-        /// Blocks.
+        /// Grid size in blocks.
         grid: [u32; 3],
-        /// Threads of a block.
+        /// Block size in threads.
         block: [u32; 3],
-        /// The number of the launch in its process, from 1.
+        /// Number of the launch in its process, from 1.
         launch: u64,
         /// The class of the finding, or the kind of the stop.
         class: String,
@@ -81,34 +81,34 @@ pub enum Record {
         severity: String,
         /// One sentence.
         sentence: String,
-        /// Where, the place to mend first.
+        /// Locations; the first one is the place to fix.
         places: Vec<PlaceRecord>,
-        /// Further lines.
+        /// Additional lines.
         notes: Vec<String>,
-        /// How to mend it.
+        /// How to fix it.
         help: Option<String>,
-        /// How often it happened in the launch.
+        /// How often it occurred in the launch.
         count: u64,
     },
-    /// A function that is not supported was called.
+    /// A call of an unsupported function.
     Unsupported {
         /// Its name.
         function: String,
     },
-    /// A sentence for the user: a module that was not loaded, a setting that was not understood.
+    /// A message for the user: a module that cannot be loaded, an invalid setting.
     Said {
-        /// It.
+        /// The message.
         sentence: String,
     },
 }
 
-/// The name of the file that holds how many launches a process made, beside its records.
+/// Name of the file with the number of launches of a process, next to its records.
 pub const COUNT: &str = "launches";
 
 /// The version of the records.
 pub const VERSION: u32 = 1;
 
-/// What is told, and where.
+/// State of the reporting.
 #[derive(Debug)]
 pub struct Report {
     format: Format,
@@ -124,13 +124,13 @@ pub struct Report {
     launches: u64,
 }
 
-/// The most different findings of a process that are told.
+/// Maximum number of different findings reported per process.
 const MOST: usize = 10_000;
-/// The most findings that are kept for a SARIF log.
+/// Maximum number of findings kept for a SARIF log.
 const KEPT: usize = 1000;
 
 impl Report {
-    /// Told as the settings ask.
+    /// Creates the report for the given settings.
     pub fn new(settings: &Settings) -> Report {
         let mut report = Report {
             format: settings.format,
@@ -152,28 +152,28 @@ impl Report {
         report
     }
 
-    /// A sentence on stderr.
+    /// Writes a message to stderr.
     pub fn say(&mut self, sentence: &str) {
         self.keep(&Record::Said { sentence: sentence.to_owned() });
         if self.format != Format::Quiet {
-            // Nobody listens, and nothing can be done about it.
+            // A failed write cannot be reported anywhere.
             let _ = writeln!(std::io::stderr(), "warpproof: {sentence}");
         }
     }
 
-    /// A function that is not there was called.
+    /// Reports a call of an unsupported function.
     pub fn unsupported(&mut self, function: &str) {
         if self.unsupported.insert(function.to_owned()) {
             if self.format != Format::Quiet {
-                let sentence = format!("{function} is not supported; it answers CUDA_ERROR_NOT_SUPPORTED");
-                // Nobody listens, and nothing can be done about it.
+                let sentence = format!("{function} is not supported; it returns CUDA_ERROR_NOT_SUPPORTED");
+                // A failed write cannot be reported anywhere.
                 let _ = writeln!(std::io::stderr(), "warpproof: {sentence}");
             }
             self.keep(&Record::Unsupported { function: function.to_owned() });
         }
     }
 
-    /// What kernels printed.
+    /// Writes the output of device-side printf.
     pub fn print(&self, output: &[u8]) {
         if !output.is_empty() {
             let mut out = std::io::stdout().lock();
@@ -181,7 +181,7 @@ impl Report {
         }
     }
 
-    /// A launch has ended.
+    /// Reports the end of a launch.
     pub fn launched(
         &mut self,
         kernel: &str,
@@ -192,7 +192,7 @@ impl Report {
     ) {
         self.launches += 1;
         self.count();
-        // A stop that is the kernel's fault is among the findings of a checked launch.
+        // The findings of a checked launch already include a stop caused by the kernel.
         let stop = stop.filter(|stop| !findings.iter().any(|f| f.sentence == stop.sentence));
         let stopped = stop.map(|stop| (Finding::of_stop(stop), stop));
         if findings.is_empty() && stopped.is_none() {
@@ -220,7 +220,7 @@ impl Report {
             count: finding.count,
         };
         for finding in findings {
-            self.tell(
+            self.report_once(
                 kernel,
                 finding,
                 &finding.to_string(),
@@ -236,11 +236,11 @@ impl Report {
                 Blame::Bug => "bug",
             };
             let finding = finding.unwrap_or_else(|| plain(stop));
-            self.tell(kernel, &finding, &stop.to_string(), &record(&finding, stop.kind.name(), blame));
+            self.report_once(kernel, &finding, &stop.to_string(), &record(&finding, stop.kind.name(), blame));
         }
     }
 
-    /// Writes the number of launches over the one before: always true, also of a process that is killed, and never longer.
+    /// Overwrites the stored number of launches, so that it is correct even if the process is killed, and the file does not grow.
     fn count(&mut self) {
         let Some(folder) = &self.folder else { return };
         if self.counter.is_none() {
@@ -253,7 +253,7 @@ impl Report {
         }
     }
 
-    /// The file that holds a module's text.
+    /// The file with a module's text.
     fn text(&mut self, text: &str) -> String {
         let key = fingerprint(text.as_bytes());
         if let Some(known) = self.texts.get(&key) {
@@ -261,17 +261,17 @@ impl Report {
         }
         let name = format!("{key:016x}.ptx");
         if let Some(folder) = &self.folder {
-            // Another process may write the same.
+            // Another process may write the same file with the same content.
             let _ = fs::write(folder.join(&name), text);
         }
         self.texts.insert(key, name.clone());
         name
     }
 
-    /// Tells a finding the first time it is made.
-    fn tell(&mut self, kernel: &str, finding: &Finding, text: &str, record: &Record) {
+    /// Reports a finding the first time it occurs.
+    fn report_once(&mut self, kernel: &str, finding: &Finding, text: &str, record: &Record) {
         let Record::Finding { class, places, .. } = record else { return };
-        // The same mistake is made in every launch, each time by other threads and another number of times.
+        // The same bug recurs in every launch, with other threads and another count, so these are not part of the key.
         let lines: Vec<u32> = places.iter().map(|place| place.ptx_line).collect();
         if self.seen.len() >= MOST || !self.seen.insert(format!("{kernel}\n{class}\n{lines:?}")) {
             return;
@@ -295,43 +295,43 @@ impl Report {
         }
     }
 
-    /// This process's run in the SARIF log, whose file is shared with other processes: each has a run of its own in it.
+    /// Writes this process's run to the SARIF log. Processes share the file; each has its own run in it.
     fn write_sarif(&self) {
         let Some(path) = &self.file else { return };
         let write = || -> std::io::Result<()> {
             let mut file =
                 OpenOptions::new().create(true).read(true).write(true).truncate(false).open(path)?;
-            // Released when the file is closed, also of a process that is killed.
+            // The lock is released when the file is closed, also if the process is killed.
             file.lock()?;
             let mut text = String::new();
-            // What is no log of ours is written over.
+            // A file that is not our log is overwritten.
             let _ = file.read_to_string(&mut text);
             let log = with_run(&text, sarif_run(&self.results));
             file.set_len(0)?;
             file.write_all_at(format!("{log:#}\n").as_bytes(), 0)
         };
-        // Nobody listens, and nothing can be done about it.
+        // A failed write cannot be reported anywhere.
         let _ = write();
     }
 
-    /// To the file, or to stderr.
+    /// Writes to the file, or to stderr.
     fn write(&self, text: &str) {
         let written = match &self.file {
             Some(path) => open(path, true).and_then(|mut file| file.write_all(text.as_bytes())),
             None => std::io::stderr().write_all(text.as_bytes()),
         };
-        // Nobody listens, and nothing can be done about it.
+        // A failed write cannot be reported anywhere.
         let _ = written;
     }
 
-    /// Adds a record to this process's file.
+    /// Appends a record to this process's file.
     fn keep(&mut self, record: &Record) {
         let Some(folder) = &self.folder else { return };
         if self.out.is_none() {
             self.out = open(&folder.join(format!("{}.jsonl", std::process::id())), true).ok();
         }
         if let (Some(out), Ok(line)) = (&mut self.out, serde_json::to_string(record)) {
-            // One call for one line, so that lines of a process that is killed are whole.
+            // One write per line, so that a killed process leaves only complete lines.
             let _ = out.write_all(format!("{line}\n").as_bytes());
         }
     }
@@ -341,7 +341,7 @@ fn open(path: &Path, append: bool) -> std::io::Result<File> {
     OpenOptions::new().create(true).append(append).write(true).truncate(!append).open(path)
 }
 
-/// A stop that is nobody's finding, such as a limit.
+/// Converts a stop that is not a finding, such as a limit.
 fn plain(stop: &Stop) -> Finding {
     let mut finding = Finding {
         class: warpproof_sim::check::Class::Trap,
@@ -376,14 +376,14 @@ fn place(place: &Place, text: &str, thread: Option<([u32; 3], [u32; 3])>) -> Pla
     }
 }
 
-/// FNV-1a: names of files, no secret and no proof.
+/// FNV-1a hash for file names; not cryptographic.
 fn fingerprint(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// A SARIF log with a run in it, in place of the one that this process wrote before.
+/// Adds a run to a SARIF log, replacing the previous run of this process.
 fn with_run(log: &str, run: serde_json::Value) -> serde_json::Value {
     let known = serde_json::from_str::<serde_json::Value>(log).ok();
     let mut runs =
@@ -402,7 +402,7 @@ fn sarif_run(results: &[serde_json::Value]) -> serde_json::Value {
     sarif::run("warpproof", env!("CARGO_PKG_VERSION"), &sarif::rules(), results, more)
 }
 
-/// A finding as a result of that run.
+/// A finding as a SARIF result.
 fn sarif_result(kernel: &str, class: &str, finding: &Finding) -> serde_json::Value {
     let shown = |place: &Place| match place.source.first() {
         Some(at) => diagnostic::Place::new(at.file.as_str(), at.line).column(Some(at.column)),
@@ -421,7 +421,7 @@ fn sarif_result(kernel: &str, class: &str, finding: &Finding) -> serde_json::Val
     result
 }
 
-/// How to fix it: a limit on instructions has a variable of its own here.
+/// How to fix a stop; the instruction limit has its own environment variable here.
 fn help_of(stop: &Stop) -> Option<String> {
     if stop.kind == StopKind::Limit && stop.sentence.contains("warp instructions") {
         return Some(

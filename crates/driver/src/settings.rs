@@ -1,4 +1,4 @@
-//! What the environment asks for.
+//! Settings from environment variables.
 
 use std::path::PathBuf;
 
@@ -6,27 +6,27 @@ use warpproof_model::Device;
 use warpproof_sim::Limits;
 use warpproof_sim::check::Check;
 
-/// How findings are told on stderr, or in a file.
+/// Output format of findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// For people.
+    /// Text for people.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
-    /// One SARIF log, written anew with each finding.
+    /// One SARIF log, rewritten with each finding.
     Sarif,
-    /// Not at all.
+    /// No output.
     Quiet,
 }
 
-/// The environment as it was read.
+/// The settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// `WARPPROOF_DEVICE`: the devices that programs see, by the names of the device table.
+    /// `WARPPROOF_DEVICE`: the visible devices, by their names in the device table.
     pub devices: Vec<&'static Device>,
-    /// `WARPPROOF_CHECKS`: `all`, `none`, or names with commas.
+    /// `WARPPROOF_CHECKS`: `all`, `none`, or names separated by commas.
     pub checks: Vec<Check>,
-    /// `WARPPROOF_SCHEDULES`: under how many schedules each launch is checked; as many as it needs if not given.
+    /// `WARPPROOF_SCHEDULES`: number of schedules per launch; chosen automatically if not given.
     pub schedules: Option<u32>,
     /// `WARPPROOF_FINDINGS`: `text`, `json`, `sarif` or `quiet`.
     pub format: Format,
@@ -34,35 +34,35 @@ pub struct Settings {
     pub file: Option<PathBuf>,
     /// `WARPPROOF_FAIL`: whether a finding fails its launch.
     pub fail: bool,
-    /// `WARPPROOF_REPORT`: the directory in which `warpproof exec` collects what all processes found.
+    /// `WARPPROOF_REPORT`: the directory in which `warpproof exec` collects the findings of all processes.
     pub report: Option<PathBuf>,
-    /// `WARPPROOF_INSTRUCTIONS`: warp instructions after which a launch has timed out.
+    /// `WARPPROOF_INSTRUCTIONS`: number of warp instructions after which a launch times out.
     pub instructions: u64,
-    /// `WARPPROOF_CLOCK`: `issue` or `model`; what the event clock is made of.
+    /// `WARPPROOF_CLOCK`: `issue` or `model`; the source of event times.
     pub model_clock: bool,
-    /// `CUDA_LAUNCH_BLOCKING`: launches tell their own errors.
+    /// `CUDA_LAUNCH_BLOCKING`: launches return their own errors.
     pub blocking: bool,
-    /// What of this was not understood.
+    /// Messages about invalid settings.
     pub doubts: Vec<String>,
 }
 
 impl Settings {
-    /// From the environment.
+    /// Reads the settings from the environment.
     pub fn from_env() -> Settings {
         Settings::from(|name| std::env::var(name).ok())
     }
 
-    /// From variables that `get` knows.
+    /// Reads the settings from the variables that `get` returns.
     pub fn from(get: impl Fn(&str) -> Option<String>) -> Settings {
         let (mut doubts, mut later) = (Vec::new(), Vec::new());
         let mut devices = Vec::new();
         for name in get("WARPPROOF_DEVICE").unwrap_or_else(|| "l4".to_owned()).split(',') {
             match Device::named(name.trim()) {
                 Some(device) => devices.push(device),
-                None => doubts.push(format!("WARPPROOF_DEVICE: there is no device `{}`", name.trim())),
+                None => doubts.push(format!("WARPPROOF_DEVICE: unknown device `{}`", name.trim())),
             }
         }
-        // Without roles of buffers there are no outputs to judge.
+        // Without buffer roles there are no outputs to check.
         let all = || Check::DEFAULT.into_iter().filter(|check| *check != Check::Output).collect();
         let checks = match get("WARPPROOF_CHECKS").as_deref().map(str::trim) {
             None | Some("all" | "") => {
@@ -74,10 +74,10 @@ impl Settings {
                 for name in names.split(',').map(str::trim) {
                     match Check::parse(name) {
                         Some(check) => checks.push(check),
-                        None => doubts.push(format!("WARPPROOF_CHECKS: there is no check `{name}`")),
+                        None => doubts.push(format!("WARPPROOF_CHECKS: unknown check `{name}`")),
                     }
                 }
-                // A name that nobody knows must not leave a program unchecked.
+                // An unknown name must not disable the checks.
                 if doubts.iter().any(|doubt| doubt.starts_with("WARPPROOF_CHECKS")) { all() } else { checks }
             }
         };
@@ -85,7 +85,7 @@ impl Settings {
             let text = get(name)?;
             let number = text.trim().parse().ok();
             if number.is_none() {
-                doubts.push(format!("{name}: `{text}` is no number"));
+                doubts.push(format!("{name}: expected a number, found `{text}`"));
             }
             number
         };
@@ -95,7 +95,7 @@ impl Settings {
         let mut word = |name: &str, known: &[&str]| -> String {
             let text = get(name).unwrap_or_default().trim().to_ascii_lowercase();
             if !text.is_empty() && !known.contains(&text.as_str()) {
-                doubts.push(format!("{name}: `{text}` is none of {}", known.join(", ")));
+                doubts.push(format!("{name}: expected one of {}, found `{text}`", known.join(", ")));
             }
             text
         };
@@ -108,7 +108,7 @@ impl Settings {
         let file = get("WARPPROOF_FINDINGS_FILE").map(PathBuf::from);
         let format = if format == Format::Sarif && file.is_none() {
             later.push(
-                "WARPPROOF_FINDINGS=sarif needs WARPPROOF_FINDINGS_FILE; findings are told as text"
+                "WARPPROOF_FINDINGS=sarif needs WARPPROOF_FINDINGS_FILE; findings are written as text"
                     .to_owned(),
             );
             Format::Text
@@ -160,7 +160,7 @@ mod tests {
             ("WARPPROOF_FAIL", "1"),
         ]);
         assert_eq!(settings.devices.len(), 2);
-        // All of them: a name that nobody knows must not leave a program unchecked.
+        // All checks: an unknown name must not disable them.
         assert_eq!(settings.checks.len(), Check::DEFAULT.len() - 1);
         assert_eq!(of(&[("WARPPROOF_CHECKS", "race")]).checks, [Check::Race]);
         assert_eq!(of(&[("WARPPROOF_FINDINGS", "sarif")]).format, Format::Text);

@@ -1,7 +1,7 @@
 //! Streams and events.
 //!
-//! Work is done when it is given, so a stream never has anything left to do, and waiting is a matter of asking whether something went
-//! wrong. Events remember the device time at which they were recorded.
+//! Work runs when it is submitted, so a stream never has pending work, and waiting only returns an error if one occurred. Events
+//! store the device time at which they were recorded.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,13 +14,13 @@ use crate::driver::Driver;
 pub struct Stream {
     /// Its context.
     pub context: u64,
-    /// What it was made with.
+    /// Flags of its creation.
     pub flags: u32,
-    /// Likewise; 0 is the lowest.
+    /// Its priority; 0 is the lowest.
     pub priority: i32,
-    /// A number that is never used again.
+    /// Unique ID, never reused.
     pub id: u64,
-    /// The capture it takes part in.
+    /// The capture it participates in.
     pub capture: Option<u64>,
 }
 
@@ -29,11 +29,11 @@ pub struct Stream {
 pub struct Event {
     /// Its context.
     pub context: u64,
-    /// What it was made with.
+    /// Flags of its creation.
     pub flags: u32,
     /// The device, and its time in picoseconds when the event was recorded.
     pub recorded: Option<(usize, u64)>,
-    /// The capture it was recorded in, and the nodes it stands for.
+    /// The capture it was recorded in, and the nodes it represents.
     pub captured: Option<(u64, Vec<u64>)>,
 }
 
@@ -45,21 +45,21 @@ thread_local! {
 /// `CU_EVENT_DISABLE_TIMING`.
 const DISABLE_TIMING: u32 = 2;
 
-/// A stream that a call names: one of its own, or a default stream of the current context.
+/// The stream that a call refers to: a created stream, or a default stream of the current context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The context.
     pub context: u64,
     /// The device.
     pub device: usize,
-    /// The key of the stream; default streams are made when they are first used.
+    /// The key of the stream; default streams are created on first use.
     pub stream: u64,
     /// Whether it is the legacy default stream.
     pub legacy: bool,
 }
 
 impl Driver {
-    /// What a stream handle means in the current context: 0 and 1 are the legacy default stream, 2 is the one of this thread.
+    /// Resolves a stream handle in the current context: 0 and 1 are the legacy default stream, 2 is that of this thread.
     pub fn target(&mut self, handle: u64) -> Answer<Target> {
         let (device, context) = self.current()?;
         if handle > 2 {
@@ -76,13 +76,13 @@ impl Driver {
             });
         }
         let key = if handle == 2 {
-            // Each thread has its own in each context.
+            // Each thread has its own default stream in each context.
             let known = OWN.with_borrow(|own| own.get(&context).copied());
             let key = known.filter(|key| self.streams.contains_key(key)).unwrap_or_else(|| self.handle());
             OWN.with_borrow_mut(|own| own.insert(context, key));
             key
         } else {
-            // A key that no handle has: the context's own, which is a multiple of 16, and one.
+            // Handles are multiples of 16, so the context's handle plus one is not a handle.
             context + 1
         };
         let made = Stream { context, flags: 0, priority: 0, id: key, capture: None };
@@ -116,7 +116,7 @@ impl Driver {
         Ok(())
     }
 
-    /// `cuStreamSynchronize`, `cuStreamQuery`: nothing is left to do; did anything go wrong?
+    /// `cuStreamSynchronize`, `cuStreamQuery`: no work is pending, so this only returns the context's error.
     pub fn synchronize(&mut self, handle: u64) -> Answer {
         let target = self.target(handle)?;
         let capture = self.streams.get(&target.stream).and_then(|stream| stream.capture);
@@ -165,7 +165,7 @@ impl Driver {
             clippy::as_conversions,
             clippy::cast_precision_loss,
             clippy::cast_possible_truncation,
-            reason = "a time in milliseconds is rounded"
+            reason = "the API returns milliseconds as a float"
         )]
         let milliseconds = (picoseconds as f64 / 1e9) as f32;
         Ok(sign * milliseconds)

@@ -1,4 +1,4 @@
-//! What a stream is given and what a graph is made of: launches, copies, fills, calls of the host, events.
+//! Work of streams and graphs: launches, copies, memsets, host functions, events.
 
 use std::ffi::c_void;
 
@@ -14,59 +14,59 @@ use crate::driver::Driver;
 use crate::memory::{Copy, Kind, Set};
 use crate::stream::Target;
 
-/// A launch as it was asked for.
+/// A requested launch.
 #[derive(Clone, Debug)]
 pub struct LaunchCall {
     /// The function.
     pub function: u64,
-    /// Blocks.
+    /// Grid size in blocks.
     pub grid: [u32; 3],
-    /// Threads of a block.
+    /// Block size in threads.
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory.
     pub shared: u32,
-    /// The arguments, one after another as the kernel declares them.
+    /// The arguments, in the order in which the kernel declares them.
     pub arguments: Vec<Vec<u8>>,
     /// Whether all blocks must be resident at once.
     pub cooperative: bool,
 }
 
-/// A function of the host with what it is called with.
+/// A host function with its argument.
 #[derive(Clone, Copy, Debug)]
 pub struct HostCall {
     /// The function.
     pub function: unsafe extern "C" fn(*mut c_void),
-    /// What it is called with, as a number.
+    /// Its argument, as a number.
     pub data: usize,
 }
 
-/// One thing to do.
+/// A unit of work.
 #[derive(Clone, Debug)]
 pub enum Work {
-    /// Nothing, but in its place.
+    /// No work; only a node in the order.
     Empty,
     /// A launch.
     Launch(LaunchCall),
     /// A copy.
     Copy(Copy),
-    /// A fill.
+    /// A memset.
     Set(Set),
-    /// A call of the host.
+    /// A call of a host function.
     Host(HostCall),
-    /// An event is recorded.
+    /// Records an event.
     Record(u64),
-    /// An event is waited for.
+    /// Waits for an event.
     Wait(u64),
-    /// A graph within a graph, as it was when it was put there.
+    /// A child graph, as it was when it was added.
     Child(Vec<Work>),
-    /// Memory is given back.
+    /// Frees memory.
     Free(u64),
 }
 
-/// What must be done by the caller once the lock is released: calls into the program.
+/// Host functions that the caller must call after it releases the lock.
 pub type Calls = Vec<HostCall>;
 
-/// What a stop during a launch means.
+/// The error of a stop during a launch.
 fn failed(stop: &Stop) -> Error {
     match (stop.blame, stop.kind) {
         (Blame::Limit, _) => Error::LAUNCH_TIMEOUT,
@@ -82,7 +82,7 @@ fn failed(stop: &Stop) -> Error {
 }
 
 impl Driver {
-    /// Gives work to a stream: it is done at once, or becomes a node of the graph that the stream is captured into.
+    /// Submits work to a stream: it runs immediately, or becomes a node if the stream is capturing.
     pub fn submit(&mut self, target: Target, work: Work, calls: &mut Calls) -> Answer {
         if let Some(capture) = self.streams.get(&target.stream).and_then(|stream| stream.capture) {
             return self.captured(capture, target.stream, work);
@@ -94,7 +94,7 @@ impl Driver {
         self.perform(target, &work, calls)
     }
 
-    /// Does work; memory of the host is here meanwhile.
+    /// Performs work, with host memory attached to the heap.
     pub fn perform(&mut self, target: Target, work: &Work, calls: &mut Calls) -> Answer {
         let reaches = matches!(work, Work::Launch(_) | Work::Copy(_) | Work::Set(_));
         let attached = reaches && self.attach();
@@ -107,7 +107,7 @@ impl Driver {
 
     fn perform_here(&mut self, target: Target, work: &Work, calls: &mut Calls) -> Answer {
         match work {
-            // What is waited for has been done.
+            // Earlier work is already complete, so there is nothing to wait for.
             Work::Empty | Work::Wait(_) => {}
             Work::Launch(call) => return self.launch(target, call),
             Work::Copy(copy) => {
@@ -145,7 +145,7 @@ impl Driver {
         *clock = clock.saturating_add(picoseconds);
     }
 
-    /// Whether a launch is one that the device takes; what it refuses is told at once and harms nothing.
+    /// Whether the device accepts a launch; a rejection is returned immediately and does not affect the context.
     pub fn admit(&self, device: usize, call: &LaunchCall) -> Answer {
         let function = self.function(call.function)?;
         let model = self.devices[device].model;
@@ -183,7 +183,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Launches.
+    /// Performs a launch.
     fn launch(&mut self, target: Target, call: &LaunchCall) -> Answer {
         self.admit(target.device, call)?;
         let function = self.function(call.function)?;
@@ -229,7 +229,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Runs a launch, with checks if they are on; gives what was found, why it ended early, the predicted time and what it printed.
+    /// Runs a launch, with checks if enabled; returns findings, the stop, the predicted time and the printed output.
     fn execute(
         &mut self,
         device: usize,
@@ -239,7 +239,7 @@ impl Driver {
         let model = self.devices[device].model;
         let settings = &self.settings;
         if settings.model_clock {
-            // Counting and checking are two listeners; a program that is timed is not checked.
+            // Counting and checking use two different observers; a launch that is timed is not checked.
             let counted = self.gpu.count(launch, &CountSettings::default());
             let work = work::of(model, &counted.counters, usage, None, &mut Vec::new());
             let time = bounds(model, &work).map_or(0.0, |bounds| bounds.warm_us());
@@ -247,7 +247,7 @@ impl Driver {
                 clippy::as_conversions,
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
-                reason = "a float becomes the nearest time there is"
+                reason = "the float is rounded to the nearest picosecond"
             )]
             let time = (time * 1e6) as u64;
             return (Vec::new(), counted.outcome.stop, clock::LAUNCH_PS + time, counted.outcome.output);
@@ -260,7 +260,7 @@ impl Driver {
                 buffers: self.roles(),
                 ..CheckSettings::default()
             };
-            // Memory of the host cannot be put back to what it was, for others may use it meanwhile: one schedule then.
+            // Host memory cannot be restored between schedules, because the program may use it meanwhile: only one schedule then.
             let lent = self.memory.values().any(|allocation| allocation.kind != Kind::Device);
             let schedules = if lent { Some(1) } else { self.settings.schedules };
             let checked = self.gpu.check_schedules(launch, &checks, schedules, 0).checked;

@@ -1,17 +1,18 @@
-//! Includes the shared library of a dependency in a program.
+//! Embeds the shared library of a dependency in a program.
 //!
-//! Cargo compiles a dependency that is `["cdylib", "rlib"]` once and puts both files next to each other, under one name. Before it
-//! compiles a *program*, both are complete, and the compiler is told where the `rlib` is: `--extern name=PATH`. So the shared library is
-//! found without a second build, without a guess at cargo's directories, and under the name that cargo gives it, which has a hash
-//! where the dependency comes from a registry.
+//! Cargo compiles a dependency with crate types `["cdylib", "rlib"]` once and puts both files next to each
+//! other, under one name. Before it compiles a *program*, both files are complete, and it passes the path of
+//! the `rlib` to the compiler: `--extern name=PATH`. So the macro finds the shared library without a second
+//! build, without guessing cargo's directories, and under cargo's name for it, which contains a hash if the
+//! dependency comes from a registry.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
 
 use proc_macro::TokenStream;
 
-/// `shared_library!("name")`: the bytes of the `cdylib` of the dependency that the compiler knows as `name`, as an
-/// `Option<&'static [u8]>`. It is `None` where nothing is linked, as in `cargo check`.
+/// `shared_library!("name")`: the bytes of the `cdylib` of the dependency that the compiler knows as `name`,
+/// as an `Option<&'static [u8]>`. It is `None` if nothing is linked, as in `cargo check`.
 #[proc_macro]
 pub fn shared_library(input: TokenStream) -> TokenStream {
     let name = input.to_string();
@@ -28,7 +29,7 @@ pub fn shared_library(input: TokenStream) -> TokenStream {
     code.parse().unwrap_or_default()
 }
 
-/// The library next to the `rlib` that the compiler's arguments name; nothing where they name metadata alone.
+/// The library next to the `rlib` in the compiler's arguments; `None` if they contain only metadata.
 fn found(name: &str, arguments: impl Iterator<Item = String>) -> Result<Option<PathBuf>, String> {
     let Some(path) = dependency(name, arguments) else {
         return Ok(None);
@@ -37,7 +38,8 @@ fn found(name: &str, arguments: impl Iterator<Item = String>) -> Result<Option<P
         return Ok(None);
     }
     let library = path.with_extension("so");
-    // Where a dependency is in the checkout, cargo gives its shared library no hash, but its rlib one.
+    // For a dependency in the same workspace, the name of the shared library has no hash, but that of the
+    // rlib does.
     let plain = path.with_file_name(format!("lib{name}.so"));
     [library, plain].into_iter().find(|path| path.is_file()).map(Some).ok_or_else(|| {
         format!(
@@ -58,7 +60,7 @@ fn dependency(name: &str, arguments: impl Iterator<Item = String>) -> Option<Pat
         if key.rsplit(':').next() != Some(name) {
             continue;
         }
-        // Both may be named; only the rlib stands next to a library.
+        // Both may be present; the shared library is next to the rlib.
         if found.is_none() || Path::new(path).extension().is_some_and(|extension| extension == "rlib") {
             found = Some(PathBuf::from(path));
         }
@@ -86,17 +88,17 @@ mod tests {
     #[test]
     fn a_library_that_is_not_linked_is_none_and_one_that_is_missing_an_error() {
         let folder = std::env::temp_dir().join(format!("warpproof-embed-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a directory");
+        std::fs::create_dir_all(&folder).expect("cannot create a directory");
         let at = |file: &str| {
             let named = format!("cuda={}", folder.join(file).display());
             found("cuda", ["--extern".to_owned(), named].into_iter())
         };
         assert_eq!(at("libcuda-1.rmeta"), Ok(None));
         assert!(at("libcuda-1.rlib").is_err());
-        std::fs::write(folder.join("libcuda.so"), "").expect("written");
+        std::fs::write(folder.join("libcuda.so"), "").expect("cannot write a file");
         assert_eq!(at("libcuda-1.rlib"), Ok(Some(folder.join("libcuda.so"))));
-        std::fs::write(folder.join("libcuda-1.so"), "").expect("written");
+        std::fs::write(folder.join("libcuda-1.so"), "").expect("cannot write a file");
         assert_eq!(at("libcuda-1.rlib"), Ok(Some(folder.join("libcuda-1.so"))));
-        std::fs::remove_dir_all(&folder).expect("removed");
+        std::fs::remove_dir_all(&folder).expect("cannot remove the directory");
     }
 }

@@ -2,7 +2,7 @@
 #![expect(
     clippy::as_conversions,
     clippy::cast_precision_loss,
-    reason = "counts become times and shares; what is lost beyond 2^53 is far below the model's own error"
+    reason = "counts become times and shares; rounding beyond 2^53 is far below the model's own error"
 )]
 
 use std::collections::BTreeMap;
@@ -80,7 +80,7 @@ impl fmt::Display for ExplainError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Assemble(error) => error.fmt(f),
-            Self::NoKernel(kernel) => write!(f, "ptxas says nothing about the kernel `{kernel}`"),
+            Self::NoKernel(kernel) => write!(f, "ptxas reports nothing about the kernel `{kernel}`"),
             Self::Bound(error) => error.fmt(f),
         }
     }
@@ -128,7 +128,7 @@ pub fn explain(
     };
     if instructions_of == Origin::Ptx {
         remarks.push(
-            "instructions are counted on the PTX: ptxas removes and adds some, so their bounds are near, not sure"
+            "instructions are counted on the PTX: ptxas removes and adds some, so their bounds are approximate"
                 .to_owned(),
         );
     }
@@ -207,7 +207,7 @@ pub fn explain(
     Ok((explanation, timeline))
 }
 
-/// Remarks on atomics that meet at one address: the schedule assumes the same cost for every request.
+/// Remarks on atomics at the same address: the schedule assumes the same cost for every request.
 fn contention(counters: &Counters, schedule: &Scheduled) -> Option<String> {
     let hottest = counters.hottest;
     if hottest.operations < 2 && !hottest.incomplete {
@@ -215,11 +215,11 @@ fn contention(counters: &Counters, schedule: &Scheduled) -> Option<String> {
     }
     let most = if hottest.incomplete { "at least " } else { "" };
     let schedule = match schedule {
-        Scheduled::Known(_) => "; the schedule does not make them wait for each other, the bound does",
+        Scheduled::Known(_) => "; the bound includes this serialization, the schedule does not",
         Scheduled::Uncertain { .. } => "",
     };
     Some(format!(
-        "{most}{} atomic operations come to one address of device memory and are done one after another{schedule}",
+        "{most}{} atomic operations target one address of device memory and are serialized{schedule}",
         grouped(hottest.operations)
     ))
 }
@@ -348,7 +348,7 @@ fn lines(counters: &Counters, costs: Option<(&Machine<'_>, &Launch)>, text: memo
         for (instruction, cost) in machine.function.instructions.iter().zip(&launch.round.costs) {
             let known = instruction.ptx_line.and_then(|line| places.get(&line).cloned());
             let own = || instruction.source.clone().map(|(file, line)| Place { file: Some(file), line });
-            // Code that ptxas adds belongs to the line it names, or to none.
+            // Code that ptxas adds belongs to the line that it names, or to no line.
             let place =
                 known.or_else(own).unwrap_or(Place { file: None, line: instruction.ptx_line.unwrap_or(0) });
             let line = lines.entry(place).or_default();

@@ -66,7 +66,7 @@ fn header(out: &mut String, explanation: &Explanation, title: &str) {
             first.resource, first.us, next.resource, next.us
         ),
         (Some(first), None) => format!("Bound by <b>{}</b>: at least {:.2} µs.", first.resource, first.us),
-        _ => "Nothing is used.".to_owned(),
+        _ => "The launch uses no resource.".to_owned(),
     };
     let _ = writeln!(out, "<p class=\"lead\">{lead} <small class=\"kind\">predicted, warm L2</small></p>");
     let schedule = match &explanation.predicted.schedule {
@@ -77,7 +77,7 @@ fn header(out: &mut String, explanation: &Explanation, title: &str) {
             timed.cold.us,
             100.0 * timed.warm.issue_active
         ),
-        Scheduled::Uncertain { why } => format!("No schedule: {}. Bounds are all there is.", markup(why)),
+        Scheduled::Uncertain { why } => format!("No schedule: {}. Only bounds are available.", markup(why)),
     };
     let occupancy = &bounds.occupancy;
     let limiters: Vec<String> = occupancy.limiters.iter().map(ToString::to_string).collect();
@@ -85,7 +85,7 @@ fn header(out: &mut String, explanation: &Explanation, title: &str) {
     let rows = [
         schedule,
         format!(
-            "Occupancy {:.1} %: {} of {} warps, {} blocks for each SM, limited by {}. One block more: {}. \
+            "Occupancy {:.1} %: {} of {} warps, {} blocks per SM, limited by {}. One more block: {}. \
              <small class=\"kind\">predicted</small>",
             occupancy.percent,
             occupancy.warps,
@@ -144,7 +144,7 @@ fn resources(out: &mut String, explanation: &Explanation) {
     let bottom = ROW * real(rows.len()) + 30.0;
     let _ = writeln!(
         out,
-        "<figure>\n<figcaption>Least microseconds by each resource alone <small class=\"kind\">predicted from counts</small>\
+        "<figure>\n<figcaption>Minimum microseconds by each resource alone <small class=\"kind\">predicted from counts</small>\
          </figcaption>\n<svg class=\"plot\" viewBox=\"0 0 {WIDTH} {:.0}\" role=\"img\" aria-label=\"a bar for each \
          resource\">",
         bottom + 26.0
@@ -191,14 +191,14 @@ fn resources(out: &mut String, explanation: &Explanation) {
     if let Some(share) = floor {
         let _ = writeln!(
             out,
-            "<p>No kernel for this problem takes less than {:.2} µs: {}, with a cold L2 and without launching. Bars in full color \
-             are warm. <small class=\"kind\">predicted</small></p>",
+            "<p>No kernel for this problem takes less than {:.2} µs: {}, with a cold L2 and without launch overhead. \
+             Bars in full color are warm. <small class=\"kind\">predicted</small></p>",
             share.us, share.resource
         );
     }
     out.push_str("</figure>\n");
     if !bounds.left_out.is_empty() {
-        let _ = writeln!(out, "<p>Left out: {}.</p>", markup(&bounds.left_out.join("; ")));
+        let _ = writeln!(out, "<p>Not bounded: {}.</p>", markup(&bounds.left_out.join("; ")));
     }
 }
 
@@ -208,7 +208,7 @@ fn lines(out: &mut String, explanation: &Explanation) {
     let what = if scheduled { "predicted warp cycles, warm L2" } else { "counted warp instructions" };
     let _ = writeln!(
         out,
-        "<h2>Lines</h2>\n<p>Heat is a line's share of {what}. Lines that never ran are left out.</p>"
+        "<h2>Lines</h2>\n<p>Heat is a line's share of {what}. Lines that never ran are omitted.</p>"
     );
     let mut files: BTreeMap<&str, Vec<&Line>> = BTreeMap::new();
     for line in explanation.lines.iter().take(MOST_LINES) {
@@ -241,7 +241,7 @@ fn lines(out: &mut String, explanation: &Explanation) {
         out.push_str("</tbody></table></div>\n");
     }
     if explanation.lines.len() > MOST_LINES {
-        let _ = writeln!(out, "<p>{} cheaper lines are left out.</p>", explanation.lines.len() - MOST_LINES);
+        let _ = writeln!(out, "<p>{} cheaper lines are omitted.</p>", explanation.lines.len() - MOST_LINES);
     }
 }
 
@@ -281,14 +281,14 @@ fn accesses(out: &mut String, explanation: &Explanation) {
     };
     out.push_str("<h2>Bank conflicts</h2>\n");
     if explanation.conflicts.is_empty() {
-        none(out, "two lanes of a request meet in a bank");
+        none(out, "two lanes of a request share a bank");
     } else {
         out.push_str(
             "<div class=\"wide\"><table>\n<thead><tr><th>degree</th><th>line</th><th>passes</th><th>needed</th>\
              <th>the worst request</th></tr></thead>\n<tbody>\n",
         );
         for one in explanation.conflicts.iter().take(MOST_ACCESSES) {
-            let says = one.pattern.as_ref().map_or("", |pattern| pattern.says.as_str());
+            let description = one.pattern.as_ref().map_or("", |pattern| pattern.says.as_str());
             let _ = writeln!(
                 out,
                 "<tr><td class=\"num hot\">{:.2}-way</td><td><b>{}</b><br><code>{}</code></td><td class=\"num\">{}</td>\
@@ -298,7 +298,7 @@ fn accesses(out: &mut String, explanation: &Explanation) {
                 markup(one.text.as_deref().unwrap_or(&one.opcode).trim()),
                 grouped(one.wavefronts),
                 grouped(one.ideal),
-                markup(says)
+                markup(description)
             );
         }
         out.push_str("</tbody></table></div>\n");
@@ -314,11 +314,11 @@ fn accesses(out: &mut String, explanation: &Explanation) {
 
 fn uncoalesced(out: &mut String, explanation: &Explanation) {
     out.push_str(
-        "<div class=\"wide\"><table>\n<thead><tr><th>sectors a request</th><th>needed</th><th>line</th><th>requests</th>\
+        "<div class=\"wide\"><table>\n<thead><tr><th>sectors per request</th><th>needed</th><th>line</th><th>requests</th>\
          <th>the worst request</th></tr></thead>\n<tbody>\n",
     );
     for one in explanation.uncoalesced.iter().take(MOST_ACCESSES) {
-        let says = one.pattern.as_ref().map_or("", |pattern| pattern.says.as_str());
+        let description = one.pattern.as_ref().map_or("", |pattern| pattern.says.as_str());
         let _ = writeln!(
             out,
             "<tr><td class=\"num hot\">{:.1}</td><td class=\"num\">{:.1}</td><td><b>{}</b><br><code>{}</code></td><td \
@@ -328,7 +328,7 @@ fn uncoalesced(out: &mut String, explanation: &Explanation) {
             place(&one.place),
             markup(one.text.as_deref().unwrap_or(&one.opcode).trim()),
             grouped(one.requests),
-            markup(says)
+            markup(description)
         );
     }
     out.push_str("</tbody></table></div>\n");
@@ -340,7 +340,7 @@ fn atomics(out: &mut String, explanation: &Explanation) {
     }
     out.push_str(
         "<h2>Atomics</h2>\n<div class=\"wide\"><table>\n<thead><tr><th>lanes at an address</th><th>at most</th><th>line</th>\
-         <th>instruction</th><th>requests</th><th>operations one after another</th></tr></thead>\n<tbody>\n",
+         <th>instruction</th><th>requests</th><th>serialized operations</th></tr></thead>\n<tbody>\n",
     );
     for one in explanation.atomics.iter().take(MOST_ACCESSES) {
         let hot = if one.most > 1 { " hot" } else { "" };
@@ -391,17 +391,17 @@ fn waits(out: &mut String, explanation: &Explanation) {
 
 fn purchases(out: &mut String, predicted: &Predicted) {
     let limiters = &predicted.bounds.occupancy.limiters;
-    let told: Vec<&Purchase> = predicted.purchases.iter().filter(|one| one.is_told(limiters)).collect();
-    if told.is_empty() {
+    let shown: Vec<&Purchase> = predicted.purchases.iter().filter(|one| one.is_told(limiters)).collect();
+    if shown.is_empty() {
         return;
     }
     out.push_str(
-        "<h2>What would it buy</h2>\n<div class=\"wide\"><table>\n<thead><tr><th>change</th><th>bound, warm</th>\
-         <th>schedule, warm</th><th>blocks for each SM</th><th>verdict <small class=\"kind\">predicted</small></th></tr>\
+        "<h2>Predicted effect of changes</h2>\n<div class=\"wide\"><table>\n<thead><tr><th>change</th><th>bound, warm</th>\
+         <th>schedule, warm</th><th>blocks per SM</th><th>verdict <small class=\"kind\">predicted</small></th></tr>\
          </thead>\n<tbody>\n",
     );
     let from_to = |change: &Change| format!("{:.2} → {:.2} µs", change.before, change.after);
-    for one in told {
+    for one in shown {
         let scheduled = one.scheduled.as_ref().map_or("–".to_owned(), from_to);
         let (before, after) = one.blocks_per_sm;
         let _ = writeln!(

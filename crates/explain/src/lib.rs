@@ -76,7 +76,7 @@ pub struct Subject {
     pub registers: u32,
     /// Bytes of shared memory that the kernel declares.
     pub static_shared: u32,
-    /// Bytes of shared memory given at launch.
+    /// Bytes of shared memory requested at launch.
     pub dynamic_shared: u32,
     /// Bytes of register spills, stored and loaded, as ptxas reports.
     pub spills: u32,

@@ -3,7 +3,7 @@
 #![expect(
     clippy::as_conversions,
     clippy::cast_precision_loss,
-    reason = "counts become averages; what is lost beyond 2^53 is far below the model's own error"
+    reason = "counts become averages; rounding beyond 2^53 is far below the model's own error"
 )]
 
 use std::collections::BTreeMap;

@@ -161,7 +161,7 @@ fn pattern(sample: &Sample) -> Pattern {
     let way = match stride {
         Some(0) => "all lanes at one address".to_owned(),
         Some(stride) => format!("lanes {stride} bytes apart"),
-        None => rows(&sample.lanes).unwrap_or_else(|| "lanes at no one distance".to_owned()),
+        None => rows(&sample.lanes).unwrap_or_else(|| "lanes without a constant stride".to_owned()),
     };
     let bytes = if sample.bytes == 1 { "1 byte".to_owned() } else { format!("{} bytes", sample.bytes) };
     let takes = if sample.space == Space::Shared {
@@ -175,7 +175,7 @@ fn pattern(sample: &Sample) -> Pattern {
         stride,
         taken: sample.taken,
         ideal: sample.ideal,
-        says: format!("{bytes} a lane, {way}: {takes}"),
+        says: format!("{bytes} per lane, {way}: {takes}"),
     }
 }
 
@@ -229,19 +229,19 @@ mod tests {
     #[test]
     fn patterns_are_told_in_words() {
         let tail = ": 8 passes through the banks instead of 1";
-        assert_eq!(says(lanes(|lane| lane * 128)), format!("4 bytes a lane, lanes 128 bytes apart{tail}"));
-        assert_eq!(says(lanes(|_| 0)), format!("4 bytes a lane, all lanes at one address{tail}"));
+        assert_eq!(says(lanes(|lane| lane * 128)), format!("4 bytes per lane, lanes 128 bytes apart{tail}"));
+        assert_eq!(says(lanes(|_| 0)), format!("4 bytes per lane, all lanes at one address{tail}"));
         assert_eq!(
             says(lanes(|lane| lane / 4 * 256 + lane % 4 * 4)),
-            format!("4 bytes a lane, groups of 4 lanes 4 bytes apart, the groups 256 bytes apart{tail}")
+            format!("4 bytes per lane, groups of 4 lanes 4 bytes apart, the groups 256 bytes apart{tail}")
         );
         assert_eq!(
             says(lanes(|lane| lane / 8 * 512)),
-            format!("4 bytes a lane, groups of 8 lanes at one address, the groups 512 bytes apart{tail}")
+            format!("4 bytes per lane, groups of 8 lanes at one address, the groups 512 bytes apart{tail}")
         );
         assert_eq!(
             says(lanes(|lane| lane * lane)),
-            format!("4 bytes a lane, lanes at no one distance{tail}")
+            format!("4 bytes per lane, lanes without a constant stride{tail}")
         );
         // Inactive lanes leave gaps, but the distance stays.
         assert_eq!(stride(&[(0, 0), (2, 16), (5, 40)]), Some(8));
@@ -298,8 +298,8 @@ mod tests {
             ..Counters::default()
         };
         let found = atomics(&counters, &|_| None);
-        let told: Vec<_> =
+        let reported: Vec<_> =
             found.iter().map(|one| (one.place.line, one.kind, one.per_address, one.most)).collect();
-        assert_eq!(told, [(4, "atom", 32.0, 32), (3, "red", 1.0, 1)]);
+        assert_eq!(reported, [(4, "atom", 32.0, 32), (3, "red", 1.0, 1)]);
     }
 }

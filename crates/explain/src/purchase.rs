@@ -39,7 +39,7 @@ pub(super) fn all(
         ),
         shop.offer(
             Offer::Coalesce,
-            "coalesce global accesses (what misses L1 is kept as counted)".to_owned(),
+            "coalesce global accesses (L1 misses are kept as counted)".to_owned(),
             &work::coalesced(now, counters),
             Some(sectors),
         ),

@@ -91,11 +91,11 @@ fn head(out: &mut String, explanation: &Explanation) -> std::fmt::Result {
         occupancy.max_warps
     )?;
     writeln!(out, "  limited by      {}", limiters.join(", "))?;
-    writeln!(out, "  one block more  {}", occupancy.next)?;
+    writeln!(out, "  one more block  {}", occupancy.next)?;
     let waves = &explanation.predicted.bounds.waves;
     writeln!(
         out,
-        "  waves           {} in {}, {} on the fullest SM: {:.2} times as long as spread evenly",
+        "  waves           {} in {}, {} on the fullest SM: {:.2} times as long as if spread evenly",
         several(waves.blocks, "block"),
         several(waves.rounds, "round"),
         grouped(waves.most_per_sm),
@@ -106,7 +106,7 @@ fn head(out: &mut String, explanation: &Explanation) -> std::fmt::Result {
 fn times(out: &mut String, explanation: &Explanation) -> std::fmt::Result {
     let predicted = &explanation.predicted;
     let bounds = &predicted.bounds;
-    writeln!(out, "\npredicted microseconds, without launching ({:.1})", bounds.launch_us)?;
+    writeln!(out, "\npredicted microseconds, without launch overhead ({:.1})", bounds.launch_us)?;
     writeln!(out, "                                   L2 cold    L2 warm")?;
     match &predicted.schedule {
         Scheduled::Known(timed) => {
@@ -114,7 +114,7 @@ fn times(out: &mut String, explanation: &Explanation) -> std::fmt::Result {
         }
         Scheduled::Uncertain { why } => {
             writeln!(out, "  schedule of the machine code   uncertain: {why}")?;
-            writeln!(out, "                                 the bounds below are all there is")?;
+            writeln!(out, "                                 only the bounds below are available")?;
         }
     }
     if let Some(share) = &predicted.roofline {
@@ -219,7 +219,7 @@ fn lines(out: &mut String, explanation: &Explanation, most: usize) -> std::fmt::
     for line in explanation.lines.iter().take(most) {
         let Line { predicted, counted, .. } = line;
         let mut notes = vec![match counted.executions {
-            0 => "made by ptxas".to_owned(),
+            0 => "added by ptxas".to_owned(),
             count => format!("{} of PTX", several(count, "instruction")),
         }];
         if let Some(cost) = predicted {
@@ -281,7 +281,7 @@ fn accesses(out: &mut String, explanation: &Explanation, most: usize) -> std::fm
     for one in explanation.uncoalesced.iter().take(most) {
         writeln!(
             out,
-            "  {:<22} {:.1} sectors a request instead of {:.1}, {}, {}",
+            "  {:<22} {:.1} sectors per request instead of {:.1}, {}, {}",
             place(&one.place),
             one.per_request,
             one.ideal_per_request,
@@ -308,11 +308,11 @@ fn accesses(out: &mut String, explanation: &Explanation, most: usize) -> std::fm
             one.opcode
         )?;
         let merged = if one.most > 1 && one.serial == one.requests {
-            "; ptxas makes one operation of a request"
+            "; ptxas combines each request into one operation"
         } else {
             ""
         };
-        writeln!(out, "    {} one after another{merged}", several(one.serial, "operation"))?;
+        writeln!(out, "    {}, serialized{merged}", several(one.serial, "operation"))?;
     }
     more(out, explanation.atomics.len(), most)?;
     let hottest = explanation.counted.work.one_address;
@@ -327,10 +327,10 @@ fn purchases(out: &mut String, explanation: &Explanation) -> std::fmt::Result {
     if all.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\nwhat would it buy (predicted)")?;
+    writeln!(out, "\npredicted effect of changes")?;
     let limiters = &explanation.predicted.bounds.occupancy.limiters;
     if !all.iter().any(|purchase| purchase.is_told(limiters)) {
-        writeln!(out, "  nothing that was tried changes a bound, the schedule or occupancy")?;
+        writeln!(out, "  no tried change affects a bound, the schedule or occupancy")?;
     }
     for purchase in all.iter().filter(|purchase| purchase.is_told(limiters)) {
         writeln!(out, "  {}\n      {}", purchase.title, purchase.verdict)?;

@@ -1,4 +1,4 @@
-//! A task with all files it needs, by content. It is sent to a worker, and an evaluation can read nothing else of the task.
+//! A task with all files it needs, addressed by content. It is sent to a worker; an evaluation can read no other files of the task.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,33 +11,33 @@ use warpproof_toolchain::included_files;
 
 use crate::wire::{Bundle, MAX_FILES, MAX_PATHS};
 
-/// Bytes of the largest file of a bundle.
+/// Maximum size of a file in a bundle, in bytes.
 const MAX_FILE: u64 = 64 << 20;
 
 /// A bundle with its bytes.
 #[derive(Clone, Debug)]
 pub struct Packed {
-    /// What it is.
+    /// The file list.
     pub bundle: Bundle,
     /// Its bytes by hash.
     pub objects: BTreeMap<Hash, Vec<u8>>,
 }
 
-/// Whether a path is below a directory: no root, no `..`, no `.`, nothing that another system interprets differently.
+/// Whether a path stays below a directory: no root, no `..`, no `.`, no characters that other systems interpret differently.
 pub fn check_path(path: &str) -> Result<(), String> {
     let wrong = || format!("expected a path below the task's directory, found `{}`", path.escape_debug());
     if path.is_empty() || path.len() > 1024 || path.contains(['\\', ':']) || path.contains(char::is_control) {
         return Err(wrong());
     }
-    // No file system takes a longer name.
+    // No file system accepts a longer name.
     if path.split('/').any(|part| part.is_empty() || part.len() > 255 || part == "." || part == "..") {
         return Err(wrong());
     }
     Ok(())
 }
 
-/// Whether all files of a bundle fit on one disk and in one claim with many others: relative paths, no path that is also a
-/// directory of another, and a limited number of files.
+/// Whether the files of a bundle are valid: relative paths, no path that is also a directory of another, and a limited number of
+/// files.
 pub fn check_files(files: &BTreeMap<String, String>) -> Result<(), String> {
     let bytes: usize = files.keys().map(String::len).sum();
     if files.len() > MAX_FILES || bytes > MAX_PATHS {
@@ -145,8 +145,7 @@ pub fn pack(task: &Task, text: &str, file_name: &str, directory: &Path) -> Resul
     Ok(Packed { bundle: Bundle { task: name, files, secret: None, stages: None }, objects })
 }
 
-/// Writes a bundle's files below an empty directory. A problem of the bundle is returned as a message, a problem of the
-/// disk as an I/O error.
+/// Writes a bundle's files to an empty directory. An invalid bundle is returned as a message, a disk failure as an I/O error.
 pub fn unpack<E: From<String> + From<std::io::Error>>(
     bundle: &Bundle,
     directory: &Path,

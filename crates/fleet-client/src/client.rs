@@ -35,7 +35,7 @@ const TOGETHER: usize = 4 << 20;
 /// Bodies above this size are compressed.
 const PACKED: usize = 1 << 10;
 
-/// A fleet, as its clients see it.
+/// A connection to a fleet.
 #[derive(Clone)]
 pub struct Fleet {
     agent: Agent,
@@ -48,7 +48,7 @@ pub struct Fleet {
 }
 
 impl fmt::Debug for Fleet {
-    /// Without the token.
+    /// Omits the token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Fleet").field("base", &self.base).finish_non_exhaustive()
     }
@@ -151,7 +151,7 @@ impl Fleet {
         self
     }
 
-    /// Disables retries once set.
+    /// Disables retries once the flag is set.
     #[must_use]
     pub fn with_stop(mut self, stop: Arc<AtomicBool>) -> Self {
         self.stop = Some(stop);
@@ -334,7 +334,7 @@ impl Fleet {
         serde_json::from_slice(&bytes).map_err(|error| FleetError::Odd(error.to_string()))
     }
 
-    /// Makes a token.
+    /// Creates a token.
     pub fn make_token(&self, wanted: &NewToken) -> Result<MadeToken, FleetError> {
         self.ask("POST", "/v1/tokens", Some(wanted))
     }
@@ -384,7 +384,7 @@ pub fn agent(roots: RootCerts, connect: Duration, whole: Duration) -> Agent {
 }
 
 /// Classifies a transport error. Certificate errors are permanent; an unreachable server may come back.
-#[expect(clippy::needless_pass_by_value, reason = "so that `map_err` takes it as it is")]
+#[expect(clippy::needless_pass_by_value, reason = "`map_err` passes it by value")]
 fn unreachable(error: ureq::Error) -> FleetError {
     let of_tls = match &error {
         ureq::Error::Rustls(error) => Some(error),

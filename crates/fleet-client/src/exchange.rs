@@ -9,7 +9,7 @@ fn local(error: &LedgerError) -> FleetError {
     FleetError::Local(error.to_string())
 }
 
-/// Fetches a segment and the objects it names into a ledger; returns its records, and whether it is new there.
+/// Fetches a segment and the objects it refers to into a ledger; returns its records, and whether it is new there.
 pub fn fetch(fleet: &Fleet, into: &Ledger, id: &str) -> Result<(Vec<Record>, bool), FleetError> {
     let text = fleet.segment(id)?;
     let records = read_segment(id, &text).map_err(|problem| FleetError::Odd(problem.to_string()))?;
@@ -37,7 +37,7 @@ pub fn export(fleet: &Fleet, into: &Ledger) -> Result<usize, FleetError> {
     }
 }
 
-/// Sends all segments; returns the number of new ones. A segment is sent after those whose records it names.
+/// Sends all segments; returns the number of new ones. Segments are sent after those whose records they refer to.
 pub fn import(fleet: &Fleet, from: &Ledger) -> Result<usize, FleetError> {
     let mut waiting = from.segment_names().map_err(|error| local(&error))?;
     let mut new = 0;

@@ -1,7 +1,7 @@
-//! A search whose variants a fleet evaluates.
+//! A tuning search whose variants a fleet evaluates.
 //!
-//! Nothing is compiled locally. The records show which variants compile to the same program: each is evaluated, and the
-//! first one represents all of them.
+//! Nothing is compiled locally. The records show which variants compile to the same program: each one is evaluated, and the first
+//! represents all of them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -42,8 +42,8 @@ struct Returned {
 }
 
 impl<'s> FleetJudges<'s> {
-    /// A fleet for a session whose task is in the file of this name, with the required capability. The task's files are
-    /// read once: the content must not change during a search.
+    /// Creates it for a session, the name of its task file and the required capability. The task's files are read once: their
+    /// content must not change during a search.
     pub fn new(
         session: &'s Session<'s>,
         fleet: &'s Fleet,

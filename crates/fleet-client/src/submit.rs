@@ -110,7 +110,7 @@ pub fn judge(
     take(fleet, ledger, &run, wish.arguments, stop.load(Ordering::Relaxed))
 }
 
-/// The submission.
+/// An accepted submission.
 pub(crate) struct Asked<'w> {
     pub(crate) bundle: crate::wire::Bundle,
     pub(crate) candidates: Vec<String>,

@@ -1,6 +1,6 @@
 //! The messages between the server, workers and submitters: JSON, with the same types on both sides.
 //!
-//! The OpenAPI description at `/openapi.json` is made from these types, with the feature `schema`.
+//! The OpenAPI description at `/openapi.json` is generated from these types, with the feature `schema`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,11 +16,12 @@ use warpproof_evidence::record::Stage;
 pub const SOFTWARE_GPU: &str = "software-gpu";
 /// The capability of a worker with any CUDA device.
 pub const ANY_DEVICE: &str = "cuda";
-/// The same for a device behind Warpproof's own driver, whose times are predicted; never used for requests of a real device.
+/// The capability of a worker whose device is Warpproof's own driver, with predicted times; never used for requests of a real
+/// device.
 pub const PREDICTED_DEVICE: &str = "predicted-cuda";
 
-/// What a candidate needs that is to be timed on a device of a name: `NVIDIA L4`, `NVIDIA L4 (driver 550.54.15)`, or either
-/// with what stands before it, as a worker says it.
+/// The capability for timing on a device with this name: `NVIDIA L4`, `NVIDIA L4 (driver 550.54.15)`, or either with the prefix
+/// that workers report.
 pub fn device(name: &str) -> String {
     let kind = name.split_once(':').map_or(name, |(kind, _)| kind);
     if [ANY_DEVICE, PREDICTED_DEVICE].contains(&kind) {
@@ -39,7 +40,7 @@ pub const MAX_PATHS: usize = 128 << 10;
 /// The maximum number of jobs in a claim.
 pub const MAX_CLAIM: u32 = 256;
 
-/// An object of JSON, and no list of its values, which serde would take for one.
+/// Deserializes a JSON object; rejects an array of its values, which serde would accept.
 pub fn object<'de, D: Deserializer<'de>, T: DeserializeOwned>(from: D) -> Result<T, D::Error> {
     let fields = Map::<String, Value>::deserialize(from)?;
     T::deserialize(Value::Object(fields)).map_err(D::Error::custom)
@@ -110,7 +111,7 @@ pub struct Refusal {
 pub struct Bundle {
     /// The task file, one of `files`.
     pub task: String,
-    /// Every file by its path below the task's directory, with the hash of its bytes.
+    /// Every file by its path in the task's directory, with the hash of its bytes.
     pub files: BTreeMap<String, String>,
     /// A secret chosen by the user, in hexadecimal: adds cases to the drawn ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -197,20 +198,20 @@ pub struct JobView {
     pub job: i64,
     /// The candidate.
     pub candidate: String,
-    /// Where it is.
+    /// Its state.
     pub state: State,
     /// Whether its verdict was cached.
     pub known: bool,
-    /// The verdict; nothing where stages were named and none of them failed.
+    /// The verdict; `null` if stages were requested and none of them failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<String>,
     /// The reason of the verdict or of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The segment of the ledger that holds its records.
+    /// The segment of the ledger that contains its records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segment: Option<String>,
-    /// The record of the verdict in it, or of the run where stages were named.
+    /// The record of the verdict in it, or of the run if stages were requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<String>,
 }
@@ -223,9 +224,9 @@ pub struct RunView {
     pub run: String,
     /// The task file's path.
     pub task: String,
-    /// When it was asked for.
+    /// When it was submitted.
     pub made_at: String,
-    /// How many jobs are not settled.
+    /// Number of unfinished jobs.
     pub open: i64,
     /// The jobs, in the order of the submission.
     pub jobs: Vec<JobView>,
@@ -237,20 +238,20 @@ pub struct RunView {
 pub struct RunSummary {
     /// Its name.
     pub run: String,
-    /// Its place among all runs.
+    /// Its sequence number.
     pub number: i64,
     /// The task file's path.
     pub task: String,
-    /// When it was asked for.
+    /// When it was submitted.
     pub made_at: String,
-    /// How many jobs it has.
+    /// Number of jobs.
     pub jobs: i64,
-    /// How many are not settled.
+    /// Number of unfinished jobs.
     pub open: i64,
-    /// The task's name and version, where the server could read its file.
+    /// The task's name, if the server could parse its file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_name: Option<String>,
-    /// Its version.
+    /// The task's version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_version: Option<i64>,
     /// The name of the token that submitted it.
@@ -261,7 +262,7 @@ pub struct RunSummary {
     pub verdicts: BTreeMap<String, i64>,
 }
 
-/// A worker ends.
+/// A worker signs off.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -271,7 +272,7 @@ pub struct Goodbye {
     pub worker: String,
 }
 
-/// A worker asks for work.
+/// A worker requests jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -281,10 +282,10 @@ pub struct Claim {
     pub worker: String,
     /// Its version of Warpproof.
     pub version: String,
-    /// What it can do, the scarcest first; 1 to 128 bytes each.
+    /// Its capabilities, the scarcest first; 1 to 128 bytes each.
     #[cfg_attr(feature = "schema", schema(min_items = 1, max_items = 16))]
     pub capabilities: Vec<String>,
-    /// How many jobs at most.
+    /// Maximum number of jobs.
     #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 256))]
     pub limit: u32,
     /// The duration of each lease without a heartbeat, in seconds.
@@ -292,7 +293,7 @@ pub struct Claim {
     pub lease_seconds: u32,
 }
 
-/// A job that a worker has now.
+/// A job leased to a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct Leased {
@@ -300,7 +301,7 @@ pub struct Leased {
     pub job: i64,
     /// The fencing token: only the holder of the newest one is accepted.
     pub token: i64,
-    /// What it takes.
+    /// The required capability.
     pub capability: String,
     /// The candidate.
     pub candidate: String,
@@ -316,13 +317,13 @@ pub struct Claimed {
     pub jobs: Vec<Leased>,
 }
 
-/// A job with its fence.
+/// A job with its fencing token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct Lease {
     /// The job's number.
     pub job: i64,
-    /// Its fence.
+    /// Its fencing token.
     pub token: i64,
 }
 
@@ -334,11 +335,11 @@ pub struct Heartbeat {
     /// The worker's name.
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 128))]
     pub worker: String,
-    /// What it holds.
+    /// The jobs it holds.
     #[serde(deserialize_with = "objects")]
     #[cfg_attr(feature = "schema", schema(max_items = 4096))]
     pub leases: Vec<Lease>,
-    /// How long from now.
+    /// The new duration of the leases, in seconds.
     #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 3600))]
     pub lease_seconds: u32,
 }
@@ -356,7 +357,7 @@ pub struct Beaten {
 #[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Release {
-    /// Its fence.
+    /// Its fencing token.
     pub token: i64,
 }
 
@@ -365,19 +366,19 @@ pub struct Release {
 #[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Failure {
-    /// Its fence.
+    /// Its fencing token.
     pub token: i64,
-    /// Why, in one sentence.
+    /// The reason, in one sentence.
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 4096))]
     pub reason: String,
 }
 
-/// The result of a job: a segment of the ledger, and the objects that its records name.
+/// The result of a job: a segment of the ledger, and the objects that its records refer to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Outcome {
-    /// Its fence.
+    /// Its fencing token.
     pub token: i64,
     /// The name of the segment.
     #[cfg_attr(feature = "schema", schema(pattern = "^[0-9A-Za-z-]{1,64}$"))]
@@ -395,9 +396,9 @@ pub struct Outcome {
 pub struct Accepted {
     /// The job's number.
     pub job: i64,
-    /// The segment that holds it.
+    /// The segment that contains the result.
     pub segment: String,
-    /// The verdict; nothing where stages were named and none of them failed.
+    /// The verdict; `null` if stages were requested and none of them failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<String>,
     /// Whether the same result was accepted before.
@@ -408,44 +409,44 @@ pub struct Accepted {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct SegmentView {
-    /// Its place among all segments.
+    /// Its sequence number.
     pub number: i64,
     /// Its name.
     pub id: String,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: i64,
-    /// Its records.
+    /// Number of records.
     pub lines: i32,
-    /// When it was taken in.
+    /// When it was imported.
     pub made_at: String,
 }
 
-/// A segment was taken in.
+/// The result of importing a segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct Imported {
     /// Its name.
     pub id: String,
-    /// Its records.
+    /// Number of records.
     pub records: usize,
-    /// Whether it was not there before.
+    /// Whether it is new to the server.
     pub new: bool,
 }
 
-/// An object was taken in.
+/// The result of uploading an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct Stored {
-    /// Its name.
+    /// Its hash.
     pub hash: String,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
-/// Objects of one request.
+/// Maximum number of objects in one upload.
 pub const MAX_UPLOADS: usize = 1_024;
 
-/// Objects that are uploaded together.
+/// A batch of uploaded objects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -459,13 +460,13 @@ pub struct Uploads {
 #[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewToken {
-    /// For whom, for people.
+    /// A label that identifies the owner.
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 128))]
     pub name: String,
-    /// What it allows.
+    /// The roles it grants.
     #[cfg_attr(feature = "schema", schema(min_items = 1))]
     pub roles: Vec<Role>,
-    /// How many jobs of it may be unfinished at a time.
+    /// Maximum number of its unfinished jobs.
     #[serde(default = "default_quota")]
     #[cfg_attr(feature = "schema", schema(minimum = 0, maximum = 2147483647))]
     pub quota: i32,
@@ -475,18 +476,18 @@ pub struct NewToken {
     pub days: Option<u32>,
 }
 
-/// The longest lifetime of a token, in days.
+/// The maximum lifetime of a token, in days.
 pub const MAX_TOKEN_DAYS: u32 = 3_650;
-/// The lifetime of a token unless another is asked for, in days.
+/// The default lifetime of a token, in days.
 pub const TOKEN_DAYS: u32 = 90;
 
-/// The default lifetime, as serde asks for it.
-#[expect(clippy::unnecessary_wraps, reason = "serde takes a function of the field's type")]
+/// The default lifetime, in the form that serde requires.
+#[expect(clippy::unnecessary_wraps, reason = "serde requires a function of the field's type")]
 fn default_days() -> Option<u32> {
     Some(TOKEN_DAYS)
 }
 
-/// As many unfinished jobs as one token has by default.
+/// The default maximum of unfinished jobs of a token.
 pub fn default_quota() -> i32 {
     100_000
 }
@@ -507,17 +508,17 @@ pub struct MadeToken {
 pub struct TokenView {
     /// Its number.
     pub id: i64,
-    /// For whom.
+    /// The label of its owner.
     pub name: String,
-    /// What it allows.
+    /// The roles it grants.
     pub roles: Vec<Role>,
-    /// How many jobs of it may be unfinished at a time.
+    /// Maximum number of its unfinished jobs.
     pub quota: i32,
-    /// When it was made.
+    /// When it was created.
     pub made_at: String,
     /// Whether it was revoked.
     pub revoked: bool,
-    /// When it expires; nothing where it never does.
+    /// When it expires; `null` if it never does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
     /// Whether it has expired.
@@ -531,15 +532,15 @@ pub struct TokenView {
 pub struct WorkerView {
     /// Its name.
     pub worker: String,
-    /// What it can do.
+    /// Its capabilities.
     pub capabilities: Vec<String>,
     /// Its version of Warpproof.
     pub version: String,
     /// The time of its last request.
     pub last_seen: String,
-    /// How many jobs it has.
+    /// Number of jobs it holds.
     pub leases: i64,
-    /// How many leases it lost in the last 30 days.
+    /// Number of leases it lost in the last 30 days.
     #[serde(default)]
     pub lost: i64,
     /// Whether it has signed off.
@@ -551,11 +552,11 @@ pub struct WorkerView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct QueueView {
-    /// What it takes.
+    /// The required capability.
     pub capability: String,
-    /// Where the jobs are.
+    /// The state of the jobs.
     pub state: State,
-    /// How many.
+    /// Number of jobs.
     pub jobs: i64,
 }
 
@@ -573,14 +574,14 @@ pub struct Retention {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct Retained {
-    /// Partitions of results and of lines.
+    /// Deleted partitions of results and of ledger lines.
     pub partitions: u64,
-    /// Jobs.
+    /// Deleted jobs.
     pub jobs: u64,
-    /// Segments.
+    /// Deleted segments.
     pub segments: u64,
-    /// Runs.
+    /// Deleted runs.
     pub runs: u64,
-    /// Objects of the object store.
+    /// Deleted objects of the object store.
     pub objects: u64,
 }

@@ -1,6 +1,6 @@
-//! How many claims a server gives out in a second, with a long queue and many who ask: measured on this machine, through
-//! HTTP, every claim durable. `cargo xtask bench fleet` runs it.
-#![expect(clippy::print_stdout, reason = "it speaks to the terminal")]
+//! Measures how many claims per second a server handles with a long queue and many concurrent clients, on this machine, through
+//! HTTP, with durable claims. `cargo xtask bench fleet` runs it.
+#![expect(clippy::print_stdout, reason = "it prints its result")]
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -13,14 +13,14 @@ use warpproof_fleet::postgres::Postgres;
 use warpproof_fleet::server::{Config, Limits, Server, developer, make_token, migrate};
 use warpproof_fleet::wire::{Bundle, Claim, SOFTWARE_GPU, Submission};
 
-/// How it is measured.
+/// One configuration of the measurement.
 struct Study {
     jobs: u32,
     claimers: u32,
     batch: u32,
 }
 
-/// How many wait, how many ask at a time, and for how many jobs each.
+/// Queued jobs, concurrent clients, and jobs per claim.
 const STUDIES: [Study; 6] = [
     Study { jobs: 10_000, claimers: 8, batch: 1 },
     Study { jobs: 10_000, claimers: 32, batch: 1 },
@@ -29,11 +29,11 @@ const STUDIES: [Study; 6] = [
     Study { jobs: 1_000_000, claimers: 32, batch: 1 },
     Study { jobs: 1_000_000, claimers: 32, batch: 8 },
 ];
-/// How long each is asked for.
+/// Duration of each measurement.
 const TIME: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
-    println!("| queued | ask at a time | jobs of a claim | claims a second | jobs a second | p50 | p99 |");
+    println!("| queued | concurrent clients | jobs per claim | claims/s | jobs/s | p50 | p99 |");
     println!("|--:|--:|--:|--:|--:|--:|--:|");
     for study in STUDIES {
         match measure(&study) {
@@ -60,7 +60,7 @@ fn measure(study: &Study) -> Result<String, String> {
     let server = Server::start(&config)?;
     let base = format!("http://{}", server.address());
     let fleet = Fleet::new(&base, &token, None).map_err(|error| error.to_string())?;
-    // One job through the front door; the others are copies of it.
+    // One job is submitted through the API; the others are copies of it.
     let task = Hash::of(b"task");
     fleet.put_object(&task, b"task").map_err(|error| error.to_string())?;
     let files = BTreeMap::from([("task.toml".to_owned(), task.to_string())]);
@@ -117,7 +117,7 @@ fn measure(study: &Study) -> Result<String, String> {
     let held = postgres.psql("postgres", "SELECT count(*) FROM jobs WHERE state = 'leased'")?;
     let claimed: usize = times.iter().map(|(_, jobs)| jobs).sum();
     if held != claimed.to_string() {
-        return Err(format!("{claimed} jobs were given out, and the database has {held}"));
+        return Err(format!("{claimed} jobs were claimed, but the database has {held}"));
     }
     let mut taken: Vec<Duration> = times.iter().map(|(time, _)| *time).collect();
     taken.sort_unstable();

@@ -1,6 +1,6 @@
-//! What a fleet costs an evaluation above the gate on its own, and how it grows with its workers: measured on this machine,
-//! with the program, a server, PostgreSQL and the workers all on it. `cargo xtask bench fleet` runs it.
-#![expect(clippy::print_stdout, reason = "it speaks to the terminal")]
+//! Measures the overhead of a fleet per evaluation compared with a local gate, and its scaling with the number of workers: program,
+//! server, PostgreSQL and workers all run on this machine. `cargo xtask bench fleet` runs it.
+#![expect(clippy::print_stdout, reason = "it prints its result")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,9 +17,9 @@ use warpproof_fleet::postgres::Postgres;
 use warpproof_fleet::submit;
 use warpproof_fleet::wire::{Bundle, SOFTWARE_GPU, Submission};
 
-/// How many workers there are, one after the other.
+/// Numbers of workers, measured one after another.
 const WORKERS: [u32; 4] = [1, 2, 4, 8];
-/// What every evaluation draws from.
+/// The secret from which every evaluation draws its cases.
 const SECRET: &str = "5";
 
 const TASK: &str = include_str!("doubled/task.toml");
@@ -59,27 +59,27 @@ fn started(program: &Path) -> Command {
     command
 }
 
-fn told(error: impl std::fmt::Display) -> String {
+fn message(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// Evaluation number so and so: a task of its own, so that no verdict is known.
+/// The files of one evaluation: each has its own task, so that no verdict is cached.
 fn files(number: u32) -> BTreeMap<&'static str, Vec<u8>> {
     let task = TASK.replace("y = 2 x", &format!("evaluation {number}: y = 2 x"));
     let others = FILES.iter().map(|(path, bytes)| (*path, bytes.to_vec()));
     others.chain([("task.toml", task.into_bytes())]).collect()
 }
 
-/// Seconds on a core of a process, and of those of its children that have ended.
+/// Processor time in seconds of a process and of its ended children.
 fn seconds_of(process: u32) -> f64 {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // After the name in brackets, which may hold anything.
+    // The fields after the name in parentheses, which may contain any character.
     let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest);
     let ticks = fields.split_whitespace().skip(11).take(4).filter_map(|field| field.parse::<f64>().ok());
     ticks.sum::<f64>() / 100.0
 }
 
-/// Seconds on a core of a process and of its children, whether they have ended or not.
+/// Processor time in seconds of a process and of all its children.
 fn seconds_of_family(parent: u32) -> f64 {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -92,7 +92,7 @@ fn seconds_of_family(parent: u32) -> f64 {
     seconds_of(parent) + children.map(seconds_of).sum::<f64>()
 }
 
-/// One row of the table.
+/// Prints one row of the table.
 fn row(what: &str, evaluations: u32, wall: f64, cores: f64, parts: &str) {
     let each = 1e3 / f64::from(evaluations);
     let rate = f64::from(evaluations) / wall;
@@ -101,8 +101,10 @@ fn row(what: &str, evaluations: u32, wall: f64, cores: f64, parts: &str) {
 
 impl Study {
     fn measure(&self) -> Result<(), String> {
-        let place = tempfile::tempdir().map_err(told)?;
-        println!("| how | ms each | a second | ms on a core each | of which server, PostgreSQL |");
+        let place = tempfile::tempdir().map_err(message)?;
+        println!(
+            "| setup | ms per evaluation | evaluations/s | core ms per evaluation | of which server, PostgreSQL |"
+        );
         println!("|---|--:|--:|--:|---|");
         let alone = self.local(place.path(), 1)?;
         let cores = u32::try_from(thread::available_parallelism().map_or(1, usize::from)).unwrap_or(1);
@@ -116,10 +118,7 @@ impl Study {
         }
         if let Some(first) = first {
             println!();
-            println!(
-                "Overhead of one worker above the gate on its own: {:+.1} ms an evaluation.",
-                first - alone
-            );
+            println!("Overhead of one worker over the local gate: {:+.1} ms per evaluation.", first - alone);
         }
         Ok(())
     }
@@ -133,14 +132,14 @@ impl Study {
         started(&self.program.with_file_name("warpproof-fleet"))
     }
 
-    /// The gate on its own, so many at a time. Gives milliseconds for each.
+    /// Runs the local gate, several in parallel. Returns milliseconds per evaluation.
     fn local(&self, place: &Path, at_once: u32) -> Result<f64, String> {
         let evaluations = self.evaluations;
         for number in 0..evaluations {
             let directory = place.join(format!("local-{at_once}-{number}"));
-            fs::create_dir_all(&directory).map_err(told)?;
+            fs::create_dir_all(&directory).map_err(message)?;
             for (path, bytes) in files(number) {
-                fs::write(directory.join(path), bytes).map_err(told)?;
+                fs::write(directory.join(path), bytes).map_err(message)?;
             }
         }
         let (before, begun, next) = (seconds_of(std::process::id()), Instant::now(), AtomicU32::new(0));
@@ -153,8 +152,8 @@ impl Study {
                 let mut gate = self.command();
                 gate.current_dir(place.join(format!("local-{at_once}-{number}"))).stdout(Stdio::null());
                 gate.args(["gate", "task.toml", "--jobs", "1", "--ledger", "ledger", "--secret", SECRET]);
-                if !gate.status().map_err(told)?.success() {
-                    return Err(format!("evaluation {number} is not green on its own"));
+                if !gate.status().map_err(message)?.success() {
+                    return Err(format!("evaluation {number} fails in the local gate"));
                 }
             }
         };
@@ -165,26 +164,26 @@ impl Study {
                 .try_for_each(|thread| thread.join().map_err(|_| "a thread panicked".to_owned())?)
         })?;
         let wall = begun.elapsed().as_secs_f64();
-        let what = format!("`gate` on its own, {at_once} at a time");
+        let what = format!("local `gate`, {at_once} in parallel");
         row(&what, evaluations, wall, seconds_of(std::process::id()) - before, "");
         Ok(wall * 1e3 / f64::from(evaluations))
     }
 
-    /// The same by a fleet. Gives milliseconds for each.
+    /// Runs the same evaluations on a fleet. Returns milliseconds per evaluation.
     fn fleet(&self, place: &Path, workers: u32) -> Result<f64, String> {
-        fs::create_dir_all(place).map_err(told)?;
+        fs::create_dir_all(place).map_err(message)?;
         let postgres = Postgres::start(&[])?;
         let mut server = self.fleet_command();
         server.args(["serve", "--dev", "--quiet", "--listen", "127.0.0.1:0", "--database", &postgres.url()]);
         server.arg("--objects").arg(place.join("objects"));
-        let mut server = Ended(server.stdout(Stdio::piped()).spawn().map_err(told)?);
+        let mut server = Ended(server.stdout(Stdio::piped()).spawn().map_err(message)?);
         let lines = server.0.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines);
         let said: Vec<String> = lines.map_while(Result::ok).take(2).collect();
         let at = |place: usize, before: &str| {
-            said.get(place).and_then(|line| line.strip_prefix(before)).ok_or("the server does not start")
+            said.get(place).and_then(|line| line.strip_prefix(before)).ok_or("the server did not start")
         };
         let (address, token) = (at(0, "serving ")?, at(1, "WARPPROOF_FLEET_TOKEN=")?);
-        let fleet = Fleet::new(address, token, None).map_err(told)?;
+        let fleet = Fleet::new(address, token, None).map_err(message)?;
         for number in 0..self.evaluations {
             let files = files(number);
             let named = files.iter().map(|(path, bytes)| ((*path).to_owned(), Hash::of(bytes).to_string()));
@@ -203,7 +202,7 @@ impl Study {
                 priority: 0,
             };
             let objects = files.into_values().map(|bytes| (Hash::of(&bytes), bytes)).collect();
-            submit::send(&fleet, &submission, &objects).map_err(told)?;
+            submit::send(&fleet, &submission, &objects).map_err(message)?;
         }
         let log = postgres.psql("postgres", "SELECT pg_current_wal_lsn()")?;
         let database = || postgres.process().map_or(0.0, seconds_of_family);
@@ -213,10 +212,10 @@ impl Study {
             let mut worker = self.fleet_command();
             worker.args(["worker", "--fleet", address, "--jobs", "1", "--until-idle", "--directory"]);
             worker.arg(place.join(format!("worker-{number}"))).env("WARPPROOF_FLEET_TOKEN", token);
-            working.push(worker.stdout(Stdio::null()).spawn().map_err(told)?);
+            working.push(worker.stdout(Stdio::null()).spawn().map_err(message)?);
         }
         for mut worker in working {
-            if !worker.wait().map_err(told)?.success() {
+            if !worker.wait().map_err(message)?.success() {
                 return Err("a worker failed".to_owned());
             }
         }
@@ -225,9 +224,9 @@ impl Study {
             postgres.psql("postgres", statement)?.parse().map_err(|error| format!("{statement}: {error}"))
         };
         if number("SELECT count(*) FROM results")? < f64::from(self.evaluations) {
-            return Err("evaluations are left".to_owned());
+            return Err("not all evaluations are finished".to_owned());
         }
-        // From the first that was accepted to the last: how long a worker takes to start is another question.
+        // From the first accepted result to the last: the start-up time of a worker does not count.
         let wall = number("SELECT extract(epoch FROM max(accepted_at) - min(accepted_at)) FROM results")?;
         let (serving, keeping) = (after.0 - before.0, after.1 - before.1);
         let each = 1e3 / f64::from(self.evaluations);
@@ -243,7 +242,7 @@ impl Study {
             let each = f64::from(self.evaluations) * 1e3;
             println!();
             println!(
-                "Database: {:.1} kB of tables and indexes, {:.1} kB of log an evaluation.",
+                "Database: {:.1} kB of tables and indexes, {:.1} kB of log per evaluation.",
                 tables / each,
                 log / each
             );
@@ -252,12 +251,12 @@ impl Study {
     }
 }
 
-/// A process that does not outlive the study.
+/// A process that is killed when this is dropped.
 struct Ended(Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        // One that has ended already has ended.
+        // It may have ended already.
         let _ended = self.0.kill().and_then(|()| self.0.wait());
     }
 }

@@ -4,7 +4,7 @@
 //! order.json      the order
 //! task/           the files of the bundle, and nothing else
 //! cache/          the compiler, linked to, and builds
-//! tmp/            temporary files; each call of a reference in Python has a directory here, which is all it may write
+//! tmp/            temporary files; each call of a Python reference may write only to its own directory here
 //! ledger/         the records
 //! ```
 
@@ -51,7 +51,7 @@ pub struct Order {
 pub const UNCONFINED: &str = "this machine cannot sandbox evaluations: this requires Linux 6.12 or later with Landlock and \
      seccomp; use `--unconfined` to evaluate anyway";
 
-/// Warp instructions of one launch: more than any evaluation has time for.
+/// Limit of warp instructions per launch: more than an evaluation can execute in its time.
 const INSTRUCTIONS: u64 = 20_000_000_000;
 
 /// The file of the order.
@@ -65,13 +65,13 @@ pub fn evaluate(directory: &Path) -> Result<(), String> {
         serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", place.display()))?;
     let (mut read, mut write) = (order.read.clone(), vec![directory.to_owned()]);
     let mut limits = order.limits;
-    // The process that drives a device is this program, started again.
+    // The process that drives a device is this same program, started again.
     read.extend(std::env::current_exe());
     if order.device.is_some() {
-        // A GPU's driver reserves more addresses than any machine has memory.
+        // A GPU's driver reserves more address space than any machine has memory.
         limits.memory_bytes = u64::MAX;
         write.extend(sandbox::gpu_devices());
-        // Through the driver that is found.
+        // Files of the CUDA driver found on this machine.
         read.extend(sandbox::gpu_files());
     }
     let held = sandbox::confine(&limits, &Reach { read, write, programs: true, files_of_others: false })?;
@@ -99,7 +99,7 @@ fn judge(directory: &Path, order: &Order) -> Result<(), String> {
     let runner = match order.device {
         Some(device) => {
             let absent = |error| format!("CUDA device {device} not found: {error}");
-            // It ends with this process, as all do that are started here.
+            // It ends with this process, like every child process.
             let (program, apart) = (this_program().map_err(absent)?, false);
             Some(Runner::start(Settings { program, device, pin_mhz: None, apart }).map_err(absent)?)
         }
@@ -122,10 +122,10 @@ fn judge(directory: &Path, order: &Order) -> Result<(), String> {
         jobs: if order.device.is_some() { 1 } else { order.steps.max(1) },
         chosen,
         arguments,
-        // It shares no file with the evaluation but those of the task, to read, and its own temporary directory. Above all it
-        // cannot reach the ledger, in which its own verdict is written, nor the order, which holds the secret.
+        // The reference shares only the task's files (read-only) and its own temporary directory with the evaluation. In particular
+        // it cannot access the ledger, which contains its verdict, or the order, which contains the secret.
         confined: !order.unconfined,
-        // The worker bounds the time and the memory of the whole evaluation.
+        // The worker limits time and memory of the whole evaluation.
         allowance: Allowance::new(Some(INSTRUCTIONS), Some(order.limits.memory_bytes / 2)),
         ..Options::default()
     };

@@ -1,8 +1,8 @@
 //! The fleet: many machines, one ledger.
 //!
-//! A server keeps jobs, leases and evidence in PostgreSQL; workers dial out to it, and evaluate candidates as the gate does.
-//! This is the only crate with an async runtime, and the runtime is the server's alone. Its program is `warpproof-fleet`; the
-//! protocol and the client are `warpproof-fleet-client`.
+//! A server keeps jobs, leases and evidence in PostgreSQL; workers connect to it and evaluate candidates like the local gate. This
+//! is the only crate with an async runtime, and only the server uses it. The program is `warpproof-fleet`; the protocol and the
+//! client are in `warpproof-fleet-client`.
 #![forbid(unsafe_code)]
 
 pub mod evaluate;

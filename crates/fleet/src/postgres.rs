@@ -1,7 +1,7 @@
-//! A PostgreSQL of one's own, for tests and studies: made in a temporary directory, reached through a socket in it, gone
-//! when it is dropped.
+//! A private PostgreSQL server for tests and benchmarks: created in a temporary directory, accessible through a socket in it,
+//! removed when it is dropped.
 //!
-//! PostgreSQL refuses to run as root. Where this process is root, it runs as `postgres`, or as `nobody`.
+//! PostgreSQL refuses to run as root. If this process is root, PostgreSQL runs as `postgres`, or as `nobody`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// How long it may take to start.
+/// Time limit for its start.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A database server.
@@ -19,13 +19,13 @@ const PATIENCE: Duration = Duration::from_mins(1);
 pub struct Postgres {
     directory: TempDir,
     programs: PathBuf,
-    /// Whom it runs as, where that is somebody else.
+    /// User and group it runs as, if different from this process.
     user: Option<(u32, u32)>,
     server: Option<Child>,
     settings: Vec<String>,
 }
 
-/// The newest installed PostgreSQL, from 15 on.
+/// The newest installed PostgreSQL, version 15 or later.
 fn programs() -> Result<PathBuf, String> {
     let mut found: Vec<(u32, PathBuf)> = Vec::new();
     for place in fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten() {
@@ -52,14 +52,14 @@ fn id(flag: &str, user: &str) -> Option<u32> {
 }
 
 impl Postgres {
-    /// Makes and starts one, with settings such as `synchronous_commit=on`.
+    /// Creates and starts a server, with settings such as `synchronous_commit=on`.
     pub fn start(settings: &[&str]) -> Result<Self, String> {
         let programs = programs()?;
         let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
         let user = if rustix::process::geteuid().is_root() {
             let user =
                 ["postgres", "nobody"].into_iter().find_map(|user| Some((id("-u", user)?, id("-g", user)?)));
-            Some(user.ok_or("there is no user `postgres` or `nobody` to run PostgreSQL as")?)
+            Some(user.ok_or("PostgreSQL needs a user `postgres` or `nobody`; found neither")?)
         } else {
             None
         };
@@ -87,12 +87,12 @@ impl Postgres {
         self.directory.path().join("data")
     }
 
-    /// The directory it is in.
+    /// Its directory.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Its first process, the parent of all others.
+    /// Its main process.
     pub fn process(&self) -> Option<u32> {
         self.server.as_ref().map(Child::id)
     }
@@ -116,18 +116,18 @@ impl Postgres {
         command
     }
 
-    /// How programs reach it.
+    /// URL of its default database.
     pub fn url(&self) -> String {
         self.url_of("postgres")
     }
 
-    /// How programs reach a database of it.
+    /// URL of one of its databases.
     pub fn url_of(&self, database: &str) -> String {
         let socket = self.directory.path().display().to_string().replace('/', "%2F");
         format!("postgres://postgres@localhost/{database}?host={socket}")
     }
 
-    /// Runs a statement by its own client, and gives what it prints.
+    /// Runs a statement with psql and returns the output.
     pub fn psql(&self, database: &str, statement: &str) -> Result<String, String> {
         let output = self
             .command("psql")
@@ -143,7 +143,7 @@ impl Postgres {
         Err(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
-    /// Makes a database that is empty.
+    /// Creates an empty database.
     pub fn create(&self, database: &str) -> Result<String, String> {
         self.psql("postgres", &format!("CREATE DATABASE \"{database}\""))?;
         Ok(self.url_of(database))
@@ -165,7 +165,7 @@ impl Postgres {
             command.stdout(Stdio::null()).stderr(log);
             let mut server = command.spawn().map_err(|error| format!("postgres: {error}"))?;
             loop {
-                // Who was killed may leave children that end a moment later; until then it cannot start.
+                // Children of a killed server may end a moment later; until then a new one cannot start.
                 if server.try_wait().map_err(|error| error.to_string())?.is_some() {
                     break;
                 }
@@ -179,11 +179,11 @@ impl Postgres {
                 }
                 thread::sleep(Duration::from_millis(20));
             }
-            // It may be running still, and too late.
+            // It may still be starting after the deadline.
             let _ended = server.kill().and_then(|()| server.wait());
             if Instant::now() > end {
                 let log = fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
-                return Err(format!("PostgreSQL does not start:\n{log}"));
+                return Err(format!("PostgreSQL did not start:\n{log}"));
             }
             thread::sleep(Duration::from_millis(100));
         }
@@ -192,19 +192,19 @@ impl Postgres {
     fn signal(&mut self, signal: rustix::process::Signal) {
         if let Some(mut server) = self.server.take() {
             if let Some(pid) = i32::try_from(server.id()).ok().and_then(rustix::process::Pid::from_raw) {
-                // One that is gone already is gone.
+                // It may have ended already.
                 let _gone = rustix::process::kill_process(pid, signal);
             }
             let _ended = server.wait();
         }
     }
 
-    /// Ends it as an operator does: connections are broken off.
+    /// Stops it like an operator: open connections are closed.
     pub fn stop(&mut self) {
         self.signal(rustix::process::Signal::INT);
     }
 
-    /// Ends it as a crash does.
+    /// Kills it like a crash.
     pub fn kill(&mut self) {
         self.signal(rustix::process::Signal::KILL);
     }

@@ -1,4 +1,4 @@
-//! Objects that nobody names go, and none that somebody names, or is about to.
+//! Unreferenced objects are collected; objects that are referenced, or about to be, are kept.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -18,13 +18,13 @@ fn of(text: &str) -> Hash {
     Hash::of(text.as_bytes())
 }
 
-/// Makes all that was touched and all that strays two days old.
+/// Makes all objects and strays two days old.
 fn age(stand: &Stand) {
     stand.sql("UPDATE objects SET touched_at = now() - interval '2 days'");
     stand.sql("UPDATE strays SET since = now() - interval '2 days'");
 }
 
-/// Objects in the store, which is a directory.
+/// Number of objects in the store, which is a directory.
 fn stored(stand: &Stand) -> usize {
     let directories = fs::read_dir(stand.dir.path().join("objects/objects")).unwrap().flatten();
     directories.map(|directory| fs::read_dir(directory.path()).unwrap().count()).sum()
@@ -44,7 +44,7 @@ fn has(stand: &Stand, hash: &Hash) -> bool {
 fn what_nobody_names_goes_a_day_after_it_was_touched_and_nothing_else() {
     let stand = Stand::new();
     let fleet = stand.fleet();
-    // Of a bundle, of a segment, and of nothing.
+    // Objects of a bundle, of a segment, and unreferenced ones.
     submit(&fleet, 1, "task", 1);
     let job = fleet.claim(&claim("w", 1, 60)).unwrap().jobs.remove(0);
     let result = outcome(&job, Verdict::Provisional);
@@ -55,7 +55,7 @@ fn what_nobody_names_goes_a_day_after_it_was_touched_and_nothing_else() {
     }
     assert_eq!((stored(&stand), fleet.retain(30).unwrap().objects), (5, 0));
     age(&stand);
-    // An upload of what is there, and a submission that is refused for want of another file, make an object young.
+    // Uploading an existing object, or a submission that is rejected because of another missing file, makes the object young.
     fleet.put_object(&of("again"), b"again").unwrap();
     let mut lacking = submission(2, "asked for", 1);
     lacking.bundle.files.insert("kernel.cu".to_owned(), of("kernel").to_string());
@@ -65,20 +65,20 @@ fn what_nobody_names_goes_a_day_after_it_was_touched_and_nothing_else() {
     assert!(!has(&stand, &of("stray")) && has(&stand, &of("asked for")) && has(&stand, &of("again")));
     fleet.put_object(&of("kernel"), b"kernel").unwrap();
     fleet.submit(&lacking).unwrap();
-    // Named by a task and by a record, they stay however old they are.
+    // Referenced by a task and by a record, they stay however old they are.
     age(&stand);
     assert_eq!(fleet.retain(30).unwrap().objects, 1);
     assert!(!has(&stand, &of("again")));
     for kept in [of("task"), ptx, of("asked for"), of("kernel")] {
         assert!(has(&stand, &kept));
     }
-    // What went can come again.
+    // A collected object can be uploaded again.
     fleet.put_object(&of("stray"), b"stray").unwrap();
     assert!(has(&stand, &of("stray")));
-    // A server that was killed between the bytes and the row left bytes that nobody knows of but as a stray.
+    // A server that was killed between storing the bytes and inserting the row leaves bytes that are known only as a stray.
     stand.sql("INSERT INTO strays SELECT hash, now() FROM objects WHERE hash NOT IN (SELECT hash FROM bundle_objects UNION SELECT hash FROM segment_objects)");
     stand.sql("DELETE FROM objects WHERE hash IN (SELECT hash FROM strays)");
-    assert_eq!(fleet.retain(30).unwrap().objects, 0, "it may be under way");
+    assert_eq!(fleet.retain(30).unwrap().objects, 0, "the upload may still be running");
     age(&stand);
     assert_eq!(fleet.retain(30).unwrap().objects, 1);
     assert_eq!(stored(&stand), 4);
@@ -94,7 +94,7 @@ fn what_a_dropped_stretch_named_goes_with_it() {
         fleet.finish(job.job, &outcome(&job, Verdict::Provisional)).unwrap();
     }
     assert_eq!(stored(&stand), 3);
-    // All of it is old, and later stretches have begun.
+    // Everything is old, and later partitions have begun.
     stand.sql("UPDATE jobs SET ended_at = now() - interval '90 days'");
     stand.sql("UPDATE runs SET made_at = now() - interval '90 days'");
     stand.sql("UPDATE segments SET made_at = now() - interval '90 days'");
@@ -106,18 +106,18 @@ fn what_a_dropped_stretch_named_goes_with_it() {
     age(&stand);
     let retained = fleet.retain(30).unwrap();
     assert_eq!((retained.jobs, retained.segments, retained.runs), (2, 2, 1));
-    // The task, and the program of `c1`; that of `c0` is also named by the young one.
+    // The task, and the program of `c1`; a recent run also refers to that of `c0`.
     assert_eq!(retained.objects, 2);
     assert!(!has(&stand, &of("task")) && has(&stand, &of("another task")));
     assert!(!has(&stand, &of("ptx of c1")) && has(&stand, &of("ptx of c0")));
     assert_eq!(stand.sql("SELECT count(*) FROM bundles"), "1");
-    // It is wanted again: everything is uploaded and done once more.
+    // When it is requested again, everything is uploaded and evaluated once more.
     let error = fleet.submit(&submission(3, "task", 2)).unwrap_err();
     assert_eq!(error.word(), Some("missing_objects"));
     assert_eq!(submit(&fleet, 3, "task", 2).open, 2);
 }
 
-/// A database of before there were these tables gets them from what it has.
+/// A database from before these tables existed gets them from its contents.
 #[test]
 fn what_names_objects_is_found_in_a_database_of_before() {
     let mut stand = Stand::new();
@@ -148,19 +148,19 @@ fn what_names_objects_is_found_in_a_database_of_before() {
     stand.sql("ALTER TABLE jobs DROP COLUMN lost");
     stand.sql("DROP TABLE lost_leases");
     stand.sql("DELETE FROM _sqlx_migrations WHERE version >= 3");
-    assert!(Server::start(&stand.config).is_err(), "the tables are of before");
+    assert!(Server::start(&stand.config).is_err(), "the tables have an older version");
     migrate(&stand.config).unwrap();
     stand.server = Some(Server::start(&stand.config).unwrap());
     let after = named(&stand);
     assert_eq!(after.0, before.0);
-    // Of the lines too much is found rather than too little: the task that a run names, too.
+    // The migration finds rather too many references in the lines: also the task that a run refers to.
     let found: Vec<&str> = after.1.split(' ').collect();
     assert!(before.1.split(' ').all(|one| found.contains(&one)) && found.len() == 4, "{after:?}");
     assert_eq!(stand.fleet().retain(30).unwrap().objects, 0);
 }
 
-/// Four upload and ask for tasks, and what they uploaded is made old before they ask, while somebody collects without a pause.
-/// Whoever was told that an object is there, or that a run was made, finds the bytes.
+/// Four clients upload and submit tasks, and their objects are made old before the submission, while another client collects
+/// without a pause. After the server confirms that an object exists, or that a run was created, its bytes must be available.
 #[test]
 fn collecting_never_takes_what_somebody_was_told_is_there() {
     const ROUNDS: u64 = 25;
@@ -181,7 +181,7 @@ fn collecting_never_takes_what_somebody_was_told_is_there() {
             };
             put();
             make_old(&hash);
-            // It may go at any moment, and comes again.
+            // It may be collected at any moment, and is uploaded again.
             put();
             make_old(&hash);
             let wish = submission(1 + asker * ROUNDS + round, &task, 1);
@@ -196,7 +196,7 @@ fn collecting_never_takes_what_somebody_was_told_is_there() {
                 }
             }
             make_old(&hash);
-            assert_eq!(fleet.object(&hash).unwrap(), task.as_bytes(), "asked for: {task}");
+            assert_eq!(fleet.object(&hash).unwrap(), task.as_bytes(), "submitted: {task}");
         }
     };
     thread::scope(|scope| {
@@ -218,8 +218,8 @@ fn collecting_never_takes_what_somebody_was_told_is_there() {
         assert_eq!(ended, [true; 4]);
     });
     let (collected, again) = (collected.into_inner(), again.into_inner());
-    assert!(collected > 0, "nothing was collected: this shows nothing");
-    // All that was asked for is there, and nothing else.
+    assert!(collected > 0, "nothing was collected, so the test proves nothing");
+    // Exactly the submitted objects exist.
     let rows = stand.sql("SELECT count(*) FROM objects");
     assert_eq!(
         (rows.as_str(), stored(&stand)),

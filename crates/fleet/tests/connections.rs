@@ -1,4 +1,4 @@
-//! Connections of those who are slow, greedy or strange: each ends in time, and nobody else notices.
+//! Slow, greedy or malformed connections: each ends in time, without affecting other clients.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,7 +13,7 @@ use stand::Stand;
 use warpproof_evidence::hash::Hash;
 use warpproof_fleet::server::{Limits, Server};
 
-/// A stand whose server has these limits.
+/// A test fleet whose server has these limits.
 fn limited(change: impl FnOnce(&mut Limits)) -> (Stand, SocketAddr) {
     let mut stand = Stand::new();
     change(&mut stand.config.limits);
@@ -25,12 +25,12 @@ fn limited(change: impl FnOnce(&mut Limits)) -> (Stand, SocketAddr) {
 
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
-    // Far above every limit of these tests: whoever waits for so long waits for ever.
+    // Far above every limit of these tests: a read that takes this long hangs.
     stream.set_read_timeout(Some(Duration::from_mins(2))).unwrap();
     stream
 }
 
-/// All that comes until the server ends the connection; one that is reset has ended too.
+/// Reads until the server closes the connection; a reset connection has ended too.
 fn until_the_end(mut stream: TcpStream) -> String {
     let mut bytes = Vec::new();
     match stream.read_to_end(&mut bytes) {
@@ -40,10 +40,10 @@ fn until_the_end(mut stream: TcpStream) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Says something and hears all until the end.
+/// Sends a text and reads until the end.
 fn say(address: SocketAddr, text: &str) -> String {
     let mut stream = connect(address);
-    // The server may have heard enough before all of it is said.
+    // The server may close the connection before it has received everything.
     let _broken = stream.write_all(text.as_bytes());
     until_the_end(stream)
 }
@@ -55,7 +55,7 @@ fn heads_that_dribble_and_connections_that_idle_end_in_time() {
     // Served once, and idle since then.
     let mut served = connect(address);
     served.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
-    // A letter at a time: each is a sign of life, and none helps.
+    // One byte at a time: activity alone does not extend the timeout.
     let dribble = thread::spawn(move || {
         let mut stream = connect(address);
         let mut head = b"GET /healthz HTTP/1.1\r\n".to_vec();
@@ -87,7 +87,7 @@ fn a_connection_too_many_waits_until_one_ends() {
         limits.head_time = Duration::from_secs(2);
     });
     let silent: Vec<TcpStream> = (0..12).map(|_| connect(address)).collect();
-    // Behind them all, and answered all the same: those before have their time, and no more.
+    // Queued behind all of them, and answered nevertheless: the earlier connections have a time limit.
     stand.fleet().queue().unwrap();
     for stream in silent {
         assert_eq!(until_the_end(stream), "");
@@ -102,7 +102,7 @@ fn a_body_that_dribbles_ends_in_time() {
         let mut stream = connect(address);
         let head = format!("POST /v1/claims HTTP/1.1\r\nhost: x\r\n{bearer}\r\n{length}\r\n\r\n");
         stream.write_all(head.as_bytes()).unwrap();
-        // A letter at a time until the server answers; all letters would take minutes.
+        // One byte at a time until the server responds; all bytes would take minutes.
         stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
         while matches!(stream.peek(&mut [0]), Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut))
         {
@@ -134,10 +134,10 @@ fn heads_and_bodies_without_an_end_are_refused() {
     ] {
         let answer = say(address, &head);
         let refused = ["HTTP/1.1 431 ", "HTTP/1.1 414 ", "HTTP/1.1 400 "];
-        // Who goes on sending may be cut off before the answer is read.
+        // A client that continues sending may be disconnected before it reads the response.
         assert!(answer.is_empty() || refused.iter().any(|start| answer.starts_with(start)), "{answer}");
     }
-    // A body in pieces says no length; it is counted.
+    // A chunked body announces no length; its bytes are counted.
     let path = format!("/v1/objects/{}", Hash::of(b"x"));
     let mut body =
         format!("PUT {path} HTTP/1.1\r\nhost: x\r\n{bearer}\r\ntransfer-encoding: chunked\r\n\r\n");
@@ -146,7 +146,7 @@ fn heads_and_bodies_without_an_end_are_refused() {
     }
     let answer = say(address, &body);
     assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
-    // Two lengths, or a length and pieces: a proxy and the server could read two different requests.
+    // Two lengths, or a length and chunks: a proxy and the server could parse two different requests.
     for lengths in [
         "content-length: 5\r\ncontent-length: 6\r\n",
         "content-length: 5\r\ntransfer-encoding: chunked\r\n",
@@ -159,7 +159,7 @@ fn heads_and_bodies_without_an_end_are_refused() {
         let answer = say(address, &text);
         assert!(answer.starts_with("HTTP/1.1 400 ") && answer.matches("HTTP/1.1").count() == 1, "{answer}");
     }
-    // No HTTP at all.
+    // Not HTTP at all.
     for text in
         ["\0\0\0\0\r\n\r\n", "GET\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "\u{16}\u{3}\u{1}\r\n\r\n"]
     {
@@ -177,16 +177,16 @@ fn what_a_fuzzer_found_is_refused_in_json() {
     let (stand, address) = limited(|_| ());
     let bearer = format!("authorization: Bearer {}", stand.token);
     for (method, path, body) in [
-        // More days than the database has.
+        // More days than the database supports.
         ("POST", "/v1/retention", "{\"days\": 4194304}"),
-        // Lists in the place of objects.
+        // Arrays in place of objects.
         ("POST", "/v1/retention", "[1]"),
         ("POST", "/v1/heartbeats", "{\"worker\": \"w\", \"lease_seconds\": 9, \"leases\": [[1, 2]]}"),
-        // Beyond what the description says.
+        // Values beyond the limits of the API description.
         ("GET", "/v1/runs?limit=2147483648", ""),
         ("GET", "/v1/segments?limit=1001", ""),
         ("GET", "/v1/runs/0?wait=31", ""),
-        // Of another kind: in a path, in a query, and no text at all.
+        // Values of another type: in a path, in a query, and invalid UTF-8.
         ("DELETE", "/v1/tokens/x", ""),
         ("GET", "/v1/runs?before=x", ""),
         ("GET", "/v1/runs/%ff", ""),
@@ -206,7 +206,7 @@ fn what_a_fuzzer_found_is_refused_in_json() {
 fn requests_in_a_row_and_rare_methods_are_answered() {
     let (stand, address) = limited(|_| ());
     let bearer = format!("authorization: Bearer {}", stand.token);
-    // Fifty at once, each answered, in their order.
+    // Fifty pipelined requests, each answered, in order.
     let mut row = String::new();
     for at in 0..50 {
         let path = if at % 2 == 0 { "/healthz" } else { "/v1/nothing" };
@@ -218,7 +218,7 @@ fn requests_in_a_row_and_rare_methods_are_answered() {
         answers.split("HTTP/1.1 ").skip(1).map(|answer| answer.split(' ').next().unwrap()).collect();
     let expected: Vec<&str> = (0..51).map(|at| if at % 2 == 0 { "200" } else { "404" }).collect();
     assert_eq!(statuses, expected);
-    // HEAD is GET without its body; other methods are told what is taken.
+    // HEAD is GET without its body; other methods get a list of the supported ones.
     let once = |method: &str, path: &str| {
         say(address, &format!("{method} {path} HTTP/1.1\r\nhost: x\r\n{bearer}\r\nconnection: close\r\n\r\n"))
     };

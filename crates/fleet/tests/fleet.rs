@@ -1,9 +1,9 @@
-//! A fleet as a user runs it: a server, workers and the gate, against a PostgreSQL that the test starts itself.
+//! A fleet as a user runs it: a server, workers and the gate, with a PostgreSQL that the test starts itself.
 #![cfg(unix)]
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says why it is skipped"
+    reason = "a test fails by panicking; a skipped test prints the reason"
 )]
 
 mod bench;
@@ -71,7 +71,7 @@ stage = "correct"
 stage = "checks"
 "#;
 
-/// A candidate whose source is a file of its name.
+/// A candidate whose source file has its name.
 fn candidate(name: &str) -> String {
     format!(
         "\n[[candidate]]\nname = \"{name}\"\nsource = \"kernels/{name}.cu\"\n\n[[candidate.launch]]\nkernel = \
@@ -86,7 +86,7 @@ fn kernel(body: &str) -> String {
     )
 }
 
-/// Good ones, wrong ones, one that is another's program, and one that does not compile.
+/// Correct kernels, wrong ones, one with the same program as another, and one that does not compile.
 const KERNELS: &[(&str, &str)] = &[
     ("product", "if (i < n) y[i] = FACTOR * x[i];"),
     ("sum", "if (i < n) y[i] = x[i] + x[i];"),
@@ -111,15 +111,15 @@ fn write_task(bench: &Bench) {
     }
 }
 
-/// Steps and verdicts by candidate, without what two runs of the same cannot share: names of runs, times, hashes of records.
+/// Steps and verdicts by candidate, without the parts that differ between two runs: names of runs, times, hashes of records.
 fn evidence(ledger: &Ledger) -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for record in ledger.records().unwrap() {
         match record.unwrap().body {
             Body::Step(step) if step.from.is_none() => {
-                // The key of a part holds the secret of its run.
+                // The key of a part contains the secret of its run.
                 let key = if step.part.is_some() { Hash::of(b"a part") } else { step.key };
-                // Objects hold findings, which name addresses.
+                // Objects contain findings with addresses.
                 let objects =
                     step.objects.keys().map(|name| (name.clone(), Hash::of(b"an object"))).collect();
                 let step = StepRecord { run: String::new(), seconds: Finite::ZERO, key, objects, ..step };
@@ -145,7 +145,7 @@ fn evidence(ledger: &Ledger) -> BTreeMap<String, Vec<String>> {
     found
 }
 
-/// Addresses are drawn for each run.
+/// Replaces addresses, which are random in each run.
 fn without_addresses(text: &str) -> String {
     let mut pieces = text.split("0x");
     let mut masked = pieces.next().unwrap_or_default().to_owned();
@@ -179,7 +179,7 @@ fn a_fleet_judges_as_this_machine_does_record_for_record() {
     assert_eq!(here.len(), KERNELS.len());
     assert_eq!(there, here);
     assert!(open("remote").verify().unwrap().is_sound());
-    // Known by content: nothing is done, and what was said is said again.
+    // Cached by content: nothing is evaluated, and the same result is returned.
     let again = fleet.run(&bench, &gate).exits(1).json();
     assert_eq!(
         (again["steps_done"].as_u64(), again["unchanged"].as_bool()),
@@ -189,15 +189,15 @@ fn a_fleet_judges_as_this_machine_does_record_for_record() {
     let said = gate.iter().copied().filter(|flag| *flag != "--json").collect::<Vec<_>>();
     let said = fleet.run(&bench, &said).exits(1).err;
     assert!(said.contains("steps are in remote"), "{said}");
-    // The rule of versions holds here as for a local run, before anything is asked for.
+    // As in a local run, a changed task needs a new version; this is checked before anything is submitted.
     fs::write(bench.dir.path().join("reference.py"), REFERENCE.replace('2', "3")).unwrap();
     let changed = fleet.run(&bench, &gate).exits(2).err;
     assert!(changed.contains("the task's reference changed, and its version is still 1"), "{changed}");
     fs::write(bench.dir.path().join("reference.py"), REFERENCE).unwrap();
-    // Reports are made from the local ledger, of all candidates.
+    // Reports use the local ledger, with all candidates.
     let summary = bench.run(["report", "summary", "--ledger", "remote"]).exits(0).out;
     assert!(KERNELS.iter().all(|(name, _)| summary.contains(name)), "{summary}");
-    // All of it comes out of the fleet, and goes into another place, sound.
+    // The whole ledger can be exported from the fleet into another directory, and verifies.
     fleet.run(&bench, &["fleet", "--fleet", &fleet.url, "export", "--ledger", "all"]).exits(0);
     let report = open("all").verify().unwrap();
     assert!(report.is_sound() && report.tally.segments == 7, "{report}");
@@ -206,9 +206,9 @@ fn a_fleet_judges_as_this_machine_does_record_for_record() {
     let reader = fleet.run(&bench, &token).exits(0).out;
     let refused = bench.command().args(gate).env("WARPPROOF_FLEET_TOKEN", reader.trim()).output().unwrap();
     assert!(Run::of(&refused).exits(2).err.contains("submit"));
-    // A token is found by whose it is, and revoked by its number.
+    // A token is found by its name and revoked by its number.
     let tokens = fleet.run(&bench, &["tokens", "--fleet", &fleet.url]).exits(0).out;
-    let line = tokens.lines().find(|line| line.contains("reader: read, made 20")).unwrap();
+    let line = tokens.lines().find(|line| line.contains("reader: read, created 20")).unwrap();
     let number = line.trim().split(' ').next().unwrap();
     let json = fleet.run(&bench, &["tokens", "--fleet", &fleet.url, "--json"]).exits(0).out;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -224,7 +224,7 @@ fn a_fleet_judges_as_this_machine_does_record_for_record() {
     assert!(bench.run(gate).exits(2).err.contains("WARPPROOF_FLEET_TOKEN is not set"));
 }
 
-/// Tries what no task should be able to do, and computes something else where it succeeds.
+/// Tries what no task should be able to do, and returns a wrong result if it succeeds.
 const HOSTILE: &str = r#"
 import os
 import socket
@@ -267,7 +267,7 @@ fn a_hostile_reference_reaches_nothing() {
         .replace("PORT", &port)
         .replace("VICTIM", &victim.id().to_string());
     fs::write(at("reference.py"), hostile).unwrap();
-    // Here nothing holds it: the very same file does all of it, so that a silent sandbox would be seen.
+    // Locally nothing restricts it: the same file succeeds in all of it, so that a sandbox without effect would be noticed.
     let local = bench.run(["gate", "task.toml", "product", "--json", "--ledger", "local"]).exits(1).json();
     assert_eq!(local["candidates"][0]["verdict"], "REJECT", "{local:#}");
     let worker = fleet.worker(&bench, 0);
@@ -295,8 +295,8 @@ fn an_evaluation_that_does_not_end_is_ended_and_given_up() {
     stop(worker);
 }
 
-/// Writes its own verdict, and makes a wrong kernel a right one: into the directory of the evaluation that started it. Where any of
-/// that succeeds it computes what the wrong kernel does, so that this would be seen, too.
+/// Tries to write its own verdict, and to make a wrong kernel a correct one, in the directory of the evaluation that started it. If
+/// any of that succeeds, it computes the result of the wrong kernel, so that this would be noticed, too.
 const FORGING: &str = r#"
 import os
 
@@ -365,7 +365,7 @@ fn a_reference_that_forges_the_ledger_changes_no_verdict() {
     assert_eq!(verdicts, ["PROVISIONAL", "REJECT"]);
 }
 
-/// Twice as many processes with every step, and no end but that of its depth.
+/// Doubles the number of processes with every step, limited only by its depth.
 const BOMB: &str = r"
 import os, time
 
@@ -400,7 +400,7 @@ fn a_worker_may_have_a_virtual_environment() {
     let at = |name: &str| bench.dir.path().join(name);
     let fleet = Fleet::start(&bench);
     write_task(&bench);
-    // Another package than the system's Python has, in a place that no other program has rights to.
+    // A package that the system's Python does not have, in a directory that other programs cannot access.
     let made =
         Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(at("venv")).status().unwrap();
     assert!(made.success());

@@ -1,10 +1,10 @@
-//! Devices in workers, on Warpproof's own driver: who has the device that is asked for judges, one evaluation on each device at a
-//! time, inside the sandbox. What it cannot show is that the hardware agrees.
+//! Devices in workers, with Warpproof's own driver: a worker with the requested device evaluates, one evaluation per device at a
+//! time, inside the sandbox. These tests cannot show that real hardware behaves the same.
 #![cfg(target_os = "linux")]
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says why it is skipped"
+    reason = "a test fails by panicking; a skipped test prints the reason"
 )]
 
 mod bench;
@@ -25,10 +25,11 @@ use tasks::SCALED_ADD;
 use warpproof_evidence::ledger::{Ledger, read_segment};
 use warpproof_evidence::record::{Body, FigureKind, Stage};
 
-/// What Warpproof's driver shows without a setting, as a worker says it.
+/// The default device of Warpproof's driver, under the name that workers report.
 const L4: &str = "predicted-cuda:NVIDIA L4";
 
-/// The baseline walks through numbers that change nothing, each other a shorter way: so many times the array's length.
+/// Iterations of each kernel, in multiples of the array's length: the baseline does the most redundant work, each other kernel
+/// less.
 const WALKS: [(&str, u32); 6] = [("slow", 400), ("a", 200), ("b", 100), ("c", 50), ("d", 25), ("e", 12)];
 
 fn write_task(bench: &Bench) {
@@ -51,7 +52,7 @@ fn write_task(bench: &Bench) {
     fs::write(bench.dir.path().join("kernels.cu"), source).unwrap();
 }
 
-/// Has a command find Warpproof's driver, with these devices.
+/// Makes a command use Warpproof's driver, with these devices.
 fn on_driver(bench: &Bench, mut command: Command, devices: &str) -> Command {
     let path = bench.run(["exec", "--library-path"]).exits(0).out;
     command.env("LD_LIBRARY_PATH", path.trim()).env("WARPPROOF_DEVICE", devices);
@@ -68,11 +69,11 @@ fn start(mut command: Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Waits until what somebody asked for waits.
+/// Waits until the submission is in the queue.
 fn queued(bench: &Bench, fleet: &Fleet, capability: &str, asker: &mut Child) {
     let line = format!("queued   {capability}\n");
     while !fleet.run(bench, &["fleet", "--fleet", &fleet.url, "status"]).exits(0).out.contains(&line) {
-        assert!(asker.try_wait().unwrap().is_none(), "nobody waits for {capability}");
+        assert!(asker.try_wait().unwrap().is_none(), "no job is queued for {capability}");
         thread::sleep(Duration::from_millis(100));
     }
 }
@@ -96,7 +97,7 @@ fn who_has_the_device_that_is_asked_for_judges() {
     let gate = ["gate", "task.toml", "slow", "b", "--json", "--ledger", "remote", "--fleet", &fleet.url];
     let ask = |device: &[&str]| start(fleet.command(&bench, &[&gate[..], device].concat()));
 
-    // Whoever asks for a device does not get a prediction, nor one without a device.
+    // A request for a device does not run on a predicted device, and not on a worker without a device.
     let mut any = ask(&["--gpu"]);
     queued(&bench, &fleet, "cuda", &mut any);
     let software =
@@ -109,7 +110,7 @@ fn who_has_the_device_that_is_asked_for_judges() {
     assert!(Command::new("kill").args(["-INT", &any.id().to_string()]).status().unwrap().success());
     assert_eq!(any.wait_with_output().unwrap().status.code(), Some(5));
 
-    // Whoever asks for what a worker says it has gets what a run here gives, from inside the sandbox.
+    // A request for a capability that a worker reports gets the same result as a local run, from inside the sandbox.
     let mut asked = ask(&["--device", L4]);
     queued(&bench, &fleet, L4, &mut asked);
     let done = worker(&bench, &fleet, "l4", &["--gpu=0", "--until-idle", "--directory", "gpu"]).output();
@@ -128,16 +129,16 @@ fn who_has_the_device_that_is_asked_for_judges() {
             assert!(step.figures.iter().all(|figure| figure.kind == FigureKind::Predicted), "{step:?}");
         }
     }
-    // A device that is not there is said before anything is claimed.
+    // A missing device is reported before anything is claimed.
     let absent = worker(&bench, &fleet, "l4", &["--gpu=3", "--directory", "gpu"]).output().unwrap();
     assert!(Run::of(&absent).exits(2).err.contains("there is no device 3"));
 }
 
-/// The devices of the evaluations that are under way, by the directory of each.
+/// The devices of the running evaluations, by directory.
 fn under_way(jobs: &Path) -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(jobs).into_iter().flatten().flatten() {
-        // One that has just ended, or just begun, has no order that can be read.
+        // An evaluation that has just ended, or just begun, has no readable order.
         let Ok(text) = fs::read(entry.path().join("order.json")) else { continue };
         let Ok(order) = serde_json::from_slice::<Value>(&text) else { continue };
         found.insert(entry.file_name().into_string().unwrap(), order["device"].as_u64().unwrap());
@@ -158,7 +159,7 @@ fn each_device_has_one_evaluation_at_a_time_and_all_work_at_once() {
     while gate.try_wait().unwrap().is_none() {
         let now = under_way(&jobs);
         let devices: BTreeSet<&u64> = now.values().collect();
-        // Directories are listed one after another: only those of one look later too were there together.
+        // Directories are listed one after another: only those that also exist in the next listing existed at the same time.
         if devices.len() < now.len() {
             let still = under_way(&jobs);
             let both: Vec<&u64> =
@@ -174,7 +175,7 @@ fn each_device_has_one_evaluation_at_a_time_and_all_work_at_once() {
     assert_eq!((at_once, seen.len()), (2, WALKS.len()), "{seen:?}");
     assert_eq!(seen.values().collect::<BTreeSet<_>>().len(), 2, "{seen:?}");
 
-    // A second worker does not get a device that another has.
+    // A second worker does not get a device that another worker uses.
     let second = worker(&bench, &fleet, "l4,l4", &["--gpu=1", "--directory", "v"]).output().unwrap();
     assert!(Run::of(&second).exits(2).err.contains("device 1 is in use by another worker"));
     // To the server each device is a worker.
@@ -182,7 +183,7 @@ fn each_device_has_one_evaluation_at_a_time_and_all_work_at_once() {
     assert!(status.contains("-gpu0: ") && status.contains("-gpu1: "), "{status}");
     stop(both);
 
-    // Baseline and candidate are in one segment, of one run, which names one device.
+    // Baseline and candidate are in one segment, of one run, with one device.
     let all = Ledger::open(bench.dir.path().join("ledger")).unwrap();
     let mut timings = 0;
     for name in all.segment_names().unwrap() {
@@ -203,7 +204,7 @@ fn each_device_has_one_evaluation_at_a_time_and_all_work_at_once() {
                 _ => None,
             })
             .collect();
-        // The run that is made of all of them times nothing.
+        // The run that combines all of them times nothing.
         if !timed.is_empty() {
             assert_eq!(clocks.len(), 1, "{clocks:?}");
             assert!(timed.contains("slow"), "{timed:?}");

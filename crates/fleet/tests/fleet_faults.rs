@@ -1,10 +1,10 @@
-//! A fleet under faults: workers and servers that are killed, a database that restarts, a network that drops, delays and
-//! says things twice. CI does a part; `cargo xtask fleet-faults` does all of it.
+//! A fleet under faults: killed workers and servers, a database that restarts, a network that drops, delays and repeats
+//! connections. CI runs a part; `cargo xtask fleet-faults` runs everything.
 #![cfg(unix)]
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says what it did"
+    reason = "a test fails by panicking, and prints its progress"
 )]
 
 mod bench;
@@ -29,7 +29,7 @@ use warpproof_fleet::postgres::Postgres;
 use warpproof_fleet::submit;
 use warpproof_fleet::wire::{Bundle, RunView, SOFTWARE_GPU, State, Submission};
 
-/// The smallest task that can be judged, as a user would write it.
+/// The smallest task that can be evaluated, as a user would write it.
 const FILES: [(&str, &[u8]); 4] = [
     ("task.toml", include_bytes!("../examples/doubled/task.toml")),
     ("doubled.ptx", include_bytes!("../examples/doubled/doubled.ptx")),
@@ -37,7 +37,7 @@ const FILES: [(&str, &[u8]); 4] = [
     ("y.npy", include_bytes!("../examples/doubled/y.npy")),
 ];
 
-/// The files of evaluation number so and so: a task of its own, every third with a kernel that is wrong.
+/// The files of one evaluation: each has its own task, and every third a wrong kernel.
 fn files(number: usize) -> BTreeMap<&'static str, Vec<u8>> {
     let mut files: BTreeMap<_, _> = FILES.iter().map(|(path, bytes)| (*path, bytes.to_vec())).collect();
     let replaced = |text: &[u8], old: &str, new: &str| {
@@ -48,7 +48,7 @@ fn files(number: usize) -> BTreeMap<&'static str, Vec<u8>> {
     let task = replaced(&files["task.toml"], "y = 2 x", &format!("evaluation {number}: y = 2 x"));
     files.insert("task.toml", task);
     if number % 3 == 2 {
-        // Times three.
+        // Multiplies by three.
         files.insert("doubled.ptx", replaced(&files["doubled.ptx"], "0f40000000", "0f40400000"));
     }
     files
@@ -79,7 +79,7 @@ fn ask(fleet: &Fleet, number: usize) -> RunView {
     submit::send(fleet, &submission, &objects).unwrap()
 }
 
-/// A number for each call, the same in every run.
+/// A random number generator with the same sequence in every run.
 struct Dice(AtomicU64);
 
 impl Dice {
@@ -91,7 +91,7 @@ impl Dice {
     }
 }
 
-/// What stands between those who dial in and the server: it drops, delays and repeats connections.
+/// A proxy between the clients and the server: it drops, delays and repeats connections.
 struct Proxy {
     address: String,
     kind: Arc<AtomicBool>,
@@ -119,7 +119,7 @@ impl Proxy {
 fn carry(client: &TcpStream, server: &str, fate: u64, dice: &Dice, counts: &[AtomicU64; 3]) {
     let Ok(upstream) = TcpStream::connect(server) else { return };
     let (mut from, mut to) = (client.try_clone().unwrap(), upstream.try_clone().unwrap());
-    // How much of what comes back is let through.
+    // How many bytes of the response are passed on.
     let most = if fate == 0 || fate == 1 { usize::try_from(dice.roll(300)).unwrap() } else { usize::MAX };
     if fate == 2 || fate == 3 {
         counts[1].fetch_add(1, Ordering::Relaxed);
@@ -155,7 +155,7 @@ fn carry(client: &TcpStream, server: &str, fate: u64, dice: &Dice, counts: &[Ato
     }
     let _ = (client.shutdown(Shutdown::Both), upstream.shutdown(Shutdown::Both));
     if let Some(said) = up.join().ok().filter(|said| !said.is_empty()) {
-        // All that was asked is asked once more, and nobody hears the answers.
+        // The whole request is sent once more, and the responses are discarded.
         if let Ok(mut again) = TcpStream::connect(server) {
             counts[2].fetch_add(1, Ordering::Relaxed);
             let _ = again.write_all(&said).and_then(|()| again.shutdown(Shutdown::Write));
@@ -182,7 +182,7 @@ impl<'b> Machines<'b> {
         Self { bench, postgres, server, listen, token }
     }
 
-    /// As a power cut ends it, and another in its place.
+    /// Kills the server like a power failure, and starts another one in its place.
     fn kill_server(&mut self) {
         self.server.kill().and_then(|()| self.server.wait()).unwrap();
         self.server = serve(self.bench, &self.postgres, &self.listen, false).0;
@@ -220,19 +220,19 @@ fn serve(bench: &Bench, postgres: &Postgres, listen: &str, dev: bool) -> (Child,
         if !said.is_empty() {
             return (server, said);
         }
-        // The database may just be restarting.
+        // The database may be restarting.
         server.wait().unwrap();
-        assert!(Instant::now() < deadline, "the server does not start");
+        assert!(Instant::now() < deadline, "the server did not start");
     }
 }
 
-/// A step without what two runs of the same cannot share; the key of a part holds the secret of its run.
+/// A step without the parts that differ between two runs; the key of a part contains the secret of its run.
 fn comparable(step: StepRecord) -> String {
     let key = if step.part.is_some() { Hash::of(b"a part") } else { step.key };
     format!("{:?}", StepRecord { run: String::new(), seconds: Finite::ZERO, key, ..step })
 }
 
-/// The steps of a run, without what two runs of the same cannot share.
+/// The steps of a run, without the parts that differ between two runs.
 fn steps(ledger: &Ledger, only: Option<&str>) -> Vec<String> {
     let mut found = Vec::new();
     for record in ledger.records().unwrap() {
@@ -245,14 +245,13 @@ fn steps(ledger: &Ledger, only: Option<&str>) -> Vec<String> {
     found
 }
 
-/// What a run must leave, whatever happened: one result for each evaluation, and evidence that verifies and is what this
-/// machine comes to by itself.
+/// Checks the result of the whole test: one result per evaluation, and evidence that verifies and equals that of a local run.
 fn look(machines: &Machines<'_>, fleet: &Fleet, evaluations: usize) {
     let count = |sql: &str| machines.postgres.psql("postgres", sql).unwrap();
     assert_eq!(count("SELECT count(*) FROM results"), evaluations.to_string());
     assert_eq!(count("SELECT count(*) FROM jobs WHERE state <> 'done'"), "0");
     assert_eq!(count("SELECT count(*) FROM segments"), evaluations.to_string());
-    // The token of a result is the newest that was given for its job.
+    // The fencing token of a result is the newest one of its job.
     let stale =
         "SELECT count(*) FROM results JOIN jobs USING (job) WHERE results.lease_token <> jobs.lease_token";
     assert_eq!(count(stale), "0");
@@ -261,7 +260,7 @@ fn look(machines: &Machines<'_>, fleet: &Fleet, evaluations: usize) {
     assert_eq!(exchange::export(fleet, &ledger).unwrap(), evaluations);
     let report = ledger.verify().unwrap();
     assert!(report.is_sound(), "{report}");
-    // The steps of each, against this machine's own.
+    // Compares the steps of each evaluation with a local run.
     let mut own: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     for kind in [1, 2] {
         for (path, bytes) in files(kind) {
@@ -288,7 +287,7 @@ fn look(machines: &Machines<'_>, fleet: &Fleet, evaluations: usize) {
             _ => {}
         }
     }
-    // Each evaluation once, with the steps of its own kernel.
+    // Each evaluation occurs once, with the steps of its own kernel.
     let all: BTreeSet<usize> = runs.values().filter_map(|(number, _)| *number).collect();
     assert_eq!((runs.len(), all.len()), (evaluations, evaluations));
     for (number, steps) in runs.values() {
@@ -297,14 +296,14 @@ fn look(machines: &Machines<'_>, fleet: &Fleet, evaluations: usize) {
     }
 }
 
-/// What the server has said yes to, as those see it who ask: the record of each job.
+/// The results that the server has acknowledged, as clients see them: the record of each job.
 #[derive(Default)]
 struct Acknowledged {
     records: BTreeMap<i64, String>,
 }
 
 impl Acknowledged {
-    /// Whether an evaluation is done. What was seen done is so for good, with the same record.
+    /// Whether an evaluation is done. Once it was seen as done, it must stay so, with the same record.
     fn ask(&mut self, fleet: &Fleet, number: usize) -> bool {
         let run = fleet.run(&format!("{:032x}", number + 1), 0).unwrap();
         let [job] = &run.jobs[..] else { panic!("{run:?}") };
@@ -335,7 +334,7 @@ fn every_job_completes_once_whatever_is_killed() {
     let mut machines = Machines::start(&bench);
     let proxy = Proxy::start(machines.listen.clone());
     let fleet = machines.fleet(&proxy.address);
-    // Some before each fault, so that there is always something to lose.
+    // Some submissions before each fault, so that there is always data that could be lost.
     let each = evaluations.div_ceil(left.iter().sum::<usize>().max(1));
     let mut submitted = 0;
     let mut workers: Vec<Child> = (0..4).map(|number| machines.worker(&proxy.address, number, "4")).collect();
@@ -352,10 +351,7 @@ fn every_job_completes_once_whatever_is_killed() {
         let faults: usize = left.iter().sum();
         if faults.is_multiple_of(10) {
             let (done, seconds) = (acknowledged.records.len(), begun.elapsed().as_secs());
-            eprintln!(
-                "{seconds} s: {} of {all} faults, {submitted} asked for, {done} seen done",
-                all - faults
-            );
+            eprintln!("{seconds} s: {} of {all} faults, {submitted} submitted, {done} done", all - faults);
         }
         let mut chosen = usize::try_from(dice.roll(u64::try_from(faults).unwrap())).unwrap();
         let what = left.iter().position(|count| {
@@ -381,7 +377,7 @@ fn every_job_completes_once_whatever_is_killed() {
                 machines.postgres.resume().unwrap();
             }
         }
-        // What was said before a fault must be said after it: some that were done, and some that were not.
+        // Results seen before a fault must still exist after it: checks some finished jobs and some unfinished ones.
         for _ in 0..10 {
             acknowledged.ask(&fleet, usize::try_from(dice.roll(u64::try_from(submitted).unwrap())).unwrap());
         }
@@ -392,7 +388,7 @@ fn every_job_completes_once_whatever_is_killed() {
     let deadline = Instant::now() + Duration::from_mins(30);
     let mut open: Vec<usize> = (0..evaluations).collect();
     while !open.is_empty() {
-        assert!(Instant::now() < deadline, "jobs are left");
+        assert!(Instant::now() < deadline, "unfinished jobs remain");
         open.retain(|number| !acknowledged.ask(&fleet, *number));
         eprintln!("{} s: {} left", begun.elapsed().as_secs(), open.len());
         thread::sleep(Duration::from_secs(1));
@@ -407,8 +403,8 @@ fn every_job_completes_once_whatever_is_killed() {
     let harm: Vec<u64> = proxy.harm.iter().map(|count| count.load(Ordering::Relaxed)).collect();
     eprintln!("connections dropped, delayed, repeated: {harm:?}");
     let (least, most) = (harm.iter().min(), harm.iter().max());
-    // Of a few hundred connections each is sure to happen.
-    assert!(if all > 100 { least } else { most } > Some(&0), "the proxy did not do its part: {harm:?}");
+    // With a few hundred connections each kind of fault certainly occurs.
+    assert!(if all > 100 { least } else { most } > Some(&0), "the proxy caused too few faults: {harm:?}");
     look(&machines, &fleet, evaluations);
 }
 

@@ -1,10 +1,10 @@
-//! A search whose variants a fleet evaluates: the same table, the same steps and the same exit code as here, without a compiler
-//! where it is started, and nothing twice.
+//! A tuning search on a fleet: the same table, the same steps and the same exit code as locally, without a local compiler, and
+//! without repeated evaluations.
 #![cfg(unix)]
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says why it is skipped"
+    reason = "a test fails by panicking; a skipped test prints the reason"
 )]
 
 mod bench;
@@ -24,15 +24,15 @@ use tasks::{table, write_sgemm};
 use warpproof_evidence::ledger::Ledger;
 use warpproof_evidence::record::{Body, Finite, StepRecord};
 
-/// Nothing is drawn, so that steps of two machines can be compared figure by figure.
+/// No case is random, so that the steps of two machines can be compared exactly.
 fn write_task(bench: &Bench) {
     let drawn = "{ m = [1, 100], n = [1, 100], k = [1, 60] }\nhidden = true";
     let replaced = [("secret_seeds = 1", "secret_seeds = 0"), (drawn, "{ m = 5, n = 71, k = 23 }")];
     write_sgemm(bench, "TM = [2, 4]", &replaced);
 }
 
-/// Whole steps by what they depend on, without what two runs of the same cannot share: names of runs, times, and what ptxas says
-/// about a file whose name is drawn. A variant that is another's program is judged by a fleet, and not here.
+/// All steps by key, without the parts that differ between two runs: names of runs, times, and ptxas messages that contain a random
+/// file name. A fleet also evaluates variants with the same program as another; a local search does not.
 fn steps(ledger: &Ledger, study: &Value) -> BTreeMap<String, StepRecord> {
     let of_another = |name: &str| {
         let all = study["evaluations"].as_array().unwrap();
@@ -80,36 +80,36 @@ fn a_fleet_searches_as_this_machine_does() {
     let remote = Run::of(&without_compiler(command, &bench).output().unwrap()).exits(0).json();
     assert_eq!(table(&remote), table(&local));
     let twins = remote["evaluations"].as_array().unwrap().iter().filter(|one| one.get("same_as").is_some());
-    assert!(twins.count() > 0, "no variant is another's program: {remote:#}");
+    assert!(twins.count() > 0, "no two variants have the same program: {remote:#}");
     let (here, there) = (steps(&open("local"), &local), steps(&open("remote"), &remote));
     assert_eq!(there.keys().collect::<Vec<_>>(), here.keys().collect::<Vec<_>>());
     for (key, step) in &there {
         assert_eq!(step, &here[key]);
     }
     assert!(open("remote").verify().unwrap().is_sound());
-    // What reports show next is the winner.
+    // Reports show the winner.
     let name = remote["winner"]["candidate"].as_str().unwrap();
     let summary = bench.run(["report", "summary", "--ledger", "remote"]).exits(0);
     assert!(summary.out.contains(name), "{}", summary.out);
 
-    // Known by content: with nobody to do anything, all of it comes back, into the same ledger and into another.
+    // Cached by content: without any worker, all results are returned, into the same ledger and into another.
     workers.into_iter().for_each(stop);
     let again = fleet.run(&bench, &search("remote", &fleet.url)).exits(0).json();
-    assert_eq!(again, remote, "the same run is the newest, so that nothing is written");
+    assert_eq!(again, remote, "the same run is the newest, so nothing is written");
     let elsewhere = fleet.run(&bench, &search("elsewhere", &fleet.url)).exits(0).json();
     assert_eq!(table(&elsewhere), table(&local));
     let text: Vec<&str> = search("remote", &fleet.url).into_iter().filter(|word| *word != "--json").collect();
     let text = fleet.run(&bench, &text).exits(0);
     assert!(text.err.contains("0 evaluated now, 12 cached"), "{}", text.err);
 
-    // A winner of the search is a candidate of the gate, and known to it.
+    // The winner of the search is a candidate of the gate, with a cached result.
     let gate = ["gate", "task.toml", name, "--json", "--ledger", "remote", "--fleet", &fleet.url];
     let gated = fleet.run(&bench, &gate).exits(0).json();
     assert_eq!(
         (&gated["candidates"][0]["verdict"], &gated["steps_done"]),
         (&remote["winner"]["verdict"], &0.into())
     );
-    // Through some stages nobody stands on a leaderboard: the fleet's ledger has those who went through all.
+    // A candidate that ran only some stages does not appear on a leaderboard: the fleet's ledger contains those that ran all.
     fleet.run(&bench, &["fleet", "--fleet", &fleet.url, "export", "--ledger", "all"]).exits(0);
     assert!(open("all").verify().unwrap().is_sound());
 }
@@ -119,22 +119,22 @@ fn a_search_is_stopped_and_goes_on() {
     let Some(bench) = Bench::new() else { return };
     write_task(&bench);
     let fleet = Fleet::start(&bench);
-    // Nobody works yet: it waits until it is interrupted, and takes back what it asked for.
+    // There is no worker yet: the search waits until it is interrupted, and cancels its jobs.
     let mut waiting = fleet.command(&bench, &search("ledger", &fleet.url));
     let mut waiting = waiting.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let queue = || fleet.run(&bench, &["fleet", "--fleet", &fleet.url, "status"]).exits(0).out;
     while !queue().contains("queued") {
-        assert!(waiting.try_wait().unwrap().is_none(), "it does not wait");
+        assert!(waiting.try_wait().unwrap().is_none(), "the search ended early");
         thread::sleep(Duration::from_millis(50));
     }
     assert!(Command::new("kill").args(["-INT", &waiting.id().to_string()]).status().unwrap().success());
     let stopped = Run::of(&waiting.wait_with_output().unwrap()).exits(5).json();
     assert_eq!((&stopped["stopped"], &stopped["winner"]), (&true.into(), &Value::Null), "{stopped:#}");
-    // Counts of the queue are some seconds old.
+    // Queue counts are a few seconds old.
     while queue().contains("queued") {
         thread::sleep(Duration::from_millis(200));
     }
-    // Killed while others work for it: they go on, and so does the same command.
+    // Killed while workers evaluate: they continue, and so does the same command.
     let worker = fleet.worker(&bench, 0);
     let mut killed =
         fleet.command(&bench, &search("ledger", &fleet.url)).stdout(Stdio::null()).spawn().unwrap();
@@ -158,7 +158,8 @@ fn what_a_fleet_gives_up_is_said_and_nobody_wins() {
     let path = bench.dir.path().join("task.toml");
     let text = fs::read_to_string(&path).unwrap();
     let fleet = Fleet::start(&bench);
-    // Nobody can be judged in no time. As long as another worker was seen, one failure of each counts: this is the first.
+    // No evaluation can finish in zero seconds. As long as another worker was seen, each worker's failure counts once: this is the
+    // first.
     let arguments = ["worker", "--fleet", &fleet.url, "--directory", "w", "--timeout", "0", "--jobs", "1"];
     let worker = fleet.command(&bench, &arguments).spawn().unwrap();
     let search = ["tune", "task.toml", "--json", "--budget", "2", "--fleet", &fleet.url];
@@ -166,7 +167,7 @@ fn what_a_fleet_gives_up_is_said_and_nobody_wins() {
     stop(worker);
     let first = given_up["refusals"][0]["first"].as_str().unwrap();
     assert!(first.contains("failed on the fleet") && first.contains("0 seconds"), "{given_up:#}");
-    // Every variant leaves a tile out.
+    // Every variant skips a tile.
     let wrong = text.replace("CHEAT = [0, 1]", "CHEAT = [1]").replace("CHEAT = 0", "CHEAT = 1");
     fs::write(&path, wrong.replace("HOG = [16, 60000]", "HOG = [16]")).unwrap();
     let worker = fleet.worker(&bench, 0);
@@ -174,7 +175,7 @@ fn what_a_fleet_gives_up_is_said_and_nobody_wins() {
     assert_eq!(refused["refusals"][0]["stage"], "correct", "{refused:#}");
     stop(worker);
     fs::write(&path, &text).unwrap();
-    // What is wrong with the task is said before anybody is asked.
+    // Errors in the task are reported before anything is submitted.
     let said = fleet.run(&bench, &["tune", "task.toml", "other", "--fleet", &fleet.url]).exits(2).err;
     assert!(said.contains("declares no space for `other`"), "{said}");
     let said = fleet.run(&bench, &["tune", "task.toml", "--fleet", &fleet.url, "--gpu=1"]).exits(2).err;

@@ -1,4 +1,4 @@
-//! What one asker can take from the others: requests, memory, counts; and who wins when two ask at once.
+//! Limits of one client's use of shared resources: requests, memory, counts; and concurrent requests.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -17,7 +17,7 @@ use warpproof_evidence::record::Verdict;
 use warpproof_fleet::server::Server;
 use warpproof_fleet::wire::{Role, State};
 
-/// The status and the text of an answer.
+/// Status and text of a response.
 fn get(stand: &Stand, path: &str, token: &str) -> (u16, String) {
     let config = Agent::config_builder().http_status_as_error(false).max_redirects(0);
     let agent = config.max_idle_connections(0).build().new_agent();
@@ -30,27 +30,27 @@ fn get(stand: &Stand, path: &str, token: &str) -> (u16, String) {
 #[test]
 fn strangers_are_slowed_down_together_and_lock_nobody_out() {
     let mut stand = Stand::new();
-    // So slow that a busy machine, too, asks more often.
+    // So low that even a busy machine exceeds it.
     stand.config.limits.requests_per_second = 1;
     stand.server = Some(Server::start(&stand.config).unwrap());
     assert_eq!(get(&stand, "/v1/queue", &stand.token).0, 200);
-    // Each with another token: a bucket for each of them would never be empty.
+    // Each with a different token: separate buckets for each would never be empty.
     let answers: Vec<u16> =
         (0..80).map(|number| get(&stand, "/v1/queue", &format!("wpf_{number:064x}")).0).collect();
     assert!(answers.iter().all(|status| [401, 429].contains(status)), "{answers:?}");
     assert_eq!(answers[0], 401);
     assert!(answers.contains(&429), "{answers:?}");
-    // One that is known is answered meanwhile, also after it was looked up last.
+    // A valid token is still accepted, also after its cache entry has expired.
     thread::sleep(Duration::from_millis(2_100));
     for number in 80..140 {
         get(&stand, "/v1/queue", &format!("wpf_{number:064x}"));
     }
     assert_eq!(get(&stand, "/v1/queue", &stand.token).0, 200);
-    // What has not even the form of a token costs nothing, and is not counted.
+    // A malformed token costs nothing and is not counted.
     assert!((0..40).all(|_| get(&stand, "/v1/queue", "wpf_x").0 == 401));
 }
 
-/// Begins a submission of so many bytes, and sends none of them.
+/// Starts a submission with this announced length, and sends no body.
 fn begun(stand: &Stand, length: usize) -> TcpStream {
     let mut stream = TcpStream::connect(stand.server.as_ref().unwrap().address()).unwrap();
     let token = &stand.token;
@@ -67,14 +67,14 @@ fn a_claim_does_not_wait_behind_large_bodies() {
     let stand = Stand::new();
     let fleet = stand.fleet();
     submit(&fleet, 1, "task", 3);
-    // More large bodies than are in memory at a time, none of which comes to an end.
+    // More large bodies than fit in memory at a time, none of which ends.
     let large: Vec<TcpStream> = (0..4).map(|_| begun(&stand, 60 << 20)).collect();
     thread::sleep(Duration::from_millis(300));
     assert_eq!(fleet.claim(&claim("w", 1, 60)).unwrap().jobs.len(), 1);
-    // An object goes to the store as it comes, and does not wait either.
+    // An object is streamed to the store and does not wait either.
     let bytes = vec![7; 9 << 20];
     fleet.put_object(&Hash::of(&bytes), &bytes).unwrap();
-    // A submission waits for room, so that it is these that fill it.
+    // A submission waits for memory, which proves that these bodies use all of it.
     let mut wish = submission(2, "task", 100_000);
     wish.candidates.iter_mut().for_each(|name| name.push_str("-of-a-run-that-has-a-great-many-candidates"));
     thread::scope(|scope| {
@@ -97,16 +97,16 @@ fn the_queue_is_counted_once_in_five_seconds() {
     assert_eq!(jobs(), 3);
     submit(&fleet, 2, "another task", 4);
     let (counted, took) = (jobs(), begun.elapsed());
-    // A machine that is busy elsewhere may have taken all of that time for it.
+    // A busy machine may have needed all of that time.
     assert!(counted == 3 || took > Duration::from_secs(5), "{counted} after {took:?}");
     let mut later = counted;
     while later == 3 {
-        assert!(begun.elapsed() < Duration::from_mins(2), "it is never counted again");
+        assert!(begun.elapsed() < Duration::from_mins(2), "the queue is never counted again");
         thread::sleep(Duration::from_millis(200));
         later = jobs();
     }
     assert_eq!(later, 7);
-    assert!(begun.elapsed() > Duration::from_secs(4), "it was counted before its time");
+    assert!(begun.elapsed() > Duration::from_secs(4), "the queue was counted too early");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn who_takes_a_run_back_takes_nothing_from_who_asks_at_that_moment() {
         assert_eq!(second.open, 3);
     }
     assert_eq!(joined + again, 3 * ROUNDS);
-    // Every job that waits is wanted by a run, and nothing is there twice.
+    // Every waiting job belongs to a run, and no job exists twice.
     assert_eq!(stand.sql("SELECT count(*) FROM jobs WHERE state = 'queued'"), (3 * ROUNDS).to_string());
     assert_eq!(stand.sql("SELECT count(*) FROM jobs WHERE state = 'cancelled' AND current"), "0");
 }
@@ -158,14 +158,14 @@ fn jobs_that_a_young_run_names_stay_however_old_they_are() {
     stand.sql("UPDATE segments SET made_at = now() - interval '90 days'");
     stand.sql("SELECT setval(pg_get_serial_sequence('jobs', 'job'), 1000000)");
     stand.sql("SELECT setval(pg_get_serial_sequence('segments', 'number'), 100000)");
-    // The next stretch has begun, and somebody is answered with a job of the first one, today.
+    // The next partition has begun, and a run of today reuses a job of the first one.
     submit(&fleet, 3, "another task", 1);
     let again = submit(&fleet, 2, "task", 1);
     assert!(again.jobs[0].known && again.jobs[0].job < 1_000_000);
     let retained = fleet.retain(30).unwrap();
     assert_eq!((retained.partitions, retained.jobs, retained.segments, retained.runs), (0, 0, 0, 0));
     assert_eq!(fleet.run(&run_name(2), 0).unwrap(), again);
-    // When that run is old as well, all of it goes.
+    // When that run is old as well, everything is deleted.
     stand
         .sql(&format!("UPDATE runs SET made_at = now() - interval '90 days' WHERE run <> '{}'", run_name(3)));
     let retained = fleet.retain(30).unwrap();
@@ -184,7 +184,7 @@ fn a_page_is_made_of_so_many_bytes_and_says_what_it_leaves_out() {
     let page = || get(&stand, "/negatives", &stand.token);
     let (status, whole) = page();
     assert!(status == 200 && !whole.contains("are not shown"), "{whole}");
-    // Two of them are all that fits.
+    // Only two of them fit.
     stand.sql(&format!("UPDATE segments SET bytes = {}", 12 << 20));
     let (status, cut) = page();
     assert!(status == 200 && cut.contains("1 older results are not shown"), "{cut}");
@@ -215,7 +215,7 @@ fn a_quota_holds_for_those_who_ask_at_once() {
             .collect();
         all.into_iter().map(|one| one.join().unwrap()).collect()
     });
-    // Each asks for all that the token may have.
+    // Each submission needs the whole quota of the token.
     assert_eq!(asked.iter().filter(|refused| refused.is_none()).count(), 1, "{asked:?}");
     assert!(asked.iter().flatten().all(|word| word == "quota"), "{asked:?}");
     assert_eq!(stand.sql("SELECT count(*) FROM jobs"), "10");

@@ -1,6 +1,6 @@
-//! Programs of others against the server: a fuzzer that reads its OpenAPI description, and a store that speaks S3.
+//! Third-party programs against the server: a fuzzer that reads its OpenAPI description, and an S3-compatible store.
 //!
-//! They are installed by `cargo xtask fleet-api`, which runs these tests; nothing here runs without it.
+//! `cargo xtask fleet-api` installs them and runs these tests; without it, nothing here runs.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -28,17 +28,17 @@ use warpproof_fleet::postgres::Postgres;
 use warpproof_fleet::server::description;
 use warpproof_fleet::wire::{Leased, NewToken, Role, SOFTWARE_GPU};
 
-/// A variable that `cargo xtask fleet-api` sets.
+/// A variable set by `cargo xtask fleet-api`.
 fn given(name: &str) -> String {
     env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run `cargo xtask fleet-api`"))
 }
 
-/// A program of the environment that was installed for these tests.
+/// A program installed for these tests.
 fn installed(program: &str) -> PathBuf {
     Path::new(&given("WARPPROOF_TEST_OUTSIDE")).join("bin").join(program)
 }
 
-/// The program as an operator starts it; the requests it answers are lines of a file.
+/// The server program, started as by an operator; its request log is a file.
 struct Served {
     child: Child,
     base: String,
@@ -92,11 +92,11 @@ fn database() -> Postgres {
     postgres
 }
 
-/// Puts one of everything into a fleet, and gives the names of what is there, and bodies that would be taken.
+/// Creates one of everything in a fleet, and returns the names of existing items and valid request bodies.
 fn seed(fleet: &Fleet, round: u64) -> Value {
     let number = |at: u64| round * 1_000 + at;
     let text = |at: u64| format!("task {}", number(at));
-    // One that is done, with a segment, records and an object.
+    // A finished job, with a segment, records and an object.
     submit(fleet, number(1), &text(1), 1);
     let done: Vec<Leased> = fleet.claim(&claim("seed", 256, 3_600)).unwrap().jobs;
     let mut records = BTreeSet::new();
@@ -112,7 +112,7 @@ fn seed(fleet: &Fleet, round: u64) -> Value {
         segments.push(outcome.segment.clone());
         fleet.finish(job.job, &outcome).unwrap();
     }
-    // Many that are held, half of them with the result that would end them; and some that wait.
+    // Many leased jobs, half of them with a valid result; and some waiting ones.
     submit(fleet, number(2), &text(2), 200);
     let held = fleet.claim(&claim("seed", 200, 3_600)).unwrap().jobs;
     let results: Vec<Value> = held[..100]
@@ -122,7 +122,7 @@ fn seed(fleet: &Fleet, round: u64) -> Value {
     let leases: Vec<Value> =
         held[100..].iter().map(|job| json!({ "job": job.job, "token": job.token })).collect();
     submit(fleet, number(3), &text(3), 50);
-    // Segments of elsewhere, whose objects are here.
+    // Segments from elsewhere, whose objects exist on the server.
     let elsewhere = |at: i64| {
         let bundle = submission(number(4), "elsewhere", 1).bundle;
         let capability = SOFTWARE_GPU.to_owned();
@@ -149,13 +149,13 @@ fn seed(fleet: &Fleet, round: u64) -> Value {
     })
 }
 
-/// What is asked of every answer. `positive_data_acceptance` is not: what a schema cannot say (bytes instead of characters,
-/// objects that must have been uploaded) is refused all the same.
+/// Checks of every response. `positive_data_acceptance` is not among them: the server also rejects what a schema cannot express
+/// (limits in bytes instead of characters, objects that must have been uploaded).
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
                       response_headers_conformance,response_schema_conformance,negative_data_rejection,\
                       ignored_auth,unsupported_method,allow_header_conformance,missing_required_header";
 
-/// Runs the fuzzer for so many seconds; what it said where it found something.
+/// Runs the fuzzer for this many seconds; returns its output if it found an error.
 fn fuzz(dir: &Path, base: &str, token: &str, phases: &str, seconds: u64, seed: u64) -> Result<(), String> {
     let output = Command::new(installed("schemathesis"))
         .args(["--no-color", "run", &format!("{base}/openapi.json"), "--phases", phases])
@@ -182,7 +182,7 @@ fn fuzz(dir: &Path, base: &str, token: &str, phases: &str, seconds: u64, seed: u
         return Ok(());
     }
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    // Its last words are the summary; a finding is at most so long.
+    // The summary is at the end of its output; longer lines are not findings.
     let said: Vec<&str> = out.lines().chain(err.lines()).filter(|line| line.len() < 2_000).collect();
     Err(format!(
         "schemathesis gave {}:\n{}",
@@ -191,11 +191,11 @@ fn fuzz(dir: &Path, base: &str, token: &str, phases: &str, seconds: u64, seed: u
     ))
 }
 
-/// What the server answered: by method and route, how often with which status.
+/// The server's responses: number per status, by method and route.
 fn answers(log: &Path) -> BTreeMap<(String, String), BTreeMap<u64, u64>> {
     let mut found: BTreeMap<(String, String), BTreeMap<u64, u64>> = BTreeMap::new();
     for line in BufReader::new(File::open(log).unwrap()).lines() {
-        // Upkeep writes lines without a method.
+        // Log lines of the periodic maintenance have no method.
         let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
         let Some(method) = line["method"].as_str() else { continue };
         let route = (method.to_owned(), line["route"].as_str().unwrap().to_owned());
@@ -205,14 +205,14 @@ fn answers(log: &Path) -> BTreeMap<(String, String), BTreeMap<u64, u64>> {
 }
 
 #[test]
-#[ignore = "`cargo xtask fleet-api` runs it, and installs what it needs"]
+#[ignore = "run by `cargo xtask fleet-api`, which installs its dependencies"]
 fn the_description_holds_against_a_fuzzer() {
     let minutes: f64 = given("WARPPROOF_TEST_FLEET_MINUTES").parse().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let postgres = database();
     let served = Served::start(dir.path(), &postgres, &dir.path().join("objects").display().to_string(), &[]);
     let served = served.unwrap();
-    // The first tokens are there to be revoked; those that the fuzzer asks with have numbers that it does not draw.
+    // The first tokens may be revoked; those that the fuzzer uses have numbers that it does not generate.
     let fleet = served.fleet();
     let far = "SELECT setval(pg_get_serial_sequence('tokens', 'id'), 5000000000)";
     postgres.psql("fleet", far).unwrap();
@@ -223,13 +223,13 @@ fn the_description_holds_against_a_fuzzer() {
     };
     let all = token(&Role::ALL);
     let each: Vec<(Role, String)> = Role::ALL.into_iter().map(|role| (role, token(&[role]))).collect();
-    // A run is cancelled only with the token that asked for it.
+    // A run can be canceled only with the token that submitted it.
     let seeder = Fleet::new(&served.base, &all, None).unwrap();
     let end = Instant::now() + Duration::from_secs_f64(minutes * 60.0);
     let mut problems = Vec::new();
     let before: u64 = answers(&served.log).values().flat_map(BTreeMap::values).sum();
     for round in 1.. {
-        // What one round revokes, ends and drops is there again in the next.
+        // Items that one round revokes, ends and deletes exist again in the next.
         fs::write(dir.path().join("seeds.json"), seed(&seeder, round).to_string()).unwrap();
         let left = end.saturating_duration_since(Instant::now()).as_secs();
         let seconds = left.clamp(10, 300);
@@ -279,27 +279,27 @@ fn the_description_holds_against_a_fuzzer() {
             }
         }
     }
-    eprintln!("counted: {taken} of {routes} routes of the description were done, not only refused");
+    eprintln!("counted: {taken} of {routes} routes of the description succeeded at least once");
     for line in BufReader::new(File::open(&served.log).unwrap()).lines().map_while(Result::ok) {
         if line.contains("\"level\":\"error\"") {
             problems.push(line);
         }
     }
     if !unseen.is_empty() {
-        problems.push(format!("never done: {}", unseen.join(", ")));
+        problems.push(format!("never succeeded: {}", unseen.join(", ")));
     }
-    // A run that is turned away at the door proves nothing.
+    // A fuzzer run whose requests are rejected by access control proves nothing.
     let away = sum(&|status| [401, 403, 429].contains(&status));
     if 2 * away > total {
-        problems.push(format!("{away} of {total} requests were turned away at the door"));
+        problems.push(format!("{away} of {total} requests were rejected by access control"));
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
-    // It is well, and can still do its work.
+    // The server is healthy after the test.
     assert!(fleet.queue().is_err_and(|error| status(&error) == 401) || fleet.queue().is_ok());
     seed(&seeder, 1_000_000);
 }
 
-/// A store that speaks S3, with a bucket `fleet`.
+/// An S3-compatible store, with a bucket `fleet`.
 struct Store {
     child: Child,
     address: String,
@@ -320,14 +320,14 @@ impl Store {
             .by_ref()
             .find_map(|line| line.split_once("Running on http://").map(|(_, rest)| rest.trim().to_owned()))
             .unwrap();
-        // It goes on writing, and must not wait for a reader.
+        // It continues writing, and must not block on a full pipe.
         thread::spawn(move || lines.for_each(drop));
         let store = Self { child, address };
         assert_eq!(store.ask("PUT", "/fleet").0, 200);
         store
     }
 
-    /// As somebody asks it who does not go through the server.
+    /// Sends a request directly to the store, bypassing the server.
     fn ask(&self, method: &str, path: &str) -> (u16, String) {
         let agent = ureq::Agent::config_builder().http_status_as_error(false).build().new_agent();
         let request = ureq::http::Request::builder().method(method);
@@ -350,7 +350,7 @@ impl Drop for Store {
     }
 }
 
-/// The way to the store, which can be cut.
+/// A connection to the store that can be interrupted.
 struct Way {
     address: String,
     open: Arc<AtomicBool>,
@@ -381,7 +381,7 @@ impl Way {
 
     fn set(&self, open: bool) {
         self.open.store(open, Ordering::Relaxed);
-        // Those who carry look now and then.
+        // The forwarding threads check the flag periodically.
         thread::sleep(Duration::from_millis(300));
     }
 }
@@ -398,13 +398,13 @@ fn carry(mut from: TcpStream, mut to: TcpStream, open: &AtomicBool) {
         }
     }
     for stream in [from, to] {
-        // The other direction may have done it.
+        // The other direction may have closed it.
         let _gone = stream.shutdown(Shutdown::Both);
     }
 }
 
 #[test]
-#[ignore = "`cargo xtask fleet-api` runs it, and installs what it needs"]
+#[ignore = "run by `cargo xtask fleet-api`, which installs its dependencies"]
 fn objects_in_s3() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
@@ -414,7 +414,7 @@ fn objects_in_s3() {
     let endpoint = format!("http://{}", way.address);
     let keys = [("AWS_ACCESS_KEY_ID", "fleet"), ("AWS_SECRET_ACCESS_KEY", "secret")];
     let place = [("AWS_ENDPOINT_URL", endpoint.as_str()), ("AWS_REGION", "us-east-1")];
-    // What cannot work is said at the start, before anything is taken.
+    // Configuration errors are reported at the start, before any request is accepted.
     let refused = |objects: &str, environment: &[(&str, &str)]| {
         let environment = [environment, &place].concat();
         Served::start(dir.path(), &postgres, objects, &environment).err().unwrap()
@@ -431,7 +431,7 @@ fn objects_in_s3() {
     let served = Served::start(dir.path(), &postgres, "s3://fleet/some/prefix", &[keys, place].concat());
     let served = served.unwrap();
     let fleet = served.fleet();
-    // In, there, out.
+    // Upload, check, download.
     let bytes = vec![7; 3 << 20];
     let hash = Hash::of(&bytes);
     assert_eq!(status(&fleet.object(&hash).unwrap_err()), 404);
@@ -441,7 +441,7 @@ fn objects_in_s3() {
     let name = hash.to_string();
     let key = format!("some/prefix/objects/{}/{}", &name[..2], &name[2..]);
     assert_eq!(store.keys(), BTreeSet::from([key]));
-    // A candidate is submitted, judged by a worker, and its evidence comes back.
+    // A candidate is submitted and evaluated by a worker, and its evidence is fetched.
     let program = |program: &str, arguments: &[&str]| {
         let mut command = Command::new(program);
         command.args(arguments).args(["--fleet", &served.base]).env("WARPPROOF_FLEET_TOKEN", &served.token);
@@ -475,7 +475,7 @@ fn objects_in_s3() {
     assert!(report.is_sound() && report.tally.objects > 0, "{report}");
     assert!(store.keys().len() > usize::try_from(report.tally.objects).unwrap(), "{report}");
 
-    // A store that is away: whoever asks is told to come back, and nothing is taken that is not kept.
+    // If the store is unreachable, clients get the error `unavailable`, and nothing is acknowledged that is not stored.
     let hasty = fleet.clone().with_patience(Duration::ZERO);
     let other = Hash::of(b"other");
     way.set(false);
@@ -484,10 +484,10 @@ fn objects_in_s3() {
         let error = error.unwrap();
         assert_eq!((status(&error), error.word()), (503, Some("unavailable")), "{error}");
     }
-    assert!(fleet.queue().is_ok(), "what needs no object is answered");
+    assert!(fleet.queue().is_ok(), "requests without objects still succeed");
     let noted = format!("SELECT count(*) FROM objects WHERE hash = '\\x{other}'");
     assert_eq!(postgres.psql("fleet", &noted).unwrap().trim(), "0");
-    // Who is patient does not notice.
+    // A client that retries does not notice.
     let waits = thread::spawn({
         let fleet = fleet.clone();
         move || fleet.put_object(&other, b"other")

@@ -1,4 +1,4 @@
-//! The pages for people: what they show, what they let in, and who may look.
+//! The dashboard's pages: their content, input handling and access rules.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,7 +11,7 @@ use warpproof_evidence::record::Verdict;
 use warpproof_fleet::server::Server;
 use warpproof_fleet::wire::Role;
 
-/// An answer: its status, where it leads, the cookie it sets, and its text.
+/// A response: its status, redirect target, cookie and text.
 struct Answer {
     status: u16,
     place: String,
@@ -78,7 +78,7 @@ fn a_standing_is_on_the_board_of_its_task_file() {
     submit(&fleet, 1, "task", 1);
     let job = fleet.claim(&claim("w", 9, 60)).unwrap().jobs.remove(0);
     fleet.finish(job.job, &outcome(&job, Verdict::Provisional)).unwrap();
-    // Two files of one name, and one candidate that was judged twice.
+    // Two task files with the same name, and one candidate that was evaluated twice.
     for file in ["ab", "cd"] {
         stand.sql(&format!(
             "INSERT INTO boards (task, task_version, task_hash, shape, kind, device)
@@ -125,7 +125,7 @@ fn signing_in_sets_a_cookie_for_who_may_read() {
     );
     let cookie = signed.cookie.split(';').next().unwrap().to_owned();
     assert_eq!(ask(&stand, "GET", "/runs", &cookie, "").status, 200);
-    // To this server only.
+    // Redirects only to this server.
     for next in ["https%3A%2F%2Fx.org", "%2F%2Fx.org", "%2F%5Cx.org", ""] {
         let signed = ask(&stand, "POST", "/sign-in", "", &format!("token={token}&next={next}"));
         assert_eq!((signed.status, &*signed.place), (303, "/"), "{next}");

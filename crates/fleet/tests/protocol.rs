@@ -1,4 +1,4 @@
-//! Runs, leases, fences and results against a real PostgreSQL.
+//! Runs, leases, fencing tokens and results with a real PostgreSQL.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -38,7 +38,7 @@ fn every_job_has_exactly_one_result() {
                         assert!(claimed.lock().unwrap().insert(job.job), "claimed twice");
                         let outcome = outcome(&job, Verdict::Provisional);
                         assert!(!fleet.finish(job.job, &outcome).unwrap().replayed);
-                        // The answer may have been lost: the same again is the same answer.
+                        // The response may have been lost: sending the same result again returns the same response.
                         assert!(fleet.finish(job.job, &outcome).unwrap().replayed);
                         accepted.fetch_add(1, Ordering::Relaxed);
                     }
@@ -61,7 +61,7 @@ fn every_job_has_exactly_one_result() {
     assert_eq!(export(&fleet, &ledger), JOBS);
     let report = ledger.verify().unwrap();
     assert!(report.is_sound() && report.tally.records == 1200, "{report}");
-    // Nothing more comes, and a second export brings nothing.
+    // No more jobs, and a second export fetches nothing.
     assert!(fleet.claim(&claim("late", 7, 60)).unwrap().jobs.is_empty());
     assert_eq!(export(&fleet, &ledger), 0);
 }
@@ -79,9 +79,9 @@ fn only_the_newest_token_is_listened_to_and_only_while_the_lease_holds() {
         lease_seconds: 600,
     };
     assert_eq!(fleet.heartbeat(&held).unwrap().lost, [0; 0]);
-    // The database's clock decides: the lease ends there, however busy this machine is.
+    // The database's clock decides when the lease expires, however busy this machine is.
     stand.sql("UPDATE jobs SET lease_until = now() - interval '1 second'");
-    // Over, though nobody else has it yet.
+    // The lease has expired, although no other worker has the job yet.
     let late = outcome(&first, Verdict::Provisional);
     assert_eq!(status(&fleet.finish(first.job, &late).unwrap_err()), 409);
     assert_eq!(fleet.heartbeat(&held).unwrap().lost, [first.job]);
@@ -102,7 +102,7 @@ fn only_the_newest_token_is_listened_to_and_only_while_the_lease_holds() {
     let right = outcome(&second, Verdict::Reject);
     assert!(!fleet.finish(second.job, &right).unwrap().replayed);
     assert!(fleet.finish(second.job, &right).unwrap().replayed);
-    // Another result with the right token, and the right result with another token, are refused.
+    // Another result with the right token, and the right result with another token, are rejected.
     let other = outcome(&second, Verdict::Defer);
     assert_eq!(fleet.finish(second.job, &other).unwrap_err().word(), Some("done"));
     let mut moved = right.clone();
@@ -124,16 +124,16 @@ fn what_is_known_by_content_comes_back_without_work() {
     jobs.sort_by(|a, b| a.candidate.cmp(&b.candidate));
     fleet.finish(jobs[0].job, &outcome(&jobs[0], Verdict::Provisional)).unwrap();
     fleet.finish(jobs[1].job, &outcome(&jobs[1], Verdict::Inconclusive)).unwrap();
-    // The same content under another name: what was decided is there, what was left open is done again.
+    // The same content under another name: decided results are reused, undecided ones are evaluated again.
     let again = submit(&fleet, 2, "task", 2);
     assert_eq!((again.jobs[0].job, again.jobs[0].known, again.open), (jobs[0].job, true, 1));
     assert_ne!(again.jobs[1].job, jobs[1].job);
-    // The same request again is the same answer; another with its name is refused.
+    // The same request returns the same response; a different one with its name is rejected.
     assert_eq!(submit(&fleet, 2, "task", 2), again);
     assert_eq!(status(&fleet.submit(&submission(2, "task", 1)).unwrap_err()), 409);
-    // Somebody who asks while it is under way waits for the same job.
+    // A client that submits it meanwhile waits for the same job.
     assert_eq!(submit(&fleet, 3, "task", 2).jobs[1].job, again.jobs[1].job);
-    // Other content, another secret, another capability are other jobs; `fresh` is a new one.
+    // Other content, another secret or another capability is a different job; `fresh` creates a new one.
     let other = submit(&fleet, 4, "task of another text", 1);
     assert!(!other.jobs[0].known);
     for (number, change) in [(5, "secret"), (6, "capability"), (7, "fresh")] {
@@ -166,7 +166,7 @@ fn what_is_asked_for_anew_and_taken_back_leaves_what_was_known() {
     fleet.cancel(&run_name(3)).unwrap();
     let after = submit(&fleet, 4, "task", 2);
     assert_eq!((after.open, &after.jobs), (0, &before.jobs));
-    // What nobody has judged is only gone.
+    // Jobs without a result are only removed.
     let other = submit(&fleet, 5, "another task", 1);
     fleet.cancel(&run_name(5)).unwrap();
     assert_ne!(submit(&fleet, 6, "another task", 1).jobs[0].job, other.jobs[0].job);
@@ -189,9 +189,9 @@ fn jobs_go_to_who_can_do_them_the_urgent_first_and_are_given_up_at_last() {
     both.capabilities.insert(0, "RTX 4090".to_owned());
     let jobs = fleet.claim(&both).unwrap().jobs;
     assert_eq!((jobs.len(), jobs[0].job), (2, timed.jobs[0].job));
-    // Given back, it is claimed again and nothing is counted against it.
+    // After a release, it is claimed again and the claim is not counted.
     fleet.release(first.job, first.token).unwrap();
-    // There are two workers: what one says three times is one voice, and the other is asked too.
+    // There are two workers: three failures of one count once, so the other one must try too.
     for worker in ["w", "w", "w", "gpu"] {
         assert_eq!(fleet.run(&run_name(2), 0).unwrap().open, 1);
         let job = fleet.claim(&claim(worker, 1, 60)).unwrap().jobs.remove(0);
@@ -203,11 +203,11 @@ fn jobs_go_to_who_can_do_them_the_urgent_first_and_are_given_up_at_last() {
     let run = fleet.run(&run_name(2), 0).unwrap();
     assert_eq!((run.open, run.jobs[0].state), (0, State::Failed));
     assert_eq!(run.jobs[0].reason.as_deref(), Some("the child was killed"));
-    // What was given up is tried again when somebody asks again.
+    // A failed job is retried when it is submitted again.
     let mut again = submission(4, "task", 1);
     again.bundle.secret = Some("1".to_owned());
     assert_eq!(fleet.submit(&again).unwrap().open, 1);
-    // Taken back by whose it is, unless another run wants it.
+    // Its submitter can cancel it, unless another run needs it.
     let stranger = stand.fleet_as(&stand.token_for(&[Role::Submit], 9));
     assert_eq!(status(&stranger.cancel(&run_name(4)).unwrap_err()), 404);
     fleet.cancel(&run_name(4)).unwrap();
@@ -224,7 +224,7 @@ fn a_quota_and_a_version_are_held() {
     submit(&small, 1, "task", 3);
     let error = small.submit(&submission(2, "task", 4)).unwrap_err();
     assert_eq!((status(&error), error.word()), (429, Some("quota")));
-    // Nothing of it is left.
+    // Nothing of it remains.
     assert_eq!(stand.sql("SELECT count(*) FROM jobs"), "3");
     assert_eq!(stand.sql("SELECT count(*) FROM runs"), "1");
     let mut old = claim("w", 1, 60);
@@ -249,7 +249,7 @@ fn a_ledger_goes_in_and_out_byte_for_byte() {
     };
     let mut all = Vec::new();
     for at in 0..5 {
-        // Each segment names the heads before it, and a record of the first.
+        // Each segment refers to the heads before it, and to a record of the first.
         let about = all.first().map(|first| vec![*first]).unwrap_or_default();
         let mut writer = from.writer();
         all.push(writer.append(&note(&format!("ä \u{0} ' \" \\ {at}"), about)).unwrap());
@@ -265,7 +265,7 @@ fn a_ledger_goes_in_and_out_byte_for_byte() {
     }
     assert!(into.verify().unwrap().is_sound());
     assert_eq!(into.heads().unwrap(), from.heads().unwrap());
-    // A segment whose head is not here, and one that was changed, are refused.
+    // A segment whose head is missing here, and one that was changed, are rejected.
     let other = Stand::new();
     let last = from.segment_names().unwrap().pop().unwrap();
     let text = from.segment_text(&last).unwrap();
@@ -286,7 +286,7 @@ fn a_ledger_goes_in_and_out_byte_for_byte() {
 fn a_server_and_a_database_may_come_and_go() {
     let mut stand = Stand::new();
     submit(&stand.fleet(), 1, "task", 150);
-    // The port stays, so that who dials in finds it again.
+    // The port stays the same, so that clients can reconnect.
     stand.restart();
     let fleet = stand.fleet();
     let over = AtomicBool::new(false);
@@ -305,7 +305,7 @@ fn a_server_and_a_database_may_come_and_go() {
                             Ok(_) => {
                                 acknowledged.lock().unwrap().insert(job.job);
                             }
-                            // The lease went by while nothing answered, and somebody else may have done it.
+                            // The lease expired during the outage, and another worker may have done the job.
                             Err(error) => {
                                 assert!(matches!(error.word(), Some("lease" | "done")), "{error}");
                             }
@@ -328,12 +328,12 @@ fn a_server_and_a_database_may_come_and_go() {
         let mut waited = 0;
         while fleet.run(&run_name(1), 5).unwrap().open > 0 {
             waited += 1;
-            assert!(waited < 30, "jobs are left");
+            assert!(waited < 30, "unfinished jobs remain");
         }
         over.store(true, Ordering::Relaxed);
     });
     assert_eq!(stand.sql("SELECT count(*), count(DISTINCT job) FROM results"), "150|150");
-    // Nothing that was acknowledged is lost.
+    // No acknowledged result is lost.
     let done = fleet.run(&run_name(1), 0).unwrap();
     let done: BTreeSet<i64> =
         done.jobs.iter().filter(|job| job.state == State::Done).map(|job| job.job).collect();
@@ -353,7 +353,7 @@ fn a_claim_walks_its_index_and_old_stretches_are_dropped() {
     for job in &jobs {
         fleet.finish(job.job, &outcome(job, Verdict::Provisional)).unwrap();
     }
-    // Many more wait, and many are done.
+    // Many more jobs wait, and many are done.
     stand.sql(
         "INSERT INTO jobs (key, current, token, capability, candidate, bundle, state, ended_at)
          SELECT decode(md5(n::text) || md5('x' || n), 'hex'), true, token, capability, 'c' || n, bundle,
@@ -361,7 +361,7 @@ fn a_claim_walks_its_index_and_old_stretches_are_dropped() {
          FROM generate_series(1, 200000) AS n, (SELECT token, capability, bundle FROM jobs LIMIT 1) AS one",
     );
     stand.sql("ANALYZE jobs");
-    // As it is planned for any values, which is what a server comes to after a few claims.
+    // The generic plan, which a server uses after a few claims.
     let statement = warpproof_fleet::server::CLAIM;
     let plan = stand.sql(&format!(
         "SET plan_cache_mode = force_generic_plan;
@@ -377,7 +377,7 @@ fn a_claim_walks_its_index_and_old_stretches_are_dropped() {
     assert!(!plan.contains("Seq Scan on lines_from"), "{plan}");
     stand.sql("DELETE FROM jobs WHERE job > 3");
 
-    // Results and lines are in partitions. With the first stretch full and old, it goes.
+    // Results and lines are partitioned. Once the first partition is full and old, it is dropped.
     assert_eq!(stand.sql("SELECT count(*) FROM results_from_0"), "2");
     assert_eq!(stand.sql("SELECT count(*) FROM lines_from_0"), "6");
     assert_eq!(stand.sql("SELECT count(*) FROM lines_rest"), "0");
@@ -390,7 +390,7 @@ fn a_claim_walks_its_index_and_old_stretches_are_dropped() {
     assert_eq!(claimed.len(), 2);
     let late = claimed.iter().find(|job| job.job == new).unwrap();
     fleet.finish(new, &outcome(late, Verdict::Provisional)).unwrap();
-    // One job of the first stretch is not over: it stays, however old.
+    // One job of the first partition is unfinished: it stays, however old.
     stand.sql("UPDATE jobs SET ended_at = ended_at - interval '40 days' WHERE job < 1000");
     stand.sql("UPDATE segments SET made_at = made_at - interval '40 days' WHERE number < 1000");
     stand.sql("UPDATE runs SET made_at = made_at - interval '40 days' WHERE number = 1");

@@ -1,4 +1,4 @@
-//! What a server refuses: every route for every role, and what somebody with bad intent would send.
+//! What a server rejects: every route for every role, and malicious requests.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -17,7 +17,7 @@ use warpproof_evidence::record::Verdict;
 use warpproof_fleet::server::{ACCESS, Server, description};
 use warpproof_fleet::wire::Role::{self, Admin, Read, Submit, Work};
 
-/// What each route takes, said a second time: a change of one must be a change of both.
+/// The roles of each route, repeated here on purpose: a change must be made in both places.
 const EXPECTED: &[(&str, &str, &[Role])] = &[
     ("POST", "/v1/runs", &[Submit]),
     ("GET", "/v1/runs", &[Read]),
@@ -44,7 +44,7 @@ const EXPECTED: &[(&str, &str, &[Role])] = &[
     ("DELETE", "/v1/tokens/{id}", &[Admin]),
     ("POST", "/v1/retention", &[Admin]),
 ];
-/// Pages for people: with the role to read they are shown, and who is not known is asked to sign in.
+/// Pages of the dashboard: visible with the role `read`; unauthenticated users are redirected to the sign-in page.
 const PAGES: &[&str] = &[
     "/",
     "/runs",
@@ -57,7 +57,7 @@ const PAGES: &[&str] = &[
     "/queue",
 ];
 const OPEN: &[&str] = &["/healthz", "/readyz", "/metrics", "/openapi.json", "/sign-in"];
-/// Open too, with methods of their own.
+/// Public routes with their own methods.
 const SIGNING: usize = 2;
 
 struct Raw {
@@ -103,7 +103,7 @@ fn every_route_for_every_role() {
             let bearer = format!("Bearer {token}");
             let (status, text) = raw.send(method, &path, &[("authorization", &bearer)], b"{}");
             match role {
-                None => assert_eq!(status, 401, "{method} {route} with a token of nobody: {text}"),
+                None => assert_eq!(status, 401, "{method} {route} with an unknown token: {text}"),
                 Some(role) if roles.contains(role) => {
                     assert!(
                         status != 401 && status != 403 && status < 500,
@@ -125,25 +125,25 @@ fn every_route_for_every_role() {
     }
     for page in PAGES {
         let path = page.replace("{run}", &run_name(9)).replace("{job}", "9").replace("{task}", "t");
-        assert_eq!(raw.send("GET", &path, &[], b"").0, 303, "{page} for nobody");
+        assert_eq!(raw.send("GET", &path, &[], b"").0, 303, "{page} without a token");
         for (role, token) in &tokens {
             let bearer = format!("Bearer {token}");
             let cookie = format!("other=1; warpproof_token={token}");
             for headers in [[("authorization", &*bearer)], [("cookie", &*cookie)]] {
                 let (status, text) = raw.send("GET", &path, &headers, b"");
                 match role {
-                    None => assert_eq!(status, 303, "{page} with a token of nobody: {text}"),
+                    None => assert_eq!(status, 303, "{page} with an unknown token: {text}"),
                     Some(Read) => assert!(status == 200 || status == 404, "{page}: {status} {text}"),
                     Some(role) => assert_eq!(status, 403, "{page} as {role}: {text}"),
                 }
             }
         }
     }
-    // A cookie lets a browser look, and change nothing.
+    // A cookie allows reading only.
     let cookie = format!("warpproof_token={}", stand.token);
     assert_eq!(raw.send("POST", "/v1/retention", &[("cookie", &cookie)], b"{\"days\": 1}").0, 401);
     assert_eq!(raw.send("GET", "/v1/queue", &[("cookie", &cookie)], b"").0, 200);
-    // The server's own table, the description and this one have the same routes.
+    // The server's table, the API description and this table have the same routes.
     let own: Vec<(&str, &str)> = ACCESS.iter().map(|(method, route, _)| (*method, *route)).collect();
     assert_eq!(own.len(), EXPECTED.len() + OPEN.len() + PAGES.len() + SIGNING);
     let described: serde_json::Value = serde_json::from_str(&description().unwrap()).unwrap();
@@ -155,8 +155,12 @@ fn every_route_for_every_role() {
         }
     }
     let for_people = PAGES.len() + SIGNING + 1;
-    assert_eq!(routes + for_people + 1, own.len(), "all but pages and the description itself is described");
-    // A method or a page that is not there.
+    assert_eq!(
+        routes + for_people + 1,
+        own.len(),
+        "all routes except pages and the description itself are described"
+    );
+    // An unsupported method, and missing pages.
     let bearer = format!("Bearer {}", stand.token);
     assert_eq!(raw.send("DELETE", "/v1/runs", &[("authorization", &bearer)], b"").0, 405);
     for path in ["/v1", "/v1/../etc/passwd", "/v1/objects/", "//v1/runs", "/%2e%2e/%2e%2e/etc/passwd"] {
@@ -174,7 +178,7 @@ fn a_revoked_token_opens_nothing() {
     reader.queue().unwrap();
     stand.fleet().revoke_token(made.id).unwrap();
     assert_eq!(status(&reader.queue().unwrap_err()), 401);
-    // The text of a token is nowhere in the database.
+    // The text of a token is not stored in the database.
     assert_eq!(
         stand.sql(&format!("SELECT count(*) FROM tokens WHERE tokens::text LIKE '%{}%'", &made.token[4..])),
         "0"
@@ -191,7 +195,7 @@ fn bodies_have_an_end_before_and_after_they_are_unpacked() {
     let path = format!("/v1/objects/{}", Hash::of(b"x"));
     let large = vec![b'x'; (1 << 20) + 1];
     assert_eq!(raw.send("PUT", &path, &[("authorization", &bearer)], &large).0, 413);
-    // A gigabyte of zeros is a megabyte when it is packed.
+    // A gigabyte of zeros compresses to a megabyte.
     let mut bomb = GzEncoder::new(Vec::new(), Compression::best());
     for _ in 0..256 {
         bomb.write_all(&vec![0; 1 << 20]).unwrap();
@@ -204,7 +208,7 @@ fn bodies_have_an_end_before_and_after_they_are_unpacked() {
     assert_eq!(raw.send("PUT", &path, &packed, b"no gzip").0, 400);
     let other = [("authorization", bearer.as_str()), ("content-encoding", "br")];
     assert_eq!(raw.send("PUT", &path, &other, b"x").0, 415);
-    // Several in one body: the limit is for all of them together, and each has its name.
+    // Several objects in one body: the limit applies to their sum, and each must match its hash.
     let together = |objects: &[(&str, &[u8])]| {
         let encode = base64::engine::general_purpose::STANDARD;
         let objects: BTreeMap<String, String> =
@@ -219,7 +223,7 @@ fn bodies_have_an_end_before_and_after_they_are_unpacked() {
     assert_eq!(together(&[(&a, b"a"), ("../b", b"b")]), 400);
     let get =
         |name: &str| raw.send("GET", &format!("/v1/objects/{name}"), &[("authorization", &bearer)], b"");
-    assert_eq!((get(&a).0, get(&b).0), (404, 404), "all or none");
+    assert_eq!((get(&a).0, get(&b).0), (404, 404), "all or nothing");
     assert_eq!(together(&[(&a, b"a"), (&b, b"b")]), 200);
     assert_eq!((get(&a).1.as_str(), get(&b).1.as_str()), ("a", "b"));
     let many: Vec<(String, Vec<u8>)> = (0..1_025_u32)
@@ -228,7 +232,7 @@ fn bodies_have_an_end_before_and_after_they_are_unpacked() {
         .collect();
     let many: Vec<(&str, &[u8])> = many.iter().map(|(name, bytes)| (name.as_str(), &bytes[..])).collect();
     assert_eq!((together(&many), together(&many[1..]), together(&[])), (400, 200, 200));
-    // What is within the limit is taken, and only under its name.
+    // Content within the limit is accepted, but only under its hash.
     assert_eq!(raw.send("PUT", &path, &[("authorization", &bearer)], b"x").0, 200);
     assert_eq!(raw.send("PUT", &path, &[("authorization", &bearer)], b"y").0, 400);
     for name in ["..%2f..%2fetc%2fpasswd", "x", &"A".repeat(64), "%00", &"0".repeat(65)] {
@@ -260,12 +264,12 @@ fn texts_that_mean_something_elsewhere_mean_nothing_here() {
         fleet.finish(job.job, &outcome(&job, Verdict::Reject)).unwrap();
     }
     assert_eq!(fleet.run(&run_name(1), 0).unwrap().open, 0);
-    // Nothing that comes back is a page.
+    // No response is an HTML page.
     let raw = Raw::of(&stand);
     let bearer = format!("Bearer {}", stand.token);
     let (_, text) = raw.send("GET", &format!("/v1/runs/{}", run_name(1)), &[("authorization", &bearer)], b"");
     assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok());
-    // Control characters, which a database or a terminal would take for something else, are refused everywhere.
+    // Control characters, which a database or a terminal interprets, are rejected everywhere.
     for (number, change) in
         (2..).zip(["candidate", "capability", "path", "task", "secret", "run", "twice", "none"])
     {
@@ -347,26 +351,26 @@ fn a_result_that_is_not_what_it_says_is_refused() {
     );
     refused("no base64", &|wrong| wrong.objects.values_mut().for_each(|text| *text = "?".to_owned()), 400);
     refused(
-        "an object that nobody names",
+        "an object that no record refers to",
         &|wrong| {
             wrong.objects.insert(Hash::of(b"").to_string(), String::new());
         },
         400,
     );
     refused("empty", &|wrong| wrong.text = String::new(), 422);
-    // Of another candidate, and of another task.
+    // Results of another candidate, and of another task.
     for stranger in [two, other] {
         let mut wrong = outcome(stranger, Verdict::Provisional);
         wrong.token = one.token;
         assert_eq!(status(&fleet.finish(one.job, &wrong).unwrap_err()), 422);
     }
     assert!(!fleet.finish(one.job, &right).unwrap().replayed);
-    // One result is one job's: the same segment for another job is refused.
+    // A result belongs to one job: the same segment for another job is rejected.
     let mut twice = right.clone();
     twice.token = two.token;
     assert_eq!(status(&fleet.finish(two.job, &twice).unwrap_err()), 422);
     assert_eq!(stand.sql("SELECT count(*) FROM results"), "1");
-    // A submission of files that nobody uploaded names them.
+    // A submission with missing files lists them.
     let mut lacking = submission(3, "never uploaded", 1);
     let error = fleet.submit(&lacking).unwrap_err();
     assert_eq!((status(&error), error.word()), (422, Some("missing_objects")));
@@ -385,7 +389,7 @@ fn too_many_requests_are_told_so() {
         (0..40).map(|_| raw.send("GET", "/v1/queue", &[("authorization", &bearer)], b"").0).collect();
     assert!(answers.contains(&200) && answers.contains(&429), "{answers:?}");
     assert!(answers.iter().all(|status| [200, 429].contains(status)), "{answers:?}");
-    // Whether it lives is answered all the same.
+    // The health check still responds.
     assert_eq!(raw.send("GET", "/healthz", &[], b"").0, 200);
     let (_, metrics) = raw.send("GET", "/metrics", &[], b"");
     assert!(metrics.contains("warpproof_requests_total{class=\"4xx\"}"), "{metrics}");

@@ -1,4 +1,4 @@
-//! Jobs that name the stages they want: known apart from those that want all, and held against them.
+//! Jobs that request some stages: cached separately from jobs with all stages, and checked against the requested ones.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -18,7 +18,7 @@ fn partial(number: u64, stages: &[Stage]) -> Submission {
     Submission { bundle: Bundle { stages: Some(stages.to_vec()), ..whole.bundle.clone() }, ..whole }
 }
 
-/// What a result is made of.
+/// The content of a result.
 #[derive(Clone)]
 struct Made {
     judges: Vec<&'static str>,
@@ -61,11 +61,11 @@ fn stages_are_part_of_what_a_job_is() {
     let whole = fleet.run(&stand::run_name(1), 0).unwrap();
     let jobs = [&whole, &some, &others, &same].map(|run| run.jobs[0].job);
     assert!(jobs[0] != jobs[1] && jobs[1] != jobs[2] && jobs[0] != jobs[2] && jobs[1] == jobs[3], "{jobs:?}");
-    // In their order, once each, and at least one.
+    // In order, without duplicates, and at least one.
     for wrong in [&[][..], &[Stage::Model, Stage::Build], &[Stage::Build, Stage::Build]] {
         assert_eq!(status(&fleet.submit(&partial(9, wrong)).unwrap_err()), 400, "{wrong:?}");
     }
-    // A worker is told, and what it sends is known from then on.
+    // The worker gets the stages, and its result is cached.
     let leased = fleet.claim(&claim("w", 9, 60)).unwrap().jobs;
     let wanted: Vec<Option<Vec<Stage>>> = leased.iter().map(|job| job.bundle.stages.clone()).collect();
     assert_eq!(wanted, [None, Some(TIMED.to_vec()), Some(TIMED[..1].to_vec())]);
@@ -79,10 +79,10 @@ fn stages_are_part_of_what_a_job_is() {
     let records = warpproof_evidence::ledger::read_segment(job.segment.as_ref().unwrap(), &segment).unwrap();
     let run = records.iter().find(|record| matches!(record.body, Body::Run(_))).unwrap();
     assert_eq!(job.record.as_ref(), Some(&run.hash.to_string()));
-    // One that wants all is not answered by it, and stands on no leaderboard before that.
+    // A job with all stages does not reuse this result, and no candidate is on the leaderboard before such a job ends.
     assert_eq!(fleet.run(&stand::run_name(1), 0).unwrap().open, 1);
     assert_eq!(stand.sql("SELECT count(*) FROM standings").trim(), "0");
-    // The pages show what there is of it.
+    // The pages show the available results.
     let page = |path: String| {
         let cookie = format!("warpproof_token={}", stand.token);
         let asked = ureq::get(format!("{}{path}", stand.base())).header("cookie", cookie).call();
@@ -118,11 +118,14 @@ fn a_result_is_held_against_the_stages_of_its_job() {
         ("fewer stages", Made::green(&TIMED[..2])),
         ("other stages", Made::green(&[Stage::Build, Stage::Correct, Stage::Model])),
         ("more stages", Made::green(&[Stage::Build, Stage::Budget, Stage::Correct, Stage::Model])),
-        ("a verdict, and all is green", Made { verdict: Some(Verdict::Provisional), ..green.clone() }),
-        ("no verdict, and one failed", red(1, None)),
+        (
+            "a verdict although all stages passed",
+            Made { verdict: Some(Verdict::Provisional), ..green.clone() },
+        ),
+        ("no verdict although a stage failed", red(1, None)),
         ("another candidate", of_another),
         ("a stage twice", twice),
-        ("beyond one that failed", beyond),
+        ("stages after a failed one", beyond),
     ];
     for (what, made) in wrong {
         let refused = fleet.finish(some.job, &made.outcome(some)).map_err(|error| status(&error));
@@ -130,7 +133,7 @@ fn a_result_is_held_against_the_stages_of_its_job() {
     }
     assert_eq!(status(&fleet.finish(some.job, &outcome(some, Verdict::Reject)).unwrap_err()), 422);
     assert_eq!(status(&fleet.finish(whole.job, &green.outcome(whole)).unwrap_err()), 422);
-    // Up to one that fails is all there can be.
+    // Stages up to the first failure are a complete result.
     let accepted = fleet.finish(some.job, &red(1, Some(Verdict::Reject)).outcome(some)).unwrap();
     assert_eq!(accepted.verdict.as_deref(), Some("REJECT"));
 }

@@ -1,4 +1,4 @@
-//! TLS as the server speaks it and as clients ask for it: who is believed, who is not, and who only wastes time.
+//! TLS between server and clients: trusted and untrusted certificates, and connections that stall.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -15,7 +15,7 @@ use stand::Stand;
 use warpproof_fleet::client::{Fleet, FleetError};
 use warpproof_fleet::server::Server;
 
-/// An authority of a test's own.
+/// A certificate authority for the test.
 struct Authority {
     dir: PathBuf,
     issuer: Issuer<'static, KeyPair>,
@@ -55,7 +55,7 @@ fn serve(stand: &mut Stand, tls: (PathBuf, PathBuf)) -> SocketAddr {
     address
 }
 
-/// What a client says that does not believe the server; at once, since waiting changes nothing.
+/// The error of a client that does not trust the server; immediate, because retrying would not help.
 fn refused(fleet: &Fleet) -> String {
     match fleet.queue().unwrap_err() {
         error @ FleetError::Untrusted(_) => error.to_string(),
@@ -73,12 +73,12 @@ fn a_server_is_believed_by_those_who_know_its_authority() {
     let base = format!("https://{address}");
     let with = |file: Option<&Path>| Fleet::new(&base, &stand.token, file);
     with(Some(&authority.file)).unwrap().queue().unwrap();
-    // A file may name several.
+    // A file may contain several certificates.
     let both = dir.path().join("both.pem");
     let texts = [&stranger.file, &authority.file].map(|file| fs::read_to_string(file).unwrap());
     fs::write(&both, texts.concat()).unwrap();
     with(Some(&both)).unwrap().queue().unwrap();
-    // Others are told what is missing.
+    // Other clients get an error that explains what is missing.
     for file in [None, Some(&*stranger.file)] {
         let said = refused(&with(file).unwrap());
         assert!(
@@ -91,7 +91,7 @@ fn a_server_is_believed_by_those_who_know_its_authority() {
     let said = with(Some(&empty)).unwrap_err().to_string();
     assert!(said.contains("no certificate found in this file"), "{said}");
     assert!(with(Some(&dir.path().join("none.pem"))).is_err());
-    // Who speaks without TLS is told so, and the other way round.
+    // A client without TLS gets an explanation, and so does a TLS client of a plain server.
     let plain = Fleet::new(&format!("http://{address}"), &stand.token, None).unwrap().queue().unwrap_err();
     assert!(
         plain.to_string().contains("this server requires TLS: use an address that starts with https://"),
@@ -128,7 +128,7 @@ fn a_certificate_that_is_old_or_anothers_is_refused() {
     let other = Server::start(&config).unwrap();
     let said = refused(&fleet(other.address()));
     assert!(said.contains("for another name") && said.contains("fleet.example"), "{said}");
-    // Files that are no certificate, or not of one another, are found at the start.
+    // Files that are not certificates, or do not belong together, are rejected at the start.
     let (chain, _) = authority.sign("127.0.0.1", |_| ());
     let (_, key) = authority.sign("localhost", |_| ());
     for (chain, key) in [(&chain, &chain), (&key, &key), (&chain, &key), (&dir.path().join("none"), &key)] {
@@ -152,7 +152,7 @@ fn who_says_nothing_holds_up_nobody_and_is_dropped() {
         stream
     };
     let mut silent: Vec<TcpStream> = (0..100).map(connect).collect();
-    // Some begin a handshake and stop in the middle of it.
+    // Some start a handshake and stop in the middle of it.
     for stream in &mut silent[50..] {
         stream.write_all(&[0x16, 3, 1, 2, 0, 1]).unwrap();
     }
@@ -160,7 +160,7 @@ fn who_says_nothing_holds_up_nobody_and_is_dropped() {
         fleet.clone().with_patience(Duration::ZERO).queue().unwrap();
     }
     for stream in &mut silent {
-        // An end, or an alert and an end; a wait without one would be an error of time.
+        // The end of the stream, or an alert and the end; a timeout would be an error.
         let mut rest = Vec::new();
         stream.read_to_end(&mut rest).unwrap();
         assert!(rest.len() < 64, "{rest:?}");

@@ -1,4 +1,4 @@
-//! What keeps a fleet well: bodies that are refused or streamed, jobs that end, tokens that expire, lists that say what they list.
+//! Maintenance of a fleet: rejected and streamed bodies, failing jobs, expiring tokens, contents of lists.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -23,10 +23,10 @@ fn get(stand: &Stand, path: &str) -> String {
     answer.body_mut().read_to_string().unwrap()
 }
 
-/// The head of a request with a body of so many bytes.
+/// Sends the head of a request with this announced length.
 fn begun(stand: &Stand, method: &str, path: &str, length: u64) -> TcpStream {
     let mut stream = TcpStream::connect(stand.server.as_ref().unwrap().address()).unwrap();
-    // Far above what an answer takes on a busy machine.
+    // Far above the response time of a busy machine.
     stream.set_read_timeout(Some(Duration::from_mins(2))).unwrap();
     let token = &stand.token;
     write!(
@@ -48,12 +48,12 @@ fn status(stream: &mut TcpStream) -> String {
 fn a_body_that_announces_too_much_is_refused_before_it_is_read() {
     let stand = Stand::new();
     let object = format!("/v1/objects/{}", Hash::of(b""));
-    // Not a byte of these bodies is ever sent.
+    // No byte of these bodies is ever sent.
     for (method, path, length) in [
         ("PUT", object.as_str(), 10 << 30),
         ("PUT", &object, 1 << 62),
         ("POST", "/v1/runs", 10 << 30),
-        // What is small has a small limit.
+        // Small bodies have a small limit.
         ("POST", "/v1/claims", 2 << 20),
         ("POST", "/v1/tokens", 2 << 20),
         ("POST", "/v1/heartbeats", 2 << 20),
@@ -63,7 +63,7 @@ fn a_body_that_announces_too_much_is_refused_before_it_is_read() {
     }
 }
 
-/// The most memory that this process had, in megabytes.
+/// Peak memory of this process, in megabytes.
 fn peak() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -92,13 +92,13 @@ fn objects_go_to_the_store_as_they_come() {
             });
         }
     });
-    // Server and clients are this process; whole, the bodies are 600 MB.
+    // Server and clients are this process; the bodies have 600 MB in total.
     let grown = peak() - before;
     assert!(grown < 150, "{grown} MB for ten uploads of 60 MB");
     let mut hasher = Hasher::default();
     (0..PIECES).for_each(|_| hasher.update(&vec![3; 1 << 20]));
     assert_eq!(fleet.object(&hasher.hash()).unwrap().len(), 60 << 20);
-    // Bytes that are not what their name says leave nothing behind, also where several parts came.
+    // Bytes that do not match their hash leave nothing behind, even after several parts.
     let name = Hash::of(b"something else");
     let mut stream = begun(&stand, "PUT", &format!("/v1/objects/{name}"), 3 << 20);
     stream.write_all(&vec![7; 3 << 20]).unwrap();
@@ -106,7 +106,7 @@ fn objects_go_to_the_store_as_they_come() {
     assert!(matches!(fleet.object(&name), Err(FleetError::Refused(404, _))));
 }
 
-/// Lets all leases end without a word.
+/// Lets all leases expire.
 fn expire(stand: &Stand) {
     stand.sql("UPDATE jobs SET lease_until = now() - interval '1 second' WHERE state = 'leased'");
 }
@@ -120,20 +120,23 @@ fn a_job_that_kills_its_workers_ends_after_three_of_them() {
         assert_eq!(fleet.claim(&claim(worker, 9, 60)).unwrap().jobs.len(), 1, "{worker}");
         expire(&stand);
     }
-    assert!(fleet.claim(&claim("four", 9, 60)).unwrap().jobs.is_empty(), "it takes no fourth worker down");
+    assert!(
+        fleet.claim(&claim("four", 9, 60)).unwrap().jobs.is_empty(),
+        "the job must not be claimed by a fourth worker"
+    );
     let begin = Instant::now();
     let run = loop {
         let run = fleet.run(&run_name(1), 5).unwrap();
         if run.open == 0 {
             break run;
         }
-        assert!(begin.elapsed() < Duration::from_mins(1), "it is never given up");
+        assert!(begin.elapsed() < Duration::from_mins(1), "the job never fails");
     };
     assert_eq!(run.jobs[0].state, State::Failed);
     let reason = run.jobs[0].reason.as_deref().unwrap();
     let words = "failed after 3 attempts: 3 workers stopped responding during it, the last was three";
     assert_eq!(reason, words);
-    // Metrics, pages and lists say so.
+    // Metrics, pages and lists show it.
     let metrics = get(&stand, "/metrics");
     assert!(metrics.contains("warpproof_leases_lost_total 3\n"), "{metrics}");
     assert!(metrics.contains("warpproof_jobs_given_up_total 1\n"), "{metrics}");
@@ -143,7 +146,7 @@ fn a_job_that_kills_its_workers_ends_after_three_of_them() {
     assert_eq!(fleet.runs(9).unwrap()[0].verdicts.get("failed"), Some(&1));
     let lost = fleet.workers().unwrap().into_iter().map(|worker| (worker.worker, worker.lost));
     assert!(lost.clone().any(|one| one == ("one".to_owned(), 1)), "{:?}", lost.collect::<Vec<_>>());
-    // Asked for again, it is tried again.
+    // When it is submitted again, it is retried.
     let mut again = stand::submission(2, "task", 1);
     again.priority = 1;
     assert_eq!(fleet.submit(&again).unwrap().open, 1);
@@ -155,7 +158,7 @@ fn a_worker_that_said_goodbye_is_not_waited_for() {
     let stand = Stand::new();
     let fleet = stand.fleet();
     submit(&fleet, 1, "task", 1);
-    // Two workers are known, so that one alone does not end a job.
+    // Two workers are known, so that one alone cannot fail a job.
     let job = fleet.claim(&claim("leaves", 1, 60)).unwrap().jobs.remove(0);
     fleet.release(job.job, job.token).unwrap();
     let fails = || {
@@ -163,12 +166,12 @@ fn a_worker_that_said_goodbye_is_not_waited_for() {
         fleet.fail(job.job, &Failure { token: job.token, reason: "no".to_owned() }).unwrap();
     };
     (0..3).for_each(|_| fails());
-    assert_eq!(fleet.run(&run_name(1), 0).unwrap().open, 1, "the other one could try");
+    assert_eq!(fleet.run(&run_name(1), 0).unwrap().open, 1, "the other worker could try");
     fleet.goodbye("leaves").unwrap();
     assert!(fleet.workers().unwrap().iter().any(|worker| worker.worker == "leaves" && worker.left));
     fails();
     assert_eq!(fleet.run(&run_name(1), 0).unwrap().jobs[0].state, State::Failed);
-    // One that comes back is there again.
+    // A worker that comes back counts again.
     fleet.claim(&claim("leaves", 1, 60)).unwrap();
     assert!(!fleet.workers().unwrap().iter().any(|worker| worker.left));
 }
@@ -183,7 +186,7 @@ fn a_token_expires() {
     let view = |id: i64| fleet.tokens().unwrap().into_iter().find(|token| token.id == id).unwrap();
     assert!(view(made.id).expires_at.is_some() && !view(made.id).expired);
     stand.sql(&format!("UPDATE tokens SET expires_at = '2001-02-03' WHERE id = {}", made.id));
-    // A token that was looked up just now is believed for some seconds more.
+    // A cached token is accepted for a few more seconds.
     let refused = loop {
         match stand.fleet_as(&made.token).queue() {
             Ok(_) => thread::sleep(Duration::from_millis(50)),
@@ -197,7 +200,7 @@ fn a_token_expires() {
     let never = fleet.make_token(&wanted(None)).unwrap();
     assert_eq!((view(never.id).expires_at, view(never.id).expired), (None, false));
     assert!(fleet.make_token(&wanted(Some(0))).is_err() && fleet.make_token(&wanted(Some(9_999))).is_err());
-    // Who asks for no lifetime gets ninety days.
+    // The default lifetime is ninety days.
     let text = r#"{"name": "plain", "roles": ["read"]}"#;
     let plain: NewToken = serde_json::from_str(text).unwrap();
     assert_eq!(plain.days, Some(90));
@@ -234,7 +237,7 @@ fn lists_say_task_version_submitter_and_verdicts() {
             assert!(page.contains(text), "{path} lacks {text}: {page}");
         }
     }
-    // The picture has the color of the lists.
+    // The chart has the same colors as the lists.
     let page = get(&stand, "/");
     assert!(page.contains("<rect class=\"unsure\"") && page.contains("<rect class=\"bad\""), "{page}");
 }

@@ -1,4 +1,4 @@
-//! A worker in trouble: what its machine lacks is not held against jobs, and what a task leaves does not stop it.
+//! A worker with problems: defects of its machine do not fail jobs, and leftovers of a task do not stop it.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -23,7 +23,7 @@ use warpproof_fleet::wire::State;
 use warpproof_fleet::worker::{Config, Tally, work};
 use warpproof_sandbox::Limits;
 
-/// A worker whose evaluations are a script of the shell, which gets the directory as `$0`.
+/// A worker whose evaluations run a shell script, which gets the directory as `$0`.
 fn config(directory: &Path, script: &str) -> Config {
     Config {
         name: "w".to_owned(),
@@ -34,7 +34,7 @@ fn config(directory: &Path, script: &str) -> Config {
         directory: directory.to_owned(),
         program: ("/bin/sh".into(), vec!["-c".to_owned(), script.to_owned()]),
         limits: Limits::default(),
-        // Nothing here is of a task.
+        // Nothing here comes from a task.
         unconfined: true,
         until_idle: false,
     }
@@ -47,7 +47,7 @@ fn a_machine_in_trouble_gives_its_jobs_back_and_rests() {
     submit(&fleet, 1, "task", 6);
     let directory = stand.dir.path().join("worker");
     fs::create_dir(&directory).unwrap();
-    // Where the files of tasks are to be kept, nothing can be kept.
+    // A file in place of the directory for task files, so that nothing can be stored.
     fs::write(directory.join("objects"), "no directory").unwrap();
     let (stop, said) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     let tally = thread::scope(|scope| {
@@ -85,7 +85,7 @@ fn what_a_task_leaves_neither_blocks_a_worker_nor_stays() {
     let mut config = config(&directory, leaves);
     config.until_idle = true;
     let tally = work(&config, &fleet, &AtomicBool::new(false), &|_| {}).unwrap();
-    // There is no other worker: after three tries they are given up, and nothing was waited for.
+    // There is no other worker: after three attempts the jobs fail, and nothing waited.
     assert_eq!((tally.accepted, tally.failed), (0, 6));
     let run = fleet.run(&run_name(1), 0).unwrap();
     for job in &run.jobs {
@@ -94,7 +94,7 @@ fn what_a_task_leaves_neither_blocks_a_worker_nor_stays() {
     }
     assert_eq!(fs::read_dir(directory.join("jobs")).unwrap().count(), 0);
     assert!(!directory.join("left").exists());
-    // Neither does what was left by a worker that was killed.
+    // Leftovers of a killed worker do not stop it either.
     fs::create_dir_all(directory.join("jobs/1-1/locked/inner")).unwrap();
     for locked in ["jobs/1-1/locked", "jobs/1-1"] {
         fs::set_permissions(directory.join(locked), std::os::unix::fs::PermissionsExt::from_mode(0o000))
@@ -104,7 +104,7 @@ fn what_a_task_leaves_neither_blocks_a_worker_nor_stays() {
     assert_eq!(fs::read_dir(directory.join("jobs")).unwrap().count(), 0);
 }
 
-/// What each candidate does; `c4` does nothing wrong but leaving no result.
+/// What each candidate does; `c4` only leaves no result.
 const EXCESSES: &str = r#"
 job=$(grep -o '"candidate":"c[0-9]"' "$0/order.json")
 bomb() { if [ "$1" -gt 0 ]; then bomb $(($1 - 1)) & bomb $(($1 - 1)) & fi; sleep 617.3; }
@@ -142,7 +142,7 @@ fn what_an_evaluation_uses_as_a_whole_is_limited_and_the_next_one_runs() {
             "the evaluation ended with exit status: 7: ",
         ]
     );
-    // Nothing of them is left.
+    // None of their processes remains.
     let left = fs::read_dir("/proc")
         .unwrap()
         .flatten()
@@ -155,7 +155,7 @@ fn a_result_that_the_server_does_not_take_is_a_failure_and_is_not_sent_again() {
     let stand = Stand::new();
     let fleet = stand.fleet();
     submit(&fleet, 1, "task", 1);
-    // What every evaluation here leaves: a ledger that is sound, and of another task.
+    // Every evaluation here leaves a valid ledger, but of another task.
     let directory = stand.dir.path().join("left behind");
     let ledger = Ledger::create(&directory).unwrap();
     let job = fleet.claim(&claim("elsewhere", 1, 60)).unwrap().jobs.remove(0);
@@ -168,7 +168,7 @@ fn a_result_that_the_server_does_not_take_is_a_failure_and_is_not_sent_again() {
     (config.until_idle, config.slots) = (true, 1);
     let said = Mutex::new(Vec::new());
     let say = |text: &str| said.lock().unwrap().push(text.to_owned());
-    // The worker of before is a second one that could try, so that this one's word alone does not end the job.
+    // The earlier worker would count as a second one that could try, so that failures of this one alone would not fail the job.
     stand.sql("UPDATE workers SET last_seen = now() - interval '1 hour'");
     let tally = work(&config, &fleet, &AtomicBool::new(false), &say).unwrap();
     assert_eq!((tally.accepted, tally.lost, tally.failed), (0, 0, 3), "{said:?}");
@@ -177,13 +177,13 @@ fn a_result_that_the_server_does_not_take_is_a_failure_and_is_not_sent_again() {
     let reason = view.reason.unwrap();
     assert!(reason.starts_with("its result was rejected:") && reason.contains("another task"), "{reason}");
     assert_eq!(stand.sql("SELECT failures, (SELECT count(*) FROM results) FROM jobs"), "3|0");
-    // Nothing is left to send.
+    // No unsent result remains.
     assert_eq!(fs::read_dir(stand.dir.path().join("worker/results")).unwrap().count(), 0);
     let tally = work(&config, &fleet, &AtomicBool::new(false), &say).unwrap();
     assert_eq!(tally, Tally::default());
 }
 
-/// Something at an address that is no fleet: it answers everything with a page.
+/// A server that is not a fleet: it answers every request with a page.
 fn no_fleet(status: &'static str) -> Fleet {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -211,7 +211,7 @@ fn a_result_is_kept_until_the_server_has_said_yes_or_no() {
     let kept = directory.join(format!("results/{}-{}.json", job.job, job.token));
     fs::create_dir_all(directory.join("results")).unwrap();
     fs::write(&kept, serde_json::to_vec(&outcome(&job, Verdict::Provisional)).unwrap()).unwrap();
-    // Neither a token that nobody knows, nor a page of whoever stands between, says anything of the result.
+    // Neither an unknown token nor a page of a proxy is a decision about the result.
     let unknown = stand.fleet_as(&format!("wpf_{:064x}", 7));
     let others = [unknown, no_fleet("200 OK"), no_fleet("403 Forbidden"), no_fleet("404 Not Found")];
     for other in others {
@@ -236,7 +236,7 @@ fn a_worker_sends_a_result_when_the_server_is_back() {
     fleet.put_object(&object, bytes.as_bytes()).unwrap();
     let begun = stand.dir.path().join("begun");
     let gone = stand.dir.path().join("gone");
-    // It ends when the server has ended.
+    // The evaluation ends after the server has ended.
     let script = format!(
         "touch '{}'; while [ ! -e '{}' ]; do sleep 0.05; done; cp -r '{}' \"$0/ledger\"",
         begun.display(),
@@ -261,7 +261,7 @@ fn a_worker_sends_a_result_when_the_server_is_back() {
             stand.config.listen = old.address();
             old.stop().unwrap();
             fs::write(&gone, "").unwrap();
-            // It was tried, and given up for now.
+            // Sending was tried and postponed.
             let kept =
                 || said.lock().unwrap().iter().any(|text: &String| text.contains("its result is kept"));
             let waited = until(&kept);

@@ -101,7 +101,7 @@ pub fn flag_of(stop: &Stop) -> Option<&'static str> {
     let has = |words: &str| stop.sentence.contains(words);
     if has("warp instructions") {
         Some(INSTRUCTIONS_FLAG)
-    } else if has("beside the buffers") || has("the checks remember") {
+    } else if has("in addition to the buffers") || has("the checks remember") {
         Some(MEMORY_FLAG)
     } else if has("stack") {
         Some(STACK_FLAG)

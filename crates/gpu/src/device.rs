@@ -1,4 +1,4 @@
-//! A device: what is loaded and allocated on it by number and address, and how batches of launches are timed.
+//! A device: its modules by number, its memory by address, and timing of batches of launches.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,40 +10,42 @@ use warpproof_launch::{Geometry, Gpu, Reading, Use};
 use crate::driver::{Allocation, Context, CudaError, Event, Function, Graph, Module, Ready, Stream};
 use crate::management::Management;
 
-/// Bytes that are written to empty a second-level cache: more than any device has, and twice what this one says.
+/// Bytes that are written to flush the L2 cache: more than any device has, and at least twice this device's
+/// size.
 const FLUSH: u64 = 256 << 20;
-/// Likewise where there is no cache: the calls are the same, and nobody waits for bytes that empty nothing.
+/// The same for the software GPU, which has no cache: the calls are the same, but few bytes are written.
 const SOFTWARE_FLUSH: u64 = 1 << 20;
-/// Graphs that are kept: batches of two programs in the lengths that are tried.
+/// Graphs that are cached: batches of two programs in the lengths that are tried.
 const KEPT_GRAPHS: usize = 16;
-/// The most launches of a batch: a graph has a node for each.
+/// Maximum launches of a batch: a graph has one node per launch.
 const LAUNCHES: usize = 1 << 16;
 
-/// What tells a device from its like.
+/// Identifies a device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// Its name.
     pub name: String,
     /// Its id, 32 hexadecimal digits.
     pub uuid: String,
-    /// The driver's version where the management library gives it, else the version of CUDA that the driver speaks.
+    /// The driver's version if the management library reports it, otherwise the CUDA version that the driver
+    /// supports.
     pub driver: String,
-    /// Compute capability, as 89 for 8.9.
+    /// Compute capability, e.g. 89 for 8.9.
     pub capability: u32,
-    /// Bytes of the second-level cache.
+    /// Bytes of the L2 cache.
     pub l2_bytes: u64,
     /// The driver library is Warpproof's own: times are predicted for the device, never measured.
     pub predicted: bool,
 }
 
 impl Identity {
-    /// Its id as NVIDIA's programs write and read it: `GPU-` and five groups.
+    /// Its id in the format of NVIDIA's programs: `GPU-` and five groups.
     pub fn visible(&self) -> String {
         visible(&self.uuid)
     }
 }
 
-/// An id of 32 hexadecimal digits as NVIDIA's programs write and read it.
+/// An id of 32 hexadecimal digits in the format of NVIDIA's programs.
 pub(crate) fn visible(uuid: &str) -> String {
     let group = |from: usize, to: usize| uuid.get(from..to).unwrap_or_default();
     let groups = [group(0, 8), group(8, 12), group(12, 16), group(16, 20), group(20, 32)];
@@ -58,16 +60,16 @@ impl fmt::Display for Identity {
     }
 }
 
-/// A loaded module, by a number that is given once.
+/// A loaded module, by a number that is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ModuleId(u64);
 
 /// Device memory, by its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
-    /// Where it begins.
+    /// Its start address.
     pub address: u64,
-    /// How long it is.
+    /// Its size in bytes.
     pub bytes: usize,
 }
 
@@ -80,25 +82,25 @@ pub struct Launch {
     pub kernel: String,
     /// Blocks in each direction.
     pub grid: [u32; 3],
-    /// Threads of a block in each direction.
+    /// Threads per block in each direction.
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory.
     pub shared: u32,
-    /// Whether all blocks must run at the same time, as `grid.sync()` needs.
+    /// Whether all blocks must be resident at the same time, as `grid.sync()` requires.
     #[serde(default)]
     pub cooperative: bool,
     /// The bytes of each parameter, in the kernel's order.
     pub arguments: Vec<Vec<u8>>,
 }
 
-/// How the launches of a batch come to the device.
+/// How the launches of a batch are submitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Batch {
-    /// As one graph: the device goes from launch to launch without the host.
+    /// As one CUDA graph: the device proceeds from launch to launch without the host.
     #[default]
     Graph,
-    /// One by one on a stream: what a launch costs the host may be in the time.
+    /// One by one on a stream: the time may include launch overhead of the host.
     Stream,
 }
 
@@ -119,14 +121,14 @@ struct Kept {
     graph: Graph,
 }
 
-/// Makes machine code of PTX for an architecture, `sm_89`, or says why not.
+/// Assembles PTX to machine code for an architecture such as `sm_89`.
 pub type Assembler = Box<dyn Fn(&str, &str) -> Result<Vec<u8>, String>>;
 
-/// A CUDA device. It stays in the thread that opened it.
+/// A CUDA device. It must stay in the thread that opened it.
 pub struct Cuda {
     identity: Identity,
     assembler: Option<Assembler>,
-    // In the order in which they are given back: what uses another comes first, the context last.
+    // Fields are dropped in this order: users before what they use, the context last.
     graphs: Vec<Kept>,
     functions: BTreeMap<(ModuleId, String), (Function, u32)>,
     modules: BTreeMap<ModuleId, Rc<Module>>,
@@ -147,7 +149,7 @@ impl fmt::Debug for Cuda {
 }
 
 impl Cuda {
-    /// Opens the driver library that programs find, and the device of a number.
+    /// Opens the driver library on the search path, and the device of a number.
     pub fn open(ordinal: u32) -> Result<Cuda, CudaError> {
         let context = Context::open(ordinal)?;
         let found = context.describe()?;
@@ -158,7 +160,7 @@ impl Cuda {
         let identity = Identity {
             name: found.name,
             uuid,
-            // The driver's own version tells more than the version of CUDA that it speaks.
+            // The driver's own version is more specific than the CUDA version that it supports.
             driver: version.unwrap_or_else(|| format!("CUDA {major}.{minor}")),
             capability: found.capability.0 * 10 + found.capability.1,
             l2_bytes: found.l2_bytes,
@@ -181,19 +183,19 @@ impl Cuda {
         })
     }
 
-    /// What the device is.
+    /// The identity of the device.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// The device in NVIDIA's management library, where that knows it.
+    /// The device in NVIDIA's management library, if the library knows it.
     pub fn management(&mut self) -> Option<&mut Management> {
         self.management.as_mut()
     }
 
-    /// From now on modules are made into machine code before they are loaded. A driver compiles PTX no newer than itself, but runs
-    /// machine code of every CUDA toolkit of its major version: what was made by CUDA 12 runs on drivers from 525 on. Warpproof's own
-    /// driver executes PTX, and goes on to be given it.
+    /// From now on, modules are assembled to machine code before they are loaded. A driver compiles PTX no
+    /// newer than itself, but runs machine code of every CUDA toolkit of its major version: code from CUDA 12
+    /// runs on drivers from 525 on. Warpproof's own driver executes PTX and still receives PTX.
     pub fn assemble_with(&mut self, assembler: Assembler) {
         self.assembler = Some(assembler).filter(|_| !self.identity.predicted);
     }
@@ -205,43 +207,43 @@ impl Cuda {
             Some(cubin) => Module::load_cubin(&self.context, &cubin.map_err(CudaError::Request)?)?,
             None => Module::load(&self.context, ptx)?,
         };
-        // A number is given once: what is kept by it is never another module's.
+        // Numbers are never reused, so cached graphs never refer to another module.
         self.loaded += 1;
         let id = ModuleId(self.loaded);
         self.modules.insert(id, module);
         Ok(id)
     }
 
-    /// Writes a variable of a module, which must be as large as the bytes.
+    /// Writes a variable of a module; its size must match the bytes.
     pub fn set(&mut self, module: ModuleId, symbol: &str, bytes: &[u8]) -> Result<(), CudaError> {
-        let none = || CudaError::Request("no module of this number is loaded".to_owned());
+        let none = || CudaError::Request("no module with this number is loaded".to_owned());
         self.modules.get(&module).ok_or_else(none)?.set(symbol, bytes)
     }
 
-    /// Unloads a module, with all that was made of it.
+    /// Unloads a module and the graphs that use it.
     pub fn unload(&mut self, module: ModuleId) -> Result<(), CudaError> {
         self.graphs.retain(|kept| kept.launches.iter().all(|launch| launch.module != module));
         self.functions.retain(|(of, _), _| *of != module);
         let unloaded = self.modules.remove(&module).map(drop);
-        unloaded.ok_or_else(|| CudaError::Request("no module of this number is loaded".to_owned()))
+        unloaded.ok_or_else(|| CudaError::Request("no module with this number is loaded".to_owned()))
     }
 
     /// Allocates memory.
     pub fn allocate(&mut self, bytes: usize) -> Result<Memory, CudaError> {
-        // A device has no address for nothing.
+        // A device has no address for an empty allocation.
         let one = Allocation::new(&self.context, bytes.max(1))?;
         let memory = Memory { address: one.address, bytes };
         self.memory.insert(one.address, one);
         Ok(memory)
     }
 
-    /// Gives memory back.
+    /// Frees memory.
     pub fn free(&mut self, memory: Memory) -> Result<(), CudaError> {
         let freed = self.memory.remove(&memory.address).map(drop);
         freed.ok_or_else(|| unknown(&memory))
     }
 
-    /// Writes from its beginning.
+    /// Writes bytes at its beginning.
     pub fn write(&mut self, memory: &Memory, bytes: &[u8]) -> Result<(), CudaError> {
         self.allocation(memory)?.write(bytes)
     }
@@ -258,7 +260,7 @@ impl Cuda {
         found.ok_or_else(|| unknown(memory))
     }
 
-    /// Launches one after another, and waits for the last.
+    /// Launches kernels one after another, and waits for the last.
     pub fn run(&mut self, launches: &[Launch]) -> Result<(), CudaError> {
         let mut ready = self.ready(launches)?;
         self.stream.enter()?;
@@ -268,7 +270,7 @@ impl Cuda {
         self.context.synchronize()
     }
 
-    /// What launches need, made before the clock runs.
+    /// Prepares launches before timing starts.
     fn ready(&mut self, launches: &[Launch]) -> Result<Vec<Ready>, CudaError> {
         let mut ready = Vec::with_capacity(launches.len());
         for one in launches {
@@ -277,7 +279,7 @@ impl Cuda {
             let function = if let Some((function, _)) = known {
                 function.clone()
             } else {
-                let none = || CudaError::Request("a launch names a module that is not loaded".to_owned());
+                let none = || CudaError::Request("a launch refers to a module that is not loaded".to_owned());
                 let module = self.modules.get(&one.module).ok_or_else(none)?;
                 let function = Function::new(module, &one.kernel, one.shared)?;
                 self.functions.insert(key, (function.clone(), one.shared));
@@ -290,11 +292,11 @@ impl Cuda {
         Ok(ready)
     }
 
-    /// The launches as a graph, which is kept for the next time. Its place is the last.
+    /// Builds the graph of the launches, or moves the cached one to the end of the list.
     fn graph(&mut self, launches: &[Launch], repeat: u32) -> Result<(), CudaError> {
         let known = self.graphs.iter().position(|kept| kept.repeat == repeat && kept.launches == launches);
         if let Some(at) = known {
-            // The one that was used last stands last.
+            // The list is ordered by last use.
             let kept = self.graphs.remove(at);
             self.graphs.push(kept);
             return Ok(());
@@ -308,7 +310,8 @@ impl Cuda {
         Ok(())
     }
 
-    /// Times launches, all of them so many times, with a second-level cache that is cold or that they have warmed themselves.
+    /// Times `repeat` repetitions of the launches, with a cold L2 cache or one that the launches have warmed
+    /// themselves.
     pub fn time(
         &mut self,
         launches: &[Launch],
@@ -318,7 +321,7 @@ impl Cuda {
     ) -> Result<Timed, CudaError> {
         let count = usize::try_from(repeat).ok().and_then(|repeat| launches.len().checked_mul(repeat));
         if count.is_none_or(|count| count == 0 || count > LAUNCHES) {
-            return Err(CudaError::Request(format!("a batch has 1 to {LAUNCHES} launches")));
+            return Err(CudaError::Request(format!("expected 1 to {LAUNCHES} launches in a batch")));
         }
         let mut ready = match batch {
             Batch::Graph => {
@@ -335,8 +338,9 @@ impl Cuda {
         }
         self.context.synchronize()?;
         let before = self.reading();
-        // The write empties the cache, and keeps the device busy until both events and the batch are queued. An idle device would
-        // stamp the first event at once, and the host's way to the first launch would be in the time.
+        // The write flushes the cache, and keeps the device busy until both events and the batch are queued.
+        // An idle device would record the first event immediately, and the time would include the host's
+        // latency to the first launch.
         if let Some(flush) = &self.flush {
             self.stream.zero(flush, bytes)?;
         }
@@ -351,7 +355,7 @@ impl Cuda {
         Ok(Timed { elapsed_ps, before, after: self.reading() })
     }
 
-    /// Gives the stream the batch: the graph that was used last, or launches one by one.
+    /// Submits the batch to the stream: the last graph of the list, or launches one by one.
     fn queue(&self, ready: &mut [Ready], repeat: u32) -> Result<(), CudaError> {
         if ready.is_empty() {
             return self.graphs.last().map_or(Ok(()), |kept| self.stream.launch(&kept.graph));
@@ -370,10 +374,10 @@ impl Cuda {
 }
 
 fn unknown(memory: &Memory) -> CudaError {
-    CudaError::Request(format!("there are no {} bytes at {:#x}", memory.bytes, memory.address))
+    CudaError::Request(format!("there is no allocation of {} bytes at {:#x}", memory.bytes, memory.address))
 }
 
-/// Milliseconds as a float: whole nanoseconds are all it has.
+/// Milliseconds as f32, rounded to whole nanoseconds.
 #[expect(
     clippy::as_conversions,
     clippy::cast_possible_truncation,

@@ -1,7 +1,8 @@
-//! The driver API in safe Rust: handles that are given back when they are dropped, and calls that need them.
+//! The driver API in safe Rust: handles that are released when they are dropped, and calls that need them.
 //!
-//! Everything `unsafe` of this crate is here. Handles are made by the driver alone and destroyed once, by `Drop`; whatever needs
-//! another to live holds it. They stay in the thread that made them.
+//! Most `unsafe` code of this crate is here; the rest is in `nvml.rs`. Only the driver creates handles, and
+//! `Drop` destroys each once; a handle that needs another one to be alive owns a reference to it. Handles
+//! stay in the thread that created them.
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::fmt;
@@ -9,10 +10,10 @@ use std::rc::Rc;
 
 use cudarc::driver::{result, sys};
 
-/// The most bytes of parameters that a kernel has: 4 KB, and 32,764 bytes since CUDA 12.1.
+/// Maximum bytes of a kernel's parameters: 4 KB, and 32,764 bytes since CUDA 12.1.
 const PARAMETER_BYTES: usize = 32_764;
-/// Every function of the driver that this file calls. A library that lacks one is refused before the first call: the binding
-/// panics at a function that is not there.
+/// Every driver function that this file calls. A library that lacks one is rejected before the first call,
+/// because the binding panics at a missing function.
 const FUNCTIONS: [&str; 38] = [
     "cuCtxSetCurrent",
     "cuCtxSynchronize",
@@ -53,33 +54,33 @@ const FUNCTIONS: [&str; 38] = [
     "cuStreamSynchronize",
     "cuStreamWaitEvent",
 ];
-/// Functions that a message names.
+/// Maximum number of functions that a message names.
 const NAMED: usize = 3;
-/// Bytes of the compiler's log that are looked at.
+/// Bytes of the compiler's log that are read.
 const LOG: usize = 8192;
 
-/// Why the driver did not do what it was asked.
+/// Why a driver request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CudaError {
-    /// There is no driver library, or none that answers.
+    /// There is no driver library, or it does not respond.
     NoDriver(String),
-    /// There is no device of this number.
+    /// There is no device with this number.
     NoDevice {
-        /// The number that was asked for.
+        /// The requested number.
         asked: u32,
-        /// How many there are.
+        /// The number of devices.
         count: u32,
     },
     /// A call failed.
     Call {
         /// The function.
         function: &'static str,
-        /// What the driver calls the error.
+        /// The driver's name of the error.
         name: String,
-        /// What it says about it.
+        /// The driver's description of the error.
         text: String,
     },
-    /// What was asked for cannot be.
+    /// The request is invalid.
     Request(String),
 }
 
@@ -98,7 +99,7 @@ impl fmt::Display for CudaError {
 
 impl std::error::Error for CudaError {}
 
-/// Names a failed call.
+/// Converts an error of a function.
 fn failed(function: &'static str) -> impl Fn(result::DriverError) -> CudaError {
     move |error| {
         let text = |said: Result<&CStr, result::DriverError>| {
@@ -108,13 +109,13 @@ fn failed(function: &'static str) -> impl Fn(result::DriverError) -> CudaError {
     }
 }
 
-/// Whether the driver library, which is open, has a function.
+/// Whether the open driver library has a function.
 fn has(name: &str) -> bool {
     // SAFETY: the address is looked up and not used; its type does not matter.
     unsafe { sys::culib().get::<*const c_void>(name.as_bytes()).is_ok() }
 }
 
-/// What the library and the device say of themselves.
+/// What the library and the device report about themselves.
 #[derive(Clone, Debug)]
 pub(crate) struct Described {
     pub(crate) name: String,
@@ -122,7 +123,7 @@ pub(crate) struct Described {
     pub(crate) cuda: (u32, u32),
     pub(crate) capability: (u32, u32),
     pub(crate) l2_bytes: u64,
-    /// The library is the one over the software GPU.
+    /// The library is Warpproof's own, on the software GPU.
     pub(crate) software: bool,
 }
 
@@ -146,9 +147,9 @@ impl Drop for Context {
 }
 
 impl Context {
-    /// Opens the driver and the device of a number.
+    /// Opens the driver and the device with a number.
     pub(crate) fn open(ordinal: u32) -> Result<Rc<Context>, CudaError> {
-        // SAFETY: opening a library runs its initializers; that of a CUDA driver is made for it.
+        // SAFETY: opening a library runs its initializers; those of a CUDA driver are intended for it.
         if !unsafe { sys::is_culib_present() } {
             return Err(CudaError::NoDriver("libcuda.so.1 is not found".to_owned()));
         }
@@ -176,7 +177,7 @@ impl Context {
         Ok(context)
     }
 
-    /// Makes it the thread's own: another device may have been used in between.
+    /// Makes it the current context of the thread: another device may have been used in between.
     fn enter(&self) -> Result<(), CudaError> {
         // SAFETY: the context is retained as long as this lives.
         unsafe { result::ctx::set_current(self.handle) }.map_err(failed("cuCtxSetCurrent"))
@@ -248,14 +249,14 @@ impl Allocation {
         Ok(Allocation { context: context.clone(), address, bytes })
     }
 
-    /// Writes from its beginning.
+    /// Writes bytes at its beginning.
     pub(crate) fn write(&self, bytes: &[u8]) -> Result<(), CudaError> {
         self.fits(bytes.len())?;
         if bytes.is_empty() {
             return Ok(());
         }
         self.context.enter()?;
-        // SAFETY: the allocation has so many bytes, and the copy has ended when this returns.
+        // SAFETY: the allocation has at least this number of bytes, and the copy has ended when this returns.
         unsafe { result::memcpy_htod_sync(self.address, bytes) }.map_err(failed("cuMemcpyHtoD"))
     }
 
@@ -265,7 +266,7 @@ impl Allocation {
             return Ok(bytes);
         }
         self.context.enter()?;
-        // SAFETY: the allocation has so many bytes, and the copy has ended when this returns.
+        // SAFETY: the allocation has at least this number of bytes, and the copy has ended when this returns.
         unsafe { result::memcpy_dtoh_sync(&mut bytes, self.address) }.map_err(failed("cuMemcpyDtoH"))?;
         Ok(bytes)
     }
@@ -304,20 +305,20 @@ impl Module {
     /// Loads PTX, which the driver compiles.
     pub(crate) fn load(context: &Rc<Context>, ptx: &str) -> Result<Rc<Module>, CudaError> {
         let image = CString::new(ptx)
-            .map_err(|_| CudaError::Request("the module's text holds a zero byte".to_owned()))?;
+            .map_err(|_| CudaError::Request("the module's text contains a zero byte".to_owned()))?;
         Module::of(context, image.as_bytes_with_nul())
     }
 
     /// Loads machine code for the device.
     pub(crate) fn load_cubin(context: &Rc<Context>, cubin: &[u8]) -> Result<Rc<Module>, CudaError> {
-        // The driver reads how long an image is out of the image.
+        // The driver reads the length of an image from the image itself.
         if !is_whole(cubin) {
             return Err(CudaError::Request("expected a cubin, found something else".to_owned()));
         }
         Module::of(context, cubin)
     }
 
-    /// `image` is text that ends in a zero byte, or a whole ELF file.
+    /// `image` is text that ends with a zero byte, or a complete ELF file.
     fn of(context: &Rc<Context>, image: &[u8]) -> Result<Rc<Module>, CudaError> {
         context.enter()?;
         let mut log = vec![0u8; LOG];
@@ -327,8 +328,9 @@ impl Module {
         ];
         let mut values = [log.as_mut_ptr().cast::<c_void>(), std::ptr::without_provenance_mut(LOG)];
         let mut handle: sys::CUmodule = std::ptr::null_mut();
-        // SAFETY: the image ends where its zero byte or its headers say or after it, the log where the driver is told, and both live
-        // until it returns; two options, two values.
+        // SAFETY: the image contains its terminating zero byte, or everything that its ELF headers refer to;
+        // the log buffer has the size passed to the driver; both live until the call returns; two options,
+        // two values.
         let code = unsafe {
             sys::cuModuleLoadDataEx(
                 &raw mut handle,
@@ -350,16 +352,16 @@ impl Module {
         Ok(Rc::new(Module { context: context.clone(), handle }))
     }
 
-    /// Writes a variable, which must be as large as the bytes.
+    /// Writes a variable; its size must match the bytes.
     pub(crate) fn set(&self, symbol: &str, bytes: &[u8]) -> Result<(), CudaError> {
         self.context.enter()?;
         let name = CString::new(symbol)
-            .map_err(|_| CudaError::Request("a variable's name holds a zero byte".to_owned()))?;
+            .map_err(|_| CudaError::Request("a variable's name contains a zero byte".to_owned()))?;
         // SAFETY: the module is loaded, and the name ends in NUL.
         let found = unsafe { result::module::get_global(self.handle, name) };
         let (address, size) = found.map_err(failed("cuModuleGetGlobal"))?;
         if size != bytes.len() {
-            let sentence = format!("`{symbol}` has {size} bytes, found {}", bytes.len());
+            let sentence = format!("expected {size} bytes for `{symbol}`, found {}", bytes.len());
             return Err(CudaError::Request(sentence));
         }
         // SAFETY: the variable has as many bytes, and the module that holds it is loaded.
@@ -367,7 +369,8 @@ impl Module {
     }
 }
 
-/// Whether bytes are a 64-bit ELF file whose tables of sections and segments lie within them, with all that they name.
+/// Whether the bytes are a 64-bit ELF file that contains its section and segment tables and everything they
+/// refer to.
 fn is_whole(image: &[u8]) -> bool {
     const NOTHING: u64 = 8;
     let number = |at: u64, bytes: usize| -> Option<u64> {
@@ -405,11 +408,11 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    /// The kernel of a name, allowed so much dynamic shared memory.
+    /// The kernel with this name, with `shared` bytes of dynamic shared memory allowed.
     pub(crate) fn new(module: &Rc<Module>, name: &str, shared: u32) -> Result<Function, CudaError> {
         module.context.enter()?;
         let text = CString::new(name)
-            .map_err(|_| CudaError::Request("a kernel's name holds a zero byte".to_owned()))?;
+            .map_err(|_| CudaError::Request("a kernel's name contains a zero byte".to_owned()))?;
         // SAFETY: the module is loaded, and the function holds it.
         let handle = unsafe { result::module::get_function(module.handle, text) }.map_err(|error| {
             match failed("cuModuleGetFunction")(error) {
@@ -419,11 +422,12 @@ impl Function {
                 other => other,
             }
         })?;
-        // Static and dynamic memory together may be 48 KiB without asking; what a kernel has of its own is not known here.
+        // Static and dynamic shared memory together may be 48 KiB without opt-in; the static size is not
+        // known here.
         if shared > 0 {
             let which = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             let bytes = i32::try_from(shared)
-                .map_err(|_| CudaError::Request("more shared memory than any block has".to_owned()))?;
+                .map_err(|_| CudaError::Request("more shared memory than any block can have".to_owned()))?;
             // SAFETY: the function is of a loaded module.
             unsafe { result::function::set_function_attribute(handle, which, bytes) }
                 .map_err(failed("cuFuncSetAttribute"))?;
@@ -432,7 +436,7 @@ impl Function {
     }
 }
 
-/// A launch with its arguments as the driver wants them.
+/// A launch with its arguments in the form that the driver expects.
 pub(crate) struct Ready {
     function: Function,
     grid: [u32; 3],
@@ -440,9 +444,11 @@ pub(crate) struct Ready {
     shared: u32,
     /// Whether it is launched cooperatively.
     pub(crate) cooperative: bool,
-    /// The arguments one after another, and as many zeros as a kernel can have parameters. Not touched any more: others point to it.
+    /// The arguments one after another, followed by zeros for all parameters that a kernel can have. Never
+    /// changed: `pointers` points into it.
     _bytes: Vec<u8>,
-    /// To each argument, and for each parameter that a kernel can have beyond them to the zeros.
+    /// A pointer to each argument, and a pointer to the zeros for each further parameter that a kernel can
+    /// have.
     pointers: Vec<*mut c_void>,
 }
 
@@ -454,7 +460,8 @@ impl Ready {
         shared: u32,
         arguments: &[Vec<u8>],
     ) -> Ready {
-        // The driver copies parameters byte by byte; alignment is for whoever would load them.
+        // The driver copies parameters byte by byte; the alignment is for an
+        // implementation that would load them as values.
         let mut bytes: Vec<u8> = Vec::new();
         let mut starts = Vec::with_capacity(arguments.len());
         for argument in arguments {
@@ -462,18 +469,19 @@ impl Ready {
             starts.push(bytes.len());
             bytes.extend(argument);
         }
-        // The driver reads what the kernel's parameters say, whatever was given: behind the last byte there are zeros for it.
+        // The driver reads as many bytes as the kernel declares, regardless of the arguments: zeros follow
+        // the last byte.
         let last = bytes.len();
         bytes.resize(last + PARAMETER_BYTES, 0);
         let base = bytes.as_mut_ptr();
         let at = |start: usize| base.wrapping_add(start).cast::<c_void>();
         let mut pointers: Vec<*mut c_void> = starts.into_iter().map(at).collect();
-        // As many pointers as a kernel can have parameters, each of a byte.
+        // As many pointers as a kernel can have parameters of one byte each.
         pointers.resize(pointers.len().max(PARAMETER_BYTES), at(last));
         Ready { function, grid, block, shared, cooperative: false, _bytes: bytes, pointers }
     }
 
-    /// Gives it to a stream.
+    /// Submits it to a stream.
     pub(crate) fn launch(&mut self, stream: &Stream) -> Result<(), CudaError> {
         let (grid, block) = (self.grid, self.block);
         let (launch, name): (unsafe fn(_, _, _, _, _, &mut [_]) -> _, _) = if self.cooperative {
@@ -481,8 +489,10 @@ impl Ready {
         } else {
             (result::launch_kernel, "cuLaunchKernel")
         };
-        // SAFETY: function and stream live. However many parameters the kernel has and whatever their sizes, each pointer is to as
-        // many bytes as all parameters of a kernel can have, which live as long as this. What the kernel does to device memory is no matter of this process's own.
+        // SAFETY: function and stream are alive. However many parameters the kernel has and whatever their
+        // sizes, each pointer is valid for as many bytes as all parameters of a kernel can have, and these
+        // bytes live as long as `self`. The kernel's accesses to device memory cannot affect this process's
+        // own memory.
         unsafe {
             launch(
                 self.function.handle,
@@ -497,7 +507,7 @@ impl Ready {
     }
 }
 
-/// A stream. It waits for the legacy stream, and so for copies.
+/// A stream. It synchronizes with the legacy stream, and so with copies.
 pub(crate) struct Stream {
     context: Rc<Context>,
     handle: sys::CUstream,
@@ -526,15 +536,15 @@ impl Stream {
         Ok(Stream { context: context.clone(), handle })
     }
 
-    /// Makes the stream's context current before a row of calls.
+    /// Makes the stream's context current before a series of calls.
     pub(crate) fn enter(&self) -> Result<(), CudaError> {
         self.context.enter()
     }
 
-    /// Fills memory from its beginning with zeros.
+    /// Fills the first bytes of memory with zeros.
     pub(crate) fn zero(&self, memory: &Allocation, bytes: usize) -> Result<(), CudaError> {
         memory.fits(bytes)?;
-        // SAFETY: the allocation has so many bytes. Freeing it waits for the stream.
+        // SAFETY: the allocation has at least this number of bytes. Freeing it waits for the stream.
         unsafe { result::memset_d8_async(memory.address, 0, bytes, self.handle) }
             .map_err(failed("cuMemsetD8Async"))
     }
@@ -549,7 +559,8 @@ impl Stream {
         unsafe { result::graph::launch(graph.handle, self.handle) }.map_err(failed("cuGraphLaunch"))
     }
 
-    /// The launches, so many times, as one graph: the device goes from one to the next without the host.
+    /// Captures `repeat` repetitions of the launches as one graph: the device proceeds from one to the next
+    /// without the host.
     pub(crate) fn capture(&self, launches: &mut [Ready], repeat: u32) -> Result<Graph, CudaError> {
         self.enter()?;
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
@@ -565,7 +576,7 @@ impl Stream {
                 }
             }
         }
-        // Whatever happened: a stream that stays in capture takes no other work.
+        // Also after an error: a stream that stays in capture accepts no other work.
         // SAFETY: the stream lives and is in capture.
         let graph = unsafe { result::stream::end_capture(self.handle) }.map_err(failed("cuStreamEndCapture"));
         if given.is_err() {
@@ -588,7 +599,7 @@ impl Stream {
     }
 }
 
-/// Destroys a graph that was captured.
+/// Destroys a captured graph.
 fn destroy(graph: sys::CUgraph) {
     if !graph.is_null() {
         // SAFETY: it was captured once and is destroyed once, here.
@@ -596,11 +607,11 @@ fn destroy(graph: sys::CUgraph) {
     }
 }
 
-/// A graph that can be launched.
+/// An executable graph.
 pub(crate) struct Graph {
     context: Rc<Context>,
     handle: sys::CUgraphExec,
-    /// What its launches run.
+    /// The modules of its launches, kept loaded.
     _modules: Vec<Rc<Module>>,
 }
 
@@ -613,7 +624,7 @@ impl Drop for Graph {
     }
 }
 
-/// An event that has a time.
+/// An event with timing enabled.
 pub(crate) struct Event {
     context: Rc<Context>,
     handle: sys::CUevent,
@@ -642,7 +653,7 @@ impl Event {
         Ok(Event { context: context.clone(), handle })
     }
 
-    /// Waits for it.
+    /// Waits for the event.
     pub(crate) fn wait(&self) -> Result<(), CudaError> {
         // SAFETY: the event lives.
         unsafe { result::event::synchronize(self.handle) }.map_err(failed("cuEventSynchronize"))
@@ -661,7 +672,7 @@ mod tests {
 
     #[test]
     fn an_image_that_ends_too_early_is_not_whole() {
-        // A header, and one section of four bytes behind its table.
+        // A header, and one section of four bytes after its table.
         let mut image = vec![0u8; 0x40 + 0x40 + 4];
         image[..5].copy_from_slice(b"\x7fELF\x02");
         image[0x28] = 0x40;

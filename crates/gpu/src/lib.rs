@@ -1,12 +1,13 @@
-//! A CUDA device through NVIDIA's driver, which is opened at run time: nothing of NVIDIA's is needed to build.
+//! A CUDA device through NVIDIA's driver, which is opened at run time: building needs no NVIDIA software.
 //!
-//! [`Cuda`] loads, launches and times; it is a [`Gpu`](warpproof_launch::Gpu) as the software GPU is. [`Management`] reads
-//! clocks, power and temperature and pins clocks where that is permitted. [`ncu`] has Nsight Compute, a program beside it.
+//! [`Cuda`] loads, launches and times; it implements [`Gpu`](warpproof_launch::Gpu), like the software GPU.
+//! [`Management`] reads clocks, power and temperature, and pins clocks if permitted. [`ncu`] runs Nsight
+//! Compute, a separate program.
 //!
-//! The driver library may be Warpproof's own, over the software GPU: [`Identity::predicted`] says so, and every time is then a
-//! *prediction*. That is how this crate is tested. **It was not tested on hardware.**
+//! The driver library may be Warpproof's own, on the software GPU: then [`Identity::predicted`] is true, and
+//! every time is a *prediction*. The tests of this crate use it. **This crate was not tested on hardware.**
 //!
-//! **Invariant:** `unsafe` stands in `driver.rs` and `nvml.rs` alone.
+//! **Invariant:** only `driver.rs` and `nvml.rs` contain `unsafe` code.
 #![deny(unsafe_code)]
 
 mod device;

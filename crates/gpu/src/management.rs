@@ -1,14 +1,15 @@
-//! Clocks, temperature and power of a device by NVIDIA's management library, and clocks that are pinned while something is timed.
+//! Reads clocks, temperature and power of a device through NVIDIA's management library, and pins clocks
+//! during timing.
 
 use warpproof_launch::Reading;
 
 use super::device::visible;
 use super::nvml::{Clock, Nvml};
 
-/// The library as drivers install it; the name without a number comes with development files only.
+/// The library name that drivers install; the name without a number comes with development files only.
 const LIBRARY: &str = "libnvidia-ml.so.1";
 
-/// A device in the management library. Clocks that were pinned through it are put back when it is dropped.
+/// A device in the management library. Clocks that were pinned through it are reset when it is dropped.
 #[derive(Debug)]
 pub struct Management {
     library: Nvml,
@@ -23,8 +24,8 @@ impl Drop for Management {
 }
 
 impl Management {
-    /// Finds a device by its id, 32 hexadecimal digits: the library counts devices in an order of its own, and readings of
-    /// another would be wrong.
+    /// Finds a device by its id of 32 hexadecimal digits: the library has its own device order, and readings
+    /// of another device would be wrong.
     pub fn open(uuid: &str) -> Result<Management, String> {
         let uuid = visible(uuid);
         let library = Nvml::open(LIBRARY).map_err(|error| format!("{LIBRARY}: {error}"))?;
@@ -37,7 +38,7 @@ impl Management {
         self.library.driver().ok()
     }
 
-    /// The device now.
+    /// The current readings of the device.
     pub fn reading(&self) -> Reading {
         let Ok(device) = self.library.device(&self.uuid) else { return Reading::default() };
         Reading {
@@ -48,14 +49,14 @@ impl Management {
         }
     }
 
-    /// Holds the clock of the multiprocessors at one frequency, where the user may.
+    /// Pins the clock of the multiprocessors at one frequency, if the user has permission.
     pub fn pin(&mut self, mhz: u32) -> Result<(), String> {
         self.library.device(&self.uuid)?.lock_clock(mhz)?;
         self.pinned = true;
         Ok(())
     }
 
-    /// Lets the clocks go again, if they were pinned through this.
+    /// Resets the clocks, if they were pinned through this object.
     pub fn put_back(&mut self) -> Result<(), String> {
         if !std::mem::take(&mut self.pinned) {
             return Ok(());
@@ -63,7 +64,7 @@ impl Management {
         self.release()
     }
 
-    /// Lets the clocks go, whoever pinned them: a process that pinned them may have been ended.
+    /// Resets the clocks even if another process pinned them: that process may have been killed.
     pub fn release(&mut self) -> Result<(), String> {
         self.library.device(&self.uuid)?.unlock_clock()
     }

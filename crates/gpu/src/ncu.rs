@@ -1,14 +1,14 @@
-//! Nsight Compute's command line: a device's own counters, for a program that is run under it.
+//! Nsight Compute's command line: hardware counters of a device for a program that runs under it.
 
 use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Names the program where it is not in `PATH`.
+/// The path of ncu, if it is not in `PATH`.
 pub const VARIABLE: &str = "WARPPROOF_NCU";
 
-/// What is asked for: Nsight Compute's name, and what a figure is called.
+/// The collected metrics: Nsight Compute's name, and our label.
 pub const METRICS: &[(&str, &str)] = &[
     ("gpu__time_duration.sum", "duration"),
     ("sm__cycles_elapsed.max", "cycles"),
@@ -22,11 +22,11 @@ pub const METRICS: &[(&str, &str)] = &[
     ("launch__registers_per_thread", "registers"),
 ];
 
-/// The program.
+/// The ncu program.
 #[derive(Clone, Debug)]
 pub struct Ncu(PathBuf);
 
-/// What was counted of a launch.
+/// The metrics of a launch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     /// The kernel.
@@ -36,19 +36,21 @@ pub struct Profile {
 }
 
 impl Ncu {
-    /// Finds it, or says why not.
+    /// Finds ncu, or returns why it is not available.
     pub fn find() -> Result<Ncu, String> {
         if let Some(named) = env::var_os(VARIABLE).filter(|named| !named.is_empty()) {
             let path = PathBuf::from(named);
-            let missing = || format!("{VARIABLE} names {}, which is no file", path.display());
+            let missing = || format!("{VARIABLE} names {}, which is not a file", path.display());
             return path.is_file().then(|| Ncu(path.clone())).ok_or_else(missing);
         }
         let folders = env::var_os("PATH").unwrap_or_default();
         let found = env::split_paths(&folders).map(|folder| folder.join("ncu")).find(|path| path.is_file());
-        found.map(Ncu).ok_or_else(|| format!("ncu of Nsight Compute is not in PATH, nor in {VARIABLE}"))
+        found
+            .map(Ncu)
+            .ok_or_else(|| format!("ncu (Nsight Compute) found neither in PATH nor through {VARIABLE}"))
     }
 
-    /// A command that runs a program and writes what its kernels did to a file.
+    /// A command that runs a program under ncu and writes the metrics of its kernels to a file.
     pub fn command<S: AsRef<OsStr>>(
         &self,
         log: &Path,
@@ -58,7 +60,7 @@ impl Ncu {
         let names: Vec<&str> = METRICS.iter().map(|(name, _)| *name).collect();
         let mut command = Command::new(&self.0);
         command.args(["--csv", "--page", "raw", "--print-units", "base", "--target-processes", "all"]);
-        // It would set clocks of its own otherwise, other than those that speed is measured with.
+        // Otherwise ncu would set its own clocks, which differ from those of the speed measurement.
         command.args(["--clock-control", "none"]);
         command.arg("--metrics").arg(names.join(",")).arg("--log-file").arg(log);
         command.arg(program).args(arguments);
@@ -66,8 +68,8 @@ impl Ncu {
     }
 }
 
-/// Reads what it wrote with `--csv --page raw`: a line of names, a line of units, a line for each launch. Its own remarks begin
-/// with `==`.
+/// Parses the output of `--csv --page raw`: a line of names, a line of units, and a line per launch. Lines
+/// that start with `==` are remarks of ncu.
 pub fn parse(text: &str) -> Result<Vec<Profile>, String> {
     let table: Vec<&str> = text.lines().filter(|line| !line.starts_with("==")).collect();
     let table = table.join("\n");
@@ -75,7 +77,7 @@ pub fn parse(text: &str) -> Result<Vec<Profile>, String> {
     let names = reader.headers().map_err(|error| error.to_string())?.clone();
     let Some(kernel) = names.iter().position(|name| name == "Kernel Name") else {
         let first = text.lines().find(|line| line.contains("ERROR")).or(text.lines().next());
-        return Err(format!("ncu wrote no table: {}", first.unwrap_or("nothing at all").trim()));
+        return Err(format!("ncu printed no table: {}", first.unwrap_or("nothing at all").trim()));
     };
     let mut rows = reader.records();
     let units = rows.next().transpose().map_err(|error| error.to_string())?.unwrap_or_default();
@@ -85,7 +87,7 @@ pub fn parse(text: &str) -> Result<Vec<Profile>, String> {
         let mut metrics = Vec::new();
         for (wanted, _) in METRICS {
             let Some(at) = names.iter().position(|name| name == *wanted) else { continue };
-            // Thousands are grouped with commas.
+            // Thousands are separated by commas.
             let value = row.get(at).unwrap_or_default().replace(',', "");
             if let Ok(value) = value.parse::<f64>() {
                 metrics.push(((*wanted).to_owned(), units.get(at).unwrap_or_default().to_owned(), value));

@@ -1,6 +1,7 @@
-//! NVIDIA's management library through its C interface: the nine functions that clocks, power and temperature take.
+//! NVIDIA's management library (NVML) through its C interface: the nine functions needed for clocks, power
+//! and temperature.
 //!
-//! The wrapper that other projects share brings thirteen packages and an older loader for these nine calls.
+//! The common wrapper crate would add thirteen packages and an older loader for these nine calls.
 
 use std::error::Error as _;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -36,12 +37,12 @@ const CHIP: c_int = 0;
 /// `NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE`: bytes of the longest version.
 const VERSION: usize = 80;
 
-/// What went wrong, with what the system's loader says of it.
-fn told(error: &libloading::Error) -> String {
+/// The error, with the cause that the system's loader reports.
+fn load_error(error: &libloading::Error) -> String {
     error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }
 
-/// The library, opened and initialized. It is shut down when this is dropped.
+/// The library, opened and initialized; it is shut down on drop.
 pub(crate) struct Nvml {
     library: Library,
 }
@@ -57,7 +58,7 @@ impl Drop for Nvml {
         // SAFETY: the type is that of NVML's header.
         if let Ok(shutdown) = unsafe { self.symbol::<unsafe extern "C" fn() -> c_int>("nvmlShutdown") } {
             // SAFETY: it was initialized, and no device of it is left: each borrows this.
-            let _nobody_to_tell = unsafe { shutdown() };
+            let _ignored = unsafe { shutdown() };
         }
     }
 }
@@ -69,15 +70,15 @@ pub(crate) struct Device<'n> {
 }
 
 impl Nvml {
-    /// Opens the library of this name and initializes it.
+    /// Opens and initializes the library with this name.
     pub(crate) fn open(name: &str) -> Result<Self, String> {
-        // SAFETY: the initializers of NVIDIA's library only set up its own state. Its name is searched where the system's loader
-        // searches; whoever can put another file there can also replace this program.
-        let library = unsafe { Library::new(name) }.map_err(|error| told(&error))?;
+        // SAFETY: the initializers of NVIDIA's library only set up its own state. The system's loader
+        // searches for its name; a user who can put another file there can also replace this program.
+        let library = unsafe { Library::new(name) }.map_err(|error| load_error(&error))?;
         // SAFETY: the type is that of NVML's header.
         let init = unsafe { library.get::<unsafe extern "C" fn() -> c_int>(b"nvmlInit_v2\0") };
         // SAFETY: it takes nothing, and may be called at any time.
-        let result = unsafe { init.map_err(|error| told(&error))?() };
+        let result = unsafe { init.map_err(|error| load_error(&error))?() };
         if result != 0 {
             return Err(format!("nvmlInit_v2 returned {result}"));
         }
@@ -88,7 +89,7 @@ impl Nvml {
     /// `T` must be the type of the function of that name.
     unsafe fn symbol<T>(&self, name: &str) -> Result<Symbol<'_, T>, String> {
         // SAFETY: the caller vouches for the type.
-        unsafe { self.library.get(name.as_bytes()) }.map_err(|error| told(&error))
+        unsafe { self.library.get(name.as_bytes()) }.map_err(|error| load_error(&error))
     }
 
     fn check(&self, result: c_int) -> Result<(), String> {
@@ -97,7 +98,7 @@ impl Nvml {
         }
         // SAFETY: the type is that of NVML's header.
         let text = unsafe { self.symbol::<unsafe extern "C" fn(c_int) -> *const c_char>("nvmlErrorString") }?;
-        // SAFETY: every integer is accepted; the answer is a static string, or null, which is tested for.
+        // SAFETY: every integer is accepted; the result is a static string, or null, which is checked.
         let text = unsafe {
             let text = text(result);
             if text.is_null() { "unknown error".into() } else { CStr::from_ptr(text).to_string_lossy() }
@@ -111,21 +112,21 @@ impl Nvml {
         // SAFETY: the type is that of NVML's header.
         let version = unsafe { self.symbol::<Version>("nvmlSystemGetDriverVersion") }?;
         let mut text = [0u8; VERSION];
-        // SAFETY: the buffer has the length that is named.
+        // SAFETY: the buffer has the length that is passed.
         let result = unsafe { version(text.as_mut_ptr().cast(), VERSION.try_into().unwrap_or(0)) };
         self.check(result)?;
         let text = CStr::from_bytes_until_nul(&text).map_err(|error| error.to_string())?;
         Ok(text.to_string_lossy().into_owned())
     }
 
-    /// The device of an id as NVIDIA's programs write it.
+    /// The device with an id in the format of NVIDIA's programs.
     pub(crate) fn device(&self, uuid: &str) -> Result<Device<'_>, String> {
         type ByUuid = unsafe extern "C" fn(*const c_char, *mut Handle) -> c_int;
         let uuid = CString::new(uuid).map_err(|error| error.to_string())?;
         let mut handle: Handle = std::ptr::null_mut();
         // SAFETY: the type is that of NVML's header.
         let by_uuid = unsafe { self.symbol::<ByUuid>("nvmlDeviceGetHandleByUUID") }?;
-        // SAFETY: the string ends with a null byte, and the handle is written to a live place.
+        // SAFETY: the string ends with a null byte, and the handle is written to a live variable.
         let result = unsafe { by_uuid(uuid.as_ptr(), &raw mut handle) };
         self.check(result)?;
         Ok(Device { nvml: self, handle })
@@ -135,9 +136,9 @@ impl Nvml {
 impl Device<'_> {
     fn read_one(&self, name: &str, which: c_int) -> Result<u32, String> {
         let mut value = 0;
-        // SAFETY: every function that is named here has this type in NVML's header.
+        // SAFETY: every function that is passed here has this type in NVML's header.
         let read = unsafe { self.nvml.symbol::<ReadOne>(name) }?;
-        // SAFETY: the handle is the library's own, and the value is written to a live place.
+        // SAFETY: the handle is the library's own, and the value is written to a live variable.
         let result = unsafe { read(self.handle, which, &raw mut value) };
         self.nvml.check(result).map(|()| value)
     }
@@ -157,7 +158,7 @@ impl Device<'_> {
         let mut value = 0;
         // SAFETY: the type is that of NVML's header.
         let read = unsafe { self.nvml.symbol::<Read>("nvmlDeviceGetPowerUsage") }?;
-        // SAFETY: the handle is the library's own, and the value is written to a live place.
+        // SAFETY: the handle is the library's own, and the value is written to a live variable.
         let result = unsafe { read(self.handle, &raw mut value) };
         self.nvml.check(result).map(|()| value)
     }

@@ -1,7 +1,7 @@
 //! FP8 attention from f32 tensors to a verdict, without a GPU.
 //!
 //! `cargo run --example attention -p warpproof-kernels`; it needs NVIDIA's compiler, `warpproof toolchain install`.
-#![expect(clippy::print_stdout, reason = "an example shows what came out")]
+#![expect(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::error::Error;
 
@@ -18,11 +18,11 @@ use warpproof_sim::Device;
 use warpproof_toolchain::{Options, Toolchain};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // One sequence of 200 queries and as many keys, two heads, 64 elements to a row; E4M3, a scale for each head.
+    // One sequence of 200 queries and as many keys, two heads, 64 elements per row; E4M3, one scale per head.
     let shape = Shape::equal(1, 2, 200, 64);
     let request = Request::new(shape.clone());
 
-    // f32 tensors, [batch][head][row][element]; put your own in place of `values`.
+    // f32 tensors, [batch][head][row][element]; replace `values` by your own data.
     let quantize = |seed: u32, rows: Rows, scales| {
         let values = values(seed, rows.elements());
         Quantized::quantize(&values, rows, request.format, scales)
@@ -45,7 +45,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let toolchain = Toolchain::find(&Options::from_env())?;
     let ptx = plan.compile(&toolchain)?;
 
-    // The software GPU executes the PTX; the answer is held against attention in f64, and against the bits it must have.
+    // The software GPU executes the PTX; the output is compared with attention in f64, and with the exact
+    // bits it must have.
     let mut gpu = Device::new();
     let attention = Attention::load(plan.clone(), &ptx, &mut gpu)?;
     let answer = attention.run(&mut gpu, q, k, v)?;
@@ -53,13 +54,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let errors = &verdict.errors;
     println!("max error {:.2e}, relative L1 {:.2e}", errors.max, errors.relative_l1);
     println!(
-        "{:.2} % of {} elements within tolerance, {} with other bits than the oracle's",
+        "{:.2} % of {} elements within tolerance, {} with bits that differ from the oracle's",
         100.0 * (1.0 - errors.outside),
         answer.output.len(),
         verdict.other_bits
     );
 
-    // The same under the checks: races, copies read too early, uninitialized values, lanes, barriers, bounds.
+    // The same run with all checks: races, premature reads of async copies, uninitialized values, lanes,
+    // barriers, bounds.
     let mut gpu = Checking::new(Device::new(), 8);
     let attention = Attention::load(plan, &ptx, &mut gpu)?;
     let checked = attention.run(&mut gpu, q, k, v)?;
@@ -69,7 +71,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{} findings under 8 schedules", gpu.findings.len());
 
     let green = verdict.passed() && gpu.findings.is_empty() && checked == answer;
-    if green { Ok(()) } else { Err("not green".into()) }
+    if green { Ok(()) } else { Err("the verdict or a check failed".into()) }
 }
 
 /// Values between -2 and 2, the same on every machine.

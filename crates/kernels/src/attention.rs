@@ -1,4 +1,4 @@
-//! Running a plan on a GPU, from device addresses or from tensors of the host.
+//! Runs a plan on a GPU, from device addresses or from host tensors.
 
 use std::fmt;
 
@@ -14,10 +14,11 @@ pub struct Attention<G: Gpu> {
     module: G::Module,
 }
 
-/// Device addresses of a launch. Codes and O are aligned to 16 bytes, all else to 4.
+/// Device addresses of a launch. Codes and O must be aligned to 16 bytes, everything else to 4.
 ///
-/// Nobody looks at what lies there: codes must be finite, and scales positive and finite. A kernel multiplies the keys of a tile
-/// that a row does not see too, by 0, and 0 times an infinity or NaN would be seen.
+/// The contents are not checked: codes must be finite, and scales positive and finite. A kernel also
+/// multiplies the keys of a tile that a row does not see, by 0, and 0 times an infinity or NaN would make the
+/// output NaN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Addresses {
     /// Codes and scales of Q.
@@ -28,17 +29,18 @@ pub struct Addresses {
     pub v: (u64, u64),
     /// The output, f16.
     pub o: u64,
-    /// The log-sum-exp, f32, `[batch][heads][most queries]`, where the plan has one.
+    /// The log-sum-exp, f32, `[batch][heads][most queries]`, if the plan has one.
     pub lse: u64,
-    /// Rows before each sequence and all rows, u32, where lengths differ: of the queries and of the keys.
+    /// Rows before each sequence, followed by the total, as u32, if lengths differ: of the queries and of the
+    /// keys.
     pub starts: (u64, u64),
 }
 
-/// [`Plan::workspace`] bytes of device memory, and how many launches have used them.
+/// [`Plan::workspace`] bytes of device memory, and the number of launches that have used them.
 ///
-/// A launch borrows it mutably until it has ended, so that no two launches have it at a time; streams that shall run at the same
-/// time have a workspace each. Blocks count each other in it under the number of their launch: what an aborted launch has left
-/// there, or another kernel, counts for nothing.
+/// A launch borrows it mutably until the launch has ended, so that no two launches use it at the same time;
+/// streams that run concurrently need one workspace each. Blocks count each other in it under the number of
+/// their launch, so values left there by an aborted launch or by another kernel are ignored.
 #[derive(Debug, Default)]
 pub struct Workspace {
     address: u64,
@@ -46,19 +48,21 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Memory at an address, aligned to 16 bytes. What it holds does not matter.
+    /// Memory at an address, aligned to 16 bytes. Its contents do not matter.
     pub fn new(address: u64) -> Workspace {
         Workspace { address, launches: 0 }
     }
 
-    /// Where it begins.
+    /// The address of its first byte.
     pub fn address(&self) -> u64 {
         self.address
     }
 
-    /// What the next launch writes into its counters: never 0, and a value comes again after 2³² − 1 launches.
+    /// The value that the next launch writes into the counters: never 0, and repeated only after 2³² − 1
+    /// launches.
     fn next_epoch(&mut self) -> u32 {
-        // An odd factor: as many values as numbers, and none that memory is likely to hold.
+        // An odd factor maps distinct launch numbers to distinct values, which memory is unlikely to contain
+        // by chance.
         const SPREAD: u32 = 0x9e37_79b1;
         self.launches = self.launches.checked_add(1).unwrap_or(1);
         self.launches.wrapping_mul(SPREAD)
@@ -66,7 +70,7 @@ impl Workspace {
 }
 
 impl Addresses {
-    /// Kernels read 16 codes and store four sums of the workspace at once; four f16 of O are the most so far.
+    /// Kernels read 16 codes and store four sums of the workspace at once; O is stored at most four f16 at once so far.
     fn check<E>(&self, workspace: u64) -> Result<(), RunError<E>> {
         let all = [
             ("Q", self.q.0, 16),
@@ -88,7 +92,7 @@ impl Addresses {
     }
 }
 
-/// What came out.
+/// The output of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// O as f16 codes, in the layout of the request.
@@ -97,20 +101,20 @@ pub struct Answer {
     pub lse: Option<Vec<u32>>,
 }
 
-/// Why there is no answer.
+/// Why a run failed.
 #[derive(Debug)]
 pub enum RunError<E> {
-    /// The device's own.
+    /// An error of the device.
     Gpu(E),
-    /// A tensor is not what was planned for.
+    /// A tensor does not match the plan.
     Tensor(String),
     /// An address is not aligned.
     Alignment {
-        /// Which.
+        /// The name of the address.
         name: &'static str,
         /// The address.
         address: u64,
-        /// What it must be a multiple of.
+        /// The required alignment.
         bytes: u64,
     },
 }
@@ -136,7 +140,7 @@ impl<E> From<E> for RunError<E> {
 }
 
 impl<G: Gpu> Attention<G> {
-    /// Loads the plan's PTX, as [`Plan::compile`] made it.
+    /// Loads the plan's PTX, as compiled by [`Plan::compile`].
     pub fn load(plan: Plan, ptx: &str, gpu: &mut G) -> Result<Self, G::Error> {
         let module = gpu.load(ptx)?;
         Ok(Attention { plan, module })
@@ -147,7 +151,7 @@ impl<G: Gpu> Attention<G> {
         &self.plan
     }
 
-    /// Launches on memory of the device, and returns when the last launch has ended.
+    /// Launches on device memory, and returns when the last launch has ended.
     pub fn launch(
         &self,
         gpu: &mut G,
@@ -161,7 +165,7 @@ impl<G: Gpu> Attention<G> {
         Ok(())
     }
 
-    /// The parameters with their addresses.
+    /// The parameters with the addresses filled in.
     fn params(&self, at: &Addresses, workspace: &mut Workspace) -> Result<Params, RunError<G::Error>> {
         at.check(workspace.address)?;
         let mut params = self.plan.params;
@@ -183,7 +187,7 @@ impl<G: Gpu> Attention<G> {
         gpu.launch(&self.module, step.kernel, step.geometry, &params.bytes())
     }
 
-    /// Copies tensors to the device, launches, and copies the answer back.
+    /// Copies tensors to the device, launches, and copies the output back.
     pub fn run(
         &self,
         gpu: &mut G,
@@ -195,7 +199,7 @@ impl<G: Gpu> Attention<G> {
         let shape = &self.plan.request.shape;
         let mut used = Vec::new();
         let outcome = self.run_in(gpu, [q, k, v], &mut used);
-        // All is given back whatever happened; what went wrong first is what is told.
+        // Every buffer is freed, also after an error; the first error is returned.
         let mut freed = Ok(());
         for memory in used {
             freed = freed.and(gpu.free(memory));
@@ -208,7 +212,7 @@ impl<G: Gpu> Attention<G> {
                 bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
             words.collect::<Vec<u32>>()
         });
-        // Rows that do not exist are no part of the answer.
+        // Rows beyond the end of a sequence are not part of the output.
         if let Some(lse) = lse.as_mut() {
             let most = shape.max_queries();
             for (index, value) in lse.iter_mut().enumerate() {
@@ -228,9 +232,9 @@ impl<G: Gpu> Attention<G> {
         used: &mut Vec<G::Memory>,
     ) -> Result<(Vec<u8>, Option<Vec<u8>>), RunError<G::Error>> {
         let shape = &self.plan.request.shape;
-        // Gives the buffer's place among those used, and its address.
+        // Returns the buffer's index in `used`, and its address.
         let mut put = |gpu: &mut G, name: &str, bytes: &[u8], what: Use| {
-            // Nothing may be empty: a device has no address for it.
+            // A device has no address for an empty buffer.
             used.push(gpu.allocate(name, bytes.len().max(1), what)?);
             let place = used.len() - 1;
             gpu.write(&used[place], bytes)?;
@@ -254,8 +258,8 @@ impl<G: Gpu> Attention<G> {
             at.starts.0 = put(gpu, "query_starts", &starts(operands[0]), Use::Input)?.1;
             at.starts.1 = put(gpu, "key_starts", &starts(operands[1]), Use::Input)?.1;
         }
-        // Whatever a kernel leaves unwritten is NaN, in f16 and f32, and is seen in the answer.
-        // What a step leaves the next reads; where there is one step, blocks share it.
+        // Elements that a kernel does not write stay NaN, in f16 and f32, and show up in the output. A plan
+        // of several steps passes data through the workspace; in a plan of one step, the blocks share it.
         let last = self.plan.steps.len().saturating_sub(1);
         let (shared, read) = if last > 0 { (Use::Scratch, Use::Input) } else { (Use::Shared, Use::Shared) };
         let mut held = Workspace::default();
@@ -280,7 +284,7 @@ impl<G: Gpu> Attention<G> {
         at.o = output.1;
 
         let params = self.params(&at, &mut held)?;
-        // Where lengths differ, the rows beyond a sequence's end stay as they are.
+        // If lengths differ, the rows beyond the end of a sequence stay unwritten.
         let padded = if self.plan.varlen() { Use::Scratch } else { Use::Output };
         for (index, step) in self.plan.steps.iter().enumerate() {
             let (before, after) =
@@ -307,17 +311,19 @@ impl<G: Gpu> Attention<G> {
         {
             if !tensor.fits(rows, request.format, granularity) {
                 return Err(RunError::Tensor(format!(
-                    "{name} is not of the planned shape, layout, format or granularity ({})",
+                    "{name} does not have the planned shape, layout, format or granularity ({})",
                     request.shape
                 )));
             }
             if let Some(scale) = tensor.scales.iter().find(|scale| !(scale.is_finite() && **scale > 0.0)) {
-                return Err(RunError::Tensor(format!("{name} has a scale of {scale}; scales are positive")));
+                return Err(RunError::Tensor(format!(
+                    "{name} has the scale {scale}; scales must be positive and finite"
+                )));
             }
             if let Some(index) = tensor.non_finite() {
                 let (code, format) = (tensor.codes[index], tensor.format);
                 return Err(RunError::Tensor(format!(
-                    "element {index} of {name} is {code:#04x}, which is no finite {format}"
+                    "element {index} of {name} is {code:#04x}, which is not a finite {format} value"
                 )));
             }
         }

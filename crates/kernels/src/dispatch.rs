@@ -1,18 +1,20 @@
-//! Which rung a request gets that names none: the one with the least predicted time at the nearest shape of a table.
+//! Chooses a rung for a request that names none: the one with the least predicted time at the nearest shape
+//! of a table.
 //!
-//! The table is `data/dispatch.csv`, written by `cargo xtask dispatch --bless` from the schedule model, with a warm second-level
-//! cache and without launching: *predicted*, not measured. It holds full attention with a scale for each head; a rung that cannot do
-//! what else is asked gives way to the last of the ladder that can.
+//! The table is `data/dispatch.csv`, which `cargo xtask dispatch --bless` generates from the schedule model,
+//! for a warm L2 cache and without launch overhead: times are *predicted*, not measured. It covers full
+//! attention with one scale per head. If the chosen rung does not support a request, the last supporting rung
+//! of the ladder is used.
 
 use warpproof_model::Device;
 
 use crate::ladder::{self, Rung};
 use crate::problem::Shape;
 
-/// The table as it is committed.
+/// The committed table.
 pub const TABLE: &str = include_str!("../data/dispatch.csv");
 
-/// Rungs that the table chooses from, in the order in which the first of equals is taken.
+/// Rungs that the table chooses from; of equal times, the first wins.
 pub const CANDIDATES: &[&str] = &["n5", "n6", "n7", "n8", "n9"];
 
 /// Shapes of the table: sequences, heads, rows, elements of a row.
@@ -28,7 +30,7 @@ pub const SHAPES: &[[usize; 4]] = &[
     [1, 8, 2048, 128],
 ];
 
-/// A line of the table.
+/// A row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// The device's id.
@@ -41,11 +43,11 @@ pub struct Entry {
     pub rows: usize,
     /// The rung with the least predicted time.
     pub rung: &'static Rung,
-    /// That time in microseconds, with a warm second-level cache, without launching.
+    /// That time in microseconds, with a warm L2 cache and without launch overhead.
     pub predicted_us: f64,
 }
 
-/// The lines of the table; what is no entry is left out.
+/// The rows of the table; lines that do not parse are skipped.
 pub fn entries() -> impl Iterator<Item = Entry> {
     TABLE.lines().skip(1).filter_map(|line| {
         let fields: Vec<&'static str> = line.split(',').collect();
@@ -61,13 +63,14 @@ pub fn entries() -> impl Iterator<Item = Entry> {
     })
 }
 
-/// A line as it is written.
+/// A row of the table as text.
 pub fn line(device: &Device, shape: &Shape, rung: &Rung, predicted_us: f64) -> String {
     let heads = shape.heads.saturating_mul(shape.batch());
     format!("{},{},{heads},{},{},{predicted_us:.2}", device.id, shape.dim, shape.max_queries(), rung.id)
 }
 
-/// The entry nearest to a shape: of the device if it has any, of rows as long, and then by doublings of heads and of rows.
+/// The entry nearest to a shape: of the same device if it has any, of the same row length, then by doublings
+/// of heads and of rows.
 pub fn nearest(shape: &Shape, device: &Device) -> Option<Entry> {
     let known = entries().any(|entry| entry.device == device.id);
     let heads = shape.heads.saturating_mul(shape.batch());
@@ -79,7 +82,7 @@ pub fn nearest(shape: &Shape, device: &Device) -> Option<Entry> {
         .min_by_key(apart)
 }
 
-/// How often the smaller is doubled to come to the larger, roughly.
+/// How often the smaller number must be doubled to reach the larger, roughly.
 fn doublings(a: usize, b: usize) -> u32 {
     a.max(1).ilog2().abs_diff(b.max(1).ilog2())
 }

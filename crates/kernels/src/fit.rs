@@ -1,11 +1,13 @@
-//! How a rung's blocks are cut: rows, threads, and what tells the source so.
+//! How many rows and threads a rung's blocks have, and the macros that configure its source.
 //!
-//! A warp takes a unit of 16 query rows, and its tensor core is the one of its sub-core; so what decides is how many units the
-//! fullest sub-core gets. Fitted blocks have as many units as make that least, and then as few blocks as there can be, for each
-//! of them reads all keys. Where every sub-core has work enough, blocks stay as they are: then it is better to have several.
+//! A warp takes a unit of 16 query rows and runs on the tensor core of its sub-core, so the time depends on
+//! how many units the busiest sub-core gets. Fitted blocks have the number of units that minimizes this, and
+//! then as few blocks as possible, since each block reads all keys. If every sub-core has enough work, blocks
+//! keep the rung's usual size, because several blocks per multiprocessor are better then.
 //!
-//! Dense blocks are for the latter: they have one of few forms, each made for the registers of a multiprocessor, and that form is
-//! taken which leaves the fullest multiprocessor the fewest rows. Where that is still uneven, blocks take equal runs of steps.
+//! Dense blocks are for the latter case: they come in a few forms, each designed for the register file of a
+//! multiprocessor. The chosen form leaves the busiest multiprocessor the fewest rows. If that is still
+//! uneven, blocks take equal runs of steps (stream-K).
 
 use warpproof_model::Device;
 
@@ -14,48 +16,50 @@ use crate::plan::{FEW_ROWS, Request, WARP};
 use crate::problem::{Granularity, Mask};
 use crate::straddle::Straddle;
 
-/// Rows of a warp, and keys whose sum is made inside the tensor core.
+/// Rows per warp, and keys that the tensor core sums internally.
 const UNIT: usize = 16;
 const TILE: usize = 64;
-/// Keys of a step of dense blocks.
+/// Keys per step of dense blocks.
 const DENSE_TILE: usize = 32;
-/// Steps of a block that it takes as long as to put a straddled tile together: as predicted.
+/// Time to merge a tile shared by two blocks, in steps of a block; predicted.
 const SEAM_STEPS: usize = 3;
 /// Sub-cores of a multiprocessor.
 const SUB_CORES: usize = 4;
-/// The most units of a block, so that Q, K and V of 128 elements fit 48 KB.
+/// The maximum units per block, so that Q, K and V with rows of 128 elements fit in 48 KB.
 const MOST_UNITS: usize = 7;
-/// The most units with pairs: 384 threads have 168 registers each, and one unit more would spill.
+/// The maximum units per block with pairs: 384 threads have 168 registers each, and one unit more would
+/// spill.
 const MOST_PAIRS: usize = 6;
-/// Units of a sub-core from which on it is busy without pairs.
+/// Units per sub-core from which on it is busy without pairs.
 const BUSY: usize = 4;
-/// The blocks of a multiprocessor that pairs are best in: the barriers of one do not hold up the other, and a third reads all
-/// keys once more.
+/// The best number of paired blocks per multiprocessor: the barriers of one block do not stall the other, and
+/// a third block would read all keys once more.
 const PAIRED_BLOCKS: usize = 2;
 
-/// How blocks are cut.
+/// How work is distributed over blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fit {
-    /// Query rows of a block.
+    /// Query rows per block.
     pub rows: usize,
-    /// Its threads.
+    /// Threads per block.
     pub threads: u32,
-    /// Keys of a step.
+    /// Keys per step.
     pub keys: usize,
     /// Whether two warps share the keys of a row.
     pub paired: bool,
-    /// Whether blocks go through the heads first and through the tiles of rows from the last on: with a mask, the heaviest come first.
+    /// Whether the block index runs over heads first, and over tiles of rows from the last to the first: with
+    /// a mask, the heaviest blocks start first.
     pub heavy_first: bool,
-    /// How steps are given to blocks, where a block has not one tile of rows.
+    /// How steps are distributed over blocks, if a block does not have exactly one tile of rows.
     pub straddle: Option<Straddle>,
-    /// What is compiled.
+    /// The source file to compile.
     pub source: &'static str,
     /// Macros and their values.
     pub defines: Vec<(&'static str, usize)>,
 }
 
 impl Fit {
-    /// The blocks of a rung for a request. `packed`: few rows, and the keys are spread over blocks.
+    /// The blocks of a rung for a request. `packed`: rows are few, and the keys are distributed over blocks.
     pub(crate) fn new(request: &Request, rung: &Rung, device: &Device, packed: bool) -> Fit {
         let sms = multiprocessors(device);
         let fixed = |rows: usize, threads: u32, defines| Fit {
@@ -84,7 +88,7 @@ impl Fit {
         }
     }
 
-    /// Equal runs of steps, wherever there are any.
+    /// Equal runs of steps, whenever the request allows them.
     pub(crate) fn straddled(request: &Request, device: &Device) -> Option<Fit> {
         runs(request, multiprocessors(device)).map(|(form, straddle)| form.straddled(straddle))
     }
@@ -94,7 +98,7 @@ fn multiprocessors(device: &Device) -> usize {
     usize::try_from(device.multiprocessors.value).unwrap_or(1).max(1)
 }
 
-/// A block of so many units with one warp or two for each.
+/// A block of `units` units with `warps` warps (one or two) per unit.
 fn streamed(rung: &Rung, units: usize, warps: usize) -> Fit {
     let threads = u32::try_from(units * warps).unwrap_or(u32::MAX).saturating_mul(WARP);
     let mut defines = vec![("ROW_WARPS", units)];
@@ -110,16 +114,17 @@ struct Form {
     /// Elements of a row.
     dim: usize,
     warps: usize,
-    /// Of a warp.
+    /// Units per warp.
     units: usize,
-    /// Of a multiprocessor: as many as there are registers for without a spill.
+    /// Blocks per multiprocessor: as many as the register file holds without spilling.
     blocks: usize,
-    /// Whether lengths may differ, and whether there may be a mask, without a spill.
+    /// Whether the form supports different lengths and masks without spilling.
     varlen: bool,
     causal: bool,
-    /// Whether runs of steps may be taken of it, without a spill.
+    /// Whether the form supports runs of steps without spilling.
     straddles: bool,
-    /// What a unit costs, in hundredths of the cheapest form's: the time predicted for long sequences that fill the device.
+    /// The cost of a unit, in hundredths of the cheapest form's: the predicted time for long sequences that
+    /// fill the device.
     cost: usize,
 }
 
@@ -140,7 +145,7 @@ const FORMS: &[Form] = &[
 ];
 
 impl Form {
-    /// What the fullest multiprocessor has to do: units of 16 rows, each with all keys, times their cost.
+    /// The work of the busiest multiprocessor: units of 16 rows, each with all keys, times their cost.
     fn load(&self, request: &Request, sms: usize) -> usize {
         let all = request.shape.max_queries().div_ceil(UNIT).max(1);
         let heads = request.shape.heads.saturating_mul(request.shape.batch());
@@ -149,17 +154,17 @@ impl Form {
         blocks.saturating_mul(units * self.cost)
     }
 
-    /// Query rows of a block.
+    /// Query rows per block.
     fn rows(&self) -> usize {
         self.warps * self.units * UNIT
     }
 
-    /// Its blocks with runs of steps.
+    /// The fit of this form with runs of steps.
     fn straddled(&self, straddle: Straddle) -> Fit {
         Fit { straddle: Some(straddle), ..self.fit("n9.cu") }
     }
 
-    /// Its blocks.
+    /// The fit of this form.
     fn fit(&self, source: &'static str) -> Fit {
         Fit {
             rows: self.rows(),
@@ -184,7 +189,8 @@ fn has_fine_scales(request: &Request) -> bool {
     [request.scales.q, request.scales.k, request.scales.v].into_iter().any(fine)
 }
 
-/// The form that leaves the fullest multiprocessor the least to do, where rows are many; scales finer than heads have no place.
+/// The form that leaves the busiest multiprocessor the least work, for many rows; scales finer than per head
+/// are not supported.
 fn dense_form(request: &Request, sms: usize) -> Option<&'static Form> {
     if has_fine_scales(request) || fitted(request, sms).warps < BUSY {
         return None;
@@ -200,7 +206,8 @@ fn dense(request: &Request, sms: usize) -> Option<Fit> {
     dense_form(request, sms).map(|form| Fit { heavy_first, ..form.fit("n8.cu") })
 }
 
-/// Equal runs of steps, where rows are many and dense blocks would be uneven by more than it costs to put straddled tiles together.
+/// Equal runs of steps, if rows are many and the imbalance of dense blocks costs more than merging shared
+/// tiles.
 fn even(request: &Request, sms: usize) -> Option<Fit> {
     let dense = dense_form(request, sms)?;
     let (form, straddle) = runs(request, sms)?;
@@ -211,8 +218,8 @@ fn even(request: &Request, sms: usize) -> Option<Fit> {
     uneven.then(|| form.straddled(straddle))
 }
 
-/// The form that takes runs of steps, and these. Masks, tails of keys, negative scales and scales finer than heads are left to other
-/// blocks: they would take registers of the loop.
+/// The form that supports runs of steps, and the runs. Masks, partial tiles of keys, negative scales and
+/// scales finer than per head would need registers in the main loop, so other blocks handle them.
 fn runs(request: &Request, sms: usize) -> Option<(&'static Form, Straddle)> {
     let shape = &request.shape;
     let plain = shape.is_equal()
@@ -225,13 +232,13 @@ fn runs(request: &Request, sms: usize) -> Option<(&'static Form, Straddle)> {
     Some((form, straddle))
 }
 
-/// A choice, and what it means for the fullest multiprocessor.
+/// A choice of units, and the resulting load of the busiest multiprocessor.
 struct Load {
-    /// Units of a block.
+    /// Units per block.
     units: usize,
-    /// Warps of the fullest sub-core.
+    /// Warps of the busiest sub-core.
     warps: usize,
-    /// Blocks of the fullest multiprocessor.
+    /// Blocks of the busiest multiprocessor.
     blocks: usize,
 }
 
@@ -245,19 +252,20 @@ fn loads(request: &Request, sms: usize, warps: usize) -> impl Iterator<Item = Lo
     })
 }
 
-/// The fewest warps on the fullest sub-core, then the fewest blocks, then the fewest units.
+/// Minimizes the warps of the busiest sub-core, then the blocks, then the units.
 fn fitted(request: &Request, sms: usize) -> Load {
     let least = loads(request, sms, 1).min_by_key(|load| (load.warps, load.blocks, load.units));
     least.unwrap_or(Load { units: MOST_UNITS, warps: 1, blocks: 1 })
 }
 
-/// The fitted units, or the rung's own where there are rows enough to keep every sub-core busy.
+/// The fitted units, or the rung's own if there are enough rows to keep every sub-core busy.
 fn few_or_usual(request: &Request, rung: &Rung, sms: usize) -> usize {
     let load = fitted(request, sms);
     if load.warps < BUSY { load.units } else { rung.rows / UNIT }
 }
 
-/// Pairs, where sub-cores would idle without, and there are keys for both; rows of 128 elements leave no room for them.
+/// Pairs, if sub-cores would be idle without them and both warps have keys; rows of 128 elements leave no
+/// registers for pairs.
 fn pairs(request: &Request, rung: &Rung, sms: usize) -> Option<Fit> {
     let (tiles, dim) = (request.shape.max_keys().div_ceil(TILE), request.shape.dim);
     if tiles < 2 || dim != 64 || fitted(request, sms).warps >= BUSY {

@@ -4,7 +4,7 @@
     clippy::as_conversions,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "codes are numbers of eight bits; each cast is of a value clamped to its range"
+    reason = "codes have eight bits; each cast is of a value clamped to its range"
 )]
 
 use std::fmt;
@@ -18,12 +18,13 @@ pub enum Format {
     E4m3,
     /// 5 exponent bits, 2 fraction bits, infinities, largest finite value 57344.
     E5m2,
-    /// Equidistant: code 128 is zero, and a step is the scale. Code 0 is never written, so the range is symmetric.
+    /// Equidistant: code 128 is zero, and one step is the scale. Code 0 is never written, so the range is
+    /// symmetric.
     Linear8,
 }
 
 impl Format {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Format; 3] = [Format::E4m3, Format::E5m2, Format::Linear8];
 
     /// The value of a code, exactly.
@@ -36,24 +37,24 @@ impl Format {
         &TABLES[self as usize]
     }
 
-    /// Whether a code stands for a number: E4M3 has a NaN of either sign, E5M2 infinities and NaNs.
+    /// Whether a code is a finite number: E4M3 has a NaN of either sign, E5M2 has infinities and NaNs.
     pub fn is_finite(self, code: u8) -> bool {
         self.decode(code).is_finite()
     }
 
-    /// The code nearest to a value. Values beyond the range become its end. E4M3 and E5M2 round ties to even and turn NaN
-    /// into NaN; [`Format::Linear8`] rounds ties away from zero, as C's `roundf` does, and has no NaN: it becomes zero.
+    /// The code nearest to a value. Values outside the range saturate. E4M3 and E5M2 round ties to even and
+    /// keep NaN; [`Format::Linear8`] rounds ties away from zero, as C's `roundf` does, and maps NaN to zero.
     pub fn encode(self, value: f32) -> u8 {
         match self {
             Format::E4m3 => cvt_fp8_f32(Fp8::E4m3, value.to_bits(), false),
             Format::E5m2 => cvt_fp8_f32(Fp8::E5m2, value.to_bits(), false),
-            // NaN goes through clamp and addition, and its cast is 0.
+            // NaN would pass through clamp and addition, and its cast would be code 0.
             Format::Linear8 if value.is_nan() => 128,
             Format::Linear8 => (value.round().clamp(-127.0, 127.0) + 128.0) as u8,
         }
     }
 
-    /// The largest value that a code stands for.
+    /// The largest finite value of the format.
     pub fn max_finite(self) -> f32 {
         match self {
             Format::E4m3 => 448.0,
@@ -62,7 +63,7 @@ impl Format {
         }
     }
 
-    /// The format as tensor cores know it; none for [`Format::Linear8`].
+    /// The format for tensor cores; `None` for [`Format::Linear8`].
     pub fn fp8(self) -> Option<Fp8> {
         match self {
             Format::E4m3 => Some(Fp8::E4m3),

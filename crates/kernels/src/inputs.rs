@@ -1,9 +1,10 @@
 //! Deterministic inputs: the same bits from the same seed on every machine.
 //!
-//! An element's value depends on the seed, the tensor, and its batch, head, row and place in the row, never on the layout
-//! or on what else is generated. Its random bits are SplitMix64 of a counter that starts where a hash of those numbers
-//! says. A normal deviate is the sum of twelve uniforms of 16 bits less its mean (variance 12 · 1/12 = 1, reach ±6):
-//! integers and one exact division, where the usual logarithm and cosine would differ in last bits between platforms.
+//! An element's value depends on the seed, the tensor, and its batch, head, row and column, never on the
+//! layout or on the other generated elements. Its random bits are SplitMix64 of a counter that starts at a
+//! hash of those numbers. A normal deviate is the sum of twelve 16-bit uniforms minus its mean (variance 12 ·
+//! 1/12 = 1, range ±6): this needs only integers and one exact division, while the usual logarithm and cosine
+//! would differ in their last bits between platforms.
 
 use crate::format::Format;
 use crate::problem::{Granularity, Layout, Rows, Shape, ShapeError};
@@ -11,23 +12,24 @@ use crate::tensor::{Quantized, each_row};
 use std::fmt;
 use warpproof_sim::schedule::SplitMix;
 
-/// What values look like.
+/// Distribution of the values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Distribution {
-    /// Q, K and V are normal, mean 0, deviation 1. Many keys share the weight, and their values cancel.
+    /// Q, K and V are normal with mean 0 and deviation 1. Many keys share the weight, and their values
+    /// cancel.
     #[default]
     Normal,
-    /// V has the mean 1 and the deviation 1/4: a sum that shrinks is seen.
+    /// V has mean 1 and deviation 1/4, which reveals a sum that shrinks.
     VMeanOne,
     /// Q is four times larger: the softmax is nearly one-hot.
     Peaked,
-    /// As in language models: two channels of K and two others of Q are ten times larger, one row of V in 64 eight to
-    /// sixteen times.
+    /// As in language models: two channels of K and two others of Q are ten times larger, and one row of V in
+    /// 64 is eight to sixteen times larger.
     Outliers,
 }
 
 impl Distribution {
-    /// All of them.
+    /// All distributions.
     pub const ALL: [Distribution; 4] =
         [Distribution::Normal, Distribution::VMeanOne, Distribution::Peaked, Distribution::Outliers];
 }
@@ -43,7 +45,7 @@ impl fmt::Display for Distribution {
     }
 }
 
-/// How inputs are stored.
+/// How the inputs are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spec {
     /// The format of the codes.
@@ -73,12 +75,12 @@ pub struct Inputs {
     pub v: Quantized,
 }
 
-/// Inputs that cannot be.
+/// Why inputs are inconsistent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inconsistent {
-    /// The shape.
+    /// The shape is invalid.
     Shape(ShapeError),
-    /// The tensor of this name has rows, codes or scales that are not of the shape.
+    /// The rows, codes or scales of the tensor of this name do not match the shape.
     Tensor(char),
 }
 
@@ -86,7 +88,7 @@ impl fmt::Display for Inconsistent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Inconsistent::Shape(error) => error.fmt(f),
-            Inconsistent::Tensor(name) => write!(f, "{name}'s rows, codes or scales are not of the shape"),
+            Inconsistent::Tensor(name) => write!(f, "{name}: rows, codes or scales do not match the shape"),
         }
     }
 }
@@ -94,13 +96,13 @@ impl fmt::Display for Inconsistent {
 impl std::error::Error for Inconsistent {}
 
 impl Inputs {
-    /// Whether all rows that the shape names are there.
+    /// Checks that the tensors have every row of the shape.
     pub fn check(&self) -> Result<(), Inconsistent> {
         consistent(&self.shape, [&self.q, &self.k, &self.v])
     }
 }
 
-/// Whether Q, K and V have all rows that a shape names, in whatever layout, format and granularity.
+/// Checks that Q, K and V have every row of the shape, in any layout, format and granularity.
 pub(crate) fn consistent(shape: &Shape, [q, k, v]: [&Quantized; 3]) -> Result<(), Inconsistent> {
     shape.check().map_err(Inconsistent::Shape)?;
     let rows =
@@ -113,8 +115,8 @@ pub(crate) fn consistent(shape: &Shape, [q, k, v]: [&Quantized; 3]) -> Result<()
     Ok(())
 }
 
-/// Inputs of a distribution. A shape that [`Shape::check`] refuses has none: its tensors are empty, and
-/// [`Inputs::check`] refuses them.
+/// Generates inputs of a distribution. For a shape that [`Shape::check`] rejects, the tensors are empty and
+/// [`Inputs::check`] rejects them.
 pub fn generate(shape: &Shape, distribution: Distribution, seed: u64, spec: Spec) -> Inputs {
     let make = |tensor, granularity, rows: Rows| {
         if shape.check().is_err() {
@@ -147,7 +149,7 @@ fn values(tensor: Tensor, distribution: Distribution, seed: u64, rows: &Rows) ->
             .into_iter()
             .fold(mix(seed), |state, number| mix(state.wrapping_add(number)));
         let mut counter = Counter(SplitMix(start));
-        // Channels are those of the head in every sequence and row.
+        // The outlier channels of a head are the same in every sequence and row.
         let channels = outlier_channels(mix(mix(seed) ^ wide(head)), rows.dim);
         let row_factor = outlier_factor(mix(start));
         for (d, value) in values[at..at + rows.dim].iter_mut().enumerate() {
@@ -177,7 +179,8 @@ fn wide(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-/// Two channels of Q and two of K. They differ, or the few products of large with large would be all of a score.
+/// Two channels of Q and two of K. They differ: otherwise the few products of two large elements would
+/// dominate every score.
 fn outlier_channels(bits: u64, dim: usize) -> ([usize; 2], [usize; 2]) {
     let quarter = (dim / 4).max(1);
     let within = |shift: u32| usize::from(bits.to_le_bytes()[usize::try_from(shift).unwrap_or(0)]) % quarter;
@@ -203,8 +206,8 @@ impl Counter {
         self.0.next()
     }
 
-    /// Mean 0, deviation 1. Twelve numbers below 2^16 add up to at most 12 · 65535, whose middle is 393210; the sum is an
-    /// exact f32 and so is its quotient by 2^16.
+    /// Mean 0, deviation 1. Twelve numbers below 2^16 sum to at most 12 · 65535, whose midpoint is 393210;
+    /// the sum is an exact f32, and so is its quotient by 2^16.
     fn normal(&mut self) -> f32 {
         let mut sum = 0i32;
         for _ in 0..3 {

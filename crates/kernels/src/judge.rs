@@ -1,4 +1,4 @@
-//! An answer held against the oracles of its plan.
+//! Compares an output with the oracles of its plan.
 
 use std::fmt;
 
@@ -11,43 +11,43 @@ use crate::plan::{Plan, Request};
 use warpproof_tolerance::Judgement;
 use warpproof_tolerance::error::Errors;
 
-/// What the oracles say of one plan and its inputs.
+/// The oracles' results for one plan and its inputs.
 #[derive(Clone, Debug)]
 pub struct Oracles {
-    /// The exact attention, with how far an output may be from it.
+    /// The exact attention, with the tolerance of an output.
     pub exact: Exact,
-    /// The bits that the kernel must give.
+    /// The bits that the kernel must produce.
     pub bits: Bits,
-    /// Whether the log-sum-exp is asked for.
+    /// Whether the request includes the log-sum-exp.
     pub lse: bool,
 }
 
-/// How an answer fares.
+/// The result of comparing an output with the oracles.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// Its errors against the exact attention.
+    /// The errors relative to the exact attention.
     pub errors: Errors,
-    /// Whether they are within what the formats and lengths explain.
+    /// Whether the errors are within the tolerance derived from the formats and lengths.
     pub judgement: Judgement,
-    /// Elements of the output that differ from the bits the kernel must give.
+    /// Elements of the output that differ from the expected bits.
     pub other_bits: usize,
-    /// Rows of the log-sum-exp that differ from the bits the kernel must give.
+    /// Rows of the log-sum-exp that differ from the expected bits.
     pub other_lse_bits: usize,
-    /// Rows of the log-sum-exp that are farther from the exact one than they may be.
+    /// Rows of the log-sum-exp whose error exceeds the tolerance.
     pub lse_outside: usize,
 }
 
 impl Verdict {
-    /// Whether everything is as it must be.
+    /// Whether all comparisons passed.
     pub fn passed(&self) -> bool {
         self.judgement.passed && self.other_bits + self.other_lse_bits + self.lse_outside == 0
     }
 }
 
-/// Why there is no verdict.
+/// Why an oracle cannot be computed.
 #[derive(Clone, Debug)]
 pub enum NoVerdict {
-    /// The inputs contradict themselves.
+    /// The inputs are inconsistent.
     Inputs(Inconsistent),
     /// The bits of this plan cannot be computed.
     Bits(Unfit),
@@ -65,7 +65,7 @@ impl fmt::Display for NoVerdict {
 impl std::error::Error for NoVerdict {}
 
 impl Request {
-    /// What inputs of this request are made to.
+    /// The formats, scales and layouts for inputs of this request.
     pub fn spec(&self) -> Spec {
         Spec {
             format: self.format,
@@ -79,7 +79,7 @@ impl Request {
 }
 
 impl Plan {
-    /// The exact attention of some inputs, and how far an answer of this plan may be from it.
+    /// The exact attention for some inputs, with the tolerance of this plan.
     pub fn exact(&self, inputs: &Inputs) -> Result<Exact, NoVerdict> {
         let request = &self.request;
         let arithmetic = self.arithmetic();
@@ -92,7 +92,7 @@ impl Plan {
         exact::attention(inputs, request.mask, &options).map_err(NoVerdict::Inputs)
     }
 
-    /// The bits that an answer of this plan must have.
+    /// The bits that an output of this plan must have.
     pub fn bits(&self, inputs: &Inputs) -> Result<Bits, NoVerdict> {
         let request = &self.request;
         let problem = bitwise::Problem {
@@ -109,26 +109,26 @@ impl Plan {
         bitwise::attention(&problem, &arithmetic).map_err(NoVerdict::Bits)
     }
 
-    /// Both.
+    /// Both oracles.
     pub fn oracles(&self, inputs: &Inputs) -> Result<Oracles, NoVerdict> {
         Ok(Oracles { exact: self.exact(inputs)?, bits: self.bits(inputs)?, lse: self.request.lse })
     }
 }
 
 impl Oracles {
-    /// Holds an answer against them.
+    /// Compares an output with both oracles.
     pub fn judge(&self, answer: &Answer) -> Verdict {
         judge(&self.exact, &self.bits, self.lse, answer)
     }
 }
 
-/// Holds an answer against oracles that several plans share. Where the log-sum-exp is asked for, an answer without one has
-/// every row of it wrong.
+/// Compares an output with oracles that several plans share. If the request includes the log-sum-exp and the
+/// output has none, every row of it counts as wrong.
 pub fn judge(exact: &Exact, bits: &Bits, lse: bool, answer: &Answer) -> Verdict {
     let differing = |length: usize, same: usize| length - same;
     let same = answer.output.iter().zip(&bits.output).filter(|(got, wanted)| got == wanted).count();
     let other_bits = differing(answer.output.len().max(bits.output.len()), same);
-    // The exact oracle of a plan always has a tolerance; without one nothing passes.
+    // The exact oracle of a plan always has a tolerance; without one, no output passes.
     let Some(tolerance) = &exact.tolerance else {
         return Verdict {
             errors: Errors::default(),

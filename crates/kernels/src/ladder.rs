@@ -1,4 +1,4 @@
-//! The ladder: every kernel variant, what it changes, and what can be asked of it.
+//! The ladder: every kernel variant ("rung"), its one change over the rung before, and its features.
 
 use crate::format::Format;
 use crate::oracle::bitwise::{Arithmetic, Scores, Values};
@@ -11,57 +11,59 @@ pub struct Rung {
     pub id: &'static str,
     /// `n4-mma-fp8`.
     pub name: &'static str,
-    /// The one change from the rung before.
+    /// The one change over the rung before.
     pub change: &'static str,
-    /// Its source, but where [`crate::fit`] has another.
+    /// Its source file, unless [`crate::fit`] selects another.
     pub source: &'static str,
-    /// What its source is compiled with; toggles that are not named here are 0.
+    /// The macros its source is compiled with; toggles that are not listed are 0.
     pub settings: &'static [(&'static str, &'static str)],
-    /// What may be changed on it.
+    /// The toggles that a request may change.
     pub toggles: &'static [Toggle],
-    /// Threads of a block.
+    /// Threads per block.
     pub threads: u32,
-    /// Query rows of a block.
+    /// Query rows per block.
     pub rows: usize,
-    /// Keys of a step, likewise.
+    /// Keys per step.
     pub keys: usize,
-    /// Formats it reads.
+    /// Formats that it reads.
     pub formats: &'static [Format],
-    /// Row lengths it takes.
+    /// Row lengths that it supports.
     pub dims: &'static [usize],
-    /// Everything else it can do.
+    /// The other features it supports.
     pub features: &'static [Feature],
-    /// How its blocks are cut; `threads` and `rows` are those of the usual block.
+    /// How work is distributed over its blocks; `threads` and `rows` describe the usual block.
     pub cut: Cut,
-    /// What decides its bits, with its own settings.
+    /// The arithmetic that decides its bits under its own settings.
     pub arithmetic: Arithmetic,
 }
 
-/// How rows and keys are given to blocks.
+/// How rows and keys are distributed over blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// Blocks of the rung's own rows and threads.
+    /// Every block has the rung's own rows and threads.
     Fixed,
-    /// Likewise; the source is told.
+    /// As [`Cut::Fixed`], but macros pass the sizes to the source.
     Streamed,
-    /// As many units of 16 rows as spread evenly over the device ([`crate::fit`]).
+    /// As many units of 16 rows per block as spread evenly over the device ([`crate::fit`]).
     Fitted,
-    /// Likewise; where that leaves sub-cores idle, two warps share the keys of a unit.
+    /// As [`Cut::Fitted`], but where that leaves sub-cores idle, two warps share the keys of a unit.
     Paired,
-    /// Likewise; where rows are many, and scales are no finer than heads, tiles of 32 keys and registers for more warps.
+    /// As [`Cut::Paired`], but with many rows and scales per head or coarser: tiles of 32 keys, and registers
+    /// for more warps.
     Dense,
-    /// Likewise; where rows fill the device unevenly, and nothing is masked, equal runs of steps ([`crate::straddle`]).
+    /// As [`Cut::Dense`], but where rows fill the device unevenly and there is no mask: equal runs of steps
+    /// ([`crate::straddle`]).
     Straddled,
 }
 
-/// What a rung can do beyond equal sequences with one scale for each head.
+/// Features beyond sequences of equal length with one scale per head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feature {
     /// Causal masks.
     Causal,
     /// Sequences of different lengths.
     Varlen,
-    /// Scales for each block and row.
+    /// Scales per block and per row.
     FineScales,
     /// The log-sum-exp as a second output.
     Lse,
@@ -69,22 +71,22 @@ pub enum Feature {
     Split,
 }
 
-/// A macro, 0 or 1, that changes a kernel.
+/// A macro with the value 0 or 1 that changes a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Toggle {
     /// The macro.
     pub name: &'static str,
-    /// What 1 does.
+    /// The effect of the value 1.
     pub effect: &'static str,
 }
 
 const SWIZZLE: Toggle = Toggle {
     name: "USE_SMEM_SWIZZLE_XOR",
-    effect: "16-byte pieces of a tile's rows are exchanged by row, so that no bank is asked twice",
+    effect: "16-byte chunks of a tile are permuted by row (XOR swizzle), which avoids shared-memory bank conflicts",
 };
 const TWO_LEVEL: Toggle = Toggle {
     name: "USE_TWO_LEVEL",
-    effect: "the sums of a tile of keys leave the tensor core's 13 bits and are added in f32",
+    effect: "the sums of each tile of keys are added in f32, outside the tensor core's 13-bit accumulator",
 };
 const CP_ASYNC: Toggle =
     Toggle { name: "USE_CP_ASYNC", effect: "the next tile is copied while this one is used" };
@@ -267,7 +269,7 @@ pub const LADDER: &[Rung] = &[
     Rung {
         id: "n9",
         name: "n9-straddle",
-        change: "where tiles of rows fill the device unevenly, equal runs of steps, and tiles that straddle two blocks",
+        change: "where tiles of rows fill the device unevenly, stream-K: equal runs of steps, and tiles shared by two blocks",
         cut: Cut::Straddled,
         arithmetic: Arithmetic::N9,
         ..N5
@@ -275,7 +277,7 @@ pub const LADDER: &[Rung] = &[
 ];
 
 impl Rung {
-    /// What decides its bits under some settings of its toggles.
+    /// The arithmetic that decides its bits under the given settings of its toggles.
     pub fn arithmetic(&self, toggles: &[(String, bool)]) -> Arithmetic {
         let set = |name: &str| {
             let changed = toggles.iter().find(|(toggle, _)| toggle == name).map(|(_, on)| *on);
@@ -298,18 +300,18 @@ impl Rung {
         arithmetic
     }
 
-    /// Whether it can do something.
+    /// Whether it supports a feature.
     pub fn can(&self, feature: Feature) -> bool {
         self.features.contains(&feature)
     }
 
-    /// What a toggle is set to on this rung.
+    /// The value of a toggle on this rung.
     pub fn setting(&self, toggle: &str) -> bool {
         self.settings.iter().any(|(name, value)| *name == toggle && *value == "1")
     }
 }
 
-/// Where a kernel rounds that computes so on inputs of a format.
+/// Where a kernel with this arithmetic rounds, for inputs of a format.
 pub fn precision(arithmetic: &Arithmetic, format: Format) -> Precision {
     Precision {
         inputs: if format == Format::Linear8 { InputPrecision::F16 } else { InputPrecision::Exact },
@@ -332,7 +334,7 @@ pub fn precision(arithmetic: &Arithmetic, format: Format) -> Precision {
     }
 }
 
-/// The rung of that id or name.
+/// The rung with that id or name.
 pub fn rung(name: &str) -> Option<&'static Rung> {
     LADDER.iter().find(|rung| rung.id == name || rung.name == name)
 }

@@ -1,14 +1,15 @@
-//! FP8 attention for Ada: the kernels, the formats they read, and the oracles that judge them.
+//! FP8 attention for Ada: the kernels, the formats they read, and the oracles that verify them.
 //!
-//! `cuda/` holds the kernels as CUDA C++, a ladder of rungs with one change each; the modules here hold what surrounds
-//! them. Say what is wanted, plan it for a device, compile, load on a GPU, run, and hold the answer against its oracles:
+//! `cuda/` contains the kernels as CUDA C++: a ladder of variants ("rungs"), each with one change over the
+//! rung before. The modules here plan, compile, run and verify them: describe a request, plan it for a
+//! device, compile the plan, load it on a GPU, run it, and compare the output with its oracles:
 //!
 //! ```no_run
 //! use warpproof_kernels::inputs::{Distribution, generate};
 //! use warpproof_kernels::{Attention, Mask, Plan, Request, Shape};
 //! use warpproof_toolchain::{Options, Toolchain};
 //!
-//! // Two sequences of 256 rows, eight heads, 64 elements to a row; E4M3 with a scale for each head unless said otherwise.
+//! // Two sequences of 256 rows, eight heads, 64 elements per row; default: E4M3 with one scale per head.
 //! let shape = Shape::equal(2, 8, 256, 64);
 //! let request = Request { mask: Mask::Causal, ..Request::new(shape.clone()) };
 //! let l4 = warpproof_model::Device::named("L4").ok_or("not in the device table")?;
@@ -26,28 +27,29 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `examples/attention.rs` begins with f32 tensors instead, and runs the plan under the checks of the software GPU too.
+//! `examples/attention.rs` starts from f32 tensors instead, and also runs the plan under the checks of the
+//! software GPU.
 //!
-//! Where to look, from the question to the verdict:
+//! Modules, from the request to the verdict:
 //!
 //! - [`problem`]: sizes, masks, layouts, which elements share a scale
 //! - [`format`](mod@format): the 8-bit formats, code to value and back
 //! - [`tensor`]: codes with their scales, and quantization
 //! - [`inputs`]: Q, K and V together; inputs from a seed
-//! - [`ladder`]: every rung, its toggles, what it can do, what decides its bits
-//! - [`plan`](mod@plan): a request becomes a rung, macros, launches and parameters, or a reason why not
-//! - [`dispatch`]: which rung a shape gets, from a table of predictions
-//! - [`fit`]: how many rows and keys a block gets on a device
-//! - [`source`]: the CUDA C++, carried inside the library
-//! - [`params`]: the kernels' one parameter, as bytes
-//! - [`attention`]: a plan on a GPU, from tensors or from device addresses
-//! - [`oracle`]: attention in f64, and the very bits of each rung
+//! - [`ladder`]: every rung, its toggles, its features, and the arithmetic that decides its bits
+//! - [`plan`](mod@plan): turns a request into a rung, macros, launches and parameters, or an error
+//! - [`dispatch`]: chooses a rung for a shape from a table of predicted times
+//! - [`fit`]: how many rows and keys a block takes on a device
+//! - [`source`]: the CUDA C++ sources, embedded in the library
+//! - [`params`]: the kernels' parameter struct, as bytes
+//! - [`attention`]: runs a plan on a GPU, from tensors or from device addresses
+//! - [`oracle`]: attention in f64, and the exact bits of each rung
 //! - [`tolerance`]: how far from exact an output may be, derived from formats and lengths
-//! - [`judge`]: an answer held against both oracles
-//! - [`null`]: outputs that are wrong on purpose, to test the tests
+//! - [`judge`]: compares an output with both oracles
+//! - [`null`]: deliberately wrong outputs, to test the tests
 //!
-//! What a user of one plan needs is re-exported here; the rest keeps to its module. Nothing here is `unsafe`, and nothing
-//! but [`Plan::compile`] asks for NVIDIA's compiler.
+//! The types that a user of one plan needs are re-exported here. The crate contains no `unsafe` code, and
+//! only [`Plan::compile`] requires NVIDIA's compiler.
 #![forbid(unsafe_code)]
 
 pub mod attention;

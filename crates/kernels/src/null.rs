@@ -1,4 +1,4 @@
-//! Outputs that are wrong on purpose. A test that lets one of them pass tests nothing.
+//! Deliberately wrong outputs. A test that accepts one of them is too weak.
 
 use crate::inputs::{Inconsistent, Inputs};
 use crate::oracle::exact::{self, Options};
@@ -8,12 +8,12 @@ use std::fmt;
 use std::ops::Range;
 use warpproof_sim::num::{Rounding, convert::cvt_f16_f64};
 
-/// A kernel that does not do attention.
+/// A kernel that does not compute attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Null {
     /// Writes zeros.
     Zeros,
-    /// Writes the mean of the visible rows of V, as if all scores were the same.
+    /// Writes the mean of the visible rows of V, as if all scores were equal.
     MeanOfV,
     /// Copies Q.
     CopyOfQ,
@@ -24,11 +24,11 @@ pub enum Null {
 }
 
 impl Null {
-    /// All of them.
+    /// All null kernels.
     pub const ALL: [Null; 5] =
         [Null::Zeros, Null::MeanOfV, Null::CopyOfQ, Null::TileSkipped, Null::TailSkipped];
 
-    /// The bits of its f16 output.
+    /// The bits of the null kernel's f16 output.
     pub fn output(self, inputs: &Inputs, mask: Mask, layout: Layout) -> Result<Vec<u16>, Inconsistent> {
         inputs.check()?;
         let rows = inputs.shape.query_rows(layout);
@@ -51,7 +51,8 @@ impl Null {
         Ok(values.iter().map(|value| cvt_f16_f64(value.to_bits(), Rounding::Rn)).collect())
     }
 
-    /// Whether its output is the right one all the same: where every query sees at most one key, the mean is the answer.
+    /// Whether the null output happens to be correct: if every query sees at most one key, the mean of V is
+    /// the correct output.
     pub fn is_right(self, inputs: &Inputs, mask: Mask) -> bool {
         let sees = |least: usize| {
             inputs
@@ -80,13 +81,13 @@ impl fmt::Display for Null {
     }
 }
 
-/// The keys of the tile in the middle of so many.
+/// The keys of the middle tile of `keys` keys.
 pub fn middle_tile(keys: usize) -> Range<usize> {
     let start = keys.div_ceil(BLOCK_ROWS) / 2 * BLOCK_ROWS;
     start.min(keys)..(start + BLOCK_ROWS).min(keys)
 }
 
-/// The keys of the last tile of so many.
+/// The keys of the last tile of `keys` keys.
 pub fn last_tile(keys: usize) -> Range<usize> {
     keys.div_ceil(BLOCK_ROWS).saturating_sub(1) * BLOCK_ROWS..keys
 }

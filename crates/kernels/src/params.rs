@@ -9,13 +9,13 @@ pub struct Operand {
     pub codes: u64,
     /// Address of the scales.
     pub scales: u64,
-    /// Where rows lie.
+    /// The locations of rows.
     pub strides: Strides,
-    /// Scales of a sequence.
+    /// Scales per sequence.
     pub scale_batch: u32,
-    /// Scales of a head.
+    /// Scales per head.
     pub scale_head: u32,
-    /// The power of two of rows that share a scale.
+    /// Log₂ of the number of rows that share a scale.
     pub scale_shift: u32,
 }
 
@@ -31,7 +31,8 @@ pub struct Strides {
 }
 
 impl Strides {
-    /// Those of a tensor. `packed`: sequences may differ in length, and begin where `starts` say.
+    /// The strides of a tensor. `packed`: sequences may differ in length and start at the rows given by
+    /// `starts`.
     pub fn of(rows: &Rows, packed: bool) -> Strides {
         let [length, heads, dim] = [rows.longest(), rows.heads, rows.dim].map(wide);
         let across = heads.saturating_mul(dim);
@@ -67,9 +68,9 @@ impl Operand {
     }
 }
 
-/// What a launch is told; the fields are those of `cuda/params.cuh`.
+/// The parameters of a launch; the fields are those of `cuda/params.cuh`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[expect(missing_docs, reason = "said once, in cuda/params.cuh")]
+#[expect(missing_docs, reason = "documented in cuda/params.cuh")]
 pub struct Params {
     pub q: Operand,
     pub k: Operand,
@@ -96,7 +97,7 @@ impl Params {
     /// Bytes of the struct.
     pub const BYTES: usize = 272;
 
-    /// As the kernels read it.
+    /// The bytes in the layout that the kernels read.
     pub fn bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(Params::BYTES);
         for operand in [&self.q, &self.k, &self.v] {
@@ -123,7 +124,7 @@ fn wide(value: usize) -> u64 {
     u64::try_from(value).unwrap_or(u64::MAX)
 }
 
-/// Sizes are held below 2³¹ by [`crate::problem::Shape::check`].
+/// [`crate::problem::Shape::check`] keeps sizes below 2³¹.
 pub(crate) fn narrow(value: usize) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }

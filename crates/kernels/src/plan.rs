@@ -1,4 +1,4 @@
-//! From a request to launches: which variant, how it is compiled, which grid, which block does what.
+//! Turns a request into launches: which variant, how it is compiled, which grid, and the work of each block.
 
 use std::error::Error;
 use std::fmt;
@@ -17,12 +17,12 @@ use crate::source;
 use crate::straddle::Straddle;
 use warpproof_launch::Geometry;
 
-/// What is asked for. `Request::new` fills in the rest.
+/// A request for attention. [`Request::new`] sets the defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     /// Sizes.
     pub shape: Shape,
-    /// Who sees whom.
+    /// Which keys a query sees.
     pub mask: Mask,
     /// Format of Q, K and V.
     pub format: Format,
@@ -34,11 +34,12 @@ pub struct Request {
     pub lse: bool,
     /// Factor of the scores; `None`: 1/√D.
     pub softmax_scale: Option<f64>,
-    /// The rung by id or name; `None`: the one predicted to be the fastest at such a shape ([`crate::dispatch`]).
+    /// The rung by id or name; `None`: the one with the least predicted time at the nearest shape
+    /// ([`crate::dispatch`]).
     pub rung: Option<String>,
-    /// Toggles that differ from the rung's own.
+    /// Toggles that differ from the rung's own settings.
     pub toggles: Vec<(String, bool)>,
-    /// Blocks over which the keys of a row are spread.
+    /// Blocks over which the keys of a row are distributed.
     pub splits: Splits,
 }
 
@@ -52,21 +53,21 @@ pub struct Scales {
 }
 
 impl Scales {
-    /// The same for all.
+    /// The same granularity for all operands.
     pub fn all(granularity: Granularity) -> Scales {
         Scales { q: granularity, k: granularity, v: granularity }
     }
 }
 
-/// Over how many blocks the keys of a row are spread.
+/// Over how many blocks the keys of a row are distributed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Splits {
-    /// As many as fill the device, where a tile of rows is not filled otherwise.
+    /// As many as fill the device, if the rows alone do not fill a tile.
     #[default]
     Auto,
-    /// Never.
+    /// One block; keys are not split.
     None,
-    /// At most so many.
+    /// At most this number.
     Count(usize),
 }
 
@@ -94,26 +95,26 @@ impl Request {
     }
 }
 
-/// One way to do it.
+/// How to compute a request.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What was asked for.
+    /// The request.
     pub request: Request,
     /// The variant.
     pub rung: &'static Rung,
     /// How its blocks are cut.
     pub fit: Fit,
-    /// What it is compiled with, `NAME=VALUE`.
+    /// The macros it is compiled with, `NAME=VALUE`.
     pub defines: Vec<String>,
-    /// What it is compiled for.
+    /// The architecture it is compiled for.
     pub arch: String,
     /// The launches, one after the other; all get the same parameters.
     pub steps: Vec<Step>,
     /// Bytes of scratch memory; see [`crate::attention::Workspace`].
     pub workspace: usize,
-    /// Bytes of it, from its beginning, in which blocks count each other.
+    /// Bytes at the start of the workspace in which blocks count each other.
     pub counters: usize,
-    /// The parameters, addresses missing.
+    /// The parameters, without addresses.
     pub params: Params,
 }
 
@@ -126,39 +127,39 @@ pub struct Step {
     pub geometry: Geometry,
 }
 
-/// What a block of the first step does.
+/// The work of a block of the first step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are sufficient")]
 pub struct BlockWork {
     pub block: [u32; 3],
     pub batch: usize,
-    /// Of the queries; with packed heads the first of the group.
+    /// The query head; with packed heads, the first of the group.
     pub head: usize,
-    /// Rows from, to (not included). With packed heads a row is a query and a head of the group.
+    /// Range of rows, end exclusive. With packed heads, a row is a query and a head of the group.
     pub rows: (usize, usize),
-    /// Keys from, to (not included).
+    /// Range of keys, end exclusive.
     pub keys: (usize, usize),
 }
 
-/// Why there is no plan.
+/// Why a request cannot be planned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanError {
-    /// The sizes contradict each other or the limits of a launch.
+    /// The sizes are inconsistent or exceed the limits of a launch.
     Shape(String),
-    /// There is no rung of that name.
+    /// No rung has that name.
     UnknownRung(String),
-    /// The rung cannot do what is asked.
+    /// The rung does not support the request.
     Unsupported {
         /// The rung.
         rung: &'static str,
-        /// What it cannot do.
+        /// The unsupported feature.
         what: String,
     },
-    /// A toggle is named twice.
+    /// A toggle is set twice.
     Toggle(String),
-    /// The softmax scale is no number, or so large that its product with log₂(e) is infinite in f32.
+    /// The softmax scale is not finite, or so large that its product with log₂(e) is infinite in f32.
     SoftmaxScale(String),
-    /// The device has no 8-bit floats.
+    /// The device does not support the format.
     Device(String),
 }
 
@@ -168,12 +169,12 @@ impl fmt::Display for PlanError {
             PlanError::Shape(text) | PlanError::Device(text) => f.write_str(text),
             PlanError::UnknownRung(name) => {
                 let known: Vec<&str> = LADDER.iter().map(|rung| rung.id).collect();
-                write!(f, "there is no rung `{name}`; there are {}", known.join(", "))
+                write!(f, "there is no rung `{name}`; expected one of {}", known.join(", "))
             }
-            PlanError::Unsupported { rung, what } => write!(f, "rung {rung} cannot do {what}"),
-            PlanError::Toggle(name) => write!(f, "toggle {name} is named twice"),
+            PlanError::Unsupported { rung, what } => write!(f, "rung {rung} does not support {what}"),
+            PlanError::Toggle(name) => write!(f, "toggle {name} is set twice"),
             PlanError::SoftmaxScale(scale) => {
-                write!(f, "a softmax scale of {scale} does not give a finite factor in f32")
+                write!(f, "the softmax scale {scale} does not give a finite factor in f32")
             }
         }
     }
@@ -181,7 +182,7 @@ impl fmt::Display for PlanError {
 
 impl Error for PlanError {}
 
-/// Rows of a tile when few rows are asked for: those of a warp.
+/// Rows of a tile for requests with few rows: those of one warp.
 pub(crate) const FEW_ROWS: usize = 16;
 /// Threads of a warp.
 pub(crate) const WARP: u32 = 32;
@@ -192,17 +193,18 @@ impl Plan {
         Plan::cut(request, device, |rung, packed| Ok(Fit::new(request, rung, device, packed)))
     }
 
-    /// Likewise, but a rung that can gives its blocks equal runs of steps also where that is not predicted to be better: so it is seen
-    /// on problems of any size.
+    /// As [`Plan::new`], but a rung that supports stream-K gives its blocks equal runs of steps even if that
+    /// is not predicted to be faster. Tests use it to run stream-K on problems of any size.
     pub fn straddled(request: &Request, device: &Device) -> Result<Plan, PlanError> {
         Plan::cut(request, device, |rung, packed| {
             let fit = (!packed && rung.cut == Cut::Straddled).then(|| Fit::straddled(request, device));
-            let what = || "equal runs of steps for this request".to_owned();
+            let what = || "stream-K (equal runs of steps) for this request".to_owned();
             fit.flatten().ok_or_else(|| PlanError::Unsupported { rung: rung.name, what: what() })
         })
     }
 
-    /// `fit` cuts the blocks of a rung, for keys that are spread over blocks or not.
+    /// Plans with the blocks that `fit` returns for a rung, given whether the keys are distributed over
+    /// blocks.
     fn cut(
         request: &Request,
         device: &Device,
@@ -256,7 +258,7 @@ impl Plan {
         let mut steps = vec![Step { kernel: "attention", geometry }];
         let (mut workspace, mut counters) = (0, 0);
         if let Some(straddle) = &fit.straddle {
-            // A counter for each warp at the beginning of a block, to 128 bytes; then its sums, of either side.
+            // Per block: one counter per warp, padded to 128 bytes, then the sums of both sides.
             let warps = usize::try_from(fit.threads / WARP).unwrap_or(usize::MAX);
             counters = (straddle.blocks * warps).next_multiple_of(32) * size_of::<u32>();
             workspace = counters + straddle.blocks * 2 * fit.rows * (shape.dim + 2) * size_of::<f32>();
@@ -295,27 +297,27 @@ impl Plan {
         Ok(Plan { request, rung, fit, defines, arch, steps, workspace, counters, params })
     }
 
-    /// Whether sequences differ in length, so that the kernel reads where each begins.
+    /// Whether sequences differ in length, so that the kernel reads the start of each.
     pub fn varlen(&self) -> bool {
         !self.request.shape.is_equal()
     }
 
-    /// Whether the keys of a row are spread over several blocks.
+    /// Whether the keys of a row are distributed over several blocks.
     pub fn is_split(&self) -> bool {
         self.steps.len() > 1
     }
 
-    /// Tiles of keys for each block, where the keys of a row are spread over several.
+    /// Key tiles per block, if the keys of a row are distributed over several.
     pub fn tiles_per_split(&self) -> Option<usize> {
         self.is_split().then(|| usize::try_from(self.params.tiles_per_split).unwrap_or(usize::MAX))
     }
 
-    /// What decides the bits: the rung's own, with the keys of a step as blocks are cut.
+    /// The arithmetic that decides the bits: the rung's own, with the plan's keys per step.
     pub fn arithmetic(&self) -> Arithmetic {
         Arithmetic { tile: self.fit.keys, ..self.rung.arithmetic(&self.request.toggles) }
     }
 
-    /// Tiles of keys that are summed on their own, by blocks or by warps, before they are put together.
+    /// The parts of the key tiles that blocks or warps sum separately before they are merged.
     pub fn tiles_apart(&self) -> Parts {
         if let Some(straddle) = self.fit.straddle {
             return Parts::Straddled(straddle);
@@ -326,15 +328,16 @@ impl Plan {
         Parts::Whole
     }
 
-    /// A workspace in which nothing was written yet: counters are 0, and all else is NaN, which is seen where it is read.
+    /// An unused workspace: counters are 0, and everything else is NaN, which shows up in the output if it is
+    /// read.
     pub fn blank_workspace(&self) -> Vec<u8> {
         let mut bytes = vec![0xff; self.workspace];
         bytes.iter_mut().take(self.counters).for_each(|byte| *byte = 0);
         bytes
     }
 
-    /// What each block of the first step does, in the order of the grid, one after another where it has several tiles of rows;
-    /// blocks that do nothing are left out.
+    /// The work of each block of the first step, in the order of the grid. A block with several tiles of rows
+    /// has several entries; idle blocks have none.
     pub fn table(&self) -> impl Iterator<Item = BlockWork> + '_ {
         let [x, y, z] = self.steps.first().map_or([0; 3], |step| step.geometry.grid);
         let blocks = (0..z).flat_map(move |z| (0..y).flat_map(move |y| (0..x).map(move |x| [x, y, z])));
@@ -344,7 +347,7 @@ impl Plan {
         })
     }
 
-    /// What a block does that takes a run of steps. Blocks begin from the last run on.
+    /// The work of a block that takes a run of steps. The first block takes the last run.
     fn runs<'a>(&'a self, straddle: &'a Straddle, block: [u32; 3]) -> impl Iterator<Item = BlockWork> + 'a {
         let index = usize::try_from(block[0]).unwrap_or(usize::MAX);
         let runs = straddle.blocks.checked_sub(index.saturating_add(1));
@@ -362,7 +365,7 @@ impl Plan {
         })
     }
 
-    /// What a block of the first step does that has one tile of rows.
+    /// The work of a block of the first step that has one tile of rows.
     fn work(&self, block: [u32; 3]) -> Option<BlockWork> {
         if self.fit.straddle.is_some() {
             return None;
@@ -389,12 +392,12 @@ impl Plan {
         Some(BlockWork { block, batch, head: wide(y) * group, rows: (first, last + 1), keys: (from, to) })
     }
 
-    /// The source as it is compiled.
+    /// The source with the plan's configuration.
     pub fn source(&self) -> Option<Source> {
         source::expanded(self.fit.source).map(|text| Source::new(self.fit.source, text))
     }
 
-    /// Compiles it to PTX.
+    /// Compiles the plan to PTX.
     pub fn compile(&self, toolchain: &Toolchain) -> Result<String, CompileError> {
         let Some(source) = self.source() else {
             return Err(CompileError::Options(format!("there is no source `{}`", self.fit.source)));
@@ -425,7 +428,7 @@ fn choose(request: &Request, device: &Device) -> Result<&'static Rung, PlanError
     })
 }
 
-/// What a rung lacks for a request.
+/// The first feature of a request that a rung does not support.
 fn missing(rung: &Rung, request: &Request) -> Option<String> {
     let shape = &request.shape;
     let fine = |granularity| matches!(granularity, Granularity::Block | Granularity::Row);
@@ -465,7 +468,7 @@ fn missing(rung: &Rung, request: &Request) -> Option<String> {
             return Some("split keys".into());
         }
         if count == 0 {
-            return Some("no splits at all".into());
+            return Some("a split count of 0".into());
         }
         if shape.max_queries() * shape.group() > FEW_ROWS {
             return Some(format!("split keys with more than {FEW_ROWS} rows for each key head"));
@@ -478,7 +481,8 @@ fn defines(request: &Request, rung: &Rung, varlen: bool) -> Vec<String> {
     let mut defines: Vec<String> = Vec::new();
     let mut set = |name: &str, value: usize| defines.push(format!("{name}={value}"));
     set("HEAD_DIM", request.shape.dim);
-    // Every toggle of the rung, so that a source's own defaults decide nothing; then what is fixed on it.
+    // Every toggle of the rung is set, so that the defaults in the source have no effect; then the macros
+    // that are fixed for it.
     for toggle in rung.toggles {
         let asked = request.toggles.iter().find(|(name, _)| name == toggle.name).map(|(_, on)| *on);
         set(toggle.name, usize::from(asked.unwrap_or_else(|| rung.setting(toggle.name))));
@@ -512,7 +516,7 @@ fn defines(request: &Request, rung: &Rung, varlen: bool) -> Vec<String> {
     defines
 }
 
-/// Tiles of keys for each block, where the keys of a row are spread over several.
+/// Key tiles per block, if the keys of a row are distributed over several.
 fn tiles_per_split(request: &Request, rung: &Rung, device: &Device) -> Option<usize> {
     let shape = &request.shape;
     let tiles = shape.max_keys().div_ceil(rung.keys).max(1);
@@ -534,13 +538,15 @@ fn tiles_per_split(request: &Request, rung: &Rung, device: &Device) -> Option<us
 fn extents(grid: [usize; 3]) -> Result<[u32; 3], PlanError> {
     if grid[1] > 65_535 || grid[2] > 65_535 || u32::try_from(grid[0]).is_err() {
         let [x, y, z] = grid;
-        return Err(PlanError::Shape(format!("a grid of {x} × {y} × {z} blocks; y and z go to 65535")));
+        return Err(PlanError::Shape(format!(
+            "a grid of {x} × {y} × {z} blocks exceeds the limit of 65535 in y or z"
+        )));
     }
     Ok(grid.map(narrow))
 }
 
 /// Softmax scale times log2(e), rounded once.
-#[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "rounding is meant")]
+#[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "rounding is intended")]
 fn factor(request: &Request) -> Result<f32, PlanError> {
     let scale = request.softmax_scale();
     let factor = (scale * std::f64::consts::LOG2_E) as f32;

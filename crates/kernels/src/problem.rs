@@ -1,8 +1,8 @@
-//! What attention is asked for: sizes, who may see whom, how rows lie in memory, how they are scaled.
+//! The attention problem: sizes, masks, memory layouts and scales.
 
 use std::fmt;
 
-/// Rows that share a scale under [`Granularity::Block`]; the tile of the kernels, so that a tile has one scale.
+/// Rows that share a scale under [`Granularity::Block`]; equals the kernels' tile, so that a tile has one scale.
 pub const BLOCK_ROWS: usize = 64;
 
 /// Sizes of a batch of attention heads.
@@ -14,7 +14,7 @@ pub struct Shape {
     pub kv_heads: usize,
     /// Elements of a row.
     pub dim: usize,
-    /// For each sequence of the batch, how many queries and how many keys it has.
+    /// For each sequence of the batch, its number of queries and keys.
     pub sequences: Vec<Lengths>,
 }
 
@@ -27,23 +27,23 @@ pub struct Lengths {
     pub keys: usize,
 }
 
-/// Why there can be no such shape.
+/// Why a shape is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShapeError {
     /// No sequence, no head, or rows without an element.
     Empty,
-    /// The heads of the queries are no multiple of those of the keys.
+    /// The number of query heads is not a multiple of the number of key heads.
     Heads {
         /// Of the queries.
         heads: usize,
         /// Of the keys and values.
         kv_heads: usize,
     },
-    /// Rows of a tensor over all heads and sequences, each as long as the longest, are not fewer than [`Shape::LIMIT`].
+    /// A tensor has [`Shape::LIMIT`] rows or more over all heads and sequences, each padded to the longest.
     Rows,
-    /// Queries, keys and a tile of keys are not fewer than [`Shape::LIMIT`] together.
+    /// A sequence has [`Shape::LIMIT`] queries, keys and keys of one tile or more together.
     Length,
-    /// A tensor has more elements than memory could have.
+    /// A tensor has more elements than memory can hold.
     Elements,
 }
 
@@ -51,14 +51,14 @@ impl fmt::Display for ShapeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ShapeError::Empty => {
-                f.write_str("a batch needs a sequence, attention a head, and a row an element")
+                f.write_str("expected at least one sequence, one head and one element per row")
             }
             ShapeError::Heads { heads, kv_heads } => {
                 write!(f, "{heads} query heads cannot share {kv_heads} key heads evenly")
             }
             ShapeError::Rows => f.write_str("a tensor has 2^31 rows or more over all heads and sequences"),
             ShapeError::Length => f.write_str("a sequence has 2^31 queries and keys or more"),
-            ShapeError::Elements => f.write_str("a tensor has more elements than memory could have"),
+            ShapeError::Elements => f.write_str("a tensor has more elements than memory can hold"),
         }
     }
 }
@@ -66,12 +66,13 @@ impl fmt::Display for ShapeError {
 impl std::error::Error for ShapeError {}
 
 impl Shape {
-    /// Rows are fewer: kernels count them, their scales and their log-sum-exp in 32 bits, take the sum of a sequence's
-    /// queries and keys, step one tile beyond the last key, and shift a row's number by 31 where it has no scale of its own.
+    /// Exclusive upper bound of rows: kernels count rows, their scales and their log-sum-exp in 32 bits, add
+    /// the queries and keys of a sequence, step one tile beyond the last key, and shift a row's index by 31
+    /// if it has no scale of its own.
     pub const LIMIT: usize = 1 << 31;
 
-    /// Whether kernels and oracles can take it: nothing is empty but sequences, heads are shared evenly, and no size that is
-    /// computed from it overflows.
+    /// Checks that kernels and oracles support the shape: only sequences may be empty, heads are shared
+    /// evenly, and no size computed from it overflows.
     pub fn check(&self) -> Result<(), ShapeError> {
         let Shape { heads, kv_heads, dim, .. } = *self;
         if self.sequences.is_empty() || heads == 0 || kv_heads == 0 || dim == 0 {
@@ -98,7 +99,7 @@ impl Shape {
         Ok(())
     }
 
-    /// `batch` sequences of `rows` queries and as many keys, with as many key heads as query heads.
+    /// `batch` sequences of `rows` queries and `rows` keys, with equal numbers of key heads and query heads.
     pub fn equal(batch: usize, heads: usize, rows: usize, dim: usize) -> Shape {
         let lengths = Lengths { queries: rows, keys: rows };
         Shape { heads, kv_heads: heads, dim, sequences: vec![lengths; batch] }
@@ -120,17 +121,17 @@ impl Shape {
         self.heads / self.kv_heads.max(1)
     }
 
-    /// The most queries of a sequence.
+    /// The number of queries of the longest sequence.
     pub fn max_queries(&self) -> usize {
         self.sequences.iter().map(|sequence| sequence.queries).max().unwrap_or(0)
     }
 
-    /// The most keys of a sequence.
+    /// The number of keys of the longest sequence.
     pub fn max_keys(&self) -> usize {
         self.sequences.iter().map(|sequence| sequence.keys).max().unwrap_or(0)
     }
 
-    /// Whether all sequences are of one length.
+    /// Whether all sequences have equal lengths.
     pub fn is_equal(&self) -> bool {
         self.sequences.windows(2).all(|pair| pair[0] == pair[1])
     }
@@ -147,7 +148,7 @@ impl Shape {
 }
 
 impl fmt::Display for Shape {
-    /// `B2 H8 S256 D64`, with what departs from it: `B1 H8/2 S1x1000 D128`, `B3 H8 varlen D64`.
+    /// `B2 H8 S256 D64`; variations: `B1 H8/2 S1x1000 D128`, `B3 H8 varlen D64`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "B{} H{}", self.batch(), self.heads)?;
         if self.kv_heads != self.heads {
@@ -165,11 +166,11 @@ impl fmt::Display for Shape {
 /// Which keys a query sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mask {
-    /// All of its sequence.
+    /// All keys of its sequence.
     #[default]
     Full,
-    /// Query `i` sees keys up to `i + keys - queries`: the last query sees all, and with more queries than keys the first
-    /// see none; their output is 0 and their log-sum-exp -∞.
+    /// Query `i` sees keys up to `i + keys - queries`: the last query sees all keys. With more queries than
+    /// keys, the first queries see none; their output is 0 and their log-sum-exp -∞.
     Causal,
 }
 
@@ -178,7 +179,7 @@ impl Mask {
     pub fn visible(self, lengths: Lengths, row: usize) -> usize {
         match self {
             Mask::Full => lengths.keys,
-            // As many fewer than all as there are queries after it.
+            // All keys, minus one for each query after it.
             Mask::Causal => {
                 lengths.keys.saturating_sub(lengths.queries.saturating_sub(row.saturating_add(1)))
             }
@@ -192,11 +193,12 @@ pub enum Layout {
     /// Batch, head, row, element.
     #[default]
     Bhsd,
-    /// Batch, row, head, element; the one in which sequences of different lengths lie after each other.
+    /// Batch, row, head, element; required for sequences of different lengths, which are packed one after
+    /// another.
     Bshd,
 }
 
-/// Where each row of a tensor lies.
+/// The location of each row of a tensor.
 #[derive(Clone, Debug)]
 pub struct Rows {
     starts: Vec<usize>,
@@ -234,17 +236,17 @@ impl Rows {
         self.starts[batch + 1] - self.starts[batch]
     }
 
-    /// The most rows of a sequence.
+    /// The number of rows of the longest sequence.
     pub fn longest(&self) -> usize {
         (0..self.batch()).map(|batch| self.length(batch)).max().unwrap_or(0)
     }
 
-    /// Rows before each sequence, and all rows: what kernels call `cu_seqlens`.
+    /// The number of rows before each sequence, followed by the total: `cu_seqlens` in FlashAttention.
     pub fn starts(&self) -> &[usize] {
         &self.starts
     }
 
-    /// The first element of a row.
+    /// The index of a row's first element.
     pub fn offset(&self, batch: usize, head: usize, row: usize) -> usize {
         let rows = match self.layout {
             Layout::Bhsd => self.starts[batch] * self.heads + head * self.length(batch) + row,
@@ -257,7 +259,7 @@ impl Rows {
 /// Which elements share a scale.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Granularity {
-    /// All of a tensor.
+    /// All elements of a tensor.
     #[default]
     Tensor,
     /// A head of a sequence.
@@ -269,11 +271,12 @@ pub enum Granularity {
 }
 
 impl Granularity {
-    /// All of them.
+    /// All granularities.
     pub const ALL: [Granularity; 4] =
         [Granularity::Tensor, Granularity::Head, Granularity::Block, Granularity::Row];
 
-    /// Scales of one head; they lie as `[batch][head][this many]`, the shorter sequences padded. 0: one for the tensor.
+    /// Scales per head; they are stored as `[batch][head][per_head]`, shorter sequences padded. 0: one scale
+    /// for the tensor.
     pub fn per_head(self, rows: &Rows) -> usize {
         match self {
             Granularity::Tensor => 0,
@@ -288,7 +291,7 @@ impl Granularity {
         rows.batch().saturating_mul(rows.heads).saturating_mul(self.per_head(rows)).max(1)
     }
 
-    /// The place of a row's scale.
+    /// The index of a row's scale.
     pub fn index(self, rows: &Rows, batch: usize, head: usize, row: usize) -> usize {
         let within = match self {
             Granularity::Tensor | Granularity::Head => 0,
@@ -305,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_causal_query_sees_as_many_keys_as_written_here() {
-        // Queries, keys, and how many keys each query sees.
+        // Queries, keys, and the number of keys that each query sees.
         let table: [(usize, usize, &[usize]); 8] = [
             (1, 1, &[1]),
             (1, 5, &[5]),
@@ -355,7 +358,7 @@ mod tests {
         ] {
             assert_eq!(fits.check(), expected, "{fits}");
         }
-        // Sizes of what is refused can be asked for all the same.
+        // Size functions do not panic on a rejected shape.
         let absurd = shape(usize::MAX, usize::MAX, usize::MAX, usize::MAX, usize::MAX);
         assert_eq!(absurd.query_rows(Layout::Bhsd).elements(), usize::MAX);
         assert_eq!(Granularity::Row.count(&absurd.key_rows(Layout::Bshd)), usize::MAX);

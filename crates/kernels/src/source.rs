@@ -1,4 +1,4 @@
-//! The kernels' CUDA C++, carried inside the library: a user needs no checkout.
+//! The kernels' CUDA C++ sources, embedded in the library, so that a user needs no checkout.
 
 /// Sources and headers by name.
 const FILES: &[(&str, &str)] = &[
@@ -23,8 +23,8 @@ const FILES: &[(&str, &str)] = &[
     ("work.cuh", include_str!("../cuda/work.cuh")),
 ];
 
-/// The text of a source with its headers in their places, each once; `#line` keeps the names and lines of messages.
-/// `None` if there is no such source.
+/// The text of a source with each header included once; `#line` directives keep file names and line numbers
+/// in messages correct. Returns `None` for an unknown source.
 pub fn expanded(name: &str) -> Option<String> {
     let mut done = Vec::new();
     let mut out = String::new();

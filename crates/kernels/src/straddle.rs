@@ -1,17 +1,20 @@
-//! An even cut of long work: blocks take equal runs of steps, and tiles of rows straddle two of them.
+//! Stream-K distribution of long work: blocks take equal runs of steps, so a tile of rows may be shared by
+//! two blocks.
 //!
-//! A step is a tile of rows against a tile of keys. Steps are numbered through all tiles of rows, and `per` blocks after each other
-//! take `run` steps, a tile less than there are blocks: so a tile is cut at most once, at a place that its number alone decides, and a
-//! block has one tile or two.
+//! A step is a tile of rows times a tile of keys. Steps are numbered across all tiles of rows. Each group of
+//! `per` consecutive blocks shares `run` steps, which is one tile fewer than the group has blocks. So a tile
+//! is cut at most once, the position of the cut depends on the tile's index only, and a block works on one or
+//! two tiles.
 
 use std::ops::Range;
 
 use crate::problem::Shape;
 
-/// The most blocks that share a whole number of tiles. Beyond, tiles fill the device nearly as well as they are.
+/// The maximum number of blocks that share a whole number of tiles. With more blocks, undivided tiles fill
+/// the device almost as well.
 const MOST_SHARING: usize = 16;
 
-/// How the steps of a problem are given to blocks.
+/// How the steps of a problem are distributed over blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Straddle {
     /// Query rows of a tile.
@@ -26,15 +29,15 @@ pub struct Straddle {
     pub tiles: usize,
     /// Blocks.
     pub blocks: usize,
-    /// Steps that `per` blocks share.
+    /// Steps shared by each group of `per` blocks.
     pub run: usize,
-    /// Blocks that share them.
+    /// Blocks that share `run` steps.
     pub per: usize,
 }
 
 impl Straddle {
-    /// Steps of `keys` keys over at most `slots` blocks. `None` where there are as many tiles of rows as blocks or nearly, which
-    /// smaller tiles spread as evenly, and where sizes are beyond 32 bits.
+    /// Distributes steps of `keys` keys over at most `slots` blocks. Returns `None` if there are about as
+    /// many tiles of rows as blocks, where smaller tiles are as even, or if a size exceeds 32 bits.
     pub fn new(shape: &Shape, rows: usize, keys: usize, slots: usize) -> Option<Straddle> {
         let steps = shape.max_keys() / keys.max(1);
         let tiles_of_head = shape.max_queries().div_ceil(rows.max(1));
@@ -43,7 +46,8 @@ impl Straddle {
         if steps < 2 || tiles == 0 {
             return None;
         }
-        // n tiles over n + 1 blocks, the fewest n that leave no tile over: so no tile is cut twice, and no block has three.
+        // n tiles over n + 1 blocks, with the smallest n that leaves no remaining tile: no tile is cut twice,
+        // and no block works on three.
         let sharing = tiles.div_ceil(spare);
         let (run, per) = (sharing.checked_mul(steps)?, sharing + 1);
         let blocks = tiles.checked_mul(steps)?.checked_mul(per)?.div_ceil(run);
@@ -53,29 +57,29 @@ impl Straddle {
         fits.then_some(Straddle { rows, steps, tiles_of_head, heads, tiles, blocks, run, per })
     }
 
-    /// The step that a run begins with; that of the run after the last is the end of all.
+    /// The first step of a run; for the index after the last run, the total number of steps.
     pub fn begin(&self, run: usize) -> usize {
         (run.saturating_mul(self.run) / self.per.max(1)).min(self.tiles * self.steps)
     }
 
-    /// The most steps of a block.
+    /// The maximum number of steps of a block.
     pub fn longest(&self) -> usize {
         self.run.div_ceil(self.per.max(1))
     }
 
-    /// The tile that a row is in.
+    /// The tile that contains a row.
     pub fn tile(&self, batch: usize, head: usize, row: usize) -> usize {
         (batch * self.heads + head) * self.tiles_of_head + row / self.rows.max(1)
     }
 
-    /// The step of a tile that its second part begins with, where it is cut.
+    /// The step at which the second part of a tile begins, if the tile is cut.
     pub fn cut(&self, tile: usize) -> Option<usize> {
         let (first, end) = (tile * self.steps, (tile + 1) * self.steps);
         let at = self.begin(((first + 1) * self.per).div_ceil(self.run.max(1)));
         (first < at && at < end).then(|| at - first)
     }
 
-    /// The tiles of a run, and which of their steps are in it.
+    /// The tiles of a run, each with the range of its steps that the run contains.
     pub fn pieces(&self, run: usize) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
         let (begin, end) = (self.begin(run), self.begin(run + 1));
         let tiles = if begin < end { begin / self.steps..end.div_ceil(self.steps) } else { 0..0 };

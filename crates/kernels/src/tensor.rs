@@ -11,25 +11,25 @@ pub struct Quantized {
     pub format: Format,
     /// Which elements share a scale.
     pub granularity: Granularity,
-    /// Where each row lies.
+    /// The location of each row.
     pub rows: Rows,
     /// The codes.
     pub codes: Vec<u8>,
-    /// The scales, placed by [`Granularity::index`]; 1 where no row is.
+    /// The scales, placed by [`Granularity::index`]; 1 for padding.
     pub scales: Vec<f32>,
 }
 
 /// Why values cannot be quantized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unquantizable {
-    /// There are more or fewer values than the tensor has elements.
+    /// The number of values differs from the number of elements of the tensor.
     Length {
         /// Elements of the tensor.
         elements: usize,
-        /// Values that were given.
+        /// Values passed by the caller.
         values: usize,
     },
-    /// The value at this place is infinite or no number: its group would have no scale.
+    /// The value at this index is infinite or NaN, so its group would have no scale.
     NotFinite(usize),
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for Unquantizable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Unquantizable::Length { elements, values } => {
-                write!(f, "the tensor has {elements} elements, and {values} values were given")
+                write!(f, "expected {elements} values, one per element of the tensor, found {values}")
             }
             Unquantizable::NotFinite(index) => write!(f, "value {index} is not finite"),
         }
@@ -47,8 +47,9 @@ impl fmt::Display for Unquantizable {
 impl std::error::Error for Unquantizable {}
 
 impl Quantized {
-    /// Quantizes values that lie as `rows` says. The scale of a group takes its largest magnitude to the largest value of
-    /// the format; it is 1 for a group that is all zero, or so small that a scale would be.
+    /// Quantizes values in the layout of `rows`. The scale of a group maps its largest magnitude to the
+    /// largest value of the format; it is 1 if the group is all zero, or so small that the scale would be
+    /// zero.
     pub fn quantize(
         values: &[f32],
         rows: Rows,
@@ -65,7 +66,7 @@ impl Quantized {
         Ok(Quantized::of_all(values, rows, format, granularity))
     }
 
-    /// Whether it has these rows, format and granularity, and as many codes and scales as they say.
+    /// Whether the tensor has these rows, format and granularity, with matching numbers of codes and scales.
     pub fn fits(&self, rows: &Rows, format: Format, granularity: Granularity) -> bool {
         let own = &self.rows;
         (self.format, self.granularity, own.layout) == (format, granularity, rows.layout)
@@ -75,14 +76,14 @@ impl Quantized {
             && self.scales.len() == granularity.count(rows)
     }
 
-    /// The place of the first code that is no number, if there is one.
+    /// The index of the first code that is infinite or NaN, if any.
     pub fn non_finite(&self) -> Option<usize> {
         self.codes.iter().position(|code| !self.format.is_finite(*code))
     }
 
-    /// [`Quantized::quantize`] of as many finite values as there are elements.
+    /// [`Quantized::quantize`] for a matching number of finite values.
     pub(crate) fn of_all(values: &[f32], rows: Rows, format: Format, granularity: Granularity) -> Quantized {
-        // Largest magnitudes first, scales in their place afterwards.
+        // First the largest magnitudes, later replaced by the scales.
         let mut scales = vec![0f32; granularity.count(&rows)];
         for (batch, head, row) in each_row(&rows) {
             let at = rows.offset(batch, head, row);
@@ -107,7 +108,7 @@ impl Quantized {
         Quantized { format, granularity, rows, codes, scales }
     }
 
-    /// The values, where the codes lie. A product of a code's value and a scale is exact in f64.
+    /// The values in the layout of the codes. A product of a code's value and a scale is exact in f64.
     pub fn dequantize(&self) -> Vec<f64> {
         let mut values = vec![0.0; self.codes.len()];
         for (batch, head, row) in each_row(&self.rows) {
@@ -202,7 +203,8 @@ mod tests {
         };
         assert_eq!(scales(Granularity::Tensor).len(), 1);
         assert_eq!(scales(Granularity::Head).len(), 4);
-        // Two sequences, two heads, three blocks each; the shorter sequence has one, and the rest is padding.
+        // Two sequences, two heads, three blocks each; the shorter sequence has one block, and the rest is
+        // padding.
         let blocks = scales(Granularity::Block);
         assert_eq!(blocks.len(), 12);
         assert_eq!(blocks[7..9], [1.0, 1.0]);

@@ -71,27 +71,28 @@
 //!   Σ Var_r / R². |bias| ≤ mean B + |mean (f16(o) − o)| + 6 SE, where the middle term is there because roundings of
 //!   the same few outputs recur, as they do with one key.
 //!
-//! Errors of mean zero in each row leave a large common part where V has a mean: [`Tolerance::spread`](warpproof_tolerance::Tolerance::spread) therefore limits the
-//! root mean square of the errors *less their row's mean*, by the same rule with v_jd − v̄_j for v_jd.
+//! Errors of mean zero in each row leave a large common part where V has a mean:
+//! [`Tolerance::spread`](warpproof_tolerance::Tolerance::spread) therefore limits the root mean square of the errors
+//! *minus their row's mean*, by the same rule with v_jd − v̄_j for v_jd.
 
 #![expect(
     clippy::as_conversions,
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
-    reason = "counts and limits as floating-point numbers, far from where it would matter"
+    reason = "counts and limits as floating-point numbers, small enough to be exact enough"
 )]
 
 use std::f64::consts::LN_2;
 use warpproof_tolerance::CONFIDENCE;
 
-/// Where a kernel rounds, and how.
+/// Where and how a kernel rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Precision {
     /// How inputs reach the products.
     pub inputs: InputPrecision,
     /// The product of Q and K.
     pub scores: ScorePrecision,
-    /// What weights are cast to.
+    /// The format that weights are cast to.
     pub p: PFormat,
     /// The product of weights and V.
     pub chain: ValueChain,
@@ -117,10 +118,10 @@ pub enum ScorePrecision {
     Fp8Tensor,
 }
 
-/// What weights are cast to.
+/// The format that weights are cast to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PFormat {
-    /// Nothing.
+    /// Not cast.
     F32,
     /// f16.
     F16,
@@ -166,7 +167,7 @@ impl PFormat {
     }
 }
 
-/// Sizes that scores of a row reach, in units of log₂.
+/// Magnitudes of a row's scores, in units of log₂.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScoreSizes {
     /// R: the largest product or score.
@@ -177,10 +178,10 @@ pub(crate) struct ScoreSizes {
     pub(crate) largest: f64,
 }
 
-/// What the model needs of a row.
+/// Parameters of the model for a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowModel {
-    /// η: the relative deviation of a weight from its score's error.
+    /// η: the relative standard deviation of a weight due to the error of its score.
     pub(crate) score: f64,
     /// u².
     pub(crate) sum_variance: f64,
@@ -234,7 +235,7 @@ impl Precision {
 pub(crate) struct Sums {
     /// o
     pub(crate) output: f64,
-    /// Σ p |v|, where the model asks for it.
+    /// Σ p |v|, if the model needs it.
     pub(crate) magnitude: f64,
     /// Σ p² v²
     pub(crate) squares: f64,
@@ -248,16 +249,16 @@ pub(crate) struct Sums {
     pub(crate) lost: f64,
 }
 
-/// What the model says of one element.
+/// The model's result for one element.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Element {
     /// V
     pub(crate) variance: f64,
-    /// V₃ + V₅, of which elements of a row have their own.
+    /// V₃ + V₅, the part that is independent between elements of a row.
     pub(crate) own: f64,
     /// B
     pub(crate) systematic: f64,
-    /// The most that |e| may be.
+    /// The largest admissible |e|.
     pub(crate) limit: f64,
 }
 
@@ -281,8 +282,8 @@ impl RowModel {
     }
 }
 
-/// The most that a row's log-sum-exp may be off: its error is Σ p_j η_j / l, at most 6 η, and five f32 roundings and the
-/// 2^-22 of `lg2.approx` at the sizes that meet.
+/// The largest admissible error of a row's log-sum-exp: its error is Σ p_j η_j / l, at most 6 η, plus five
+/// f32 roundings and the 2^-22 of `lg2.approx`, at the magnitudes involved.
 pub(crate) fn lse_limit(model: &RowModel, sizes: ScoreSizes, lse: f64, keys: usize) -> f32 {
     let deviations = (2.0 * CONFIDENCE).sqrt();
     let sizes = sizes.largest + lse.abs() + 1.0 + (keys.max(1) as f64).log2();

@@ -1,7 +1,8 @@
-//! What the tensor core's 13 fraction bits cost, and what adding the sums of tiles in f32 saves.
+//! The cost of the tensor core's 13 fraction bits, and the gain from adding the sums of tiles in f32.
 //!
-//! With scores of zero every weight is the same and exact in E4M3, so that nothing is rounded but the sums: V has mean 1,
-//! and truncation toward zero shrinks it. On the book's accuracy page the cast of the weights comes on top.
+//! With scores of zero, every weight is equal and exact in E4M3, so that only the sums are rounded: V has
+//! mean 1, and truncation toward zero shrinks it. The book's accuracy page also includes the cast of the
+//! weights.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "a count of elements as f64")]
 
@@ -25,8 +26,8 @@ fn shrinkage(keys: usize, two_level: bool) -> f64 {
 
 #[test]
 fn one_chain_loses_per_cents_and_two_levels_do_not() {
-    // Other values of V and other weights give other figures: 3.5 % for those of the accuracy page. What holds for all is
-    // that the loss of one chain grows with the keys, and that of two levels does not.
+    // Other values of V and other weights give other numbers: 3.5 % for those of the accuracy page. In all
+    // cases, the loss of one chain grows with the number of keys, and that of two levels does not.
     let (one, two) = (shrinkage(2048, false), shrinkage(2048, true));
     assert!((-0.04..=-0.01).contains(&one), "{one}");
     assert!((-4e-4..0.0).contains(&two), "{two}");

@@ -1,5 +1,6 @@
-//! Every rung and every feature on the software GPU: checks silent, errors within what the formats explain, and the bits
-//! that the oracle says. `cargo xtask attention` does the same at full size.
+//! Runs every rung and every feature on the software GPU: checks report nothing, errors are within the
+//! tolerance of the formats, and the bits equal the oracle's. `cargo xtask attention` does the same at full
+//! size.
 
 mod straddle;
 mod study;
@@ -100,7 +101,7 @@ fn rungs_are_different_programs() {
     let device = l4();
     let mut programs: Vec<(&str, String)> = Vec::new();
     for rung in LADDER {
-        // Some differ where rows are few, some where they are many.
+        // Some rungs differ only for few rows, some only for many.
         let mut program = String::new();
         for rows in [256, 8192] {
             let mut request = Request::new(Shape::equal(1, 2, rows, 64));
@@ -170,7 +171,8 @@ fn the_mission_fills_the_device_evenly() {
     assert!(!plan("n7", Shape::equal(2, 8, 256, 128)).fit.paired);
 }
 
-/// Many rows for one multiprocessor, so that blocks are dense: of 250 rows two units a warp, of 257 one.
+/// Many rows for one multiprocessor, so that blocks are dense: with 250 rows two units per warp, with 257
+/// one.
 fn dense(rows: usize, keys: usize, dim: usize) -> Request {
     let shape = Shape { heads: 2, kv_heads: 1, dim, sequences: vec![lengths(rows, keys)] };
     Request { rung: Some("n8".to_owned()), ..Request::new(shape) }
@@ -209,7 +211,7 @@ fn dense_blocks_with_every_other_feature() {
         let shape = Shape { sequences, ..plain.shape.clone() };
         let (mask, layout) = (Mask::Causal, Layout::Bshd);
         Case::of(Request { shape, mask, layout, ..plain.clone() }).on(one_multiprocessor()).run();
-        // What dense blocks have no place for is done by others.
+        // Dense blocks do not support fine scales; another source handles them.
         let fine = Request { scales: Scales::all(Granularity::Row), ..plain };
         assert_eq!(Plan::new(&fine, &one_multiprocessor()).unwrap().fit.source, "n5.cu");
     }
@@ -222,12 +224,12 @@ fn dense_blocks_leave_the_fullest_multiprocessor_the_fewest_rows() {
         let fit = Plan::new(&Request { rung: Some("n8".to_owned()), ..request }, l4()).unwrap().fit;
         (fit.rows, fit.threads, fit.keys)
     };
-    // 128 blocks of 128 rows would be three on some multiprocessors and two on others.
+    // 128 blocks of 128 rows would place three on some multiprocessors and two on others.
     assert_eq!(fit(8, 2048, 64, Mask::Full), (64, 128, 32));
     assert_eq!(fit(32, 4096, 64, Mask::Full), (128, 128, 32));
     assert_eq!(fit(32, 4096, 128, Mask::Full), (128, 256, 32));
     assert_eq!(fit(32, 4096, 128, Mask::Causal), (64, 128, 32));
-    // Few rows: as n7.
+    // Few rows: same as n7.
     assert_eq!(fit(8, 256, 64, Mask::Full).2, 64);
 }
 
@@ -369,7 +371,7 @@ fn the_tensor_core_rungs_neither_spill_nor_use_the_stack() {
         });
         requests.push(plain);
     }
-    // Dense blocks of either form.
+    // Dense blocks of both forms.
     for (dim, rows, mask) in [64, 128].into_iter().flat_map(|dim| {
         [
             (dim, 2048, Mask::Full),
@@ -393,7 +395,8 @@ fn the_tensor_core_rungs_neither_spill_nor_use_the_stack() {
             requests.push(Request { shape, rung: Some("n8".to_owned()), layout: Layout::Bshd, ..request });
         }
     }
-    // Where a rung is the one before it, it is one program.
+    // If a rung equals the one before for a request, both have the same source and the program is counted
+    // once.
     let mut known = BTreeSet::new();
     for request in requests {
         let plan = Plan::new(&request, device).unwrap();
@@ -414,21 +417,24 @@ fn what_a_rung_cannot_do_is_refused() {
     let refused = |request: Request| Plan::new(&request, device).unwrap_err().to_string();
     let with = |id: &str| Request { rung: Some(id.to_owned()), ..Request::new(grouped()) };
     assert_eq!(refused(with("n10")).split(';').next(), Some("there is no rung `n10`"));
-    assert_eq!(refused(with("h2")), "rung h2-wmma-pv cannot do E4m3 inputs");
+    assert_eq!(refused(with("h2")), "rung h2-wmma-pv does not support E4m3 inputs");
     let rows = Request { scales: Scales::all(Granularity::Row), ..with("n3") };
-    assert_eq!(refused(rows), "rung n3-register-p cannot do scales for each block or row");
+    assert_eq!(refused(rows), "rung n3-register-p does not support scales for each block or row");
     let toggles = vec![("USE_CP_ASYNC".to_owned(), true)];
-    assert_eq!(refused(Request { toggles, ..with("n4") }), "rung n4-mma-fp8 cannot do toggle USE_CP_ASYNC");
+    assert_eq!(
+        refused(Request { toggles, ..with("n4") }),
+        "rung n4-mma-fp8 does not support toggle USE_CP_ASYNC"
+    );
     let odd = Shape { heads: 5, ..grouped() };
     assert_eq!(refused(Request::new(odd)), "5 query heads cannot share 2 key heads evenly");
     let toggles = [true, false].map(|on| ("USE_TWO_LEVEL".to_owned(), on)).to_vec();
-    assert_eq!(refused(Request { toggles, ..with("n4") }), "toggle USE_TWO_LEVEL is named twice");
+    assert_eq!(refused(Request { toggles, ..with("n4") }), "toggle USE_TWO_LEVEL is set twice");
     for scale in [f64::NAN, f64::INFINITY, -1e300] {
         let error = refused(Request { softmax_scale: Some(scale), ..with("n4") });
-        assert_eq!(error, format!("a softmax scale of {scale} does not give a finite factor in f32"));
+        assert_eq!(error, format!("the softmax scale {scale} does not give a finite factor in f32"));
     }
-    let nobody = grouped().with(vec![lengths(0, 5)]);
-    assert_eq!(refused(Request::new(nobody)), "no sequence has a query");
+    let without_queries = grouped().with(vec![lengths(0, 5)]);
+    assert_eq!(refused(Request::new(without_queries)), "no sequence has a query");
     let packed = Request { layout: Layout::Bhsd, ..Request::new(packed()) };
     assert!(refused(packed).contains("unless rows lie before heads"));
     let old =
@@ -458,7 +464,7 @@ fn no_size_makes_a_plan_panic() {
         usize::MAX - 1,
         usize::MAX,
     ];
-    // Numbers that look random: xorshift.
+    // Pseudorandom numbers (xorshift).
     let mut state = 88_172_645_463_325_252u64;
     let mut below = |end: usize| {
         state ^= state << 13;
@@ -509,8 +515,11 @@ fn every_row_is_given_to_exactly_one_block_with_all_its_keys() {
                         .collect();
                     keys.sort_unstable();
                     let seen = mask.visible(*lengths, row / group);
-                    assert!(keys.windows(2).all(|pair| pair[0] < pair[1]), "no key twice");
-                    assert!((0..seen).all(|key| keys.binary_search(&key).is_ok()), "every visible key");
+                    assert!(keys.windows(2).all(|pair| pair[0] < pair[1]), "a key is processed twice");
+                    assert!(
+                        (0..seen).all(|key| keys.binary_search(&key).is_ok()),
+                        "a visible key is missing"
+                    );
                 }
             }
         }

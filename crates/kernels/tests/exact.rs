@@ -1,4 +1,4 @@
-//! The exact oracle against its definition, and against itself where two problems are the same.
+//! Compares the exact oracle with its definition, and with itself where two problems are equivalent.
 #![expect(clippy::cast_precision_loss, clippy::as_conversions, reason = "small counts as f64")]
 
 use warpproof_kernels::inputs::{Distribution, Inputs, Spec, generate};
@@ -170,7 +170,7 @@ fn inputs_that_do_not_fit_are_refused() {
 
 /// `cargo test --release -p warpproof-kernels --test exact -- --ignored --nocapture`
 #[test]
-#[ignore = "a measurement"]
+#[ignore = "a benchmark"]
 fn time_of_the_oracle() {
     use warpproof_kernels::tolerance::{InputPrecision, PFormat, Precision, ScorePrecision, ValueChain};
     let precision = Precision {

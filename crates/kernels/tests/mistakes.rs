@@ -1,7 +1,7 @@
-//! Mistakes of a caller are refused with a reason, and mistakes of a kernel are told.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
+//! Invalid input of a caller is rejected with a reason, and bugs of a kernel are detected.
+#![expect(clippy::unwrap_used, reason = "a test fails at the first error")]
 
-#[expect(dead_code, reason = "what other tests use")]
+#[expect(dead_code, reason = "used by other tests")]
 mod study;
 
 use std::fmt;
@@ -19,7 +19,7 @@ fn shape(sequences: Vec<Lengths>) -> Shape {
     Shape { heads: 4, kv_heads: 2, dim: 64, sequences }
 }
 
-/// A device that does nothing but count, and may fail at one of its calls.
+/// A device that only counts calls, and may fail at one of them.
 #[derive(Default)]
 struct Counting {
     held: Vec<usize>,
@@ -149,7 +149,7 @@ fn codes_that_are_no_numbers_are_refused_by_place() {
         let mut gpu = Counting::default();
         let attention = Attention::load(Plan::new(&request, l4()).unwrap(), "", &mut gpu).unwrap();
         let error = attention.run(&mut gpu, &inputs.q, &inputs.k, &inputs.v).unwrap_err().to_string();
-        assert_eq!(error, format!("element 131 of V is {code:#04x}, which is no finite {format}"));
+        assert_eq!(error, format!("element 131 of V is {code:#04x}, which is not a finite {format} value"));
         assert_eq!(gpu.allocated, 0);
     }
 }
@@ -167,10 +167,10 @@ fn an_answer_without_the_log_sum_exp_that_was_asked_for_fails() {
     assert_eq!((verdict.passed(), verdict.other_lse_bits, verdict.lse_outside), (false, 20, 20));
 }
 
-/// The plan's kernels with a mistake in them.
+/// The plan's PTX with a bug inserted in its source.
 fn mistaken(plan: &Plan, toolchain: &Toolchain, right: &str, wrong: &str) -> String {
     let text = warpproof_kernels::source::expanded(plan.fit.source).unwrap();
-    assert_eq!(text.matches(right).count(), 1, "the mistake has its place");
+    assert_eq!(text.matches(right).count(), 1, "the replaced text must occur exactly once");
     let source = Source::new("n4.cu", text.replace(right, wrong));
     let options = CompileOptions {
         defines: plan.defines.clone(),
@@ -180,7 +180,8 @@ fn mistaken(plan: &Plan, toolchain: &Toolchain, right: &str, wrong: &str) -> Str
     toolchain.compile(&source, &options).unwrap().ptx
 }
 
-/// How many findings there are, and whether the verdict passes, of `attention` that stores its sums on a condition only.
+/// The number of findings, and whether the verdict passes, for `attention` that stores its sums only under a
+/// condition.
 fn storing_if(condition: &str, request: &Request) -> Option<(usize, bool)> {
     let request = &Request { rung: Some("n4".to_owned()), ..request.clone() };
     let plan = Plan::new(request, l4()).unwrap();
@@ -202,7 +203,8 @@ fn storing_if(condition: &str, request: &Request) -> Option<(usize, bool)> {
 
 #[test]
 fn sums_that_a_split_does_not_write_are_told() {
-    // Blocks without a key store nothing. Of equal lengths there is such a block only where there is no key at all.
+    // Blocks without keys store nothing. With equal lengths, such a block exists only if there are no keys at
+    // all.
     let equal = Request {
         splits: Splits::Count(2),
         lse: true,
@@ -219,10 +221,10 @@ fn sums_that_a_split_does_not_write_are_told() {
     assert_eq!(storing_if("true", &equal), Some((0, true)));
     let (findings, passed) = storing_if("first_key < end_key", &equal).unwrap();
     assert!(findings > 0 && !passed);
-    // Where lengths differ, memory beyond the end of a sequence may stay as it is: the verdict tells.
+    // If lengths differ, memory beyond the end of a sequence may stay unwritten; the verdict still fails.
     let (_, passed) = storing_if("first_key < end_key", &packed).unwrap();
     assert!(!passed);
-    // A whole split that stores nothing, and a head.
+    // A whole split that stores nothing, then a whole head.
     let split = decode_request();
     for condition in ["work.split == 0", "work.head == 0"] {
         let (findings, passed) = storing_if(condition, &split).unwrap();

@@ -1,5 +1,6 @@
-//! Rungs of the ladder through the schedule model: the counts of their PTX run fit their machine code.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
+//! Runs rungs of the ladder through the schedule model: execution counts of their PTX match their machine
+//! code.
+#![expect(clippy::unwrap_used, reason = "a test fails at the first error")]
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -19,7 +20,7 @@ use warpproof_sim::observe::{Issue, Observer};
 use warpproof_sim::{Buffer, Device, Module};
 use warpproof_toolchain::{Options, Toolchain};
 
-/// How often warps of a block came to each instruction.
+/// How often warps of a block executed each instruction.
 #[derive(Default)]
 struct Visits(BTreeMap<u32, u64>);
 
@@ -48,7 +49,7 @@ fn failed(error: impl fmt::Debug) -> Failed {
     Failed(format!("{error:?}"))
 }
 
-/// The software GPU, with a note of how often each PTX line of the last launch ran.
+/// The software GPU, which records how often each PTX line of the last launch was executed.
 #[derive(Default)]
 struct Counting {
     gpu: Device,
@@ -113,7 +114,7 @@ impl Gpu for Counting {
     }
 }
 
-/// Predicted cycles of one block of a rung on an L4 with everything in the first-level cache.
+/// Predicted cycles of one block of a rung on an L4, with all data in the L1 cache.
 fn cycles(toolchain: &Toolchain, rung: &str, format: Format) -> Result<u64, String> {
     let l4 = Named::named("L4").unwrap();
     let scales = if format == Format::Linear8 { Granularity::Tensor } else { Granularity::Head };
@@ -136,7 +137,7 @@ fn cycles(toolchain: &Toolchain, rung: &str, format: Format) -> Result<u64, Stri
     let flow = Flow::new(function);
     let mapped = mapping::map(function, &flow, &gpu.lines, gpu.warps).map_err(|error| error.to_string())?;
 
-    // Every matrix product of the run is one of the machine code.
+    // Every matrix product executed in the PTX is one of the machine code.
     let products = |base: &str| -> u64 {
         let here = |block: &warpproof_model::sass::Block| {
             let code = &function.instructions[block.first..block.end];
@@ -168,7 +169,7 @@ fn cycles(toolchain: &Toolchain, rung: &str, format: Format) -> Result<u64, Stri
     Ok(schedule.cycles)
 }
 
-/// NVIDIA's compiler; without it this test says so and does nothing.
+/// Requires NVIDIA's compiler; without it, this test prints that it is skipped.
 #[test]
 fn every_rung_is_mapped_and_predicted() {
     let Ok(toolchain) = Toolchain::find(&Options::from_env().with_cuda(12)) else {
@@ -183,9 +184,9 @@ fn every_rung_is_mapped_and_predicted() {
         assert!(cycles.is_ok(), "{}: {cycles:?}", rung.id);
         predicted.insert(rung.id, cycles.unwrap_or(0));
     }
-    // A block of the same 64 rows, with one change each that is made for speed.
+    // Blocks of the same 64 rows; each rung has one change that is meant to be faster.
     assert!(predicted["n2"] > predicted["n3"] && predicted["n3"] > predicted["n4"], "{predicted:?}");
-    // Storing P over the scores saves memory, and no time inside a block.
+    // Storing P over the scores saves memory, but no time inside a block.
     let (before, after) = (predicted["h2"], predicted["h3a"]);
     assert!(before.abs_diff(after) * 50 < before, "{predicted:?}");
 }

@@ -1,11 +1,12 @@
-//! Tolerances against a plain emulation of the kernels' arithmetic, which must pass, and against null outputs, which must not.
+//! Compares the tolerances with a plain emulation of the kernels' arithmetic, which must pass, and with null
+//! outputs, which must not.
 #![expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::as_conversions,
     reason = "an emulation in f32, and small counts"
 )]
-#![expect(clippy::print_stdout, reason = "figures that are shown when a test fails or is asked to")]
+#![expect(clippy::print_stdout, reason = "numbers that are shown when a test fails or with --nocapture")]
 
 use warpproof_kernels::format::Format;
 use warpproof_kernels::inputs::{Distribution, Inputs, Spec, generate};
@@ -61,7 +62,7 @@ fn widen(bits: u16) -> f32 {
     f32::from_bits(cvt_f32_f16(bits))
 }
 
-/// A product over consecutive elements that is added to an accumulator.
+/// A product over consecutive elements, added to an accumulator.
 fn chain(elements: Option<(Element, Element)>, a: &[u32], b: &[u32], c: f32) -> f32 {
     let Some(elements) = elements else {
         return a.iter().zip(b).fold(c, |c, (a, b)| f32::from_bits(*a).mul_add(f32::from_bits(*b), c));
@@ -70,7 +71,7 @@ fn chain(elements: Option<(Element, Element)>, a: &[u32], b: &[u32], c: f32) -> 
     f32::from_bits(dot(&rule, elements, Accumulator::F32, a, b, c.to_bits()))
 }
 
-/// A row as a product takes it, and the factor that remains to be applied.
+/// A row in the form that a product takes, and the factor that remains to be applied.
 type Operand = (Vec<u32>, f32);
 
 fn operand(
@@ -175,7 +176,7 @@ fn judge(output: &[u16], exact: &Exact, tolerance: &Tolerance) -> (Errors, Judge
     (errors, tolerance.judge(&errors))
 }
 
-/// Two query heads on one key head, the last queries of so many keys.
+/// Two query heads on one key head; the last queries of `keys` keys.
 fn shape(keys: usize) -> Shape {
     let queries = keys.min(if keys > 256 { 12 } else { 48 });
     Shape { heads: 2, kv_heads: 1, dim: 64, sequences: vec![Lengths { queries, keys }] }
@@ -187,7 +188,7 @@ const MASKS: [Mask; 2] = [Mask::Full, Mask::Causal];
 fn correct_outputs_pass(precision: Precision, spec: Spec, seed: u64) {
     for keys in KEYS {
         for distribution in Distribution::ALL {
-            // The emulation is slow, and a mask is the same for many keys as for few.
+            // The emulation is slow, and a mask behaves the same for many keys as for few.
             for &mask in &MASKS[..if keys > 256 { 1 } else { 2 }] {
                 let inputs = generate(&shape(keys), distribution, seed, spec);
                 let (exact, tolerance) = exact(&inputs, mask, precision);
@@ -260,7 +261,7 @@ fn correct_outputs_of_many_seeds_pass() {
     }
 }
 
-/// No null output passes but in one distribution, and there for FP8 alone.
+/// Null outputs pass only for one distribution, and there only for FP8.
 fn null_outputs_fail(keys: usize) {
     for mask in MASKS {
         let mut passed = [[0; Null::ALL.len()]; ALL.len()];
@@ -280,7 +281,8 @@ fn null_outputs_fail(keys: usize) {
                             assert!(judgement.passed, "{null} is right");
                         } else if judgement.passed {
                             let case = format!("{precision:?} S{keys} {distribution} {mask:?} {null}");
-                            // A sum that may shrink by percents hides what changes an output of 1 by less.
+                            // A tolerance for sums that shrink by percents hides smaller changes of an output
+                            // of 1.
                             assert_eq!(distribution, Distribution::VMeanOne, "{case}");
                             assert_eq!(precision.p, PFormat::E4m3, "{case}");
                             println!("passes: {case}");

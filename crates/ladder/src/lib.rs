@@ -65,7 +65,7 @@ pub struct Row {
     pub author: Author,
     /// Its change, or its input format.
     pub what: String,
-    /// The figures, or why there are none.
+    /// The results, or why there are none.
     #[serde(flatten)]
     pub outcome: RowOutcome,
 }
@@ -128,11 +128,11 @@ impl std::fmt::Display for LeftOut {
 pub struct Figures {
     /// Launches.
     pub launches: usize,
-    /// What was counted.
+    /// Counts.
     pub counted: RowCounts,
     /// The instructions that the bounds count: those of the machine code, or those of the PTX as an approximation.
     pub instructions_of: Origin,
-    /// What was predicted.
+    /// Predictions.
     pub predicted: RowTimes,
     /// Registers per thread of the first launch, as ptxas reports.
     pub registers: u32,
@@ -188,24 +188,24 @@ pub struct RowTimes {
     pub limiters: Vec<Resource>,
 }
 
-/// Compiles, counts and explains all rungs that `wanted` selects, and with `peers` Triton's kernels; `tell` receives
-/// the name of each kernel before it is run.
+/// Compiles, counts and explains all rungs that `wanted` selects, and with `peers` Triton's kernels;
+/// `progress` receives the name of each kernel before it is run.
 pub fn ladder(
     shape: &Shape,
     device: &'static Device,
     toolchain: &Toolchain,
     wanted: impl Fn(&Rung) -> bool,
     peers: bool,
-    mut tell: impl FnMut(&str),
+    mut progress: impl FnMut(&str),
 ) -> Ladder {
     let mut rows = Vec::new();
     for rung in LADDER.iter().filter(|rung| wanted(rung)) {
-        tell(rung.name);
+        progress(rung.name);
         let outcome = self::rung(rung, shape, device, toolchain);
         rows.push(row(rung.name, Author::Ladder, rung.change, outcome));
     }
     for module in TRITON.iter().filter(|_| peers) {
-        tell(module.name);
+        progress(module.name);
         let outcome = triton(module, shape, device, toolchain);
         rows.push(row(module.name, Author::Triton, module.what, outcome));
     }
@@ -540,7 +540,7 @@ fn figures(explained: &[Explanation]) -> Figures {
 /// The table for a terminal.
 pub fn text(ladder: &Ladder) -> String {
     let mut out = format!(
-        "{} on an {}: predicted microseconds without launching, bound and schedule, with a cold and a warm L2\n\n",
+        "{} on an {}: predicted microseconds without launch overhead, bound and schedule, with a cold and a warm L2\n\n",
         ladder.shape, ladder.device
     );
     out.push_str(
@@ -577,7 +577,7 @@ pub fn text(ladder: &Ladder) -> String {
                 }
             }
             RowOutcome::LeftOut(why) => {
-                let _ = writeln!(out, "{:<22} left out: {why}", row.name);
+                let _ = writeln!(out, "{:<22} skipped: {why}", row.name);
             }
         }
     }
@@ -586,7 +586,7 @@ pub fn text(ladder: &Ladder) -> String {
     }
     if marked {
         out.push_str(
-            "\n* no schedule: instructions are counted on the PTX, so their bounds are near, not sure\n",
+            "\n* no schedule: instructions are counted on the PTX, so their bounds are approximate\n",
         );
     }
     out.push_str("\nConflicts are counted; all else is predicted. Nothing here was measured.\n");

@@ -1,4 +1,4 @@
-//! The table of dispatch against the model that it was written from, at shapes that are cheap to run.
+//! Compares the dispatch table with the model that generated it, at shapes that are cheap to run.
 
 use warpproof_kernels::dispatch::{CANDIDATES, nearest};
 use warpproof_kernels::ladder::rung;
@@ -22,12 +22,9 @@ fn the_table_is_what_the_model_predicts() {
         for id in CANDIDATES {
             let figures = ladder::rung(rung(id).unwrap(), &shape, l4, &toolchain).unwrap();
             let us = figures.predicted.schedule_warm_us.unwrap();
-            assert!(us > entry.predicted_us - 0.011, "{shape}: {id} takes {us} µs, the table says {entry:?}");
+            assert!(us > entry.predicted_us - 0.011, "{shape}: {id} takes {us} µs, the table has {entry:?}");
             if *id == entry.rung.id {
-                assert!(
-                    (us - entry.predicted_us).abs() < 0.006,
-                    "{shape}: {us} µs, the table says {entry:?}"
-                );
+                assert!((us - entry.predicted_us).abs() < 0.006, "{shape}: {us} µs, the table has {entry:?}");
             }
         }
     }

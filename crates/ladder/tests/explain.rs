@@ -1,9 +1,9 @@
-//! Explanations of rungs of the attention ladder. They need NVIDIA's compiler; without it they say so and pass, unless
-//! `WARPPROOF_REQUIRE_TOOLCHAIN` is set, as it is in continuous integration.
+//! Explanations of rungs of the attention ladder. They need NVIDIA's compiler; without it the tests print
+//! that they are skipped and pass, unless `WARPPROOF_REQUIRE_TOOLCHAIN` is set, as in continuous integration.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says why it is skipped"
+    reason = "a test fails by panicking, and prints why it is skipped"
 )]
 
 use std::env;
@@ -33,7 +33,7 @@ fn explained(name: &str, shape: &Shape) -> Option<Explanation> {
     Some(all.remove(0))
 }
 
-/// The stage-2 kernel of the history: it was thought that 2 KB less of shared memory would make it faster.
+/// The stage-2 kernel of the project's history: 2 KB less shared memory was expected to make it faster.
 #[test]
 fn two_kilobytes_less_change_nothing_for_h2() {
     let Some(h2) = explained("h2", &Shape::equal(2, 8, 256, 64)) else { return };
@@ -52,7 +52,7 @@ fn two_kilobytes_less_change_nothing_for_h2() {
     assert_eq!(less.blocks_per_sm, (2, 2));
     assert!(less.cold.gain().abs() < f64::EPSILON);
     assert!(less.warm.gain().abs() < f64::EPSILON);
-    // Registers do not limit it, so half of them buy nothing either.
+    // Registers do not limit it, so halving them has no effect either.
     assert_eq!(offer(Offer::HalveRegisters).verdict, "nothing");
     let text = text::text(&h2, false);
     assert!(text.contains("16.7 %: 2 blocks per SM, 8 of 48 warps"), "{text}");
@@ -60,14 +60,14 @@ fn two_kilobytes_less_change_nothing_for_h2() {
     assert!(text.contains("2,048 bytes less of shared memory\n      nothing"), "{text}");
 }
 
-/// A purchase that is something: what the counters say of conflicts is what is won.
+/// A change with an effect: the predicted gain equals the conflicts that the counters report.
 #[test]
 fn conflicts_that_are_counted_are_offered() {
     let Some(h0) = explained("h0", &Shape::equal(1, 1, 64, 64)) else { return };
     let lost: u64 = h0.conflicts.iter().map(|one| one.wavefronts - one.ideal).sum();
     let flat = |name: &str| h0.counted.totals.get(name).copied().unwrap_or(0);
     assert_eq!(lost, flat("shared.ld.conflicts") + flat("shared.st.conflicts"));
-    // Lines hold all that was counted, each once.
+    // The lines contain every counted execution exactly once.
     let lines: u64 = h0.lines.iter().map(|line| line.counted.executions).sum();
     assert_eq!(lines, flat("executions"));
     let shares: f64 = h0.lines.iter().map(|line| line.share).sum();
@@ -75,7 +75,7 @@ fn conflicts_that_are_counted_are_offered() {
     assert_eq!(h0.predicted.purchases.len(), 5);
 }
 
-/// A schedule does what the bounds count, and more; so it is never shorter than one of them.
+/// A schedule includes everything that the bounds count, so it is never shorter than one of them.
 #[test]
 fn no_schedule_of_a_rung_is_below_a_bound() {
     for name in ["h0", "n2", "n3", "n4"] {
@@ -87,14 +87,15 @@ fn no_schedule_of_a_rung_is_below_a_bound() {
             for share in shares {
                 assert!(run.us >= share.us, "{name}: {} us, but {share:?}", run.us);
             }
-            // Slots that issued, that were lost and of sub-cores that had ended are all slots.
+            // Slots that issued, that were lost, and those of sub-cores that had ended, add up to all slots.
             let lost: f64 = run.lost.iter().map(|stall| stall.share).sum();
             assert!(run.issue_active + lost <= 1.0 + 1e-9, "{name}: {run:?}");
         }
     }
 }
 
-/// The fast rungs multiply no more than attention does, and ask memory and banks for nothing twice.
+/// The fast rungs do no more multiply-adds than attention needs, without bank conflicts or uncoalesced
+/// accesses.
 #[test]
 fn the_fast_rungs_do_the_least() {
     for (name, heads, rows, dim) in [

@@ -1,4 +1,4 @@
-//! The interface to a GPU that the library uses. The software GPU implements it now, a CUDA device later.
+//! The GPU interface of the library. The software GPU and CUDA devices implement it.
 #![forbid(unsafe_code)]
 
 mod reading;
@@ -52,7 +52,7 @@ pub trait Gpu {
     type Memory;
     /// A loaded module.
     type Module;
-    /// What can go wrong.
+    /// The device's error type.
     type Error: Error + Send + Sync + 'static;
 
     /// Loads a module.
@@ -159,12 +159,12 @@ impl Error for SimError {
 pub struct Checking {
     device: Device,
     schedules: u32,
-    /// Or under more, if a launch needs them.
+    /// Whether launches may run under more schedules if they need them.
     as_needed: bool,
     buffers: Vec<BufferRole>,
     /// The findings so far.
     pub findings: Vec<Finding>,
-    /// What each launch did.
+    /// The outcome of each launch.
     pub outcomes: Vec<Outcome>,
 }
 
@@ -175,7 +175,7 @@ impl Checking {
         Checking { device, schedules, as_needed: false, buffers, findings, outcomes }
     }
 
-    /// The same, and under more if a launch's synchronization requires them.
+    /// As [`Checking::new`], with more schedules if a launch's synchronization requires them.
     pub fn at_least(device: Device, schedules: u32) -> Checking {
         Checking { as_needed: true, ..Checking::new(device, schedules) }
     }
@@ -198,7 +198,7 @@ impl Gpu for Checking {
             element: 1,
             extents: vec![u64::try_from(bytes).unwrap_or(u64::MAX)],
             role: what.role(),
-            // The kernel must not read what was written into other buffers before a launch.
+            // Initial contents of all other buffers are not input; the kernel must not read them.
             initialized: matches!(what, Use::Input | Use::Shared),
         });
         Ok(buffer)
@@ -257,7 +257,7 @@ impl Gpu for Checking {
 #[derive(Debug)]
 pub struct Counting {
     device: Device,
-    /// What each launch did, up to its stop if there was one.
+    /// The counters of each launch, up to its stop if it stopped.
     pub counters: Vec<Counters>,
 }
 

@@ -1,14 +1,15 @@
-//! The least time a launch can take, by each resource alone.
+//! The minimum time of a launch, for each resource alone.
 //!
-//! Decides from exact counts and peak rates: work divided by rate, for every pipe, cache and the memory. It assumes that
-//! the work of all blocks is spread evenly over the multiprocessors, that every resource overlaps with every other, and
-//! that no latency is seen; so the device may take longer, and, as far as counts and rates hold, not less. The waves in
-//! which blocks fill the device are stated beside the bounds and are no part of them: what a wave costs depends on how
-//! unlike the blocks are. Every number is *predicted*.
+//! Each bound is an exact count divided by a peak rate, for every pipe, cache and the memory. The bounds
+//! assume that the work of all blocks is spread evenly over the multiprocessors, that every resource overlaps
+//! with every other, and that all latency is hidden; so the device may take longer, but not less as far as
+//! the counts and rates are correct. The waves in which blocks fill the device are reported separately and
+//! are not part of the bounds: the cost of a wave depends on how much the blocks differ. Every number is
+//! *predicted*.
 #![expect(
     clippy::as_conversions,
     clippy::cast_precision_loss,
-    reason = "counts become times; what is lost beyond 2^53 is far below the model's own error"
+    reason = "counts become times; rounding beyond 2^53 is far below the model's own error"
 )]
 
 use std::fmt;
@@ -19,7 +20,7 @@ use crate::device::{Device, WARP};
 use crate::occupancy::{Occupancy, Usage, occupancy};
 use crate::rates::{Pipe, TensorType};
 
-/// What a launch does, counted over all of its blocks.
+/// The work of a launch, counted over all of its blocks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Work {
     /// Warp instructions by pipe; those of the tensor cores count as issue slots only.
@@ -28,26 +29,26 @@ pub struct Work {
     pub tensor: Vec<(TensorType, u64)>,
     /// Wavefronts of shared memory: one for each conflict-free access of 128 bytes.
     pub shared_wavefronts: u64,
-    /// Sectors of 32 bytes that go through the first-level cache.
+    /// Sectors of 32 bytes that go through the L1 cache.
     pub l1_sectors: u64,
-    /// Bytes between the first- and the second-level cache.
+    /// Bytes between the L1 and the L2 cache.
     pub l2_bytes: u64,
-    /// Bytes of memory when the second-level cache holds nothing of it.
+    /// Bytes of device memory with a cold L2 cache.
     pub dram_bytes: u64,
-    /// Bytes of memory that must move even when the cache holds all it can.
+    /// Bytes of device memory that must move even with a warm L2 cache.
     pub dram_bytes_warm: u64,
-    /// Atomic operations at the address of device memory that has the most of them.
+    /// Atomic operations at the address of device memory with the most of them.
     pub one_address: u64,
     /// Blocks.
     pub blocks: u64,
     /// Threads of a block.
     pub threads: u32,
-    /// What a block uses.
+    /// Resources that a block uses.
     pub usage: Usage,
 }
 
 impl Work {
-    /// The same for a launch of so many blocks that are alike.
+    /// The same work scaled to a launch of `blocks` identical blocks.
     #[must_use]
     pub fn scaled(&self, blocks: u64) -> Self {
         let of = self.blocks.max(1);
@@ -70,7 +71,7 @@ impl Work {
     }
 }
 
-/// The least work any kernel for the problem must do; the caller's algebra.
+/// The minimum work of any kernel for the problem, computed by the caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Floor {
     /// Multiply-adds, and the type of the tensor cores that do them; `None` for the FMA pipe.
@@ -84,24 +85,24 @@ pub struct Floor {
 }
 
 impl Floor {
-    /// Bytes of memory when the second-level cache holds nothing before: all that is read; what is written may stay in it as far as
-    /// it fits, as in [`Work::dram_bytes`].
+    /// Bytes of device memory with a cold L2 cache: everything that is read; written data may stay in the
+    /// cache up to its size, as in [`Work::dram_bytes`].
     fn cold(&self, device: &Device) -> u64 {
         self.loaded.saturating_add(self.stored.saturating_sub(room(device)))
     }
 
-    /// When it holds all it can.
+    /// Bytes of device memory with a warm L2 cache.
     fn warm(&self, device: &Device) -> u64 {
         self.loaded.saturating_add(self.stored).saturating_sub(room(device))
     }
 }
 
-/// Bytes of the second-level cache.
+/// Size of the L2 cache in bytes.
 fn room(device: &Device) -> u64 {
     u64::from(device.l2_kb.value) * 1024
 }
 
-/// Something that is used up.
+/// A resource that work consumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Consumed {
@@ -113,18 +114,19 @@ pub enum Consumed {
     Tensor,
     /// Shared memory.
     Shared,
-    /// The first-level cache.
+    /// The L1 cache.
     L1,
-    /// The second-level cache.
+    /// The L2 cache.
     L2,
-    /// The one address that the most atomics come to.
+    /// The address with the most atomics.
     OneAddress,
-    /// The memory.
+    /// Device memory.
     Dram,
 }
 
-/// Atomic operations at one address of device memory in a cycle. NVIDIA's white paper on Kepler GK110 gives one operation per
-/// clock for a common address; nothing later says more, and the cycle taken is that of the boost clock.
+/// Atomic operations per cycle at one address of device memory. NVIDIA's white paper on Kepler GK110 gives
+/// one operation per clock for a common address; no later source gives another number. The cycle is that of
+/// the boost clock.
 const AT_ONE_ADDRESS: f64 = 1.0;
 
 impl fmt::Display for Consumed {
@@ -152,7 +154,7 @@ impl fmt::Display for Consumed {
     }
 }
 
-/// The time one resource takes alone.
+/// The time of one resource alone.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Share {
     /// The resource.
@@ -166,51 +168,51 @@ pub struct Share {
 pub struct Waves {
     /// Blocks.
     pub blocks: u64,
-    /// Blocks the device holds at a time.
+    /// Blocks that the device holds at a time.
     pub at_once: u64,
-    /// Rounds until all have run.
+    /// Rounds until all blocks have run.
     pub rounds: u64,
-    /// The most blocks one multiprocessor gets.
+    /// The number of blocks of the multiprocessor with the most.
     pub most_per_sm: u64,
-    /// The most blocks of a multiprocessor over their mean. If all blocks take alike, what happens inside of
-    /// multiprocessors takes so many times as long as its bound.
+    /// The maximum number of blocks per multiprocessor divided by the mean. If all blocks take equally long,
+    /// resources inside the multiprocessors take this factor times their bound.
     pub stretch: f64,
 }
 
 /// The bounds of a launch.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bounds {
-    /// Longest first, with a cold second-level cache.
+    /// Longest first, with a cold L2 cache.
     pub cold: Vec<Share>,
-    /// Longest first, with a warm one.
+    /// Longest first, with a warm L2 cache.
     pub warm: Vec<Share>,
     /// How blocks fill the device.
     pub waves: Waves,
-    /// Predicted microseconds of launching.
+    /// Predicted launch overhead in microseconds.
     pub launch_us: f64,
-    /// How many blocks share a multiprocessor, and why.
+    /// How many blocks share a multiprocessor, and what limits them.
     pub occupancy: Occupancy,
-    /// What could not be bounded, and why.
+    /// Resources without a bound, and why.
     pub left_out: Vec<String>,
 }
 
 impl Bounds {
-    /// What binds and what binds next, with a cold cache.
+    /// The binding resource and the next one, with a cold cache.
     pub fn binding_cold(&self) -> (Option<&Share>, Option<&Share>) {
         (self.cold.first(), self.cold.get(1))
     }
 
-    /// What binds and what binds next, with a warm cache.
+    /// The binding resource and the next one, with a warm cache.
     pub fn binding_warm(&self) -> (Option<&Share>, Option<&Share>) {
         (self.warm.first(), self.warm.get(1))
     }
 
-    /// Predicted microseconds of the kernel with a cold cache, without launching.
+    /// Predicted microseconds of the kernel with a cold cache, without launch overhead.
     pub fn cold_us(&self) -> f64 {
         self.cold.first().map_or(0.0, |share| share.us)
     }
 
-    /// Predicted microseconds of the kernel with a warm cache, without launching.
+    /// Predicted microseconds of the kernel with a warm cache, without launch overhead.
     pub fn warm_us(&self) -> f64 {
         self.warm.first().map_or(0.0, |share| share.us)
     }
@@ -219,16 +221,16 @@ impl Bounds {
 /// Why a launch has no bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BoundError {
-    /// Not one block fits on a multiprocessor.
+    /// No block fits on a multiprocessor.
     DoesNotFit,
-    /// There is no block, or no thread.
+    /// The launch has no blocks or no threads.
     Empty,
 }
 
 impl fmt::Display for BoundError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::DoesNotFit => "not one block fits on a multiprocessor",
+            Self::DoesNotFit => "no block fits on a multiprocessor",
             Self::Empty => "the launch has no threads",
         })
     }
@@ -236,7 +238,7 @@ impl fmt::Display for BoundError {
 
 impl std::error::Error for BoundError {}
 
-/// Bounds a launch on a device from below.
+/// Computes lower bounds of the time of a launch on a device.
 pub fn bounds(device: &Device, work: &Work) -> Result<Bounds, BoundError> {
     if work.blocks == 0 || work.threads == 0 {
         return Err(BoundError::Empty);
@@ -302,7 +304,7 @@ pub fn bounds(device: &Device, work: &Work) -> Result<Bounds, BoundError> {
     })
 }
 
-/// Integer multiply-adds run on one half of the FMA pipe, so they take from it what they use.
+/// Integer multiply-adds run on one half of the FMA pipe, so their time also counts for the FMA pipe.
 fn shared_pipes(shares: &mut [Share], work: &Work, device: &Device, inside: &dyn Fn(Consumed, f64) -> Share) {
     let integer: u64 =
         work.instructions.iter().filter(|(pipe, _)| *pipe == Pipe::IntegerFma).map(|(_, n)| *n).sum();
@@ -315,19 +317,20 @@ fn waves(device: &Device, blocks: u64, per_sm: u32) -> Waves {
     let sms = u64::from(device.multiprocessors.value).max(1);
     let at_once = sms * u64::from(per_sm).max(1);
     let rounds = blocks.div_ceil(at_once);
-    // Full rounds give every multiprocessor as many; the rest is spread one by one.
+    // Full rounds give every multiprocessor the same number; the remaining blocks are distributed one by one.
     let rest = blocks - (rounds - 1) * at_once;
     let most_per_sm = (rounds - 1) * u64::from(per_sm) + rest.div_ceil(sms);
     let stretch = most_per_sm as f64 * sms as f64 / blocks as f64;
     Waves { blocks, at_once, rounds, most_per_sm, stretch }
 }
 
-/// The roofline: predicted microseconds no kernel for the problem can beat with a cold second-level cache, and what sets them.
+/// The roofline: the minimum microseconds of any kernel for the problem with a cold L2 cache, predicted, and
+/// the resource that sets them.
 pub fn roofline(device: &Device, floor: &Floor) -> Result<Share, String> {
     roof(device, floor, floor.cold(device))
 }
 
-/// Likewise with a warm one.
+/// As [`roofline`], with a warm L2 cache.
 pub fn roofline_warm(device: &Device, floor: &Floor) -> Result<Share, String> {
     roof(device, floor, floor.warm(device))
 }
@@ -384,7 +387,7 @@ mod tests {
         // 786,432 bytes at 300 GB/s.
         let floor = Floor { loaded: 3 * 16 * 256 * 64, ..Floor::default() };
         assert!((roofline(l4(), &floor).unwrap().us - 2.62).abs() < 0.01);
-        // Outputs that fit stay in the cache; what does not fit must leave it.
+        // Outputs that fit stay in the cache; the excess must be written back.
         let small = Floor { stored: 2 * 16 * 256 * 64, ..floor };
         assert!(close(roofline(l4(), &small).unwrap().us, roofline(l4(), &floor).unwrap().us));
         assert!(close(roofline_warm(l4(), &small).unwrap().us, 0.0));
@@ -398,7 +401,7 @@ mod tests {
 
     #[test]
     fn each_resource_by_hand() {
-        // 58 blocks of 128 threads: each multiprocessor does one.
+        // 58 blocks of 128 threads: each multiprocessor runs one.
         let work = Work {
             instructions: vec![
                 (Pipe::Fma, 58 * 4096),

@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use crate::rates::{self, Rates};
 
-/// A figure and where it is from.
+/// A number and its source.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Sourced<T> {
-    /// The figure.
+    /// The number.
     pub value: T,
     /// The document that states it.
     pub source: &'static str,
@@ -19,7 +19,7 @@ pub(crate) const fn from<T>(source: &'static str, value: T) -> Sourced<T> {
     Sourced { value, source }
 }
 
-/// What every device of one compute capability has per multiprocessor.
+/// Limits per multiprocessor of one compute capability.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Capability {
     /// 8 in 8.9.
@@ -30,29 +30,29 @@ pub struct Capability {
     pub max_threads: Sourced<u32>,
     /// Resident blocks.
     pub max_blocks: Sourced<u32>,
-    /// Threads of a block.
+    /// Threads per block.
     pub max_block_threads: Sourced<u32>,
     /// 32-bit registers.
     pub registers: Sourced<u32>,
-    /// 32-bit registers of a block.
+    /// 32-bit registers per block.
     pub block_registers: Sourced<u32>,
-    /// Registers of a thread.
+    /// Registers per thread.
     pub thread_registers: Sourced<u32>,
-    /// Registers are given to a warp in this many.
+    /// Allocation unit of registers per warp.
     pub register_granularity: Sourced<u32>,
-    /// A multiprocessor's partitions; each has its share of the registers.
+    /// Partitions (sub-cores) of a multiprocessor; each has its share of the registers.
     pub partitions: Sourced<u32>,
     /// Bytes of shared memory.
     pub shared: Sourced<u32>,
-    /// Bytes of shared memory a block gets without asking.
+    /// Bytes of shared memory per block without opt-in.
     pub block_shared: Sourced<u32>,
-    /// Bytes of shared memory a block gets when the host asks for them.
+    /// Bytes of shared memory per block with opt-in by the host.
     pub block_shared_opt_in: Sourced<u32>,
-    /// Bytes of shared memory the system takes from each block.
+    /// Bytes of shared memory per block that the system reserves.
     pub reserved_shared: Sourced<u32>,
-    /// Shared memory is given to a block in this many bytes.
+    /// Allocation unit of shared memory per block, in bytes.
     pub shared_granularity: Sourced<u32>,
-    /// Hardware barriers. `None`: enough for as many blocks as fit otherwise; only since 9.0 can they run out.
+    /// Hardware barriers. `None`: never the limit; only since 9.0 can they run out.
     pub barriers: Sourced<Option<u32>>,
 }
 
@@ -76,7 +76,7 @@ impl Capability {
         CAPABILITIES.iter().find(|c| c.arch().strip_prefix("sm_") == Some(number))
     }
 
-    /// Whether machine code of `arch` runs here: same major version, and not newer.
+    /// Whether machine code for `arch` runs on this capability: same major version, and not newer.
     pub fn runs(&self, arch: &str) -> bool {
         let specific = arch.ends_with(['a', 'f']);
         Self::of_arch(arch).is_some_and(|code| {
@@ -89,29 +89,29 @@ impl Capability {
     }
 }
 
-/// A GPU one can buy or rent.
+/// A GPU model.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Device {
     /// NVIDIA's name.
     pub name: &'static str,
-    /// What a command line calls it.
+    /// Its id on the command line.
     pub id: &'static str,
-    /// What one multiprocessor has.
+    /// The limits of its multiprocessors.
     pub capability: &'static Capability,
     /// Multiprocessors.
     pub multiprocessors: Sourced<u32>,
-    /// The highest clock in MHz that the device runs at. Predicted times are at this clock; a device that its power limit
-    /// holds back takes longer, see [`Device::sustained_mhz`].
+    /// The highest clock in MHz that the device runs at. Predicted times are at this clock; a device that is
+    /// throttled by its power limit takes longer, see [`Device::sustained_mhz`].
     pub boost_mhz: Sourced<u32>,
-    /// The clock in MHz to which the power limit brings the device under steady matrix products, where one is known.
+    /// The clock in MHz under steady matrix products at the power limit, if known.
     pub sustained_mhz: Option<Sourced<u32>>,
     /// Memory bandwidth in GB/s.
     pub bandwidth_gb_s: Sourced<u32>,
     /// Memory in GB.
     pub memory_gb: Sourced<u32>,
-    /// Second-level cache in KB.
+    /// L2 cache in KB.
     pub l2_kb: Sourced<u32>,
-    /// How fast a multiprocessor is.
+    /// Rates of a multiprocessor.
     pub rates: &'static Rates,
 }
 
@@ -125,12 +125,12 @@ impl Device {
         DEVICES.iter().find(|d| plain(d.id) == wanted || plain(d.name) == wanted)
     }
 
-    /// How many times as long work inside of multiprocessors takes when the power limit holds the clock back; 1 if nothing is known.
+    /// The slowdown of work inside multiprocessors when the power limit throttles the clock; 1 if unknown.
     pub fn slowed(&self) -> f64 {
         self.sustained_mhz.map_or(1.0, |held| f64::from(self.boost_mhz.value) / f64::from(held.value.max(1)))
     }
 
-    /// The device that stands for an architecture when none is named: the first of the table.
+    /// The default device of an architecture: the first in the table.
     pub fn of_arch(arch: &str) -> Option<&'static Self> {
         let capability = Capability::of_arch(arch)?;
         DEVICES.iter().find(|d| d.capability == capability)
@@ -145,7 +145,7 @@ const TUNING: &str = "NVIDIA Ampere GPU Architecture Tuning Guide, shared memory
 
 const KB: u32 = 1024;
 
-/// The figures in which capabilities differ.
+/// The numbers in which capabilities differ.
 struct Differs {
     version: (u32, u32),
     max_threads: u32,
@@ -208,7 +208,7 @@ const fn since_ampere(
     })
 }
 
-/// Every capability that is known, ascending.
+/// All known capabilities, ascending.
 pub static CAPABILITIES: [Capability; 9] = [
     TURING,
     since_ampere((8, 0), 2048, 32, 164, None),
@@ -221,7 +221,7 @@ pub static CAPABILITIES: [Capability; 9] = [
     since_ampere((12, 0), 1536, 24, 100, Some(24)),
 ];
 
-/// Every device that is known. The first of an architecture stands for it.
+/// All known devices. The first of an architecture is its default.
 pub static DEVICES: [Device; 8] = [
     {
         const SOURCE: &str = "NVIDIA Turing GPU Architecture whitepaper, Tesla T4 appendix";

@@ -1,9 +1,11 @@
-//! What a kernel costs on a named device.
+//! Predicts the cost of a kernel on a named device.
 //!
-//! [`DEVICES`] and [`CAPABILITIES`] are data, each figure with its source; [`Rates`] are what a multiprocessor does in a cycle.
-//! [`occupancy`] says how many blocks share a multiprocessor, what limits them, and what it takes to fit one more.
-//! [`work`] is what a launch did as counted, [`bound`] is the least time a launch can take by each resource; [`sass`] reads machine code and gives its blocks the counts of a
-//! PTX run; [`schedule`] predicts cycles from both. Nothing here touches a file or a GPU, and every time is *predicted*.
+//! [`DEVICES`] and [`CAPABILITIES`] are tables of data; each number has its source. [`Rates`] are the
+//! per-cycle rates of a multiprocessor. [`occupancy`] computes how many blocks share a multiprocessor, what
+//! limits them, and what one more block requires. [`work`] converts the counters of a launch into work per
+//! resource, and [`bound`] computes the minimum time of a launch for each resource. [`sass`] reads machine
+//! code and assigns the counts of a PTX run to its basic blocks; [`schedule`] predicts cycles from both. This
+//! crate does not access files or GPUs, and every time is *predicted*.
 #![forbid(unsafe_code)]
 
 pub mod bound;

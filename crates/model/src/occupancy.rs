@@ -1,9 +1,9 @@
 //! How many blocks of a kernel share a multiprocessor.
 //!
-//! Decides from the resources ptxas reports and the rules of NVIDIA's occupancy calculator. It assumes that the
-//! driver gives shared memory its largest share of the first-level cache, as it does when a kernel needs it; it knows
-//! nothing of clusters, of other kernels on the device, or of how long blocks run. Occupancy is a bound on how much
-//! latency can be hidden, and no prediction of speed.
+//! Computed from the resources that ptxas reports and the rules of NVIDIA's occupancy calculator. The model
+//! assumes that the driver configures the largest shared-memory carveout, as it does when a kernel needs it.
+//! It ignores clusters, other kernels on the device, and how long blocks run. Occupancy bounds how much
+//! latency can be hidden; it does not predict speed.
 
 use std::fmt;
 
@@ -11,14 +11,14 @@ use serde::Serialize;
 
 use crate::device::{Capability, WARP};
 
-/// What a kernel uses.
+/// Resources that a kernel uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Usage {
     /// Registers per thread.
     pub registers: u32,
     /// Bytes of shared memory declared in the kernel.
     pub static_shared: u32,
-    /// Bytes of shared memory given at launch.
+    /// Bytes of shared memory requested at launch.
     pub dynamic_shared: u32,
     /// Hardware barriers.
     pub barriers: u32,
@@ -31,7 +31,7 @@ impl Usage {
     }
 }
 
-/// What can limit the number of blocks.
+/// Resources that can limit the number of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resource {
@@ -64,18 +64,18 @@ impl fmt::Display for Resource {
 pub struct Limit {
     /// The resource.
     pub resource: Resource,
-    /// Blocks per multiprocessor, if nothing else limited them. `None`: any number.
+    /// Blocks per multiprocessor if only this resource limited them. `None`: unlimited.
     pub blocks: Option<u32>,
 }
 
-/// A resource that must shrink.
+/// A resource whose use must shrink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// The resource.
     pub resource: Resource,
-    /// What a block uses (registers: a thread; shared memory: bytes).
+    /// Current use per block (registers: per thread; shared memory: bytes).
     pub now: u32,
-    /// The most it may use.
+    /// The maximum use for one more block.
     pub need: u32,
 }
 
@@ -92,7 +92,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// A number as people read it: `37,120`.
+/// A number with thousands separators: `37,120`.
 pub fn grouped(number: impl Into<u64>) -> String {
     let digits = number.into().to_string();
     let mut text = String::new();
@@ -105,7 +105,7 @@ pub fn grouped(number: impl Into<u64>) -> String {
     text
 }
 
-/// What it takes to fit one more block.
+/// What one more block per multiprocessor requires.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Next {
@@ -116,7 +116,7 @@ pub enum Next {
         /// One per limiting resource.
         changes: Vec<Change>,
     },
-    /// The multiprocessor holds no more, whatever the kernel does.
+    /// The multiprocessor cannot hold more blocks of any kernel.
     Full {
         /// The resource that no kernel can use less of.
         resource: Resource,
@@ -143,26 +143,26 @@ impl fmt::Display for Next {
     }
 }
 
-/// How a kernel fills a multiprocessor.
+/// How a kernel occupies a multiprocessor.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Occupancy {
-    /// Threads per block that were asked about.
+    /// Threads per block.
     pub block: u32,
-    /// Blocks per multiprocessor. 0: the kernel cannot be launched so.
+    /// Blocks per multiprocessor. 0: the kernel cannot be launched with this block size.
     pub blocks_per_sm: u32,
     /// Resident warps.
     pub warps: u32,
-    /// Resident warps a multiprocessor can have.
+    /// Maximum resident warps of a multiprocessor.
     pub max_warps: u32,
-    /// `warps` of `max_warps` in per cent.
+    /// `warps` of `max_warps` in percent.
     pub percent: f64,
-    /// What each resource allows.
+    /// Blocks that each resource allows.
     pub limits: Vec<Limit>,
-    /// The resources that allow the least.
+    /// The resources that allow the fewest blocks.
     pub limiters: Vec<Resource>,
-    /// Whether the host must ask for more than the usual shared memory of a block.
+    /// Whether the host must opt in to more than the default shared memory per block.
     pub needs_opt_in: bool,
-    /// What it takes to fit one more block.
+    /// What one more block requires.
     pub next: Next,
 }
 
@@ -201,9 +201,9 @@ fn by_threads(capability: &Capability, block: u32) -> u32 {
     capability.max_warps() / block.div_ceil(WARP)
 }
 
-/// Registers are given to warps, and a warp takes them from one partition.
+/// Registers are allocated per warp, and a warp takes them from one partition.
 fn by_registers(capability: &Capability, registers: u32, block: u32) -> Option<u32> {
-    // A thread can name 255; NVIDIA's calculator accepts a count of 256, which ptxas may report.
+    // A thread can address 255; NVIDIA's calculator accepts a count of 256, which ptxas may report.
     if registers > capability.thread_registers.value + 1 || block > capability.max_block_threads.value {
         return Some(0);
     }
@@ -213,7 +213,7 @@ fn by_registers(capability: &Capability, registers: u32, block: u32) -> Option<u
     let per_warp = (registers * WARP).next_multiple_of(capability.register_granularity.value);
     let partitions = capability.partitions.value;
     let warps = block.div_ceil(WARP);
-    // The hardware checks a launch as if every partition held as many warps as the fullest.
+    // The hardware checks a launch as if every partition held as many warps as the fullest one.
     if per_warp * warps.next_multiple_of(partitions) > capability.block_registers.value {
         return Some(0);
     }
@@ -245,7 +245,7 @@ fn next(capability: &Capability, usage: &Usage, block: u32, blocks: u32, limiter
     let mut changes = Vec::new();
     for resource in limiters {
         let (now, need) = match resource {
-            // Ruled out above.
+            // Excluded above.
             Resource::Blocks => continue,
             Resource::Threads => {
                 let most = (capability.max_warps() / goal * WARP).min(capability.max_block_threads.value);
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(o.next.to_string(), "4,096 bytes of shared memory less → 3 blocks per SM");
         let registers = o.limits.iter().find(|l| l.resource == Resource::Registers).unwrap();
         assert_eq!(registers.blocks, Some(5));
-        // Saving 2 KB changes nothing, and 384 bytes do when they are the last.
+        // Saving 2 KB has no effect, but the last 384 bytes do.
         let usage = |shared| Usage { registers: 96, static_shared: shared, ..Usage::default() };
         assert_eq!(on("l4", &usage(37120 - 2048), 128).blocks_per_sm, 2);
         assert_eq!(

@@ -1,7 +1,7 @@
-//! How fast each part of a multiprocessor is, as data.
+//! Rates of each unit of a multiprocessor, as data.
 //!
-//! Rates are per multiprocessor and clock cycle. Where makers publish nothing and nobody has measured, a figure is
-//! `None`, and what depends on it says so.
+//! Rates are per multiprocessor and clock cycle. If a number is neither published nor measured, it is `None`,
+//! and results that depend on it report that.
 
 use serde::Serialize;
 
@@ -33,7 +33,7 @@ pub enum Pipe {
     Reduce,
     /// The uniform datapath, one for each sub-core.
     Uniform,
-    /// Branches, barriers, votes and what else takes an issue slot alone.
+    /// Branches, barriers, votes and other instructions that take only an issue slot.
     Control,
 }
 
@@ -57,7 +57,7 @@ pub enum TensorType {
     F64,
 }
 
-/// How many multiply-adds of one type the tensor cores of a multiprocessor do in a cycle, dense.
+/// Dense multiply-adds of one type per cycle on the tensor cores of a multiprocessor.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct TensorRate {
     /// The type.
@@ -66,7 +66,7 @@ pub struct TensorRate {
     pub fma: Sourced<f64>,
 }
 
-/// The rates of a multiprocessor, and the latencies it sees.
+/// The rates of a multiprocessor, and its memory latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Rates {
     /// Lanes of 32-bit multiply-add per cycle.
@@ -91,28 +91,28 @@ pub struct Rates {
     pub tensor: &'static [TensorRate],
     /// Bytes of shared memory per cycle; one conflict-free wavefront.
     pub shared_bytes: Sourced<f64>,
-    /// Bytes of the first-level cache per cycle.
+    /// Bytes of the L1 cache per cycle.
     pub l1_bytes: Sourced<f64>,
-    /// Bytes of the second-level cache per cycle, for each multiprocessor when all read.
+    /// Bytes of the L2 cache per cycle and multiprocessor when all multiprocessors read.
     pub l2_bytes: Option<Sourced<f64>>,
-    /// Cycles from a load to its use, out of the first-level cache.
+    /// Cycles from a load to its use, on an L1 hit.
     pub l1_latency: Sourced<u32>,
-    /// Out of the second-level cache; of its near half, where it has two.
+    /// On an L2 hit; in its near half, if the L2 cache has two halves.
     pub l2_latency: Sourced<u32>,
-    /// Out of the far half of the second-level cache, where it has two: what a launch touches is found there when the near half
-    /// cannot hold it.
+    /// On a hit in the far half of the L2 cache, if it has two: data of a launch is there if it exceeds the
+    /// near half.
     pub l2_far_latency: Option<Sourced<u32>>,
-    /// Out of memory.
+    /// On a miss in both caches.
     pub dram_latency: Sourced<u32>,
-    /// Microseconds from the end of one kernel of a graph to the start of the next.
+    /// Microseconds from the end of one kernel of a CUDA graph to the start of the next.
     pub launch_us: Sourced<f64>,
-    /// Likewise of a stream, when the next kernel is ready.
+    /// The same for a stream, if the next kernel is ready.
     pub stream_us: Sourced<f64>,
 }
 
 impl Rates {
-    /// Lanes per cycle of a pipe; `None` for the tensor cores, whose rate depends on the type, and where no rate is
-    /// published, so that an issue slot is all that is known to be taken.
+    /// Lanes per cycle of a pipe; `None` for the tensor cores, whose rate depends on the type, and for pipes
+    /// without a published rate, which are only known to take an issue slot.
     pub fn lanes(&self, pipe: Pipe) -> Option<f64> {
         match pipe {
             Pipe::Fma => Some(self.fma.value),
@@ -128,7 +128,7 @@ impl Rates {
         }
     }
 
-    /// Multiply-adds per cycle of a type, if the tensor cores have it.
+    /// Multiply-adds per cycle of a type, if the tensor cores support it.
     pub fn tensor(&self, kind: TensorType) -> Option<f64> {
         self.tensor.iter().find(|rate| rate.kind == kind).map(|rate| rate.fma.value)
     }
@@ -149,7 +149,7 @@ const BENCHES_A40: &str = "te42kyfo/gpu-benches, measured on an A40, the same mu
 const HUERTA: &str = "Huerta et al. 2025, Analyzing Modern NVIDIA GPU Cores (MICRO 2025), measured on an RTX A6000 and taken for other devices too";
 const JIA: &str = "Jia et al. 2019, Dissecting the NVidia Turing T4 GPU via Microbenchmarking (arXiv 1903.07486); quoted from memory, not read again";
 
-/// What the pipes of one compute capability do.
+/// The rates of the pipes of one compute capability.
 struct Pipes {
     fma: f64,
     half: f64,
@@ -157,7 +157,7 @@ struct Pipes {
     memory: f64,
 }
 
-/// What differs between devices of one capability.
+/// The rates that differ between devices of one capability.
 struct Memory {
     l2_bytes: Option<Sourced<f64>>,
     l1: Sourced<u32>,
@@ -333,7 +333,7 @@ pub(crate) static RTX50: Rates = {
         "NVIDIA RTX Blackwell GPU Architecture whitepaper, GeForce RTX 5090: peak rates at 2407 MHz";
     const ADA: &str = "Ada's, for want of a figure of its own";
     const INTEGER: &str =
-        "Ada's; doubtful, because NVIDIA says that every lane of this architecture does FP32 and INT32";
+        "Ada's; doubtful, because NVIDIA states that every lane of this architecture does FP32 and INT32";
     let all = rates(
         &Pipes { fma: 128.0, half: 64.0, double: 2.0, memory: 16.0 },
         &[
@@ -356,7 +356,7 @@ mod tests {
 
     #[test]
     fn peaks_are_those_of_the_datasheets() {
-        // At the clock of the datasheet, which H100 and RTX 5090 exceed.
+        // At the clock of the datasheet; H100 and RTX 5090 exceed it.
         for (id, kind, mhz, tera) in [
             ("t4", TensorType::F16ToF32, 1590, 65.0),
             ("a100", TensorType::F16ToF32, 1410, 312.0),

@@ -1,11 +1,12 @@
 //! Machine code, as nvdisasm and cuobjdump print it with its encodings.
 //!
 //! [`parse`] reads the text; an [`Instruction`] has its opcode, operands, the registers it reads and writes, the PTX
-//! line it comes from, and the [`Control`] bits ptxas scheduled it with. [`Flow`] makes basic blocks and loops of a
-//! function, and [`mapping`] gives the blocks the counts of a PTX run.
+//! line it comes from, and the [`Control`] bits ptxas scheduled it with. [`Flow`] finds the basic blocks and loops of a
+//! function, and [`mapping`] assigns the counts of a PTX run to the blocks.
 //!
-//! What an instruction reads and writes is decided by its spelling, from rules in `operand.rs`; NVIDIA documents no
-//! grammar of this text. A register the rules miss changes no prediction of time: the schedule follows control bits.
+//! Rules in `operand.rs` derive the registers that an instruction reads and writes from its text; NVIDIA does
+//! not document a grammar for it. A register that the rules miss does not change a predicted time: the
+//! schedule follows the control bits.
 
 mod control;
 mod flow;

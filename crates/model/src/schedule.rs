@@ -1,19 +1,21 @@
-//! The time of a kernel from the schedule ptxas gave it.
+//! Predicts the time of a kernel from the schedule that ptxas encoded.
 //!
-//! A multiprocessor is four sub-cores, each issuing at most one instruction per cycle: of the warp it issued from last
-//! while that one is ready, else of the youngest that is. Fixed latencies are the stall counts in the encodings;
-//! variable ones are the six dependence counters, released after the latencies of `unit.rs`. Units are busy for their issue
-//! interval; memory instructions go through a queue of five per sub-core, an address unit, and a load/store unit that
-//! all sub-cores share; bytes go through the second-level cache and the memory, of whose rates a multiprocessor gets
-//! the share that its blocks have in those of the device.
+//! A multiprocessor has four sub-cores, each of which issues at most one instruction per cycle: from the warp
+//! it issued from last while that warp is ready, otherwise from the youngest ready warp. Fixed latencies are
+//! the stall counts in the encodings; variable latencies use the six dependence counters, released after the
+//! latencies of `unit.rs`. Units are busy for their issue interval. Memory instructions go through a queue of
+//! five per sub-core, an address unit, and a load/store unit that all sub-cores share. Bytes go through the
+//! L2 cache and device memory; a multiprocessor gets the share of their rates that corresponds to its share
+//! of the device's blocks.
 //!
-//! A launch ends when its last store has come to the second-level cache. A block begins when one before it has ended, so that
-//! the blocks of a multiprocessor drift apart and the end of one overlaps with the beginning of the next. The device starts a block
-//! in a cycle. The first instructions
-//! come out of the second-level cache; those behind them follow at the rate of the port, which straight-line code cannot outrun.
+//! A launch ends when its last store has reached the L2 cache. A block starts when a previous one has ended,
+//! so the blocks of a multiprocessor drift apart, and the end of one overlaps with the start of the next. The
+//! device starts one block per cycle. The first instructions come from the L2 cache; the following ones
+//! arrive at the rate of the port, which limits straight-line code.
 //!
-//! It assumes: registers are always read in time, a guarded instruction runs as if its guard held, and the blocks that a
-//! multiprocessor holds first start together. Every cycle count is *predicted*. The same input gives the same output.
+//! Assumptions: register reads never stall, a guarded instruction executes as if its guard were true, and the
+//! first resident blocks of a multiprocessor start together. Every cycle count is *predicted*. The same input
+//! gives the same output.
 
 mod core;
 mod path;
@@ -32,69 +34,70 @@ use crate::sass::{Flow, Function, Instruction, Uncertain};
 pub use path::{Path, Ratios};
 pub use unit::{Kind, Timing, timing};
 
-/// Where loads of an instruction find their data, and how much they move, on average over its executions.
+/// Where an instruction's accesses hit and how much they move, averaged over its executions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Access {
-    /// Wavefronts of shared memory, or of the first-level cache; at least the conflict-free number.
+    /// Wavefronts of shared memory or of the L1 cache; at least the conflict-free number.
     pub wavefronts: f64,
-    /// Sectors of 32 bytes asked of the first-level cache.
+    /// Sectors of 32 bytes requested from the L1 cache.
     pub sectors: f64,
-    /// The share of sectors the first-level cache holds.
+    /// The fraction of sectors that hit in L1.
     pub l1_hit: f64,
-    /// The share of the others that the second-level cache holds.
+    /// The fraction of L1 misses that hit in L2.
     pub l2_hit: f64,
-    /// The share of what the second-level cache holds that is in its far half, where it has two.
+    /// The fraction of L2 hits in its far half, if the L2 cache has two.
     pub l2_far: f64,
 }
 
 impl Access {
-    /// An access without conflicts, coalesced, out of the first-level cache.
+    /// A conflict-free, coalesced access that hits in L1.
     pub fn ideal(instruction: &Instruction) -> Self {
         let words = f64::from(unit::words(instruction));
         Self { wavefronts: words, sectors: words * 4.0, l1_hit: 1.0, l2_hit: 1.0, l2_far: 0.0 }
     }
 
-    /// The same out of the second-level cache.
+    /// The same access, hitting in L2.
     #[must_use]
     pub fn from_l2(self) -> Self {
         Self { l1_hit: 0.0, l2_hit: 1.0, ..self }
     }
 
-    /// The same out of memory.
+    /// The same access, missing both caches.
     #[must_use]
     pub fn from_dram(self) -> Self {
         Self { l1_hit: 0.0, l2_hit: 0.0, ..self }
     }
 }
 
-/// What runs.
+/// The code to simulate.
 #[derive(Clone, Copy, Debug)]
 pub struct Code<'a> {
     /// The machine code.
     pub function: &'a Function,
     /// Its blocks.
     pub flow: &'a Flow,
-    /// For each instruction, how it reaches memory; for those beyond the end, [`Access::ideal`].
+    /// For each instruction, how it accesses memory; for missing entries, [`Access::ideal`].
     pub accesses: &'a [Access],
 }
 
-/// Who runs it, on one multiprocessor.
+/// The resident blocks of one multiprocessor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Residency {
     /// Blocks at a time.
     pub blocks: u32,
     /// Warps of a block.
     pub warps: u32,
-    /// Multiprocessors as full as this one that the blocks of the device would fill; they share caches and memory.
+    /// The number of equally full multiprocessors that the blocks of the device would occupy; they share
+    /// caches and memory.
     pub multiprocessors: u32,
 }
 
-/// How much is simulated.
+/// Limits of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Limits {
-    /// Warp instructions, at most.
+    /// Maximum number of warp instructions.
     pub instructions: u64,
-    /// Events of the timeline that are kept.
+    /// Maximum number of timeline events.
     pub timeline: usize,
 }
 
@@ -108,32 +111,33 @@ impl Default for Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
-    /// The stall count: a result of fixed latency is not there yet.
+    /// The stall count: a result of fixed latency is not ready.
     FixedLatency,
     /// A load from global or local memory, or an atomic.
     Global,
     /// Shared memory, shuffles.
     Shared,
-    /// A special function, a constant, another variable latency.
+    /// A special function, a constant, or another variable latency.
     Variable,
     /// A group of asynchronous copies.
     AsyncCopy,
-    /// Other warps of the block.
+    /// Other warps of the block have not arrived.
     Barrier,
-    /// The tensor core takes no product yet.
+    /// The tensor core is busy.
     TensorBusy,
-    /// Another pipe takes no instruction yet.
+    /// Another pipe is busy.
     PipeBusy,
-    /// The memory queue is full, and the warp would add an access to global or local memory.
+    /// The memory queue is full, and the warp's next instruction accesses global or local memory.
     GlobalQueue,
-    /// The memory queue is full, and the warp would add an access to shared memory, or a shuffle.
+    /// The memory queue is full, and the warp's next instruction accesses shared memory or is a shuffle.
     MemoryQueue,
-    /// Another warp was chosen.
+    /// Another warp was selected.
     NotSelected,
 }
 
 impl Reason {
-    /// What Nsight Compute calls the stall. Where it has one name for several reasons, what is meant stands behind it.
+    /// Nsight Compute's name of the stall. If it uses one name for several reasons, the reason follows in
+    /// parentheses.
     pub fn nsight(self) -> &'static str {
         match self {
             Self::FixedLatency => "wait",
@@ -150,7 +154,7 @@ impl Reason {
         }
     }
 
-    /// Its place in [`REASONS`].
+    /// Its index in [`REASONS`].
     fn slot(self) -> usize {
         match self {
             Self::FixedLatency => 0,
@@ -199,38 +203,38 @@ impl Stalls {
         }
     }
 
-    /// Adds what others lost.
+    /// Adds the cycles of `other`.
     pub fn add_all(&mut self, other: &Self) {
         for (sum, cycles) in self.0.iter_mut().zip(other.0) {
             *sum = sum.saturating_add(cycles);
         }
     }
 
-    /// All of them.
+    /// The cycles of all reasons.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
 }
 
-/// One instruction that was issued.
+/// An issued instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Event {
     /// The cycle.
     pub cycle: u64,
     /// The warp, counted over the blocks of the multiprocessor.
     pub warp: u32,
-    /// The instruction, as an index of the function.
+    /// The index of the instruction in the function.
     pub instruction: usize,
 }
 
-/// What one instruction cost.
+/// The cost of one instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Cost {
     /// How often it was issued.
     pub issued: u64,
-    /// What its warps waited for before it, in warp cycles.
+    /// What its warps waited for before it was issued, in warp cycles.
     pub stalls: Stalls,
-    /// Issue slots of the sub-core that stayed empty until it was issued, by what its warp waited for.
+    /// Issue slots of the sub-core that stayed empty until it was issued, by the reason its warp waited for.
     pub lost: Stalls,
 }
 
@@ -241,35 +245,36 @@ pub struct Schedule {
     pub cycles: u64,
     /// Warp instructions issued.
     pub issued: u64,
-    /// What warps waited for, all together, in warp cycles. Warps wait at the same time, so this is not time.
+    /// What all warps waited for, in warp cycles. Warps wait at the same time, so this is not elapsed time.
     pub stalls: Stalls,
-    /// Issue slots in which a sub-core had nothing to issue, by what the warp that issued next was waiting for. Together
-    /// with `issued` and with the slots of sub-cores that had ended before the others, they are all slots: this is time.
+    /// Issue slots in which a sub-core had nothing to issue, by the reason of the warp that issued next.
+    /// Together with `issued` and the slots of sub-cores that ended before the others, they are all slots:
+    /// this is elapsed time.
     pub lost: Stalls,
     /// Both, for each instruction of the function.
     pub costs: Vec<Cost>,
-    /// What had to be assumed about the device, in words.
+    /// Assumptions about the device, as sentences.
     pub assumed: Vec<String>,
-    /// The first events, as many as were asked for.
+    /// The first events, up to the limit.
     pub timeline: Vec<Event>,
 }
 
-/// Why there is no schedule.
+/// Why a schedule cannot be predicted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScheduleError {
-    /// More instructions than are simulated.
+    /// More instructions than the simulation limit.
     TooLong {
-        /// The most that are.
+        /// The limit.
         limit: u64,
     },
-    /// The way of a warp is not certain; only bounds are left.
+    /// The path of a warp is uncertain; only the bounds are known.
     Uncertain(Uncertain),
-    /// Warps wait for a barrier that can never be complete.
+    /// Warps wait for a barrier that never completes.
     Deadlock {
-        /// The instruction they wait at.
+        /// The instruction at which they wait.
         instruction: usize,
     },
-    /// Nothing to run.
+    /// There are no warps.
     Empty,
 }
 
@@ -279,11 +284,11 @@ impl fmt::Display for ScheduleError {
             Self::TooLong { limit } => {
                 write!(f, "the kernel issues more than {limit} instructions on a multiprocessor")
             }
-            Self::Uncertain(reason) => write!(f, "the way of a warp is not certain: {reason}"),
+            Self::Uncertain(reason) => write!(f, "the path of a warp is uncertain: {reason}"),
             Self::Deadlock { instruction } => {
                 write!(f, "warps wait forever at the barrier of machine instruction {instruction}")
             }
-            Self::Empty => f.write_str("there is no warp to run"),
+            Self::Empty => f.write_str("there are no warps to run"),
         }
     }
 }
@@ -296,7 +301,7 @@ impl From<Uncertain> for ScheduleError {
     }
 }
 
-/// Warp instructions by pipe, in the order of pipes, if each instruction is executed so often.
+/// Warp instructions by pipe, in the order of pipes, for the given execution count of each instruction.
 pub fn pipes(device: &Device, function: &Function, executions: impl Fn(usize) -> u64) -> Vec<(Pipe, u64)> {
     let mut pipes: BTreeMap<Pipe, u64> = BTreeMap::new();
     for (index, instruction) in function.instructions.iter().enumerate() {
@@ -317,7 +322,8 @@ pub fn simulate(
     core::Core::new(device, code, residency, 0, limits)?.run(path)
 }
 
-/// Likewise, with so many blocks behind those that are resident, each of which begins when one before it has ended.
+/// As [`simulate`], with `following` more blocks after the resident ones; each starts when a previous one has
+/// ended.
 pub fn simulate_queue(
     device: &Device,
     code: &Code<'_>,
@@ -332,17 +338,19 @@ pub fn simulate_queue(
 /// A predicted launch.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Launch {
-    /// Predicted cycles of the kernel, without launching.
+    /// Predicted cycles of the kernel, without launch overhead.
     pub cycles: u64,
-    /// The first round of the fullest multiprocessor, alone.
+    /// The first round of the multiprocessor with the most blocks, alone.
     pub round: Schedule,
 }
 
-/// Cycles between two blocks that a device starts. Chosen by te42kyfo/gpu-benches, gpu-small-kernels, l40_graph.txt, 160,631 doubles.
+/// Cycles between two blocks that a device starts. Calibrated with te42kyfo/gpu-benches, gpu-small-kernels,
+/// l40_graph.txt, 160,631 doubles.
 const START: u64 = 1;
 
-/// Simulates the multiprocessor that gets the most blocks. Where it gets many, two rounds are simulated, and what the second takes
-/// more than the first is what every further one takes; the last round has the blocks that are left.
+/// Simulates the multiprocessor that gets the most blocks. If it gets many, two rounds are simulated; every
+/// further round adds the difference between the second and the first. The last round has the remaining
+/// blocks.
 pub fn launch(
     device: &Device,
     code: &Code<'_>,
@@ -356,7 +364,8 @@ pub fn launch(
     let full = waves.rounds.saturating_sub(1);
     let rest = waves.most_per_sm.saturating_sub(full * u64::from(per_sm));
     let rest = u32::try_from(rest).unwrap_or(per_sm).clamp(1, per_sm);
-    // Blocks that run beside those of the fullest multiprocessor, in multiprocessors that are as full.
+    // Blocks that run concurrently with those of the fullest multiprocessor, in units of equally full
+    // multiprocessors.
     let mut one = |blocks: u32, beside: u64, following: u32| {
         let multiprocessors = u32::try_from(beside.div_ceil(u64::from(blocks))).unwrap_or(sms).clamp(1, sms);
         let residency = Residency { blocks, warps, multiprocessors };
@@ -365,7 +374,7 @@ pub fn launch(
     let fetched = |cycles: u64| {
         // A machine instruction has 16 bytes.
         let bytes = u64::try_from(code.function.instructions.len()).unwrap_or(u64::MAX).saturating_mul(16);
-        // The last of the blocks that begin together begins when the others have been started.
+        // The last of the blocks that start together starts after the others.
         let started = waves.blocks.min(waves.at_once).saturating_mul(START);
         cycles
             .max(bytes / core::PORT_BYTES)
@@ -380,7 +389,7 @@ pub fn launch(
     let round = one(per_sm, waves.at_once, 0)?;
     let more = |found: Result<Schedule, ScheduleError>| match found {
         Ok(found) => Ok(Some(found.cycles)),
-        // What is too long for two rounds is long enough for their overlap not to count.
+        // A kernel that is too long to simulate two rounds is so long that their overlap is negligible.
         Err(ScheduleError::TooLong { .. }) => Ok(None),
         Err(other) => Err(other),
     };

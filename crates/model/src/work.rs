@@ -1,4 +1,4 @@
-//! Counters of the software GPU as work on resources.
+//! Converts counters of the software GPU into work per resource.
 
 use crate::bound::Work;
 use crate::{Device, Pipe, TensorType, Usage};
@@ -8,7 +8,8 @@ use warpproof_sim::memory::Space;
 
 const SECTOR: u64 = 32;
 
-/// What a launch did, by resource. `machine` is its machine instructions by pipe, where their counts are known.
+/// The work of a launch, by resource. `machine` contains its machine instructions by pipe, if their counts
+/// are known.
 pub fn of(
     device: &Device,
     counters: &Counters,
@@ -35,7 +36,9 @@ pub fn of(
                     None => work.tensor.push((kind, fma)),
                 }
             }
-            None => remarks.push(format!("matrix products of {shape} have no rate and are left out")),
+            None => {
+                remarks.push(format!("matrix products of {shape} have no published rate and are not counted"))
+            }
         }
     }
     for space in [Space::Global, Space::Generic, Space::Local] {
@@ -43,13 +46,13 @@ pub fn of(
     }
     if counters.hottest.incomplete {
         remarks.push(
-            "atomics touch more memory than is remembered: one address may have more than is said".to_owned(),
+            "atomics touch more memory than the counters track: one address may have more atomics than reported".to_owned(),
         );
     }
     let compulsory = &counters.compulsory;
     if compulsory.incomplete {
         remarks.push(
-            "the launch touches more memory than is remembered: bytes of L2 and DRAM are too few for the bounds, and for \
+            "the launch touches more memory than the counters track: the bounds underestimate L2 and DRAM bytes, and in \
              the schedule every access misses L1"
                 .to_owned(),
         );
@@ -57,31 +60,32 @@ pub fn of(
     let room = u64::from(device.l2_kb.value) * 1024;
     let bytes = |sectors: u64| sectors.saturating_mul(SECTOR);
     work.l2_bytes = bytes(counters.second_level().sectors());
-    // What is stored may stay in the cache as far as it fits; what is more must leave while the kernel runs.
+    // Stored data may stay in the cache up to its size; the excess must be written back while the kernel
+    // runs.
     work.dram_bytes =
         bytes(compulsory.grid_loaded).saturating_add(bytes(compulsory.grid_stored).saturating_sub(room));
     work.dram_bytes_warm = bytes(compulsory.grid_touched).saturating_sub(room);
     work
 }
 
-/// Whether nothing comes back.
+/// Whether the operation returns no data.
 pub fn is_store(op: MemoryOp) -> bool {
     matches!(op, MemoryOp::Store | MemoryOp::StoreTile | MemoryOp::Reduction)
 }
 
-/// Whether it goes past the first-level cache.
+/// Whether the operation bypasses the L1 cache.
 pub fn bypasses(op: MemoryOp, traffic: &Traffic) -> bool {
     matches!(op, MemoryOp::Atomic | MemoryOp::Reduction) || traffic.uncached_sectors > 0
 }
 
-/// The same work without conflicts of banks.
+/// The same work without bank conflicts.
 pub fn without_conflicts(work: &Work, counters: &Counters) -> Work {
     let ideal = counters.totals.traffic(Space::Shared, &[]).ideal_wavefronts;
     Work { shared_wavefronts: ideal.min(work.shared_wavefronts), ..work.clone() }
 }
 
-/// The same work with the bytes of each request side by side. What loads miss in the first level stays as it was counted, because
-/// each sector counts once there however often it is asked for; what goes past it counts each time.
+/// The same work with the bytes of each request contiguous. L1 misses of loads stay as counted, because each
+/// sector counts once there however often it is requested; accesses that bypass L1 count each time.
 pub fn coalesced(work: &Work, counters: &Counters) -> Work {
     let (mut saved, mut past) = (0u64, 0u64);
     for instruction in &counters.instructions {
@@ -104,7 +108,8 @@ pub fn coalesced(work: &Work, counters: &Counters) -> Work {
     }
 }
 
-/// Warp instructions of the PTX by pipe. Parameters become operands of machine code, so loading them is left out.
+/// Warp instructions of the PTX by pipe. Loads of parameters are skipped: parameters become operands of
+/// machine code.
 fn of_ptx(counters: &Counters) -> Vec<(Pipe, u64)> {
     let mut pipes: Vec<(Pipe, u64)> = Vec::new();
     for instruction in &counters.instructions {
@@ -136,12 +141,12 @@ fn of_ptx(counters: &Counters) -> Vec<(Pipe, u64)> {
     pipes
 }
 
-/// Whether lanes of a warp exchange values.
+/// Whether the instruction exchanges values between the lanes of a warp.
 fn is_exchange(opcode: &str) -> bool {
     opcode.starts_with("shfl.") || opcode.starts_with("match.")
 }
 
-/// Multiply-adds of a product that take time: a sparse one skips half of its depth.
+/// Multiply-adds of a product that take time: a sparse product skips half of its depth.
 fn executed(shape: &str) -> u64 {
     let dense: Vec<&str> = shape.split('.').filter(|word| !is_sparse(word)).collect();
     let all = multiply_adds(&dense.join("."));
@@ -153,8 +158,8 @@ fn is_sparse(word: &str) -> bool {
     word == "sp" || word.starts_with("sp::")
 }
 
-/// The rate that a matrix product runs at, from its shape and types: `m16n8k32.f32.e4m3.e4m3.f32`; `m16n16k16.f32.f32` of
-/// `wmma` leaves out that its operands are f16.
+/// The rate of a matrix product, from its shape and types: `m16n8k32.f32.e4m3.e4m3.f32`; `m16n16k16.f32.f32`
+/// of `wmma` omits that its operands are f16.
 fn tensor(shape: &str) -> Option<TensorType> {
     let types: Vec<&str> = shape.split('.').filter(|word| !is_sparse(word)).skip(1).collect();
     let (result, operand) = match types.as_slice() {

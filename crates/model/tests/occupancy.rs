@@ -1,4 +1,4 @@
-//! Holds the model against the answers of NVIDIA's own occupancy calculator.
+//! Compares the model with the results of NVIDIA's own occupancy calculator.
 
 use warpproof_model::{Capability, Usage, occupancy};
 
@@ -9,7 +9,7 @@ fn agrees_with_nvidias_calculator() {
         let (arch, numbers) = line.split_once('\t').unwrap();
         let numbers: Vec<u32> = numbers.split('\t').map(|n| n.parse().unwrap()).collect();
         let [registers, static_shared, dynamic_shared, barriers, block, blocks] = numbers[..] else {
-            panic!("six numbers: {line}")
+            panic!("expected six numbers, found {line}")
         };
         let usage = Usage { registers, static_shared, dynamic_shared, barriers };
         let ours = occupancy(Capability::of_arch(arch).unwrap(), &usage, block);

@@ -1,5 +1,5 @@
-//! The schedule model, instruction by instruction.
-#![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
+//! Tests the schedule model, instruction by instruction.
+#![expect(clippy::unwrap_used, reason = "a test fails at the first error")]
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use warpproof_model::{
     },
 };
 
-/// Control bits as a disassembly shows them.
+/// Control bits of an instruction.
 #[derive(Clone, Copy)]
 struct Bits {
     stall: u64,
@@ -24,7 +24,7 @@ struct Bits {
 
 const PLAIN: Bits = Bits { stall: 1, write: 7, read: 7, wait: 0 };
 
-/// A function of instructions; a text that ends in a colon is a label.
+/// A function of instructions; a text that ends with a colon is a label.
 fn function(lines: &[(&str, Bits)]) -> Function {
     let mut text = ".section .text.k,\"ax\"\n".to_owned();
     let mut offset = 0;
@@ -94,7 +94,7 @@ fn four_sub_cores_issue_at_once_and_the_fifth_warp_waits() {
     for warp in 1..4 {
         assert_eq!(issue_cycles(&schedule, warp), [0, 4, 8]);
     }
-    // Warps 0 and 4 share a sub-core; the younger goes first, and one cycle apart they never meet again.
+    // Warps 0 and 4 share a sub-core; the younger issues first, and one cycle apart they never collide again.
     assert_eq!(issue_cycles(&schedule, 4), [0, 4, 8]);
     assert_eq!(issue_cycles(&schedule, 0), [1, 5, 9]);
 }
@@ -128,7 +128,7 @@ fn pipes_take_an_instruction_at_their_interval() {
         ("l4", "DFMA R0, R2, R4, R6", 64),
         // 16 lanes of a multiprocessor, 4 of a sub-core.
         ("l4", "REDUX.SUM UR4, R0", 8),
-        // Half of the depth is skipped.
+        // A sparse product skips half of its depth.
         ("a100", "HMMA.SP.16832.F32 R0, R4, R8, R0, R12, 0x0", 8),
         ("l4", "HMMA.SP.16832.F16 R0, R4, R8, R0, R12, 0x0", 16),
     ] {
@@ -159,8 +159,8 @@ fn counters_hold_back_what_waits_for_them() {
 
 #[test]
 fn the_memory_queue_holds_five() {
-    // Huerta et al. 2025, RTX A6000: five issue in a row, the sixth 11 cycles after the first, then one in four cycles;
-    // with four sub-cores, one in eight.
+    // Huerta et al. 2025, RTX A6000: five issue in a row, the sixth 11 cycles after the first, then one every
+    // four cycles; with four sub-cores, one every eight.
     let mut lines = vec![("LDS R0, [R1]", PLAIN); 9];
     lines.push(("EXIT", PLAIN));
     let code = function(&lines);
@@ -171,7 +171,7 @@ fn the_memory_queue_holds_five() {
     assert!(four.stalls.of(Reason::MemoryQueue) > 0);
 }
 
-/// Instructions of every kind, and the multiply-adds of those that multiply matrices.
+/// Instructions of every kind, with the multiply-adds of matrix instructions.
 const KINDS: &[(&str, Option<(TensorType, u64)>)] = &[
     ("FFMA R0, R1, R2, R3", None),
     ("IMAD R0, R1, R2, R3", None),
@@ -243,7 +243,7 @@ fn no_schedule_is_below_a_bound() {
                 let cycles: u64 = cycles.parse().unwrap();
                 assert!(
                     schedule.cycles >= cycles,
-                    "{text} on {}: {} cycles, but {} take {cycles}",
+                    "{text} on {}: {} cycles, but the bound of {} is {cycles}",
                     device.id,
                     schedule.cycles,
                     first.resource
@@ -258,7 +258,7 @@ fn shuffles_are_one_warp_in_a_cycle() {
     let mut lines = vec![("SHFL.BFLY PT, R0, R1, 0x1, 0x1f", PLAIN); 256];
     lines.push(("EXIT", PLAIN));
     let schedule = run("l4", &function(&lines), &[], 1, 8).unwrap();
-    // 8 warps of 256, 32 lanes in a cycle.
+    // 8 warps of 256 instructions, 32 lanes per cycle.
     assert!(schedule.cycles.abs_diff(2048) < 64, "{}", schedule.cycles);
 }
 
@@ -268,11 +268,11 @@ fn issue_slots_are_used_or_lost_to_a_reason() {
     let wait = Bits { wait: 1, stall: 4, ..PLAIN };
     let code = function(&[("LDG.E R0, [R2.64]", load), ("FADD R4, R0, R0", wait), ("EXIT", PLAIN)]);
     let schedule = run("l4", &code, &[], 1, 8).unwrap();
-    // Two warps wait side by side: the cycles of both count as theirs, the slots of the sub-core once.
+    // Two warps wait at the same time: the stalls count both warps, the lost slots count the sub-core once.
     let (stalls, lost) = (schedule.stalls.of(Reason::Global), schedule.lost.of(Reason::Global));
     assert!(stalls > 2 * 4 * 30 && stalls.abs_diff(2 * lost) < 16, "{stalls} {lost}");
     assert_eq!(schedule.costs[1].lost.of(Reason::Global), lost);
-    // All sub-cores do the same, and end within the cycles that the loads of four take.
+    // All sub-cores do the same, and end within the cycles that the loads of all four take.
     let slots = schedule.cycles * 4;
     assert!(slots - schedule.issued - schedule.lost.total() < 40, "{schedule:?}");
 }
@@ -290,7 +290,8 @@ fn a_multiprocessor_gets_the_share_of_its_blocks() {
         let residency = Residency { blocks: 1, warps: 8, multiprocessors };
         simulate(l4, &input, residency, &mut Straight, Limits::default()).unwrap().cycles
     };
-    // 64 loads of 512 bytes by 8 warps: at 16 bytes per cycle, at 32, and at what one multiprocessor can take.
+    // 64 loads of 512 bytes by 8 warps: at 16 bytes per cycle, at 32, and at the maximum of one
+    // multiprocessor.
     assert!(cycles(58).abs_diff(16_384) < 300, "{}", cycles(58));
     assert!(cycles(29).abs_diff(8_192) < 300, "{}", cycles(29));
     assert!(cycles(1).abs_diff(4_096) < 400, "{}", cycles(1));
@@ -358,7 +359,7 @@ fn a_barrier_waits_for_every_warp_of_its_block() {
 #[test]
 fn warps_that_end_are_not_waited_for_and_arrivals_do_not_wait() {
     let code = function(&[("BAR.SYNC 0x0, 0x60", PLAIN), ("EXIT", PLAIN)]);
-    // Three warps are asked for and one comes.
+    // The barrier expects three warps, and one arrives.
     assert_eq!(run("l4", &code, &[], 1, 1), Err(ScheduleError::Deadlock { instruction: 1 }));
     let code = function(&[("BAR.ARV 0x1, 0x60", PLAIN), ("EXIT", PLAIN)]);
     assert!(run("l4", &code, &[], 1, 1).is_ok());
@@ -420,12 +421,12 @@ fn a_launch_is_its_rounds() {
     };
     let waves = Waves { blocks: 58, at_once: 116, rounds: 1, most_per_sm: 1, stretch: 1.0 };
     let one = rounds(waves);
-    // Ten products, one in 16 cycles, after the first instructions have come.
+    // Ten products, one every 16 cycles, after the first instructions have been fetched.
     let fetch = u64::from(device.rates.l2_latency.value);
     assert!(one.cycles.abs_diff(fetch + 58 + 160) < 20, "{}", one.cycles);
     let two = rounds(Waves { blocks: 58 * 3, rounds: 2, most_per_sm: 3, ..waves });
     assert_eq!(two.round.issued, 2 * one.round.issued);
-    // The start of the third block hides behind the second.
+    // The start of the third block overlaps with the second.
     assert!(two.cycles.abs_diff(fetch + 116 + 480) < 40, "{}", two.cycles);
     let ten = rounds(Waves { blocks: 58 * 20, rounds: 10, most_per_sm: 20, ..waves });
     let least = fetch + 116 + 3200;
@@ -435,7 +436,8 @@ fn a_launch_is_its_rounds() {
 
 #[test]
 fn the_end_of_a_block_overlaps_with_the_beginning_of_the_next() {
-    // A load, then products: with two blocks at a time the load of one hides behind the products of the other.
+    // A load, then products: with two blocks at a time, the load of one overlaps with the products of the
+    // other.
     let load = Bits { write: 0, stall: 2, ..PLAIN };
     let mut lines =
         vec![("LDG.E R0, [R2.64]", load), ("FADD R4, R0, R0", Bits { wait: 1, stall: 4, ..PLAIN })];
@@ -449,7 +451,8 @@ fn the_end_of_a_block_overlaps_with_the_beginning_of_the_next() {
     let mut path = |_: Residency| -> Box<dyn Path> { Box::new(Straight) };
     let waves = Waves { blocks: 58 * 16, at_once: 116, rounds: 8, most_per_sm: 16, stretch: 1.0 };
     let found = launch(device, &input, &waves, 4, &mut path, Limits::default()).unwrap();
-    // Sixteen blocks of 640 cycles of products on each sub-core; eight rounds apart would wait for memory eight times.
+    // Sixteen blocks of 640 cycles of products on each sub-core; eight separate rounds would wait for memory
+    // eight times.
     assert!(found.cycles < 8 * found.round.cycles, "{} against {}", found.cycles, found.round.cycles);
     assert!(found.cycles >= 16 * 640, "{}", found.cycles);
 }

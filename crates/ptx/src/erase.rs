@@ -1,4 +1,4 @@
-//! Trees without their places, to compare what two texts mean.
+//! Removes source locations from trees, so that two trees can be compared by meaning.
 
 use crate::{Directive, Function, FunctionDirective, Module, Span, Statement, Variable};
 

@@ -13,16 +13,16 @@ pub enum Radix {
     Hexadecimal,
 }
 
-/// An integer constant, as PTX has it: 64 bits, signed unless it ends in `U` or does not fit.
+/// An integer constant as PTX defines it: 64 bits, signed unless it ends in `U` or does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Integer {
     /// The digits' value.
     pub magnitude: u64,
-    /// A minus sign stood before it.
+    /// Whether a minus sign precedes it.
     pub negative: bool,
-    /// It ended in `U`.
+    /// Whether it ends in `U`.
     pub unsigned: bool,
-    /// How it was written, and will be printed.
+    /// The base in which it was written and in which the printer prints it.
     pub radix: Radix,
 }
 
@@ -76,7 +76,7 @@ impl Unary {
 
 /// Operators with two operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names say it, and `symbol` spells each")]
+#[expect(missing_docs, reason = "the variant names are self-explanatory, and `symbol` gives the spelling")]
 pub enum Binary {
     Multiply,
     Divide,
@@ -140,12 +140,12 @@ impl Binary {
     }
 }
 
-/// A constant expression. Parentheses are not kept; the printer puts those that are needed.
+/// A constant expression. Parentheses are not kept; the printer adds those that are needed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr<'s> {
     /// An integer.
     Integer(Integer),
-    /// A floating-point number; never an operand of an operator but the sign.
+    /// A floating-point number; the sign is the only operator that accepts one.
     Float(crate::Float<'s>),
     /// `WARP_SZ` or a symbol.
     Name(&'s str),
@@ -205,7 +205,7 @@ fn binary(operator: Binary, left: Value, right: Value) -> Option<Value> {
     let unsigned = left.unsigned || right.unsigned;
     let same = |bits| Value { bits, unsigned };
     let truth = |condition: bool| Value { bits: u64::from(condition), unsigned: false };
-    // A shift by 64 or more leaves nothing (or the sign).
+    // A shift by 64 or more gives 0 (or copies of the sign).
     let count = u32::try_from(b).unwrap_or(u32::MAX);
     Some(match operator {
         Binary::Multiply => same(a.wrapping_mul(b)),

@@ -1,8 +1,8 @@
-//! Bytes to tokens, one at a time and without allocation.
+//! The lexer: converts bytes to tokens, one at a time and without allocation.
 
 use memchr::{memchr, memchr2, memmem};
 
-/// What a token is; its text is a slice of the source.
+/// The kind of a token; the token's text is a slice of the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
     End,
@@ -12,11 +12,11 @@ pub(crate) enum Token {
     Dotted,
     /// Anything that starts with a digit.
     Number,
-    /// A text in quotes.
+    /// A string in quotes.
     Text,
-    /// A quote that is not closed on its line.
+    /// A string that is not closed on its line.
     OpenText,
-    /// A `/*` that is never closed.
+    /// A `/*` comment that is never closed.
     OpenComment,
     /// A character that PTX does not use.
     Stray,
@@ -56,9 +56,9 @@ pub(crate) enum Token {
 }
 
 const SPACE: u8 = 1;
-/// May follow in a name.
+/// Whether the byte may continue a name.
 const FOLLOW: u8 = 2;
-/// May start a name.
+/// Whether the byte may start a name.
 const START: u8 = 4;
 const DIGIT: u8 = 8;
 
@@ -92,7 +92,7 @@ fn is(byte: u8, class: u8) -> bool {
     CLASS[usize::from(byte)] & class != 0
 }
 
-/// Reads tokens; the last one read is described by the fields.
+/// Reads tokens; the fields describe the token read last.
 #[derive(Clone, Debug)]
 pub(crate) struct Lexer<'s> {
     source: &'s str,
@@ -102,7 +102,7 @@ pub(crate) struct Lexer<'s> {
     pub(crate) start: usize,
     /// Offset just past it.
     pub(crate) end: usize,
-    /// A line ended between the previous token and this one.
+    /// Whether a line ended between the previous token and this one.
     pub(crate) first_on_line: bool,
     /// The token before the current one, and where it ended.
     pub(crate) previous: Token,
@@ -110,7 +110,7 @@ pub(crate) struct Lexer<'s> {
 }
 
 impl<'s> Lexer<'s> {
-    /// Positioned on the first token.
+    /// A lexer positioned on the first token.
     pub(crate) fn new(source: &'s str) -> Self {
         let mut lexer = Self {
             source,
@@ -132,7 +132,7 @@ impl<'s> Lexer<'s> {
         self.slice(self.start, self.end)
     }
 
-    /// A piece of the source; empty if the bounds are not those of characters.
+    /// A slice of the source; empty if the bounds are not at character boundaries.
     #[inline]
     pub(crate) fn slice(&self, start: usize, end: usize) -> &'s str {
         self.source.get(start..end).unwrap_or("")
@@ -149,7 +149,7 @@ impl<'s> Lexer<'s> {
         self.byte(self.end)
     }
 
-    /// Goes on to the next token.
+    /// Advances to the next token.
     #[inline]
     pub(crate) fn advance(&mut self) {
         self.previous = self.token;
@@ -311,7 +311,7 @@ impl<'s> Lexer<'s> {
         end
     }
 
-    /// Lengthens the current word by `.component` if that stands right behind it.
+    /// Extends the current word by `.component` if that follows it directly.
     #[inline]
     pub(crate) fn take_component(&mut self) {
         if self.following() == b'.' && is(self.byte(self.end + 1), FOLLOW) {
@@ -339,8 +339,9 @@ impl<'s> Lexer<'s> {
         self.set(Token::OpenText, at, end);
     }
 
-    /// Behind the current `.b8`, `.b16`, … of a debug section: takes the plain decimal numbers, also those of the lines
-    /// of the same type that follow, as one token. Such lines are most of a debug build. False if there is none.
+    /// After the current `.b8`, `.b16`, … of a debug section: reads the plain decimal numbers as one token, including
+    /// those of following lines of the same type. Such lines are most of a debug build. Returns false if no such number
+    /// follows.
     pub(crate) fn take_plain_data(&mut self, ty: &str, mut take: impl FnMut(u64)) -> bool {
         let bytes = self.source.as_bytes();
         let mut at = self.end;
@@ -351,7 +352,7 @@ impl<'s> Lexer<'s> {
             }
             let start = at;
             let mut value = 0u64;
-            // 18 digits always fit; a leading zero would be octal.
+            // 18 digits always fit; a leading zero would mean octal.
             while let digit @ b'0'..=b'9' = self.byte(at)
                 && at - start < 18
             {
@@ -383,7 +384,7 @@ impl<'s> Lexer<'s> {
         taken
     }
 
-    /// The rest of the line after the current token, which becomes part of the token.
+    /// Extends the current token by the rest of the line and returns that rest.
     pub(crate) fn take_line(&mut self) -> &'s str {
         let bytes = self.source.as_bytes();
         let end = memchr(b'\n', &bytes[self.end..]).map_or(bytes.len(), |length| self.end + length);

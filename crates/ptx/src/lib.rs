@@ -1,8 +1,9 @@
-//! PTX text to tree and back.
+//! Parses PTX text to a tree, and prints a tree as PTX text.
 //!
-//! [`parse`] never fails: it returns what could be read and a list of everything that is wrong, each with its place.
-//! The tree borrows its names from the source, may be edited freely, and prints as PTX again. It knows directives and
-//! the syntax of operands, and no instruction: opcode, modifiers and operands of PTX 6 to 9 and later go through alike.
+//! [`parse`] never fails: it returns everything that could be parsed and a list of all errors, each with its location.
+//! The tree borrows its names from the source, can be edited, and prints as PTX again. It represents directives and the
+//! syntax of operands but has no list of instructions: opcodes, modifiers and operands of PTX 6 to 9 and later are all
+//! preserved.
 //!
 //! ```
 //! use warpproof_ptx::{LineIndex, LineTable, Operand, Statement, parse, print};
@@ -39,7 +40,7 @@
 //! body.retain(|statement| !matches!(statement, Statement::Instruction(i) if i.opcode == "st"));
 //! assert!(!print(&module).contains("st.global"));
 //!
-//! // Errors come all at once, each with its place.
+//! // One run reports all errors, each with its location.
 //! let broken = ".version 8.7\n.target sm_89\n.func f()\n{\n  add.s32 %r1, , 4;\n  ret\n}\n";
 //! let (_, errors) = parse(broken);
 //! let index = LineIndex::new(broken);

@@ -1,10 +1,10 @@
-//! From a place in PTX back to the CUDA source, through `.file` and `.loc`.
+//! Maps locations in PTX back to the CUDA source, by `.file` and `.loc`.
 
 use std::collections::BTreeMap;
 
 use crate::{Address, Directive, Loc, Module, SectionLine, SectionValue, Statement};
 
-/// A place in the CUDA source.
+/// A location in the CUDA source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location<'s> {
     /// The file's name as `.file` gives it.
@@ -13,20 +13,20 @@ pub struct Location<'s> {
     pub line: u32,
     /// The column, from 1; 0 if unknown.
     pub column: u32,
-    /// The (mangled) name of the inlined function that this place is in.
+    /// The (mangled) name of the inlined function that contains this location.
     pub function: Option<String>,
     /// Where that function was called from.
     pub inlined_at: Option<Box<Location<'s>>>,
 }
 
 impl<'s> Location<'s> {
-    /// This place, then the calls that led to it, innermost first.
+    /// This location, then the calls that led to it, innermost first.
     pub fn chain(&self) -> impl Iterator<Item = &Location<'s>> {
         std::iter::successors(Some(self), |location| location.inlined_at.as_deref())
     }
 }
 
-/// The source places of all instructions of a module.
+/// The source locations of all instructions of a module.
 #[derive(Clone, Debug, Default)]
 pub struct LineTable<'s> {
     files: BTreeMap<u32, &'s str>,
@@ -37,7 +37,7 @@ pub struct LineTable<'s> {
     labels: BTreeMap<&'s str, usize>,
 }
 
-/// From `offset` on, instructions belong to this place.
+/// Instructions from `offset` on belong to this location.
 #[derive(Clone, Copy, Debug)]
 struct Row<'s> {
     offset: u32,
@@ -45,7 +45,7 @@ struct Row<'s> {
     place: Option<(u32, u32, u32)>,
     function_name: Option<Address<'s>>,
     inlined_at: Option<(u32, u32, u32)>,
-    /// The row that describes the call, if the call itself was inlined; always an earlier one.
+    /// The row that describes the call, if the call itself was inlined; it always precedes this row.
     caller: Option<usize>,
 }
 
@@ -71,7 +71,7 @@ impl<'s> LineTable<'s> {
                             inlined_at: None,
                             caller: None,
                         });
-                        // The latest row of every place in this function.
+                        // The latest row of every location in this function.
                         let mut places = BTreeMap::new();
                         table.read_body(body, &mut places);
                     }
@@ -79,19 +79,19 @@ impl<'s> LineTable<'s> {
                 _ => {}
             }
         }
-        // Edited trees may hold statements in another order than the source.
+        // In an edited tree, statements may be in a different order than in the source.
         if !table.rows.is_sorted_by_key(|row| row.offset) {
             table.sort();
         }
         table
     }
 
-    /// Whether there is any `.loc`.
+    /// Whether the module has any `.loc`.
     pub fn is_empty(&self) -> bool {
         self.rows.iter().all(|row| row.place.is_none())
     }
 
-    /// The place of the instruction whose span starts at `offset`; `None` if no `.loc` of its function precedes it.
+    /// The location of the instruction whose span starts at `offset`; `None` if no `.loc` of its function precedes it.
     pub fn location(&self, offset: u32) -> Option<Location<'s>> {
         let index = self.rows.partition_point(|row| row.offset <= offset).checked_sub(1)?;
         self.resolve(index)
@@ -115,7 +115,7 @@ impl<'s> LineTable<'s> {
     fn read_loc(&mut self, loc: &Loc<'s>, places: &mut BTreeMap<(u32, u32, u32), usize>) {
         let place = (loc.file, loc.line, loc.column);
         let inlined_at = loc.inlined.as_ref().map(|inlined| (inlined.file, inlined.line, inlined.column));
-        // The manual wants the call's own `.loc` to come first.
+        // The manual requires the `.loc` of the call to come first.
         let caller = inlined_at.and_then(|call| places.get(&call).copied());
         let function_name = loc.inlined.as_ref().and_then(|inlined| inlined.function_name);
         places.insert(place, self.rows.len());
@@ -139,13 +139,13 @@ impl<'s> LineTable<'s> {
     }
 
     fn resolve(&self, index: usize) -> Option<Location<'s>> {
-        // From the outermost call inwards, so that no recursion depends on the input.
+        // Iterates from the outermost call inward: recursion would let the input exhaust the stack.
         let mut chain = Vec::new();
         let mut next = Some(index);
         while let Some(row) = next.and_then(|index| self.rows.get(index)) {
             chain.push(row);
             next = row.caller;
-            // An edited tree could lead in circles.
+            // In an edited tree the chain could be cyclic.
             if chain.len() > 256 {
                 break;
             }

@@ -1,4 +1,4 @@
-//! Tree to text, in one canonical layout. What the tree holds is printed in full: the result parses to the same tree.
+//! Prints a tree as text in one canonical layout. It prints everything in the tree: the result parses to the same tree.
 
 use std::fmt::{self, Display, Formatter, Write};
 
@@ -77,7 +77,7 @@ impl Display for Section<'_> {
     }
 }
 
-/// Up to 16 numbers a line; a label stands alone, as the manual's syntax has it.
+/// Up to 16 numbers per line; a label has its own line, as in the manual's syntax.
 fn data(f: &mut Formatter<'_>, ty: &str, values: &[SectionValue<'_>]) -> fmt::Result {
     let mut numbers = 0;
     for value in values {
@@ -155,7 +155,7 @@ fn attributes(f: &mut Formatter<'_>, attributes: &[Attribute<'_>]) -> fmt::Resul
     f.write_char(')')
 }
 
-/// Without the `;`, which a parameter does not have.
+/// Without the `;`, because a parameter has none.
 impl Display for Variable<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if let Some(linkage) = self.linkage {
@@ -272,7 +272,7 @@ impl Display for FunctionDirective<'_> {
                 Argument::Text(text) => write!(f, "\"{text}\"")?,
             }
         }
-        // Unlike its siblings a pragma ends in `;`.
+        // Unlike the other directives here, a pragma ends in `;`.
         f.write_str(if self.name == "pragma" { ";" } else { "" })
     }
 }
@@ -284,10 +284,10 @@ impl Display for Statement<'_> {
 }
 
 impl Statement<'_> {
-    /// The statement and its line end, at the given depth of braces.
+    /// Prints the statement and its line end at the given brace depth.
     fn print(&self, f: &mut Formatter<'_>, depth: usize) -> fmt::Result {
         let tabs = |f: &mut Formatter<'_>, depth: usize| (0..depth).try_for_each(|_| f.write_char('\t'));
-        // Labels stand at the margin.
+        // Labels are not indented.
         if !matches!(self, Statement::Label(_)) {
             tabs(f, depth)?;
         }
@@ -446,7 +446,7 @@ impl Display for Expr<'_> {
             Expr::Name(name) => f.write_str(name),
             Expr::Unary(operator, operand) => {
                 f.write_str(operator.symbol())?;
-                // `- -4` must not read as `--4`.
+                // `- -4` must not be printed as `--4`.
                 let signed = matches!(**operand, Expr::Integer(integer) if integer.negative);
                 group(f, operand, signed || compound(operand) || matches!(**operand, Expr::Unary(..)))
             }
@@ -466,7 +466,7 @@ impl Display for Expr<'_> {
     }
 }
 
-/// Whether the expression is put in parentheses as a part of another: nothing then hangs on who binds tighter.
+/// Whether a subexpression gets parentheses; with them, the output does not depend on operator precedence.
 fn compound(expr: &Expr<'_>) -> bool {
     matches!(expr, Expr::Binary(..) | Expr::Conditional(_))
 }

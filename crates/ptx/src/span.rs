@@ -1,4 +1,4 @@
-//! Places in the source text, and the errors that point at them.
+//! Locations in the source text, and the errors that refer to them.
 
 use std::fmt;
 
@@ -19,14 +19,14 @@ impl Span {
     }
 }
 
-/// One thing that is wrong with the source.
+/// One error in the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// Where it is; empty when something is missing at that place.
+    /// The location; empty if something is missing there.
     pub span: Span,
-    /// What is wrong, as a lowercase sentence.
+    /// The message, as a lowercase sentence.
     pub message: String,
-    /// How to mend it, if that can be said.
+    /// How to fix it, if known.
     pub help: Option<String>,
 }
 
@@ -66,14 +66,14 @@ pub struct LineIndex<'s> {
 }
 
 impl<'s> LineIndex<'s> {
-    /// Reads the line ends of `source` once.
+    /// Finds the line ends of `source` once.
     pub fn new(source: &'s str) -> Self {
         let mut starts = vec![0];
         starts.extend(memchr::memchr_iter(b'\n', source.as_bytes()).map(|at| at + 1));
         Self { source, starts }
     }
 
-    /// The line and column of a byte offset; an offset past the end is taken as the end.
+    /// The line and column of a byte offset; an offset past the end means the end.
     pub fn position(&self, offset: u32) -> Position {
         let mut offset = usize::try_from(offset).unwrap_or(usize::MAX).min(self.source.len());
         while !self.source.is_char_boundary(offset) {

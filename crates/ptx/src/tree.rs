@@ -1,7 +1,7 @@
-//! The tree of a PTX module: it borrows every name from the source, and is free to be edited.
+//! The tree of a PTX module. It borrows every name from the source and can be edited.
 //!
-//! The tree knows directives and the syntax of operands; it knows no instruction. Names of types, modifiers and
-//! attributes are kept as text, so that a module of a later PTX version goes through unchanged.
+//! The tree represents directives and the syntax of operands; it has no list of instructions. Names of types, modifiers and
+//! attributes are kept as text, so that a module of a later PTX version is preserved unchanged.
 
 use smallvec::SmallVec;
 
@@ -10,7 +10,7 @@ use crate::{Expr, Integer, Span};
 /// A whole module, in source order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Module<'s> {
-    /// Everything that stands in the outermost scope.
+    /// Everything in the outermost scope.
     pub directives: Vec<Directive<'s>>,
 }
 
@@ -23,7 +23,7 @@ impl<'s> Module<'s> {
         })
     }
 
-    /// The functions and kernels, to be changed.
+    /// The functions and kernels, mutable.
     pub fn functions_mut(&mut self) -> impl Iterator<Item = &mut Function<'s>> {
         self.directives.iter_mut().filter_map(|directive| match directive {
             Directive::Function(function) => Some(&mut **function),
@@ -59,7 +59,7 @@ impl<'s> Module<'s> {
     }
 }
 
-/// One thing in the outermost scope.
+/// One item in the outermost scope.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Directive<'s> {
     /// `.version 8.7`
@@ -144,7 +144,7 @@ pub struct Section<'s> {
 pub enum SectionLine<'s> {
     /// `name:`
     Label(&'s str),
-    /// `.b8 1, 2` or `.b64 label+4`; lines of one type that follow each other are one.
+    /// `.b8 1, 2` or `.b64 label+4`; consecutive lines of one type are one item.
     Data {
         /// The type without its dot: `b8`, `b16`, `b32`, `b64`.
         ty: &'s str,
@@ -167,7 +167,7 @@ pub enum SectionValue<'s> {
 /// `.pragma "…", "…";`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pragma<'s> {
-    /// The texts between the quotes, escapes as written.
+    /// The strings between the quotes, escapes as written.
     pub texts: SmallVec<[&'s str; 1]>,
     /// The whole directive.
     pub span: Span,
@@ -193,7 +193,7 @@ pub struct DwarfLine<'s> {
     pub span: Span,
 }
 
-/// Who else sees a symbol.
+/// The linkage of a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Linkage {
     /// `.extern`
@@ -218,7 +218,7 @@ impl Linkage {
     }
 }
 
-/// Where a variable lives.
+/// The state space of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Space {
     /// `.reg`
@@ -289,7 +289,7 @@ pub struct Variable<'s> {
     pub pointer: Option<Pointer>,
     /// `.attribute(…)`
     pub attributes: Vec<Attribute<'s>>,
-    /// The names; never empty in what `parse` returns.
+    /// The names; never empty in a tree from `parse`.
     pub names: SmallVec<[Declarator<'s>; 1]>,
     /// The whole declaration.
     pub span: Span,
@@ -300,7 +300,7 @@ pub struct Variable<'s> {
 pub struct Pointer {
     /// The space, generic if absent.
     pub space: Option<Space>,
-    /// Alignment of what is pointed to.
+    /// Alignment of the pointee.
     pub align: Option<u32>,
 }
 
@@ -322,13 +322,13 @@ pub struct Declarator<'s> {
     pub count: Option<u32>,
     /// Array dimensions; `None` for `[]`.
     pub dimensions: SmallVec<[Option<u64>; 2]>,
-    /// What it starts as.
+    /// Its initial value.
     pub initializer: Option<Initializer<'s>>,
     /// The name.
     pub span: Span,
 }
 
-/// The value a variable starts with.
+/// The initial value of a variable.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Initializer<'s> {
     /// `{ …, … }`
@@ -341,9 +341,9 @@ pub enum Initializer<'s> {
     Generic(Address<'s>),
     /// `0xFF00(…)`: the byte that the mask selects.
     Mask {
-        /// The mask, of one byte at one of eight places.
+        /// The mask: one byte of ones at one of eight positions.
         mask: Integer,
-        /// The value of which the byte is taken; never a list.
+        /// The value from which the mask selects a byte; never a list.
         value: Box<Initializer<'s>>,
     },
 }
@@ -367,7 +367,7 @@ pub struct Function<'s> {
     pub directives: Vec<FunctionDirective<'s>>,
     /// The statements; `None` for a declaration.
     pub body: Option<Vec<Statement<'s>>>,
-    /// Where the name stands.
+    /// The span of the name.
     pub name_span: Span,
     /// The whole function.
     pub span: Span,
@@ -391,15 +391,15 @@ pub enum Argument<'s> {
     Integer(Integer),
     /// A name.
     Name(&'s str),
-    /// The text between quotes.
+    /// The string between the quotes.
     Text(&'s str),
 }
 
-/// One thing in a function's body.
+/// One item in a function's body.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "nearly all statements are instructions, which must not cost a box each"
+    reason = "nearly all statements are instructions, and boxing each of them would be slow"
 )]
 pub enum Statement<'s> {
     /// `name:`
@@ -425,7 +425,7 @@ pub enum Statement<'s> {
 }
 
 impl Statement<'_> {
-    /// Where the statement stands.
+    /// The span of the statement.
     pub fn span(&self) -> Span {
         match self {
             Statement::Label(label) => label.span,
@@ -453,9 +453,9 @@ pub struct Label<'s> {
 /// `{ … }`: a scope of its own for names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block<'s> {
-    /// What stands between the braces.
+    /// The statements between the braces.
     pub statements: Vec<Statement<'s>>,
-    /// Both braces and all between.
+    /// From the opening to the closing brace.
     pub span: Span,
 }
 
@@ -500,7 +500,7 @@ pub struct CallPrototype<'s> {
     pub params: Vec<Variable<'s>>,
     /// `.noreturn` and its like.
     pub directives: Vec<FunctionDirective<'s>>,
-    /// Label and all.
+    /// Including the label.
     pub span: Span,
 }
 
@@ -509,9 +509,9 @@ pub struct CallPrototype<'s> {
 pub struct LabeledList<'s> {
     /// The label by which an instruction names the list.
     pub label: &'s str,
-    /// Functions or labels; `N<4>` names `N0` to `N3`.
+    /// Functions or labels; `N<4>` stands for `N0` to `N3`.
     pub names: Vec<ListedName<'s>>,
-    /// Label and all.
+    /// Including the label.
     pub span: Span,
 }
 
@@ -531,16 +531,16 @@ pub struct Instruction<'s> {
     pub guard: Option<Guard<'s>>,
     /// The word before the first dot.
     pub opcode: &'s str,
-    /// The rest, without dots, in source order; `::` is kept inside.
+    /// The modifiers, without dots, in source order; `::` is kept.
     pub modifiers: SmallVec<[&'s str; 4]>,
     /// The operands in source order.
     pub operands: SmallVec<[Operand<'s>; 4]>,
-    /// Guard to semicolon.
+    /// From the guard to the semicolon.
     pub span: Span,
 }
 
 impl Instruction<'_> {
-    /// Whether the modifier (without its dot) is there.
+    /// Whether the instruction has the modifier (without its dot).
     pub fn has(&self, modifier: &str) -> bool {
         self.modifiers.contains(&modifier)
     }
@@ -558,16 +558,16 @@ pub struct Guard<'s> {
 /// An operand of an instruction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operand<'s> {
-    /// A register, label, symbol, special register or `WARP_SZ`, a component included: `%r1`, `%tid.x`, `%v1.y`.
-    /// [`component`] takes the two apart.
+    /// A register, label, symbol, special register or `WARP_SZ`, including a component: `%r1`, `%tid.x`, `%v1.y`.
+    /// [`component`] splits off the component.
     Name(&'s str),
-    /// `_`: a result or element that is thrown away.
+    /// `_`: a result or element that is discarded.
     Sink,
     /// A number without a point.
     Integer(Integer),
-    /// A number with a point, or bits of one.
+    /// A number with a point, or the bits of one.
     Float(Float<'s>),
-    /// A constant expression that is more than a number: `(1<<4)+2`.
+    /// A constant expression other than a plain number: `(1<<4)+2`.
     Constant(Box<Expr<'s>>),
     /// `-name`
     Negated(&'s str),
@@ -577,7 +577,7 @@ pub enum Operand<'s> {
     Address(Address<'s>),
     /// `[tensor, {x, y}]`, `[texture, sampler, {x, y}]`, `[address].unified`
     Compound(Box<Compound<'s>>),
-    /// `symbol+4`: the address itself, not what is there.
+    /// `symbol+4`: the address itself, not the value at that address.
     Offset(Address<'s>),
     /// `array[4]`
     Element(Element<'s>),
@@ -594,9 +594,9 @@ pub enum Operand<'s> {
 pub struct Address<'s> {
     /// A register or symbol; `None` for an absolute address.
     pub base: Option<&'s str>,
-    /// Bytes after the base (or the absolute address itself, as 64-bit pattern).
+    /// Bytes after the base (or the absolute address itself, as a 64-bit pattern).
     pub offset: i64,
-    /// The offset is 0 and written out, as in `[%SP+0]`: without optimization ptxas then emits an addition.
+    /// Whether an offset of 0 is written out, as in `[%SP+0]`: without optimization ptxas then emits an addition.
     pub plus_zero: bool,
 }
 
@@ -612,9 +612,9 @@ impl<'s> Address<'s> {
 pub struct Compound<'s> {
     /// The first part.
     pub address: Address<'s>,
-    /// What follows the first comma inside the brackets.
+    /// The operands after the first comma inside the brackets.
     pub rest: Vec<Operand<'s>>,
-    /// What is appended after the bracket, without its dot: `unified`.
+    /// The suffix after the bracket, without its dot: `unified`.
     pub suffix: Option<&'s str>,
 }
 
@@ -634,9 +634,9 @@ pub enum Float<'s> {
     Single(u32),
     /// `0d3FF0000000000000`: bits of an f64.
     Double(u64),
-    /// `1.5`, `-2e-3`: always an f64 first, as the manual has it.
+    /// `1.5`, `-2e-3`: always an f64 first, as the manual specifies.
     Decimal {
-        /// A minus sign stood before it.
+        /// Whether a minus sign precedes it.
         negative: bool,
         /// The digits as written.
         text: &'s str,
@@ -667,7 +667,7 @@ impl Float<'_> {
     }
 }
 
-/// Takes `%tid.x` apart into `%tid` and `x`.
+/// Splits `%tid.x` into `%tid` and `x`.
 pub fn component(name: &str) -> (&str, Option<&str>) {
     match name.split_once('.') {
         Some((base, component)) => (base, Some(component)),

@@ -1,6 +1,6 @@
-//! Every hand-broken module of `tests/broken` gives exactly the errors of its `.expected` file: all of them in one run,
-//! each at its line and column. `BLESS=1 cargo test -p warpproof-ptx --test broken` writes the files anew.
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
+//! Every hand-broken module of `tests/broken` produces exactly the errors in its `.expected` file: all of them in one run,
+//! each at its line and column. `BLESS=1 cargo test -p warpproof-ptx --test broken` rewrites the files.
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::fmt::Write;
 use std::fs;
@@ -37,11 +37,11 @@ fn every_error_in_one_run() {
     let bless = std::env::var_os("BLESS").is_some();
     let mut different = Vec::new();
     let paths = modules();
-    assert!(paths.len() >= 34, "only {} broken modules", paths.len());
+    assert!(paths.len() >= 34, "expected more broken modules, found only {}", paths.len());
     for path in paths {
         let source = fs::read_to_string(&path).unwrap();
         let found = report(&source);
-        assert!(!found.is_empty(), "{} has no error", path.display());
+        assert!(!found.is_empty(), "expected an error in {}, found none", path.display());
         let expected = path.with_extension("expected");
         if bless {
             fs::write(&expected, &found).unwrap();
@@ -49,7 +49,11 @@ fn every_error_in_one_run() {
             different.push(format!("{}:\n{found}", path.display()));
         }
     }
-    assert!(different.is_empty(), "not as expected; BLESS=1 accepts:\n{}", different.join("\n"));
+    assert!(
+        different.is_empty(),
+        "errors differ from the .expected files; BLESS=1 accepts:\n{}",
+        different.join("\n")
+    );
 }
 
 #[test]

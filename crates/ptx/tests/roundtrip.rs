@@ -1,5 +1,5 @@
-//! Printing loses nothing: what is printed parses to the same tree and prints the same again.
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
+//! Printing loses nothing: printed text parses to the same tree and prints identically again.
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::fs;
 use std::path::Path;
@@ -119,7 +119,7 @@ fn operand() -> impl Strategy<Value = Operand<'static>> {
         Just(Operand::Sink),
         integer().prop_map(Operand::Integer),
         float().prop_map(Operand::Float),
-        expr().prop_filter_map("more than a number", |expr| match expr {
+        expr().prop_filter_map("a plain number is not a compound expression", |expr| match expr {
             Expr::Integer(_) | Expr::Name(_) | Expr::Float(_) => None,
             other => Some(Operand::Constant(Box::new(other))),
         }),
@@ -165,7 +165,7 @@ fn instruction() -> impl Strategy<Value = Instruction<'static>> {
     })
 }
 
-/// `|` behind a predefined constant is an operator, not the mark between two results.
+/// `|` after a predefined constant is an operator, not the separator between two results.
 #[test]
 fn a_constant_is_no_pair_of_results() {
     let text = ".version 8.7\n.target sm_89\n.func f()\n{\nmov.u32 %r1, WARP_SZ | 4;\n}\n";
@@ -197,7 +197,8 @@ proptest! {
         same(&module, &print(&module));
     }
 
-    /// Tokens of real modules taken out, doubled and swapped: no panic, and the property holds wherever no error is.
+    /// Tokens of real modules are removed, duplicated and swapped: the parser does not panic, and the property holds
+    /// wherever there is no error.
     #[test]
     fn shuffled_real_modules(seed in any::<prop::sample::Index>(), edits in prop::collection::vec(
         (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..3u8), 1..8)) {
@@ -226,7 +227,7 @@ proptest! {
     }
 }
 
-/// The module, which is built and has no source, against what its text parses to.
+/// Compares a module that was built without source with the module that its text parses to.
 fn same(module: &Module<'_>, printed: &str) {
     let (parsed, errors) = parse(printed);
     assert_eq!(errors, [], "{printed}");

@@ -1,5 +1,5 @@
-//! What the tree says about each construct.
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
+//! How the tree represents each construct.
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use warpproof_ptx::{
     Address, Directive, Float, Initializer, Instruction, LineTable, Linkage, Module, Operand, Radix, Space,
@@ -232,5 +232,5 @@ fn garbage_ends_after_a_limited_number_of_errors() {
     let source = format!(".func f() {{ {} }}", "add ,;".repeat(50_000));
     let errors = parse(&source).1;
     assert_eq!(errors.len(), 10_001);
-    assert!(errors[10_000].message.contains("not read"));
+    assert!(errors[10_000].message.contains("was not parsed"));
 }

@@ -1,4 +1,4 @@
-//! What Linux enforces: Landlock for files, seccomp for calls, no capabilities.
+//! Enforcement on Linux: Landlock for files, seccomp for system calls, dropped capabilities.
 
 use std::collections::BTreeMap;
 
@@ -14,19 +14,20 @@ use seccompiler::{
 
 use super::{Confinement, DEVICES, Held, LIBRARIES, PROGRAMS, Path, Reach};
 
-/// The rights that are wanted, all of them. An older kernel lets files be cut short that are not an evaluation's own,
-/// or signals reach processes that are not.
+/// All requested access rights. An older kernel does not prevent an evaluation from truncating files of others, or from sending
+/// signals to other processes.
 const NEWEST: ABI = ABI::V6;
 
-/// Takes all from this thread, and from those it starts, that is not named.
+/// Removes all rights that are not granted by `reach` from this thread and from the threads and processes it starts.
 pub(super) fn confine(reach: &Reach, memory_is_limited: bool) -> Result<Confinement, String> {
     let files = files(reach)?;
-    // After Landlock, which lets no program give more rights than its starter had: else root's would come back.
+    // After Landlock, which sets no_new_privs, so that a started program cannot get more rights than its parent: otherwise root
+    // would get its capabilities back.
     drop_capabilities(reach.files_of_others)?;
     Ok(Confinement { files, calls: calls(memory_is_limited, reach.programs)? })
 }
 
-/// What root may beyond other users: raise its limits, become another user, read files of other users.
+/// Drops root's special rights: raising limits, changing the user, reading files of other users.
 fn drop_capabilities(keep_files: bool) -> Result<(), String> {
     let failed = |error| format!("cannot drop capabilities: {error}");
     let mut kept = CapabilitySet::empty();
@@ -39,13 +40,13 @@ fn drop_capabilities(keep_files: bool) -> Result<(), String> {
         .map_err(failed)
 }
 
-/// Files that are there.
+/// Opens the paths that exist.
 fn there<'p>(paths: impl Iterator<Item = &'p Path>) -> impl Iterator<Item = (PathFd, bool)> {
     paths.filter_map(|path| Some((PathFd::new(path).ok()?, path.is_dir())))
 }
 
 fn files(reach: &Reach) -> Result<Held, String> {
-    let refused = |error: landlock::RulesetError| format!("Landlock refuses: {error}");
+    let refused = |error: landlock::RulesetError| format!("Landlock failed: {error}");
     let read = AccessFs::from_read(NEWEST);
     let read = if reach.programs { read } else { read & !AccessFs::Execute };
     let handled = AccessFs::from_all(NEWEST);
@@ -82,7 +83,7 @@ fn files(reach: &Reach) -> Result<Held, String> {
     })
 }
 
-/// Calls that no compiler, interpreter or judge needs: the network, other processes, the kernel's workshop.
+/// System calls that no compiler, interpreter or evaluation needs: the network, other processes, kernel administration.
 const REFUSED: &[libc::c_long] = &[
     libc::SYS_socket,
     libc::SYS_connect,
@@ -139,9 +140,9 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_clock_adjtime,
     libc::SYS_syslog,
     libc::SYS_vhangup,
-    // A device that somebody makes for himself is any device of the machine.
+    // A device node that a process creates can refer to any device of the machine.
     libc::SYS_mknodat,
-    // Landlock does not know of modes, owners and attributes.
+    // Landlock does not restrict modes, owners and attributes.
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
     libc::SYS_fchown,
@@ -152,7 +153,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_removexattr,
     libc::SYS_lremovexattr,
     libc::SYS_fremovexattr,
-    // Memory and queues that have names of their own, and outlive their process.
+    // Shared memory and queues with their own names, which outlive their process.
     libc::SYS_shmget,
     libc::SYS_shmat,
     libc::SYS_shmctl,
@@ -166,7 +167,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_msgctl,
     libc::SYS_mq_open,
     libc::SYS_mq_unlink,
-    // fchmodat2, setxattrat, removexattrat, open_tree_attr, file_setattr: the same numbers on every machine.
+    // fchmodat2, setxattrat, removexattrat, open_tree_attr, file_setattr: the same numbers on every architecture.
     452,
     463,
     466,
@@ -174,14 +175,14 @@ const REFUSED: &[libc::c_long] = &[
     469,
 ];
 
-/// Calls of before there were those with `at`.
+/// Older calls without the `at` suffix.
 #[cfg(target_arch = "x86_64")]
 const OLDER: &[libc::c_long] =
     &[libc::SYS_chmod, libc::SYS_chown, libc::SYS_lchown, libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_mknod];
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[libc::c_long] = &[];
 
-/// Flags of `clone` that make a world of its own, in which a process has rights that it has not here.
+/// Flags of `clone` that create a namespace, in which a process has rights that it does not have outside.
 const WORLDS: [libc::c_int; 7] = [
     libc::CLONE_NEWUSER,
     libc::CLONE_NEWNS,
@@ -192,7 +193,7 @@ const WORLDS: [libc::c_int; 7] = [
     libc::CLONE_NEWCGROUP,
 ];
 
-/// A rule that holds when the lower half of an argument is so.
+/// A rule that applies if the lower 32 bits of an argument satisfy a condition.
 fn when(argument: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompRule, BackendError> {
     SeccompRule::new(vec![SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)?])
 }
@@ -201,7 +202,7 @@ fn rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
     use SeccompCmpOp::{MaskedEq, Ne};
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         REFUSED.iter().chain(OLDER).map(|call| (*call, Vec::new())).collect();
-    // Of itself, which is process 0, it may change what it likes.
+    // A process may change its own settings, as process 0.
     for call in [
         libc::SYS_prlimit64,
         libc::SYS_sched_setaffinity,
@@ -211,7 +212,7 @@ fn rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
     ] {
         rules.insert(call, vec![when(0, Ne, 0)?]);
     }
-    // The first argument is of which kind the second is: a process, and not a group or all of a user.
+    // The first argument determines the kind of the second one: a process, not a group or all processes of a user.
     for (call, process) in [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)] {
         rules.insert(call, vec![when(0, Ne, process)?, when(1, Ne, 0)?]);
     }
@@ -223,22 +224,22 @@ fn rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
     Ok(rules)
 }
 
-/// Calls with the numbers of x32, which no list names, are not there.
+/// Rejects calls with x32 numbers, which the lists do not contain.
 fn of_x32() -> BpfProgram {
     let instruction = |code, jt, jf, k| sock_filter { code, jt, jf, k };
     vec![
-        // The number of the call, which comes first in what a filter sees.
+        // Loads the number of the call, the first field of a filter's input.
         instruction(0x20, 0, 0, 0),
-        // At least 2^30: the next, else the one after it.
+        // If at least 2^30: continue, else skip one instruction.
         instruction(0x35, 0, 1, 0x4000_0000),
         instruction(0x06, 0, 0, 0x0005_0000 | libc::ENOSYS.cast_unsigned()),
         instruction(0x06, 0, 0, 0x7fff_0000),
     ]
 }
 
-/// Refuses calls. Where memory has a limit, no memory can be had in files that no process has mapped.
+/// Installs the filter of system calls. If memory is limited, it also rejects in-memory files, which no process's limit counts.
 fn calls(memory_is_limited: bool, programs: bool) -> Result<bool, String> {
-    // A machine whose calls have other numbers is not confined so.
+    // On an architecture with other call numbers, no filter is installed.
     let Ok(target) = std::env::consts::ARCH.try_into() else { return Ok(false) };
     let wrong = |error: BackendError| format!("seccomp: {error}");
     let refusing = |rules, error: libc::c_int| {
@@ -246,7 +247,7 @@ fn calls(memory_is_limited: bool, programs: bool) -> Result<bool, String> {
             .and_then(BpfProgram::try_from)
             .map_err(wrong)
     };
-    // What flags `clone3` has is in memory, where a filter cannot look: without it, libraries take `clone`.
+    // The flags of `clone3` are in memory, which a filter cannot read: without `clone3`, libraries use `clone`.
     let mut refused = rules().map_err(wrong)?;
     if memory_is_limited {
         refused.extend([libc::SYS_memfd_create, libc::SYS_memfd_secret].map(|call| (call, Vec::new())));
@@ -256,7 +257,7 @@ fn calls(memory_is_limited: bool, programs: bool) -> Result<bool, String> {
     }
     let newer = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     for filter in [of_x32(), refusing(newer, libc::ENOSYS)?, refusing(refused, libc::EPERM)?] {
-        apply_filter(&filter).map_err(|error| format!("seccomp refuses: {error}"))?;
+        apply_filter(&filter).map_err(|error| format!("seccomp failed: {error}"))?;
     }
     Ok(true)
 }

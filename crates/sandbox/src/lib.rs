@@ -1,10 +1,10 @@
-//! What a process that works on untrusted input may read, write, call and use.
+//! Restricts what a process that works on untrusted input may read, write, call and use.
 //!
-//! Three kinds of processes are confined, all by the same rules: an evaluation of the fleet ([`confine`]), a program that is
-//! started on untrusted input, such as ptxas or a Python reference ([`start`]), and a copy of this process that compiles
-//! ([`confine_copy`]). On Linux, Landlock decides which files, and seccomp which system calls; root loses its capabilities.
-//! Elsewhere only limits apply, and [`Confinement`] reports it. [`Roots`] decides which paths an untrusted name may lead to;
-//! it needs no support of the kernel.
+//! Three kinds of processes are sandboxed, all by the same rules: an evaluation of the fleet ([`confine`]), a program that runs on
+//! untrusted input, such as ptxas or a Python reference ([`start`]), and a forked copy of this process that compiles
+//! ([`confine_copy`]). On Linux, Landlock restricts files, seccomp restricts system calls, and root loses its capabilities. On
+//! other systems only limits apply, and [`Confinement`] reports it. [`Roots`] restricts the paths that untrusted names may refer
+//! to; it needs no support of the kernel.
 #![forbid(unsafe_code)]
 
 mod roots;
@@ -16,24 +16,24 @@ use std::sync::OnceLock;
 
 pub use roots::{Outside, Roots};
 
-/// How much an evaluation may use.
+/// Resource limits of an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Limits {
-    /// Bytes of address space of each process; `u64::MAX` is no limit.
+    /// Bytes of address space per process; `u64::MAX` means no limit.
     pub memory_bytes: u64,
-    /// Seconds until it is ended.
+    /// Seconds until it is killed.
     pub seconds: u64,
     /// Bytes of the largest file it writes.
     pub file_bytes: u64,
-    /// Processes at a time, each with [`THREADS`] threads on average. The worker sees to this and to what follows.
+    /// Concurrent processes, each with [`THREADS`] threads on average. The worker enforces this and the following limits.
     pub processes: usize,
-    /// Bytes that all of its processes have in memory.
+    /// Resident memory of all its processes, in bytes.
     pub total_memory_bytes: u64,
-    /// Bytes of all its files.
+    /// Total size of its files, in bytes.
     pub disk_bytes: u64,
 }
 
-/// Threads of a process, on average over those of an evaluation: libraries start one for each core.
+/// Average number of threads per process of an evaluation: libraries start one for each core.
 pub const THREADS: u64 = 32;
 
 impl Default for Limits {
@@ -49,14 +49,14 @@ impl Default for Limits {
     }
 }
 
-/// How much of what was asked for the kernel enforces.
+/// How much of the request the kernel enforces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Held {
     /// Nothing.
     No,
     /// A part: an older kernel restricts opening files, but not truncating them or sending signals.
     Partly,
-    /// All of it.
+    /// Everything.
     Wholly,
 }
 
@@ -75,13 +75,13 @@ impl Confinement {
         self.files == Held::Wholly && self.calls
     }
 
-    /// Whether files and calls are restricted at all, if only as far as this kernel can.
+    /// Whether files and calls are restricted as far as this kernel can.
     pub fn is_any(self) -> bool {
         self.files > Held::No && self.calls
     }
 }
 
-/// What a process may reach.
+/// The files and programs that a process may access.
 #[derive(Clone, Debug, Default)]
 pub struct Reach {
     /// Files and directories to read, in addition to the system's libraries; to execute, too, if `programs` is set.
@@ -95,20 +95,20 @@ pub struct Reach {
     pub files_of_others: bool,
 }
 
-/// Confines this process for good. Threads that exist already are not confined: call it first.
+/// Sandboxes this process permanently. Existing threads are not affected: call it before starting threads.
 pub fn confine(limits: &Limits, reach: &Reach) -> Result<Confinement, String> {
     limit(limits)?;
     kernel::confine(reach, limits.memory_bytes != u64::MAX)
 }
 
-/// Confines this thread for good, and everything it starts. For a forked copy of a process, which has one thread.
+/// Sandboxes this thread, and everything it starts, permanently. For a forked copy of a process, which has one thread.
 pub fn confine_copy(reach: &Reach) -> Result<Confinement, String> {
     kernel::confine(reach, true)
 }
 
-/// Starts a program that can reach only what is named. This process stays as it is.
+/// Starts a sandboxed program. This process is not affected.
 pub fn start(command: &mut Command, reach: &Reach) -> io::Result<(Child, Confinement)> {
-    // Landlock and seccomp confine a thread and what it starts: this thread ends when the program runs.
+    // Landlock and seccomp restrict a thread and what it starts: this thread ends once the program runs.
     let starter = || {
         let held = kernel::confine(reach, true).map_err(io::Error::other)?;
         Ok((command.spawn()?, held))
@@ -117,23 +117,23 @@ pub fn start(command: &mut Command, reach: &Reach) -> io::Result<(Child, Confine
         .unwrap_or_else(|_| Err(io::Error::other("the thread that starts a program panicked")))
 }
 
-/// What this machine's kernel enforces for a process that may reach nothing.
+/// What this machine's kernel enforces.
 pub fn available() -> Confinement {
     static FOUND: OnceLock<Confinement> = OnceLock::new();
     let none = Confinement { files: Held::No, calls: false };
     *FOUND.get_or_init(|| probe(&Reach::default()).unwrap_or(none))
 }
 
-/// The variable that makes Warpproof refuse to work unconfined.
+/// The environment variable that makes Warpproof fail without a sandbox.
 pub const REQUIRED: &str = "WARPPROOF_REQUIRE_SANDBOX";
 
-/// Whether the user wants an error, and not a note, where the kernel cannot confine compilers and references.
+/// Whether a kernel without sandbox support is an error instead of a note.
 pub fn is_required() -> bool {
     std::env::var_os(REQUIRED).is_some_and(|value| !value.is_empty() && value != "0")
 }
 
-/// What this machine's kernel enforces, and whether a process so confined can still open what it needs: root without its
-/// capabilities cannot enter another user's directory. A thread that ends at once is confined to find out.
+/// What this machine's kernel enforces, and whether a sandboxed process can still open the given paths: root without its
+/// capabilities cannot enter another user's directory. The test runs in a temporary thread.
 pub fn probe(reach: &Reach) -> Result<Confinement, String> {
     let there = |path: &&PathBuf| path.try_exists().unwrap_or(false);
     let needed: Vec<PathBuf> = reach.read.iter().chain(&reach.write).filter(there).cloned().collect();
@@ -144,7 +144,7 @@ pub fn probe(reach: &Reach) -> Result<Confinement, String> {
             std::fs::File::open(&path).map_err(|error| {
                 let path = path.display();
                 format!(
-                    "an evaluation could not open {path}: {error}; it runs without root's capabilities, so this must belong \
+                    "an evaluation could not open {path}: {error}; it runs without root's capabilities, so the path must belong \
                      to the worker's own user or be readable by all"
                 )
             })?;
@@ -154,13 +154,13 @@ pub fn probe(reach: &Reach) -> Result<Confinement, String> {
     bound.join().unwrap_or_else(|_| Err("the sandbox panicked".to_owned()))
 }
 
-/// Sets limits of a process that was started: seconds of processor time, and bytes of address space. Where this process may not
-/// do that, as inside an evaluation of the fleet, limits that it inherited stay.
+/// Limits processor time and address space of a started process. If this process may not do that, as inside an evaluation of the
+/// fleet, the inherited limits stay.
 #[cfg(target_os = "linux")]
 pub fn limit_started(child: &Child, seconds: u64, address_space: u64) {
     use rustix::process::{Pid, Resource, Rlimit, prlimit};
     let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return };
-    // At the first limit of time a signal tells why it ends, at the second it is killed.
+    // At the first time limit the process gets a signal that identifies the reason, at the second it is killed.
     for (resource, most, last) in [
         (Resource::Cpu, seconds, seconds.saturating_add(1)),
         (Resource::As, address_space, address_space),
@@ -170,7 +170,7 @@ pub fn limit_started(child: &Child, seconds: u64, address_space: u64) {
     }
 }
 
-/// Elsewhere a process cannot be limited from outside.
+/// On other systems a process cannot be limited from outside.
 #[cfg(not(target_os = "linux"))]
 pub fn limit_started(_: &Child, _: u64, _: u64) {}
 
@@ -190,23 +190,23 @@ fn limit(limits: &Limits) -> Result<(), String> {
         if most == u64::MAX {
             continue;
         }
-        // What this process was given is never passed.
+        // A limit cannot exceed the one that this process has.
         let most = getrlimit(resource).maximum.map_or(most, |given| given.min(most));
         setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
-            .map_err(|error| format!("the limit {resource:?} is refused: {error}"))?;
+            .map_err(|error| format!("cannot set the limit {resource:?}: {error}"))?;
     }
     Ok(())
 }
 
-/// A user's threads at most, should the worker not look in time. Other evaluations of the same user count too, so that it is
-/// more than one may have, beside what the machine has now. Root is bound by none.
+/// Maximum number of threads of the user, in case the worker does not check in time. Other evaluations of the same user count too,
+/// so the limit is higher than that of one evaluation plus the current threads of the machine. It does not apply to root.
 #[cfg(unix)]
 fn most_threads(limits: &Limits) -> u64 {
-    // `0.02 0.03 0.00 1/523 4711`: one of 523 runs.
+    // `0.02 0.03 0.00 1/523 4711`: one of 523 threads runs.
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let now = load.split_whitespace().nth(3).and_then(|field| field.split_once('/')?.1.parse::<u64>().ok());
     let own = u64::try_from(limits.processes).unwrap_or(u64::MAX).saturating_mul(THREADS);
-    // Where the system does not say how many there are, a limit would hit others.
+    // If the system does not report the number of threads, a limit could affect other processes.
     now.map_or(u64::MAX, |now| now.saturating_add(own.saturating_mul(2)))
 }
 
@@ -215,7 +215,7 @@ fn limit(_: &Limits) -> Result<(), String> {
     Ok(())
 }
 
-/// The system's libraries, and what the dynamic loader reads.
+/// The system's libraries, and files that the dynamic loader reads.
 #[cfg(target_os = "linux")]
 const LIBRARIES: [&str; 9] = [
     "/usr/lib",
@@ -229,7 +229,7 @@ const LIBRARIES: [&str; 9] = [
     "/etc/ld.so.conf.d",
 ];
 
-/// The system's programs, and the few files that they ask for.
+/// The system's programs, and the few files that they need.
 #[cfg(target_os = "linux")]
 const PROGRAMS: [&str; 9] = [
     "/usr",
@@ -243,7 +243,7 @@ const PROGRAMS: [&str; 9] = [
     "/proc/meminfo",
 ];
 
-/// Devices that hold no data of others.
+/// Devices that contain no data of others.
 #[cfg(target_os = "linux")]
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
@@ -259,19 +259,19 @@ mod kernel {
     }
 }
 
-/// What a GPU's driver reads: the directories in which its library is looked for, and what the system says of the device.
+/// Files that a GPU's driver reads: the directories of its library, and the system's information about the device.
 pub fn gpu_files() -> Vec<PathBuf> {
     let named = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    // An empty name would be the working directory.
+    // An empty name would mean the working directory.
     let directories = std::env::split_paths(&named).filter(|path| path.is_absolute());
-    // A library that lies elsewhere and is linked to is reached by its own name alone.
+    // A library that is a link to another directory is accessible only under its own name.
     let libraries =
         directories.flat_map(|path| [path.join("libcuda.so.1"), path.join("libnvidia-ml.so.1"), path]);
     let system = ["/proc/driver/nvidia", "/proc/devices", "/sys/bus/pci/devices", "/sys/module/nvidia"];
     libraries.chain(system.map(PathBuf::from)).collect()
 }
 
-/// The devices of NVIDIA's GPUs, where there are any.
+/// The device files of NVIDIA's GPUs, if there are any.
 pub fn gpu_devices() -> Vec<PathBuf> {
     let entries = std::fs::read_dir(Path::new("/dev")).into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> = entries

@@ -1,4 +1,4 @@
-//! Directories that names from untrusted input may lead into.
+//! Directories that names from untrusted input may refer to.
 
 use std::fmt;
 use std::fs;
@@ -10,12 +10,12 @@ pub struct Roots {
     directories: Vec<PathBuf>,
 }
 
-/// A file that lies outside.
+/// A file outside of the allowed directories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outside {
-    /// The file, as it was named.
+    /// The file, as named in the input.
     pub path: PathBuf,
-    /// Where it would have to lie.
+    /// The allowed directories.
     pub roots: Roots,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for Roots {
 }
 
 impl Roots {
-    /// These directories; one that does not exist holds nothing.
+    /// Resolves the directories; a directory that does not exist is ignored.
     pub fn new<P: AsRef<Path>>(directories: impl IntoIterator<Item = P>) -> Self {
         let mut found: Vec<PathBuf> = Vec::new();
         for directory in directories {
@@ -60,8 +60,8 @@ impl Roots {
         &self.directories
     }
 
-    /// Whether a path that exists lies in one of them, after its symbolic links and `..` are resolved. A path that does not exist
-    /// is judged by the nearest directory that does.
+    /// Whether an existing path is in one of them, after resolving symbolic links and `..`. For a path that does not exist, the
+    /// nearest existing parent directory decides.
     pub fn contain(&self, path: &Path) -> bool {
         let mut at = path;
         let resolved = loop {
@@ -73,13 +73,13 @@ impl Roots {
                 },
             }
         };
-        // What is below the directory that exists may still climb out of it.
+        // The remaining components may still leave the existing directory through `..`.
         let rest = path.strip_prefix(at).unwrap_or(Path::new(""));
         !rest.components().any(|part| part == std::path::Component::ParentDir)
             && self.directories.iter().any(|directory| resolved.starts_with(directory))
     }
 
-    /// The same, as a sentence for the user.
+    /// Like [`Roots::contain`], with an error for the user.
     pub fn check(&self, path: &Path) -> Result<(), Outside> {
         if self.contain(path) {
             return Ok(());
@@ -118,7 +118,7 @@ mod tests {
         assert!(!Roots::default().contain(&at("task/kernel.cu")));
         let told = roots.check(&at("task/link")).unwrap_err().to_string();
         assert!(told.contains("task/link` is outside of `") && told.ends_with("/task`"), "{told}");
-        // A directory whose name merely begins alike is another one.
+        // A directory whose name has the same prefix is a different one.
         fs::create_dir_all(at("task2")).unwrap();
         assert!(!roots.contain(&at("task2")));
     }

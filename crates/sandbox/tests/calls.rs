@@ -1,4 +1,4 @@
-//! What the kernel refuses a confined process: each call is tried, one by one, with and without the sandbox.
+//! System calls that the sandbox rejects: each one is tried with and without the sandbox.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use warpproof_sandbox::{Limits, Reach, confine, probe};
 
-/// Calls by their numbers on this machine, with arguments that the kernel refuses for other reasons than rights, or that do
-/// no harm. Each prints its name and the error.
+/// Calls by their numbers on this machine, with harmless arguments, or arguments that the kernel rejects for reasons other than
+/// rights. Each prints its name and the error.
 const ATTEMPTS: &str = r#"
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -61,20 +61,20 @@ attempt("memfd_create", 319, 0, -1)
 attempt("setgroups", 116, 0, 0)
 "#;
 
-/// The errors that the sandbox answers with.
+/// The errors that the sandbox returns.
 const EPERM: i32 = 1;
 const ENOSYS: i32 = 38;
 
-/// Not a test of its own: what the test below starts, bound or not.
+/// Not a test of its own: started by the test below, with or without the sandbox.
 #[test]
-#[ignore = "it is started by the test that compares"]
+#[ignore = "started by the test that compares"]
 fn attempts() {
     let victim = std::env::var("SANDBOX_VICTIM").unwrap();
     if std::env::var_os("SANDBOX_BOUND").is_some() {
         let held = confine(&Limits::default(), &Reach { programs: true, ..Reach::default() }).unwrap();
         assert!(held.is_whole());
     }
-    // Started by this thread, which is the one that is bound.
+    // Started by this thread, which is the sandboxed one.
     let tried = Command::new("python3").args(["-I", "-S", "-c", ATTEMPTS, &victim]).output().unwrap();
     assert!(tried.status.success(), "{}", String::from_utf8_lossy(&tried.stderr));
     for line in String::from_utf8(tried.stdout).unwrap().lines() {
@@ -100,10 +100,10 @@ fn tried(victim: u32, bound: bool) -> Vec<(String, i32)> {
 fn each_call_is_refused_by_the_sandbox_and_by_nothing_else() {
     let python = Command::new("python3").arg("--version").stdout(Stdio::null()).status();
     if !cfg!(target_arch = "x86_64") || python.is_err() || !probe(&Reach::default()).unwrap().is_whole() {
-        eprintln!("skipped: it takes Python, x86-64, and a kernel that can hold all of it");
+        eprintln!("skipped: requires Python, x86-64, and a kernel with full sandbox support");
         return;
     }
-    // A process of the same user, which anybody else's process could reach.
+    // A process of the same user, which any process outside of the sandbox can access.
     let mut victim = Command::new("sleep").arg("600").spawn().unwrap();
     let (free, bound) = (tried(victim.id(), false), tried(victim.id(), true));
     victim.kill().and_then(|()| victim.wait()).unwrap();
@@ -116,14 +116,14 @@ fn each_call_is_refused_by_the_sandbox_and_by_nothing_else() {
             "clone3" | "x32" => ENOSYS,
             _ => EPERM,
         };
-        assert_eq!(*within, wanted, "{name} is not refused by the sandbox");
-        // What is refused anyway shows nothing about the sandbox. Kernels without x32, and containers, refuse some.
+        assert_eq!(*within, wanted, "{name} is not rejected by the sandbox");
+        // Attempts that fail without the sandbox prove nothing. Kernels without x32, and containers, reject some of them.
         if name != "prlimit64-own" && *without == wanted {
             dead.push(name.as_str());
         }
     }
     dead.retain(|name| !["x32", "clone-user", "clone-mounts", "fsconfig", "mount_setattr"].contains(name));
-    // What only root may.
+    // Allowed only for root.
     dead.retain(|name| *name != "setgroups" || rustix::process::geteuid().is_root());
-    assert_eq!(dead, [""; 0], "these attempts would be refused without the sandbox, too");
+    assert_eq!(dead, [""; 0], "these attempts fail without the sandbox, too");
 }

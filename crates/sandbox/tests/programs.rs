@@ -1,5 +1,5 @@
-//! What a reference in Python may do to the evaluation that started it: each is tried, one by one, with the rights of the
-//! evaluation and with those it is left.
+//! Attacks of a Python reference on the evaluation that started it: each one is tried with the rights of the evaluation and with
+//! the rights of a reference.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use warpproof_sandbox::{Limits, Reach, confine, probe, start};
 
-/// Prints the name of each attempt and its error; 0 is none. It gets the evaluation's directory, its process, and the
-/// scratch directory.
+/// Prints the name of each attempt and its error; 0 means success. Its arguments are the evaluation's directory, its process, and
+/// the scratch directory.
 const ATTEMPTS: &str = r#"
 import os, signal, sys
 evaluation, victim, scratch = sys.argv[1], int(sys.argv[2]), sys.argv[3]
@@ -88,7 +88,7 @@ if "endless" in sys.argv[4:]:
     signal.pause()
 "#;
 
-/// How many of them an evaluation's own process may not either, because it cannot look into `/proc` at all.
+/// Prefix of attempts that also fail with the evaluation's own rights, because it cannot access `/proc` at all.
 const OF_PROC: &str = "proc-";
 
 fn program() -> Command {
@@ -99,14 +99,14 @@ fn program() -> Command {
 
 /// Not a test of its own: an evaluation, which starts Python with its own rights, or with fewer.
 #[test]
-#[ignore = "it is started by the test that compares"]
+#[ignore = "started by the test that compares"]
 fn evaluation() {
     let directory = PathBuf::from(std::env::var_os("CONFINED_DIRECTORY").unwrap());
     let reach = Reach { write: vec![directory.clone()], programs: true, ..Reach::default() };
     let held = confine(&Limits::default(), &reach).unwrap();
     assert!(held.is_whole());
     let scratch = directory.join("tmp/scratch");
-    // It is bound as an evaluation is, and no more; of this process, only this thread is.
+    // Sandboxed like an evaluation; only this thread of this process is.
     let mut victim = Command::new("sleep").arg("600").spawn().unwrap();
     let number = victim.id().to_string();
     let kind = std::env::var("CONFINED_KIND").unwrap();
@@ -123,7 +123,7 @@ fn evaluation() {
         started
     };
     if kind == "endless" {
-        // It is Python when it has written what it may.
+        // Python has started once it has written its allowed files.
         while !scratch.join("directory").exists() {
             assert_eq!(started.try_wait().unwrap(), None);
             thread::sleep(Duration::from_millis(10));
@@ -134,16 +134,16 @@ fn evaluation() {
     println!("\n{}", String::from_utf8_lossy(&ended.stdout));
     let lives = victim.try_wait().unwrap().is_none();
     let _ended = victim.kill().and_then(|()| victim.wait());
-    assert!(lives, "a process of the evaluation was ended");
+    assert!(lives, "a process of the evaluation was killed");
     if ["group", "endless"].contains(&kind.as_str()) {
         assert_eq!(ended.status.signal(), Some(9));
     } else {
         assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
     }
-    println!("\nthe evaluation is whole");
+    println!("\nthe evaluation is intact");
 }
 
-/// The directory of an evaluation under way.
+/// The directory of a running evaluation.
 fn prepared() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     for (path, text) in [
@@ -162,7 +162,7 @@ fn prepared() -> tempfile::TempDir {
     directory
 }
 
-/// All files with their texts, but for those of the scratch directory.
+/// All files with their texts, except those of the scratch directory.
 fn texts(directory: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     let mut waiting = vec![directory.to_owned()];
@@ -184,7 +184,7 @@ fn run(directory: &Path, kind: &str) -> (Output, Vec<(String, i32)>) {
     use std::os::unix::process::CommandExt;
     let mut command = program();
     command.arg("evaluation").env("CONFINED_DIRECTORY", directory).env("CONFINED_KIND", kind);
-    // As a worker starts it: a group of its own.
+    // In its own process group, as a worker starts it.
     let output = command.process_group(0).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let attempts = text.lines().filter_map(|line| line.strip_prefix("attempt ")?.split_once(' '));
@@ -192,12 +192,12 @@ fn run(directory: &Path, kind: &str) -> (Output, Vec<(String, i32)>) {
     (output, attempts)
 }
 
-#[expect(clippy::print_stderr, reason = "a test that is skipped says why")]
+#[expect(clippy::print_stderr, reason = "a skipped test prints the reason")]
 fn can_show() -> bool {
     let python = Command::new("python3").arg("--version").stdout(Stdio::null()).status();
     let can = python.is_ok() && probe(&Reach::default()).unwrap().is_whole();
     if !can {
-        eprintln!("skipped: it takes Python, and a kernel that can hold all of it");
+        eprintln!("skipped: requires Python and a kernel with full sandbox support");
     }
     can
 }
@@ -222,11 +222,11 @@ fn a_reference_changes_nothing_of_its_evaluation_and_reads_its_task_alone() {
             assert_eq!((*within, *without), (0, 0), "{name}");
             continue;
         }
-        assert!([1, 13, 18].contains(within), "{name} is not refused: {within}");
-        // What is refused with the evaluation's own rights, too, shows nothing about those it is left. Things that it did
-        // before are in the way of some: a name that is taken, a file that was removed.
+        assert!([1, 13, 18].contains(within), "{name} is not rejected: {within}");
+        // An attempt that also fails with the evaluation's own rights proves nothing about the sandbox. Some attempts fail because
+        // of earlier ones: an existing name, a removed file.
         let shows = *without == 0 || name.starts_with(OF_PROC);
-        assert!(shows, "{name} would be refused anyway: {without}");
+        assert!(shows, "{name} would fail anyway: {without}");
     }
     assert_eq!(texts(bound.path()), before);
     assert_ne!(texts(free.path()), before);
@@ -240,7 +240,7 @@ fn a_signal_to_all_of_the_group_ends_the_reference_alone() {
     let directory = prepared();
     let (output, _) = run(directory.path(), "group");
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && text.contains("the evaluation is whole"), "{text}");
+    assert!(output.status.success() && text.contains("the evaluation is intact"), "{text}");
 }
 
 #[test]
@@ -251,5 +251,5 @@ fn an_evaluation_can_end_the_reference_it_started() {
     let directory = prepared();
     let (output, _) = run(directory.path(), "endless");
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && text.contains("the evaluation is whole"), "{text}");
+    assert!(output.status.success() && text.contains("the evaluation is intact"), "{text}");
 }

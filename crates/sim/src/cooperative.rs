@@ -1,9 +1,10 @@
-//! Cooperative launches: the workspace that the driver gives a grid, and what is said where there is none.
+//! Cooperative launches: the workspace that the driver gives a grid, and the report if `grid.sync()` traps without one.
 //!
-//! `grid.sync()` of CUDA's cooperative groups is plain code: the first thread of each block adds to a counter in the workspace
-//! (release) and reads it until all blocks did (acquire), between two barriers of the block. So the checks see the order that it
-//! makes without knowing it. Its source is the public header `cooperative_groups/details/sync.h`; the workspace is two words, a
-//! size and the counter, and its address is in `%envreg1` (upper half) and `%envreg2`.
+//! `grid.sync()` of CUDA's cooperative groups is plain code between two block barriers: the first thread of each block adds
+//! to a counter in the workspace (release) and polls it until all blocks have done so (acquire). The checks therefore see
+//! this happens-before order without special treatment. The source is the public header
+//! `cooperative_groups/details/sync.h`. The workspace is two words, a size and the counter, and its address is in
+//! `%envreg1` (upper half) and `%envreg2`.
 
 use crate::isa::Op;
 use crate::machine::Outcome;
@@ -24,8 +25,9 @@ pub(crate) fn workspace(heap: &mut Heap) -> Result<u64, Box<Stop>> {
 }
 
 impl Program {
-    /// Whether it synchronizes its grid by cooperative groups, and so must be launched cooperatively: it asks for the grid's
-    /// workspace, and traps where there is none. To ask alone is harmless: `this_grid()` does, for a rank or a size.
+    /// Whether the kernel synchronizes its grid with cooperative groups and so needs a cooperative launch: it reads the
+    /// workspace address, and traps if there is no workspace. Reading the address alone is harmless: `this_grid()` does
+    /// so for a rank or a size.
     pub fn synchronizes_grid(&self) -> bool {
         let traps = self.metas.iter().any(|meta| meta.op == Op::Trap);
         traps && asks_for_workspace(self)
@@ -37,7 +39,7 @@ fn asks_for_workspace(program: &Program) -> bool {
     program.specials.iter().any(|special| asks(special.kind))
 }
 
-/// Says why a launch that is not cooperative stopped, if it is `grid.sync()` that trapped.
+/// Adds the explanation to the stop of a launch that is not cooperative, if `grid.sync()` trapped.
 pub(crate) fn explain(outcome: &mut Outcome, program: &Program) {
     if !asks_for_workspace(program) {
         return;
@@ -49,10 +51,13 @@ pub(crate) fn explain(outcome: &mut Outcome, program: &Program) {
                 || place.source.iter().any(|line| line.file.contains("cooperative_groups"))
         })
     {
-        "grid.sync() needs a cooperative launch, and this launch is not one".clone_into(&mut stop.sentence);
-        stop.notes.push("without one the grid has no workspace, and cooperative groups trap".to_owned());
+        "grid.sync() needs a cooperative launch, but this launch is not cooperative"
+            .clone_into(&mut stop.sentence);
+        stop.notes.push(
+            "without a cooperative launch the grid has no workspace, and cooperative groups trap".to_owned(),
+        );
         stop.help = Some(
-            "launch it with --cooperative (in a task: cooperative = true), and in your program with \
+            "launch the kernel with --cooperative (in a task: cooperative = true), and in your program with \
              cudaLaunchCooperativeKernel"
                 .to_owned(),
         );

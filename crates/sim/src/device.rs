@@ -1,4 +1,4 @@
-//! The library's face: open a device, load a module, allocate, launch, read back.
+//! The public interface: open a device, load a module, allocate, launch, read back.
 
 use crate::cooperative;
 use crate::machine::{self, Grid, Guide, Limits, Outcome};
@@ -60,12 +60,12 @@ impl<T> Buffer<T> {
         self.address
     }
 
-    /// Values it holds.
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether it holds none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
@@ -77,7 +77,7 @@ pub trait Element: Copy + Default + Send + Sync + 'static {
     const BYTES: usize;
     /// Appends the little-endian bytes.
     fn store(self, out: &mut Vec<u8>);
-    /// From little-endian bytes, of which there are [`BYTES`](Self::BYTES).
+    /// Converts from [`BYTES`](Self::BYTES) little-endian bytes.
     fn load(bytes: &[u8]) -> Self;
 }
 
@@ -132,11 +132,11 @@ impl Default for Device {
     }
 }
 
-/// Device memory a device has unless told otherwise.
+/// The default size of device memory.
 const DEFAULT_MEMORY: u64 = 8 << 30;
 
 impl Device {
-    /// A device that uses all cores and the fastest vector instructions of this machine.
+    /// A device that uses all cores and the fastest vector instructions of the host.
     pub fn new() -> Device {
         Device {
             heap: Heap::new(DEFAULT_MEMORY),
@@ -147,36 +147,36 @@ impl Device {
         }
     }
 
-    /// With so many threads of the host.
+    /// Sets the number of host threads.
     #[must_use]
     pub fn with_threads(mut self, threads: usize) -> Device {
         self.threads = threads.clamp(1, 1024);
         self
     }
 
-    /// At a level of vector instructions, or the fastest below it that this machine has. Modules loaded before keep
-    /// theirs.
+    /// Sets the level of vector instructions; the fastest available level below it if the host lacks it. Modules loaded
+    /// before keep their level.
     #[must_use]
     pub fn with_level(mut self, level: Level) -> Device {
         self.level = level.or_below();
         self
     }
 
-    /// With so many bytes of device memory. Allocations made before are lost.
+    /// Sets the size of device memory in bytes. Earlier allocations are lost.
     #[must_use]
     pub fn with_memory(mut self, bytes: u64) -> Device {
         self.heap = Heap::new(bytes);
         self
     }
 
-    /// With device memory that begins at an address of its own, so that devices and host share one address space.
+    /// Sets the first address of device memory, so that devices and the host can share one address space.
     #[must_use]
     pub fn with_heap(mut self, heap: Heap) -> Device {
         self.heap = heap;
         self
     }
 
-    /// Loads a module from PTX text: gives its variables their places and values.
+    /// Loads a module from PTX text: allocates and initializes its variables.
     pub fn load(&mut self, ptx: &str) -> Result<Module, Box<Stop>> {
         let linked = Arc::new(program::link(ptx, &mut self.heap)?);
         Ok(Module { linked, level: self.level, programs: Mutex::new(HashMap::new()) })
@@ -201,11 +201,11 @@ impl Device {
         Ok(buffer)
     }
 
-    /// Writes values from the start of a buffer; what does not fit is dropped.
+    /// Writes values from the start of a buffer; values that do not fit are dropped.
     pub fn write<T: Element>(&mut self, buffer: &Buffer<T>, values: &[T]) {
         let mut bytes = Vec::with_capacity(values.len() * T::BYTES);
         values.iter().take(buffer.length).for_each(|value| value.store(&mut bytes));
-        // A buffer is only made by this device's allocator; a freed one is left alone.
+        // Only this device's allocator makes buffers; writing to a freed buffer does nothing.
         let _freed = self.heap.write(buffer.address, &bytes);
     }
 
@@ -220,12 +220,12 @@ impl Device {
         self.heap.free(buffer.address)
     }
 
-    /// Device memory itself, for those who keep addresses rather than buffers.
+    /// Device memory itself, for callers that use addresses instead of buffers.
     pub fn memory(&mut self) -> &mut Heap {
         &mut self.heap
     }
 
-    /// Device memory, to look at.
+    /// Device memory, read-only.
     pub fn heap(&self) -> &Heap {
         &self.heap
     }
@@ -235,12 +235,12 @@ impl Device {
         self.level
     }
 
-    /// Runs a launch to its end or to a stop.
+    /// Runs a launch until it ends or stops.
     pub fn run(&mut self, launch: &Launch) -> Outcome {
         self.run_observed(launch, &|_| None, &mut |_| {})
     }
 
-    /// As [`run`](Self::run), with a listener for each block; listeners come back in block order.
+    /// As [`run`](Self::run), with an observer for each block; returns the observers in block order.
     pub fn run_observed(
         &mut self,
         launch: &Launch,
@@ -250,7 +250,8 @@ impl Device {
         self.run_guided(launch, &[], None, listen, collect)
     }
 
-    /// As [`run_observed`](Self::run_observed), with someone who orders the steps: the instructions, by number, that are marked.
+    /// As [`run_observed`](Self::run_observed), with a guide that orders the steps, which are the marked instructions by
+    /// index.
     pub(crate) fn run_guided(
         &mut self,
         launch: &Launch,
@@ -283,7 +284,7 @@ impl Device {
         };
         let mut outcome = machine::run(&grid, &mut self.heap, self.threads, guide, listen, collect);
         match workspace {
-            // It is live: nothing but this frees it.
+            // It is live: only this code frees it.
             Some(address) => self.heap.free(address).unwrap_or_default(),
             None => cooperative::explain(&mut outcome, &launch.kernel.program),
         }
@@ -302,7 +303,7 @@ impl Module {
         &self.linked
     }
 
-    /// Makes a kernel ready; done once per kernel.
+    /// Prepares a kernel; do this once per kernel.
     pub fn kernel(&self, name: &str) -> Result<Kernel, Box<Stop>> {
         let known = self.programs.lock().ok().and_then(|programs| programs.get(name).cloned());
         let program = if let Some(program) = known {
@@ -332,7 +333,7 @@ impl Kernel {
         &self.program
     }
 
-    /// A launch of this kernel: one block of one thread until told otherwise.
+    /// A launch of this kernel; the default is one block of one thread.
     pub fn launch(&self) -> Launch {
         Launch {
             kernel: self.clone(),
@@ -358,7 +359,7 @@ pub struct Launch {
     cooperative: bool,
 }
 
-/// One, two or three extents.
+/// A size in one, two or three dimensions.
 pub trait Extent {
     /// All three.
     fn dims(self) -> [u32; 3];
@@ -390,7 +391,7 @@ impl Launch {
         self.kernel.program.clone()
     }
 
-    /// The arguments as words of 64 bits, with their offset in parameter memory.
+    /// The arguments as 64-bit words, with their offsets in parameter memory.
     pub(crate) fn parameter_words(&self) -> Vec<(u64, u64)> {
         let parameters = self.arguments.iter().zip(&self.kernel.program.params);
         let words = parameters.flat_map(|(bytes, parameter)| {
@@ -400,12 +401,12 @@ impl Launch {
         words.collect()
     }
 
-    /// Blocks in each direction.
+    /// Blocks in each dimension.
     pub(crate) fn blocks(&self) -> [u32; 3] {
         self.grid
     }
 
-    /// Threads of a block in each direction.
+    /// Threads of a block in each dimension.
     pub(crate) fn threads(&self) -> [u32; 3] {
         self.block
     }
@@ -449,7 +450,7 @@ impl Launch {
         self
     }
 
-    /// Constant memory as the host left it, in place of the module's own values.
+    /// Constant memory as the host wrote it, instead of the module's initial values.
     #[must_use]
     pub fn constants(mut self, bytes: ConstantBank) -> Self {
         self.constants = Some(bytes);
@@ -463,7 +464,7 @@ impl Launch {
         self
     }
 
-    /// Runs to the end; a stop is an error.
+    /// Runs to the end; returns a stop as an error.
     pub fn run(&self, device: &mut Device) -> Result<Outcome, Box<Stop>> {
         let mut outcome = device.run(self);
         match outcome.stop.take() {
@@ -479,12 +480,10 @@ impl Launch {
         let program = &self.kernel.program;
         let threads = self.block.iter().try_fold(1u32, |n, t| n.checked_mul(*t)).unwrap_or(u32::MAX);
         if threads == 0 || self.grid.contains(&0) {
-            return refuse("a grid or block extent is zero".into());
+            return refuse("a grid or block dimension is zero".into());
         }
         if threads > 1024 || self.block[2] > 64 {
-            return refuse(format!(
-                "a block of {threads} threads; at most 1024 are possible, and at most 64 in z"
-            ));
+            return refuse(format!("a block of {threads} threads; the maximum is 1024, and 64 in z"));
         }
         if self.grid[1] > 65_535 || self.grid[2] > 65_535 {
             return refuse("a grid of more than 65535 blocks in y or z".into());
@@ -504,9 +503,7 @@ impl Launch {
         }
         if program.static_shared > STATIC_SHARED {
             let bytes = program.static_shared;
-            return refuse(format!(
-                "{bytes} bytes of static shared memory; a kernel has at most {STATIC_SHARED}"
-            ));
+            return refuse(format!("{bytes} bytes of static shared memory; the maximum is {STATIC_SHARED}"));
         }
         let largest = shared_limit(self.kernel.linked.sm);
         let dynamic_start = program.dynamic_shared.unwrap_or(program.static_shared);
@@ -514,26 +511,26 @@ impl Launch {
         let shared = u32::try_from(shared).ok().filter(|bytes| *bytes <= largest);
         let Some(shared) = shared else {
             return refuse(format!(
-                "{} bytes of static and {} of dynamic shared memory; a block has at most {largest}",
+                "{} bytes of static and {} of dynamic shared memory; the maximum for a block is {largest}",
                 program.static_shared, self.shared
             ));
         };
         if u64::from(program.frame) > limits.stack {
             let sentence = format!(
-                "the kernel's frame of {} bytes passes the stack limit of {}",
+                "the kernel's stack frame of {} bytes exceeds the stack limit of {}",
                 program.frame, limits.stack
             );
             return Err(Box::new(Stop::general(Blame::Limit, StopKind::Limit, sentence)));
         }
         if self.arguments.len() != program.params.len() {
             let (given, wanted) = (self.arguments.len(), program.params.len());
-            return refuse(format!("{given} arguments where kernel `{}` takes {wanted}", program.name));
+            return refuse(format!("{given} arguments, but kernel `{}` takes {wanted}", program.name));
         }
         let mut params = Vec::new();
         for (i, (argument, parameter)) in self.arguments.iter().zip(&program.params).enumerate() {
             if argument.len() != machine::at(parameter.size) {
                 return refuse(format!(
-                    "argument {i} has {} bytes where `{}` (.{}) takes {}",
+                    "argument {i} has {} bytes, but `{}` (.{}) takes {}",
                     argument.len(),
                     parameter.name,
                     parameter.ty,
@@ -547,7 +544,7 @@ impl Launch {
     }
 }
 
-/// Static shared memory a kernel can have, on every architecture; more must be asked for at launch.
+/// The maximum static shared memory of a kernel on every architecture; more must be requested at launch.
 const STATIC_SHARED: u32 = 48 * 1024;
 
 /// Shared memory a block can have, by architecture (CUDA programming guide, technical specifications table).

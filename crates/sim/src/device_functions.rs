@@ -11,7 +11,7 @@ use crate::stop::{Blame, StopKind};
 pub struct Provided {
     /// Runs it for the lanes in `exec`.
     pub run: Function,
-    /// Whether blocks can observe each other through it.
+    /// Whether blocks can communicate through it.
     pub communicates: bool,
 }
 
@@ -33,7 +33,7 @@ pub fn find(name: &str) -> Option<Provided> {
 /// The name of allocations that kernels made.
 const KERNEL_MALLOC: &str = "malloc in a kernel";
 
-/// The longest string a kernel may hand over.
+/// The maximum length of a string argument.
 const MAX_STRING: usize = 64 * 1024;
 
 fn argument(w: &Warp<'_, '_>, lane: usize, offset: u32) -> u64 {
@@ -152,7 +152,7 @@ fn malloc(w: &mut Warp<'_, '_>, arguments: &[u32], results: &[u32]) -> Flow {
         };
         let address = match address {
             Ok(address) => address,
-            // As the device says it when its heap is full.
+            // As on a device, `malloc` returns null when the heap is full.
             Err(HeapError::OutOfMemory { .. }) => 0,
             Err(error) => return w.halt(Blame::Limit, StopKind::Limit, format!("malloc: {error}")),
         };
@@ -172,7 +172,7 @@ fn free(w: &mut Warp<'_, '_>, arguments: &[u32], _: &[u32]) -> Flow {
             Global::Direct(heap) if address != 0 => {
                 let found = heap.locate(address, 0).map(|index| heap.allocation(index).name.clone());
                 if found.is_ok_and(|name| name != KERNEL_MALLOC) {
-                    Err(format!("{address:#x} did not come from malloc in a kernel"))
+                    Err(format!("{address:#x} was not allocated by malloc in a kernel"))
                 } else {
                     heap.free(address).map_err(|error| error.to_string())
                 }

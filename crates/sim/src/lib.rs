@@ -1,4 +1,5 @@
-//! A software GPU that executes the PTX NVIDIA's compilers emit: the same bits on every machine, for any number of threads.
+//! A software GPU that executes the PTX of NVIDIA's compilers. Results are bit-identical on every host and for any number of
+//! host threads.
 //!
 //! Open a device, load a module, allocate, launch with typed arguments, read back:
 //!
@@ -28,16 +29,16 @@
 //! assert_eq!(device.read(&data), [2.0, 5.0, -8.0]);
 //! assert_eq!(outcome.instructions, 8);
 //!
-//! // One thread too many: the launch stops, and says where and whose fault it is.
+//! // One thread too many: the launch stops and reports where, and what is to blame.
 //! let stop = module.kernel("twice")?.launch().block(4).arg(data).run(&mut device).unwrap_err();
 //! assert_eq!(stop.exit_code(), 1);
 //! assert!(stop.to_string().contains("out of bounds"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! CUDA C++ becomes PTX through `warpproof-toolchain`; this crate needs nothing of NVIDIA's. Where to look: an instruction
-//! is an entry of a table in [`isa`]; [`machine`] runs warps, blocks and grids; [`memory`] holds the address spaces;
-//! [`program`] turns PTX into what the machine runs; [`num`] is arithmetic on bits; [`observe`] is how others listen.
+//! `warpproof-toolchain` compiles CUDA C++ to PTX; this crate needs no NVIDIA software. Modules: [`isa`] has the instruction
+//! table; [`machine`] runs warps, blocks and grids; [`memory`] has the address spaces; [`program`] decodes PTX for the
+//! machine; [`num`] is arithmetic on bits; [`observe`] defines the observers of a run.
 #![deny(unsafe_code)]
 #![expect(clippy::inline_always, reason = "a loop over lanes is vectorized only where all of it is inlined")]
 #![expect(clippy::unnecessary_wraps, reason = "binders of the instruction table share one signature")]

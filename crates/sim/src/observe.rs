@@ -1,4 +1,5 @@
-//! Who listens to a run: checks and counters. Execution knows none of them, and a run without a listener pays for none.
+//! The observer interface for checks and counters. Execution does not depend on any of them, and a run without an observer
+//! has no overhead.
 
 use crate::machine::{Access, AccessKind, Registers, Row, Width};
 use crate::memory::Space;
@@ -17,11 +18,11 @@ pub struct Issue<'a> {
     pub pc: u32,
     /// The lanes that execute it.
     pub exec: u32,
-    /// The lanes that stand at it, those that its guard keeps from executing it too.
+    /// The lanes that reach it, including those that its guard disables.
     pub here: u32,
     /// Lanes of the warp that have not exited.
     pub live: u32,
-    /// The registers as the instruction finds them.
+    /// The registers before the instruction.
     pub registers: &'a Registers,
     /// The kernel.
     pub program: &'a Program,
@@ -40,11 +41,11 @@ pub struct Arrival {
     pub pc: u32,
     /// The barrier; the cluster's is number 16.
     pub id: u32,
-    /// Threads it waits for; all threads of the block if not given.
+    /// Expected threads; `None` means all threads of the block.
     pub expected: Option<u32>,
-    /// Whether the threads wait for the others, or go on at once.
+    /// Whether the threads wait for the others, or continue immediately.
     pub waits: bool,
-    /// Instructions that the warp has executed so far, this one included.
+    /// Instructions that the warp has executed so far, including this one.
     pub clock: u64,
 }
 
@@ -55,15 +56,16 @@ pub struct Exchange<'a> {
     pub warp: u32,
     /// The instruction.
     pub pc: u32,
-    /// The lanes that take part.
+    /// The participating lanes.
     pub lanes: u32,
     /// Lanes that have exited or never existed.
     pub exited: u32,
-    /// The member mask as each lane gave it; `None` for the forms without one.
+    /// The member mask of each lane; `None` for the forms without one.
     pub masks: Option<&'a Row<u32>>,
     /// The lane each lane reads from. An instruction for the whole warp, such as `mma`, raises an event without masks and
-    /// sources if some of its lanes have exited or never existed. A shuffle raises two events: one with its masks as given, as every `.sync`
-    /// instruction does, and then one with its sources and the masks cut to the lanes that take part.
+    /// sources if some of its lanes have exited or never existed. A shuffle raises two events: one with its masks as
+    /// given, as every `.sync` instruction does, and then one with its sources and the masks restricted to the
+    /// participating lanes.
     pub sources: Option<&'a Row<u32>>,
 }
 
@@ -88,18 +90,18 @@ pub struct Copy {
     pub group: u32,
 }
 
-/// What a lane did with an mbarrier.
+/// The mbarrier operation of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MbarrierAction {
-    /// Made it.
+    /// Initialized it.
     Init,
-    /// Arrived; other work on the pending count counts as arriving.
+    /// Arrived; other changes of the pending count are reported as arrivals too.
     Arrive,
-    /// Asked that its arrival follow its copies; it is told as [`MbarrierAction::Arrive`] then.
+    /// Requested an arrival after its copies; that arrival is reported as [`MbarrierAction::Arrive`] later.
     Track,
-    /// Asked whether a phase is complete, and was told so or not.
+    /// Tested whether a phase is complete, with the result.
     Test(bool),
-    /// Ended its life.
+    /// Invalidated it.
     Inval,
 }
 
@@ -112,26 +114,26 @@ pub struct Mbarrier {
     pub lane: u32,
     /// The instruction.
     pub pc: u32,
-    /// Its place in shared memory.
+    /// Its address in shared memory.
     pub address: u32,
-    /// What was done.
+    /// The operation.
     pub action: MbarrierAction,
     /// Whether that ended the phase.
     pub completes: bool,
 }
 
-/// Where a value stands that a call hands over.
+/// The source or destination of a value that a call passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// A row of registers.
     Register(Width, u32),
-    /// A place in the local memory of each lane.
+    /// An offset in the local memory of each lane.
     Local(u32),
-    /// The device itself, as the result of a function that it provides.
+    /// The device itself, for the result of a function that it provides.
     Device,
 }
 
-/// A value that lanes hand over with a call or a return, which no load or store moves.
+/// A value that lanes pass with a call or a return, without a load or store.
 #[derive(Clone, Copy, Debug)]
 pub struct Moved {
     /// The warp's number in the block.
@@ -140,50 +142,50 @@ pub struct Moved {
     pub lanes: u32,
     /// The instruction.
     pub pc: u32,
-    /// Where it was.
+    /// The source.
     pub from: Holder,
-    /// Where it is now, too.
+    /// The destination.
     pub to: Holder,
     /// Its size.
     pub bytes: u32,
 }
 
-/// How closely a listener follows what a block executes.
+/// How much detail an observer needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// Each instruction before it is executed ([`Observer::issue`], [`Observer::pass`]), with the registers, and what stores
-    /// change.
+    /// Each instruction before it is executed ([`Observer::issue`], [`Observer::pass`]), with the registers, and the
+    /// changes by stores.
     Instructions,
-    /// Stretches of instructions after they were executed ([`Observer::stretch`], [`Observer::guarded`]): enough to count,
-    /// and much cheaper.
+    /// Stretches of instructions after they were executed ([`Observer::stretch`], [`Observer::guarded`]): enough to
+    /// count, and much cheaper.
     Stretches,
 }
 
-/// Instructions that the same lanes executed one after another. One that waited is told when it was executed.
+/// Consecutive instructions that the same lanes executed. An instruction that waited is reported when it has executed.
 #[derive(Clone, Debug)]
 pub struct Stretch {
     /// The warp's number in the block.
     pub warp: u32,
-    /// The instructions, by their index in the code. Those with a guard are told by [`Observer::guarded`] as well.
+    /// The instructions, by their index in the code. Those with a guard are also reported by [`Observer::guarded`].
     pub code: Range<u32>,
     /// The lanes.
     pub lanes: u32,
 }
 
-/// An instruction with a guard that was executed or passed over.
+/// An instruction with a guard that was executed or skipped.
 #[derive(Clone, Copy, Debug)]
 pub struct Guarded {
     /// The warp's number in the block.
     pub warp: u32,
     /// The instruction.
     pub pc: u32,
-    /// The lanes that executed it; none if it was passed over.
+    /// The lanes that executed it; none if it was skipped.
     pub exec: u32,
-    /// The lanes that stood at it.
+    /// The lanes that reached it.
     pub here: u32,
 }
 
-/// An access of a warp to shared memory, with addresses of 32 bits: by far the most frequent.
+/// An access of a warp to shared memory with 32-bit addresses: by far the most frequent.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedAccess<'a> {
     /// The block's linear index.
@@ -202,25 +204,25 @@ pub struct SharedAccess<'a> {
     pub lanes: u32,
 }
 
-/// A listener to one block's run. Blocks may run in parallel, so each gets a listener of its own.
+/// An observer of one block. Blocks may run in parallel, so each has its own observer.
 pub trait Observer: Any + Send {
-    /// How closely it follows; the same for as long as it listens.
+    /// How much detail it needs; constant for its lifetime.
     fn detail(&self) -> Detail {
         Detail::Instructions
     }
     /// Before an instruction is executed.
     fn issue(&mut self, _issue: &Issue<'_>) {}
-    /// When an instruction is passed over because its guard is false in all lanes.
+    /// Called when an instruction is skipped because its guard is false in all lanes.
     fn pass(&mut self, _issue: &Issue<'_>) {}
-    /// After a stretch of instructions, to a listener of [`Detail::Stretches`].
+    /// After a stretch of instructions, for an observer with [`Detail::Stretches`].
     fn stretch(&mut self, _stretch: &Stretch) {}
-    /// After an instruction with a guard, to a listener of [`Detail::Stretches`].
+    /// After an instruction with a guard, for an observer with [`Detail::Stretches`].
     fn guarded(&mut self, _guarded: &Guarded) {}
-    /// When lanes take different ways at a branch through a table.
+    /// When lanes diverge at a branch through a table.
     fn diverge(&mut self, _warp: u32, _pc: u32) {}
-    /// After a memory access was found possible and was made.
+    /// After a valid memory access was made.
     fn access(&mut self, _access: &Access<'_>) {}
-    /// As [`access`](Self::access), which it is told by unless the listener has a shorter way.
+    /// A faster variant of [`access`](Self::access), which it calls by default.
     fn shared(&mut self, shared: &SharedAccess<'_>) {
         let SharedAccess { block, warp, pc, kind, offsets, bytes, lanes } = *shared;
         let addresses = &Row(offsets.0.map(u64::from));
@@ -245,7 +247,7 @@ pub trait Observer: Any + Send {
     fn arrive(&mut self, _arrival: &Arrival) {}
     /// When all threads of a barrier have arrived.
     fn barrier(&mut self, _block: u32, _id: u32) {}
-    /// When lanes of a warp have met in `bar.warp.sync`, which orders their memory accesses.
+    /// When lanes of a warp have synchronized in `bar.warp.sync`, which orders their memory accesses.
     fn converge(&mut self, _warp: u32, _lanes: u32) {}
     /// When lanes of a warp exchange values.
     fn exchange(&mut self, _exchange: &Exchange<'_>) {}
@@ -255,9 +257,9 @@ pub trait Observer: Any + Send {
     fn copy_done(&mut self, _copy: &Copy) {}
     /// When a lane uses an mbarrier.
     fn mbarrier(&mut self, _mbarrier: &Mbarrier) {}
-    /// When a call hands a value over.
+    /// When a call passes a value.
     fn moved(&mut self, _moved: &Moved) {}
-    /// When lanes of a warp get a piece of local memory that holds nothing yet.
+    /// When lanes of a warp get a piece of uninitialized local memory.
     fn framed(&mut self, _warp: u32, _lanes: u32, _frame: Range<u32>) {}
     /// When a thread has allocated global memory.
     fn allocated(&mut self, _address: u64, _bytes: u64) {}

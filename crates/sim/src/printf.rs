@@ -1,14 +1,14 @@
 //! C's `printf`, as CUDA's device runtime formats it.
 
-/// What the formatter asks for.
+/// A request of the formatter.
 pub enum Want {
-    /// The next argument, of so many bytes (4 or 8).
+    /// The next argument, of this number of bytes (4 or 8).
     Bytes(u8),
-    /// The string at an address, of which at most so many bytes are wanted.
+    /// The string at an address, at most this number of bytes of it.
     String(u64, usize),
 }
 
-/// The answer.
+/// The reply to a request.
 pub enum Got {
     /// An argument's bits.
     Bits(u64),
@@ -21,11 +21,11 @@ pub enum Got {
 pub struct Printed {
     /// The text.
     pub text: Vec<u8>,
-    /// Arguments used: what `vprintf` returns on the device.
+    /// Arguments used: the return value of `vprintf` on the device.
     pub arguments: usize,
 }
 
-/// The widest field or precision honored; a kernel cannot make the host print gigabytes of padding.
+/// The maximum field width or precision: a kernel must not make the host print gigabytes of padding.
 const MAX_FIELD: usize = 4096;
 
 #[derive(Default)]
@@ -41,8 +41,8 @@ struct Spec {
     long: bool,
 }
 
-/// Formats `format`, asking for arguments as they are needed. A conversion that C does not have is printed as it stands.
-/// Ends early once more than `room` bytes are there.
+/// Formats `format`, requesting arguments as needed. A conversion that C does not have is printed unchanged. Ends early
+/// once the output exceeds `room` bytes.
 pub fn format(format: &[u8], room: usize, ask: &mut dyn FnMut(Want) -> Got) -> Printed {
     let mut out = Printed::default();
     let mut rest = format;
@@ -215,7 +215,7 @@ fn real(out: &mut Vec<u8>, spec: &Spec, conversion: u8, value: f64) {
     if !value.is_finite() {
         let text = if value.is_nan() { "nan" } else { "inf" };
         let text = if upper { text.to_uppercase() } else { text.to_owned() };
-        // Zeros never pad what is not a number.
+        // Only numbers are padded with zeros.
         return pad(out, spec, format!("{sign}{text}").as_bytes());
     }
     let precision = spec.precision.unwrap_or(6);

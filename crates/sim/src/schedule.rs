@@ -17,25 +17,25 @@ pub struct Schedule {
 /// How blocks that can communicate take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocks {
-    /// They start in their order, the next one when those before it wait or have used a long turn.
+    /// They start in order; the next one starts when the earlier ones wait or have used a long turn.
     InOrder,
-    /// They start in an order that is drawn from the seed, several at once, and take turns of drawn lengths.
+    /// They start in a random order, several at once, and take turns of random lengths.
     Interleaved {
-        /// Decides order and lengths.
+        /// The seed for order and lengths.
         seed: u64,
-        /// Blocks under way from the start; more are started where these wait.
+        /// Blocks active from the start; more are started when these wait.
         together: u32,
         /// Instructions in one turn of a block, on average. A turn is at least a turn of each of its warps.
         turn: u64,
     },
-    /// One of them starts first, stops before an instruction, and goes on when all others have ended or wait. The others run as
-    /// for [`Blocks::InOrder`]. Where nobody listens to the run, nobody stops.
+    /// One block starts first, stops before an instruction, and continues when all others have ended or wait. The others
+    /// run as for [`Blocks::InOrder`]. Without an observer, no block stops.
     Overtaken {
         /// The block's linear index.
         block: u32,
         /// The instruction.
         pc: u32,
-        /// How often warps of the block execute it before.
+        /// How often warps of the block execute it before the stop.
         times: u32,
     },
 }
@@ -45,18 +45,18 @@ pub enum Blocks {
 pub enum Order {
     /// By number.
     Forward,
-    /// By number, backwards.
+    /// By number, in reverse.
     Reverse,
-    /// A permutation drawn from the seed and the block's index.
+    /// A random permutation from the seed and the block's index.
     Random(u64),
 }
 
-/// When the bytes of an asynchronous copy arrive.
+/// When the bytes of an asynchronous copy become visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyTiming {
-    /// At the last moment the program allows: when it waits for them.
+    /// As late as the program allows: when it waits for them.
     Late,
-    /// At once.
+    /// Immediately.
     Early,
 }
 
@@ -102,7 +102,7 @@ impl SplitMix {
         self.next() % bound.max(1)
     }
 
-    /// Puts a list into an order of its own.
+    /// Shuffles a list.
     pub fn shuffle<T>(&mut self, list: &mut [T]) {
         for i in (1..list.len()).rev() {
             let j = self.below(u64::try_from(i + 1).unwrap_or(1));

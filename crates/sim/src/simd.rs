@@ -1,8 +1,8 @@
 //! Runtime-detected SIMD: the same safe routine compiled for several instruction sets of the host.
 //!
 //! A routine over 32 lanes is written once, in plain Rust that the compiler vectorizes, and is instantiated for each
-//! [`Isa`]. Because the source is one, every instantiation gives the same bits; only the speed differs. This is the
-//! one place of the crate that needs `unsafe`: entering a function that was compiled for more than the baseline.
+//! [`Isa`]. All instantiations share one source, so they compute the same bits; only the speed differs. This is the only
+//! module of the crate that needs `unsafe`: for calling a function that was compiled for more than the baseline.
 
 #![expect(
     unsafe_code,
@@ -13,20 +13,20 @@ use std::sync::OnceLock;
 
 /// An instruction set of the host that lane routines are compiled for.
 pub trait Isa: Copy + Send + Sync + 'static {
-    /// Where this set stands in the table of instantiations.
+    /// The index of this set in the table of instantiations.
     const LEVEL: Level;
 
-    /// Runs `f`, compiled for this instruction set. `f` must be inlined for that to have an effect, so it is a closure.
+    /// Runs `f`, compiled for this instruction set. `f` is a closure, because it must be inlined to have an effect.
     fn vectorize<R>(f: impl FnOnce() -> R) -> R;
 
-    /// Runs a computation that is too large for the compiler to inline a closure of it unasked.
+    /// Runs a computation that is too large for the compiler to inline its closure by default.
     #[inline(always)]
     fn run<V: Vectorized>(computation: V) -> V::Output {
         computation.run()
     }
 
     /// `words[index]` for every lane; an index past the end wraps around. `N` is a power of two. The compiler does not
-    /// make gathers out of a loop, and a warp's read of shared memory is one.
+    /// generate gathers from a loop, and a warp's read of shared memory is a gather.
     #[inline(always)]
     fn gather<const N: usize>(words: &[u32; N], index: &[u32; 32]) -> [u32; 32] {
         let mut out = [0; 32];
@@ -52,10 +52,10 @@ fn wrapped<const N: usize>(index: u32) -> usize {
     index as usize & (N - 1)
 }
 
-/// A computation that [`Level::run`] has compiled for each level. Only what is inlined into it is, so `run` and what it calls
-/// are `#[inline(always)]`.
+/// A computation that [`Level::run`] compiles for each level. That covers only inlined code, so `run` and the functions it
+/// calls are `#[inline(always)]`.
 pub trait Vectorized {
-    /// What it computes.
+    /// Its result type.
     type Output;
 
     /// Computes it.
@@ -86,11 +86,11 @@ impl Isa for Portable {
     }
 }
 
-/// x86-64-v3. Only ever bound after [`Level::detect`] has seen the features.
+/// x86-64-v3. Bound only after [`Level::detect`] has found the features.
 #[derive(Clone, Copy)]
 pub struct V3;
 
-/// x86-64-v4. Only ever bound after [`Level::detect`] has seen the features.
+/// x86-64-v4. Bound only after [`Level::detect`] has found the features.
 #[derive(Clone, Copy)]
 pub struct V4;
 
@@ -106,8 +106,8 @@ mod x86 {
         _mm512_set1_epi32, _mm512_setr_epi32, _mm512_storeu_si512,
     };
 
-    /// How the indices of some lanes lie to each other. Lanes side by side nearly always read one word after another, or
-    /// all the same one, and a gather costs several times as much as that.
+    /// The pattern of the indices of some lanes. Neighboring lanes almost always read consecutive words or one word, and
+    /// a gather costs several times as much as that.
     struct Shape {
         first: usize,
         consecutive: bool,
@@ -394,7 +394,7 @@ impl Level {
             .unwrap_or(Level::Portable)
     }
 
-    /// Runs a computation compiled for this level, or for the fastest below it that the machine has.
+    /// Runs a computation compiled for this level, or for the fastest level below it that the machine supports.
     pub fn run<V: Vectorized>(self, computation: V) -> V::Output {
         match self.or_below() {
             Level::Portable => Portable::run(computation),

@@ -1,4 +1,4 @@
-//! Why a launch ended before its end: one report, with whose fault it is.
+//! Why a launch stopped early: one report, including who is to blame.
 
 /// Who is to blame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -11,41 +11,41 @@ pub enum Blame {
     Limit,
     /// Warpproof does not support something: a gap in warpproof, not a bug in the kernel.
     Gap,
-    /// A bug of warpproof's own.
+    /// A bug in warpproof.
     Bug,
 }
 
-/// What kind of end it was.
+/// The kind of stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StopKind {
-    /// Memory that is not there.
+    /// An access to unallocated memory.
     Bounds,
     /// An address that is not a multiple of the access size.
     Alignment,
-    /// A barrier used in a way it does not allow.
+    /// An invalid use of a barrier.
     Barrier,
-    /// An mbarrier that is not one, or that was given more than it takes.
+    /// An mbarrier that is invalid, or an operation that exceeds its limits.
     Mbarrier,
-    /// Nothing can run any more.
+    /// No thread can make progress.
     Deadlock,
-    /// Lanes that a warp-wide instruction names do not take part.
+    /// Lanes in the mask of a warp-wide instruction do not take part.
     Lanes,
     /// `trap`, a failed `assert`, or a breakpoint.
     Trap,
-    /// Instructions, memory, stack or output beyond the limit.
+    /// An exceeded limit on instructions, memory, stack or output.
     Limit,
     /// A malformed instruction or module.
     Malformed,
     /// The launch does not fit the kernel or the device.
     Launch,
-    /// Not supported.
+    /// Unsupported.
     Unsupported,
-    /// A bug of warpproof's own.
+    /// A bug in warpproof.
     Internal,
 }
 
 impl StopKind {
-    /// A stable name for machines.
+    /// A stable name for programs that read reports.
     pub fn name(self) -> &'static str {
         match self {
             StopKind::Bounds => "bounds",
@@ -64,7 +64,7 @@ impl StopKind {
     }
 }
 
-/// A place in the program: the PTX line, and the CUDA line it came from.
+/// A location in the program: the PTX line, and the CUDA line it came from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// The kernel or device function.
@@ -95,12 +95,12 @@ impl SourceLine {
     }
 }
 
-/// Why a launch ended before its end.
+/// Why a launch stopped early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stop {
     /// Who is to blame.
     pub blame: Blame,
-    /// What kind of end it was.
+    /// The kind of stop.
     pub kind: StopKind,
     /// One lowercase sentence.
     pub sentence: String,
@@ -110,18 +110,18 @@ pub struct Stop {
     pub thread: Option<[u32; 3]>,
     /// The instruction.
     pub place: Option<Place>,
-    /// What happens there, where there is more to say than that it is the place: a few lowercase words.
+    /// What happens at the location, if there is more to report than the location itself: a few lowercase words.
     pub label: Option<String>,
-    /// Other places that have a part in it, each with what happens there.
+    /// Other locations involved, each with what happens there.
     pub others: Vec<(Place, String)>,
-    /// Further lines that explain it.
+    /// Further lines of explanation.
     pub notes: Vec<String>,
-    /// How to mend it.
+    /// How to fix it.
     pub help: Option<String>,
 }
 
 impl Stop {
-    /// A stop that belongs to no thread.
+    /// A stop that is not attributed to a thread.
     pub fn general(blame: Blame, kind: StopKind, sentence: impl Into<String>) -> Stop {
         Stop {
             blame,
@@ -137,7 +137,7 @@ impl Stop {
         }
     }
 
-    /// The exit code that belongs to the blame.
+    /// The exit code for the blame.
     pub fn exit_code(&self) -> u8 {
         match self.blame {
             Blame::Kernel => 1,

@@ -1,5 +1,5 @@
-//! What an instruction needs of its module, against what ptxas asks for.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+//! Compares the module requirements of instructions with those of ptxas.
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use warpproof_sim::{Blame, Device, Stop, StopKind, isa};
 
@@ -16,7 +16,7 @@ fn ptxas_asks_for_the_same_architectures() {
         let suffix = if needs.specific { "a" } else { "" };
         let (major, minor) = version.split_once('.').unwrap();
         let version = (major.parse().unwrap(), minor.parse().unwrap());
-        // Older ones ptxas does not know any more.
+        // Current versions of ptxas do not support older architectures.
         if format!("sm_{}{suffix}", needs.sm.max(50)) != target || needs.version > version {
             wrong.push(format!("{line}: {needs:?}"));
         }
@@ -51,7 +51,7 @@ fn refused(result: Result<(), Box<Stop>>, sentence: &str, help: &str) {
 fn an_instruction_that_the_target_does_not_have_is_refused() {
     let needs = "f32.e4m3.e4m3.f32` needs sm_89; the module's target is sm_80";
     refused(decode("8.7", "sm_80", "", FP8), needs, "compile for sm_89");
-    // As ptxas does, even where it is never executed.
+    // ptxas also rejects it if it is never executed.
     refused(decode("8.7", "sm_80", "", &format!("ret; {FP8}")), needs, "compile for sm_89");
     decode("8.7", "sm_89", "", FP8).unwrap();
     decode("8.7", "sm_90a", "", FP8).unwrap();
@@ -60,7 +60,7 @@ fn an_instruction_that_the_target_does_not_have_is_refused() {
 
 #[test]
 fn an_instruction_that_the_version_does_not_have_is_refused() {
-    refused(decode("8.0", "sm_89", "", FP8), "needs PTX 8.4; the module is of PTX 8.0", ".version");
+    refused(decode("8.0", "sm_89", "", FP8), "needs PTX 8.4; the module is PTX 8.0", ".version");
 }
 
 #[test]

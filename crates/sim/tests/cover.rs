@@ -1,11 +1,11 @@
-//! Coverage of small kernels, and inputs proposed for what they leave out.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+//! Coverage of small kernels, and proposed inputs for the outcomes that were missed.
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::sync::Arc;
 use warpproof_sim::Device;
 use warpproof_sim::cover::{Coverage, Environment, Points, Slice};
 
-/// A kernel that treats lengths of one residue and one value apart. The lines of its conditions are 8, 11 and 14.
+/// A kernel with special cases for lengths of one residue and for one value. Its conditions are in lines 8, 11 and 14.
 const KERNEL: &str = ".version 8.7
 .target sm_89
 .address_size 64
@@ -41,7 +41,7 @@ fn cover(lengths: &[u32], value: f32) -> Coverage {
     coverage
 }
 
-/// Lines and outcomes that are missing.
+/// Missing lines and outcomes.
 fn missing(coverage: &Coverage) -> Vec<(u32, bool)> {
     coverage.missing().iter().map(|missing| (missing.line.line, missing.outcome)).collect()
 }
@@ -84,7 +84,7 @@ fn a_condition_on_parameters_is_evaluated() {
     assert_eq!(value(8, 5, 5), Some(true));
     assert_eq!(value(11, 8, 0), Some(true));
     assert_eq!(value(11, 10, 0), Some(false));
-    assert_eq!(value(14, 10, 0), None, "it is loaded");
+    assert_eq!(value(14, 10, 0), None, "the condition depends on a load");
     assert_eq!(slice.constants(at(14).pc, at(14).row), Some(vec![1234.5]));
     assert_eq!(slice.constants(at(8).pc, at(8).row), None);
 }

@@ -1,4 +1,4 @@
-//! Whatever a kernel does, a launch ends at its limits, and says so.
+//! A launch of any kernel ends at its limits, and reports that.
 
 use std::fmt::Write as _;
 use warpproof_sim::schedule::Schedule;
@@ -34,7 +34,7 @@ fn load_stop(module: &str) -> Box<Stop> {
 
 #[track_caller]
 fn assert_limit(stop: Option<&Stop>, words: &str) {
-    let stop = stop.expect("it ran to the end");
+    let stop = stop.expect("expected a stop, but the kernel ended");
     assert_eq!((stop.blame, stop.kind), (Blame::Limit, StopKind::Limit), "{stop}");
     assert_eq!(stop.exit_code(), 4);
     assert!(stop.sentence.contains(words), "{stop}");
@@ -51,7 +51,7 @@ fn an_endless_loop_ends_at_the_limit_for_any_grid_and_turn() {
                 device.schedule = Schedule { quantum, ..Schedule::default() };
                 let outcome = run_on(device, ENDLESS, grid, block);
                 assert_limit(outcome.stop.as_deref(), "20000 warp instructions");
-                // What it takes to start the block counts, but is not executed.
+                // The start cost of the block counts, but is not executed.
                 let most = if grid == 1 { 20_001 } else { 20_001 - 64 };
                 let what = format!("{grid} blocks of {block}, turns of {quantum}");
                 assert!((19_700..=most).contains(&outcome.instructions), "{}: {what}", outcome.instructions);
@@ -93,10 +93,10 @@ fn more_blocks_than_can_be_numbered_are_refused() {
 
 #[test]
 fn endless_recursion_ends_at_the_stack() {
-    // Neither function needs a frame of its own; what a call keeps counts.
+    // Neither function has a frame; the data that a call saves counts.
     let plain = ".func f() { call f; ret; } .entry k() { call f; ret; }";
     let outcome = run(plain, 1, 32);
-    assert_limit(outcome.stop.as_deref(), "the stack of a thread passed 16384 bytes");
+    assert_limit(outcome.stop.as_deref(), "the stack of a thread exceeded 16384 bytes");
     assert!(outcome.instructions <= 1025, "{}", outcome.instructions);
 
     let mut wide = String::from(".func f() { .reg .b64 %rd<512>; call f;\n");
@@ -155,7 +155,7 @@ fn a_flood_of_printf_ends_at_the_limit() {
         assert_limit(outcome.stop.as_deref(), "printf printed more than 4096 bytes");
         assert!(outcome.output.len() <= 2 * 4096, "{}", outcome.output.len());
     }
-    // Little per block, much in all.
+    // Little output per block, much in total.
     let mut device = device(1);
     device.limits.instructions = 1_000_000;
     let outcome = run_on(device, &printing("hello\n", &format!("{PRINT} ret;")), 1000, 1);
@@ -207,7 +207,7 @@ fn giant_declarations_cost_nothing_until_used() {
     let module = ".entry k() { .reg .b64 %rd<4294967295>; .reg .pred %p<4000000000>;\n\
         T: .branchtargets L<4294967295>; .shared .b8 s[64]; mov.b64 %rd4294967294, 1; ret; }";
     assert_eq!(run(module, 1, 32).stop, None);
-    // As a table it lacks labels.
+    // Used as a table, it lacks labels.
     let table = ".entry k() { .reg .b32 %r; T: .branchtargets L<4294967295>; brx.idx %r, T; L0: L1: ret; }";
     assert_eq!(run(table, 1, 32).stop.map(|stop| stop.kind), Some(StopKind::Malformed));
     let family = ".entry k() { .reg .b32 %r; T: .branchtargets L<2>; brx.idx %r, T; L0: L1: ret; }";
@@ -269,7 +269,7 @@ fn arrivals_without_end_do_not_overflow() {
     assert_limit(run(kernel, 1, 1024).stop.as_deref(), "warp instructions");
 }
 
-/// Runs with a limit on memory on several numbers of threads, and gives the stop, which is always the same.
+/// Runs with a memory limit on several numbers of threads, and returns the stop, which must be the same each time.
 fn run_within(memory: u64, module: &str, grid: u32, block: u32) -> Option<Box<Stop>> {
     let [first, others @ ..] = [1, 2, 5].map(|threads| {
         let mut device = device(threads);
@@ -284,7 +284,7 @@ fn run_within(memory: u64, module: &str, grid: u32, block: u32) -> Option<Box<St
 
 #[test]
 fn stores_of_a_wave_end_at_the_limit() {
-    // Every block stores into a page after the other.
+    // Every block stores to one page after another.
     let stores = ".global .b8 g[1000000]; .entry k() { .reg .b64 %rd; .reg .pred %p; .reg .b32 %r;\n\
         mov.u64 %rd, g; mov.u32 %r, 0; L: st.global.u32 [%rd], 1; add.u64 %rd, %rd, 1024;\n\
         add.u32 %r, %r, 1; setp.lt.u32 %p, %r, 900; @%p bra L; ret; }";
@@ -294,7 +294,7 @@ fn stores_of_a_wave_end_at_the_limit() {
     let stop = stop.unwrap();
     assert!(stop.place.as_ref().unwrap().instruction.starts_with("st.global"), "{stop}");
     assert_eq!((stop.block, stop.thread), (Some([0; 3]), Some([0; 3])), "{stop}");
-    // Fewer blocks have more each, and one alone needs nothing.
+    // With fewer blocks each has a larger share, and a single block needs none.
     assert_eq!(run_within(16 << 20, stores, 4, 1), None);
     assert_eq!(run_within(1 << 20, stores, 1, 1), None);
 }
@@ -316,7 +316,7 @@ fn deep_calls_end_at_the_limit() {
 fn pending_copies_end_at_the_limit() {
     let copies = ".global .align 16 .b8 g[16]; .entry k() { .shared .align 16 .b8 s[16];\n\
         L: cp.async.ca.shared.global [s], [g], 16; bra L; }";
-    // A warp keeps some thousand; many warps keep much.
+    // One warp saves a few thousand bytes; many warps save much.
     for grid in [1, 100] {
         assert_limit(run_within(1 << 20, copies, grid, 512).as_deref(), "pending copies");
     }
@@ -331,7 +331,7 @@ fn printed_text_of_blocks_under_way_ends_at_the_limit() {
     );
     let text = printing(&"x".repeat(1000), &body)
         .replace(".reg .b64 %rd<3>;", ".reg .b64 %rd<3>; .reg .b32 %n; .reg .pred %q;");
-    assert_limit(run_within(4 << 20, &text, 1000, 32).as_deref(), "beside the buffers");
+    assert_limit(run_within(4 << 20, &text, 1000, 32).as_deref(), "in addition to the buffers");
 }
 
 #[test]

@@ -1,11 +1,12 @@
-//! Listeners come back in block order, whatever order the blocks ended in, and also from blocks that a stop cut short.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+//! Observers are returned in block order, independent of the order in which blocks end, and also for blocks that a stop
+//! interrupts.
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 use std::sync::mpsc::{Sender, channel};
 use warpproof_sim::observe::{Issue, Observer};
 use warpproof_sim::{Device, StopKind};
 
-/// Says its block and how many instructions it saw when it is dropped.
+/// Sends its block and the number of instructions it observed when it is dropped.
 struct Counter(u32, u64, Sender<(u32, u64)>);
 
 impl Observer for Counter {
@@ -20,7 +21,7 @@ impl Drop for Counter {
     }
 }
 
-/// The blocks whose listeners came back, in the order they did, and the kind of the stop.
+/// The blocks whose observers were returned, in order, and the kind of the stop.
 fn collected(body: &str, blocks: u32, threads: usize) -> (Vec<u32>, Option<StopKind>) {
     let text = format!(
         ".version 8.7\n.target sm_89\n.address_size 64\n.global .u32 flag;\n.visible .entry k() {{\n\
@@ -35,26 +36,26 @@ fn collected(body: &str, blocks: u32, threads: usize) -> (Vec<u32>, Option<StopK
     let outcome = device.run_observed(
         &launch,
         &|block| Some(Box::new(Counter(block, 0, sender.clone()))),
-        &mut |listener| back.push(listener),
+        &mut |observer| back.push(observer),
     );
-    // Those that did not come back have been dropped by now.
+    // Observers that were not returned have been dropped by now; discard their messages.
     while receiver.try_recv().is_ok() {}
     let mut order = Vec::new();
-    for listener in back {
-        drop(listener);
+    for observer in back {
+        drop(observer);
         order.extend(receiver.try_recv().ok().filter(|(_, seen)| *seen > 0).map(|(block, _)| block));
     }
     (order, outcome.stop.map(|stop| stop.kind))
 }
 
-/// Blocks before the last wait for the last.
+/// All blocks before the last one wait for the last one.
 const BACKWARDS: &str = "setp.eq.u32 %p, %r0, 7; @%p bra LAST; W: ld.volatile.global.u32 %r1, [flag];\n\
     setp.le.u32 %p, %r1, %r0; @%p bra W; ret; LAST: st.volatile.global.u32 [flag], 99;";
 
 #[test]
 fn blocks_that_end_backwards_are_collected_in_order() {
     assert_eq!(collected(BACKWARDS, 8, 1), ((0..8).collect(), None));
-    // Odd blocks end at once, even ones only when the last has come.
+    // Odd blocks end immediately, even ones only after the last block has started.
     let odd = format!(
         "and.b32 %r2, %r0, 1; setp.eq.u32 %p, %r2, 1; @%p bra ODD; {BACKWARDS} ret; ODD: setp.eq.u32 %p, %r0, 7; @%p bra LAST;"
     );
@@ -62,7 +63,7 @@ fn blocks_that_end_backwards_are_collected_in_order() {
 }
 
 #[test]
-fn a_stop_hands_over_the_blocks_under_way() {
+fn a_stop_hands_over_the_running_blocks() {
     // Block 3 traps while those before it wait.
     let trap = BACKWARDS
         .replace("99;", "99; ret; T: trap;")

@@ -1,4 +1,4 @@
-//! The approximate instructions: within the manual's bounds over dense samples, and exact in its tables of corner cases.
+//! The approximate instructions: within the manual's bounds for dense samples, and exact in its tables of corner cases.
 #![expect(
     clippy::as_conversions,
     clippy::cast_possible_truncation,
@@ -19,13 +19,13 @@ fn value(code: u32) -> f64 {
     f64::from(f32::from_bits(code))
 }
 
-/// The unit in the last place of a f32 as large as x.
+/// The unit in the last place of an f32 of magnitude x.
 fn ulp(x: f64) -> f64 {
     let exponent = x.abs().max(f64::from(f32::MIN_POSITIVE)).log2().floor();
     2f64.powf(exponent - 23.0)
 }
 
-/// Every 97th positive f32 code up to infinity, roughly 22 million positions thinned again by `step`.
+/// Every 97th positive f32 code up to infinity, about 22 million codes, thinned further by `step`.
 fn codes(step: usize) -> impl Iterator<Item = u32> {
     (0..INF).step_by(step)
 }
@@ -141,7 +141,7 @@ fn exponential() {
             assert_eq!(approx::ex2_approx_f32(a, ftz), want, "{a:x}");
         }
     }
-    // Powers of two are exact, into the subnormals.
+    // Powers of two are exact, down to the subnormals.
     for n in -149i16..128 {
         let got = value(approx::ex2_approx_f32(f32::from(n).to_bits(), false));
         assert!(got == 2f64.powi(n.into()), "{n}");
@@ -193,7 +193,7 @@ fn sine_and_cosine() {
             assert!((cosine - f64::from(x).cos()).abs() <= bound, "{x}");
         }
     }
-    // Beyond, the result is still a sine.
+    // Beyond that, the result is still a sine.
     for a in codes(500_009) {
         assert!(value(approx::sin_approx_f32(a, false)).abs() <= 1.0, "{a:x}");
         assert!(value(approx::cos_approx_f32(a | NEG, false)).abs() <= 1.0, "{a:x}");
@@ -221,7 +221,7 @@ fn hyperbolic_tangent() {
         for a in [a, a | NEG] {
             let exact = value(a).tanh();
             let got = value(approx::tanh_approx_f32(a));
-            // Far inside the manual's 2^-11.
+            // Well within the manual's 2^-11.
             assert!((got - exact).abs() <= 2f64.powi(-22) * exact.abs() || got == exact, "{a:x}");
         }
     }
@@ -253,7 +253,7 @@ fn halves_over_all_codes() {
             if exact > largest {
                 assert!(exponential.is_infinite() || exact < 65520.0, "{a:x}");
             } else {
-                // Below the normals the last place is absolute.
+                // Below the normal range the unit in the last place is constant.
                 assert!(
                     (exponential - exact).abs() <= (exact * 2f64.powf(-9.9)).max(2f64.powi(-25)),
                     "{a:x}"

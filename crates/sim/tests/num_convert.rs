@@ -1,4 +1,5 @@
-//! `cvt` between integers and floating-point numbers, against an independent soft-float and the manual's rules for NaN.
+//! `cvt` between integers and floating-point numbers, compared with an independent soft-float and the manual's rules for
+//! NaN.
 #![expect(
     clippy::as_conversions,
     clippy::cast_possible_truncation,
@@ -38,7 +39,7 @@ impl Random {
     }
 }
 
-/// The integer the soft-float gives; it clamps too. NaN is the caller's.
+/// The integer result of the soft-float, which also clamps. The caller handles NaN.
 fn integer<F: Float>(x: F, width: usize, signed: bool, round: Round) -> u64 {
     if signed {
         x.to_i128_r(width, round, &mut false).value as u64
@@ -99,7 +100,7 @@ fn check_f64(a: u64) {
 #[test]
 fn f32_to_integers() {
     let mut random = Random(1);
-    // Around every power of two, half of one more, and all exponents at random.
+    // Values around every power of two and half of it, and random exponents.
     for exponent in 120..195u32 {
         for fraction in [0, 1, 0x3f_ffff, 0x40_0000, 0x40_0001, 0x7f_fffe, 0x7f_ffff] {
             check_f32(exponent << 23 | fraction);
@@ -259,7 +260,7 @@ fn integer_saturation() {
     assert_eq!(c::saturate_integer(-300, 8, true), (-128i64) as u64);
     assert_eq!(c::saturate_integer(i128::from(u64::MAX), 64, true), i64::MAX as u64);
     assert_eq!(c::saturate_integer(i128::from(u64::MAX), 64, false), u64::MAX);
-    // The manual's example: the results of two packs beside each other.
+    // The manual's example: the results of two packs, concatenated.
     assert_eq!(c::cvt_pack(0x1234, -5, 0, 16, true), 0x1234_fffb);
     assert_eq!(c::cvt_pack(70_000, -70_000, 0, 16, true), 0x7fff_8000);
     assert_eq!(c::cvt_pack(70_000, -1, 0, 16, false), 0xffff_0000);

@@ -1,4 +1,4 @@
-//! f32 and f64 arithmetic in every rounding, against an independent soft-float.
+//! f32 and f64 arithmetic in every rounding, compared with an independent soft-float.
 #![expect(
     clippy::as_conversions,
     clippy::cast_possible_truncation,
@@ -31,7 +31,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Any f32; every other time one whose exponent is near that of `near`, so that sums cancel and round.
+    /// Any f32; every other time one with an exponent near that of `near`, so that sums cancel and round.
     fn f32(&mut self, near: u32) -> u32 {
         let x = self.next();
         let raw = x as u32;
@@ -150,7 +150,10 @@ fn check_f32(a: u32, b: u32, c: u32) {
         ];
         for (name, got, want) in pairs {
             let want = code32(want.value);
-            assert_eq!(got, want, "{name}.{rounding:?} {a:08x} {b:08x} {c:08x}: {got:08x}, want {want:08x}");
+            assert_eq!(
+                got, want,
+                "{name}.{rounding:?} {a:08x} {b:08x} {c:08x}: found {got:08x}, expected {want:08x}"
+            );
         }
     }
 }
@@ -170,7 +173,7 @@ fn check_f64(a: u64, b: u64, c: u64) {
         for (name, got, want) in pairs {
             assert_eq!(
                 got, want,
-                "{name}.{rounding:?} {a:016x} {b:016x} {c:016x}: {got:016x}, want {want:016x}"
+                "{name}.{rounding:?} {a:016x} {b:016x} {c:016x}: found {got:016x}, expected {want:016x}"
             );
         }
     }
@@ -199,7 +202,7 @@ fn f64_special_operands() {
     }
 }
 
-/// Four tests share a million random triples of each type, so that a runner can spread them.
+/// Four tests share a million random triples of each type, so that a test runner can run them in parallel.
 fn random_f32(seed: u64) {
     let mut random = Random(seed);
     for _ in 0..250_000 {
@@ -263,7 +266,7 @@ fn f64_random_4() {
     random_f64(8);
 }
 
-/// The soft-float has no square root; its definition is checked instead, with squares that are exact in f64 and in quad.
+/// The soft-float has no square root; this checks its definition instead, with squares that are exact in f64 and in quad.
 #[test]
 fn square_roots() {
     let mut random = Random(9);
@@ -398,7 +401,7 @@ fn comparisons() {
     }
 }
 
-/// The manual's own text of `min` and `max`, as code.
+/// The manual's definition of `min` and `max`, as code.
 fn manual_minmax(which: Extremum, a: u32, b: u32, nan: bool, xorsign_abs: bool) -> u32 {
     let is_nan = |x: u32| f32::from_bits(x).is_nan();
     let xorsign = (a ^ b) & 0x8000_0000;

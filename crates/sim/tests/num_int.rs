@@ -1,4 +1,4 @@
-//! Integer and bit operations against wide arithmetic, and against the manual's own bit-by-bit definitions.
+//! Integer and bit operations compared with wide arithmetic, and with the manual's own bit-by-bit definitions.
 #![expect(
     clippy::as_conversions,
     clippy::cast_possible_truncation,
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use warpproof_sim::num::bits::{self, Beyond, Permute};
 use warpproof_sim::num::int;
 
-/// Positions and lengths: mostly near the register's width, sometimes anything.
+/// Positions and lengths: mostly near the register's width, sometimes arbitrary.
 fn amount() -> impl Strategy<Value = u32> {
     prop_oneof![0u32..70, 250u32..260, any::<u32>()]
 }

@@ -1,7 +1,7 @@
-//! The tensor-core rule against captures of hardware and a published model of it.
+//! Compares the tensor-core rule with captures of hardware and with a published model of it.
 //!
-//! The full set of vectors is looked for in `WARPPROOF_VECTORS`, then beside the repository; a subset of it is committed and
-//! always tested.
+//! The full set of vectors is in `WARPPROOF_VECTORS`, or else next to the repository; a subset is committed and always
+//! tested.
 #![expect(
     clippy::as_conversions,
     clippy::cast_possible_truncation,
@@ -9,7 +9,7 @@
     clippy::cast_sign_loss,
     reason = "codes of numbers change width on purpose"
 )]
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test may stop and say why")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a panic fails the test")]
 
 use std::path::{Path, PathBuf};
 use warpproof_sim::num::Rounding;
@@ -58,7 +58,7 @@ struct Case {
     d: Vec<u64>,
 }
 
-/// Whole matrices of two generations, which share one rule.
+/// Whole matrices of two GPU generations, which share one rule.
 const MATRICES: [&str; 2] = ["mma-ada.jsonl", "mma-ampere.jsonl"];
 
 fn cases(folder: &Path) -> Vec<Case> {
@@ -93,7 +93,7 @@ fn cases_of(file: &Path) -> Vec<Case> {
         .collect()
 }
 
-/// A, B and C stored by column, as the functions under test want them.
+/// A, B and C stored by column, as the tested functions require.
 type Columns<T, C, const M: usize, const N: usize, const K: usize> = ([[T; M]; K], [[T; K]; N], [[C; M]; N]);
 
 fn by_column<
@@ -176,7 +176,7 @@ fn check_cases(folder: &Path) -> usize {
     for case in &cases {
         let got = run(case);
         for (i, (got, want)) in got.iter().zip(&case.d).enumerate() {
-            assert_eq!(got, want, "{} {} output {i}: got {got:x}, want {want:x}", case.op, case.kind);
+            assert_eq!(got, want, "{} {} output {i}: found {got:x}, expected {want:x}", case.op, case.kind);
         }
     }
     cases.len()
@@ -258,7 +258,7 @@ fn as_f32(accumulator: Accumulator, d: u32) -> u32 {
     }
 }
 
-/// One output through the function over whole matrices: 16 captures are its rows, one of them its column.
+/// One output computed by the function over whole matrices: its rows are 16 captures, and its column is one of them.
 fn one_output(element: Element, accumulator: Accumulator, row: &[u32], column: &[u32], c: u32) -> u32 {
     match element {
         Element::E4m3 | Element::E5m2 => {
@@ -292,7 +292,7 @@ fn one_output(element: Element, accumulator: Accumulator, row: &[u32], column: &
 
 const FILES: [&str; 5] = ["e4m3", "e5m2", "fp16", "bf16", "tf32"];
 
-/// The outputs of the files of a folder that agree, all of them.
+/// The number of outputs of the files in a folder that agree, and the total.
 fn check_captures(folder: &Path, files: &[&str]) -> usize {
     let mut outputs = 0;
     for name in files {
@@ -326,7 +326,7 @@ fn all_captures() {
     }
 }
 
-/// Every constant of the rule is needed: changed by a little, it disagrees with the hardware or with the model of it.
+/// Every constant of the rule is necessary: a small change to any of them disagrees with the hardware or with its model.
 #[test]
 fn every_changed_constant_fails() {
     let folder = full().unwrap_or_else(committed);
@@ -366,11 +366,11 @@ fn every_changed_constant_fails() {
             } else {
                 wrong.push(Rule { rounding: Rounding::Rz, ..right });
             }
-            // A term of two f16 has its last bit at most 48 below 1, and a f16 result hides what one more bit would tell.
+            // A term of two f16 has its last bit at most 48 below 1, and an f16 result hides the effect of one more bit.
             if (element, accumulator) != (Element::F16, Accumulator::F16) {
                 wrong.push(Rule { fraction: right.fraction + 1, ..right });
             }
-            // Only matrices of tiny numbers come near the exponent of zero; the captures do not.
+            // Only matrices of tiny numbers reach the exponent of zero; the captures do not.
             if (element, accumulator) == (Element::F16, Accumulator::F16) {
                 wrong.push(Rule { zero_exponent: right.zero_exponent - 1, ..right });
                 wrong.push(Rule { zero_exponent: right.zero_exponent + 1, ..right });
@@ -384,7 +384,11 @@ fn every_changed_constant_fails() {
                 wrong.push(Rule { block: right.block / 2, ..right });
             }
             for rule in wrong {
-                assert_ne!(mismatches(&rule), 0, "{name} {accumulator:?}: {rule:?} is as good as {right:?}");
+                assert_ne!(
+                    mismatches(&rule),
+                    0,
+                    "{name} {accumulator:?}: {rule:?} agrees as well as {right:?}"
+                );
                 tried += 1;
             }
         }
@@ -423,8 +427,8 @@ impl Random {
     }
 }
 
-/// The vector computation gives the bits of the rule on raw random codes, on codes of one narrow range, on sparse ones, and
-/// with accumulators of any size.
+/// The vector computation returns the bits of the rule on raw random codes, on codes of one narrow range, on sparse ones,
+/// and with accumulators of any size.
 #[test]
 fn vectors_agree_with_the_rule() {
     let mut random = Random(7);
@@ -436,9 +440,9 @@ fn vectors_agree_with_the_rule() {
             match density {
                 // Mostly zeros.
                 0 if raw >> 60 > 3 => 0,
-                // Small: the exponent's upper bits are cleared, so subnormals abound.
+                // Small: the exponent's upper bits are cleared, so there are many subnormals.
                 1 => x & !(0x78u32 << (bits - 8)),
-                // Finite, however large.
+                // Finite, of any magnitude.
                 _ if !special => x & !(1 << (bits - 3)),
                 _ => x,
             }

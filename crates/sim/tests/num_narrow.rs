@@ -1,5 +1,5 @@
 //! f16, bf16, tf32, e4m3 and e5m2: every conversion among the small formats over all inputs, f32 and f64 to them at every
-//! rounding boundary, and arithmetic, against an independent soft-float.
+//! rounding boundary, and arithmetic, compared with an independent soft-float.
 #![expect(
     clippy::as_conversions,
     clippy::cast_possible_truncation,
@@ -93,7 +93,7 @@ fn f16_and_bf16_into_each_other() {
     }
 }
 
-/// What `cvt.rn.satfinite` makes of a f32: the soft-float's rounding, with what it calls too large clamped.
+/// The result of `cvt.rn.satfinite` for an f32: the soft-float's rounding, with overflow clamped.
 fn fp8_of_f32(format: Fp8, a: u32) -> u8 {
     let x = f32::from_bits(a);
     if x.is_nan() {
@@ -119,13 +119,13 @@ fn f16_into_8_bits_for_all_codes() {
     }
 }
 
-/// Around a value: itself, its neighbors, and all that negated.
+/// A value, its neighbors, and the negations of all of them.
 fn around(a: u32) -> [u32; 6] {
     let (below, above) = (a.saturating_sub(1), a + 1);
     [below, a, above, below | 0x8000_0000, a | 0x8000_0000, above | 0x8000_0000]
 }
 
-/// Both rounding boundaries of a code, as f32: itself, and the middle between it and the next, which f32 holds exactly.
+/// Both rounding boundaries of a code, as f32: itself, and the midpoint between it and the next, which is exact in f32.
 fn boundaries(code: u32, next: u32) -> [u32; 2] {
     let middle = f64::from(f32::from_bits(code)).midpoint(f64::from(f32::from_bits(next)));
     [code, (middle as f32).to_bits()]
@@ -179,10 +179,10 @@ fn check_to_halves(a: u32) {
     for (rounding, round) in ROUNDINGS {
         let want = convert::<Single, Half>(u128::from(a), round, 0x7fff);
         let got = convert::cvt_f16_f32(a, rounding, false);
-        assert_eq!(u128::from(got), want, "f16 {a:x} {rounding:?}: {got:x}, want {want:x}");
+        assert_eq!(u128::from(got), want, "f16 {a:x} {rounding:?}: found {got:x}, expected {want:x}");
         let want = convert::<Single, BFloat>(u128::from(a), round, 0x7fff);
         let got = convert::cvt_bf16_f32(a, rounding, false);
-        assert_eq!(u128::from(got), want, "bf16 {a:x} {rounding:?}: {got:x}, want {want:x}");
+        assert_eq!(u128::from(got), want, "bf16 {a:x} {rounding:?}: found {got:x}, expected {want:x}");
     }
 }
 
@@ -195,7 +195,7 @@ fn f32_into_f16_at_every_boundary() {
             }
         }
     }
-    // The largest finite value, the middle above it, the first power beyond, and the ends of f32.
+    // The largest finite value, the midpoint above it, the next power of two, and the ends of f32.
     for boundary in
         [65504.0f32.to_bits(), 65520.0f32.to_bits(), 65536.0f32.to_bits(), 1, 0x7f7f_fffe, 0x7f80_0000]
     {
@@ -235,7 +235,7 @@ fn satfinite_and_flushing() {
     }
 }
 
-/// f64 values whose interesting bits lie around the last place of each narrower format.
+/// f64 values whose significant bits are around the last place of each narrower format.
 fn f64_near_boundaries(random: &mut Random) -> u64 {
     let x = random.next();
     let exponent = match x >> 62 {
@@ -344,7 +344,11 @@ fn check_f16(a: u16, b: u16, c: u16) {
     ];
     for (name, got, want) in pairs {
         let want = code(want.value, 0x7fff);
-        assert_eq!(u128::from(got), want, "{name}.f16 {a:04x} {b:04x} {c:04x}: {got:04x}, want {want:04x}");
+        assert_eq!(
+            u128::from(got),
+            want,
+            "{name}.f16 {a:04x} {b:04x} {c:04x}: found {got:04x}, expected {want:04x}"
+        );
     }
 }
 
@@ -358,7 +362,11 @@ fn check_bf16(a: u16, b: u16, c: u16) {
     ];
     for (name, got, want) in pairs {
         let want = code(want.value, 0x7fff);
-        assert_eq!(u128::from(got), want, "{name}.bf16 {a:04x} {b:04x} {c:04x}: {got:04x}, want {want:04x}");
+        assert_eq!(
+            u128::from(got),
+            want,
+            "{name}.bf16 {a:04x} {b:04x} {c:04x}: found {got:04x}, expected {want:04x}"
+        );
     }
 }
 
@@ -378,7 +386,7 @@ fn f16_arithmetic() {
     for i in 0..300_000 {
         let x = random.next();
         let (a, b, c) = (x as u16, (x >> 16) as u16, (x >> 32) as u16);
-        // An addend near the product, or far below it, is where a second rounding would show.
+        // An addend near the product, or far below it, would expose a second rounding.
         let c =
             if i % 2 == 0 { (half::mul_f16(a, b, false) ^ (c & 0x83ff)).wrapping_sub(c & 0x2c00) } else { c };
         check_f16(a, b, c);
@@ -420,7 +428,7 @@ fn f16_flushing() {
     }
 }
 
-/// Order, extrema and signs follow from f32's, because widening keeps order.
+/// Order, extrema and signs follow from f32, because widening preserves order.
 #[test]
 fn order_and_signs() {
     let back = |x: u32| convert::cvt_f16_f32(x, Rounding::Rn, false);
@@ -473,7 +481,7 @@ fn order_and_signs() {
     }
 }
 
-/// `.xorsign.abs` on f16 takes the sign of NaN operands too, which widening does not keep.
+/// `.xorsign.abs` on f16 also uses the sign of NaN operands, which widening does not preserve.
 #[expect(clippy::too_many_arguments, reason = "the operands in both formats")]
 fn fix_sign(plain: u32, which: Extremum, a: u16, b: u16, nan: bool, xorsign: bool, x: u32, y: u32) -> u32 {
     if !xorsign {

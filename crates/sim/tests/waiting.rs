@@ -1,10 +1,11 @@
-//! Blocks that wait for other blocks: those that can run beside them do, and waiting for others is recognized as a deadlock.
+//! Blocks that wait for other blocks: the launch ends if those can be resident at the same time; otherwise it stops as a
+//! deadlock.
 
 use warpproof_sim::{Blame, Device, Outcome, StopKind};
 
 const HEAD: &str = ".version 8.7\n.target sm_89\n.address_size 64\n.global .u32 g;\n";
 
-/// Each block arrives, then its first thread waits until `count` have.
+/// Each block arrives, then its first thread waits until `count` blocks have arrived.
 fn barrier(count: u32, pause: &str) -> String {
     format!(
         "{HEAD}.entry k() {{ .reg .b32 %r<8>; .reg .b64 %rd<8>; .reg .pred %p<4>;
@@ -15,7 +16,7 @@ fn barrier(count: u32, pause: &str) -> String {
     )
 }
 
-/// What libraries do while they wait: sleep longer, the longer it takes.
+/// Library code for waiting: it increases the sleep time while it waits.
 const BACK_OFF: &str = "mov.u64 %rd2, %globaltimer; sub.u64 %rd3, %rd2, %rd1; shr.u64 %rd3, %rd3, 2;
     setp.lt.u64 %p3, %rd3, 1000000; mov.u32 %r4, 1000000; cvt.u32.u64 %r5, %rd3; selp.b32 %r4, %r5, %r4, %p3; nanosleep.u32 %r4;";
 
@@ -57,7 +58,7 @@ fn a_barrier_of_blocks_that_run_together_is_passed() {
 
 #[test]
 fn waiting_for_a_later_block_is_served_where_both_can_run() {
-    // Every block but the last waits until the last has come.
+    // Every block except the last waits until the last has arrived.
     let module = |last: u32| {
         format!(
             "{HEAD}.entry k() {{ .reg .b32 %r<4>; .reg .pred %p<2>; mov.u32 %r1, %ctaid.x;
@@ -69,7 +70,7 @@ fn waiting_for_a_later_block_is_served_where_both_can_run() {
     assert!(run(&module(700), 701, 64).stop.is_none());
     let stop = run(&module(1_999_999), 2_000_000, 64).stop.unwrap();
     assert_eq!(stop.kind, StopKind::Deadlock, "{stop}");
-    // Waiting for an earlier block is always served, however many there are.
+    // Waiting for an earlier block always succeeds, for any number of blocks.
     let chain = format!(
         "{HEAD}.entry k() {{ .reg .b32 %r<4>; .reg .pred %p<2>; mov.u32 %r1, %ctaid.x;
         L: ld.volatile.global.u32 %r2, [g]; setp.ne.u32 %p1, %r2, %r1; @%p1 bra L;
@@ -80,7 +81,8 @@ fn waiting_for_a_later_block_is_served_where_both_can_run() {
 
 #[test]
 fn a_loop_that_gives_up_by_the_clock_ends() {
-    // It waits for what never happens, at most 2^28 ticks, and each round also waits for 1000 ticks of a clock of 32 bits.
+    // It waits for an event that never happens, at most 2^28 ticks, and each iteration also waits for 1000 ticks of a
+    // 32-bit clock.
     let module = format!(
         "{HEAD}.entry k() {{ .reg .b32 %r<4>; .reg .b64 %rd<4>; .reg .pred %p<3>; mov.u64 %rd1, %globaltimer;
         L: mov.u32 %r1, %clock;
@@ -91,7 +93,7 @@ fn a_loop_that_gives_up_by_the_clock_ends() {
     );
     let outcome = run(&module, 4, 32);
     assert!(outcome.stop.is_none(), "{}", outcome.stop.unwrap());
-    // Without a way out it never does, however often it looks at the clock.
+    // Without a timeout it never ends, even if it reads the clock.
     let forever = module.replace("@%p1 bra DONE;", "");
     let stop = run(&forever, 4, 32).stop.unwrap();
     assert_eq!(stop.kind, StopKind::Deadlock, "{stop}");

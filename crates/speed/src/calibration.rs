@@ -54,7 +54,7 @@ impl Calibration {
 /// Runs the baseline against itself `runs` times under the plan.
 pub fn calibrate(clock: &mut dyn Clock, plan: &Plan, runs: u32) -> Result<Calibration, SpeedError> {
     if !(1..=RUNS_LIMIT).contains(&runs) {
-        return Err(SpeedError::Plan("must calibrate by 1 to 10,000 runs".to_owned()));
+        return Err(SpeedError::Plan("must calibrate with 1 to 10,000 runs".to_owned()));
     }
     let mut clock = BaselineTwice(clock);
     let mut seeds = Random::for_purpose(plan.seed, PURPOSE);
@@ -155,7 +155,9 @@ mod tests {
         assert_eq!(judge(&calibration).outcome, Outcome::Inconclusive);
         let said = judge(&calibration).to_string();
         assert!(
-            said.contains("told a program from itself in 6 of 20 runs, more than the 5 % it may"),
+            said.contains(
+                "found a difference between a program and itself in 6 of 20 runs, more than the allowed 5 %"
+            ),
             "{said}"
         );
         // Two of twenty can happen by chance.

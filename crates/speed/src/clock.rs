@@ -104,14 +104,14 @@ pub enum ClockError {
 impl fmt::Display for ClockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Device(said) => write!(f, "the device gave no time: {said}"),
+            Self::Device(said) => write!(f, "the device returned no time: {said}"),
             Self::Output(said) => write!(f, "a timed launch gave a wrong output: {said}"),
             Self::Exhausted { samples } => {
-                write!(f, "the trace ends after {samples} samples, and the plan asks for more")
+                write!(f, "the trace ends after {samples} samples, but the plan requests more")
             }
             Self::Mismatch { sample, asked, recorded } => write!(
                 f,
-                "sample {sample} of the trace is {recorded}, and the plan asks for {asked}; a trace replays under the \
+                "sample {sample} of the trace is {recorded}, but the plan requests {asked}; replay a trace with the \
                  plan and the seed it was recorded with"
             ),
         }

@@ -65,9 +65,9 @@ pub struct Comparison {
     pub candidate: Spread,
     /// Instabilities.
     pub stability: Stability,
-    /// The device before the first block, where known.
+    /// The device before the first block, if known.
     pub before: Reading,
-    /// The device after the last block, where known.
+    /// The device after the last block, if known.
     pub after: Reading,
 }
 

@@ -10,7 +10,7 @@
 //! moved outward by exactly that. Student's t in addition (Hesterberg's expanded percentile) would be right for a
 //! mean, but overshoots for a trimmed mean, whose bootstrap is already wider. Bias-corrected intervals correct skew,
 //! which symmetry excludes here, and add noise of their own; studentized ones fail if a resample has no spread, which
-//! ticks make likely. The book has the figures.
+//! ticks make likely. The book has the numbers.
 
 #![expect(
     clippy::as_conversions,

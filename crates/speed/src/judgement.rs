@@ -157,7 +157,7 @@ impl fmt::Display for Reason {
         match self {
             Self::Straddles { low, high, threshold } => write!(
                 f,
-                "the interval from {} to {} holds the threshold of {}: more blocks or less noise would decide",
+                "the interval from {} to {} contains the threshold of {}: more blocks or less noise would decide",
                 low.percent(),
                 high.percent(),
                 threshold.percent()
@@ -178,14 +178,14 @@ impl fmt::Display for Reason {
                 capped.as_ref().map_or(Ok(()), |why| write!(f, "; {why}"))
             }
             Self::NoTick { blocks } => {
-                write!(f, "in {blocks} blocks a batch took no tick of the timer at all")
+                write!(f, "in {blocks} blocks, a batch took less than one tick of the timer")
             }
             Self::TimerUnknown => f.write_str(
                 "all batches took the same time, and the clock does not state its resolution: nothing is known below \
                  that time",
             ),
             Self::TooFewBlocks { blocks } => {
-                write!(f, "{blocks} blocks are too few for an interval; {MINIMUM_BLOCKS} are the least")
+                write!(f, "{blocks} blocks are too few for an interval; at least {MINIMUM_BLOCKS} are required")
             }
             Self::ClocksMoved { clock, readings } => write!(
                 f,
@@ -205,13 +205,14 @@ impl fmt::Display for Reason {
             }
             Self::RatioChanged { change, after_block, blocks } => write!(
                 f,
-                "the ratio of the two changed by {:+.1} % after block {} of {blocks}: the run holds two conditions, not one",
+                "the ratio of the two changed by {:+.1} % after block {} of {blocks}: the run contains two conditions, not one",
                 change * 100.0,
                 after_block + 1
             ),
             Self::FalseAlarms { alarms, runs, stated } => write!(
                 f,
-                "this machine told a program from itself in {alarms} of {runs} runs, more than the {:.0} % it may",
+                "this machine found a difference between a program and itself in {alarms} of {runs} runs, more than the \
+                 allowed {:.0} %",
                 stated * 100.0
             ),
         }

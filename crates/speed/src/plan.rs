@@ -132,7 +132,7 @@ impl From<ClockError> for SpeedError {
 }
 
 impl Plan {
-    /// Refuses an invalid plan; the error lists every wrong part.
+    /// Rejects an invalid plan; the error lists every wrong part.
     pub fn validate(&self) -> Result<(), SpeedError> {
         let Budget { least_blocks, most_blocks, half_width, .. } = self.budget;
         let checks = [
@@ -148,11 +148,11 @@ impl Plan {
                 (1..=LAUNCHES_LIMIT).contains(&self.most_launches),
                 "must allow 1 to 1,000,000 launches in a batch",
             ),
-            (self.warm_up <= 10_000, "must warm up by at most 10,000 batches"),
+            (self.warm_up <= 10_000, "must warm up with at most 10,000 batches"),
             ((1..=BLOCKS_LIMIT).contains(&least_blocks), "must take 1 to 20,000 blocks"),
             (
                 most_blocks >= least_blocks && most_blocks <= BLOCKS_LIMIT,
-                "must allow at least as many blocks as it asks for, and at most 20,000",
+                "must allow at least as many blocks as it requires, and at most 20,000",
             ),
             (half_width.is_finite() && half_width >= 0.0, "must have a half-width of at least 0"),
             ((100..=RESAMPLES_LIMIT).contains(&self.resamples), "must take 100 to 100,000 resamples"),
@@ -310,7 +310,7 @@ impl Run<'_> {
         }
         Ok((
             launches,
-            Some(format!("no size of a batch held what it promised; {launches} launches are used")),
+            Some(format!("no batch size reached the requested tick share; {launches} launches are used")),
         ))
     }
 

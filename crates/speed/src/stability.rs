@@ -175,7 +175,7 @@ fn shift(values: &[f64]) -> Option<Shift> {
 }
 
 /// Whether a step at the place fits clearly better than the trend's line. Both are fitted by medians, and the quarter
-/// of the blocks that fits worst is left out: a burst of contention is neither a step nor a trend.
+/// of the blocks that fits worst is ignored: a burst of contention is neither a step nor a trend.
 fn steps(values: &[f64], shift: &Shift, trend: &Trend) -> bool {
     let misfit = |mut residuals: Vec<f64>| {
         for residual in &mut residuals {

@@ -19,7 +19,7 @@ use super::{
 /// The distribution of the noise of a batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Noise {
-    /// Nothing.
+    /// No noise.
     None,
     /// Normal around the truth.
     Gaussian {

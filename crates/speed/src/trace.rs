@@ -62,10 +62,10 @@ pub enum TraceError {
 impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Json(said) => write!(f, "this is not a trace: {said}"),
-            Self::Format(found) => write!(f, "the trace is of format `{found}`; this build reads `{FORMAT}`"),
+            Self::Json(said) => write!(f, "not a valid trace: {said}"),
+            Self::Format(found) => write!(f, "expected trace format `{FORMAT}`, found `{found}`"),
             Self::TooLong(samples) => {
-                write!(f, "the trace holds {samples} samples; at most {SAMPLES_LIMIT} are read")
+                write!(f, "the trace has {samples} samples; at most {SAMPLES_LIMIT} are supported")
             }
             Self::NoLaunches(sample) => write!(f, "sample {sample} of the trace has no launches"),
         }
@@ -165,7 +165,7 @@ impl<C: Clock> Clock for Recorder<C> {
     }
 }
 
-/// Replays a trace: returns the recorded batches in order, and refuses other requests.
+/// Replays a trace: returns the recorded batches in order, and rejects other requests.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     trace: Trace,

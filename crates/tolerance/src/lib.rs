@@ -6,7 +6,7 @@
 #![expect(
     clippy::as_conversions,
     clippy::cast_precision_loss,
-    reason = "counts and limits as floating-point numbers, far from where it would matter"
+    reason = "counts and limits as floating-point numbers, small enough for f64"
 )]
 
 pub mod error;
@@ -14,7 +14,7 @@ pub mod error;
 use crate::error::Errors;
 use std::fmt;
 
-/// The exponent t of the probability e^-t that a correct output is refused.
+/// The exponent t of the probability e^-t that a correct output is rejected.
 pub const CONFIDENCE: f64 = 18.0;
 
 /// The moments of one row.
@@ -130,9 +130,9 @@ pub enum Reason {
         /// The largest error of an element relative to its limit.
         worst: f64,
     },
-    /// A figure over all elements is too large.
+    /// A statistic over all elements is too large.
     Above {
-        /// The figure.
+        /// The statistic.
         what: &'static str,
         /// Its value.
         value: f64,
@@ -152,7 +152,7 @@ impl fmt::Display for Reason {
                 )
             }
             Reason::Above { what, value, limit } => {
-                write!(f, "{what} is {value:.3e}, at most {limit:.3e} is due")
+                write!(f, "{what} is {value:.3e}; the limit is {limit:.3e}")
             }
         }
     }

@@ -1,8 +1,9 @@
-//! Which options of NVIDIA's compilers may come from a source, a task or a submission.
+//! Which options of NVIDIA's compilers a source, a task or a submission may set.
 //!
-//! Options of both compilers can read and write any file of the user who compiles. The tables name every option that NVRTC and
-//! ptxas of CUDA 12.9 and 13.x know, documented or not. What is not marked as allowed is refused, and so is every spelling that is
-//! not in the table: abbreviations, response files, values of another kind. `book/src/compiler-options.md` is made from the tables.
+//! Options of both compilers can read and write any file of the user who compiles. The tables list every option that NVRTC and
+//! ptxas of CUDA 12.9 and 13.x accept, documented or not. Options not marked as allowed are refused, and so is every spelling that
+//! is not in the table: abbreviations, response files, values of another kind. `book/src/compiler-options.md` is generated from the
+//! tables.
 
 mod nvrtc;
 mod ptxas;
@@ -12,7 +13,7 @@ use std::fmt::{self, Write as _};
 pub use nvrtc::NVRTC_OPTIONS;
 pub use ptxas::PTXAS_OPTIONS;
 
-/// What follows an option.
+/// The value that an option takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
     /// Nothing.
@@ -21,28 +22,28 @@ pub enum Value {
     Switch,
     /// A whole number.
     Number,
-    /// Whole numbers with commas between.
+    /// Whole numbers separated by commas.
     Numbers,
     /// One of these words.
     OneOf(&'static [&'static str]),
-    /// Some of these words, with commas between.
+    /// Some of these words, separated by commas.
     SomeOf(&'static [&'static str]),
     /// Letters, digits and `_`.
     Word,
-    /// `NAME` or `NAME=VALUE`, without blanks, quotes and backslashes.
+    /// `NAME` or `NAME=VALUE`, without spaces, quotes and backslashes.
     Macro,
     /// A file or a directory.
     Path,
-    /// Anything else; only for options that are refused.
+    /// Any other value; only for options that are refused.
     Text,
 }
 
-/// Whether an option may come from a source, a task or a submission.
+/// Whether a source, a task or a submission may set an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ruling {
-    /// It is passed on.
+    /// It is passed to the compiler.
     Allowed,
-    /// It is not, for this reason.
+    /// It is refused for this reason.
     Refused(&'static str),
 }
 
@@ -53,20 +54,20 @@ pub struct CompilerOption {
     pub long: &'static str,
     /// The short spelling, or the long one with a single dash.
     pub short: &'static str,
-    /// What follows it.
+    /// The value it takes.
     pub value: Value,
-    /// Whether it is passed on.
+    /// Whether it is allowed.
     pub ruling: Ruling,
 }
 
-/// An option that is not passed on.
+/// An option that is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedOption {
     /// The compiler.
     pub compiler: &'static str,
-    /// The option, as it was written.
+    /// The option, as written by the user.
     pub option: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
@@ -80,7 +81,7 @@ impl fmt::Display for RefusedOption {
 impl std::error::Error for RefusedOption {}
 
 impl Value {
-    /// Whether a text is such a value.
+    /// Whether a text is a valid value.
     fn takes(self, text: &str) -> bool {
         let word = |text: &str| {
             (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
@@ -105,7 +106,7 @@ impl Value {
         }
     }
 
-    /// How it is shown after an option's name.
+    /// Placeholder shown after an option's name.
     fn shown(self) -> String {
         match self {
             Self::None => String::new(),
@@ -126,35 +127,35 @@ impl Value {
             Self::None => "no value".to_owned(),
             Self::Switch => "true or false".to_owned(),
             Self::Number => "a whole number".to_owned(),
-            Self::Numbers => "whole numbers with commas between".to_owned(),
+            Self::Numbers => "whole numbers separated by commas".to_owned(),
             Self::OneOf(words) => format!("one of {}", words.join(", ")),
-            Self::SomeOf(words) => format!("words of {}, with commas between", words.join(", ")),
+            Self::SomeOf(words) => format!("words of {}, separated by commas", words.join(", ")),
             Self::Word => "a word of letters, digits and _".to_owned(),
-            Self::Macro => "NAME or NAME=VALUE without blanks, quotes and backslashes".to_owned(),
+            Self::Macro => "NAME or NAME=VALUE without spaces, quotes and backslashes".to_owned(),
             Self::Path | Self::Text => "a value".to_owned(),
         }
     }
 }
 
 impl CompilerOption {
-    /// Whether its short spelling is one letter, which the value follows directly: `-DNAME`.
+    /// Whether its short spelling is one letter, directly followed by the value: `-DNAME`.
     fn is_letter(&self) -> bool {
         self.short.len() == 2
     }
 }
 
-/// The options of NVRTC that a source names in lines `//@options: …`.
+/// The NVRTC options that a source sets in lines `//@options: …`.
 pub fn options_in(source: &str) -> Vec<String> {
     let lines = source.lines().filter_map(|line| line.trim().strip_prefix("//@options:"));
     lines.flat_map(str::split_whitespace).map(str::to_owned).collect()
 }
 
-/// Options for NVRTC from untrusted input, each in one word, or the first that is refused.
+/// Options for NVRTC from untrusted input, each as one argument, or the first refused option.
 pub fn nvrtc_options<S: AsRef<str>>(words: &[S]) -> Result<Vec<String>, RefusedOption> {
     allowed("NVRTC", NVRTC_OPTIONS, words)
 }
 
-/// Options for ptxas, each in one word, or the first that is refused.
+/// Options for ptxas, each as one argument, or the first refused option.
 pub fn ptxas_options<S: AsRef<str>>(words: &[S]) -> Result<Vec<String>, RefusedOption> {
     allowed("ptxas", PTXAS_OPTIONS, words)
 }
@@ -171,7 +172,7 @@ fn allowed<S: AsRef<str>>(
             |option: &str, why: String| Err(RefusedOption { compiler, option: option.to_owned(), why });
         let Some((option, joined)) = find(table, word) else {
             let why = if word.starts_with('@') {
-                "response files are not read".to_owned()
+                "response files are not supported".to_owned()
             } else {
                 "it is not in the list of options that a source or a task may set".to_owned()
             };
@@ -200,7 +201,7 @@ fn allowed<S: AsRef<str>>(
     Ok(passed)
 }
 
-/// The option that a word is, and the value that is joined to it.
+/// The option that an argument spells, and its attached value.
 fn find<'t, 'w>(table: &'t [CompilerOption], word: &'w str) -> Option<(&'t CompilerOption, Option<&'w str>)> {
     let spelled = |name: &str| table.iter().find(|option| option.long == name || option.short == name);
     if let Some(option) = spelled(word) {
@@ -246,7 +247,7 @@ Use these tables to see which compiler options a kernel or a task may set. A ker
 
     //@options: --device-int128
 
-Some options of the compilers write or read any file of the user who compiles, so Warpproof passes on only the options that are marked as allowed here. It
+Some compiler options read or write any file of the user who compiles, so Warpproof passes on only the options that are marked as allowed here. It
 refuses every other option with exit code 2, before the compiler sees it. A task with such an option in `flags` is not valid, and a candidate with one in a
 comment fails the stage `build`.
 

@@ -1,4 +1,4 @@
-//! PTX to machine code through ptxas, and machine code to text.
+//! Assembles PTX to machine code with ptxas, and disassembles machine code.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -15,54 +15,54 @@ use crate::program::{self, ProgramError};
 use crate::resources::{self, Resources};
 use crate::version::{Version, ptx_version, ptxas_needed};
 
-/// The name under which ptxas sees the module, and so the file in its messages.
+/// The file name that ptxas sees and prints in its messages.
 const MODULE: &str = "module.ptx";
-/// The name of the machine code in its directory.
+/// File name of the machine code in its temporary directory.
 const CUBIN: &str = "module.cubin";
 
-/// Machine code, and what the kernels use.
+/// Machine code, and the resources of its kernels.
 #[derive(Clone, Debug)]
 pub struct Assembled {
     /// The cubin.
     pub cubin: Vec<u8>,
-    /// Every kernel of the module, in the order of ptxas.
+    /// Resources of every kernel of the module, in the order of ptxas.
     pub resources: Vec<Resources>,
-    /// The log of `ptxas -v` as it is.
+    /// The unmodified log of `ptxas -v`.
     pub log: String,
-    /// The warnings, read.
+    /// The parsed warnings.
     pub diagnostics: Vec<Diagnostic>,
-    /// The ptxas that made it.
+    /// The version of ptxas.
     pub version: Version,
     /// Whether it came from the build cache.
     pub cached: bool,
 }
 
-/// Why there is no machine code, or no text of it.
+/// Why assembling or disassembling failed.
 #[derive(Debug)]
 pub enum AssembleError {
     /// The program is missing.
     NotFound(NotFound),
-    /// No ptxas that was found is new enough for the module.
+    /// Every ptxas found is too old for the module.
     TooOld {
         /// The module's PTX version.
         ptx: (u32, u32),
-        /// The release of CUDA it needs.
+        /// The release of CUDA that it needs.
         needed: Version,
         /// The newest ptxas found.
         newest: Version,
     },
-    /// ptxas does not accept the module.
+    /// ptxas rejects the module.
     Rejected {
         /// Its messages.
         diagnostics: Vec<Diagnostic>,
-        /// Its log as it is.
+        /// Its unmodified log.
         log: String,
     },
-    /// An option is wrong.
+    /// An invalid option.
     Options(String),
-    /// A program did not run.
+    /// A program could not be run.
     Program(ProgramError),
-    /// A temporary file.
+    /// A temporary file could not be read or written.
     Io(io::Error),
 }
 
@@ -74,7 +74,7 @@ impl fmt::Display for AssembleError {
                 f,
                 "the module is PTX {major}.{minor}, which needs ptxas {needed} or newer; the newest found is {newest}"
             ),
-            Self::Rejected { log, .. } => write!(f, "ptxas does not accept the module:\n{}", log.trim_end()),
+            Self::Rejected { log, .. } => write!(f, "ptxas rejects the module:\n{}", log.trim_end()),
             Self::Options(text) => f.write_str(text),
             Self::Program(error) => error.fmt(f),
             Self::Io(error) => write!(f, "temporary file: {error}"),
@@ -109,11 +109,12 @@ impl Toolchain {
         }
     }
 
-    /// Assembles a module. `flags` are options of [`PTXAS_OPTIONS`](crate::PTXAS_OPTIONS) that are allowed.
+    /// Assembles a module. `flags` must be allowed options of [`PTXAS_OPTIONS`](crate::PTXAS_OPTIONS).
     pub fn ptxas(&self, ptx: &str, arch: &str, flags: &[&str]) -> Result<Assembled, AssembleError> {
         let ptxas = self.ptxas_for(ptx)?;
-        let number = arch_number(arch)
-            .ok_or_else(|| AssembleError::Options(format!("{arch} is no architecture; write sm_89")))?;
+        let number = arch_number(arch).ok_or_else(|| {
+            AssembleError::Options(format!("expected an architecture such as sm_89, found `{arch}`"))
+        })?;
         let arch = format!("-arch=sm_{number}");
         let flags =
             allowed::ptxas_options(flags).map_err(|refused| AssembleError::Options(refused.to_string()))?;
@@ -134,7 +135,7 @@ impl Toolchain {
         }
         let dir = tempfile::tempdir()?;
         fs::write(dir.path().join(MODULE), ptx)?;
-        // Run inside the directory, the cubin and the messages hold no path of this machine.
+        // ptxas runs inside the directory, so that cubin and messages contain no path of this machine.
         let args = ["-v", &arch, "-o", CUBIN].into_iter().chain(flags.iter().map(String::as_str));
         let args: Vec<&OsStr> = args.chain([MODULE]).map(OsStr::new).collect();
         let output =
@@ -151,18 +152,18 @@ impl Toolchain {
         Ok(assembled(cubin, log, ptxas.version, false))
     }
 
-    /// Machine code as text: nvdisasm's, or else cuobjdump's.
+    /// Disassembles machine code with nvdisasm, or with cuobjdump if nvdisasm is missing.
     pub fn sass(&self, cubin: &[u8]) -> Result<String, AssembleError> {
         self.disassembled(cubin, &["-c"])
     }
 
-    /// Machine code as text with every instruction's encoding, and with the lines of the PTX it was made from if
-    /// ptxas was given `-lineinfo` and nvdisasm is there.
+    /// Disassembles machine code with the encoding of every instruction, and with PTX line numbers if ptxas was run with
+    /// `-lineinfo` and nvdisasm is available.
     pub fn encoded_sass(&self, cubin: &[u8]) -> Result<String, AssembleError> {
         self.disassembled(cubin, &["-c", "-hex", "-gp"])
     }
 
-    /// `flags` are for nvdisasm; cuobjdump gives encodings always, and lines never.
+    /// `flags` are for nvdisasm; cuobjdump always prints encodings and never prints lines.
     fn disassembled(&self, cubin: &[u8], flags: &[&str]) -> Result<String, AssembleError> {
         let (found, flags) = match (&self.nvdisasm, &self.cuobjdump) {
             (Some(nvdisasm), _) => (nvdisasm, flags),

@@ -1,19 +1,19 @@
-//! The build cache: answers of NVRTC and ptxas, named by a hash of everything they depend on.
+//! The build cache: results of NVRTC and ptxas, keyed by a hash of everything they depend on.
 //!
-//! An entry is written beside its place and renamed, so processes can share a cache without a lock: the worst that
-//! happens is that two do the same work. An entry carries its own hash; one that does not match it is removed and
-//! made anew. The cache is never an authority: whatever goes wrong with it costs time, not a result.
+//! An entry is written to a temporary file and renamed, so processes can share a cache without a lock: in the worst case two
+//! processes do the same work. Each entry contains its own hash; a corrupt entry is removed and rebuilt. Cache failures cost time
+//! but never change a result.
 
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// First line of every entry. A new layout gets a new number, and old entries are then misses.
+/// First line of every entry. A new layout gets a new number, which makes old entries misses.
 const MAGIC: &[u8] = b"warpproof build cache 1\n";
-/// What is kept when old entries are dropped.
+/// Cache size after old entries are removed.
 const MAX_BYTES: u64 = 2 << 30;
-/// Entries younger than this are never dropped: another process may be about to read them.
+/// Entries younger than this are never removed: another process may be about to read them.
 const MIN_AGE: Duration = Duration::from_mins(10);
 
 /// A directory of build results.
@@ -26,7 +26,7 @@ pub struct BuildCache {
 #[derive(Clone, Debug)]
 pub(crate) struct Key(blake3::Hash);
 
-/// Collects what an entry depends on. Every piece is preceded by its length, so that no two lists of pieces collide.
+/// Collects the inputs of an entry. Each piece is prefixed with its length, so that no two lists of pieces collide.
 pub(crate) struct KeyBuilder(blake3::Hasher);
 
 impl KeyBuilder {
@@ -42,7 +42,7 @@ impl KeyBuilder {
         self
     }
 
-    /// Adds which file this is, by name, size and time: enough for a program that is replaced by another.
+    /// Adds the identity of a program: name, size and modification time, which detects a replaced program.
     pub(crate) fn add_program(&mut self, path: &Path) -> &mut Self {
         self.add(path.as_os_str().as_encoded_bytes());
         if let Ok(data) = fs::metadata(path) {
@@ -59,7 +59,7 @@ impl KeyBuilder {
 }
 
 impl BuildCache {
-    /// The build cache below warpproof's cache directory.
+    /// The build cache inside Warpproof's cache directory.
     pub fn below(cache: &Path) -> Self {
         Self { dir: cache.join("build") }
     }
@@ -69,7 +69,7 @@ impl BuildCache {
         self.dir.join(&name[..2]).join(&name[2..])
     }
 
-    /// The pieces stored under a key. A damaged entry is removed, and is a miss.
+    /// The pieces stored under a key. A corrupt entry is removed and treated as a miss.
     pub(crate) fn get(&self, key: &Key) -> Option<Vec<Vec<u8>>> {
         let path = self.path(key);
         let bytes = fs::read(&path).ok()?;
@@ -80,7 +80,7 @@ impl BuildCache {
         pieces
     }
 
-    /// Stores pieces under a key. A full disk or a directory that cannot be written is no error: see above.
+    /// Stores pieces under a key. A full disk or an unwritable directory is not an error: see above.
     pub(crate) fn put(&self, key: &Key, pieces: &[&[u8]]) {
         let path = self.path(key);
         let Some(dir) = path.parent() else { return };
@@ -90,13 +90,13 @@ impl BuildCache {
             file.persist(&path).map_err(|error| error.error)?;
             Ok(())
         });
-        // One write in 64 looks whether the cache has grown too large.
+        // One write in 64 checks whether the cache is too large.
         if written.is_ok() && key.0.as_bytes()[31].is_multiple_of(64) {
             self.drop_oldest(MAX_BYTES);
         }
     }
 
-    /// Removes the oldest entries until the rest fits.
+    /// Removes the oldest entries until the remaining ones fit.
     fn drop_oldest(&self, max_bytes: u64) {
         let mut entries = Vec::new();
         for shard in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
@@ -122,7 +122,7 @@ impl BuildCache {
     }
 }
 
-/// Magic, hash of the rest, then each piece after its length.
+/// Magic, hash of the rest, then each piece prefixed with its length.
 fn encode(pieces: &[&[u8]]) -> Vec<u8> {
     let mut body = Vec::new();
     for piece in pieces {

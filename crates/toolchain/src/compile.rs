@@ -1,4 +1,4 @@
-//! CUDA C++ to PTX through NVRTC.
+//! Compiles CUDA C++ to PTX with NVRTC.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fmt;
@@ -23,22 +23,22 @@ use crate::rounds;
 use crate::shims;
 use crate::symbol::{self, Instances};
 
-/// NVRTC recurses over templates; on the 2 MB of an ordinary thread a deep one would end the process.
+/// NVRTC recurses over templates; with the 2 MB stack of an ordinary thread, deep recursion would crash the process.
 const STACK: usize = 64 << 20;
 
-/// A text to compile.
+/// A source to compile.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// The name in messages and in the line table.
+    /// The name used in messages and in the line table.
     pub name: String,
     /// The CUDA C++.
     pub text: String,
-    /// Where `#include "…"` is looked for first. `None`: the working directory.
+    /// First search directory of `#include "…"`. `None`: the working directory.
     pub directory: Option<PathBuf>,
 }
 
 impl Source {
-    /// A text that stands in no file.
+    /// A source that is not a file.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
         Self { name: name.into(), text: text.into(), directory: None }
     }
@@ -54,31 +54,31 @@ impl Source {
     }
 }
 
-/// How to compile.
+/// Compiler settings.
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
-    /// `sm_89`; `compute_89` and `89` mean the same.
+    /// Architecture such as `sm_89`; `compute_89` and `89` are equivalent.
     pub arch: String,
     /// `NAME` or `NAME=VALUE`.
     pub defines: Vec<String>,
     /// Directories to search for headers, before CUDA's own.
     pub include_dirs: Vec<PathBuf>,
-    /// Write a line table.
+    /// Whether to write a line table.
     pub line_info: bool,
-    /// Compile for the debugger (`-G`), without optimizing.
+    /// Whether to compile for the debugger (`-G`), without optimization.
     pub debug: bool,
-    /// The C++ standard, such as `c++17`; NVRTC's own choice if `None`.
+    /// The C++ standard, such as `c++17`; NVRTC's default if `None`.
     pub std: Option<String>,
-    /// Further options of NVRTC, from a source or a task: those of [`NVRTC_OPTIONS`](crate::NVRTC_OPTIONS) that are allowed.
+    /// Further NVRTC options from a source or a task; they must be allowed options of [`NVRTC_OPTIONS`](crate::NVRTC_OPTIONS).
     pub extra: Vec<String>,
     /// Directories that headers may come from, in addition to the source's own, `include_dirs` and CUDA's.
     pub roots: Vec<PathBuf>,
-    /// Kernels as the source spells them. Instances of templates, as `softmax<float, 256>`, are made for these.
+    /// Kernels as spelled in the source. Template instances such as `softmax<float, 256>` are instantiated for these.
     pub kernels: Vec<String>,
 }
 
 impl CompileOptions {
-    /// For an architecture, with a line table.
+    /// Options for an architecture, with a line table.
     pub fn new(arch: impl Into<String>) -> Self {
         Self {
             arch: arch.into(),
@@ -93,7 +93,7 @@ impl CompileOptions {
         }
     }
 
-    /// The instances of templates that are asked for, each once.
+    /// The requested template instances, without duplicates.
     fn instances(&self) -> Vec<String> {
         let mut instances: Vec<String> = Vec::new();
         for kernel in self.kernels.iter().filter(|kernel| symbol::is_instance(kernel)) {
@@ -105,45 +105,45 @@ impl CompileOptions {
     }
 }
 
-/// PTX, and what NVRTC had to say.
+/// The result of a compilation.
 #[derive(Clone, Debug)]
 pub struct Compiled {
     /// The PTX.
     pub ptx: String,
-    /// NVRTC's log as it is: warnings.
+    /// The unmodified log of NVRTC: warnings.
     pub log: String,
-    /// The warnings, read.
+    /// The parsed warnings.
     pub diagnostics: Vec<Diagnostic>,
     /// Whether it came from the build cache.
     pub cached: bool,
-    /// Instances of kernel templates that were asked for.
+    /// The requested instances of kernel templates.
     pub instances: Instances,
 }
 
 impl Compiled {
-    /// The host code that was left out: files and lines, counted from 1.
+    /// The host code that was removed: files and lines, counted from 1.
     pub fn skipped_host_code(&self) -> Vec<(String, RangeInclusive<usize>)> {
         rounds::skipped(&self.diagnostics)
     }
 }
 
-/// Why there is no PTX.
+/// Why compilation failed.
 #[derive(Debug)]
 pub enum CompileError {
     /// NVRTC or its headers are missing.
     NotFound(NotFound),
-    /// The source is wrong.
+    /// The source has errors.
     Source {
-        /// The messages, errors and warnings in the order of the log.
+        /// Errors and warnings in the order of the log.
         diagnostics: Vec<Diagnostic>,
-        /// The log as it is.
+        /// The unmodified log.
         log: String,
     },
-    /// An option is wrong, or refused.
+    /// An invalid or refused option.
     Options(String),
-    /// The source includes a file that it may not read.
+    /// The source includes a file outside of the allowed directories.
     Outside(Outside),
-    /// The source takes more time or memory than there is for it.
+    /// The compilation exceeds its limit of time or memory.
     Limit(String),
     /// NVRTC itself failed.
     Nvrtc(String),
@@ -153,8 +153,10 @@ impl fmt::Display for CompileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotFound(error) => error.fmt(f),
-            Self::Source { log, .. } => write!(f, "the source does not compile:\n{}", log.trim_end()),
-            Self::Outside(outside) => write!(f, "the source includes a file that it may not read: {outside}"),
+            Self::Source { log, .. } => write!(f, "cannot compile the source:\n{}", log.trim_end()),
+            Self::Outside(outside) => {
+                write!(f, "the source includes a file outside of the allowed directories: {outside}")
+            }
             Self::Options(text) | Self::Limit(text) | Self::Nvrtc(text) => f.write_str(text),
         }
     }
@@ -171,8 +173,7 @@ pub(crate) fn arch_number(arch: &str) -> Option<&str> {
 }
 
 impl Toolchain {
-    /// Compiles to PTX. Needs no GPU. An instance of a template that cannot be made does not keep the rest from being
-    /// compiled.
+    /// Compiles to PTX, without a GPU. If a template instance is invalid, the rest is still compiled.
     pub fn compile(&self, source: &Source, options: &CompileOptions) -> Result<Compiled, CompileError> {
         let mut instances = options.instances();
         let first = self.compile_with(source, options, &instances);
@@ -192,7 +193,7 @@ impl Toolchain {
         Ok(compiled)
     }
 
-    /// Compiles with instances of templates.
+    /// Compiles with template instances.
     fn compile_with(
         &self,
         source: &Source,
@@ -234,7 +235,7 @@ impl Toolchain {
         let opened = self.opened.get_or_init(|| Nvrtc::open(&nvrtc.path)).as_ref();
         let opened = opened
             .map_err(|cause| CompileError::Nvrtc(format!("cannot open {}: {cause}", nvrtc.path.display())))?;
-        // Of the toolkit it reads its headers, and the library that NVRTC opens when it compiles.
+        // From the toolkit, the compiler reads only its headers and the library that NVRTC loads when it compiles.
         let toolkit = toolkit_dirs.iter().cloned().chain(nvrtc.path.parent().map(Path::to_owned));
         let resolved = fs::canonicalize(&nvrtc.path).ok();
         let toolkit = toolkit.chain(resolved.as_deref().and_then(Path::parent).map(Path::to_owned));
@@ -258,7 +259,10 @@ impl Toolchain {
             if diagnostics.iter().any(|d| d.severity == Severity::Error) {
                 return Err(CompileError::Source { diagnostics, log });
             }
-            return Err(CompileError::Nvrtc(format!("NVRTC refused without a reason: {}", log.trim())));
+            return Err(CompileError::Nvrtc(format!(
+                "NVRTC failed without an error message: {}",
+                log.trim()
+            )));
         };
         if let Some((cache, key)) = key {
             let pieces: Vec<&[u8]> = [&ptx, &log].into_iter().chain(&symbols).map(String::as_bytes).collect();
@@ -268,17 +272,17 @@ impl Toolchain {
     }
 }
 
-/// NVRTC's message about a name expression that names nothing. Other errors are the source's, those in the body of a template
-/// included; they come first.
+/// NVRTC's message about an invalid name expression. All other errors, including those in the body of a template, belong to the
+/// source; NVRTC prints those first.
 fn wrong_name(error: &CompileError) -> Option<&str> {
     let CompileError::Source { diagnostics, .. } = error else { return None };
     let first = diagnostics.iter().find(|one| one.severity == Severity::Error)?;
-    // The file that NVRTC makes of name expressions.
+    // NVRTC's internal file for name expressions.
     let place = first.place.as_ref().filter(|place| place.file == "__nv_name_map");
     place.map(|_| first.message.as_str())
 }
 
-/// Everything the PTX depends on, or `None` if that is not known or changes with time.
+/// The key of everything the PTX depends on, or `None` if that is unknown or changes with time.
 fn key_of(
     mut key: KeyBuilder,
     source: &Source,
@@ -295,16 +299,16 @@ fn key_of(
         key.add(argument.as_bytes());
     }
     key.add(directory.as_os_str().as_encoded_bytes());
-    // Relative names in the line table and in arguments mean something else in another working directory.
+    // Relative paths in the line table and in arguments depend on the working directory.
     key.add(here.as_os_str().as_encoded_bytes());
     key.add(source.name.as_bytes()).add(source.text.as_bytes());
     let scan = headers::add_to_key(&mut key, &source.text, &directory, &user_dirs, toolkit_dirs, roots)
         .map_err(CompileError::Outside)?;
-    // Where the kernel keeps no files from the compiler, names that are not known could be those of any file.
+    // If the kernel cannot restrict file access of the compiler, an unknown header name could refer to any file.
     if scan == Scan::Unknown && warpproof_sandbox::available().files == Held::No {
         return Err(CompileError::Options(
-            "the source names a header by a macro, or has too many headers, and this system cannot confine the compiler \
-             to the source's directory; name the header itself"
+            "the source names a header by a macro, or has too many headers, and this system cannot restrict the compiler \
+             to the source's directory; name the header directly"
                 .to_owned(),
         ));
     }
@@ -317,13 +321,14 @@ fn arguments(
     extra: &[String],
     toolkit_dirs: &[PathBuf],
 ) -> Result<Vec<CString>, CompileError> {
-    let number = arch_number(&options.arch)
-        .ok_or_else(|| CompileError::Options(format!("{} is no architecture; write sm_89", options.arch)))?;
+    let number = arch_number(&options.arch).ok_or_else(|| {
+        CompileError::Options(format!("expected an architecture such as sm_89, found `{}`", options.arch))
+    })?;
     let mut arguments: Vec<OsString> = vec![format!("-arch=compute_{number}").into()];
     if options.debug {
         arguments.push("-G".into());
     }
-    // -G writes the line table too, and NVRTC warns if it is told both.
+    // -G also writes the line table, and NVRTC warns if both options are given.
     if options.line_info && !options.debug {
         arguments.push("-lineinfo".into());
     }
@@ -349,7 +354,7 @@ fn c_string(argument: &OsStr) -> Result<CString, CompileError> {
         .map_err(|_| CompileError::Options(format!("a NUL byte in {}", argument.display())))
 }
 
-/// Compiles in a process of its own, where no other compilation was before, and which can read only what is named.
+/// Compiles in a separate process without earlier compilations, which can read only the given paths.
 #[cfg(target_os = "linux")]
 fn alone(
     limits: CompileLimits,
@@ -362,13 +367,13 @@ fn alone(
         Err(Failure::Time) => Err(CompileError::Limit(limits.time_sentence("NVRTC"))),
         Err(Failure::Memory) => Err(CompileError::Limit(limits.memory_sentence("NVRTC"))),
         Err(Failure::Signal(signal)) => {
-            Err(CompileError::Nvrtc(format!("signal {signal} ended it: a fault of NVRTC")))
+            Err(CompileError::Nvrtc(format!("NVRTC was terminated by signal {signal}: a bug in NVRTC")))
         }
         Err(Failure::Other(text)) => Err(CompileError::Nvrtc(text)),
     }
 }
 
-/// Compiles while no other compilation runs. One with `-G` changes those after it here.
+/// Compiles while no other compilation runs. On this system, a compilation with `-G` affects later ones.
 #[cfg(not(target_os = "linux"))]
 fn alone(
     _: CompileLimits,
@@ -383,9 +388,9 @@ fn alone(
     on_large_stack(work).map_err(CompileError::Nvrtc)?.map_err(refusal)
 }
 
-/// What NVRTC says when it does not even look at the source.
+/// Classifies an error of NVRTC that occurred before it read the source.
 fn refusal(text: String) -> CompileError {
-    // It has one result for an option it does not take, and the log names the option.
+    // NVRTC has one result code for an invalid option, and the log names the option.
     if text.contains("--") || text.contains("INVALID_OPTION") {
         CompileError::Options(text)
     } else if text.contains("OUT_OF_MEMORY") {
@@ -399,7 +404,7 @@ fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, String>
     thread::scope(|scope| {
         let thread = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
         let thread = thread.map_err(|cause| format!("cannot start a thread for NVRTC: {cause}"))?;
-        thread.join().map_err(|_| "the thread of NVRTC panicked".to_owned())
+        thread.join().map_err(|_| "the NVRTC thread panicked".to_owned())
     })
 }
 

@@ -1,8 +1,8 @@
 //! Reads the sections of a cubin, which is an ELF file.
 //!
-//! Since sm_90, ptxas no longer prints the constant memory of a kernel; its size stands in the cubin all the same.
+//! Since sm_90, ptxas no longer prints the constant memory of a kernel, but its size is in the cubin.
 
-/// Bytes of constant memory of a kernel per bank, ascending by bank. Empty if the file cannot be read.
+/// Bytes of constant memory of a kernel per bank, ascending by bank. Empty if the file cannot be parsed.
 pub(crate) fn constant_banks(cubin: &[u8], kernel: &str) -> Vec<(u32, u32)> {
     let mut banks: Vec<(u32, u32)> = sections(cubin)
         .filter_map(|(name, size)| {

@@ -1,14 +1,14 @@
-//! Messages of NVRTC and ptxas, read from their logs.
+//! Messages of NVRTC and ptxas, parsed from their logs.
 
 use serde::{Deserialize, Serialize};
 
-/// How grave a message is.
+/// Severity of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The source is not accepted.
+    /// The source is rejected.
     Error,
-    /// It is accepted, and doubtful.
+    /// The source is accepted, but suspicious.
     Warning,
     /// Information.
     Note,
@@ -21,7 +21,7 @@ pub struct Place {
     pub file: String,
     /// The line.
     pub line: u32,
-    /// The column, where it is known.
+    /// The column, if known.
     pub column: Option<u32>,
 }
 
@@ -32,17 +32,17 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// NVIDIA's number, such as `177-D`.
     pub code: Option<String>,
-    /// What it says.
+    /// The text of the message.
     pub message: String,
-    /// Where.
+    /// The source location.
     pub place: Option<Place>,
-    /// The line as the compiler read it.
+    /// The source line as printed by the compiler.
     pub excerpt: Option<String>,
-    /// What else it says: candidates, instantiations.
+    /// Additional lines: candidates, instantiations.
     pub notes: Vec<String>,
 }
 
-/// Reads NVRTC's log.
+/// Parses NVRTC's log.
 pub(crate) fn from_nvrtc(log: &str) -> Vec<Diagnostic> {
     let mut diagnostics: Vec<Diagnostic> = Vec::new();
     let mut open = false;
@@ -58,7 +58,7 @@ pub(crate) fn from_nvrtc(log: &str) -> Vec<Diagnostic> {
             continue;
         }
         let Some(current) = diagnostics.last_mut().filter(|_| open) else { continue };
-        // A source line is followed by a line that holds a caret and nothing else.
+        // A source line is followed by a line that contains only a caret.
         let caret = lines.peek().and_then(|next| {
             let at = next.find('^')?;
             next.bytes().all(|b| matches!(b, b' ' | b'\t' | b'^' | b'~')).then_some(at)
@@ -105,7 +105,7 @@ fn nvrtc_head(line: &str) -> Option<Diagnostic> {
     Some(Diagnostic { severity, code, message, place, excerpt: None, notes: Vec::new() })
 }
 
-/// Reads the messages of ptxas; what `-v` prints is not among them.
+/// Parses the messages of ptxas, except the output of `-v`.
 pub(crate) fn from_ptxas(log: &str) -> Vec<Diagnostic> {
     log.lines()
         .filter_map(|line| {
@@ -127,7 +127,7 @@ pub(crate) fn from_ptxas(log: &str) -> Vec<Diagnostic> {
             let message = message.trim().to_owned();
             Some(Diagnostic { severity, code: None, message, place, excerpt: None, notes: Vec::new() })
         })
-        // The last words of ptxas after any error say nothing that the errors did not.
+        // ptxas's final line after an error adds no information.
         .filter(|diagnostic| diagnostic.message != "Ptx assembly aborted due to errors")
         .collect()
 }

@@ -1,7 +1,7 @@
-//! A process of its own for each compilation. NVRTC remembers: after one with `-G` the next source gives another program
-//! than it gave before, and so does one that is compiled beside it. In a copy of this process, in which the library was
-//! opened and never used, every compilation is the first; it can also be given limits, be confined, and fail alone.
-#![expect(unsafe_code, reason = "no crate and no part of the standard library forks")]
+//! Runs each compilation in its own process. NVRTC keeps state: after a compilation with `-G`, later or concurrent compilations of
+//! the same source produce different code. A forked copy of this process, in which the library was opened but never used, makes
+//! every compilation the first one; it can also be limited and sandboxed, and a crash stays in the child.
+#![expect(unsafe_code, reason = "no crate and no part of the standard library provides fork")]
 
 use std::io::{self, PipeWriter, Read, Write};
 use std::mem::MaybeUninit;
@@ -15,45 +15,46 @@ use warpproof_sandbox::Reach;
 use crate::limits::{CompileLimits, WALL};
 use crate::program::UNCONFINED;
 
-/// Held alone by who opens a library, and by all who fork: a copy of a loader that is at work could not load.
+/// Write-locked while a library is opened, read-locked while forking: if another thread is inside the dynamic loader during a fork,
+/// the child cannot load libraries.
 pub(crate) static LOADER: RwLock<()> = RwLock::new(());
 
-/// Why there is no answer.
+/// Why a child returned no result.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// It took more time than it was given.
+    /// It exceeded its time limit.
     Time,
-    /// It took more memory than it was given.
+    /// It exceeded its memory limit.
     Memory,
-    /// A signal ended it.
+    /// A signal terminated it.
     Signal(i32),
-    /// It could not be started, or ended without an answer.
+    /// It could not be started, or ended without a result.
     Other(String),
 }
 
-/// The status of a child that could not be confined. Its answer says why.
+/// Exit status of a child that could not be sandboxed. Its output contains the reason.
 const NOT_CONFINED: i32 = 3;
 
-/// What `work` gives in a copy of this process, which can reach only what is named, and ends with it.
+/// Runs `work` in a forked child, which can access only the given paths and ends with this process, and returns its output.
 pub(crate) fn in_child(
     limits: CompileLimits,
     reach: &Reach,
     work: impl FnOnce() -> Vec<u8>,
 ) -> Result<Vec<u8>, Failure> {
     let failed = |what: &str, cause: io::Error| Failure::Other(format!("cannot {what}: {cause}"));
-    let (mut read, write) = io::pipe().map_err(|cause| failed("make a pipe for NVRTC", cause))?;
+    let (mut read, write) = io::pipe().map_err(|cause| failed("create a pipe for NVRTC", cause))?;
     let (parent, size) = (process::getpid(), Size::of_this_process());
-    // Asked here: the environment has a lock, which another thread may hold.
+    // Read before the fork: the environment has a lock, which another thread may hold.
     let required = warpproof_sandbox::is_required();
     let loader = LOADER.read().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: only this thread goes on in the child, which never returns from here. Other threads may hold locks there for
-    // ever: those of the C library's allocator, streams and loader it sets right itself, a loader at work is kept away above,
-    // and `work` takes no lock of Rust's. A child that waits for one that was overlooked is ended by its alarm.
+    // SAFETY: only this thread continues in the child, which never returns from here. Other threads may hold locks there forever:
+    // the C library resets those of its allocator, streams and loader itself, the lock above excludes a thread inside the loader,
+    // and `work` takes no Rust lock. An alarm ends a child that waits for a lock overlooked here.
     let child = unsafe { libc::fork() };
     if child == 0 {
         run(limits, (reach, required), parent, size, write, work);
     }
-    // Before anything else is asked of the system.
+    // Before any other system call overwrites it.
     let cause = io::Error::last_os_error();
     drop(loader);
     drop(write);
@@ -63,7 +64,7 @@ pub(crate) fn in_child(
     let mut answer = Vec::new();
     let read = read.read_to_end(&mut answer);
     let (status, peak) = wait(child).map_err(|cause| failed("wait for NVRTC's process", cause))?;
-    read.map_err(|cause| failed("read NVRTC's answer", cause))?;
+    read.map_err(|cause| failed("read NVRTC's result", cause))?;
     if libc::WIFEXITED(status) {
         return match libc::WEXITSTATUS(status) {
             0 => Ok(answer),
@@ -73,7 +74,7 @@ pub(crate) fn in_child(
     }
     match libc::WTERMSIG(status) {
         libc::SIGXCPU | libc::SIGALRM => Err(Failure::Time),
-        // What cannot allocate aborts, or uses what it was not given. Then it has used most of what it may.
+        // A process that cannot allocate aborts, or accesses memory it did not get. In that case it has used most of its limit.
         libc::SIGABRT | libc::SIGSEGV | libc::SIGBUS | libc::SIGKILL
             if peak >= size.resident.saturating_add(limits.bytes / 4 * 3) =>
         {
@@ -83,15 +84,15 @@ pub(crate) fn in_child(
     }
 }
 
-/// The status that a child ended with, and the bytes it had in memory at most.
+/// The exit status of a child, and its peak resident memory in bytes.
 fn wait(child: Pid) -> io::Result<(i32, u64)> {
     let (mut status, mut usage) = (0, MaybeUninit::<libc::rusage>::zeroed());
     loop {
-        // SAFETY: both pointers are to live memory of the types that the call writes.
+        // SAFETY: both pointers refer to live memory of the types that the call writes.
         let waited =
             unsafe { libc::wait4(child.as_raw_nonzero().get(), &raw mut status, 0, usage.as_mut_ptr()) };
         if waited >= 0 {
-            // SAFETY: all bits zero are a valid value, and the call has written one since.
+            // SAFETY: all-zero bits are a valid value, and the call has overwritten it.
             let usage = unsafe { usage.assume_init() };
             return Ok((status, u64::try_from(usage.ru_maxrss).unwrap_or(0).saturating_mul(1024)));
         }
@@ -102,8 +103,7 @@ fn wait(child: Pid) -> io::Result<(i32, u64)> {
     }
 }
 
-/// The child, from its first step to its last. What of the preparation fails leaves it with descriptors or without
-/// limits until it ends.
+/// The whole life of the child. If a preparation step fails, the child keeps its descriptors or has no limits until it ends.
 fn run(
     limits: CompileLimits,
     (reach, required): (&Reach, bool),
@@ -112,23 +112,23 @@ fn run(
     mut pipe: PipeWriter,
     work: impl FnOnce() -> Vec<u8>,
 ) -> ! {
-    // Who asks the parent to stop lets it end what is under way; this process ends with it in any case.
+    // A signal that asks the parent to stop must not interrupt the running compilation; the child ends with the parent in any case.
     let asked =
         [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT].map(|signal| (signal, libc::SIG_IGN));
     let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT, libc::SIGXCPU, libc::SIGALRM];
     for (signal, action) in asked.into_iter().chain(faults.map(|signal| (signal, libc::SIG_DFL))) {
-        // SAFETY: no handler of this process's own is installed.
+        // SAFETY: no handler of this process is installed.
         unsafe { libc::signal(signal, action) };
     }
     let _ = process::set_parent_process_death_signal(Some(Signal::KILL));
     if process::getppid() != Some(parent) {
-        // SAFETY: it ends this process at once.
+        // SAFETY: it ends this process immediately.
         unsafe { libc::_exit(1) };
     }
-    // A copy of the parent's pipes, sockets and locked files would keep them open. 0 to 2 are everybody's.
+    // The child must not keep copies of the parent's pipes, sockets and locked files open. 0 to 2 are the standard streams.
     let answer = pipe.as_raw_fd();
     for (first, last) in [(3, answer - 1), (answer + 1, i32::MAX)] {
-        // SAFETY: what owns these descriptors is in the parent, and never dropped in this process.
+        // SAFETY: the owners of these descriptors are in the parent and are never dropped in this process.
         unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     }
     // SAFETY: it only sets a timer of this process.
@@ -141,15 +141,15 @@ fn run(
     let unconfined = match warpproof_sandbox::confine_copy(reach) {
         Ok(held) if held.is_any() || !required => None,
         Ok(_) => Some(UNCONFINED.to_owned()),
-        Err(why) => Some(format!("cannot confine the compiler: {why}")),
+        Err(why) => Some(format!("cannot sandbox the compiler: {why}")),
     };
     if let Some(why) = unconfined {
         let _ = pipe.write_all(why.as_bytes());
-        // SAFETY: it ends this process at once.
+        // SAFETY: it ends this process immediately.
         unsafe { libc::_exit(NOT_CONFINED) };
     }
     let done = catch_unwind(AssertUnwindSafe(|| pipe.write_all(&work())));
-    // SAFETY: it ends this process at once; nothing that the parent does at its own end is done here.
+    // SAFETY: it ends this process immediately, without the parent's exit handlers.
     unsafe { libc::_exit(i32::from(!matches!(done, Ok(Ok(()))))) }
 }
 
@@ -159,8 +159,7 @@ fn lower(resource: Resource, to: u64) {
     let _ = process::setrlimit(resource, Rlimit { current, ..limit });
 }
 
-/// How large this process is, in bytes. 0 where that cannot be read, as in an evaluation of the fleet, which has limits of its
-/// own.
+/// Size of this process in bytes. 0 if it cannot be read, as in an evaluation of the fleet, which has its own limits.
 #[derive(Clone, Copy, Debug)]
 struct Size {
     mapped: u64,
@@ -208,17 +207,17 @@ mod tests {
 
     #[test]
     fn who_stops_the_parent_does_not_stop_the_child() {
-        // SAFETY: it sends this process's copy a signal.
+        // SAFETY: it sends a signal to the forked child only.
         let answer = in_child(LIMITS, || vec![u8::from(unsafe { libc::raise(libc::SIGINT) } == 0)]);
         assert_eq!(answer.unwrap(), [1]);
     }
 
     #[test]
     fn a_child_that_fails_says_how() {
-        // SAFETY: it sends this process's copy a signal.
+        // SAFETY: it sends a signal to the forked child only.
         let signal = in_child(LIMITS, || vec![u8::from(unsafe { libc::raise(libc::SIGKILL) } == 0)]);
         assert!(matches!(signal, Err(Failure::Signal(libc::SIGKILL))), "{signal:?}");
-        let panicked = in_child(LIMITS, || panic!("as it must"));
+        let panicked = in_child(LIMITS, || panic!("expected panic"));
         assert!(matches!(panicked, Err(Failure::Other(_))), "{panicked:?}");
         let endless = in_child(CompileLimits { seconds: 1, ..LIMITS }, || {
             loop {
@@ -226,13 +225,14 @@ mod tests {
             }
         });
         assert!(matches!(endless, Err(Failure::Time)), "{endless:?}");
-        // A wait takes no time of a processor.
+        // Sleeping uses no processor time.
         let asleep = in_child(CompileLimits { seconds: 1, ..LIMITS }, || {
             std::thread::sleep(std::time::Duration::from_mins(1));
             Vec::new()
         });
         assert!(matches!(asleep, Err(Failure::Time)), "{asleep:?}");
-        // Rust ends a process that cannot allocate. One that has used little of its memory was not short of it.
+        // Rust aborts a process that cannot allocate. A process that has used little of its memory limit did not fail because of
+        // it.
         let large = in_child(CompileLimits { bytes: 64 << 20, ..LIMITS }, || vec![1; 1 << 30]);
         assert!(matches!(large, Err(Failure::Signal(libc::SIGABRT))), "{large:?}");
         let growing = in_child(CompileLimits { bytes: 256 << 20, ..LIMITS }, || {
@@ -266,7 +266,7 @@ mod tests {
         let reach = Reach { read: vec![directory.path().to_owned()], ..Reach::default() };
         assert_eq!(super::in_child(LIMITS, &reach, attempts).unwrap(), [1, 0, 0, 0, 0]);
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "text");
-        // Without the sandbox all of it is done.
+        // Without the sandbox every attempt succeeds.
         assert_eq!(attempts(), [1, 1, 1, 1, 1]);
     }
 
@@ -279,7 +279,7 @@ mod tests {
             let pipes = named.filter_map(|entry| entry.path().read_link().ok());
             vec![u8::try_from(pipes.filter(|to| to.to_string_lossy().starts_with("pipe:")).count()).unwrap()]
         });
-        // The one that the answer takes.
+        // Only the result pipe stays open.
         assert_eq!(answer.unwrap(), [1]);
         drop(pipe);
     }

@@ -1,12 +1,11 @@
-//! Which headers a source may read, for the build cache's key.
+//! Which headers a source may read, for the key of the build cache.
 //!
-//! NVRTC tells no dependencies, so directives are searched for in the text, without evaluating conditions or macros.
-//! The answer errs on one side only: a header that is not read may be in the key, and a header that is read always
-//! is. To that end a name counts wherever it could be found, in every directory, and not only in the first; and where
-//! the text does not tell (a header named by a macro, the time of day), the source is not cached at all.
+//! NVRTC does not report dependencies, so this module searches the text for include directives, without evaluating conditions or
+//! macros. The result is conservative: the key may include a header that is not read, but never misses one that is read. Therefore
+//! a name counts in every search directory where it exists, not only in the first; and if the text is inconclusive (a header named
+//! by a macro, the time of day), the source is not cached at all.
 //!
-//! A macro that names a header inside CUDA's own headers leads to CUDA's own headers again, and their release is
-//! in the key.
+//! A macro that names a header inside CUDA's own headers refers to other CUDA headers, and their release is in the key.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -17,23 +16,22 @@ use warpproof_sandbox::{Outside, Roots};
 
 use crate::cache::KeyBuilder;
 
-/// Bounds what a scan reads; a source with more is not cached.
+/// Limits of a scan; a source that exceeds them is not cached.
 const MAX_FILES: usize = 20_000;
 const MAX_BYTES: usize = 512 << 20;
 
-/// What a scan found out about the headers of a source.
+/// Result of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scan {
     /// Every header is in the key.
     Whole,
     /// Every header is in the key, but the PTX depends on the time of day.
     TimeOfDay,
-    /// A header is named by a macro, or there are too many: which files are read is not known.
+    /// A macro names a header, or there are too many headers: the set of files is unknown.
     Unknown,
 }
 
-/// Adds every header that `text` may read to the key. A header of the user's that lies outside of the roots is an error, and is
-/// not read.
+/// Adds every header that `text` may read to the key. A user header outside of the roots is an error and is not read.
 pub(crate) fn add_to_key(
     key: &mut KeyBuilder,
     text: &str,
@@ -65,7 +63,7 @@ pub(crate) fn add_to_key(
                 if seen.contains(&path) || !path.is_file() {
                     continue;
                 }
-                // Headers of the toolkit include each other by `../` and through links.
+                // Headers of the toolkit include each other through `../` and symbolic links.
                 let resolved = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
                 let within = |dir: &PathBuf| fs::canonicalize(dir).is_ok_and(|dir| resolved.starts_with(dir));
                 let of_toolkit = toolkit_dirs.iter().any(within);
@@ -92,14 +90,13 @@ pub(crate) fn add_to_key(
     Ok(scan)
 }
 
-/// Whether a text depends on when it is compiled.
+/// Whether a text depends on the time of compilation.
 fn asks_for_time(text: &str) -> bool {
     ["__TIME__", "__DATE__", "__TIMESTAMP__"].iter().any(|word| text.contains(word))
 }
 
-/// The files that a source in `directory` may read beside the toolkit's own headers. What it names by a macro is not told,
-/// and what depends on the time of day is never the same: the answer is then `None`. Files outside of the roots are named and not
-/// read.
+/// The files that a source in `directory` may read, except the toolkit's own headers. `None` if a macro names a header or if the
+/// source depends on the time of day. Files outside of the roots are listed but not read.
 pub fn included_files(text: &str, directory: &Path, roots: &Roots) -> Option<Vec<PathBuf>> {
     let mut seen: BTreeSet<PathBuf> = BTreeSet::new();
     if asks_for_time(text) {
@@ -153,9 +150,9 @@ pub(crate) fn includes(text: &str) -> Vec<String> {
     names
 }
 
-/// The names that may be included by a text, or `None` if the text does not tell.
+/// The names that a text may include, or `None` if they are unknown.
 fn names_in(text: &str, of_toolkit: bool) -> Option<Vec<String>> {
-    // Joining spliced lines first, a directive is always on one line.
+    // Spliced lines are joined first, so that a directive is always on one line.
     let text: Cow<'_, str> = if text.contains("\\\n") || text.contains("\\\r\n") {
         text.replace("\\\r\n", "").replace("\\\n", "").into()
     } else {
@@ -189,7 +186,7 @@ fn names_in(text: &str, of_toolkit: bool) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// Whether what stands before `include` makes it a directive.
+/// Whether the text before `include` makes it a directive.
 fn is_directive(before: &str) -> bool {
     let mut text = before.trim_end();
     while text.ends_with("*/") {
@@ -199,7 +196,7 @@ fn is_directive(before: &str) -> bool {
     text.ends_with('#') || text.ends_with("%:") || text.ends_with("??=")
 }
 
-/// Skips blanks and comments.
+/// Skips whitespace and comments.
 fn skip_blanks(text: &str) -> &str {
     let mut text = text.trim_start();
     while let Some(rest) = text.strip_prefix("/*") {
@@ -261,7 +258,7 @@ mod tests {
         fs::write(user.join("b.h"), "int y;").unwrap();
         let second = key(text).unwrap();
         assert_ne!(second, first);
-        // A header that appears where it hides another one.
+        // A new header that shadows another one.
         fs::write(dir.path().join("c.h"), "").unwrap();
         assert_ne!(key(text).unwrap(), second);
         assert_eq!(key("#include M").unwrap().0, Scan::Unknown);

@@ -1,8 +1,8 @@
-//! Host code in a CUDA file, found and left out.
+//! Finds and removes host code in a CUDA file.
 //!
-//! NVRTC refuses every function and variable that is not marked for the device. Where it does, the definition is
-//! replaced by blanks, so that all other code keeps its lines and columns. What is marked for the device, and every type
-//! and constant that such code mentions, is never touched: an error in it is the user's to see.
+//! NVRTC rejects every function and variable that is not marked for the device. Each rejected definition is replaced with spaces,
+//! so that all other code keeps its lines and columns. Code marked for the device, and every type and constant it mentions, is
+//! never changed: errors there are shown to the user.
 
 mod items;
 mod lex;
@@ -17,10 +17,11 @@ use items::{Item, What};
 use lex::{Kind, Lexed, Macro};
 use macros::Macros;
 
-/// Stands for `constexpr` where the device gets a function that is not marked for it. It has the same length.
+/// Replaces `constexpr` in unmarked functions that device code uses; a macro expands it to device annotations. It has the same
+/// length.
 pub(crate) const CONSTEXPR: &str = "__wpcexpr";
 
-/// What NVRTC says of host functions, host variables and host lambdas.
+/// Start of NVRTC's messages about host functions, host variables and host lambdas.
 const HOST: [&str; 4] = [
     "A function without execution space annotations",
     "A function explicitly marked as a __host__ function",
@@ -28,12 +29,12 @@ const HOST: [&str; 4] = [
     "The execution space for the lambda closure class members was inferred to be __host__",
 ];
 
-/// Whether NVRTC names the code at a message's place host code.
+/// Whether a message of NVRTC classifies the code as host code.
 pub(crate) fn is_host_message(message: &str) -> bool {
     HOST.iter().any(|start| message.starts_with(start))
 }
 
-/// Lines that were left out, counted from 1.
+/// Removed lines, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Lines {
     pub(crate) first: usize,
@@ -42,13 +43,13 @@ pub(crate) struct Lines {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
-    /// Blanked.
+    /// Replaced with spaces.
     Cut,
-    /// Marked for the device: a `constexpr` function, which device code may use unmarked.
+    /// Marked for the device: a `constexpr` function, which device code may use without annotation.
     Marked,
 }
 
-/// A file of the user's.
+/// A file of the user.
 #[derive(Debug)]
 struct File {
     text: String,
@@ -57,16 +58,16 @@ struct File {
     changes: BTreeMap<usize, Change>,
 }
 
-/// The user's files of one compilation, with what was left out of them.
+/// The user's files of one compilation, with the changes made to them.
 #[derive(Debug)]
 pub(crate) struct Files {
     files: Vec<File>,
-    /// The words that device code may mean.
+    /// The words that device code may refer to.
     needed: BTreeSet<String>,
 }
 
 impl Files {
-    /// Reads the structure of the texts. `defines` are `NAME` or `NAME=VALUE`.
+    /// Parses the structure of the texts. `defines` are `NAME` or `NAME=VALUE`.
     pub(crate) fn new(texts: Vec<String>, defines: &[String]) -> Self {
         let mut files: Vec<File> = texts
             .into_iter()
@@ -87,7 +88,7 @@ impl Files {
         Self { files, needed }
     }
 
-    /// Leaves out what an error speaks of, if it is host code. `false`: it is not, or already was.
+    /// Removes the item that an error refers to, if it is host code. `false`: it is not host code, or is already removed.
     pub(crate) fn blame(&mut self, file: usize, error: &Diagnostic) -> bool {
         let Some(place) = &error.place else { return false };
         let Some(of) = self.files.get(file) else { return false };
@@ -98,8 +99,8 @@ impl Files {
         self.files[file].changes.insert(item, change) != Some(change)
     }
 
-    /// Leaves out every function of a file that is not marked for the device: NVRTC refuses them all, and stops at its
-    /// hundredth error. Of functions with macros of unknown meaning it must say so itself.
+    /// Removes every function of a file that is not marked for the device: NVRTC rejects them all but stops after 100 errors.
+    /// Functions with unknown macros are removed only after NVRTC reports them.
     pub(crate) fn cut_functions(&mut self, file: usize) {
         let Some(of) = self.files.get(file) else { return };
         let certain = |item: &Item| item.what == What::Function && !item.constant && !item.doubtful;
@@ -110,7 +111,7 @@ impl Files {
         self.files[file].changes.extend(found);
     }
 
-    /// What may be done to an item that an error is in, and to which item.
+    /// The allowed change for an error at this position, and the item to change.
     fn verdict(&self, file: &File, at: usize, said_host: bool) -> Option<(usize, Change)> {
         let item = &file.items[at];
         if item.device || file.is_cut(at) {
@@ -123,7 +124,7 @@ impl Files {
             What::Fixed => None,
             What::Using => cut,
             What::Type => (!needed(item)).then_some((at, Change::Cut)),
-            // A virtual function is a part of the layout of its class.
+            // A virtual function is part of the layout of its class.
             What::Function | What::Declaration
                 if item.dispatched && class.is_some_and(|(_, class)| needed(class)) =>
             {
@@ -133,7 +134,7 @@ impl Files {
             What::Function if !needed(item) => cut,
             What::Function => (said_host && file.marks(item).is_some()).then_some((at, Change::Marked)),
             What::Declaration => match class {
-                // A member variable is a part of the layout.
+                // A member variable is part of the layout.
                 Some(_) if said_host && item.prototype => cut,
                 Some((class, of)) => (!needed(of)).then_some((class, Change::Cut)),
                 None if item.constant && needed(item) => None,
@@ -142,17 +143,17 @@ impl Files {
         }
     }
 
-    /// A file as NVRTC gets it: with as many lines and bytes as it has.
+    /// The modified text of a file, with the same number of lines and bytes.
     pub(crate) fn text(&self, file: usize) -> Cow<'_, str> {
         self.files.get(file).map_or(Cow::Borrowed(""), File::changed)
     }
 
-    /// Whether anything of a file was left out or marked.
+    /// Whether any part of a file was removed or marked.
     pub(crate) fn is_changed(&self, file: usize) -> bool {
         self.files.get(file).is_some_and(|file| !file.changes.is_empty())
     }
 
-    /// The lines that were left out of a file.
+    /// The removed lines of a file.
     pub(crate) fn skipped(&self, file: usize) -> Vec<Lines> {
         let Some(file) = self.files.get(file) else { return Vec::new() };
         let mut lines: Vec<Lines> = Vec::new();
@@ -174,7 +175,7 @@ impl Files {
         lines
     }
 
-    /// Where a function of that name was left out: file and line.
+    /// Location of a removed function of that name: file and line.
     pub(crate) fn skipped_function(&self, name: &str) -> Option<(usize, usize)> {
         self.files.iter().enumerate().find_map(|(number, file)| {
             let (at, _) = file.changes.iter().find(|(at, change)| {
@@ -188,7 +189,7 @@ impl Files {
         })
     }
 
-    /// Whether a place lies in code for the device.
+    /// Whether a location is in device code.
     pub(crate) fn is_device(&self, file: usize, line: u32, column: Option<u32>) -> bool {
         let Some(file) = self.files.get(file) else { return true };
         file.item_at(line, column).is_none_or(|at| file.items[at].device)
@@ -196,7 +197,7 @@ impl Files {
 }
 
 impl File {
-    /// The innermost item at a place.
+    /// The innermost item at a location.
     fn item_at(&self, line: u32, column: Option<u32>) -> Option<usize> {
         let number = usize::try_from(line).ok()?.checked_sub(1)?;
         let text = self.text.split_inclusive('\n').nth(number)?;
@@ -207,7 +208,7 @@ impl File {
             let items = self.items.iter().enumerate().filter(|(_, item)| touches(&item.span));
             items.min_by_key(|(_, item)| item.span.len()).map(|(at, _)| at)
         };
-        // An error at the end of an item may be just past it.
+        // An error at the end of an item may point just past it.
         let at = start + column.min(text.trim_end().len());
         innermost(&|span| span.contains(&at))
             .or_else(|| innermost(&|span| span.start <= at && at <= span.end))
@@ -218,7 +219,7 @@ impl File {
         own || self.items[at].class.is_some_and(|class| self.is_cut(class))
     }
 
-    /// Where `constexpr` of a function stands.
+    /// The range of a function's `constexpr`.
     fn marks(&self, item: &Item) -> Option<Range<usize>> {
         let tokens = self.lexed.tokens.get(item.tokens.clone())?;
         let token = tokens.iter().find(|token| &self.text[token.span.clone()] == "constexpr")?;
@@ -241,11 +242,11 @@ impl File {
                 }
             }
         }
-        // Whole characters were replaced by ASCII, so this is text again.
+        // Whole characters were replaced with ASCII, so this is valid UTF-8.
         Cow::Owned(String::from_utf8(bytes).unwrap_or_else(|_| self.text.clone()))
     }
 
-    /// Blanks a range except for its line ends and preprocessor lines.
+    /// Replaces a range with spaces, except for line ends and preprocessor lines.
     fn blank(&self, bytes: &mut [u8], range: Range<usize>) {
         let first = self.lexed.directives.partition_point(|directive| directive.end <= range.start);
         let mut directives = self.lexed.directives[first..].iter().peekable();
@@ -269,7 +270,7 @@ fn needed(files: &[File], macros: &Macros) -> BTreeSet<String> {
     let mut needed: BTreeSet<String> = BTreeSet::new();
     let mut pending: Vec<&str> = Vec::new();
     let all = || files.iter().flat_map(|file| file.items.iter().map(move |item| (file, item)));
-    // What an unmarked type, alias, constant or `constexpr` function is called, and where it is.
+    // Names and locations of unmarked types, aliases, constants and `constexpr` functions.
     let mut named: BTreeMap<&str, Vec<(&File, &Item)>> = BTreeMap::new();
     for (file, item) in all() {
         if item.device {

@@ -1,8 +1,8 @@
-//! Installs the pinned wheels below warpproof's cache directory, lists and removes them.
+//! Installs the pinned wheels in Warpproof's cache directory, lists and removes them.
 //!
-//! A set is made in a staging directory beside its place, tried out, and renamed into place: an interrupted install
-//! leaves no half of a set. A lock lets one process at a time install or remove; whoever holds it knows that
-//! a staging directory it finds was left by a process that died, and removes it.
+//! A set is created in a staging directory next to its final place, tested, and renamed: an interrupted install leaves no
+//! incomplete set. A lock allows one process at a time to install or remove; the holder of the lock removes staging directories
+//! left by processes that died.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -20,16 +20,16 @@ use crate::nvrtc::Nvrtc;
 use crate::pins::CudaSet;
 use crate::version::Version;
 
-/// Written last into a set; a directory without it is not a set.
+/// The manifest, written last; a directory without it is not a set.
 const MANIFEST: &str = "warpproof-set.json";
 const STAGING: &str = ".staging-";
 
-/// How far an install is. The total is an estimate; the last report is complete.
+/// Progress of an install. The total is an estimate; the last report is complete.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// Bytes downloaded and unpacked.
+    /// Bytes downloaded and unpacked so far.
     pub done: u64,
-    /// Of about so many.
+    /// Estimated total.
     pub total: u64,
 }
 
@@ -38,7 +38,7 @@ pub struct Progress {
 pub struct Installed {
     /// The release of CUDA.
     pub version: Version,
-    /// Where it is.
+    /// Its directory.
     pub path: String,
     /// Its size in bytes.
     pub bytes: u64,
@@ -53,22 +53,22 @@ pub enum InstallError {
     System(String),
     /// No cache directory is known: neither `WARPPROOF_CACHE` nor a home directory.
     NoCache,
-    /// Neither pip nor uv is there.
+    /// Neither pip nor uv is available.
     NoInstaller,
     /// The package index cannot be reached.
     Offline {
-        /// The line that says so.
+        /// The error line.
         cause: String,
-        /// Where the set would have gone, so that it can be copied there.
+        /// Directory of the set, so that the user can copy it there.
         place: PathBuf,
     },
-    /// A wheel is not the one that was pinned.
+    /// The hash of a wheel differs from the pinned one.
     WrongHash(String),
-    /// pip or uv failed otherwise; the end of what it printed.
+    /// pip or uv failed for another reason; the end of its output.
     Failed(String),
-    /// The wheels are installed, and do not work.
+    /// The installed wheels do not work.
     Broken(String),
-    /// A file or directory.
+    /// A file or directory could not be accessed.
     Io(PathBuf, io::Error),
 }
 
@@ -76,11 +76,11 @@ impl fmt::Display for InstallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::System(system) => write!(f, "NVIDIA publishes no compiler wheels for {system}"),
-            Self::NoCache => f.write_str("no cache directory is known; set WARPPROOF_CACHE or HOME"),
+            Self::NoCache => f.write_str("no cache directory found; set WARPPROOF_CACHE or HOME"),
             Self::NoInstaller => f.write_str("neither pip nor uv was found on PATH"),
             Self::Offline { cause, .. } => write!(f, "cannot reach the package index: {cause}"),
             Self::WrongHash(text) => {
-                write!(f, "a downloaded wheel is not the pinned one, and was not installed: {text}")
+                write!(f, "the hash of a downloaded wheel does not match; nothing was installed: {text}")
             }
             Self::Failed(text) => write!(f, "the installer failed: {text}"),
             Self::Broken(text) => write!(f, "the installed compiler does not work: {text}"),
@@ -130,7 +130,7 @@ pub fn installed(environment: &Environment) -> Vec<Installed> {
         .collect()
 }
 
-/// Removes the set of a CUDA major version. `false` if it is not there.
+/// Removes the set of a CUDA major version. `false` if it is not installed.
 pub fn remove(environment: &Environment, major: u32) -> Result<bool, InstallError> {
     let cache = environment.cache.as_ref().ok_or(InstallError::NoCache)?;
     let sets = sets_below(cache);
@@ -146,7 +146,7 @@ pub fn remove(environment: &Environment, major: u32) -> Result<bool, InstallErro
         if !name.starts_with(&prefix) {
             continue;
         }
-        // Out of sight first, so that no one finds a set that is half removed.
+        // Renamed first, so that no process finds a partially removed set.
         let doomed = sets.join(format!("{STAGING}removed-{}-{name}", std::process::id()));
         fs::rename(&dir, &doomed).map_err(at(&dir))?;
         fs::remove_dir_all(&doomed).map_err(at(&doomed))?;
@@ -155,7 +155,7 @@ pub fn remove(environment: &Environment, major: u32) -> Result<bool, InstallErro
     Ok(removed)
 }
 
-/// Installs a pinned set, if it is not there yet. `false` if it was there.
+/// Installs a pinned set unless it is installed. `false` if it was already installed.
 pub fn install(
     environment: &Environment,
     set: &CudaSet,
@@ -187,7 +187,7 @@ pub fn install(
     probe(&target, set)?;
     write_manifest(&target, set)?;
     if place.exists() {
-        // A set that no longer works makes room; it goes with the staging directory.
+        // A set that no longer works is moved into the staging directory and removed with it.
         fs::rename(&place, staging.path().join("old")).map_err(at(&place))?;
     }
     fs::rename(&target, &place).map_err(at(&place))?;
@@ -207,17 +207,17 @@ fn write_manifest(target: &Path, set: &CudaSet) -> Result<(), InstallError> {
     fs::write(&path, format!("{manifest:#}\n")).map_err(at(&path))
 }
 
-/// Starts every part once, so that a set that is named installed is one that works.
+/// Runs every part once, so that an installed set is known to work.
 fn probe(root: &Path, set: &CudaSet) -> Result<(), InstallError> {
     let options = Options { explicit: Some(root.to_owned()), ..Options::default() };
     let survey = Survey::complete(&options);
     for part in Part::ALL {
         let Some(found) = survey.of(part).next() else {
-            return Err(InstallError::Broken(format!("{} is missing, or does not run", part.name())));
+            return Err(InstallError::Broken(format!("{} is missing or does not run", part.name())));
         };
         let own = !matches!(part, Part::Nvdisasm | Part::Cuobjdump);
         if own && !found.version.same_release(set.version) {
-            let text = format!("{} is {} and not {}", part.name(), found.version, set.version);
+            let text = format!("{} has version {}, expected {}", part.name(), found.version, set.version);
             return Err(InstallError::Broken(text));
         }
         if part == Part::Nvrtc {
@@ -237,7 +237,7 @@ fn lock(sets: &Path) -> Result<File, InstallError> {
 fn remove_stale(sets: &Path) {
     for entry in fs::read_dir(sets).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(STAGING) {
-            // Nothing depends on it; what cannot be removed now is tried again next time.
+            // Nothing depends on it; a directory that cannot be removed now is retried next time.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -250,7 +250,7 @@ struct Installer {
     uv: bool,
 }
 
-/// pip as a module of Python, pip as a program, or uv, whichever runs first.
+/// pip as a Python module, pip as a program, or uv: the first one that runs.
 fn find_installer(path: &[PathBuf]) -> Option<Installer> {
     const CANDIDATES: [(&str, &[&str], bool); 5] = [
         ("python3", &["-m", "pip"], false),
@@ -265,7 +265,7 @@ fn find_installer(path: &[PathBuf]) -> Option<Installer> {
             if !program.is_file() {
                 continue;
             }
-            // A Python without pip must not hide a uv.
+            // A Python without pip must not hide uv.
             let version = Command::new(&program)
                 .args(if uv { &[] } else { before })
                 .arg("--version")
@@ -292,7 +292,7 @@ fn start(
     if installer.uv {
         args.extend(["--no-progress"].map(OsString::from));
     } else {
-        // Two retries: someone who is offline should not wait for five, with growing pauses, to be told.
+        // Two retries: an offline user should not wait for the default of five with growing pauses.
         let quiet = ["--no-input", "--no-compile", "--progress-bar", "off", "--retries", "2"];
         args.extend(quiet.map(OsString::from));
         args.extend(["--disable-pip-version-check", "--root-user-action", "ignore"].map(OsString::from));
@@ -300,7 +300,7 @@ fn start(
     args.extend([OsString::from("--target"), target.into(), OsString::from("-r"), requirements.into()]);
     Command::new(&installer.program)
         .args(&args)
-        // A user's `user = true` contradicts --target.
+        // The user's setting `user = true` conflicts with --target.
         .env("PIP_USER", "0")
         .env("TMPDIR", scratch)
         .env("LC_ALL", "C")
@@ -311,7 +311,7 @@ fn start(
         .map_err(at(&installer.program))
 }
 
-/// Waits for the installer, reports the bytes that arrive, and judges how it ended.
+/// Waits for the installer, reports the bytes downloaded so far, and evaluates its exit status.
 fn watch(
     mut child: Child,
     set: &CudaSet,
@@ -327,7 +327,7 @@ fn watch(
             break status;
         }
         let bytes: u64 = arriving.iter().map(|dir| size_of(dir)).sum();
-        // The installer deletes a wheel once it is unpacked; progress does not go back for that.
+        // The installer deletes a wheel after unpacking it; progress must not decrease then.
         done = bytes.clamp(done, set.bytes.max(done));
         progress(Progress { done: done.min(set.bytes), total: set.bytes });
         thread::sleep(Duration::from_millis(150));
@@ -335,10 +335,10 @@ fn watch(
     let text =
         |thread: Option<thread::JoinHandle<String>>| thread.and_then(|t| t.join().ok()).unwrap_or_default();
     let printed = format!("{}\n{}", text(stdout), text(stderr));
-    if status.success() { Ok(()) } else { Err(judge(&printed, place)) }
+    if status.success() { Ok(()) } else { Err(classify(&printed, place)) }
 }
 
-/// The last 64 KB of what a program prints.
+/// The last 64 KB of a program's output.
 fn read_end(mut pipe: impl Read) -> String {
     const KEEP: usize = 64 * 1024;
     let mut kept = Vec::new();
@@ -352,8 +352,8 @@ fn read_end(mut pipe: impl Read) -> String {
     String::from_utf8_lossy(&kept).into_owned()
 }
 
-/// Says what went wrong in one sentence, from what pip or uv printed.
-fn judge(printed: &str, place: &Path) -> InstallError {
+/// Derives a one-line error from the output of pip or uv.
+fn classify(printed: &str, place: &Path) -> InstallError {
     const UNREACHABLE: [&str; 12] = [
         "Failed to establish a new connection",
         "NewConnectionError",
@@ -375,7 +375,7 @@ fn judge(printed: &str, place: &Path) -> InstallError {
         return InstallError::WrongHash(hash);
     }
     let unreachable = UNREACHABLE.iter().find_map(|needle| {
-        // pip prints the whole exception; what a person needs of it starts here and ends with the quotation.
+        // pip prints the whole exception; the relevant part starts here and ends with the quotation.
         let rest = &printed[printed.find(needle)?..];
         Some(rest.split(['\'', '"', '\n', ')']).next().unwrap_or(rest).trim().to_owned())
     });
@@ -385,14 +385,19 @@ fn judge(printed: &str, place: &Path) -> InstallError {
     let errors: Vec<&str> =
         printed.lines().map(str::trim).filter(|line| line.to_lowercase().starts_with("error")).collect();
     let text = if errors.is_empty() {
-        printed.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("it said nothing").to_owned()
+        printed
+            .lines()
+            .map(str::trim)
+            .rfind(|line| !line.is_empty())
+            .unwrap_or("it printed no message")
+            .to_owned()
     } else {
         errors.join("; ")
     };
     InstallError::Failed(text)
 }
 
-/// Bytes below a directory. Files that vanish while it is read count as nothing.
+/// Bytes in a directory. Files that disappear while it is read count as zero.
 fn size_of(dir: &Path) -> u64 {
     let mut total: u64 = 0;
     let mut pending = vec![dir.to_owned()];
@@ -419,14 +424,14 @@ mod tests {
         let offline = "WARNING: Retrying (Retry(total=1)) after connection broken by 'NewConnectionError(\
              '<pip._vendor.urllib3.connection.HTTPSConnection object at 0x1>: Failed to establish a new connection: \
              [Errno -3] Temporary failure in name resolution')': /simple/x/\nERROR: No matching distribution found";
-        let InstallError::Offline { cause, .. } = judge(offline, place) else { panic!("offline") };
+        let InstallError::Offline { cause, .. } = classify(offline, place) else { panic!("offline") };
         assert_eq!(
             cause,
             "Failed to establish a new connection: [Errno -3] Temporary failure in name resolution"
         );
         let hash = "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.";
-        assert!(matches!(judge(hash, place), InstallError::WrongHash(_)));
-        let InstallError::Failed(text) = judge("Collecting x\nERROR: disk full\n", place) else {
+        assert!(matches!(classify(hash, place), InstallError::WrongHash(_)));
+        let InstallError::Failed(text) = classify("Collecting x\nERROR: disk full\n", place) else {
             panic!("failed")
         };
         assert_eq!(text, "ERROR: disk full");

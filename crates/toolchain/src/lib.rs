@@ -1,7 +1,6 @@
 //! Finds, installs and drives NVIDIA's compiler.
 //!
-//! Nothing of NVIDIA's is needed to build this crate: NVRTC is opened at run time, and ptxas, nvdisasm and
-//! cuobjdump are started as programs.
+//! Building this crate needs no NVIDIA software: NVRTC is opened at run time, and ptxas, nvdisasm and cuobjdump run as programs.
 //!
 //! ```no_run
 //! use warpproof_toolchain::{CompileOptions, Options, Source, Toolchain};

@@ -1,15 +1,15 @@
-//! What one compilation may use.
+//! Resource limits of one compilation.
 
-/// Processor time and memory of one compilation, whether NVRTC or ptxas does it.
+/// Limits of processor time and memory for one compilation by NVRTC or ptxas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompileLimits {
-    /// Seconds of a processor. On the clock it may take `WALL` times as long.
+    /// Processor time in seconds. The wall-clock limit is `WALL` times as long.
     pub seconds: u64,
-    /// Bytes of memory, in addition to those of the compiler's own code and data.
+    /// Bytes of memory, in addition to the compiler's own code and data.
     pub bytes: u64,
 }
 
-/// A machine with more work than processors takes longer on the clock.
+/// Ratio of wall-clock limit to processor time; compilations take longer on an overloaded machine.
 pub(crate) const WALL: u64 = 6;
 
 impl Default for CompileLimits {
@@ -19,7 +19,7 @@ impl Default for CompileLimits {
 }
 
 impl CompileLimits {
-    /// What is told of a compilation that took too long.
+    /// Error message of a compilation that exceeded its time limit.
     pub(crate) fn time_sentence(&self, compiler: &str) -> String {
         format!(
             "{compiler} took more than {} s of processor time; raise the limit with --compile-seconds",
@@ -27,7 +27,7 @@ impl CompileLimits {
         )
     }
 
-    /// What is told of a compilation that took too much memory.
+    /// Error message of a compilation that exceeded its memory limit.
     pub(crate) fn memory_sentence(&self, compiler: &str) -> String {
         format!(
             "{compiler} took more than {} MB of memory; raise the limit with --compile-memory",

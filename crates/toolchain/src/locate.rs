@@ -1,8 +1,8 @@
-//! Where NVIDIA's parts are, and which of them go together.
+//! Finds NVIDIA's parts and selects those that work together.
 //!
-//! Rules are tried in a fixed order, and each part is looked for separately, because a machine often has them from
-//! different places: NVRTC from a Python wheel, ptxas from a toolkit. What is chosen must fit together: headers of
-//! NVRTC's own release, and a ptxas that is not older than the PTX NVRTC writes.
+//! Rules are tried in a fixed order, and each part is searched for separately, because a machine often has them from different
+//! sources: NVRTC from a Python wheel, ptxas from a toolkit. The selected parts must be compatible: headers of NVRTC's own release,
+//! and a ptxas that is not older than the PTX version that NVRTC writes.
 
 mod layout;
 mod selection;
@@ -23,15 +23,15 @@ pub use selection::Toolchain;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Part {
-    /// CUDA C++ to PTX, as a library.
+    /// Compiles CUDA C++ to PTX; a library.
     Nvrtc,
     /// The headers of CUDA and of its C++ library.
     Headers,
-    /// PTX to machine code.
+    /// Assembles PTX to machine code.
     Ptxas,
-    /// Machine code to text.
+    /// Disassembles machine code.
     Nvdisasm,
-    /// Machine code to text, and what else a cubin holds.
+    /// Disassembles machine code, and prints other content of a cubin.
     Cuobjdump,
 }
 
@@ -39,7 +39,7 @@ impl Part {
     /// Every part, in the order of use.
     pub const ALL: [Self; 5] = [Self::Nvrtc, Self::Headers, Self::Ptxas, Self::Nvdisasm, Self::Cuobjdump];
 
-    /// The name a user knows it by.
+    /// The name shown to users.
     pub fn name(self) -> &'static str {
         match self {
             Self::Nvrtc => "NVRTC",
@@ -50,14 +50,14 @@ impl Part {
         }
     }
 
-    /// What it is for.
+    /// Its purpose.
     pub fn purpose(self) -> &'static str {
         match self {
             Self::Nvrtc => "compiles CUDA C++ to PTX",
-            Self::Headers => "needed by kernels that include cuda_fp16.h, mma.h and the like",
-            Self::Ptxas => "assembles PTX; tells registers, shared memory, spills",
+            Self::Headers => "needed by kernels that include headers such as cuda_fp16.h and mma.h",
+            Self::Ptxas => "assembles PTX; reports registers, shared memory, spills",
             Self::Nvdisasm => "prints machine code",
-            Self::Cuobjdump => "prints machine code, when nvdisasm is missing",
+            Self::Cuobjdump => "prints machine code if nvdisasm is missing",
         }
     }
 }
@@ -70,7 +70,7 @@ pub enum Rule {
     Flag,
     /// `WARPPROOF_TOOLCHAIN`.
     Variable,
-    /// What `warpproof toolchain install` installed.
+    /// Installed by `warpproof toolchain install`.
     Cache,
     /// `CUDA_HOME`.
     CudaHome,
@@ -80,7 +80,7 @@ pub enum Rule {
     Path,
     /// The site-packages of the Python on `PATH`.
     SitePackages,
-    /// Where NVIDIA's own installer puts the toolkit.
+    /// The directory of NVIDIA's own installer.
     Default,
 }
 
@@ -94,12 +94,12 @@ impl fmt::Display for Rule {
             Self::CudaPath => "CUDA_PATH",
             Self::Path => "PATH",
             Self::SitePackages => "Python site-packages",
-            Self::Default => "default place",
+            Self::Default => "default location",
         })
     }
 }
 
-/// A part, where it is, and how it was found.
+/// A part, its location, and the rule that found it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Found {
     /// Which part.
@@ -107,7 +107,7 @@ pub struct Found {
     /// The library, the program, or the first include directory.
     #[serde(serialize_with = "lossy")]
     pub path: PathBuf,
-    /// Its version. A program that tells none does not run, and is not listed.
+    /// Its version. A program that does not print its version does not run, and is not listed.
     pub version: Version,
     /// The rule that found it.
     pub rule: Rule,
@@ -116,12 +116,12 @@ pub struct Found {
     pub include_dirs: Vec<PathBuf>,
 }
 
-/// Paths need not be UTF-8, JSON must be.
+/// Paths need not be UTF-8, but JSON must be.
 fn lossy<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&path.display())
 }
 
-/// What the rules read from the process's surroundings; tests make their own.
+/// The environment that the rules read; tests create their own.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     /// `WARPPROOF_TOOLCHAIN`.
@@ -136,9 +136,9 @@ pub struct Environment {
     pub path: Vec<PathBuf>,
     /// The directories of `LD_LIBRARY_PATH`.
     pub library_path: Vec<PathBuf>,
-    /// Python's site-packages, or `None` to ask Python when they are needed.
+    /// Python's site-packages, or `None` to query Python when they are needed.
     pub site_packages: Option<Vec<PathBuf>>,
-    /// Where NVIDIA's installer puts things.
+    /// Directories of NVIDIA's installer.
     pub default_places: Vec<PathBuf>,
 }
 
@@ -171,30 +171,30 @@ impl Environment {
     }
 }
 
-/// What to look for, and where.
+/// What to search for, and where.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// `--toolchain DIR`: looked at first, and it must hold something.
+    /// `--toolchain DIR`: searched first, and it must contain a part.
     pub explicit: Option<PathBuf>,
-    /// Take parts of this CUDA major version only.
+    /// Use only parts of this CUDA major version.
     pub cuda: Option<u32>,
-    /// Compile and assemble anew, and remember nothing.
+    /// Whether to bypass the build cache.
     pub no_cache: bool,
-    /// What one compilation may use.
+    /// Limits of one compilation.
     pub limits: CompileLimits,
-    /// `--allow-path DIR`: where files that a source or a task names may be, in addition to its own directory.
+    /// `--allow-path DIR`: directories that a source or a task may read, in addition to its own.
     pub allowed: Vec<PathBuf>,
-    /// The surroundings.
+    /// The environment.
     pub environment: Environment,
 }
 
 impl Options {
-    /// Defaults, in the surroundings of this process.
+    /// Defaults, with the environment of this process.
     pub fn from_env() -> Self {
         Self { environment: Environment::read(), ..Self::default() }
     }
 
-    /// The same, for one CUDA major version.
+    /// The same options for one CUDA major version.
     #[must_use]
     pub fn with_cuda(mut self, major: u32) -> Self {
         self.cuda = Some(major);
@@ -202,14 +202,14 @@ impl Options {
     }
 }
 
-/// Parts that are needed and missing.
+/// Required parts that are missing.
 #[derive(Clone, Debug)]
 pub struct NotFound {
     /// Which parts.
     pub missing: Vec<Part>,
     /// Why, in one lowercase sentence.
     pub reason: String,
-    /// The one command that mends it, where there is one.
+    /// The command that fixes it, if there is one.
     pub mend: Option<String>,
 }
 
@@ -225,22 +225,22 @@ impl fmt::Display for NotFound {
 
 impl std::error::Error for NotFound {}
 
-/// Everything that was found, in the order of the rules.
+/// All parts found, in the order of the rules.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
-    /// All parts; the same part may be there several times.
+    /// All parts; a part may occur several times.
     pub found: Vec<Found>,
-    /// The directory given by flag or variable, if nothing was found in it.
+    /// The directory given by flag or variable, if it contains no part.
     pub empty_explicit: Option<PathBuf>,
 }
 
 impl Survey {
-    /// Follows every rule.
+    /// Applies every rule.
     pub fn complete(options: &Options) -> Self {
         Self::until(options, |_| false)
     }
 
-    /// Follows the rules in order until `enough` is satisfied: asking Python costs more than compiling a kernel.
+    /// Applies the rules in order until `enough` is satisfied: querying Python takes longer than compiling a kernel.
     pub(crate) fn until(options: &Options, enough: impl Fn(&Self) -> bool) -> Self {
         let environment = &options.environment;
         let mut survey = Self::default();
@@ -252,7 +252,7 @@ impl Survey {
         if let Some((dir, rule)) = explicit {
             survey.add(std::slice::from_ref(dir), rule);
             if survey.found.is_empty() {
-                // Falling back silently would compile with something else than what was asked for.
+                // A silent fallback would use another compiler than the user requested.
                 survey.empty_explicit = Some(dir.clone());
                 return survey;
             }
@@ -285,13 +285,13 @@ impl Survey {
         }
     }
 
-    /// Every find of one part, in the order of the rules.
+    /// All locations of one part, in the order of the rules.
     pub fn of(&self, part: Part) -> impl Iterator<Item = &Found> {
         self.found.iter().filter(move |found| found.part == part)
     }
 }
 
-/// Asks the Python on `PATH` for its site-packages. No Python, no directories.
+/// Asks the Python on `PATH` for its site-packages. Empty without Python.
 fn ask_python() -> Vec<PathBuf> {
     const SCRIPT: &str = "import site, sys\n\
         dirs = list(sys.path) + site.getsitepackages() + [site.getusersitepackages()]\n\

@@ -1,5 +1,5 @@
 //! NVRTC through its C interface.
-#![expect(unsafe_code, reason = "a library opened at run time can be called in no other way")]
+#![expect(unsafe_code, reason = "calling a library opened at run time is unsafe")]
 
 use std::error::Error as _;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -16,17 +16,17 @@ type Program = *mut c_void;
 type Size = unsafe extern "C" fn(Program, *mut usize) -> c_int;
 type Text = unsafe extern "C" fn(Program, *mut c_char) -> c_int;
 
-/// The result `NVRTC_ERROR_COMPILATION` of NVRTC's header: the log says what is wrong with the source.
+/// `NVRTC_ERROR_COMPILATION` of NVRTC's header: the source has errors, which are in the log.
 const COMPILATION: c_int = 6;
 
-/// What went wrong, with what the system's loader says of it.
-fn told(error: &libloading::Error) -> String {
+/// An error with the message of the system's loader.
+fn describe(error: &libloading::Error) -> String {
     error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }
 
 /// An opened NVRTC.
 pub(crate) struct Nvrtc {
-    // Never closed: NVRTC keeps thread-local state whose destructors must still be there when a thread ends.
+    // Never closed: NVRTC has thread-local state whose destructors must still be mapped when a thread ends.
     library: ManuallyDrop<Library>,
     version: Version,
 }
@@ -37,18 +37,18 @@ impl fmt::Debug for Nvrtc {
     }
 }
 
-/// What NVRTC answered.
+/// Result of NVRTC.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// The PTX, unless the source is wrong.
+    /// The PTX, unless the source has errors.
     pub(crate) ptx: Option<String>,
     /// Its messages.
     pub(crate) log: String,
-    /// The symbol of each name expression, in their order; none unless there is PTX.
+    /// The symbol of each name expression, in the same order; empty unless there is PTX.
     pub(crate) symbols: Vec<String>,
 }
 
-/// An answer as it goes from one process to another: a tag, then each text after its length.
+/// Serializes a result for another process: a tag, then each text prefixed with its length.
 #[cfg(target_os = "linux")]
 pub(crate) fn to_bytes(answer: &Result<Answer, String>) -> Vec<u8> {
     let (tag, texts) = match answer {
@@ -64,10 +64,10 @@ pub(crate) fn to_bytes(answer: &Result<Answer, String>) -> Vec<u8> {
     bytes
 }
 
-/// What [`to_bytes`] wrote.
+/// Parses the output of [`to_bytes`].
 #[cfg(target_os = "linux")]
 pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Answer, String> {
-    let cut = || "NVRTC's answer is cut off".to_owned();
+    let cut = || "NVRTC's result is truncated".to_owned();
     let (tag, mut rest) = bytes.split_first().ok_or_else(cut)?;
     let mut texts = Vec::new();
     while !rest.is_empty() {
@@ -90,22 +90,22 @@ impl Nvrtc {
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
         #[cfg(target_os = "linux")]
         let _alone = crate::fork::LOADER.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // SAFETY: NVRTC's initializers only set up its own state. The path was found as an NVRTC library; whoever
-        // can put another file there can also replace this program.
-        let library = unsafe { Library::new(path) }.map_err(|error| told(&error))?;
+        // SAFETY: NVRTC's initializers only set up its own state. The path was found as an NVRTC library; an attacker who can place
+        // another file there can also replace this program.
+        let library = unsafe { Library::new(path) }.map_err(|error| describe(&error))?;
         let mut nvrtc = Self { library: ManuallyDrop::new(library), version: Version::new(0, 0) };
         let (mut major, mut minor): (c_int, c_int) = (0, 0);
-        // SAFETY: the type is that of NVRTC's header.
+        // SAFETY: the type matches NVRTC's header.
         let version =
             unsafe { nvrtc.symbol::<unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int>("nvrtcVersion") }?;
-        // SAFETY: both pointers are to live integers.
+        // SAFETY: both pointers refer to live integers.
         let result = unsafe { version(&raw mut major, &raw mut minor) };
         nvrtc.check(result, "nvrtcVersion")?;
         nvrtc.version = Version::new(u32::try_from(major).unwrap_or(0), u32::try_from(minor).unwrap_or(0));
         Ok(nvrtc)
     }
 
-    /// The release; NVRTC tells no patch.
+    /// The release; NVRTC does not report its patch version.
     pub(crate) fn version(&self) -> Version {
         self.version
     }
@@ -113,18 +113,18 @@ impl Nvrtc {
     /// # Safety
     /// `T` must be the type of the function of that name.
     unsafe fn symbol<T>(&self, name: &str) -> Result<Symbol<'_, T>, String> {
-        // SAFETY: the caller vouches for the type.
-        unsafe { self.library.get(name.as_bytes()) }.map_err(|error| told(&error))
+        // SAFETY: the caller guarantees the type.
+        unsafe { self.library.get(name.as_bytes()) }.map_err(|error| describe(&error))
     }
 
     fn check(&self, result: c_int, what: &str) -> Result<(), String> {
         if result == 0 {
             return Ok(());
         }
-        // SAFETY: the type is that of NVRTC's header.
+        // SAFETY: the type matches NVRTC's header.
         let name =
             unsafe { self.symbol::<unsafe extern "C" fn(c_int) -> *const c_char>("nvrtcGetErrorString") }?;
-        // SAFETY: every integer is accepted; the answer is a static string, or null, which is tested for.
+        // SAFETY: every integer is accepted; the result is a static string, or null, which is checked.
         let text = unsafe {
             let text = name(result);
             if text.is_null() { "unknown error".into() } else { CStr::from_ptr(text).to_string_lossy() }
@@ -132,8 +132,8 @@ impl Nvrtc {
         Err(format!("{what}: {text}"))
     }
 
-    /// Compiles to PTX, with headers in memory, each a name and a text, and with the instances that the name expressions ask
-    /// for. `Err` is a failure of NVRTC itself, not of the source.
+    /// Compiles to PTX, with in-memory headers (name and text), and with the instances requested by name expressions. `Err` is a
+    /// failure of NVRTC itself, not of the source.
     pub(crate) fn compile(
         &self,
         name: &str,
@@ -153,11 +153,11 @@ impl Nvrtc {
         type Compile = unsafe extern "C" fn(Program, c_int, *const *const c_char) -> c_int;
         type Destroy = unsafe extern "C" fn(*mut Program) -> c_int;
 
-        let text = CString::new(text).map_err(|_| "the source holds a NUL byte".to_owned())?;
-        let name = CString::new(name).map_err(|_| "the source's name holds a NUL byte".to_owned())?;
+        let text = CString::new(text).map_err(|_| "the source contains a NUL byte".to_owned())?;
+        let name = CString::new(name).map_err(|_| "the source's name contains a NUL byte".to_owned())?;
         let c_texts = |texts: Vec<&String>| -> Result<Vec<CString>, String> {
             let texts = texts.into_iter().map(|text| CString::new(text.as_str()));
-            texts.collect::<Result<_, _>>().map_err(|_| "a header holds a NUL byte".to_owned())
+            texts.collect::<Result<_, _>>().map_err(|_| "a header contains a NUL byte".to_owned())
         };
         let header_names = c_texts(headers.iter().map(|(name, _)| name).collect())?;
         let header_texts = c_texts(headers.iter().map(|(_, text)| text).collect())?;
@@ -166,7 +166,7 @@ impl Nvrtc {
         let text_pointers: Vec<*const c_char> = header_texts.iter().map(|text| text.as_ptr()).collect();
         let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         let count = c_int::try_from(pointers.len()).map_err(|_| "too many options".to_owned())?;
-        // SAFETY: the types are those of NVRTC's header.
+        // SAFETY: the types match NVRTC's header.
         let (create, compile, destroy) = unsafe {
             (
                 self.symbol::<Create>("nvrtcCreateProgram")?,
@@ -175,7 +175,7 @@ impl Nvrtc {
             )
         };
         let mut program: Program = ptr::null_mut();
-        // SAFETY: all strings end in NUL and outlive the program; both arrays hold `header_count` of them.
+        // SAFETY: all strings are NUL-terminated and outlive the program; both arrays have `header_count` elements.
         let result = unsafe {
             create(
                 &raw mut program,
@@ -188,7 +188,7 @@ impl Nvrtc {
         };
         self.check(result, "nvrtcCreateProgram")?;
         let asked = self.ask(program, expressions);
-        // SAFETY: the program is live, and the array holds `count` strings that end in NUL and outlive the call.
+        // SAFETY: the program is live, and the array has `count` NUL-terminated strings that outlive the call.
         let result = unsafe { compile(program, count, pointers.as_ptr()) };
         let log = asked.and_then(|()| self.text(program, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog"));
         let answer = match (result, log) {
@@ -198,28 +198,28 @@ impl Nvrtc {
                 Ok(Answer { ptx: Some(ptx), log, symbols })
             }),
             (COMPILATION, Ok(log)) => Ok(Answer { ptx: None, log, symbols: Vec::new() }),
-            // An invalid option is a result of its own, and the log names the option.
+            // An invalid option has its own result code, and the log names the option.
             (other, Ok(log)) => match self.check(other, "nvrtcCompileProgram") {
                 Err(error) if !log.trim().is_empty() => Err(format!("{error}: {}", log.trim())),
                 Err(error) => Err(error),
                 Ok(()) => Ok(Answer { ptx: None, log, symbols: Vec::new() }),
             },
         };
-        // SAFETY: the program is live, and not used after this.
+        // SAFETY: the program is live and not used afterwards.
         unsafe { destroy(&raw mut program) };
         answer
     }
 
-    /// Asks for the instances that name expressions spell.
+    /// Requests the instances of name expressions.
     fn ask(&self, program: Program, expressions: &[CString]) -> Result<(), String> {
         type Ask = unsafe extern "C" fn(Program, *const c_char) -> c_int;
         if expressions.is_empty() {
             return Ok(());
         }
-        // SAFETY: the type is that of NVRTC's header.
+        // SAFETY: the type matches NVRTC's header.
         let ask = unsafe { self.symbol::<Ask>("nvrtcAddNameExpression") }?;
         for expression in expressions {
-            // SAFETY: the program is live and not compiled yet, and the text ends in NUL.
+            // SAFETY: the program is live and not compiled yet, and the text is NUL-terminated.
             let result = unsafe { ask(program, expression.as_ptr()) };
             self.check(result, "nvrtcAddNameExpression")?;
         }
@@ -232,31 +232,31 @@ impl Nvrtc {
         if expressions.is_empty() {
             return Ok(Vec::new());
         }
-        // SAFETY: the type is that of NVRTC's header.
+        // SAFETY: the type matches NVRTC's header.
         let lowered = unsafe { self.symbol::<Lowered>("nvrtcGetLoweredName") }?;
         let mut symbols = Vec::with_capacity(expressions.len());
         for expression in expressions {
             let mut symbol: *const c_char = ptr::null();
-            // SAFETY: the program is live and compiled, the text ends in NUL, and the pointer is to a live pointer.
+            // SAFETY: the program is live and compiled, the text is NUL-terminated, and the pointer refers to a live pointer.
             let result = unsafe { lowered(program, expression.as_ptr(), &raw mut symbol) };
             self.check(result, "nvrtcGetLoweredName")?;
             if symbol.is_null() {
                 return Err("nvrtcGetLoweredName: no name".to_owned());
             }
-            // SAFETY: the text ends in NUL and lives as long as the program.
+            // SAFETY: the text is NUL-terminated and lives as long as the program.
             symbols.push(unsafe { CStr::from_ptr(symbol) }.to_string_lossy().into_owned());
         }
         Ok(symbols)
     }
 
     fn text(&self, program: Program, size: &str, get: &str) -> Result<String, String> {
-        // SAFETY: the types are those of NVRTC's header.
+        // SAFETY: the types match NVRTC's header.
         let (size_of, text_of) = unsafe { (self.symbol::<Size>(size)?, self.symbol::<Text>(get)?) };
         let mut length = 0;
-        // SAFETY: the program is live, and the pointer is to a live integer.
+        // SAFETY: the program is live, and the pointer refers to a live integer.
         self.check(unsafe { size_of(program, &raw mut length) }, size)?;
         let mut buffer = vec![0_u8; length];
-        // SAFETY: the buffer has the size that NVRTC asked for.
+        // SAFETY: the buffer has the size that NVRTC reported.
         self.check(unsafe { text_of(program, buffer.as_mut_ptr().cast()) }, get)?;
         if let Some(end) = buffer.iter().position(|byte| *byte == 0) {
             buffer.truncate(end);

@@ -1,7 +1,7 @@
-//! The wheels `toolchain install` takes, pinned by version and hash.
+//! The wheels that `toolchain install` downloads, pinned by version and hash.
 //!
-//! To move a pin: change the version here, and take the hashes of the Linux wheels from the package index's own
-//! listing for that version. `install` checks what it installed by starting it.
+//! To update a pin: change the version here, and copy the hashes of the Linux wheels from the package index. `install` tests the
+//! installed programs by running them.
 
 use crate::version::Version;
 
@@ -18,14 +18,14 @@ pub struct Wheel {
     pub aarch64: &'static str,
 }
 
-/// The wheels that make one usable compiler.
+/// The wheels of one usable compiler.
 #[derive(Clone, Copy, Debug)]
 pub struct CudaSet {
     /// The release of CUDA.
     pub version: Version,
-    /// What is installed.
+    /// Its wheels.
     pub wheels: &'static [Wheel],
-    /// About how many bytes are downloaded and unpacked, for the progress bar.
+    /// Approximate size of downloads and unpacked files in bytes, for the progress bar.
     pub bytes: u64,
 }
 
@@ -35,7 +35,7 @@ impl CudaSet {
         SETS.iter().find(|set| set.version.major == major)
     }
 
-    /// Its directory below the cache.
+    /// Its directory name in the cache.
     pub fn directory(&self) -> String {
         format!("cuda-{}", self.version)
     }
@@ -49,7 +49,7 @@ impl CudaSet {
     }
 }
 
-// These two exist as wheels since 13.2 only; they read the cubins of every release before theirs.
+// These two exist as wheels only since 13.2; they read the cubins of every earlier release.
 const NVDISASM: Wheel = Wheel {
     name: "nvidia-cuda-nvdisasm",
     version: "13.2.86",
@@ -63,7 +63,7 @@ const CUOBJDUMP: Wheel = Wheel {
     aarch64: "9a025b92d5faca837f69841317760df9b27f3871bfa089d80cc428399743fd56",
 };
 
-/// Every set that can be installed, the default first.
+/// All installable sets, the default first.
 pub static SETS: [CudaSet; 2] = [
     CudaSet {
         version: Version { major: 12, minor: 9, patch: 86 },
@@ -125,7 +125,7 @@ pub static SETS: [CudaSet; 2] = [
                 x86_64: "35da671cf0cecd3539da214a11bb8e7634366c9e950da9c5feecf6c490a65b20",
                 aarch64: "05f2a2123cd7bc13b731d219d27e50281150a7985d5955bffcde0e966cefe0a2",
             },
-            // The headers under crt/ (mma.h and the device intrinsics) are a wheel of their own in CUDA 13.
+            // In CUDA 13, the headers under crt/ (mma.h and the device intrinsics) are a separate wheel.
             Wheel {
                 name: "nvidia-cuda-crt",
                 version: "13.2.86",

@@ -1,4 +1,4 @@
-//! Runs another program to its end and keeps what it printed.
+//! Runs a program to its end and captures its output.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -12,12 +12,12 @@ use warpproof_sandbox::Reach;
 
 use crate::limits::{CompileLimits, WALL};
 
-/// Bytes of what a program prints; nvdisasm prints the most.
+/// Output limit in bytes; nvdisasm prints the most.
 const MAX_PRINTED: u64 = 1 << 30;
-/// Address space that ptxas and nvdisasm reserve and do not use.
+/// Address space that ptxas and nvdisasm reserve without using it.
 const OWN_ADDRESSES: u64 = 1 << 30;
 
-/// The signal of a process that has used its processor time, on Linux and macOS.
+/// The signal of a process that exceeded its processor time, on Linux and macOS.
 #[cfg(unix)]
 const SIGXCPU: i32 = 24;
 
@@ -26,9 +26,9 @@ const SIGXCPU: i32 = 24;
 pub struct ProgramError {
     /// Which program.
     pub program: PathBuf,
-    /// What the system said.
+    /// The error of the operating system.
     pub cause: String,
-    /// Whether a limit ended it; the cause names the flag that raises it.
+    /// Whether a limit ended it; `cause` names the flag that raises the limit.
     pub limit: bool,
 }
 
@@ -53,15 +53,15 @@ impl ProgramError {
     }
 }
 
-/// What a program left behind.
+/// Exit status and output of a program.
 pub(crate) struct Output {
     pub(crate) success: bool,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: String,
 }
 
-/// Runs a program of the toolkit inside a directory, which is all it may write. A program that a signal ended is an error: it
-/// gave no answer.
+/// Runs a program of the toolkit inside a directory, the only place where it may write. A program terminated by a signal is an
+/// error.
 pub(crate) fn run(
     program: &Path,
     args: &[&OsStr],
@@ -72,7 +72,7 @@ pub(crate) fn run(
     let mut command = Command::new(program);
     command.args(args).current_dir(directory).env("TMPDIR", directory);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // cuobjdump starts nvdisasm, which is beside it.
+    // cuobjdump starts nvdisasm, which is next to it.
     let resolved = std::fs::canonicalize(program).unwrap_or_else(|_| program.to_owned());
     let beside = [program, &resolved].into_iter().filter_map(|path| Some(path.parent()?.to_owned()));
     let reach = Reach {
@@ -107,20 +107,20 @@ pub(crate) fn run(
     Ok(Output { success: status.success(), stdout, stderr })
 }
 
-/// Why a compiler is not run at all.
-pub(crate) const UNCONFINED: &str = "this kernel cannot confine the compiler, and WARPPROOF_REQUIRE_SANDBOX is set; that takes \
+/// Error if the compiler must not run without a sandbox.
+pub(crate) const UNCONFINED: &str = "this system cannot sandbox the compiler, and WARPPROOF_REQUIRE_SANDBOX is set; this requires \
      Linux with Landlock and seccomp";
 
 fn all(pipe: Option<impl Read>) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(pipe) = pipe {
-        // What was printed until a failure is all there is.
+        // If reading fails, the output so far is used.
         let _ = pipe.take(MAX_PRINTED).read_to_end(&mut bytes);
     }
     bytes
 }
 
-/// How a process ended; `None` if it was killed after its time.
+/// Exit status of a process; `None` if it was killed after its time limit.
 fn ended(child: &mut Child, most: Duration) -> io::Result<Option<ExitStatus>> {
     let begun = Instant::now();
     let mut pause = Duration::from_micros(200);
@@ -129,7 +129,7 @@ fn ended(child: &mut Child, most: Duration) -> io::Result<Option<ExitStatus>> {
             return Ok(Some(status));
         }
         if begun.elapsed() > most {
-            // It may have ended meanwhile, and then there is nothing to kill.
+            // It may have ended meanwhile; then there is nothing to kill.
             let _ = child.kill();
             child.wait()?;
             return Ok(None);
@@ -139,7 +139,7 @@ fn ended(child: &mut Child, most: Duration) -> io::Result<Option<ExitStatus>> {
     }
 }
 
-/// What is told of a program that a limit ended.
+/// Error message of a program that a limit ended.
 fn limit_reached(
     status: Option<ExitStatus>,
     stderr: &str,
@@ -159,7 +159,7 @@ fn limit_reached(
     short.then(|| limits.memory_sentence(name))
 }
 
-/// What a program prints for `--version`, if it runs.
+/// The output of a program for `--version`, if it runs.
 pub(crate) fn banner(program: &Path) -> Option<String> {
     let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())

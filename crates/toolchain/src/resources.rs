@@ -1,4 +1,4 @@
-//! What ptxas says a kernel uses (`ptxas -v`).
+//! Resource usage of a kernel, as reported by `ptxas -v`.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ pub struct Resources {
     pub static_shared: u32,
     /// Bytes of the kernel's own stack frame per thread.
     pub stack_frame: u32,
-    /// Bytes of stack per thread, with the functions it calls; at least the stack frame.
+    /// Bytes of stack per thread, including called functions; at least the stack frame.
     pub cumulative_stack: u32,
     /// Bytes of register spills stored.
     pub spill_stores: u32,
@@ -38,17 +38,17 @@ impl Resources {
         self.stack_frame.max(self.cumulative_stack).saturating_add(self.local)
     }
 
-    /// Whether the kernel keeps a stack frame although no register was spilled: a local array whose index is not
-    /// known when compiling, a variable whose address is taken, or a call that is not inlined.
+    /// Whether the kernel has a stack frame although no register was spilled: a local array whose index is unknown at compile time,
+    /// a variable whose address is taken, or a call that is not inlined.
     pub fn has_unspilled_stack(&self) -> bool {
         self.local_bytes() > 0 && self.spill_stores == 0 && self.spill_loads == 0
     }
 }
 
-/// Reads every entry function from the log, in the order of the log.
+/// Parses every entry function of the log, in the order of the log.
 pub(crate) fn parse(log: &str) -> Vec<Resources> {
     let mut kernels: Vec<Resources> = Vec::new();
-    // The stack line belongs to the function named on the line before, which may be a device function.
+    // The stack line belongs to the function on the line before, which may be a device function.
     let mut properties_of_entry = false;
     for line in log.lines() {
         let text =
@@ -77,8 +77,8 @@ pub(crate) fn parse(log: &str) -> Vec<Resources> {
     kernels
 }
 
-/// One clause: `Used 24 registers`, `8 bytes stack frame`, `372 bytes cmem[0]`. `12+16 bytes smem` of old releases
-/// are two amounts of the same thing.
+/// Parses one clause: `Used 24 registers`, `8 bytes stack frame`, `372 bytes cmem[0]`. The form `12+16 bytes smem` of old releases
+/// is a sum.
 fn amounts(clause: &str, kernel: &mut Resources) {
     let mut words = clause.split_whitespace().skip_while(|word| word.eq_ignore_ascii_case("used"));
     let Some(amount) = words.next() else { return };

@@ -1,8 +1,8 @@
-//! Compiles a CUDA file as people have it: with the host's headers and with host code.
+//! Compiles complete CUDA files, including host headers and host code.
 //!
-//! The first attempt is the file as it is, and a file that compiles is compiled by nothing else. What NVRTC refuses decides
-//! what is done about it: headers of the host are provided (`shims`), missing ones are taken as empty, and host code is
-//! left out (`host`). Attempts end when nothing can be done about what is left, which is then the user's error.
+//! The first attempt uses the unmodified file; if it compiles, nothing is changed. Otherwise NVRTC's errors determine the next
+//! step: replacements for host headers are provided (`shims`), missing headers are replaced with empty ones, and host code is
+//! removed (`host`). Attempts end when no step applies to the remaining errors, which are then reported to the user.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
@@ -21,26 +21,26 @@ use crate::host::{self, Files};
 use crate::nvrtc::Answer;
 use crate::shims::{self, Extent};
 
-/// An attempt that fails takes a fraction of a second.
+/// Maximum number of attempts; a failed attempt takes a fraction of a second.
 const MAX_ROUNDS: usize = 40;
-/// No further attempt begins after this time.
+/// No new attempt starts after this time.
 const MAX_TIME: Duration = Duration::from_mins(3);
-/// Bounds the user's files that are read for their host code.
+/// Limit of user files that are read to find host code.
 const MAX_FILES: usize = 256;
 const MAX_BYTES: usize = 16 << 20;
 
-/// What NVRTC is given in one attempt, besides the options.
+/// Input of NVRTC for one attempt, in addition to the options.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     /// The source.
     pub(crate) text: String,
-    /// Headers in memory: name and text.
+    /// In-memory headers: name and text.
     pub(crate) headers: Vec<(String, String)>,
     /// Further options.
     pub(crate) options: Vec<CString>,
 }
 
-/// Attempts until there is PTX, or nothing that can be done about an error. `compile` is NVRTC.
+/// Repeats attempts until there is PTX, or until no step applies to an error. `compile` calls NVRTC.
 pub(crate) fn compile(
     source: &Source,
     options: &CompileOptions,
@@ -58,7 +58,7 @@ pub(crate) fn compile(
         missing: BTreeMap::new(),
         opened: None,
     };
-    // With this option unmarked code is device code.
+    // With this option, code without annotation is device code.
     let all_device = ["-default-device", "--default-device", "-device-as-default-execution-space"];
     let all_device = options.extra.iter().any(|option| all_device.iter().any(|all| option.contains(all)));
     let start = Instant::now();
@@ -73,7 +73,7 @@ pub(crate) fn compile(
         let no_kernel = |ptx: &str| !ptx.contains(".entry") && !source.text.contains("__global__");
         let missed = |ptx: &str| !rounds.missing.is_empty() && no_kernel(ptx);
         match &answer.ptx {
-            // A missing header may have held the kernel.
+            // A missing header may have contained the kernel.
             Some(ptx) if missed(ptx) => {
                 answer.ptx = None;
                 answer.log = rounds.missing_log(|_| true);
@@ -87,14 +87,14 @@ pub(crate) fn compile(
         }
     }
     Err(CompileError::Limit(format!(
-        "{} still does not compile after {attempts} attempts to leave out its host code; put host code between `#ifndef \
+        "{} still does not compile after {attempts} attempts to remove its host code; put host code between `#ifndef \
          __CUDACC_RTC__` and `#endif`",
         source.name
     )))
 }
 
-/// Whether a header that cannot be opened may be one that is not installed. One named by an absolute path or by `..` may be a
-/// file that the compiler is kept from, and a source that asks for it does not compile.
+/// Whether a header that cannot be opened may simply not be installed. A header with an absolute path or `..` may be a file hidden
+/// by the sandbox, and a source that includes it must not compile.
 fn may_be_missing(name: &str) -> bool {
     let plain = |part: std::path::Component<'_>| matches!(part, std::path::Component::Normal(_));
     !name.is_empty() && Path::new(name).components().all(plain)
@@ -104,18 +104,18 @@ struct Rounds<'a> {
     source: &'a Source,
     options: &'a CompileOptions,
     toolkit_dirs: &'a [PathBuf],
-    /// Where files of the user's are read.
+    /// Directories from which user files are read.
     roots: &'a Roots,
-    /// Which headers of the host are provided.
+    /// Which host headers are provided.
     extent: Option<Extent>,
-    /// Those that are included before the source.
+    /// Headers that are included before the source.
     provided: BTreeSet<&'static str>,
-    /// Headers that are taken as empty, with NVRTC's message where it missed them, if they are not CUDA's own.
+    /// Headers replaced with empty ones; with NVRTC's message about them, unless they are CUDA's own.
     missing: BTreeMap<String, Option<Diagnostic>>,
     opened: Option<Opened>,
 }
 
-/// The user's files; the source is the first.
+/// The user's files; the source comes first.
 struct Opened {
     files: Files,
     headers: Vec<Header>,
@@ -123,15 +123,15 @@ struct Opened {
     includes: BTreeSet<String>,
 }
 
-/// A header of the user's.
+/// A header of the user.
 struct Header {
     path: PathBuf,
-    /// As the include directives spell it. One that means several files is not replaced.
+    /// Its spellings in include directives. A spelling that refers to several files is not replaced.
     names: BTreeSet<String>,
 }
 
 impl Rounds<'_> {
-    /// Where headers are searched for: the source's directory, the user's.
+    /// Search directories for headers: the source's directory, then the user's.
     fn user_dirs(&self) -> impl Iterator<Item = &Path> {
         let own = self.source.directory.as_deref();
         own.into_iter().chain(self.options.include_dirs.iter().map(PathBuf::as_path))
@@ -170,7 +170,7 @@ impl Rounds<'_> {
         Attempt { text, headers, options }
     }
 
-    /// Provides headers that are missing, and those of names that nvcc brings to every file.
+    /// Provides missing headers, and headers of names that nvcc declares in every file.
     fn provide(&mut self, errors: &[Diagnostic]) -> bool {
         let mut more = false;
         for error in errors {
@@ -193,7 +193,7 @@ impl Rounds<'_> {
         more
     }
 
-    /// Leaves out host code and headers of CUDA's that hold nothing else.
+    /// Removes host code, and CUDA headers that contain only host code.
     fn leave_out(&mut self, errors: &[Diagnostic]) -> bool {
         let mut more = false;
         let mut of_host = BTreeSet::new();
@@ -223,8 +223,8 @@ impl Rounds<'_> {
         more
     }
 
-    /// Takes a header of CUDA's as empty that does not compile for the device. Of a library like Thrust these are all
-    /// that the user's files include.
+    /// Replaces a CUDA header that does not compile for the device with an empty one. For a library such as Thrust, this applies to
+    /// all of its headers that the user's files include.
     fn leave_out_header(&mut self, name: &str, said_host: bool) -> bool {
         if shims::replaces_cudas(name) && self.extent.is_none() {
             self.extent = Some(Extent::Small);
@@ -244,7 +244,7 @@ impl Rounds<'_> {
         self.missing.len() > before
     }
 
-    /// Where device code uses more of the standard library than its headers have: first all that ours have, then libcu++.
+    /// If device code uses more of the standard library than is provided: first all of our own headers, then libcu++.
     fn extend(&mut self, errors: &[Diagnostic]) -> bool {
         let member = |error: &Diagnostic| {
             let (_, name) = error.message.strip_prefix("namespace \"std\" has no member")?.split_once('"')?;
@@ -260,7 +260,7 @@ impl Rounds<'_> {
         self.extent.replace(Extent::Full) != Some(Extent::Full)
     }
 
-    /// Reads the user's files, as far as include directives lead to them.
+    /// Reads the user's files by following include directives.
     fn open(&self) -> Opened {
         let mut texts = vec![self.source.text.clone()];
         let mut headers: Vec<Header> = Vec::new();
@@ -304,7 +304,7 @@ impl Rounds<'_> {
         Opened { files: Files::new(texts, &self.options.defines), headers, includes }
     }
 
-    /// The log of the attempt that gave PTX, with remarks about what was left out.
+    /// The log of the successful attempt, with remarks about removed code.
     fn accepted_log(&self, log: &str) -> String {
         let mut log = log.replace(host::CONSTEXPR, "constexpr");
         let mut remarks = Vec::new();
@@ -312,7 +312,7 @@ impl Rounds<'_> {
             let place = miss.as_ref().and_then(|miss| miss.place.as_ref());
             if let Some(place) = place.filter(|_| !shims::is_host_library(name)) {
                 remarks.push(format!(
-                    "{}({}): warning: \"{name}\" was not found and is taken as empty",
+                    "{}({}): warning: \"{name}\" was not found and is treated as empty",
                     place.file, place.line
                 ));
             }
@@ -336,7 +336,7 @@ impl Rounds<'_> {
         log
     }
 
-    /// The log of the last attempt. An error about a name that a missing header or host code may have declared says so.
+    /// The log of the last attempt. Errors about a name that a missing header or host code may have declared get an explanation.
     fn refused_log(&self, log: &str) -> String {
         let log = log.replace(host::CONSTEXPR, "constexpr");
         let mut blocks: Vec<String> = log.split("\n\n").map(str::to_owned).collect();
@@ -361,7 +361,7 @@ impl Rounds<'_> {
         missing + &blocks.join("\n\n")
     }
 
-    /// NVRTC's messages about the headers that were taken as empty.
+    /// NVRTC's messages about headers that were replaced with empty ones.
     fn missing_log(&self, of: impl Fn(&str) -> bool) -> String {
         let mut log = String::new();
         for (name, error) in self.missing.iter().filter(|(name, _)| of(name)) {
@@ -379,7 +379,7 @@ impl Rounds<'_> {
 }
 
 impl Opened {
-    /// The number of a file that NVRTC names.
+    /// The index of a file that NVRTC names.
     fn position(&self, file: &str, source: &str) -> Option<usize> {
         if file == source {
             return Some(0);
@@ -416,11 +416,11 @@ impl Opened {
     }
 }
 
-/// The code of a remark about host code that was left out, and how its message begins.
+/// The code of a remark about removed host code, and the start of its message.
 const SKIPPED: &str = "host";
 const TO_LINE: &str = "skipped host code, to line ";
 
-/// The host code that the remarks of a log name: files and lines.
+/// The host code named by the remarks of a log: files and lines.
 pub(crate) fn skipped(diagnostics: &[Diagnostic]) -> Vec<(String, RangeInclusive<usize>)> {
     let lines = |one: &Diagnostic| {
         let place = one.place.as_ref().filter(|_| one.code.as_deref() == Some(SKIPPED))?;
@@ -437,7 +437,7 @@ fn same_file(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// The quoted name behind `start`.
+/// The quoted name after `start`.
 fn quoted<'a>(message: &'a str, start: &str) -> Option<&'a str> {
     message.strip_prefix(start)?.strip_prefix('"')?.split_once('"').map(|(name, _)| name)
 }

@@ -1,12 +1,12 @@
-//! Small headers of our own for those of the host, which NVRTC does not have.
+//! Small replacements for host headers, which NVRTC does not provide.
 //!
-//! A header that the include path provides is taken from there. What device code uses of a standard header (fixed-width
-//! types, limits, constants, `std::min`, type traits) is in ours; of the rest they declare nothing, since only host code
-//! can use it. Where ours declare too little, libcu++ can take their place: it has more, and takes seconds to compile.
+//! A header in the include path takes precedence. The replacements contain the parts of a standard header that device code uses
+//! (fixed-width types, limits, constants, `std::min`, type traits) and omit everything that only host code can use. If they declare
+//! too little, libcu++ replaces them: it has more, but takes seconds to compile.
 
 use crate::cache::KeyBuilder;
 
-/// What stands in for a header.
+/// Replacement texts by header name.
 const TEXTS: &[(&str, &str)] = &[
     ("stdint.h", include_str!("../shims/stdint.h")),
     (STANDARD, include_str!("../shims/all.h")),
@@ -24,13 +24,13 @@ const TEXTS: &[(&str, &str)] = &[
     (CUDA_DRIVER, include_str!("../shims/cuda.h")),
 ];
 
-/// All of the standard library.
+/// The whole standard library.
 pub(crate) const STANDARD: &str = "bits/stdc++.h";
 
-/// The driver's header. CUDA's own does not compile for the device.
+/// The CUDA driver's header. CUDA's own version does not compile for the device.
 const CUDA_DRIVER: &str = "cuda.h";
 
-/// Headers that are another one by name.
+/// Headers that are aliases of another one.
 const SAME: &[(&str, &str)] = &[
     ("cstdint", "stdint.h"),
     ("inttypes.h", "stdint.h"),
@@ -49,7 +49,7 @@ const SAME: &[(&str, &str)] = &[
     ("cudaTypedefs.h", CUDA_DRIVER),
 ];
 
-/// Headers whose functions the device has without them, or whose contents only host code can use.
+/// Headers whose functions NVRTC declares anyway, or whose contents only host code can use.
 const EMPTY: &[&str] = &[
     "any",
     "array",
@@ -154,7 +154,7 @@ const EMPTY: &[&str] = &[
     "wchar.h",
 ];
 
-/// Headers that libcu++ has more of than ours.
+/// Headers for which libcu++ declares more than ours.
 const LIBCUXX: &[&str] = &[
     "array",
     "atomic",
@@ -183,13 +183,13 @@ const LIBCUXX: &[&str] = &[
 /// How much of the standard library is provided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Extent {
-    /// Ours.
+    /// Our replacements.
     Small,
-    /// libcu++, where it has the header.
+    /// libcu++, if it has the header.
     Full,
 }
 
-/// Every header that can be provided, with its text.
+/// All headers that can be provided, with their texts.
 pub(crate) fn all(extent: Extent) -> Vec<(&'static str, String)> {
     let same = SAME.iter().map(|(name, other)| (*name, format!("#include <{other}>\n")));
     let empty = EMPTY.iter().map(|name| (*name, "#pragma once\nnamespace std {}\n".to_owned()));
@@ -202,7 +202,7 @@ pub(crate) fn all(extent: Extent) -> Vec<(&'static str, String)> {
     all
 }
 
-/// Adds what may be provided to a key: a build depends on it.
+/// Adds the replacement texts to a key, because builds depend on them.
 pub(crate) fn add_to_key(key: &mut KeyBuilder) {
     for (name, text) in TEXTS {
         key.add(name.as_bytes()).add(text.as_bytes());
@@ -218,7 +218,7 @@ fn from_libcuxx(name: &str) -> String {
     )
 }
 
-/// Whether a name is one of ours.
+/// Whether a replacement with this name exists.
 pub(crate) fn has(name: &str) -> bool {
     TEXTS.iter().any(|(own, _)| *own == name)
         || SAME.iter().any(|(own, _)| *own == name)
@@ -226,7 +226,7 @@ pub(crate) fn has(name: &str) -> bool {
         || LIBCUXX.contains(&name)
 }
 
-/// Whether a header is of a library that only host code uses.
+/// Whether a header belongs to a library that only host code uses.
 pub(crate) fn is_host_library(name: &str) -> bool {
     const STARTS: &[&str] = &[
         "ATen/",
@@ -264,7 +264,7 @@ pub(crate) fn is_host_library(name: &str) -> bool {
     STARTS.iter().any(|start| name.starts_with(start))
 }
 
-/// Whether only hosts have this member of `std`, so that libcu++ does not have it either.
+/// Whether a member of `std` exists only on the host, so that libcu++ does not have it either.
 pub(crate) fn is_host_member(name: &str) -> bool {
     const NAMES: &[&str] = &[
         "accumulate",
@@ -332,12 +332,12 @@ pub(crate) fn is_host_member(name: &str) -> bool {
     NAMES.contains(&name)
 }
 
-/// Whether ours is taken although CUDA has the header.
+/// Whether the replacement is used even if CUDA has the header.
 pub(crate) fn replaces_cudas(name: &str) -> bool {
     name == CUDA_DRIVER || name == "cudaTypedefs.h"
 }
 
-/// The header that declares a name which nvcc's own includes bring to every file.
+/// The header that declares a name which nvcc includes in every file.
 pub(crate) fn declares(identifier: &str) -> Option<&'static str> {
     let fixed_width = |name: &str| {
         let name = name.strip_suffix("_t")?;
@@ -383,7 +383,7 @@ pub(crate) fn declares(identifier: &str) -> Option<&'static str> {
     Some(known)
 }
 
-/// The header of CUDA's that declares a type which headers of libraries, such as cuBLAS, bring along.
+/// The CUDA header that declares a type which library headers, such as cuBLAS, include.
 pub(crate) fn declares_with_library(identifier: &str) -> Option<&'static str> {
     match identifier {
         "half" | "half2" | "__half" | "__half2" => Some("cuda_fp16.h"),

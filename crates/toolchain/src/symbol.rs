@@ -1,22 +1,22 @@
-//! Names of kernels and variables: as the source spells them, and as the module does.
+//! Names of kernels and variables: in the source and in the module.
 
 use std::collections::BTreeMap;
 
 use cpp_demangle::{DemangleOptions, Symbol};
 
-/// The name without C++ mangling: `_ZN4attn7forwardIfEEvPT_` is `attn::forward<float>`. A symbol that is not mangled, or
-/// not well, is its own name.
+/// The demangled name: `_ZN4attn7forwardIfEEvPT_` is `attn::forward<float>`. A symbol that is not mangled, or that cannot be
+/// demangled, is returned unchanged.
 pub fn name(symbol: &str) -> String {
     demangled(symbol, DemangleOptions::new().no_params().no_return_type())
 }
 
-/// The name with the types of the parameters, if the symbol tells them.
+/// The name with its parameter types, if the symbol contains them.
 pub fn signature(symbol: &str) -> Option<String> {
     let signature = demangled(symbol, DemangleOptions::new().no_return_type());
     (signature != symbol).then_some(signature)
 }
 
-/// A sentence with every symbol in it by its name: `_ZZ7reverseE4tile` is `reverse::tile`.
+/// Demangles every symbol in a sentence: `_ZZ7reverseE4tile` becomes `reverse::tile`.
 pub fn readable(text: &str) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '$';
     let mut all = String::new();
@@ -32,7 +32,7 @@ pub fn readable(text: &str) -> String {
     all + rest
 }
 
-/// The types of the parameters, if the symbol tells them.
+/// The parameter types, if the symbol contains them.
 pub fn parameters(symbol: &str) -> Option<Vec<String>> {
     let signature = signature(symbol)?;
     let list = signature.get(name(symbol).len()..)?.strip_prefix('(')?.strip_suffix(')')?;
@@ -57,7 +57,7 @@ pub fn parameters(symbol: &str) -> Option<Vec<String>> {
 }
 
 fn demangled(symbol: &str, options: DemangleOptions) -> String {
-    // Everything else is a C name, even where it happens to read as a mangled type.
+    // Everything else is a C name, even if it could be parsed as a mangled type.
     if !symbol.starts_with("_Z") {
         return symbol.to_owned();
     }
@@ -65,18 +65,18 @@ fn demangled(symbol: &str, options: DemangleOptions) -> String {
     parsed.and_then(|parsed| parsed.demangle_with_options(&options).ok()).unwrap_or_else(|| symbol.to_owned())
 }
 
-/// A spelling without blanks: `f< int, 4 >` and `f<int,4>` are the same.
+/// A spelling without spaces: `f< int, 4 >` and `f<int,4>` are the same.
 fn squeeze(text: &str) -> String {
     text.split_whitespace().collect()
 }
 
-/// Whether two spellings differ in blanks at most.
+/// Whether two spellings differ at most in spaces.
 pub fn same(a: &str, b: &str) -> bool {
     squeeze(a) == squeeze(b)
 }
 
-/// Whether `asked` names this symbol: the symbol itself, its name in the source, that name without template arguments or
-/// with the types of its parameters, each with all or some of its namespaces.
+/// Whether `asked` refers to this symbol: the symbol itself, its name in the source, that name without template arguments or with
+/// its parameter types, each with all or some of its namespaces.
 pub fn is_called(symbol: &str, asked: &str) -> bool {
     let asked = squeeze(asked);
     if symbol == asked {
@@ -110,7 +110,7 @@ fn without_arguments(name: &str) -> String {
     name.to_owned()
 }
 
-/// What follows the outermost namespace.
+/// The name without its outermost namespace.
 fn inside(name: &str) -> Option<&str> {
     let mut depth = 0;
     for (at, letter) in name.char_indices() {
@@ -124,16 +124,16 @@ fn inside(name: &str) -> Option<&str> {
     None
 }
 
-/// Why a name is not that of one symbol.
+/// Why a name does not refer to exactly one symbol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotOne {
-    /// No symbol has it.
+    /// No symbol matches.
     None,
-    /// Several have it: their signatures.
+    /// Several symbols match: their signatures.
     Several(Vec<String>),
 }
 
-/// The symbol that `asked` names. A full name comes before a part of one.
+/// The symbol that `asked` refers to. A full name takes precedence over a partial one.
 pub fn find<'s>(symbols: &'s [String], asked: &str) -> Result<&'s String, NotOne> {
     let exact = |symbol: &&String| symbol.as_str() == asked || same(&name(symbol), asked);
     let several = |found: Vec<&'s String>| match found.as_slice() {
@@ -149,37 +149,37 @@ pub fn find<'s>(symbols: &'s [String], asked: &str) -> Result<&'s String, NotOne
     }
 }
 
-/// Instances of kernel templates that a compilation was asked for.
+/// Requested instances of kernel templates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Instances {
     /// Symbols by spelling.
     pub(crate) symbols: BTreeMap<String, String>,
-    /// Those that the source does not allow, each with the compiler's message.
+    /// Instances that the compiler rejected, each with its message.
     pub(crate) refused: Vec<(String, String)>,
 }
 
 impl Instances {
-    /// The kernel of a module that `asked` names.
+    /// The kernel of a module that `asked` refers to.
     pub fn find<'s>(&self, kernels: &'s [String], asked: &str) -> Result<&'s String, NotOne> {
         let lowered = self.symbols.get(asked);
         let made = lowered.and_then(|symbol| kernels.iter().find(|kernel| *kernel == symbol));
         made.map_or_else(|| find(kernels, asked), Ok)
     }
 
-    /// Why the module has no kernel of this name, if the compiler or the source's text tells.
+    /// Why the module has no kernel of this name, if the compiler or the source text explains it.
     pub fn why_not(&self, asked: &str, source: &str) -> Option<String> {
         if let Some((_, message)) = self.refused.iter().find(|(spelling, _)| spelling == asked) {
-            return Some(format!("the compiler cannot make `{asked}`: {message}"));
+            return Some(format!("the compiler cannot instantiate `{asked}`: {message}"));
         }
         let parameters = template_parameters(source, asked)?;
         Some(format!(
-            "`{asked}` is a template<{parameters}>: write its arguments, as `{asked}<…>`, to make an instance"
+            "`{asked}` is a template<{parameters}>: pass its arguments, as in `{asked}<…>`, to instantiate it"
         ))
     }
 }
 
-/// Whether a spelling names an instance of a template, which a module has only if something instantiates it. The compiler
-/// reads it as C++, so it may hold what names and types are made of and nothing else.
+/// Whether a spelling names a template instance, which a module contains only if it is instantiated. The compiler parses it as C++,
+/// so only characters of names and types are allowed.
 pub(crate) fn is_instance(spelling: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_:<>,*&()[]+-. ".contains(c);
     spelling.trim().ends_with('>')
@@ -194,7 +194,7 @@ pub fn template_parameters<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     for (global, _) in text.match_indices("__global__") {
         let rest = text.get(global..)?;
         let head = rest.get(..rest.find('(')?)?;
-        // Attributes such as __launch_bounds__(128) stand between.
+        // Attributes such as __launch_bounds__(128) may come in between.
         let head = if head.trim_end().ends_with("__") { rest.get(..rest.find(['{', ';'])?)? } else { head };
         let named = head.match_indices(name).any(|(at, _)| {
             let after = head.get(at + name.len()..).unwrap_or_default().trim_start();

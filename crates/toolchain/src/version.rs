@@ -1,10 +1,10 @@
-//! Versions of CUDA's parts, and which ptxas a PTX version needs.
+//! Versions of CUDA's parts, and which ptxas a PTX version requires.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// A CUDA version. The patch is 0 where a part does not tell it.
+/// A CUDA version. The patch is 0 if a part does not report it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
     /// 12 in 12.9.86.
@@ -21,7 +21,7 @@ impl Version {
         Self { major, minor, patch: 0 }
     }
 
-    /// Reads `12.9` or `12.9.86`; further parts are ignored.
+    /// Parses `12.9` or `12.9.86`; further parts are ignored.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('.');
         let major = parts.next()?.parse().ok()?;
@@ -30,7 +30,7 @@ impl Version {
         Some(Self { major, minor, patch })
     }
 
-    /// Finds `V12.9.86` in what an NVIDIA program prints for `--version`.
+    /// Finds `V12.9.86` in the `--version` output of an NVIDIA program.
     pub(crate) fn in_banner(banner: &str) -> Option<Self> {
         banner.split([' ', ',', '\n', '\r']).find_map(|word| Self::parse(word.strip_prefix('V')?))
     }
@@ -68,9 +68,9 @@ impl Serialize for Version {
     }
 }
 
-/// The PTX version a module states in its `.version` directive.
+/// The PTX version in a module's `.version` directive.
 pub fn ptx_version(ptx: &str) -> Option<(u32, u32)> {
-    // The directive is the first of the module; only comments may stand before it.
+    // The directive is the first one of the module; only comments may precede it.
     let mut in_comment = false;
     for line in ptx.lines().take(4096) {
         let mut line = line.trim();
@@ -104,7 +104,7 @@ pub fn ptxas_needed(ptx: (u32, u32)) -> Version {
         (6, minor) => Version::new(10, minor.saturating_sub(3)),
         (7, minor) => Version::new(11, minor),
         (8, minor @ 0..=5) => Version::new(12, minor),
-        // CUDA 12.6 kept PTX 8.5, so the two run apart by one from here to the end of CUDA 12.
+        // CUDA 12.6 kept PTX 8.5, so the minor versions differ by one from here to the end of CUDA 12.
         (8, minor) => Version::new(12, minor.saturating_add(1)),
         (major, minor) => Version::new(major.saturating_add(4), minor),
     }

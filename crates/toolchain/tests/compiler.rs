@@ -1,5 +1,5 @@
-//! Drives the real compiler. Without one these tests say so and pass, unless `WARPPROOF_REQUIRE_TOOLCHAIN` is set.
-#![expect(clippy::print_stderr, reason = "a test says why it is skipped")]
+//! Tests of the real compiler. Without one they are skipped, unless `WARPPROOF_REQUIRE_TOOLCHAIN` is set.
+#![expect(clippy::print_stderr, reason = "a skipped test prints the reason")]
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use warpproof_toolchain::{
     AssembleError, CompileError, CompileOptions, Options, Part, Severity, Source, Toolchain, ptx_version,
 };
 
-/// Every release that is installed; each of them is tested.
+/// Every installed release; each one is tested.
 fn toolchains() -> Vec<Toolchain> {
     let found: Vec<Toolchain> = [12, 13]
         .into_iter()
@@ -73,7 +73,7 @@ fn errors_of_source_options_and_module_are_told_apart() {
         let CompileError::Source { diagnostics, .. } =
             compile("__global__ void k(int *x) { *x = y;\n*x = zz; }\n", &options)
         else {
-            panic!("the source is wrong")
+            panic!("expected a source error")
         };
         let errors: Vec<_> = diagnostics.iter().filter(|d| d.severity == Severity::Error).collect();
         assert_eq!(errors.len(), 2);
@@ -84,7 +84,7 @@ fn errors_of_source_options_and_module_are_told_apart() {
         assert!(matches!(compile("\0", &options), CompileError::Nvrtc(_)));
         let ptx = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\nbogus;\nret;\n}\n";
         let Err(AssembleError::Rejected { diagnostics, .. }) = toolchain.ptxas(ptx, "sm_80", &[]) else {
-            panic!("the module is wrong")
+            panic!("expected a rejected module")
         };
         assert_eq!(diagnostics[0].place.as_ref().map(|p| p.line), Some(6));
     }
@@ -96,7 +96,7 @@ fn a_module_gets_a_ptxas_that_is_new_enough() {
     let Some(newest) = found.last() else { return };
     let compiled = newest.compile(&Source::new("one.cu", KERNEL), &CompileOptions::new("sm_89")).unwrap();
     assert!(ptx_version(&compiled.ptx).is_some());
-    // Whatever release is preferred, the newest module finds its assembler.
+    // Whichever release is preferred, the newest module gets a matching assembler.
     let all = Toolchain::partial(&Options { no_cache: true, ..Options::from_env() });
     let ptxas = all.ptxas_for(&compiled.ptx).unwrap();
     assert!(ptxas.version.release() >= newest.part(Part::Nvrtc).unwrap().version.release());
@@ -119,7 +119,7 @@ fn threads_share_one_nvrtc_and_deep_templates_do_not_end_the_process() {
     }
 }
 
-/// NVRTC remembers `-G` for as long as a process lives: the next program would take its parameters by another way.
+/// NVRTC remembers `-G` for the life of a process: the next program would pass its parameters differently.
 #[test]
 fn no_compilation_changes_a_later_one() {
     let text = "struct Params { const float *in; float *out; unsigned rows[8]; };\n\
@@ -134,7 +134,7 @@ fn no_compilation_changes_a_later_one() {
         let debugged = compile(&debug);
         assert_ne!(before, debugged);
         assert_eq!(before, compile(&optimized));
-        // Nor does one that runs at the same time.
+        // Concurrent compilations do not affect each other either.
         std::thread::scope(|scope| {
             let others = scope.spawn(|| (0..8).for_each(|_| assert_eq!(debugged, compile(&debug))));
             (0..8).for_each(|_| assert_eq!(before, compile(&optimized)));
@@ -194,12 +194,12 @@ fn instances_of_templates_are_made_for_their_spelling() {
         for (spelling, symbol) in [("a::k<3>", "_ZN1a1kILi3EEEvPi"), ("a::k< 4 >", "_ZN1a1kILi4EEEvPi")] {
             assert_eq!(two.instances.find(&all, spelling).map(String::as_str), Ok(symbol));
         }
-        // A name that is wrong takes nothing from the others.
+        // An invalid name does not affect the others.
         let one = compile(&["a::k<3>", "a::none<3>"]).unwrap();
         assert_eq!(kernels(&one.ptx), ["_ZN1a1kILi3EEEvPi"]);
         let why = one.instances.why_not("a::none<3>", text).unwrap();
-        assert!(why.contains("the compiler cannot make `a::none<3>`"), "{why}");
-        // What is wrong inside of a template is wrong with the source.
+        assert!(why.contains("the compiler cannot instantiate `a::none<3>`"), "{why}");
+        // An error in the body of a template is an error of the source.
         let error = compile(&["bad<3>"]).unwrap_err();
         assert!(
             matches!(&error, CompileError::Source { log, .. } if log.contains("\"M\" is undefined")),

@@ -1,5 +1,5 @@
-//! CUDA files as people have them: with host code, headers of the host, and headers that are missing.
-#![expect(clippy::print_stderr, reason = "a test says why it is skipped")]
+//! Complete CUDA files: with host code, host headers, and missing headers.
+#![expect(clippy::print_stderr, reason = "a skipped test prints the reason")]
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use warpproof_toolchain::{
     CompileError, CompileOptions, Compiled, Diagnostic, Options, Severity, Source, Toolchain,
 };
 
-/// Every release that is installed; each of them is tested.
+/// Every installed release; each one is tested.
 fn toolchains() -> Vec<Toolchain> {
     let found: Vec<Toolchain> = [12, 13]
         .into_iter()
@@ -33,7 +33,7 @@ fn errors(error: CompileError) -> Vec<Diagnostic> {
     diagnostics.into_iter().filter(|one| one.severity == Severity::Error).collect()
 }
 
-/// A program with everything that people put into one file. Lines that begin with `@` are host code.
+/// A program with typical contents of one file. Lines that begin with `@` are host code.
 const PROGRAM: &str = r#"// A saxpy with all that goes with it: isn't it?
 #include <algorithm>
 #include <cassert>
@@ -147,7 +147,7 @@ __global__ void saxpy(Params p, float a) {
 @}
 "#;
 
-/// The same program without its host code, line by line.
+/// The same program with its host code blanked, line by line.
 fn guarded() -> String {
     PROGRAM
         .lines()
@@ -195,7 +195,7 @@ fn names_that_nvcc_brings_to_every_file_are_there_without_headers() {
         let compiled = compile(&toolchain, text).unwrap();
         assert!(compiled.diagnostics.is_empty(), "{:#?}", compiled.diagnostics);
     }
-    // A file's own types win.
+    // The file's own types take precedence.
     let own = "typedef unsigned long uint64_t;\n__global__ void k(uint64_t *x, int32_t n) { *x = n; }\n\
                typedef int int32_t;\n";
     let own = own.replace(", int32_t n", ", int n");
@@ -210,7 +210,7 @@ fn what_ours_lack_of_the_standard_library_comes_from_libcuxx() {
                 __global__ void k(int *x) { std::array<int, 2> a{1, 2}; *x = a[threadIdx.x & 1];\n\
                 static_assert(std::is_same_v<std::tuple_element_t<0, std::tuple<int>>, int>); }\n";
     let mut found = toolchains();
-    // It takes seconds; one release is enough.
+    // This takes seconds; one release is enough.
     found.truncate(1);
     for toolchain in found {
         compile(&toolchain, text).unwrap();
@@ -292,7 +292,7 @@ fn types_that_a_missing_library_brings_along_are_there() {
     found.truncate(1);
     for toolchain in found {
         compile(&toolchain, text).unwrap();
-        // Nothing brings them along here.
+        // Without the library header, the types are not declared.
         assert!(compile(&toolchain, text.trim_start_matches("#include <cublas_v2.h>\n")).is_err());
     }
 }

@@ -243,7 +243,7 @@ fn a_token_that_may_not_comment_fails_nothing() {
         let mut runner = Runner::new(0, gh);
         ends(&runner.step("gate"), 0);
         let said = ends(&runner.step("comment"), 0);
-        assert!(said.contains("::warning::the pull request could not be commented on"), "{said}");
+        assert!(said.contains("::warning::cannot comment on the pull request"), "{said}");
     }
 }
 

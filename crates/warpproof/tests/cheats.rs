@@ -63,7 +63,7 @@ const LOOSE: [&str; 3] = ["honest", "zeros", "constant"];
 const MACHINE: [Cheat; 4] = [
     ("clock", "checks", "machine-dependent at scaled_add/depends.cu:"),
     ("timer", "checks", "depends on the global timer"),
-    ("smid", "checks", "depends on a register of the machine"),
+    ("smid", "checks", "depends on a machine-dependent register"),
     ("address", "checks", "depends on the address of an array"),
 ];
 

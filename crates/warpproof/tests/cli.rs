@@ -293,7 +293,7 @@ fn wrong_usage_ends_with_2() {
         (vec!["build", &kernel, "--arch", "sm_80", "--device", "h100"], "--arch sm_90"),
         (vec!["build", &kernel, "--block", "2000"], "expected at most 1024 threads per block"),
         (vec!["build", &kernel, "--block", "8x8x4x2"], "more than three extents"),
-        (vec!["build", &kernel, "--toolchain", "."], "holds no part of a CUDA toolchain"),
+        (vec!["build", &kernel, "--toolchain", "."], "contains no part of a CUDA toolchain"),
         (vec!["build"], "required"),
         (vec!["frobnicate"], "unrecognized subcommand"),
     ] {
@@ -315,7 +315,7 @@ fn nothing_here(bench: &Bench, path: &Path) -> Command {
 #[test]
 fn doctor_tells_what_is_missing_and_the_one_command() {
     if Path::new("/usr/local/cuda").exists() {
-        eprintln!("skipped: this machine has CUDA in its default place");
+        eprintln!("skipped: this machine has CUDA in its default location");
         return;
     }
     let bench = Bench::bare();
@@ -396,7 +396,7 @@ fn a_wheel_with_another_hash_is_refused() {
     let (bench, run) = install_with(
         "echo 'ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.' >&2; exit 1",
     );
-    assert!(run.exits(2).err.contains("is not the pinned one"));
+    assert!(run.exits(2).err.contains("the hash of a downloaded wheel does not match"));
     assert_eq!(left_behind(&bench), [".lock"]);
 }
 

@@ -265,8 +265,11 @@ fn the_process_behind_the_gate_answers_line_by_line() {
     };
     refused(json!({ "op": "load", "ptx": "no PTX" }), "cuModuleLoadDataEx");
     refused(json!({ "op": "write", "memory": y, "hex": "00".repeat(257) }), "257 bytes do not fit into 256");
-    refused(json!({ "op": "read", "memory": { "address": 1, "bytes": 1 } }), "there are no 1 bytes at 0x1");
-    refused(json!({ "op": "unload", "module": 77 }), "no module of this number");
+    refused(
+        json!({ "op": "read", "memory": { "address": 1, "bytes": 1 } }),
+        "there is no allocation of 1 bytes at 0x1",
+    );
+    refused(json!({ "op": "unload", "module": 77 }), "no module with this number");
     refused(json!({ "op": "time", "launches": [], "repeat": 1, "batch": "graph", "cold": true }), "launches");
     let mut unknown = launch.clone();
     unknown["kernel"] = "thrice".into();
@@ -491,7 +494,7 @@ fn rungs_are_timed_profiled_and_set_beside_peers() {
         assert_eq!(step.outcome, Outcome::Skipped);
         step.reason.clone()
     };
-    assert!(why(Stage::Profile).contains("which is no file"), "{}", why(Stage::Profile));
+    assert!(why(Stage::Profile).contains("which is not a file"), "{}", why(Stage::Profile));
     assert!(why(Stage::External).contains("cannot run no-such-python"), "{}", why(Stage::External));
 }
 

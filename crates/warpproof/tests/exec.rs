@@ -123,7 +123,7 @@ fn a_program_that_is_not_there_and_one_without_a_device() {
     let run = bench.run(["exec", "--", "no-such-program"]).exits(2);
     assert!(run.err.contains("cannot run no-such-program"), "{}", run.err);
     let run = bench.run(["exec", "--checks", "rcae", "--", "true"]).exits(2);
-    assert!(run.err.contains("there is no check `rcae`"), "{}", run.err);
+    assert!(run.err.contains("unknown check `rcae`"), "{}", run.err);
     let run = bench.run(["exec", "--", "true"]).exits(0);
     assert!(run.err.contains("opened no device"), "{}", run.err);
 }

@@ -65,7 +65,7 @@ fn a_kernel_that_cannot_be_named_is_explained() {
     let err = of("scale");
     assert!(err.contains("no kernel `scale`") && err.contains("template<typename T, int N>"), "{err}");
     let err = of("ops::scale<float>");
-    assert!(err.contains("the compiler cannot make `ops::scale<float>`"), "{err}");
+    assert!(err.contains("the compiler cannot instantiate `ops::scale<float>`"), "{err}");
     let err = of("twice");
     assert!(err.contains("2 kernels are called `twice`") && err.contains("twice(int*)"), "{err}");
     let args = ["--block", "4", "--kernel", "twice(int*)", "--arg", "x:i32[4]=[1,2,3,4]", "--print", "x"];

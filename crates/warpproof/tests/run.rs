@@ -257,7 +257,7 @@ fn limits_have_their_own_exit_code() {
     assert!(stopped.err.contains("raise the limit with --max-instructions"), "{}", stopped.err);
     let kernel = bench.kernel("run_nothing.ptx");
     let stopped = run(&bench, &[&kernel, "--arg", "x:f32[2048]", "--max-memory", "8191"]).exits(4);
-    assert!(stopped.err.contains("8192 bytes asked for with 0 of 8191 in use"), "{}", stopped.err);
+    assert!(stopped.err.contains("8192 bytes requested with 0 of 8191 in use"), "{}", stopped.err);
     assert!(stopped.err.contains("--max-memory"), "{}", stopped.err);
     run(&bench, &[&kernel, "--arg", "x:f32[2048]", "--max-memory", "8K"]).exits(0);
 }

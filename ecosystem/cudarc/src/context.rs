@@ -8,7 +8,7 @@ use cudarc::driver::{CudaContext, result, sys};
 
 use crate::{Done, refused};
 
-/// Whether the primary context of a device is there.
+/// Whether the primary context of a device is active.
 fn active(device: i32) -> Result<bool, cudarc::driver::DriverError> {
     let (mut flags, mut active) = (0, 0);
     // SAFETY: places for the answers.
@@ -57,7 +57,7 @@ pub fn own() -> Done {
     assert_eq!(own.get_cache_config()?, sys::CUfunc_cache::CU_FUNC_CACHE_PREFER_L1);
     // The stack of contexts.
     let mut popped = null_mut();
-    // SAFETY: both contexts are there; places for the answers.
+    // SAFETY: both contexts exist; places for the answers.
     unsafe {
         result::ctx::set_current(primary.cu_ctx())?;
         sys::cuCtxPushCurrent_v2(own.cu_ctx()).result()?;
@@ -66,7 +66,7 @@ pub fn own() -> Done {
     }
     assert_eq!(popped, own.cu_ctx());
     assert_eq!(result::ctx::get_current()?, Some(primary.cu_ctx()));
-    // Memory goes with its context.
+    // Destroying a context frees its memory.
     let free = || Ok::<_, cudarc::driver::DriverError>(primary.mem_get_info()?.0);
     let before = free()?;
     let mut context = null_mut();
@@ -78,7 +78,7 @@ pub fn own() -> Done {
         sys::cuCtxDestroy_v2(context).result()?;
     }
     assert_eq!(free()?, before);
-    // SAFETY: a handle that means nothing any more; it is looked up, not followed.
+    // SAFETY: a handle that is no longer valid; it is looked up, not dereferenced.
     refused(unsafe { result::ctx::set_current(context) }, CUresult::CUDA_ERROR_INVALID_CONTEXT);
     Ok(())
 }

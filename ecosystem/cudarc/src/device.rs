@@ -1,4 +1,4 @@
-//! Devices and their attributes, errors in words, functions by name.
+//! Devices and their attributes, texts of errors, functions by name.
 #![expect(unsafe_code, reason = "most of the driver API is unsafe")]
 
 use std::collections::BTreeSet;
@@ -33,7 +33,7 @@ pub fn devices() -> Done {
     // SAFETY: a place for the answer.
     unsafe { sys::cuDriverGetVersion(&raw mut version) }.result()?;
     assert!(version >= 12_000, "{version}");
-    // The name on the bus leads back to the device.
+    // The PCI bus id identifies the device.
     let mut bus = [0; 32];
     let mut found = -1;
     // SAFETY: places for the answers, the first of 32 bytes.
@@ -100,7 +100,7 @@ fn address(name: &CStr, version: c_int, flags: u64) -> (sys::CUresult, *mut c_vo
 
 pub fn functions_by_name() -> Done {
     result::init()?;
-    // Each name gives a function; other versions of one name give others.
+    // Each name gives a function; other versions of a name give other functions.
     let names = [c"cuInit", c"cuMemAlloc", c"cuLaunchKernel", c"cuStreamBeginCapture", c"cuGraphInstantiate"];
     let found: BTreeSet<_> = names.iter().map(|name| address(name, 12_090, 0)).collect();
     assert!(found.iter().all(|(answer, address, status)| {
@@ -108,14 +108,14 @@ pub fn functions_by_name() -> Done {
     }));
     assert_eq!(found.len(), names.len());
     assert_ne!(address(c"cuStreamBeginCapture", 10_000, 0).1, address(c"cuStreamBeginCapture", 12_090, 0).1);
-    // The form for the per-thread default stream is another function.
+    // The version for the per-thread default stream is another function.
     assert_ne!(address(c"cuLaunchKernel", 12_090, 0).1, address(c"cuLaunchKernel", 12_090, 2).1);
     let (answer, nothing, status) = address(c"cuNoSuchFunction", 12_090, 0);
     assert_eq!((answer, nothing.is_null(), status), (CUresult::CUDA_SUCCESS, true, 1));
-    // It is there, but came later than the version that is asked for.
+    // It exists, but was added after the requested version.
     let (answer, nothing, status) = address(c"cuGraphCreate", 9_000, 0);
     assert_eq!((answer, nothing.is_null(), status), (CUresult::CUDA_SUCCESS, true, 2));
-    // What is found can be called.
+    // The result can be called.
     type Count = unsafe extern "C" fn(*mut c_int) -> CUresult;
     // SAFETY: this is the type of the function of that name.
     let count: Count = unsafe { std::mem::transmute(address(c"cuDeviceGetCount", 12_090, 0).1) };

@@ -1,4 +1,4 @@
-//! What goes wrong, and how it is told: as CUDA documents it.
+//! Faults, and the errors that CUDA documents for them.
 #![expect(unsafe_code, reason = "most of the driver API is unsafe")]
 
 use std::sync::Arc;
@@ -16,11 +16,11 @@ pub fn out_of_memory() -> Done {
     let context = CudaContext::new(0)?;
     let stream = context.default_stream();
     let (free, total) = context.mem_get_info()?;
-    // SAFETY: nothing is read of what was not written.
+    // SAFETY: only initialized memory is read.
     refused(unsafe { stream.alloc::<u8>(total + 1) }, CUresult::CUDA_ERROR_OUT_OF_MEMORY);
     // SAFETY: likewise.
     refused(unsafe { stream.alloc::<u8>(1 << 50) }, CUresult::CUDA_ERROR_OUT_OF_MEMORY);
-    // The device goes on: the error is not one that stays.
+    // The device continues: the error is not sticky.
     let most = free / 2 + 1;
     // SAFETY: likewise.
     let half = unsafe { stream.alloc::<u8>(most) }?;
@@ -34,15 +34,15 @@ pub fn out_of_memory() -> Done {
     Ok(())
 }
 
-/// Stores a number somewhere.
+/// Stores a number at an arbitrary address.
 fn store(context: &Arc<CudaContext>, function: &CudaFunction, place: u64) -> Result<(), DriverError> {
     let stream = context.default_stream();
-    // SAFETY: the arguments are those of the kernel; where it stores is the point.
+    // SAFETY: the arguments are those of the kernel; the wrong address is intended.
     unsafe { stream.launch_builder(function).arg(&place).arg(&7i32).launch(ONE) }?;
     stream.synchronize()
 }
 
-/// After a fault every call in the context answers with it; another context does not, and a reset makes the primary one well.
+/// After a fault, every call in the context returns the error; other contexts are not affected, and a reset repairs the primary one.
 fn stays(context: &Arc<CudaContext>, error: CUresult) -> Done {
     let stream = context.default_stream();
     refused(context.synchronize(), error);
@@ -56,9 +56,9 @@ fn stays(context: &Arc<CudaContext>, error: CUresult) -> Done {
     let numbers = other.default_stream().clone_htod(&[4, 5])?;
     assert_eq!(other.default_stream().clone_dtoh(&numbers)?, [4, 5]);
     drop(numbers);
-    // SAFETY: nothing of the primary context is used afterwards but the context itself.
+    // SAFETY: nothing of the primary context is used afterward except the context itself.
     unsafe { sys::cuDevicePrimaryCtxReset_v2(context.cu_device()) }.result()?;
-    // SAFETY: who retained it has it still.
+    // SAFETY: the context is still retained.
     unsafe { result::ctx::set_current(context.cu_ctx()) }?;
     result::ctx::synchronize()?;
     // SAFETY: memory of our own.
@@ -105,7 +105,7 @@ pub fn launch_timeout() -> Done {
     stays(&context, CUresult::CUDA_ERROR_LAUNCH_TIMEOUT)
 }
 
-/// Calls on and on, whatever the answers are: with handles that were never given or are no more, after faults, with wrong sizes.
+/// Continues to call after errors: with handles that never existed or were destroyed, after faults, with wrong sizes.
 pub fn errors_ignored() -> Done {
     let canary: Vec<u64> = (0..4096).collect();
     let (context, module) = opened()?;
@@ -152,7 +152,7 @@ pub fn errors_ignored() -> Done {
             }
         }
     }
-    // Nothing but errors after the first fault, and the process is as it was.
+    // Only errors after the first fault, and the process survives.
     let ended = |error| answers.get(&Some(error)).copied().unwrap_or(0);
     assert!(ended(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS) > 1000, "{answers:?}");
     assert!(answers.get(&None).is_none_or(|count| *count < 200), "{answers:?}");

@@ -30,12 +30,12 @@ pub fn occupancy() -> Done {
     )?;
     let full = most(1024, 0)?;
     assert!(full >= 1 && full * 1024 <= u32::try_from(threads)?);
-    // Shared memory limits, from some size on.
+    // Beyond some size, shared memory limits the occupancy.
     assert!(most(32, 40 * 1024)? < most(32, 0)?);
     let (grid, block) = sum.occupancy_max_potential_block_size(no_shared, 0, 0, None)?;
     assert!(grid > 0 && block > 0 && block <= 1024 && block % 32 == 0, "{grid} of {block}");
     assert!(sum.occupancy_available_dynamic_smem_per_block(1, 256)? >= 48 * 1024);
-    // More than 48 KiB of dynamic shared memory are asked for before the launch.
+    // More than 48 KiB of dynamic shared memory must be requested before the launch.
     let stream = context.default_stream();
     let input = stream.clone_htod(&vec![1i32; 256])?;
     let mut total = stream.alloc_zeros::<i32>(1)?;

@@ -1,4 +1,4 @@
-//! Graphs: captured from streams, and made by hand.
+//! Graphs: captured from streams, and built node by node.
 #![expect(unsafe_code, reason = "most of the driver API is unsafe")]
 
 use std::ffi::c_void;
@@ -25,10 +25,10 @@ pub fn captured() -> Done {
     }
     let graph = stream.end_capture(CUgraphInstantiate_flags(0))?.ok_or("nothing was captured")?;
     assert_eq!(stream.capture_status()?, CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE);
-    // Nothing has been done yet.
+    // A captured launch has not run yet.
     assert_eq!(stream.clone_dtoh(&x)?, [0; 100]);
     let mut nodes = 0;
-    // SAFETY: the graph is there, and a place for the number of its nodes.
+    // SAFETY: the graph exists, and so does a place for the number of its nodes.
     unsafe { sys::cuGraphGetNodes(graph.cu_graph(), null_mut(), &raw mut nodes) }.result()?;
     assert_eq!(nodes, 3);
     graph.upload()?;
@@ -38,7 +38,7 @@ pub fn captured() -> Done {
         want = (1..=3).fold(want, |x, by| x.wrapping_mul(3).wrapping_add(by));
     }
     assert_eq!(stream.clone_dtoh(&x)?, [want; 100]);
-    // To wait for a stream that is captured makes the capture worthless.
+    // Synchronizing a stream that is being captured invalidates the capture.
     stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)?;
     refused(stream.synchronize(), CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     assert_eq!(stream.capture_status()?, CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_INVALIDATED);
@@ -64,7 +64,7 @@ pub fn by_hand() -> Done {
     (parameters.blockDimX, parameters.blockDimY, parameters.blockDimZ) = (64, 1, 1);
     parameters.kernelParams = arguments.as_mut_ptr();
     let (mut graph, mut one, mut other, mut executable) = (null_mut(), null_mut(), null_mut(), null_mut());
-    // SAFETY: places for the answers; what is made is used while it is there.
+    // SAFETY: places for the answers; every object is used only while it exists.
     unsafe {
         sys::cuGraphCreate(&raw mut graph, 0).result()?;
         sys::cuGraphAddKernelNode_v2(&raw mut one, graph, null_mut(), 0, &raw const parameters).result()?;
@@ -76,7 +76,7 @@ pub fn by_hand() -> Done {
         sys::cuGraphInstantiateWithFlags(&raw mut executable, graph, 0).result()?;
         sys::cuGraphLaunch(executable, stream.cu_stream()).result()?;
         assert_eq!(stream.clone_dtoh(&x)?, [5 * 3 + 6; 64]);
-        // Another argument in what is ready to be launched; the graph keeps its own.
+        // A changed argument of the instantiated graph; the graph itself keeps its own.
         (&raw mut second).write(100);
         sys::cuGraphExecKernelNodeSetParams_v2(executable, other, &raw const parameters).result()?;
         sys::cuGraphLaunch(executable, stream.cu_stream()).result()?;
@@ -84,7 +84,7 @@ pub fn by_hand() -> Done {
         result::graph::destroy(graph)?;
         sys::cuGraphLaunch(executable, stream.cu_stream()).result()?;
         result::graph::exec_destroy(executable)?;
-        // Handles that are no more are known as such.
+        // Destroyed handles are detected.
         refused(result::graph::launch(executable, stream.cu_stream()), CUresult::CUDA_ERROR_INVALID_VALUE);
     }
     Ok(())

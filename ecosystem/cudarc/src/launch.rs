@@ -31,7 +31,7 @@ pub fn plain() -> Done {
     // SAFETY: likewise.
     unsafe { stream.launch_builder(&sum).arg(&x).arg(&mut total).arg(&3000).launch(config) }?;
     assert_eq!(stream.clone_dtoh(&total)?, [numbers.iter().sum::<i32>()]);
-    // What no device takes is refused at once, and harms nothing.
+    // A launch that no device supports is rejected at once, without further effects.
     let empty = module.load_function("empty")?;
     let refuse = |grid_dim, block_dim| {
         let config = LaunchConfig { grid_dim, block_dim, shared_mem_bytes: 0 };
@@ -46,7 +46,7 @@ pub fn plain() -> Done {
     let bounded = module.load_function("from_table")?;
     let mut out: CudaSlice<i32> = stream.alloc_zeros(256)?;
     let config = LaunchConfig { grid_dim: (1, 1, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 };
-    // SAFETY: it is refused, for the kernel was compiled for 128 threads at most.
+    // SAFETY: it is rejected, because the kernel was compiled for at most 128 threads.
     let answer = unsafe { stream.launch_builder(&bounded).arg(&mut out).launch(config) };
     refused(answer, CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
     stream.synchronize()?;
@@ -120,9 +120,9 @@ pub fn cooperative() -> Done {
     }?;
     let want: Vec<i32> = (0..40).map(|i| ((i + 1) % 40) * ((i + 1) % 40)).collect();
     assert_eq!(stream.clone_dtoh(&out)?, want);
-    // More blocks than the device has room for at once would wait for ever.
+    // More blocks than can be resident at once would wait forever.
     let config = LaunchConfig { grid_dim: (1 << 20, 1, 1), ..config };
-    // SAFETY: likewise; it is refused.
+    // SAFETY: likewise; it is rejected.
     let answer = unsafe {
         stream
             .launch_builder(&neighbors)

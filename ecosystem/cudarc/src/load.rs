@@ -13,7 +13,7 @@ fn asked(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Launches steps on a stream of this thread until the time is over, and holds every result against the CPU's.
+/// Launches steps on a stream of this thread until the time is up, and compares every result with the CPU's.
 fn steps(thread: u32, until: Instant) -> Result<u64, Box<dyn std::error::Error + Send + Sync>> {
     let (context, module) = opened()?;
     let (step, sum) = (module.load_function("step")?, module.load_function("sum")?);
@@ -32,7 +32,7 @@ fn steps(thread: u32, until: Instant) -> Result<u64, Box<dyn std::error::Error +
             want = want.wrapping_mul(3).wrapping_add(by);
             launches += 1;
         }
-        // Memory comes and goes meanwhile.
+        // Memory is allocated and freed meanwhile.
         let mut total: CudaSlice<i32> = stream.alloc_zeros(1)?;
         let sums = LaunchConfig { grid_dim: (8, 1, 1), block_dim: (64, 1, 1), shared_mem_bytes: 256 };
         // SAFETY: likewise.
@@ -45,7 +45,7 @@ fn steps(thread: u32, until: Instant) -> Result<u64, Box<dyn std::error::Error +
     Ok(launches)
 }
 
-/// Ten threads on ten streams, for a minute or as `THREAD_SECONDS` says.
+/// Ten threads on ten streams, for a minute or for `THREAD_SECONDS`.
 pub fn threads() -> Done {
     let seconds = asked("THREAD_SECONDS", 60);
     let until = Instant::now() + Duration::from_secs(seconds);
@@ -55,15 +55,15 @@ pub fn threads() -> Done {
         launches.push(thread.join().map_err(|_| "a thread failed")?.map_err(|error| error.to_string())?);
     }
     println!("threads: 10 for {seconds} s, {} launches, none lost", launches.iter().sum::<u64>());
-    // None was kept waiting for good.
+    // No thread starved.
     assert!(launches.iter().all(|count| *count > 0));
     Ok(())
 }
 
-/// A hundred processes at once, or as `PROCESSES` says; each is this program.
+/// A hundred processes at once, or `PROCESSES`; each runs this program.
 pub fn processes() -> Done {
     if std::env::var_os("WARPPROOF_CUDARC_CHILD").is_some() {
-        // All begin together: each waits for the end of its input.
+        // All start together: each waits for the end of its input.
         std::io::Read::read_to_end(&mut std::io::stdin(), &mut Vec::new())?;
         steps(std::process::id() % 7, Instant::now()).map_err(|error| error.to_string())?;
         return Ok(());

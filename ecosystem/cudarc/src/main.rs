@@ -1,7 +1,7 @@
 //! Programs of cudarc, each of which asserts its results.
 //!
-//! `programs` runs all of them, each in a process of its own, and says how many failed; `programs NAME…` runs these alone, in this process
-//! if it is one. The driver is whatever the loader finds.
+//! `programs` runs all of them, each in a separate process, and prints how many failed; `programs NAME…` runs only these, in this process
+//! if it is one. The loader selects the driver.
 #![deny(unsafe_code)]
 
 mod context;
@@ -23,13 +23,13 @@ use std::time::Instant;
 use cudarc::driver::{CudaContext, CudaFunction, CudaModule, DriverError, sys};
 use cudarc::nvrtc::Ptx;
 
-/// How a program ends; assertions end it too.
+/// The result of a program; a failed assertion also ends it.
 type Done = Result<(), Box<dyn Error>>;
 
 struct Program {
     name: &'static str,
     body: fn() -> Done,
-    /// What it needs in its environment.
+    /// Environment variables that it needs.
     environment: &'static [(&'static str, &'static str)],
 }
 
@@ -70,7 +70,7 @@ const PROGRAMS: &[Program] = &[
     program("illegal_address", fault::illegal_address),
     program("misaligned_address", fault::misaligned_address),
     program("launch_failure", fault::launch_failure),
-    // A limit that a loop without end reaches soon.
+    // A limit that an infinite loop reaches soon.
     Program {
         name: "launch_timeout",
         body: fault::launch_timeout,
@@ -89,7 +89,7 @@ fn main() -> ExitCode {
         .collect();
     if chosen.is_empty() || chosen.len() < names.len() {
         eprintln!(
-            "no such program; there are {:?}",
+            "unknown program; the programs are {:?}",
             PROGRAMS.iter().map(|program| program.name).collect::<Vec<_>>()
         );
         return ExitCode::from(2);
@@ -109,7 +109,7 @@ fn main() -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs a program in a process of its own: a fault stays with its process, as it does on a GPU.
+/// Runs a program in a separate process, because a fault affects the whole process, as on a GPU.
 fn passes(program: &Program) -> bool {
     let mut command = match std::env::current_exe() {
         Ok(this) => Command::new(this),
@@ -119,7 +119,7 @@ fn passes(program: &Program) -> bool {
         }
     };
     command.arg(program.name);
-    // A user who has set one of these knows why.
+    // Variables that the user has set take precedence.
     for (name, value) in program.environment.iter().filter(|(name, _)| std::env::var_os(name).is_none()) {
         command.env(name, value);
     }
@@ -153,11 +153,11 @@ fn kernel(name: &str) -> Result<(Arc<CudaContext>, CudaFunction), DriverError> {
     Ok((context, function))
 }
 
-/// Asserts which error a call answers with.
+/// Asserts that a call returns this error.
 #[track_caller]
 fn refused<T>(answer: Result<T, DriverError>, error: sys::CUresult) {
     match answer {
-        Ok(_) => panic!("success, not {error:?}"),
+        Ok(_) => panic!("expected {error:?}, found success"),
         Err(DriverError(found)) => assert_eq!(found, error),
     }
 }

@@ -18,7 +18,7 @@ pub fn buffers() -> Done {
     let numbers: Vec<f32> = (0..1000u16).map(f32::from).collect();
     let mut x = stream.clone_htod(&numbers)?;
     assert!(context.mem_get_info()?.0 <= before - 4000);
-    // A part of a buffer, in its place.
+    // A part of a buffer, modified in place.
     let by = 3.0f32;
     {
         let mut middle = x.slice_mut(100..200);
@@ -49,7 +49,7 @@ pub fn buffers() -> Done {
     drop((x, copy, joined));
     stream.synchronize()?;
     assert_eq!(context.mem_get_info()?.0, before);
-    // SAFETY: memory of our own, freed once; then it is nobody's.
+    // SAFETY: memory of our own, freed once, and not used afterward.
     unsafe {
         refused(result::malloc_sync(0), CUresult::CUDA_ERROR_INVALID_VALUE);
         let place = result::malloc_sync(64)?;
@@ -150,7 +150,7 @@ pub fn rectangles() -> Done {
         assert_eq!(bytes[8..], [0, 0]);
     }
     let narrow = sys::CUDA_MEMCPY2D { srcPitch: width - 1, ..to };
-    // SAFETY: it is refused: its rows would overlap.
+    // SAFETY: it is rejected: its rows would overlap.
     refused(unsafe { sys::cuMemcpy2D_v2(&raw const narrow) }.result(), CUresult::CUDA_ERROR_INVALID_VALUE);
     // SAFETY: memory of our own.
     unsafe { result::free_sync(place) }?;
@@ -160,7 +160,7 @@ pub fn rectangles() -> Done {
 /// An attribute of 8 bytes.
 fn bytes(pool: sys::CUmemoryPool, attribute: PoolAttribute) -> Result<u64, cudarc::driver::DriverError> {
     let mut value = 0u64;
-    // SAFETY: the pool is there, and the attribute is of this size.
+    // SAFETY: the pool exists, and the attribute is of this size.
     unsafe { sys::cuMemPoolGetAttribute(pool, attribute, (&raw mut value).cast()) }.result()?;
     Ok(value)
 }
@@ -169,7 +169,7 @@ pub fn pools() -> Done {
     let context = CudaContext::new(0)?;
     let stream = context.new_stream()?;
     assert!(context.has_async_alloc());
-    // SAFETY: the device is there; the properties are plain numbers, of which zero is none.
+    // SAFETY: the device exists; the properties are plain numbers, of which zero means none.
     let (default, own) = unsafe {
         let mut properties: sys::CUmemPoolProps = std::mem::zeroed();
         properties.allocType = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -183,7 +183,7 @@ pub fn pools() -> Done {
     let most = |pool| bytes(pool, PoolAttribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH);
     let mut keep = 1u64 << 30;
     let threshold = PoolAttribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
-    // SAFETY: the pools and the stream are there; what is allocated is freed once.
+    // SAFETY: the pools and the stream exist; every allocation is freed once.
     unsafe {
         sys::cuMemPoolSetAttribute(own, threshold, (&raw mut keep).cast()).result()?;
         assert_eq!(bytes(own, threshold)?, keep);
@@ -199,7 +199,7 @@ pub fn pools() -> Done {
         assert_eq!(back, [5; 16]);
         result::free_async(place, stream.cu_stream())?;
         result::free_async(other, stream.cu_stream())?;
-        // What was used at most is remembered until it is set to 0.
+        // The high-water mark stays until it is reset to 0.
         assert_eq!((used(own)?, most(own)?), (0, 1 << 16));
         let mut nothing = 0u64;
         let high = PoolAttribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH;
@@ -236,7 +236,7 @@ pub fn pinned() -> Done {
     for (i, x) in host.as_slice()?.iter().enumerate() {
         assert_eq!(*x, f32::from(u16::try_from(i)?) * by);
     }
-    // Memory of the program, registered: kernels reach it where it is.
+    // Registered memory of the program: kernels access it directly.
     let mut own = vec![2.0f32; 4096];
     let pointer: *mut c_void = own.as_mut_ptr().cast();
     let mut place = 0;
@@ -324,7 +324,7 @@ pub fn pointers() -> Done {
         context.cu_device()
     );
     assert_eq!(attribute::<u64>(variable, Attribute::CU_POINTER_ATTRIBUTE_DEVICE_POINTER)?, variable);
-    // Pinned memory is the host's; managed memory is everybody's.
+    // Pinned memory belongs to the host; managed memory to host and devices.
     // SAFETY: memory of our own, freed once.
     unsafe {
         let host = result::malloc_host(64, 0)?;

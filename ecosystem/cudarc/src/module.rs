@@ -22,7 +22,7 @@ pub fn from_ptx() -> Done {
     refused(context.load_module(Ptx::from_src(nonsense)), CUresult::CUDA_ERROR_INVALID_PTX);
     refused(context.load_module(Ptx::from_src("no PTX at all")), CUresult::CUDA_ERROR_INVALID_IMAGE);
     refused(context.load_module(Ptx::from_file("no-such-file.ptx")), CUresult::CUDA_ERROR_FILE_NOT_FOUND);
-    // The same text a second time is another module, with variables of its own.
+    // Loading the same text a second time gives another module, with its own variables.
     let other = context.load_module(Ptx::from_src(KERNELS))?;
     assert_ne!(other.load_function("store")?.cu_function(), function.cu_function());
     let file = std::env::temp_dir().join(format!("warpproof-cudarc-{}.ptx", std::process::id()));
@@ -46,7 +46,7 @@ pub fn from_images() -> Done {
         unsafe { stream.launch_builder(&store).arg(&mut place).arg(&value).launch(ONE) }?;
         assert_eq!(stream.clone_dtoh(&place)?, [value]);
     }
-    // Machine code of a GPU cannot run without one, and is refused in so many words, not with a wrong result.
+    // Machine code cannot run without a GPU: loading it must fail with an error, not give a wrong result.
     let sass = include_bytes!("../kernels/sass.cubin");
     refused(context.load_module(Ptx::from_binary(sass.to_vec())), CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU);
     Ok(())
@@ -65,7 +65,7 @@ pub fn variables() -> Done {
         assert_eq!(stream.clone_dtoh(&out)?, want);
         let counter = module.get_global("counter", &stream)?;
         // SAFETY: it is an int.
-        let counter = unsafe { counter.transmute::<i32>(1) }.ok_or("the variable has another size")?;
+        let counter = unsafe { counter.transmute::<i32>(1) }.ok_or("the variable has an unexpected size")?;
         assert_eq!(stream.clone_dtoh(&counter)?, [count]);
         Ok(())
     };
@@ -74,7 +74,8 @@ pub fn variables() -> Done {
         let mut table = module.get_global("table", &stream)?;
         assert_eq!(table.len(), 16);
         // SAFETY: it is four ints.
-        let mut table = unsafe { table.transmute_mut::<i32>(4) }.ok_or("the variable has another size")?;
+        let mut table =
+            unsafe { table.transmute_mut::<i32>(4) }.ok_or("the variable has an unexpected size")?;
         stream.memcpy_htod(&[11, 13, 17, 19], &mut table)?;
     }
     launch([11, 13, 17, 19], 44)?;
@@ -89,7 +90,7 @@ pub fn linker() -> Done {
     let link = |parts: &[&str]| -> Result<Vec<u8>, cudarc::driver::DriverError> {
         let mut state = null_mut();
         let (mut image, mut size) = (null_mut::<c_void>(), 0);
-        // SAFETY: texts with their ends and lengths; the image is copied before the linker goes.
+        // SAFETY: terminated texts with their lengths; the image is copied before the linker is destroyed.
         unsafe {
             sys::cuLinkCreate_v2(0, null_mut(), null_mut(), &raw mut state).result()?;
             let made = parts
@@ -116,7 +117,7 @@ pub fn linker() -> Done {
     // SAFETY: the arguments are those of the kernel.
     unsafe { stream.launch_builder(&outer).arg(&input).arg(&mut out).arg(&32).launch(config) }?;
     assert_eq!(stream.clone_dtoh(&out)?, numbers.iter().map(|x| x * x + 1).collect::<Vec<_>>());
-    // Half of it is not enough: told by the linker, or when what it made is loaded.
+    // One of the two files is not enough: the linker reports it, or loading its output does.
     let half = link(&parts[..1]).and_then(|image| context.load_module(Ptx::from_binary(image)));
     assert!(half.is_err());
     Ok(())

@@ -1,4 +1,4 @@
-//! Streams, events, and functions of the host.
+//! Streams, events, and host functions.
 #![expect(unsafe_code, reason = "most of the driver API is unsafe")]
 
 use std::ffi::c_void;
@@ -31,7 +31,7 @@ pub fn streams() -> Done {
     let other = one.fork()?;
     assert_ne!(id(&one)?, id(&other)?);
     assert_ne!(id(&one)?, id(&context.default_stream())?);
-    // What one stream writes, the other reads after it has waited.
+    // One stream reads what the other wrote, after waiting for it.
     let numbers: Vec<u32> = (0..300).collect();
     let mut x = one.clone_htod(&numbers)?;
     let config = LaunchConfig::for_num_elems(300);
@@ -45,7 +45,7 @@ pub fn streams() -> Done {
     assert_eq!(one.clone_dtoh(&x)?, want);
     // SAFETY: the stream is there.
     unsafe { sys::cuStreamQuery(one.cu_stream()) }.result()?;
-    // SAFETY: a stream of our own, which is destroyed once, and then is not there any more.
+    // SAFETY: a stream of our own, which is destroyed once and then tested as an invalid handle.
     unsafe {
         let raw = result::stream::create(result::stream::StreamKind::NonBlocking)?;
         result::stream::destroy(raw)?;
@@ -112,9 +112,9 @@ pub fn events() -> Done {
     Ok(())
 }
 
-/// Adds one to a number of the program.
+/// Increments a number of the program.
 unsafe extern "C" fn count(number: *mut c_void) {
-    // SAFETY: the program handed over its number.
+    // SAFETY: the program passed a pointer to its number.
     unsafe { &*number.cast::<AtomicU32>() }.fetch_add(1, Ordering::SeqCst);
 }
 

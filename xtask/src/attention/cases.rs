@@ -1,4 +1,4 @@
-//! What is run: variants of the ladder, and the named shapes.
+//! The variants of the ladder and the named shapes that the study runs.
 
 use warpproof_kernels::ladder::{LADDER, Rung};
 use warpproof_kernels::problem::Shape;
@@ -10,7 +10,7 @@ pub(super) struct Variant {
     pub(super) toggles: Vec<(String, bool)>,
 }
 
-/// Every rung, and n4 once more with the one accumulator that its history would have had.
+/// Every rung, and n4 a second time with a single accumulator.
 pub(super) fn variants() -> Vec<Variant> {
     let mut variants: Vec<Variant> =
         LADDER.iter().map(|rung| Variant { name: rung.name, rung, toggles: Vec::new() }).collect();
@@ -22,14 +22,14 @@ pub(super) fn variants() -> Vec<Variant> {
     variants
 }
 
-/// A shape that has a name in this project.
+/// A shape of the study.
 pub(super) struct Shaped {
     pub(super) shape: Shape,
     /// Small enough for CI.
     pub(super) quick: bool,
 }
 
-/// The mission's shape, that of the older runs, a small one, tails, and a long one.
+/// The shape for which the ladder is tuned, that of the older runs, a small one, tails, and a long one.
 pub(super) fn shapes() -> Vec<Shaped> {
     let shape = |batch, heads, rows, quick| Shaped { shape: Shape::equal(batch, heads, rows, 64), quick };
     vec![

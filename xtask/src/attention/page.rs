@@ -64,13 +64,13 @@ pub(super) fn csv(lines: &[Line]) -> String {
     text
 }
 
-/// How many runs there were, and how many of them were right.
+/// How many runs there were, and how many of them passed.
 pub(super) fn summary(lines: &[Line]) -> String {
     let rows: Vec<Row<'_>> = lines.iter().filter_map(|line| row(&line.0)).collect();
     format!("{} runs: {}", rows.len(), counts(&rows))
 }
 
-/// How many runs passed, which takes errors within the limits and the very bits, and how many had the bits.
+/// How many runs passed (errors within the limits, and all bits equal to the oracle's), and how many had equal bits.
 fn counts(rows: &[Row<'_>]) -> String {
     let passed = rows.iter().filter(|row| row.passed).count();
     let same = rows.iter().filter(|row| row.other_bits == 0).count();
@@ -79,7 +79,7 @@ fn counts(rows: &[Row<'_>]) -> String {
     )
 }
 
-/// A line read back.
+/// A line parsed from the table.
 struct Row<'a> {
     variant: &'a str,
     shape: &'a str,
@@ -98,9 +98,9 @@ struct Row<'a> {
 fn rows(csv: &str) -> Result<Vec<Row<'_>>, String> {
     let mut lines = csv.lines();
     if lines.next() != Some(HEADER) {
-        return Err("accuracy.csv has another header".to_owned());
+        return Err("accuracy.csv: unexpected header".to_owned());
     }
-    lines.map(|line| row(line).ok_or_else(|| format!("accuracy.csv: what is `{line}`?"))).collect()
+    lines.map(|line| row(line).ok_or_else(|| format!("accuracy.csv: cannot parse line `{line}`"))).collect()
 }
 
 fn row(line: &str) -> Option<Row<'_>> {
@@ -122,7 +122,7 @@ fn row(line: &str) -> Option<Row<'_>> {
     })
 }
 
-/// Values in the order in which they first come.
+/// Distinct values in the order of their first occurrence.
 fn distinct<'a>(rows: &[Row<'a>], of: fn(&Row<'a>) -> &'a str) -> Vec<&'a str> {
     let mut found: Vec<&str> = Vec::new();
     for row in rows {

@@ -1,4 +1,4 @@
-//! Every rung and feature with all checks, under several schedules: a finding is a mistake of the kernel or of a check.
+//! Runs every rung and feature with all checks under several schedules: a finding is a bug of the kernel or of a check.
 
 use warpproof_kernels::attention::Attention;
 use warpproof_kernels::format::Format;
@@ -14,15 +14,15 @@ use super::{l4, progress};
 /// Schedules of each launch.
 const SCHEDULES: u32 = 8;
 
-/// What the checks said.
+/// The result of the checks.
 pub(super) struct Silence {
     /// How much was run.
     pub(super) summary: String,
-    /// What should not have been.
+    /// Findings and errors, which should not occur.
     pub(super) wrong: Vec<String>,
 }
 
-/// Runs all.
+/// Runs all plans.
 pub(super) fn run(toolchain: &Toolchain, rung: Option<&str>, quick: bool) -> Silence {
     let (mut launches, mut wrong) = (0, Vec::new());
     let requests: Vec<Request> = requests(quick)
@@ -40,14 +40,14 @@ pub(super) fn run(toolchain: &Toolchain, rung: Option<&str>, quick: bool) -> Sil
     }
     progress("");
     let summary = format!(
-        "{launches} launches of {} plans without a finding under {SCHEDULES} schedules; {} plans went wrong",
+        "{launches} launches of {} plans without a finding under {SCHEDULES} schedules; {} plans failed",
         requests.len() - wrong.len(),
         wrong.len()
     );
     Silence { summary, wrong }
 }
 
-/// One plan under the checks: how many launches it took.
+/// Runs one plan under the checks and returns its number of launches.
 fn checked(toolchain: &Toolchain, request: &Request) -> Result<usize, String> {
     let plan = Plan::new(request, l4()?).map_err(|error| error.to_string())?;
     let defines = plan.defines.join(" ");
@@ -60,7 +60,7 @@ fn checked(toolchain: &Toolchain, request: &Request) -> Result<usize, String> {
         .run(&mut gpu, &inputs.q, &inputs.k, &inputs.v)
         .map_err(|error| format!("{defines}: {error}"))?;
     if let Some(finding) = gpu.findings.first() {
-        return Err(format!("{defines}: a finding where there should be none: {finding}"));
+        return Err(format!("{defines}: unexpected finding: {finding}"));
     }
     let verdict = attention.plan().oracles(&inputs).map_err(|error| error.to_string())?.judge(&answer);
     if !verdict.passed() {

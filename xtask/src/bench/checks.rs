@@ -1,4 +1,4 @@
-//! What checking costs: the same launch with and without checks, in turns, in one run.
+//! Cost of the checks: the same launch with and without checks, alternating, in one run.
 //!
 //! Ratios of times on this machine are *measured*; bytes of shadow are *counted*.
 
@@ -9,7 +9,7 @@ use warpproof_sim::check::{BufferRole, Check, Role, Settings};
 use warpproof_sim::{Buffer, Device, Launch};
 use warpproof_toolchain::{CompileOptions, Options, Source, Toolchain};
 
-/// How often both are taken; the best of each counts, because other work on the machine can only slow it down.
+/// Repetitions of both; the best of each counts, because other work on the machine can only slow it down.
 const TIMES: u32 = 5;
 
 /// A kernel with its launch.
@@ -59,7 +59,7 @@ pub(super) const SUBJECTS: &[Subject] = &[
     },
 ];
 
-/// A device with a launch on it, and what the checks are told of its buffers.
+/// A device with a launch on it, and settings that describe its buffers to the checks.
 pub(super) fn prepare(
     subject: &Subject,
     toolchain: &Toolchain,
@@ -100,7 +100,7 @@ pub(super) fn prepare(
     Ok((device, launch, settings))
 }
 
-/// Takes every figure.
+/// Measures every figure.
 pub(crate) fn run(json: bool) -> Result<(), String> {
     let toolchain = Toolchain::find(&Options::from_env()).map_err(|error| error.to_string())?;
     let mut figures = Map::new();
@@ -111,7 +111,7 @@ pub(crate) fn run(json: bool) -> Result<(), String> {
             sets.push((check.name().to_owned(), Settings { checks: vec![check], ..settings.clone() }));
         }
         let mut best = vec![f64::INFINITY; sets.len() + 1];
-        // Bytes with all checks, and without those that follow the elements of fragments.
+        // Bytes with all checks, and without those that track the elements of fragments.
         let mut tags = 0;
         let plain: Vec<Check> = Check::ALL.into_iter().filter(|check| *check != Check::Provenance).collect();
         let plain = Settings { checks: plain, ..settings.clone() };
@@ -124,7 +124,7 @@ pub(crate) fn run(json: bool) -> Result<(), String> {
                 let checked = device.check(&launch, settings);
                 best[i + 1] = best[i + 1].min(start.elapsed().as_secs_f64());
                 if let Some(finding) = checked.findings.first() {
-                    return Err(format!("{}: a finding where there should be none: {finding}", subject.file));
+                    return Err(format!("{}: unexpected finding: {finding}", subject.file));
                 }
                 tags = tags.max(checked.shadow);
             }

@@ -1,4 +1,4 @@
-//! What counting costs: the same launch counted and uncounted, in turns, in one run.
+//! Cost of the counters: the same launch with and without counters, alternating, in one run.
 //!
 //! Ratios of times on this machine are *measured*.
 
@@ -9,7 +9,7 @@ use warpproof_toolchain::{Options, Toolchain};
 
 use super::{Clock, checks, sim};
 
-/// How often both are taken; the best of each counts, because other work on the machine can only slow it down.
+/// Repetitions of both; the best of each counts, because other work on the machine can only slow it down.
 const TIMES: u32 = 7;
 
 /// Loads and stores of global memory, one line of a warp after another, with arithmetic between.
@@ -17,12 +17,12 @@ const GLOBAL: &str = "
     ld.global.f32 %f0, [%o];         fma.rn.f32 %f3, %f0, %f2, %f3;   st.global.f32 [%o], %f3;
     fma.rn.f32 %f18, %f19, %f20, %f18;";
 
-/// Guards that hold in some lanes and not in others.
+/// Guards that are true in some lanes and false in others.
 const GUARDS: &str = "
     and.b32 %r9, %i, 31;             setp.lt.u32 %p1, %r9, %r20;      @%p1 add.s32 %r4, %r5, %r4;
     @!%p1 fma.rn.f32 %f18, %f19, %f20, %f18;";
 
-/// Shared memory eight lanes to a bank.
+/// Shared memory accesses with eight lanes on each bank.
 const CONFLICTS: &str = "
     shl.b32 %r10, %r20, 3;           and.b32 %r10, %r10, 16383;       ld.shared.f32 %f0, [%r10];
     fma.rn.f32 %f3, %f0, %f2, %f3;";
@@ -37,7 +37,7 @@ fn mix(body: &str, copies: usize, rounds: u32) -> Result<(Device, Launch), Strin
     Ok((device, launch))
 }
 
-/// The best time of each, counted to uncounted.
+/// The ratio of the best counted time to the best uncounted time.
 fn ratio(device: &mut Device, launch: &Launch) -> Result<f64, String> {
     let (mut plain, mut counted) = (f64::INFINITY, f64::INFINITY);
     for _ in 0..TIMES {
@@ -54,7 +54,7 @@ fn ratio(device: &mut Device, launch: &Launch) -> Result<f64, String> {
     Ok(counted / plain)
 }
 
-/// Takes every figure.
+/// Measures every figure.
 pub(crate) fn run(json: bool) -> Result<(), String> {
     let mut figures = Map::new();
     let mut put = |name: &str, ratio: f64| {

@@ -1,15 +1,16 @@
-//! What a launch through the driver costs above the software GPU called directly.
+//! Cost of a launch through the driver, compared with a direct call of the software GPU.
 //!
-//! An example of the driver takes the times, of both in turns in one process, for the API is C's. All figures are *measured*.
+//! An example program of the driver crate measures both, alternating, in one process, because the API is a C API. All figures are
+//! *measured*.
 
 use std::process::Command;
 
 use serde_json::{Map, Value, json};
 
-/// Microseconds that a launch through the library may take above the same launch without it.
+/// Microseconds by which a launch through the library may be slower than the same launch without it.
 const MOST: f64 = 20.0;
 
-/// Takes every figure, with checks and without.
+/// Measures every figure, with checks and without.
 pub(crate) fn run(json: bool) -> Result<(), String> {
     let mut figures = Map::new();
     for (name, checks) in [("checked", "all"), ("unchecked", "none")] {
@@ -27,7 +28,7 @@ pub(crate) fn run(json: bool) -> Result<(), String> {
     }
     let above: Vec<_> = figures.iter().filter(|(name, _)| name.ends_with("above_us")).collect();
     if above.len() != 4 || above.iter().any(|(_, value)| value.as_f64().is_none()) {
-        return Err("two kernels with checks and without are four figures".to_owned());
+        return Err("expected four figures: two kernels, with checks and without".to_owned());
     }
     match above.iter().find(|(_, value)| value.as_f64() > Some(MOST)) {
         Some((name, value)) => Err(format!("{name} is {value}, more than {MOST}")),

@@ -1,4 +1,4 @@
-//! How a fleet grows: claims against the length of the queue, evaluations against the number of workers. All figures are
+//! How a fleet scales: claims by the length of the queue, evaluations by the number of workers. All figures are
 //! *measured*, with everything on one machine.
 
 use std::process::Command;
@@ -7,7 +7,7 @@ use crate::section::Section;
 
 const SECTION: Section = Section { page: "docs/scale.md", name: "figures", task: "bench fleet" };
 
-/// Takes the figures by examples of the fleet's crate: what a task of the repository builds need not hold a server.
+/// Measures with example programs of the fleet's crate, so that xtask itself does not depend on the server.
 pub(crate) fn run(evaluations: u32, bless: bool) -> Result<(), String> {
     cargo(&["build", "--package", "warpproof", "--package", "warpproof-fleet", "--bins", "--examples"])?;
     let release = crate::target().join("release");
@@ -19,7 +19,11 @@ pub(crate) fn run(evaluations: u32, bless: bool) -> Result<(), String> {
             .map_err(|error| format!("{name}: {error}"))?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         println!("{text}");
-        if output.status.success() { Ok(text) } else { Err(format!("{name}: the fleet was not measured")) }
+        if output.status.success() {
+            Ok(text)
+        } else {
+            Err(format!("{name}: the measurement of the fleet failed"))
+        }
     };
     let claims = example("claims", &[])?;
     let growth = example("evaluations", &[&program, &evaluations.to_string()])?;
@@ -41,5 +45,5 @@ fn cargo(arguments: &[&str]) -> Result<(), String> {
         .args(["--quiet", "--locked", "--release"])
         .status()
         .map_err(|error| format!("cannot run cargo: {error}"))?;
-    if status.success() { Ok(()) } else { Err("the fleet was not built".to_owned()) }
+    if status.success() { Ok(()) } else { Err("cargo could not build the fleet".to_owned()) }
 }

@@ -1,7 +1,7 @@
 //! The speed of the software GPU.
 //!
-//! Counts come from the machine itself (warp instructions executed), times from the host: figures are *measured*, and
-//! mean something only beside others of the same run.
+//! Counts come from the software GPU (warp instructions executed), times from the host: figures are *measured*, and
+//! are comparable only with others of the same run.
 
 use std::time::Instant;
 
@@ -9,10 +9,10 @@ use serde_json::{Map, json};
 use warpproof_sim::{Buffer, Device, Launch, Level};
 use warpproof_toolchain::{CompileOptions, Options, Source, Toolchain};
 
-/// How often each figure is taken; the best counts, because other work on the machine can only slow it down.
+/// Repetitions of each measurement; the best counts, because other work on the machine can only slow it down.
 const TIMES: u32 = 5;
 
-/// A converged mix of arithmetic: what an unrolled loop body looks like.
+/// A mix of arithmetic without divergence, like the body of an unrolled loop.
 pub(super) const ALU: &str = "
     fma.rn.f32 %f0, %f1, %f2, %f0;   fma.rn.f32 %f3, %f1, %f2, %f3;   add.s32 %r4, %r5, %r4;
     mad.lo.s32 %r6, %r7, %r8, %r6;   xor.b32 %r9, %r10, %r9;          mul.rn.f32 %f11, %f12, %f13;
@@ -29,7 +29,7 @@ pub(super) const MMA: &str = "
     mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%f0, %f1, %f2, %f3}, {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%f0, %f1, %f2, %f3};
     mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%f4, %f5, %f6, %f7}, {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%f4, %f5, %f6, %f7};";
 
-/// A kernel that runs `body` so many times, `copies` times over in a loop.
+/// A kernel with a loop of `copies` copies of `body`.
 pub(super) fn looped(body: &str, copies: usize) -> String {
     format!(
         ".version 8.7\n.target sm_89\n.address_size 64\n.visible .entry k(.param .u32 n, .param .u64 out) {{
@@ -44,7 +44,7 @@ pub(super) fn looped(body: &str, copies: usize) -> String {
     )
 }
 
-/// The best rate of `count` things done by a launch, in things a second.
+/// The best rate of a launch that does `count` operations, in operations per second.
 fn rate(device: &mut Device, launch: &Launch, count: impl Fn(u64) -> f64) -> Result<f64, String> {
     let mut best = 0.0f64;
     for _ in 0..TIMES {
@@ -106,11 +106,11 @@ fn number(count: u64) -> f64 {
     count as f64
 }
 
-/// Takes every figure.
+/// Measures every figure.
 pub(crate) fn run(json: bool) -> Result<(), String> {
     let best = Level::detect();
     let instructions = number;
-    // Of the 67 instructions of a round, 64 are products.
+    // Of the 67 instructions of an iteration, 64 are products.
     let products = |n: u64| number(n) * 64.0 / 67.0;
     let mut figures = Map::new();
     let mut put = |name: &str, value: f64| figures.insert(name.to_owned(), json!(value.round()));

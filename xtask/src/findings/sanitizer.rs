@@ -1,22 +1,22 @@
-//! What NVIDIA documents of compute-sanitizer, by class of defect and case by case.
+//! What NVIDIA's documentation of compute-sanitizer states, by class of defect and for single kernels.
 //!
-//! Read from its manual and its release notes, as of version 2026.3; nothing here was run, for it needs a GPU. Where the
-//! documents say nothing, neither does this: a tool may well find more than is written of it.
+//! From its manual and its release notes, as of version 2026.3. Nothing here was run, because that needs a GPU. Tools may find
+//! more than their documentation states.
 
 use std::collections::BTreeSet;
 
-/// What the documents say.
+/// What the documentation states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Verdict {
     /// It finds it.
     Supports,
-    /// It finds it when an option asks for it, or on some devices only.
+    /// It finds it with an option, or on some devices only.
     OnRequest,
     /// It does not.
     DoesNot,
-    /// Manual and release notes say different things.
+    /// Manual and release notes contradict each other.
     Differ,
-    /// Nothing.
+    /// The documentation does not mention it.
     Silent,
 }
 
@@ -42,11 +42,11 @@ pub(super) struct Documented {
     pub(super) notes: &'static [&'static str],
 }
 
-const fn says(verdict: Verdict, tool: &'static str, notes: &'static [&'static str]) -> Documented {
+const fn states(verdict: Verdict, tool: &'static str, notes: &'static [&'static str]) -> Documented {
     Documented { verdict, tool, notes }
 }
 
-/// Where it is written: a name, and the place with what it says in our words.
+/// Sources: a name, and a place of the documentation with a summary of its content.
 pub(super) const NOTES: &[(&str, &str)] = &[
     (
         "race",
@@ -55,7 +55,7 @@ pub(super) const NOTES: &[(&str, &str)] = &[
     ("shared-only", "Manual, “What is Racecheck?”: it detects accesses to on-chip shared memory only."),
     (
         "warp",
-        "Manual, “Racecheck Severity Levels”: hazards of code that takes the lanes of a warp for synchronous are warnings; a note says that they must be mended on GPUs since Volta.",
+        "Manual, “Racecheck Severity Levels”: hazards of code that assumes that the lanes of a warp run synchronously are warnings; a note states that they must be fixed on GPUs since Volta.",
     ),
     (
         "async",
@@ -63,11 +63,11 @@ pub(super) const NOTES: &[(&str, &str)] = &[
     ),
     (
         "barrier-object",
-        "Manual, “Racecheck support for cuda::barrier” and “Synccheck support for cuda::barrier”: synchronization by `cuda::barrier` is followed on Ampere and newer.",
+        "Manual, “Racecheck support for cuda::barrier” and “Synccheck support for cuda::barrier”: synchronization by `cuda::barrier` is tracked on Ampere and newer.",
     ),
     (
         "barrier-init",
-        "Release notes of 2024.1: detection of races with the initialization of a `cuda::barrier`, in racecheck, on Hopper. Nothing is said of other architectures.",
+        "Release notes of 2024.1: detection of races with the initialization of a `cuda::barrier`, in racecheck, on Hopper. Other architectures are not mentioned.",
     ),
     (
         "deadlock",
@@ -79,7 +79,7 @@ pub(super) const NOTES: &[(&str, &str)] = &[
     ),
     (
         "adjoining",
-        "Manual, “Padding” and “Compile-time patching”: an access from one allocation into the next is seen with `--padding` or when the program is compiled with `-fdevice-sanitize=memcheck`.",
+        "Manual, “Padding” and “Compile-time patching”: an access from one allocation into the next is detected with `--padding` or when the program is compiled with `-fdevice-sanitize=memcheck`.",
     ),
     (
         "heap",
@@ -87,7 +87,7 @@ pub(super) const NOTES: &[(&str, &str)] = &[
     ),
     (
         "neighbor",
-        "Manual, “Base-and-bounds analysis”: with compile-time patching a shared variable is the allocation whose bounds are checked. Release notes, “Known Limitations”: with compile-time patching, overflows between shared variables of one allocation are not detected. Of the default instrumentation neither says it.",
+        "Manual, “Base-and-bounds analysis”: with compile-time patching a shared variable is the allocation whose bounds are checked. Release notes, “Known Limitations”: with compile-time patching, overflows between shared variables of one allocation are not detected. Neither mentions the default instrumentation.",
     ),
     (
         "spaces",
@@ -124,38 +124,38 @@ pub(super) const NOTES: &[(&str, &str)] = &[
     ),
     (
         "sync-scope",
-        "Manual, “What is Synccheck?”: it speaks of `__syncthreads()`, `__syncwarp()` and their counterparts in cooperative groups. Shuffles, votes, `mma` and `wmma` are not mentioned.",
+        "Manual, “What is Synccheck?”: it names `__syncthreads()`, `__syncwarp()` and their counterparts in cooperative groups. Shuffles, votes, `mma` and `wmma` are not mentioned.",
     ),
     ("not-there", "Neither the manual nor the release notes mention it."),
     ("exception", "Manual, “Supported Error Detection”: hardware exceptions, reported without precision."),
 ];
 
-const RACE: Documented = says(Verdict::Supports, "racecheck", &["race"]);
-const WARP: Documented = says(Verdict::Supports, "racecheck, as a warning", &["warp"]);
-const MBARRIER: Documented = says(Verdict::Supports, "racecheck", &["race", "barrier-object"]);
-const GLOBAL: Documented = says(Verdict::DoesNot, "racecheck", &["shared-only"]);
-const ASYNC: Documented = says(Verdict::Supports, "racecheck", &["async"]);
-const BARRIER_INIT: Documented = says(Verdict::OnRequest, "racecheck, on Hopper", &["barrier-init"]);
-const DEADLOCK: Documented = says(Verdict::OnRequest, "racecheck", &["deadlock"]);
-const DEADLOCK_OTHER: Documented = says(Verdict::Silent, "racecheck", &["deadlock"]);
-const ACCESS: Documented = says(Verdict::Supports, "memcheck", &["access"]);
-const ADJOINING: Documented = says(Verdict::Supports, "memcheck", &["access", "adjoining"]);
-const HEAP: Documented = says(Verdict::Supports, "memcheck", &["heap"]);
-const NEIGHBOR: Documented = says(Verdict::Differ, "memcheck", &["neighbor"]);
-const OTHER_SPACE: Documented = says(Verdict::Silent, "memcheck", &["spaces"]);
-const LDMATRIX: Documented = says(Verdict::Supports, "memcheck", &["access", "ldmatrix"]);
-const INIT: Documented = says(Verdict::Supports, "initcheck", &["init"]);
-const INIT_SHARED: Documented = says(Verdict::OnRequest, "initcheck", &["init-shared"]);
-const INIT_OTHER: Documented = says(Verdict::Silent, "initcheck", &["init-spaces"]);
-const UNUSED: Documented = says(Verdict::OnRequest, "initcheck", &["unused"]);
-const DIVERGENT: Documented = says(Verdict::Supports, "synccheck", &["divergent"]);
-const ARGUMENTS: Documented = says(Verdict::Supports, "synccheck", &["arguments"]);
-const EXCHANGE: Documented = says(Verdict::Silent, "synccheck", &["sync-scope", "missing-lane"]);
-const NAMED_BARRIER: Documented = says(Verdict::Silent, "synccheck", &["sync-scope"]);
-const NOTHING: Documented = says(Verdict::Silent, "none", &["not-there"]);
-const EXCEPTION: Documented = says(Verdict::Supports, "memcheck", &["exception"]);
+const RACE: Documented = states(Verdict::Supports, "racecheck", &["race"]);
+const WARP: Documented = states(Verdict::Supports, "racecheck, as a warning", &["warp"]);
+const MBARRIER: Documented = states(Verdict::Supports, "racecheck", &["race", "barrier-object"]);
+const GLOBAL: Documented = states(Verdict::DoesNot, "racecheck", &["shared-only"]);
+const ASYNC: Documented = states(Verdict::Supports, "racecheck", &["async"]);
+const BARRIER_INIT: Documented = states(Verdict::OnRequest, "racecheck, on Hopper", &["barrier-init"]);
+const DEADLOCK: Documented = states(Verdict::OnRequest, "racecheck", &["deadlock"]);
+const DEADLOCK_OTHER: Documented = states(Verdict::Silent, "racecheck", &["deadlock"]);
+const ACCESS: Documented = states(Verdict::Supports, "memcheck", &["access"]);
+const ADJOINING: Documented = states(Verdict::Supports, "memcheck", &["access", "adjoining"]);
+const HEAP: Documented = states(Verdict::Supports, "memcheck", &["heap"]);
+const NEIGHBOR: Documented = states(Verdict::Differ, "memcheck", &["neighbor"]);
+const OTHER_SPACE: Documented = states(Verdict::Silent, "memcheck", &["spaces"]);
+const LDMATRIX: Documented = states(Verdict::Supports, "memcheck", &["access", "ldmatrix"]);
+const INIT: Documented = states(Verdict::Supports, "initcheck", &["init"]);
+const INIT_SHARED: Documented = states(Verdict::OnRequest, "initcheck", &["init-shared"]);
+const INIT_OTHER: Documented = states(Verdict::Silent, "initcheck", &["init-spaces"]);
+const UNUSED: Documented = states(Verdict::OnRequest, "initcheck", &["unused"]);
+const DIVERGENT: Documented = states(Verdict::Supports, "synccheck", &["divergent"]);
+const ARGUMENTS: Documented = states(Verdict::Supports, "synccheck", &["arguments"]);
+const EXCHANGE: Documented = states(Verdict::Silent, "synccheck", &["sync-scope", "missing-lane"]);
+const NAMED_BARRIER: Documented = states(Verdict::Silent, "synccheck", &["sync-scope"]);
+const NOTHING: Documented = states(Verdict::Silent, "none", &["not-there"]);
+const EXCEPTION: Documented = states(Verdict::Supports, "memcheck", &["exception"]);
 
-/// Defects of which more, or less, is written than of their class.
+/// Defects for which the documentation states more, or less, than for their class.
 pub(super) const CASES: &[(&str, &Documented)] = &[
     ("shared_race/last_warp_without_syncwarp", &WARP),
     ("shared_race/missing_syncwarp", &WARP),
@@ -191,7 +191,7 @@ pub(super) const CASES: &[(&str, &Documented)] = &[
     ("tensor_core/ldmatrix_row_misaligned", &LDMATRIX),
 ];
 
-/// What is written of a class as a whole.
+/// What the documentation states for a class as a whole.
 fn of_class(class: &str) -> Option<&'static Documented> {
     Some(match class {
         "shared-race" => &RACE,
@@ -210,7 +210,7 @@ fn of_class(class: &str) -> Option<&'static Documented> {
     })
 }
 
-/// What is documented for a kernel, by its name below `tests/fail` or else by the first class of its defect.
+/// What the documentation states for a kernel, by its name below `tests/fail`, or otherwise by the first class of its defect.
 pub(super) fn documented(name: &str, classes: &BTreeSet<String>) -> Option<&'static Documented> {
     let case = CASES.iter().find(|(known, _)| *known == name).map(|(_, documented)| *documented);
     case.or_else(|| classes.iter().find_map(|class| of_class(class)))

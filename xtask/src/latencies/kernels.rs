@@ -1,4 +1,4 @@
-//! The kernels that ptxas is asked about.
+//! The kernels from whose machine code latencies are read.
 
 use std::fmt::Write as _;
 
@@ -7,9 +7,9 @@ use warpproof_model::sass::Instruction;
 /// What is read from the machine code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
-    /// From a result to its use.
+    /// Cycles from a result to its use.
     Latency,
-    /// Between independent instructions of one kind.
+    /// Cycles between independent instructions of one kind.
     Issue,
 }
 
@@ -22,18 +22,18 @@ impl What {
     }
 }
 
-/// A few lines of PTX, many times over.
+/// A few lines of PTX, repeated many times.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kernel {
     pub(super) name: &'static str,
     pub(super) what: What,
-    /// `#` is the number of the repetition, for registers that shall be independent.
+    /// `#` is replaced by the number of the repetition, for independent registers.
     body: &'static str,
-    /// The machine instruction whose result or interval is asked for; its opcode starts so.
+    /// Prefix of the opcode of the machine instruction whose latency or interval is read.
     from: &'static str,
-    /// The one that needs it.
+    /// Prefix of the opcode of the instruction that uses its result.
     to: &'static str,
-    /// The least architecture.
+    /// The oldest architecture.
     since: u32,
 }
 

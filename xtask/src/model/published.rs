@@ -1,10 +1,10 @@
-//! What others have published.
+//! Published figures.
 //!
-//! A test is a figure the model was not given. An anchor follows from a constant that the model was given and from the way it
-//! computes; it shows that the model does with it what it should. A peak equals a constant of the device table, and validates
-//! nothing by itself.
+//! A test is a figure that the model does not know. An anchor follows from a constant of the model and from its algorithm; it
+//! shows that the model uses the constant correctly. A peak equals a constant of the device table, and validates nothing by
+//! itself.
 
-/// Whether the model knew.
+/// Whether the model knows the figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Test,
@@ -12,27 +12,27 @@ pub(super) enum Role {
     Peak,
 }
 
-/// Where loads find their data.
+/// The memory level in which loads find their data.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
-    /// In shared memory without conflicts, or in the first-level cache.
+    /// Shared memory without conflicts, or the L1 cache.
     Near,
-    /// In shared memory, so many lanes at a time at one bank.
+    /// Shared memory with a bank conflict of this many ways.
     Conflicts(f64),
     L2,
     Dram,
 }
 
-/// In what a figure is given; the amount is what one warp instruction does.
+/// The unit of a figure; the number is the amount of work of one warp instruction.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Unit {
     /// Cycles per instruction.
     Cycles,
     /// Per multiprocessor and cycle.
     PerClock(f64),
-    /// 10^12 per second, by the device at its boost clock.
+    /// 10^12 per second, for the device at its boost clock.
     Tera(f64),
-    /// Gigabytes per second, by the device.
+    /// Gigabytes per second, for the device.
     Gigabytes(f64),
 }
 
@@ -42,11 +42,11 @@ pub(super) struct Figure {
     pub(super) kernel: &'static str,
     pub(super) device: &'static str,
     pub(super) what: &'static str,
-    /// Instructions of the measured kind in a turn of the loop.
+    /// Instructions of the measured kind in an iteration of the loop.
     pub(super) operations: u32,
     pub(super) warps: u32,
     pub(super) blocks: u32,
-    /// Whether all multiprocessors run, and share the memory.
+    /// Whether all multiprocessors run and share the memory.
     pub(super) everywhere: bool,
     pub(super) place: Place,
     pub(super) unit: Unit,
@@ -76,7 +76,7 @@ const PTXAS: &str = "the stall counts of ptxas";
 /// The sources that were opened and read for this table; figures of the others are quoted from memory.
 const READ: &[&str] = &[ACCEL_30, ACCEL_80, ACCEL_90, CLPEAK, PTXAS, L40, BENCHES, BENCHES_L2];
 
-/// One warp on one multiprocessor: latency.
+/// Latency: one warp on one multiprocessor.
 const fn chain(
     kernel: &'static str,
     device: &'static str,
@@ -101,7 +101,7 @@ const fn chain(
     }
 }
 
-/// A full multiprocessor: throughput.
+/// Throughput: a full multiprocessor.
 const fn rate(
     kernel: &'static str,
     device: &'static str,

@@ -1,7 +1,7 @@
-//! Whole kernels whose time others have published, rebuilt in `crates/model/kernels`, counted and predicted.
+//! Whole kernels with published times, rebuilt in `crates/model/kernels`, counted and predicted.
 //!
-//! A launch that is too long to be run is run in part: as many blocks as a device has at work at a time, and for products two short
-//! depths, from which the time grows with the depth as the difference of the two says.
+//! Launches that are too long are run in part: as many blocks as are resident on the device at a time, and for matrix products two
+//! short depths, from which the time is extrapolated linearly.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -34,12 +34,12 @@ impl Class {
 /// How a kernel is launched.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
-    /// So many threads of a block, two blocks for each multiprocessor, and so many arrays of 2^27 + 2 doubles.
+    /// The number of threads in a block, with two blocks for each multiprocessor, and the number of arrays of 2^27 + 2 doubles.
     Stream { threads: u32, arrays: u32 },
-    /// So many doubles, threads of a block.
+    /// The number of doubles, and of threads in a block.
     Short { doubles: u32, threads: u32 },
-    /// A product of 4096³: the threads of a block, rows and columns of its tile, whether blocks go down a column first, and
-    /// how many blocks a multiprocessor has at work.
+    /// A matrix product of 4096³: the threads of a block, rows and columns of its tile, whether blocks are ordered by column, and
+    /// the number of resident blocks per multiprocessor.
     Product { block: [u32; 2], tile: [u32; 2], down: bool, resident: u32 },
 }
 
@@ -50,9 +50,9 @@ struct Row {
     kernel: &'static str,
     device: &'static str,
     shape: Shape,
-    /// Gigabytes a second, or 10^12 operations a second.
+    /// Gigabytes per second, or 10^12 operations per second.
     published: f64,
-    /// Whether a constant of the model was chosen by it.
+    /// Whether a constant of the model was fitted to it.
     fit: bool,
     source: &'static str,
 }
@@ -168,18 +168,18 @@ const ROWS: &[Row] = &[
     tensor(product("staged_4", "rtx4090", LARGE_TILE, 153.6, SPATTERS)),
 ];
 
-/// Doubles of an array of a stream.
+/// Number of doubles in an array of a stream kernel.
 const DOUBLES: u32 = (1 << 27) + 2;
 /// The side of the matrices.
 const SIDE: u32 = 4096;
-/// Depths that are run instead.
+/// Depths that are run instead of the full one.
 const DEPTHS: [u32; 2] = [128, 256];
 
-/// The device of a row: one of the table, or a sister of one with clock, multiprocessors and memory of its own.
+/// The device of a row: one of the table, or a variant of one with a different clock, multiprocessor count and memory.
 fn device(id: &str) -> Result<&'static Device, String> {
     const SPEC: &str = "NVIDIA datasheet; the clock as the source reports it";
     let sister = |of: &str, name: &'static str, sms: u32, mhz: u32, bandwidth: u32| {
-        let of = Device::named(of).ok_or("no such device")?;
+        let of = Device::named(of).ok_or("unknown device")?;
         let with = |value: u32| Sourced { value, source: SPEC };
         let device = Device {
             name,
@@ -188,7 +188,7 @@ fn device(id: &str) -> Result<&'static Device, String> {
             bandwidth_gb_s: with(bandwidth),
             ..*of
         };
-        // A handful of devices for as long as this runs.
+        // Leaks a handful of devices for the lifetime of the process.
         Ok::<&'static Device, String>(Box::leak(Box::new(device)))
     };
     match id {
@@ -196,17 +196,17 @@ fn device(id: &str) -> Result<&'static Device, String> {
         "a40" => sister("rtx3090", "NVIDIA A40", 84, 1740, 696),
         "a6000" => sister("rtx3090", "NVIDIA RTX A6000", 84, 1800, 768),
         "h100-pcie" => sister("h100", "NVIDIA H100 PCIe", 114, 1755, 2000),
-        id => Device::named(id).ok_or_else(|| format!("no device {id}")),
+        id => Device::named(id).ok_or_else(|| format!("unknown device {id}")),
     }
 }
 
-/// A part of a launch, and what it is a part of.
+/// A part of a launch, and the size of the whole.
 struct Part {
     grid: [u32; 3],
     block: [u32; 3],
     shared: u32,
     whole: Whole,
-    /// Bytes of the arrays, and numbers behind them.
+    /// Bytes of the arrays, and the scalar arguments after them.
     arrays: [u64; 3],
     numbers: Vec<Vec<u8>>,
 }
@@ -222,7 +222,7 @@ fn part(device: &Device, shape: Shape, depth: u32) -> Part {
                 blocks: u64::from(DOUBLES / threads + 1),
                 bytes: u64::from(DOUBLES) * 8 * u64::from(arrays),
             };
-            // A third block has no room.
+            // A third block does not fit.
             let shared = device.capability.shared.value / 2 - 2048;
             let numbers = vec![word(sample * threads), word(0)];
             Part { grid: [sample, 1, 1], block: [threads, 1, 1], shared, whole, arrays: [bytes; 3], numbers }
@@ -316,7 +316,7 @@ fn at_depth(
     };
     let (explanation, _) = explain(&request, toolchain).map_err(|error| error.to_string())?;
     match explanation.predicted.schedule {
-        // What is launched over and over finds its arrays where it left them.
+        // A kernel that is launched repeatedly finds its arrays in the cache.
         Scheduled::Known(timed) if row.class == Class::Short => {
             Ok(timed.warm.us + explanation.predicted.bounds.launch_us)
         }
@@ -335,7 +335,7 @@ fn published(row: &Row) -> f64 {
     }
 }
 
-/// What is predicted for a row, or why nothing is.
+/// The prediction for a row, or the reason why there is none.
 type Outcome = Result<f64, String>;
 
 /// Predicts every row.
@@ -353,7 +353,7 @@ pub(super) fn predict(toolchain: &Toolchain) -> Result<Vec<Outcome>, String> {
             let made = toolchain.compile(&source, &options).map_err(|error| error.to_string())?;
             compiled.insert(key.clone(), made.ptx);
         }
-        let ptx = compiled.get(&key).ok_or("nothing was compiled")?;
+        let ptx = compiled.get(&key).ok_or("internal error: the kernel was not compiled")?;
         predicted.push(time(toolchain, row, ptx, device));
     }
     Ok(predicted)
@@ -367,7 +367,7 @@ fn time(toolchain: &Toolchain, row: &Row, ptx: &str, device: &'static Device) ->
     Ok(first + (second - first) / f64::from(many - few) * f64::from(SIDE - few))
 }
 
-/// Errors of a class in per cent: their mean and the worst, over rows by which nothing was chosen.
+/// Errors of a class in percent: their mean and the worst, over rows to which no constant was fitted.
 fn errors(predicted: &[Outcome], class: Option<Class>) -> (f64, f64, usize) {
     let held = ROWS
         .iter()

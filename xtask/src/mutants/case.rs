@@ -1,4 +1,4 @@
-//! Kernels of the UI suite, run and checked by the program.
+//! Kernels of the UI suite, run and checked by `warpproof`.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
 
 use super::subject::{Checked, Ran, Runner};
 
-/// Warp instructions after which a mutant is taken to hang: far more than any of these kernels needs.
+/// Warp instructions after which a mutant counts as hanging: far more than any of these kernels needs.
 const LIMIT: &str = "3000000";
 
 /// A kernel of `tests/pass` with its launch.
@@ -20,7 +20,7 @@ pub(crate) struct Case {
     /// Flags that describe the launch.
     launch: Vec<String>,
     arrays: Vec<String>,
-    /// Where a mutant and its arrays are put.
+    /// The directory of a mutant and its arrays.
     directory: PathBuf,
 }
 
@@ -40,7 +40,9 @@ impl Case {
         let mut launch = Vec::new();
         let mut arrays = Vec::new();
         for word in words {
-            let (flag, value) = word.split_once('=').ok_or_else(|| format!("{file}: what is `{word}`?"))?;
+            let (flag, value) = word
+                .split_once('=')
+                .ok_or_else(|| format!("{file}: expected `key=value` in the launch line, found `{word}`"))?;
             launch.extend([format!("--{flag}"), value.to_owned()]);
             let declaration = value.split('=').next().unwrap_or_default();
             if let (true, Some((name, _))) =
@@ -83,7 +85,7 @@ impl Runner for Case {
         let path = |name: &str| self.directory.join(format!("{name}.npy"));
         let mut flags = Vec::new();
         for name in &self.arrays {
-            // What an earlier mutant left must not stand for what this one did not write.
+            // Remove the output of an earlier mutant: this one may not write the file.
             let _ = fs::remove_file(path(name));
             flags.extend(["--out".to_owned(), format!("{name}={}", path(name).display())]);
         }

@@ -1,7 +1,7 @@
-//! Mutations of a PTX module: what is removed, weakened, shifted or dropped, and where.
+//! Mutations of a PTX module: which instructions to remove, weaken, shift or drop.
 //!
-//! A place in the CUDA source may be several instructions, because loops are unrolled; one mutant changes all copies, as
-//! one change of the source would. A function that is inlined has a place for each call of it.
+//! A place in the CUDA source may correspond to several instructions, because loops are unrolled; one mutant changes all copies, as
+//! one change of the source would. An inlined function has one place for each call.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use warpproof_ptx::{
     Float, Instruction, Integer, LineTable, Module, Operand, Statement, component, type_bits,
 };
 
-/// What a mutation does, in the words of the report.
+/// Kinds of mutations, as named in the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Family {
     Remove,
@@ -36,7 +36,7 @@ impl Family {
         Family::Factor,
     ];
 
-    /// Whether it changes what is ordered.
+    /// Whether it changes synchronization.
     pub(crate) fn is_order(self) -> bool {
         matches!(self, Family::Remove | Family::Weaken | Family::Mask)
     }
@@ -59,27 +59,27 @@ impl Family {
 /// How one instruction is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Change {
-    /// The instruction is gone.
+    /// Removes the instruction.
     Remove,
-    /// A wait says at once that it is over.
+    /// A wait returns true at once.
     Passed,
-    /// One modifier is another, or gone.
+    /// Replaces or removes one modifier.
     Modifier(&'static str, Option<&'static str>),
-    /// A scope is said where the default was the device.
+    /// Adds the scope `.cta` to an atomic, whose default is the device.
     BlockScope,
-    /// One operand is this number.
+    /// Replaces one operand by this number.
     Number(usize, i64),
-    /// `wait_all` as `wait_group 1`.
+    /// Replaces `wait_all` by `wait_group 1`.
     OneGroupLess,
-    /// The address in this operand is so many bytes further.
+    /// Adds this number of bytes to the address in this operand.
     Shift(usize, i64),
-    /// The result is the first operand.
+    /// Replaces the result by the first operand.
     First,
-    /// `a · b + c` as `a + c`.
+    /// Replaces `a · b + c` by `a + c`.
     Sum,
-    /// Two registers of this operand change places.
+    /// Exchanges two registers of this operand.
     Exchange(usize, usize, usize),
-    /// Stops the launch: tells whether the place is executed at all.
+    /// Stops the launch, to find out whether the place is executed at all.
     Trap,
 }
 
@@ -89,10 +89,10 @@ pub(crate) struct Mutation {
     pub(crate) family: Family,
     /// The line of the kernel's own file.
     pub(crate) line: u32,
-    /// What is changed, and how; with the line it names the mutant within its kernel.
+    /// Describes the change; together with the line, it identifies the mutant within its kernel.
     pub(crate) label: String,
     change: Change,
-    /// Where the instructions start in the text.
+    /// Offsets of the instructions in the text.
     places: BTreeSet<u32>,
 }
 
@@ -102,7 +102,7 @@ impl Mutation {
         self.with(module, self.change)
     }
 
-    /// The module that stops where this changes something.
+    /// The module that stops at the changed instructions.
     pub(crate) fn probe<'s>(&self, module: &Module<'s>) -> Module<'s> {
         self.with(module, Change::Trap)
     }
@@ -129,12 +129,12 @@ fn rewrite(statements: &mut Vec<Statement<'_>>, places: &BTreeSet<u32>, change: 
     });
 }
 
-/// Changes an instruction; false if it is to go.
+/// Changes an instruction; returns false if it must be removed.
 fn edit(instruction: &mut Instruction<'_>, change: Change) -> bool {
     match change {
         Change::Remove => return false,
         Change::Trap => {
-            // A loop that is left at once is reached all the same.
+            // A removed branch still counts as executed.
             instruction.guard = None;
             instruction.opcode = "trap";
             instruction.modifiers.clear();
@@ -195,23 +195,23 @@ fn edit(instruction: &mut Instruction<'_>, change: Change) -> bool {
     true
 }
 
-/// Where an instruction comes from: lines of the sources, innermost call first.
+/// The source position of an instruction: lines of the sources, innermost call first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Origin<'a> {
-    /// The line of the first source that led to it.
+    /// The line of the first source.
     line: u32,
-    /// The lines within, and their files where they are others.
+    /// The lines of inlined calls, and their files if these differ.
     within: Vec<(Option<&'a str>, u32)>,
 }
 
 impl<'a> Origin<'a> {
-    /// Of the instruction at that place of the text, if it comes from the first of the sources.
+    /// The position of the instruction at this offset, if it comes from the first of the sources.
     fn of(place: u32, lines: &LineTable<'_>, sources: &[&'a str]) -> Option<Self> {
         let location = lines.location(place)?;
         let mut within = Vec::new();
         for at in location.chain() {
             let name = at.file.rsplit(['/', '\\']).next().unwrap_or(at.file);
-            // Line 0 is what the compiler made of several.
+            // The compiler uses line 0 for code that it merged from several lines.
             let source = sources.iter().position(|source| *source == name && at.line > 0);
             if let Some(found) = source {
                 within.push(((found > 0).then(|| sources[found]), at.line));
@@ -224,7 +224,7 @@ impl<'a> Origin<'a> {
         Some(Self { line, within })
     }
 
-    /// The calls within the line, from the outside to the inside.
+    /// The inlined calls of the line, outermost first.
     fn path(&self) -> String {
         if self.within.is_empty() {
             return String::new();
@@ -280,7 +280,7 @@ pub(crate) fn mutations(module: &Module<'_>, sources: &[&str]) -> Vec<Mutation> 
         })
         .collect();
     list.sort_by_key(|mutation| (mutation.line, mutation.family, mutation.places.first().copied()));
-    // Two arrays of one line, by their order in the code.
+    // Several arrays of one line are numbered by their order in the code.
     for mutation in &mut list {
         let times = names.entry((mutation.line, mutation.label.clone())).or_default();
         *times += 1;
@@ -291,8 +291,8 @@ pub(crate) fn mutations(module: &Module<'_>, sources: &[&str]) -> Vec<Mutation> 
     list
 }
 
-/// The register or variable an address starts from: two of them in one line are two arrays. Not so for `ldmatrix`, which
-/// loads one operand, with a register for each address of an unrolled loop.
+/// The register or variable that an address is based on: two of them in one line are two arrays. This does not apply to
+/// `ldmatrix`, which loads one operand with a register for each address of an unrolled loop.
 fn base<'s>(instruction: &Instruction<'s>) -> &'s str {
     let bases = instruction.operands.iter().find_map(|operand| match operand {
         Operand::Address(address) => Some(address.base),
@@ -317,7 +317,7 @@ fn flatten<'a, 's>(statements: &'a [Statement<'s>], into: &mut Vec<Step<'a, 's>>
     }
 }
 
-/// Registers that hold one constant: all their definitions move it.
+/// Registers that hold one constant: every definition moves this constant.
 type Constants<'s> = BTreeMap<&'s str, Option<u64>>;
 
 fn constants<'s>(steps: &[Step<'_, 's>]) -> Constants<'s> {
@@ -366,7 +366,7 @@ fn constant(operand: &Operand<'_>, known: &Constants<'_>) -> Option<u64> {
     }
 }
 
-/// How the instruction stands in a label: registers tell nothing and change with the compiler, so only numbers are kept.
+/// The text of an instruction in a label. Registers depend on the compiler, so only constants are kept.
 fn spelled(instruction: &Instruction<'_>, family: Family) -> String {
     let mut text = instruction.opcode.to_owned();
     for modifier in &instruction.modifiers {
@@ -486,7 +486,7 @@ fn order(instruction: &Instruction<'_>, found: &mut Vec<Found>) {
     }
 }
 
-/// Masks of `.sync` instructions: the upper half of the warp is taken out.
+/// Masks of `.sync` instructions: removes the upper half of the warp.
 fn masks(instruction: &Instruction<'_>, known: &Constants<'_>, found: &mut Vec<Found>) {
     let warp = instruction.opcode == "bar" && instruction.has("warp")
         || matches!(instruction.opcode, "shfl" | "vote" | "match" | "redux") && instruction.has("sync");
@@ -507,7 +507,7 @@ fn shift(instruction: &Instruction<'_>, found: &mut Vec<Found>) {
         return;
     };
     let bytes = match instruction.opcode {
-        // Of one row of a matrix, and so that the address stays aligned.
+        // One row of a matrix, so that the address stays aligned.
         "ldmatrix" | "stmatrix" => 16,
         "wmma" => 32,
         "cp" => number(instruction, 2).unwrap_or(4),
@@ -523,7 +523,7 @@ fn shift(instruction: &Instruction<'_>, found: &mut Vec<Found>) {
 
 fn zero_fill(instruction: &Instruction<'_>, known: &Constants<'_>, found: &mut Vec<Found>) {
     let is_copy = instruction.opcode == "cp" && instruction.has("shared");
-    // A copy that takes all of its bytes as it is cannot be changed so.
+    // A copy without a zero-fill cannot be changed in this way.
     if let (true, Some(size), Some(taken)) = (is_copy, number(instruction, 2), instruction.operands.get(3))
         && constant(taken, known) != u64::try_from(size).ok()
     {
@@ -542,7 +542,7 @@ fn zero_fill(instruction: &Instruction<'_>, known: &Constants<'_>, found: &mut V
     }
 }
 
-/// Bounds, masks and loops that take one more or one less.
+/// Comparisons of bounds, masks and loops that are off by one.
 fn compare(instruction: &Instruction<'_>, found: &mut Vec<Found>) {
     let integers = ["u16", "s16", "u32", "s32", "u64", "s64"].into_iter().any(|name| instruction.has(name));
     if instruction.opcode != "setp" || !integers {
@@ -555,7 +555,7 @@ fn compare(instruction: &Instruction<'_>, found: &mut Vec<Found>) {
     }
 }
 
-/// Who holds what of a matrix: registers of an operand change places, or a matrix is not transposed.
+/// The layout of a fragment: exchanges registers of an operand, or does not transpose a matrix.
 fn fragment(instruction: &Instruction<'_>, found: &mut Vec<Found>) {
     let mut exchange = |at: usize, name: &str, one: usize, other: usize| {
         if matches!(instruction.operands.get(at), Some(Operand::Vector(parts)) if parts.len() > one.max(other))
@@ -588,7 +588,7 @@ fn fragment(instruction: &Instruction<'_>, found: &mut Vec<Found>) {
     }
 }
 
-/// An index that is not exchanged where it was, a product that is its first factor.
+/// Drops an `xor` of a swizzle, or a factor of a product.
 fn arithmetic(instruction: &Instruction<'_>, found: &mut Vec<Found>) {
     match instruction.opcode {
         "xor" if instruction.has("b32") => {
@@ -604,7 +604,7 @@ fn arithmetic(instruction: &Instruction<'_>, found: &mut Vec<Found>) {
     }
 }
 
-/// Whether it is an arrival whose state nobody reads: it can go without leaving a register undefined.
+/// Whether it is an arrival whose state is never read: removing it leaves no register undefined.
 fn is_result_unused(instruction: &Instruction<'_>, steps: &[Step<'_, '_>]) -> bool {
     if instruction.opcode != "mbarrier" || !instruction.has("arrive") {
         return false;
@@ -627,10 +627,10 @@ fn uses(operand: &Operand<'_>, register: &str) -> bool {
     }
 }
 
-/// Instructions of a loop that does nothing but wait, at most.
+/// Maximum number of instructions of a loop that only waits.
 const SPIN: usize = 16;
 
-/// Whether the instruction closes a loop that only looks at memory again and again.
+/// Whether the instruction is the branch of a loop that only polls memory.
 fn is_spin(steps: &[Step<'_, '_>], at: usize) -> bool {
     let Step::Instruction(branch) = &steps[at] else { return false };
     let Some(Operand::Name(target)) = branch.operands.first() else { return false };

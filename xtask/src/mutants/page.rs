@@ -1,14 +1,14 @@
-//! What is said of the study: a summary for the terminal, and the book's page.
+//! The results of the study: a summary for the terminal, and the book's page.
 
 use std::fmt::Write as _;
 
 use super::{Fate, Tried, mutation::Family};
 use crate::section::Section;
 
-/// What is written here.
+/// The generated section.
 const SECTION: Section = Section { page: "book/src/mutants.md", name: "figures", task: "mutants" };
 
-/// How many mutants had which fate.
+/// The number of mutants with each outcome.
 #[derive(Default)]
 struct Count {
     mutants: usize,

@@ -1,4 +1,4 @@
-//! Rungs of the attention ladder, run and checked by the library that launches them.
+//! Rungs of the attention ladder, run and checked by the library of kernels.
 
 use std::error::Error;
 
@@ -16,41 +16,41 @@ use warpproof_toolchain::{Options, Toolchain};
 
 use super::subject::{Checked, Ran, Runner};
 
-/// Warp instructions after which a mutant is taken to hang: several times what these launches need.
+/// Warp instructions after which a mutant counts as hanging: several times what these launches need.
 const LIMIT: u64 = 1_000_000;
 
-/// The header whose functions are one instruction each: the place is where they are called.
+/// The header with wrappers of single instructions: a mutant's place is the call.
 const INSTRUCTIONS: &str = "ptx.cuh";
 
-/// A rung with some inputs that are small, and together reach all of its code.
+/// A rung with some small inputs that together execute all of its code.
 pub(crate) struct RungLaunch {
     launches: Vec<(Plan, Inputs)>,
     source: &'static str,
 }
 
-/// Queries and keys of the launches of a rung, and the multiprocessors of the device that it is planned for. A rung that is cut
-/// to the device is another program on others; these give one program for all launches, of blocks with several warps.
+/// Queries and keys of the launches of a rung, and the multiprocessors of the device that it is planned for. Some rungs are
+/// specialized for the device; these values give one program for all launches, with several warps per block.
 fn launches(rung: &Rung) -> (u32, Vec<(usize, usize)>) {
-    // Full tiles of queries and keys, others partly filled, and so many that every stage is used again.
+    // Full and partly filled tiles of queries and keys, with enough tiles to use every stage again.
     let many = (rung.rows * 5 / 4, rung.keys * 7 / 2);
-    // Less than a tile, a warp without a row, and a row that sees no key where later ones are hidden.
+    // Less than a tile, a warp without a row, and a row that sees no key because of the causal mask.
     let few = (3, 2);
-    // Full tiles only: bounds are met exactly.
+    // Full tiles only: bounds are reached exactly.
     let full = (rung.rows, rung.keys);
     match rung.cut {
         Cut::Fixed => (58, vec![many, few, full]),
-        // The second tile is copied ahead of the loop, so it is met with one key as well.
+        // The second tile is copied before the loop, so it also runs with one key.
         Cut::Streamed => (58, vec![many, few, full, (17, rung.keys + 1)]),
-        // Likewise, in two blocks of two units.
+        // The same, in two blocks of two units.
         Cut::Fitted => (2, vec![(40, many.1), (40, 2), (64, rung.keys), (40, rung.keys + 1)]),
-        // Blocks of two pairs. Each warp of a pair has an odd number of tiles first, so that the last one lies where the sums
-        // go. Then rows that see no key, a block that sees one key of its second tile, and second tiles partly filled.
+        // Blocks of two pairs. First, each warp of a pair has an odd number of tiles, so that the last one lies in the memory of the
+        // sums. Then rows that see no key, a block that sees one key of its second tile, and partly filled second tiles.
         Cut::Paired => (2, vec![(65, 352), (80, 67), (96, 129), (65, 193)]),
-        // Four blocks of 128 rows, of which the last has few or all. Where it has one row, the tile behind those that it sees in
-        // whole has the last keys.
+        // Four blocks of 128 rows; the last has few or all of its rows. If it has one row, the tile after its full tiles has the last
+        // keys.
         Cut::Dense => (2, vec![(400, 280), (390, 2), (512, 64), (385, 40)]),
-        // Two tiles of rows over three blocks, of which the second has a part of both; the last tile has two rows first, then all.
-        // Then one tile over two blocks, with a step for each, and with some.
+        // Two tiles of rows over three blocks; the second block has a part of both. The last tile first has two rows, then all.
+        // Then one tile over two blocks, with one step for each, and with several.
         Cut::Straddled => (1, vec![(130, 160), (256, 96), (128, 64), (17, 192)]),
     }
 }
@@ -58,10 +58,10 @@ fn launches(rung: &Rung) -> (u32, Vec<(usize, usize)>) {
 impl RungLaunch {
     pub(crate) fn new(id: &str) -> Result<Self, String> {
         let rung = rung(id).ok_or_else(|| format!("there is no rung `{id}`"))?;
-        let mut device = *Model::named("L4").ok_or("the device table has no L4")?;
+        let mut device = *Model::named("L4").ok_or("the L4 is not in the device table")?;
         let (multiprocessors, sizes) = launches(rung);
         device.multiprocessors.value = multiprocessors;
-        // With a mask it would be the program of the rung before it, and at these sizes as well if it were left to choose.
+        // A stream-K rung falls back to the program of the previous rung if there is a mask, and at these sizes unless it is forced.
         let straddled = rung.cut == Cut::Straddled;
         let plan = if straddled { Plan::straddled } else { Plan::new };
         let mut launches = Vec::new();
@@ -82,7 +82,7 @@ impl RungLaunch {
     }
 }
 
-/// Loads and runs it; the answer, or the stop.
+/// Loads and runs the module; returns the answer, or the error that stopped it.
 fn run_on<G>(gpu: &mut G, ptx: &str, plan: &Plan, inputs: &Inputs) -> Result<Ran, String>
 where
     G: Gpu<Error = SimError>,
@@ -103,7 +103,7 @@ where
     }
 }
 
-/// What the program would say of the stop.
+/// The exit code of `warpproof` for this error.
 fn exit_code(error: &SimError) -> Result<i32, String> {
     let stop = error.source().and_then(|source| source.downcast_ref::<Box<Stop>>());
     stop.map(|stop| i32::from(stop.exit_code())).ok_or_else(|| error.to_string())
@@ -116,12 +116,12 @@ fn device() -> Device {
 }
 
 impl Runner for RungLaunch {
-    /// As NVIDIA's compiler makes it.
+    /// As compiled by NVIDIA's compiler.
     fn ptx(&self) -> Result<String, String> {
         let toolchain =
             Toolchain::find(&Options::from_env().with_cuda(12)).map_err(|error| error.to_string())?;
-        // Shapes of one kind do not change what is compiled.
-        let (plan, _) = self.launches.first().ok_or("no launch")?;
+        // All launches use the same PTX.
+        let (plan, _) = self.launches.first().ok_or("the rung has no launch")?;
         if self.launches.iter().any(|(other, _)| other.defines != plan.defines) {
             return Err(format!("{}: launches of different variants", plan.rung.name));
         }

@@ -11,11 +11,11 @@ pub(crate) struct Subject {
 }
 
 enum Kind {
-    /// Of `tests/pass`, with its committed PTX; a smaller launch where its own takes long.
+    /// A kernel of `tests/pass` with its committed PTX; with a smaller launch if its own takes long.
     Case(Option<&'static str>),
-    /// Of the attention ladder, by its id.
+    /// A rung of the attention ladder, by its id.
     Rung(&'static str),
-    /// Likewise; the program of the rung before it, but for how blocks are cut.
+    /// The same; it is the program of the previous rung, except for the shape of its blocks.
     Recut(&'static str),
 }
 
@@ -28,7 +28,7 @@ const fn rung(name: &'static str, id: &'static str) -> Subject {
 }
 
 pub(crate) const SUBJECTS: &[Subject] = &[
-    // They take longest, so they are begun with.
+    // The rungs take longest, so they start first.
     rung("attention/h2", "h2"),
     rung("attention/h4", "h4"),
     rung("attention/n3", "n3"),
@@ -100,18 +100,18 @@ pub(crate) const SUBJECTS: &[Subject] = &[
     of("warp/volatile_reduction_with_syncwarp"),
 ];
 
-/// What a run left: its exit code, and the bytes of every array after it.
+/// The result of a run: its exit code, and the bytes of every array after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
     pub(crate) arrays: Vec<Vec<u8>>,
 }
 
-/// What a check said.
+/// The result of a check.
 #[derive(Default)]
 pub(crate) struct Checked {
     pub(crate) code: Option<i32>,
-    /// Classes of its findings, without double ones; notes are marked.
+    /// Distinct classes of its findings; notes are marked.
     pub(crate) classes: Vec<String>,
 }
 
@@ -124,25 +124,25 @@ impl Checked {
     }
 }
 
-/// A kernel with all that its runs need.
+/// A kernel with everything that its runs need.
 pub(crate) trait Runner {
     /// The PTX of the kernel as it is.
     fn ptx(&self) -> Result<String, String>;
 
-    /// Names of the files a mutant is placed in: the kernel's own, then the headers that it is made of.
+    /// Names of the files in which mutants may lie: the kernel's own, then its headers.
     fn sources(&self) -> Vec<&str>;
 
-    /// Runs a module, and takes the arrays that it leaves.
+    /// Runs a module and returns its arrays.
     fn run(&self, ptx: &str) -> Result<Ran, String>;
 
-    /// Checks a module under so many schedules.
+    /// Checks a module under this number of schedules.
     fn check(&self, ptx: &str, schedules: u32) -> Result<Checked, String>;
 }
 
 impl Subject {
-    /// Whether mutations of that family say something here. A comparison that is off by one shows where a bound is met
-    /// exactly: launches of the rungs are made so, a single launch is not, and its survivors would tell of it alone. What a lane
-    /// holds of a matrix, and multiplies with, does not depend on how blocks are cut.
+    /// Whether mutations of this family are useful here. A comparison that is off by one shows only if a bound is reached exactly:
+    /// the launches of the rungs are chosen so, a kernel's single launch is not, and would only produce meaningless survivors. The
+    /// layout of fragments and the factors do not depend on the shape of blocks.
     pub(crate) fn takes(&self, family: Family) -> bool {
         match family {
             Family::Compare => !matches!(self.kind, Kind::Case(_)),
@@ -151,7 +151,7 @@ impl Subject {
         }
     }
 
-    /// What runs it: the program with files of the directory, or the library of kernels.
+    /// The runner of a kernel: `warpproof` with files of the directory, or the library of kernels.
     pub(crate) fn runner(
         &self,
         root: &Path,

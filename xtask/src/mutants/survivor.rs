@@ -1,12 +1,12 @@
-//! Mutants that nothing tells, each with the reason: it behaves as the kernel does, in every order the hardware may choose.
+//! Mutants that survive, each with the reason why it behaves as the kernel does, in every order that the hardware may choose.
 
-/// A survivor that is explained.
+/// An explained survivor.
 pub(crate) struct Survivor {
     pub(crate) kernel: &'static str,
     /// The CUDA line.
     pub(crate) line: u32,
     pub(crate) label: &'static str,
-    /// The argument, as a sentence.
+    /// Why the mutant is equivalent to the kernel.
     pub(crate) why: &'static str,
 }
 
@@ -19,50 +19,50 @@ const fn equivalent(kernel: &'static str, line: u32, label: &'static str, why: &
     Survivor { kernel, line, label, why }
 }
 
-const FACTOR: &str = "the tile it is multiplied with is zero there, and zero times a finite number is zero; it takes both \
-                      fills to be dropped, or an infinity in the input";
-const ORDERED: &str = "a barrier stands between every two accesses of different threads to a word, so they need not be \
-                       volatile: barriers order ordinary accesses of those who meet at them";
+const FACTOR: &str = "the other tile of the product is zero there, and zero times a finite number is zero; the result is wrong \
+                      only if both fills are dropped, or if the input contains an infinity";
+const ORDERED: &str = "a barrier separates every two accesses of different threads to a word, so they need not be volatile: a \
+                       barrier orders the ordinary accesses of its threads";
 
 const NO_BLOCK: &str = "the grid has no block without rows; the test is for sequences of different lengths";
-const NEVER_EQUAL: &str = "the loop begins at the number of the warp or thread and takes a multiple of all of them, so it never \
-                           meets this bound exactly";
-const SCALED_BY_ZERO: &str = "a row behind the last key reads the first key instead, in bounds, and is decoded with the scale 0: \
-                              either of the two makes it zero";
+const NEVER_EQUAL: &str = "the loop begins at the index of the warp or thread and advances by a multiple of their number, so \
+                           it never reaches this bound exactly";
+const SCALED_BY_ZERO: &str = "a row after the last key reads the first key instead, in bounds, and is decoded with the scale \
+                              0: either of the two makes it zero";
 const EMPTY_COPY: &str =
-    "a tile that begins at the last bound is copied with no bytes, into a stage that is not read any more";
-const NO_WEIGHT: &str = "the row behind the last key is decoded with its scale; its codes are the zeros of the copy, so its \
+    "a tile that begins at the last bound is copied with no bytes, into a stage that is not read again";
+const NO_WEIGHT: &str = "the row after the last key is decoded with its scale; its codes are the zeros of the copy, so its \
                          values are finite, its score is masked and its weight is 0";
-const NO_LEFTOVER: &str = "the address is that of the copies of an unrolled loop for what is left over, and the threads share a \
-                           tile evenly: nothing is left";
-const OVER_K: &str = "thread 0 stores a chunk more, where the first chunk of K will be: K is stored behind a barrier, and nobody \
-                      reads it before";
-const SEES_NONE: &str =
-    "a query for which both sides are equal sees none of the keys by the other branch as well";
-const MASKED_TILE: &str = "a tile more, of which every key is masked: the factor is exactly 1 and the weights are 0, so it costs \
-                           time only";
-const MASKED_FIRST: &str = "a first tile is attended to of which every key is masked: the weights are 0, and so are the sums before \
-                            and after it";
-const UNREAD: &str = "a tile more is copied that begins at the bound, into a stage that is not read any more";
-const ROUND_MORE: &str = "a round more, in which nothing is copied and no row sees a key";
-const OTHER_WAY: &str = "a tile that is seen in whole goes the way of those that are not: rounding is monotonic, so the largest \
-                         product is that of the largest score, and the bits are the same";
+const NO_LEFTOVER: &str = "the address belongs to the remainder of an unrolled loop of copies, and the threads share a tile \
+                           evenly: there is no remainder";
+const OVER_K: &str = "thread 0 stores one more chunk, in the place of the first chunk of K: K is stored after a barrier, and \
+                      no thread reads it before";
+const SEES_NONE: &str = "a query for which both sides are equal sees no key in the other branch either";
+const MASKED_TILE: &str = "one more tile, of which every key is masked: the factor is exactly 1 and the weights are 0, so it \
+                           only costs time";
+const MASKED_FIRST: &str = "a first tile is processed of which every key is masked: the weights are 0, and so are the sums \
+                            before and after it";
+const UNREAD: &str =
+    "one more tile, which begins at the bound, is copied into a stage that is not read again";
+const ROUND_MORE: &str = "one more iteration, in which nothing is copied and no row sees a key";
+const OTHER_WAY: &str = "a full tile takes the branch for partly masked tiles: rounding is monotonic, so the largest product \
+                         is that of the largest score, and the bits are the same";
 const NOT_STORED: &str =
-    "a warp whose first row is the one behind the last computes as all do, and stores nothing";
-const LAST_ROW_IS_LOW: &str = "where the second unit would begin behind the last row, it would see what the last row sees, which is of \
-                               the first unit, and that has been asked";
+    "a warp whose first row is the one after the last computes like all others, and stores nothing";
+const LAST_ROW_IS_LOW: &str = "if the second unit begins after the last row, it sees the same keys as the last row, which \
+                               belongs to the first unit and has been tested";
 const NOTHING_BEFORE: &str = "before the first tile the sums are 0, whatever the factor";
-const ONE_GROUP: &str = "the loop waits for all groups at once, and the copies of K are in that of V";
+const ONE_GROUP: &str = "the loop waits for all groups at once, and the copies of K join the group of V";
 const SAME_ONES: &str = "both registers hold the same ones";
 
 const NO_EMPTY_RUN: &str = "the grid has no block without a step";
 const FIRST_LOOP: &str = "a run of one step takes it in the first loop instead of the second";
-const STEP_LEFT: &str = "the second loop has a step at least: the first takes half of the run at most, or ends where a tile does that \
-                         the run goes beyond";
-const TURNS_INSIDE: &str = "a run is shorter than a tile of rows, so one that turns to the next begins behind the first step of a tile \
-                            and ends behind its last: neither side is ever equal";
-const BEGAN_INSIDE: &str = "a run is shorter than a tile of rows, so one that ends with a tile began inside of it, and has a seam by the \
-                            other condition";
+const STEP_LEFT: &str = "the second loop has at least one step: the first takes at most half of the run, or ends with a tile \
+                         that the run extends beyond";
+const TURNS_INSIDE: &str = "a run is shorter than a tile of rows, so a run that continues in the next tile begins after the \
+                            first step of a tile and ends after its last: the two sides are never equal";
+const BEGAN_INSIDE: &str = "a run is shorter than a tile of rows, so a run that ends with a tile began inside of it, and has a \
+                            seam by the other condition";
 
 pub(crate) static SURVIVORS: &[Survivor] = &[
     equivalent("attention/h2", 358, "`setp.ge.u32` as `gt`", NO_BLOCK),
@@ -266,7 +266,7 @@ pub(crate) static SURVIVORS: &[Survivor] = &[
         "flags/volatile_flag_in_shared_memory",
         12,
         "`st.volatile.shared.u32` not volatile",
-        "the barrier behind it orders this store before all that other threads do",
+        "the barrier after it orders this store before all later accesses of other threads",
     ),
     equivalent(
         "kernels/layer_norm",
@@ -278,8 +278,8 @@ pub(crate) static SURVIVORS: &[Survivor] = &[
         "real_cases/cutlass_1326_pipeline_drained",
         28,
         "`bar.sync 0` removed",
-        "each thread has waited for its own copy and then stores to the slot of that copy alone; the last reads of that \
-         stage by others are before the barrier of the loop",
+        "each thread has waited for its own copy and then stores only to the slot of that copy; the last reads of that stage \
+         by other threads are before the barrier of the loop",
     ),
     equivalent("shared_race/last_warp_with_syncwarp", 10, "`st.volatile.shared.f32` not volatile", ORDERED),
     equivalent("shared_race/last_warp_with_syncwarp", 14, "`ld.volatile.shared.f32` not volatile", ORDERED),
@@ -301,7 +301,8 @@ pub(crate) static SURVIVORS: &[Survivor] = &[
         "tensor_core/rows_of_the_other_warp_after_barrier",
         22,
         "`xor.b32` dropped",
-        "each warp multiplies the rows it stored itself, and stores the sums in their places: the same sums by the other warp",
+        "each warp multiplies the rows that it stored itself, and stores the sums in their places: the other warp computes the \
+         same sums",
     ),
     equivalent(
         "tensor_core/rows_of_the_other_warp_after_barrier",

@@ -1,8 +1,8 @@
-//! Arrows between the crates of the workspace point down only.
+//! Dependencies between the crates of the workspace follow the layers of ARCHITECTURE.md.
 
 use super::File;
 
-/// What each crate may depend on, from the bottom up; the picture is in ARCHITECTURE.md. Dependencies of tests count too.
+/// The allowed dependencies of each crate, from the bottom up; the picture is in ARCHITECTURE.md. Dependencies of tests count too.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("ptx", &[]),
     ("embed", &[]),
@@ -66,7 +66,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "embed",
         ],
     ),
-    // The server's program uses the command line's reports and flags; the command line never knows the server.
+    // The server's program uses the command line's reports and flags; the command line does not depend on the server.
     ("fleet", &["sandbox", "toolchain", "task", "evidence", "report", "gate", "fleet-client", "warpproof"]),
 ];
 
@@ -78,8 +78,10 @@ pub(super) fn point_down(files: &[File]) -> Vec<String> {
             continue;
         };
         let Some((_, below)) = MAY_USE.iter().find(|(above, _)| *above == name) else {
-            found
-                .push(file.at(1, &format!("`{name}` has no place in the picture: xtask/src/tidy/arrows.rs")));
+            found.push(file.at(
+                1,
+                &format!("`{name}` is not in the list of crates: add it to xtask/src/tidy/arrows.rs"),
+            ));
             continue;
         };
         for (line, target) in dependencies(&file.text) {

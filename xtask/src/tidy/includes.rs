@@ -1,4 +1,4 @@
-//! What a package includes at compile time is inside the package: a published one has nothing else.
+//! Files that a package includes at compile time are inside the package: a published package contains nothing else.
 
 use super::File;
 
@@ -13,7 +13,7 @@ pub(super) fn stay_in_the_package(files: &[File]) -> Vec<String> {
             for call in MACROS.iter().flat_map(|name| line.split(name).skip(1)) {
                 let Some(path) = call.trim_start().strip_prefix('"').and_then(|rest| rest.split('"').next())
                 else {
-                    // Made of variables of cargo, which are absolute.
+                    // A path built from variables of cargo, which are absolute.
                     continue;
                 };
                 if !is_below(&file.path, path, package) {

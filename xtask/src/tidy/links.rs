@@ -1,4 +1,4 @@
-//! Links between the Markdown files of the checkout lead somewhere.
+//! Links between the Markdown files of the checkout resolve.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ pub(super) fn resolve(files: &[File]) -> Vec<String> {
         .filter(|file| file.has_extension("md"))
         .map(|file| (file.path.as_str(), anchors(&file.text)))
         .collect();
-    // Folders are places too.
+    // Links may also lead to folders.
     let mut places: BTreeSet<&str> = BTreeSet::new();
     for file in files {
         let mut path = file.path.as_str();
@@ -30,7 +30,7 @@ pub(super) fn resolve(files: &[File]) -> Vec<String> {
             let place = if path.is_empty() { Some(file.path.clone()) } else { join(&file.path, path) };
             let Some(place) = place.filter(|place| place.is_empty() || places.contains(place.as_str()))
             else {
-                found.push(file.at(line, &format!("the link `{target}` leads nowhere")));
+                found.push(file.at(line, &format!("broken link `{target}`")));
                 continue;
             };
             let known =
@@ -44,7 +44,7 @@ pub(super) fn resolve(files: &[File]) -> Vec<String> {
     found
 }
 
-/// A chapter of the book that its table of contents does not name is never read.
+/// Chapters of the book that are not in its table of contents, which readers would not find.
 fn unlisted_chapters(files: &[File]) -> Vec<String> {
     const CONTENTS: &str = "book/src/SUMMARY.md";
     let listed: Vec<String> = files
@@ -93,7 +93,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
 fn links(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (number, line) in prose(text) {
-        // What stands between backticks is code: every second piece.
+        // Text between backticks is code: every second piece.
         let line: String =
             line.split('`').enumerate().map(|(i, s)| if i % 2 == 0 { s } else { "code" }).collect();
         for (at, open) in line.match_indices("](") {
@@ -113,7 +113,7 @@ fn links(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The anchors that a page's headings make.
+/// The anchors of a page's headings.
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings = prose(text).filter(|(_, line)| line.starts_with('#'));
     headings.map(|(_, line)| slug(line.trim_start_matches('#').trim())).collect()
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_link_that_leads_nowhere_is_found() {
         let found = resolve(&[file("a/b.md", "# B\n\nsee [c](c.md)\n")]);
-        assert_eq!(found, ["a/b.md:3: the link `c.md` leads nowhere"]);
+        assert_eq!(found, ["a/b.md:3: broken link `c.md`"]);
         assert_eq!(
             resolve(&[file("b.md", "[x](../c.md)"), file("c.md", "")]).len(),
             1,

@@ -9,16 +9,19 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/gpu/src/driver.rs", "calls NVIDIA's driver, a foreign library"),
     ("crates/gpu/src/nvml.rs", "calls NVIDIA's management library, a foreign library"),
     ("crates/sim/src/simd.rs", "picks vector instructions at run time"),
-    ("crates/driver/src/api/mod.rs", "exports symbols, calls functions that C wants called"),
-    ("crates/driver/src/api/init.rs", "exports the symbol that tells this library from a GPU"),
-    ("crates/driver/src/api/pointer.rs", "pointers that C hands over"),
+    ("crates/driver/src/api/mod.rs", "exports symbols, calls callbacks of the C program"),
+    ("crates/driver/src/api/init.rs", "exports the symbol that distinguishes this library from NVIDIA's"),
+    ("crates/driver/src/api/pointer.rs", "pointers from the C program"),
     ("crates/driver/src/api/symbols.rs", "addresses of exported symbols"),
-    ("crates/driver/src/api/function.rs", "calls a function that C wants called"),
-    ("crates/driver/src/api/stream.rs", "calls functions that C wants called"),
-    ("crates/driver/src/abi.rs", "the type of functions that C wants called"),
-    ("crates/driver/src/work.rs", "the type of functions that C wants called"),
-    ("crates/driver/src/host.rs", "reaches the program's own memory"),
-    ("crates/driver/src/memory.rs", "lends and copies the program's memory, on its promise"),
+    ("crates/driver/src/api/function.rs", "calls a callback of the C program"),
+    ("crates/driver/src/api/stream.rs", "calls callbacks of the C program"),
+    ("crates/driver/src/abi.rs", "the type of callbacks of the C program"),
+    ("crates/driver/src/work.rs", "the type of callbacks of the C program"),
+    ("crates/driver/src/host.rs", "accesses the program's own memory"),
+    (
+        "crates/driver/src/memory.rs",
+        "borrows and copies the program's memory; the program guarantees its validity",
+    ),
     ("crates/driver/tests/behavior/main.rs", "calls the API as C does"),
     ("crates/driver/tests/behavior/program.rs", "calls the API as C does"),
     ("crates/driver/tests/behavior/memory.rs", "calls the API as C does"),
@@ -37,11 +40,11 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("ecosystem/cudarc/src/memory.rs", "likewise"),
     ("ecosystem/cudarc/src/module.rs", "likewise"),
     ("ecosystem/cudarc/src/stream.rs", "likewise"),
-    ("ecosystem/cubecl/src/bin/kernels.rs", "launches as CubeCL has it: the caller answers for lengths"),
+    ("ecosystem/cubecl/src/bin/kernels.rs", "calls CubeCL's unsafe launch: the caller guarantees lengths"),
     ("ecosystem/cubecl/src/bin/race.rs", "likewise"),
 ];
 
-/// How far above an unsafe block its reason may begin.
+/// Maximum number of lines between an unsafe block and the start of its reason.
 const SAFETY_LINES: usize = 8;
 
 pub(super) fn unsafe_is_where_it_may_be(files: &[File]) -> Vec<String> {
@@ -58,7 +61,7 @@ pub(super) fn unsafe_is_where_it_may_be(files: &[File]) -> Vec<String> {
                 found.push(file.at(index + 1, "`unsafe` is not allowed in this file"));
                 continue;
             }
-            // A block or an impl asserts something; a declaration (`unsafe fn`, `unsafe extern`) only asks for it.
+            // A block or an impl asserts something; a declaration (`unsafe fn`, `unsafe extern`) only requires it.
             let asserts = uses
                 .iter()
                 .any(|after| after.is_empty() || after.starts_with('{') || after.starts_with("impl"));
@@ -84,9 +87,9 @@ pub(super) fn crates_forbid_unsafe(files: &[File]) -> Vec<String> {
             .any(|(path, _)| path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')));
         // `deny` can be lifted by a file of the list, `forbid` cannot.
         let attribute = if needs_unsafe { "#![deny(unsafe_code)]" } else { "#![forbid(unsafe_code)]" };
-        let says = |attribute: &str| file.text.lines().any(|line| line == attribute);
-        if !says(attribute) && !says("#![forbid(unsafe_code)]") {
-            found.push(file.at(1, &format!("this crate must say `{attribute}`")));
+        let has = |attribute: &str| file.text.lines().any(|line| line == attribute);
+        if !has(attribute) && !has("#![forbid(unsafe_code)]") {
+            found.push(file.at(1, &format!("expected `{attribute}` in this crate")));
         }
     }
     found
@@ -102,7 +105,7 @@ fn after_unsafe(line: &str) -> Vec<&str> {
     uses.collect()
 }
 
-/// The text with comments, strings and characters blanked; line breaks stay where they are.
+/// The text with comments, strings and characters replaced by spaces; line breaks stay where they are.
 fn code_only(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
@@ -121,7 +124,7 @@ fn code_only(text: &str) -> String {
 }
 
 /// The bytes of the comment or literal that `text` starts with; 0 when it starts with code.
-fn skipped(text: &str, in_word: bool) -> usize {
+pub(super) fn skipped(text: &str, in_word: bool) -> usize {
     if text.starts_with("//") {
         return text.find('\n').unwrap_or(text.len());
     }
@@ -134,7 +137,7 @@ fn skipped(text: &str, in_word: bool) -> usize {
     if text.starts_with('\'') {
         return character(text);
     }
-    // r"…", r#"…"#, br#"…"#: hashes say where it ends.
+    // r"…", r#"…"#, br#"…"#: the number of hashes determines the end.
     if let Some(raw) = text.strip_prefix('r').or_else(|| text.strip_prefix("br")).filter(|_| !in_word) {
         let hashes = raw.len() - raw.trim_start_matches('#').len();
         if let Some(body) = raw.get(hashes..).and_then(|body| body.strip_prefix('"')) {
@@ -216,7 +219,7 @@ mod tests {
         assert_eq!(unsafe_is_where_it_may_be(&[split]).len(), 1);
         let implementation = file(ALLOWED, "unsafe impl Send for X {}\n");
         assert_eq!(unsafe_is_where_it_may_be(&[implementation]).len(), 1);
-        let reason = file(ALLOWED, "// SAFETY: g asks for nothing.\nunsafe { g() }\nunsafe fn h() {}\n");
+        let reason = file(ALLOWED, "// SAFETY: g has no requirements.\nunsafe { g() }\nunsafe fn h() {}\n");
         assert!(unsafe_is_where_it_may_be(&[reason]).is_empty());
     }
 
@@ -231,7 +234,7 @@ mod tests {
             #![forbid(unsafe_code)]
         "##;
         assert!(unsafe_is_where_it_may_be(&[file("a.rs", text)]).is_empty());
-        // And what follows them is code again.
+        // The text after them is code again.
         for tail in ["\"x\"", "r#\"x\"#", "'\"'", "/* x */", "'\\''"] {
             let text = format!("let a = {tail}; unsafe {{ g() }}");
             assert_eq!(unsafe_is_where_it_may_be(&[file("a.rs", &text)]).len(), 1, "{tail}");

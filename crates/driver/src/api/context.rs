@@ -7,7 +7,7 @@ use crate::abi::{Error, Handle};
 use crate::context::{pop, push, replace, top};
 
 api! {
-    /// A new context, current at once.
+    /// Creates a context and makes it current.
     fn cuCtxCreate | cuCtxCreate_v2 => (context: Out<Handle>, flags: u32, device: c_int) {
         if context.is_null() {
             return Err(Error::INVALID_VALUE);
@@ -18,7 +18,7 @@ api! {
 }
 
 api! {
-    /// A new context with a share of the device, which is all of it.
+    /// Creates a context with an execution affinity, which is ignored: the context gets the whole device.
     fn cuCtxCreate_v3 => (context: Out<Handle>, _affinity: In<c_void>, _count: c_int, flags: u32, device: c_int) {
         if context.is_null() {
             return Err(Error::INVALID_VALUE);
@@ -29,7 +29,7 @@ api! {
 }
 
 api! {
-    /// A new context with parameters, which change nothing here.
+    /// Creates a context with parameters, which are ignored.
     fn cuCtxCreate_v4 => (context: Out<Handle>, _parameters: In<c_void>, flags: u32, device: c_int) {
         if context.is_null() {
             return Err(Error::INVALID_VALUE);
@@ -40,14 +40,14 @@ api! {
 }
 
 api! {
-    /// A context goes, with all it owns.
+    /// Destroys a context and everything it owns.
     fn cuCtxDestroy | cuCtxDestroy_v2 => (context: Handle) {
         driver().destroy_context(number(context))
     }
 }
 
 api! {
-    /// A context is current, and the one before is remembered.
+    /// Pushes a context onto the thread's stack and makes it current.
     fn cuCtxPushCurrent | cuCtxPushCurrent_v2 => (context: Handle) {
         driver().context(number(context))?;
         push(number(context));
@@ -56,7 +56,7 @@ api! {
 }
 
 api! {
-    /// The one before is current again.
+    /// Pops the current context; the previous one becomes current.
     fn cuCtxPopCurrent | cuCtxPopCurrent_v2 => (context: Out<Handle>) {
         driver().ready()?;
         let popped = pop().ok_or(Error::INVALID_CONTEXT)?;
@@ -66,7 +66,7 @@ api! {
 }
 
 api! {
-    /// A context is current in place of the one that was; null is none.
+    /// Replaces the current context; null unbinds it.
     fn cuCtxSetCurrent => (context: Handle) {
         let driver = driver();
         driver.ready()?;
@@ -89,7 +89,7 @@ api! {
 }
 
 api! {
-    /// Its device.
+    /// The device of the current context.
     fn cuCtxGetDevice => (device: Out<c_int>) {
         let driver = driver();
         let (index, ..) = driver.current_any()?;
@@ -107,7 +107,7 @@ api! {
 }
 
 api! {
-    /// Its flags.
+    /// Flags of the current context.
     fn cuCtxGetFlags => (flags: Out<u32>) {
         let driver = driver();
         let (.., context) = driver.current_any()?;
@@ -116,7 +116,7 @@ api! {
 }
 
 api! {
-    /// Sets its flags.
+    /// Sets the flags of the current context.
     fn cuCtxSetFlags => (flags: u32) {
         let mut driver = driver();
         let (_, current) = driver.current()?;
@@ -128,7 +128,7 @@ api! {
 }
 
 api! {
-    /// A number that no other context has.
+    /// ID of a context, unique in the process.
     fn cuCtxGetId => (context: Handle, id: Out<u64>) {
         let driver = driver();
         let found = if context.is_null() { driver.current_any()?.2.id } else { driver.context(number(context))?.id };
@@ -137,7 +137,7 @@ api! {
 }
 
 api! {
-    /// Everything is done; did anything go wrong?
+    /// Waits for the current context. All work is already complete, so this only returns the context's error.
     fn cuCtxSynchronize => () {
         let driver = driver();
         let (_, context) = driver.current()?;
@@ -149,7 +149,7 @@ api! {
 }
 
 api! {
-    /// Likewise, for a context.
+    /// Waits for a given context.
     fn cuCtxSynchronize_v2 => (context: Handle) {
         let driver = driver();
         let error = if context.is_null() { driver.current_any()?.2.error } else { driver.context(number(context))?.error };
@@ -158,7 +158,7 @@ api! {
 }
 
 api! {
-    /// Limits are remembered; kernels have the limits of the software GPU.
+    /// Stores a limit. Kernels always run with the limits of the software GPU.
     fn cuCtxSetLimit => (limit: u32, value: usize) {
         let mut driver = driver();
         let (_, current) = driver.current()?;
@@ -170,7 +170,7 @@ api! {
 }
 
 api! {
-    /// A limit.
+    /// Returns a limit.
     fn cuCtxGetLimit => (value: Out<usize>, limit: u32) {
         let driver = driver();
         let (.., context) = driver.current_any()?;
@@ -180,7 +180,7 @@ api! {
 }
 
 api! {
-    /// How shared memory and cache are divided; changes nothing here.
+    /// Sets the preferred split of L1 cache and shared memory; ignored.
     fn cuCtxSetCacheConfig => (config: u32) {
         let mut driver = driver();
         let (_, current) = driver.current()?;
@@ -192,14 +192,14 @@ api! {
 }
 
 api! {
-    /// What was set.
+    /// Returns the cache configuration.
     fn cuCtxGetCacheConfig => (config: Out<u32>) {
         config.put(driver().current_any()?.2.cache)
     }
 }
 
 api! {
-    /// Width of banks; changes nothing since Maxwell.
+    /// Sets the bank width of shared memory; no effect on devices since Maxwell.
     fn cuCtxSetSharedMemConfig => (config: u32) {
         let mut driver = driver();
         let (_, current) = driver.current()?;
@@ -211,14 +211,14 @@ api! {
 }
 
 api! {
-    /// What was set.
+    /// Returns the bank configuration.
     fn cuCtxGetSharedMemConfig => (config: Out<u32>) {
         config.put(driver().current_any()?.2.banks)
     }
 }
 
 api! {
-    /// The version a context was made for.
+    /// API version that a context was created for.
     fn cuCtxGetApiVersion => (context: Handle, version: Out<u32>) {
         let driver = driver();
         if !context.is_null() {
@@ -229,7 +229,7 @@ api! {
 }
 
 api! {
-    /// Priorities of streams: 0 is the least, -5 the greatest.
+    /// Range of stream priorities: 0 is the lowest, -5 the highest.
     fn cuCtxGetStreamPriorityRange => (least: Out<c_int>, greatest: Out<c_int>) {
         driver().current()?;
         least.offer(0);
@@ -239,14 +239,14 @@ api! {
 }
 
 api! {
-    /// Nothing persists in the second-level cache.
+    /// Does nothing: the software GPU has no persisting L2 lines.
     fn cuCtxResetPersistingL2Cache => () {
         driver().current().map(drop)
     }
 }
 
 api! {
-    /// Memory of another context may be reached. It can be anyway; programs that forget to ask are not told.
+    /// Enables access to memory of another context. Access works even without this call; programs that forget it are not reported.
     fn cuCtxEnablePeerAccess => (peer: Handle, flags: u32) {
         let mut driver = driver();
         let (device, current) = driver.current()?;
@@ -267,7 +267,7 @@ api! {
 }
 
 api! {
-    /// No longer.
+    /// Disables access to memory of another context.
     fn cuCtxDisablePeerAccess => (peer: Handle) {
         let mut driver = driver();
         let (_, current) = driver.current()?;
@@ -279,7 +279,7 @@ api! {
 }
 
 api! {
-    /// An old way to retain a context.
+    /// Deprecated form of retaining a context.
     fn cuCtxAttach => (context: Out<Handle>, _flags: u32) {
         let driver = driver();
         let (_, current) = driver.current()?;
@@ -288,7 +288,7 @@ api! {
 }
 
 api! {
-    /// An old way to release a context.
+    /// Deprecated form of releasing a context.
     fn cuCtxDetach => (context: Handle) {
         driver().context(number(context)).map(drop)
     }

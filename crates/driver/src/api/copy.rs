@@ -1,4 +1,4 @@
-//! Copies and fills.
+//! Copies and memsets.
 
 use std::ffi::c_void;
 
@@ -15,76 +15,76 @@ fn line(to: End, from: End, bytes: usize) -> Work {
 const NULL: Handle = std::ptr::null_mut();
 
 api! {
-    /// Whichever memories they are.
+    /// Copies between any two memories.
     fn cuMemcpy | cuMemcpy_ptds => (to: u64, from: u64, bytes: usize) {
         submit(NULL, line(End::line(Side::Either, to), End::line(Side::Either, from), bytes))
     }
 }
 
 api! {
-    /// In the order of a stream.
+    /// Copies between any two memories, in stream order.
     fn cuMemcpyAsync | cuMemcpyAsync_ptsz => (to: u64, from: u64, bytes: usize, stream: Handle) {
         submit(stream, line(End::line(Side::Either, to), End::line(Side::Either, from), bytes))
     }
 }
 
 api! {
-    /// From one context to another.
+    /// Copies from one context to another.
     fn cuMemcpyPeer | cuMemcpyPeer_ptds => (to: u64, _to_context: Handle, from: u64, _from_context: Handle, bytes: usize) {
         submit(NULL, line(End::line(Side::Device, to), End::line(Side::Device, from), bytes))
     }
 }
 
 api! {
-    /// Likewise, in the order of a stream.
+    /// Copies from one context to another, in stream order.
     fn cuMemcpyPeerAsync | cuMemcpyPeerAsync_ptsz => (to: u64, _to_context: Handle, from: u64, _from_context: Handle, bytes: usize, stream: Handle) {
         submit(stream, line(End::line(Side::Device, to), End::line(Side::Device, from), bytes))
     }
 }
 
 api! {
-    /// To the device.
+    /// Copies from host to device.
     fn cuMemcpyHtoD_v2 | cuMemcpyHtoD_v2_ptds => (to: u64, from: *const c_void, bytes: usize) {
         submit(NULL, line(End::line(Side::Device, to), End::line(Side::Host, address(from)), bytes))
     }
 }
 
 api! {
-    /// To the device, in the order of a stream.
+    /// Copies from host to device, in stream order.
     fn cuMemcpyHtoDAsync_v2 | cuMemcpyHtoDAsync_v2_ptsz => (to: u64, from: *const c_void, bytes: usize, stream: Handle) {
         submit(stream, line(End::line(Side::Device, to), End::line(Side::Host, address(from)), bytes))
     }
 }
 
 api! {
-    /// From the device.
+    /// Copies from device to host.
     fn cuMemcpyDtoH_v2 | cuMemcpyDtoH_v2_ptds => (to: *mut c_void, from: u64, bytes: usize) {
         submit(NULL, line(End::line(Side::Host, address(to)), End::line(Side::Device, from), bytes))
     }
 }
 
 api! {
-    /// From the device, in the order of a stream.
+    /// Copies from device to host, in stream order.
     fn cuMemcpyDtoHAsync_v2 | cuMemcpyDtoHAsync_v2_ptsz => (to: *mut c_void, from: u64, bytes: usize, stream: Handle) {
         submit(stream, line(End::line(Side::Host, address(to)), End::line(Side::Device, from), bytes))
     }
 }
 
 api! {
-    /// Within the device.
+    /// Copies within device memory.
     fn cuMemcpyDtoD_v2 | cuMemcpyDtoD_v2_ptds => (to: u64, from: u64, bytes: usize) {
         submit(NULL, line(End::line(Side::Device, to), End::line(Side::Device, from), bytes))
     }
 }
 
 api! {
-    /// Within the device, in the order of a stream.
+    /// Copies within device memory, in stream order.
     fn cuMemcpyDtoDAsync_v2 | cuMemcpyDtoDAsync_v2_ptsz => (to: u64, from: u64, bytes: usize, stream: Handle) {
         submit(stream, line(End::line(Side::Device, to), End::line(Side::Device, from), bytes))
     }
 }
 
-/// One end of a copy of rows: its kind of memory, its first byte, what comes before it.
+/// One side of a 2D or 3D copy: memory type, base address and offsets.
 struct Origin {
     kind: u32,
     host: u64,
@@ -112,7 +112,7 @@ fn end(origin: &Origin) -> Answer<End> {
     Ok(End { side, address, pitch, slice })
 }
 
-/// A copy of rows.
+/// Converts a 2D copy.
 pub(super) fn rows(copy: &Copy2d) -> Answer<Work> {
     let or_width = |pitch: usize| if pitch == 0 { copy.width } else { pitch };
     let from = end(&Origin {
@@ -137,7 +137,7 @@ pub(super) fn rows(copy: &Copy2d) -> Answer<Work> {
     Ok(Work::Copy(Copy { from, to, width: copy.width, height: copy.height, depth: 1 }))
 }
 
-/// A copy of slices.
+/// Converts a 3D copy.
 pub(super) fn slices(copy: &Copy3d) -> Answer<Work> {
     let or_width = |pitch: usize| if pitch == 0 { copy.width } else { pitch };
     let or_height = |rows: usize| if rows == 0 { copy.height } else { rows };
@@ -164,28 +164,28 @@ pub(super) fn slices(copy: &Copy3d) -> Answer<Work> {
 }
 
 api! {
-    /// Rows.
+    /// 2D copy.
     fn cuMemcpy2D_v2 | cuMemcpy2D_v2_ptds | cuMemcpy2DUnaligned_v2 | cuMemcpy2DUnaligned_v2_ptds => (copy: In<Copy2d>) {
         submit(NULL, rows(&copy.get()?)?)
     }
 }
 
 api! {
-    /// Rows, in the order of a stream.
+    /// 2D copy, in stream order.
     fn cuMemcpy2DAsync_v2 | cuMemcpy2DAsync_v2_ptsz => (copy: In<Copy2d>, stream: Handle) {
         submit(stream, rows(&copy.get()?)?)
     }
 }
 
 api! {
-    /// Slices.
+    /// 3D copy.
     fn cuMemcpy3D_v2 | cuMemcpy3D_v2_ptds | cuMemcpy3DPeer | cuMemcpy3DPeer_ptds => (copy: In<Copy3d>) {
         submit(NULL, slices(&copy.get()?)?)
     }
 }
 
 api! {
-    /// Slices, in the order of a stream.
+    /// 3D copy, in stream order.
     fn cuMemcpy3DAsync_v2 | cuMemcpy3DAsync_v2_ptsz | cuMemcpy3DPeerAsync | cuMemcpy3DPeerAsync_ptsz => (copy: In<Copy3d>, stream: Handle) {
         submit(stream, slices(&copy.get()?)?)
     }
@@ -196,42 +196,42 @@ fn set(target: u64, value: u32, element: u32, width: usize) -> Work {
 }
 
 api! {
-    /// Bytes.
+    /// Sets bytes.
     fn cuMemsetD8_v2 | cuMemsetD8_v2_ptds => (target: u64, value: u8, count: usize) {
         submit(NULL, set(target, u32::from(value), 1, count))
     }
 }
 
 api! {
-    /// Numbers of 16 bits.
+    /// Sets 16-bit values.
     fn cuMemsetD16_v2 | cuMemsetD16_v2_ptds => (target: u64, value: u16, count: usize) {
         submit(NULL, set(target, u32::from(value), 2, count))
     }
 }
 
 api! {
-    /// Numbers of 32 bits.
+    /// Sets 32-bit values.
     fn cuMemsetD32_v2 | cuMemsetD32_v2_ptds => (target: u64, value: u32, count: usize) {
         submit(NULL, set(target, value, 4, count))
     }
 }
 
 api! {
-    /// Bytes, in the order of a stream.
+    /// Sets bytes, in stream order.
     fn cuMemsetD8Async | cuMemsetD8Async_ptsz => (target: u64, value: u8, count: usize, stream: Handle) {
         submit(stream, set(target, u32::from(value), 1, count))
     }
 }
 
 api! {
-    /// Numbers of 16 bits, in the order of a stream.
+    /// Sets 16-bit values, in stream order.
     fn cuMemsetD16Async | cuMemsetD16Async_ptsz => (target: u64, value: u16, count: usize, stream: Handle) {
         submit(stream, set(target, u32::from(value), 2, count))
     }
 }
 
 api! {
-    /// Numbers of 32 bits, in the order of a stream.
+    /// Sets 32-bit values, in stream order.
     fn cuMemsetD32Async | cuMemsetD32Async_ptsz => (target: u64, value: u32, count: usize, stream: Handle) {
         submit(stream, set(target, value, 4, count))
     }
@@ -242,42 +242,42 @@ fn set_rows(target: u64, pitch: usize, value: u32, element: u32, width: usize, h
 }
 
 api! {
-    /// Rows of bytes.
+    /// Sets rows of bytes.
     fn cuMemsetD2D8_v2 | cuMemsetD2D8_v2_ptds => (target: u64, pitch: usize, value: u8, width: usize, height: usize) {
         submit(NULL, set_rows(target, pitch, u32::from(value), 1, width, height))
     }
 }
 
 api! {
-    /// Rows of 16 bits.
+    /// Sets rows of 16-bit values.
     fn cuMemsetD2D16_v2 | cuMemsetD2D16_v2_ptds => (target: u64, pitch: usize, value: u16, width: usize, height: usize) {
         submit(NULL, set_rows(target, pitch, u32::from(value), 2, width, height))
     }
 }
 
 api! {
-    /// Rows of 32 bits.
+    /// Sets rows of 32-bit values.
     fn cuMemsetD2D32_v2 | cuMemsetD2D32_v2_ptds => (target: u64, pitch: usize, value: u32, width: usize, height: usize) {
         submit(NULL, set_rows(target, pitch, value, 4, width, height))
     }
 }
 
 api! {
-    /// Rows of bytes, in the order of a stream.
+    /// Sets rows of bytes, in stream order.
     fn cuMemsetD2D8Async | cuMemsetD2D8Async_ptsz => (target: u64, pitch: usize, value: u8, width: usize, height: usize, stream: Handle) {
         submit(stream, set_rows(target, pitch, u32::from(value), 1, width, height))
     }
 }
 
 api! {
-    /// Rows of 16 bits, in the order of a stream.
+    /// Sets rows of 16-bit values, in stream order.
     fn cuMemsetD2D16Async | cuMemsetD2D16Async_ptsz => (target: u64, pitch: usize, value: u16, width: usize, height: usize, stream: Handle) {
         submit(stream, set_rows(target, pitch, u32::from(value), 2, width, height))
     }
 }
 
 api! {
-    /// Rows of 32 bits, in the order of a stream.
+    /// Sets rows of 32-bit values, in stream order.
     fn cuMemsetD2D32Async | cuMemsetD2D32Async_ptsz => (target: u64, pitch: usize, value: u32, width: usize, height: usize, stream: Handle) {
         submit(stream, set_rows(target, pitch, value, 4, width, height))
     }

@@ -6,7 +6,7 @@ use super::{In, Out, driver, handle};
 use crate::abi::{Error, Handle};
 
 api! {
-    /// A device by its number, which is its handle.
+    /// Handle of a device; it equals the ordinal.
     fn cuDeviceGet => (device: Out<c_int>, ordinal: c_int) {
         driver().device(ordinal)?;
         device.put(ordinal)
@@ -14,7 +14,7 @@ api! {
 }
 
 api! {
-    /// How many there are.
+    /// Number of devices.
     fn cuDeviceGetCount => (count: Out<c_int>) {
         let driver = driver();
         driver.ready()?;
@@ -23,7 +23,7 @@ api! {
 }
 
 api! {
-    /// Its name.
+    /// Name of a device.
     fn cuDeviceGetName => (name: Out<c_char>, length: c_int, device: c_int) {
         let driver = driver();
         let (_, visible) = driver.device(device)?;
@@ -33,7 +33,7 @@ api! {
 }
 
 api! {
-    /// Sixteen bytes that name it: "warpproof", and its number.
+    /// UUID of a device: the bytes "warpproof" and its ordinal.
     fn cuDeviceGetUuid | cuDeviceGetUuid_v2 => (uuid: Out<[u8; 16]>, device: c_int) {
         let driver = driver();
         let (index, _) = driver.device(device)?;
@@ -44,7 +44,7 @@ api! {
 }
 
 api! {
-    /// Windows' name of a device.
+    /// LUID of a device, which exists only on Windows.
     fn cuDeviceGetLuid => (_luid: Out<c_char>, _mask: Out<u32>, device: c_int) {
         driver().device(device)?;
         Err(Error::NOT_SUPPORTED)
@@ -52,7 +52,7 @@ api! {
 }
 
 api! {
-    /// Bytes of memory.
+    /// Total memory in bytes.
     fn cuDeviceTotalMem_v2 => (bytes: Out<usize>, device: c_int) {
         let driver = driver();
         let (_, visible) = driver.device(device)?;
@@ -61,7 +61,7 @@ api! {
 }
 
 api! {
-    /// An attribute.
+    /// An attribute of a device.
     fn cuDeviceGetAttribute => (value: Out<c_int>, attribute: u32, device: c_int) {
         let driver = driver();
         let (index, visible) = driver.device(device)?;
@@ -82,7 +82,7 @@ api! {
 }
 
 api! {
-    /// The first properties there were, fourteen numbers.
+    /// Deprecated device properties: fourteen numbers.
     fn cuDeviceGetProperties => (properties: Out<[c_int; 14]>, device: c_int) {
         let driver = driver();
         let (index, visible) = driver.device(device)?;
@@ -93,7 +93,7 @@ api! {
 }
 
 api! {
-    /// Where it would be on the bus.
+    /// PCI bus ID of a device.
     fn cuDeviceGetPCIBusId => (id: Out<c_char>, length: c_int, device: c_int) {
         let driver = driver();
         let (index, _) = driver.device(device)?;
@@ -103,7 +103,7 @@ api! {
 }
 
 api! {
-    /// A device by its place on the bus.
+    /// Device with a given PCI bus ID.
     fn cuDeviceGetByPCIBusId => (device: Out<c_int>, id: In<c_char>) {
         let driver = driver();
         driver.ready()?;
@@ -116,7 +116,7 @@ api! {
 }
 
 api! {
-    /// Devices reach each other: there is one address space.
+    /// Every device can access every other one: all share one address space.
     fn cuDeviceCanAccessPeer => (can: Out<c_int>, device: c_int, peer: c_int) {
         let driver = driver();
         driver.device(device)?;
@@ -126,7 +126,7 @@ api! {
 }
 
 api! {
-    /// What two devices can do with each other: rank, access, atomics.
+    /// Peer-to-peer attributes of two devices: rank, access, atomics.
     fn cuDeviceGetP2PAttribute => (value: Out<c_int>, attribute: u32, source: c_int, target: c_int) {
         let driver = driver();
         driver.device(source)?;
@@ -139,7 +139,7 @@ api! {
 }
 
 api! {
-    /// Whether contexts can be given a share of a device.
+    /// Whether contexts can be restricted to a share of a device.
     fn cuDeviceGetExecAffinitySupport => (supported: Out<c_int>, _kind: u32, device: c_int) {
         driver().device(device)?;
         supported.put(0)
@@ -147,7 +147,7 @@ api! {
 }
 
 api! {
-    /// The primary context, made if it is not there.
+    /// Retains the primary context, creating it if necessary.
     fn cuDevicePrimaryCtxRetain => (context: Out<Handle>, device: c_int) {
         let retained = driver().retain_primary(device)?;
         context.put(handle(retained))
@@ -155,21 +155,21 @@ api! {
 }
 
 api! {
-    /// One user less of the primary context.
+    /// Releases one reference to the primary context.
     fn cuDevicePrimaryCtxRelease | cuDevicePrimaryCtxRelease_v2 => (device: c_int) {
         driver().release_primary(device)
     }
 }
 
 api! {
-    /// All of the primary context goes.
+    /// Destroys everything the primary context owns.
     fn cuDevicePrimaryCtxReset | cuDevicePrimaryCtxReset_v2 => (device: c_int) {
         driver().reset_primary(device)
     }
 }
 
 api! {
-    /// Flags of the primary context.
+    /// Sets the flags of the primary context.
     fn cuDevicePrimaryCtxSetFlags | cuDevicePrimaryCtxSetFlags_v2 => (device: c_int, flags: u32) {
         let mut driver = driver();
         let (index, _) = driver.device(device)?;
@@ -183,7 +183,7 @@ api! {
 }
 
 api! {
-    /// Whether there is a primary context, and its flags.
+    /// Whether the primary context is active, and its flags.
     fn cuDevicePrimaryCtxGetState => (device: c_int, flags: Out<u32>, active: Out<c_int>) {
         let driver = driver();
         let (index, _) = driver.device(device)?;

@@ -5,7 +5,7 @@ use crate::abi::{Error, Handle};
 use crate::work::Work;
 
 api! {
-    /// An event.
+    /// Creates an event.
     fn cuEventCreate => (event: Out<Handle>, flags: u32) {
         if event.is_null() {
             return Err(Error::INVALID_VALUE);
@@ -16,7 +16,7 @@ api! {
 }
 
 api! {
-    /// An event goes.
+    /// Destroys an event.
     fn cuEventDestroy | cuEventDestroy_v2 => (event: Handle) {
         let mut driver = driver();
         driver.ready()?;
@@ -25,7 +25,7 @@ api! {
 }
 
 api! {
-    /// The device time in a stream, predicted.
+    /// Records the predicted device time in a stream.
     fn cuEventRecord | cuEventRecord_ptsz => (event: Handle, stream: Handle) {
         driver().event(number(event))?;
         submit(stream, Work::Record(number(event)))
@@ -33,7 +33,7 @@ api! {
 }
 
 api! {
-    /// Likewise.
+    /// Records an event, with flags.
     fn cuEventRecordWithFlags | cuEventRecordWithFlags_ptsz => (event: Handle, stream: Handle, flags: u32) {
         if super::stream::external(stream, flags)? {
             return super::stream::capture_node(stream, number(event), Work::Record(number(event)));
@@ -44,7 +44,7 @@ api! {
 }
 
 api! {
-    /// What came before it is done; did anything go wrong?
+    /// Waits for an event. All work is already complete, so this only returns the context's error.
     fn cuEventQuery | cuEventSynchronize => (event: Handle) {
         let driver = driver();
         if driver.event(number(event))?.captured.is_some() {

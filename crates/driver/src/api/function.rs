@@ -8,7 +8,7 @@ use super::{In, Out, driver, handle, number};
 use crate::abi::{Answer, Error, Handle, LaunchConfig};
 
 api! {
-    /// An attribute.
+    /// An attribute of a function.
     fn cuFuncGetAttribute => (value: Out<c_int>, attribute: u32, function: Handle) {
         let driver = driver();
         driver.current()?;
@@ -17,7 +17,7 @@ api! {
 }
 
 api! {
-    /// Sets one.
+    /// Sets an attribute of a function.
     fn cuFuncSetAttribute => (function: Handle, attribute: u32, value: c_int) {
         let mut driver = driver();
         driver.current()?;
@@ -26,24 +26,24 @@ api! {
 }
 
 api! {
-    /// Changes nothing here.
+    /// Ignored.
     fn cuFuncSetCacheConfig | cuFuncSetSharedMemConfig => (function: Handle, _config: u32) {
         driver().function(number(function)).map(drop)
     }
 }
 
 api! {
-    /// Its module.
+    /// The module of a function.
     fn cuFuncGetModule => (module: Out<Handle>, function: Handle) {
         let found = driver().function(number(function))?.module;
         module.put(handle(found))
     }
 }
 
-/// Names that were asked for, as C wants them; they stay for the life of the process.
+/// Function names returned to the program as C strings; they live as long as the process.
 static NAMES: Mutex<BTreeMap<String, CString>> = Mutex::new(BTreeMap::new());
 
-/// A name that stays.
+/// A C string that lives as long as the process.
 fn lasting(name: &str) -> Answer<*const c_char> {
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     if !names.contains_key(name) {
@@ -53,7 +53,7 @@ fn lasting(name: &str) -> Answer<*const c_char> {
 }
 
 api! {
-    /// Its name.
+    /// The name of a function.
     fn cuFuncGetName | cuKernelGetName => (name: Out<*const c_char>, function: Handle) {
         let found = driver().function(number(function))?.name.clone();
         name.put(lasting(&found)?)
@@ -61,7 +61,7 @@ api! {
 }
 
 api! {
-    /// Where a parameter lies.
+    /// Offset and size of a parameter.
     fn cuFuncGetParamInfo | cuKernelGetParamInfo => (function: Handle, index: usize, offset: Out<usize>, size: Out<usize>) {
         let driver = driver();
         let parameter = driver.function(number(function))?.params().get(index).ok_or(Error::INVALID_VALUE)?;
@@ -73,7 +73,7 @@ api! {
 }
 
 api! {
-    /// It is: it was made ready when it was asked for.
+    /// Always loaded: functions are compiled when the program looks them up.
     fn cuFuncIsLoaded => (state: Out<u32>, function: Handle) {
         driver().function(number(function))?;
         state.put(1)
@@ -81,14 +81,14 @@ api! {
 }
 
 api! {
-    /// It is already.
+    /// Does nothing: functions are compiled when the program looks them up.
     fn cuFuncLoad => (function: Handle) {
         driver().function(number(function)).map(drop)
     }
 }
 
 api! {
-    /// Blocks that fit a multiprocessor. Registers are estimated, for only ptxas knows them.
+    /// Resident blocks per multiprocessor. Register counts are estimates: only ptxas knows the real ones.
     fn cuOccupancyMaxActiveBlocksPerMultiprocessor => (blocks: Out<c_int>, function: Handle, threads: c_int, shared: usize) {
         let found = resident(function, threads, shared)?;
         blocks.put(found)
@@ -96,7 +96,7 @@ api! {
 }
 
 api! {
-    /// Likewise.
+    /// Resident blocks per multiprocessor, with flags.
     fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags => (blocks: Out<c_int>, function: Handle, threads: c_int, shared: usize, _flags: u32) {
         let found = resident(function, threads, shared)?;
         blocks.put(found)
@@ -110,10 +110,11 @@ fn resident(function: Handle, threads: c_int, shared: usize) -> Answer<c_int> {
     Ok(c_int::try_from(blocks).unwrap_or(c_int::MAX))
 }
 
-/// Shared memory of a block of so many threads, as the program computes it.
+/// Callback of the program: dynamic shared memory of a block, given its number of threads.
 type SharedOf = Option<unsafe extern "C" fn(c_int) -> usize>;
 
-/// The block that fills a multiprocessor best, the largest of equals; and the blocks that fill the device.
+/// The block size with the highest occupancy (the largest one, if several are equal), and the number of blocks that fill the
+/// device.
 fn best(function: Handle, shared_of: SharedOf, shared: usize, limit: c_int) -> Answer<(c_int, c_int)> {
     let (most, multiprocessors) = {
         let driver = driver();
@@ -126,7 +127,7 @@ fn best(function: Handle, shared_of: SharedOf, shared: usize, limit: c_int) -> A
     let mut threads = most;
     while threads > 0 {
         let bytes = match shared_of {
-            // SAFETY: the program gave the function for this.
+            // SAFETY: the program passed the function for this call.
             Some(function) => unsafe { function(threads) },
             None => shared,
         };
@@ -134,7 +135,7 @@ fn best(function: Handle, shared_of: SharedOf, shared: usize, limit: c_int) -> A
         if blocks * threads > chosen.0 {
             chosen = (blocks * threads, threads, blocks);
         }
-        // The largest first, then whole warps.
+        // The limit first, then multiples of the warp size.
         threads = if threads % 32 == 0 { threads - 32 } else { threads / 32 * 32 };
     }
     let all = c_int::try_from(multiprocessors).unwrap_or(c_int::MAX);
@@ -151,7 +152,7 @@ api! {
 }
 
 api! {
-    /// Likewise.
+    /// The block size with the highest occupancy, with flags.
     fn cuOccupancyMaxPotentialBlockSizeWithFlags => (grid: Out<c_int>, block: Out<c_int>, function: Handle, shared_of: SharedOf, shared: usize, limit: c_int, _flags: u32) {
         let (blocks, threads) = best(function, shared_of, shared, limit)?;
         grid.put(blocks)?;
@@ -160,7 +161,7 @@ api! {
 }
 
 api! {
-    /// Dynamic shared memory that so many blocks leave for each.
+    /// Dynamic shared memory available to each block if the given number of blocks shares a multiprocessor.
     fn cuOccupancyAvailableDynamicSMemPerBlock => (bytes: Out<usize>, function: Handle, blocks: c_int, _threads: c_int) {
         let driver = driver();
         let (device, _) = driver.current()?;

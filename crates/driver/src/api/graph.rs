@@ -1,4 +1,4 @@
-//! Graphs made by hand, and graphs made ready.
+//! Construction of graphs, and executable graphs.
 
 use std::ffi::c_char;
 
@@ -8,7 +8,7 @@ use crate::abi::{Answer, Copy3d, Error, Handle, HostNode, KernelNode, KernelNode
 use crate::memory::Set;
 use crate::work::{HostCall, LaunchCall, Work};
 
-/// A launch as a node names it.
+/// Converts kernel node parameters into a launch.
 fn launch_of(node: &KernelNode, kernel: Handle) -> Answer<Work> {
     let function = number(if node.function.is_null() { kernel } else { node.function });
     let arguments = arguments(function, node.arguments, node.extra)?;
@@ -34,14 +34,14 @@ fn host_of(node: &HostNode) -> Answer<Work> {
     Ok(Work::Host(HostCall { function, data: node.data.expose_provenance() }))
 }
 
-/// Adds a node and gives its handle.
+/// Adds a node and writes its handle.
 fn add(node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, work: Work) -> Answer {
     let after: Vec<u64> = after.list(count)?.into_iter().map(number).collect();
     let made = driver().add_node(number(graph), work, &after, None)?;
     node.put(handle(made))
 }
 
-/// Replaces what a node of a graph made ready does.
+/// Replaces the work of a node in an executable graph.
 fn replace(executable: Handle, node: Handle, work: Work) -> Answer {
     let mut driver = driver();
     let ready = driver.executables.get_mut(&number(executable)).ok_or(Error::INVALID_VALUE)?;
@@ -54,7 +54,7 @@ fn replace(executable: Handle, node: Handle, work: Work) -> Answer {
     Ok(())
 }
 
-/// Replaces what a node does.
+/// Replaces the work of a node.
 fn reset(node: Handle, work: Work) -> Answer {
     let mut driver = driver();
     let node = driver.node(number(node))?;
@@ -66,7 +66,7 @@ fn reset(node: Handle, work: Work) -> Answer {
 }
 
 api! {
-    /// A graph of nothing.
+    /// Creates an empty graph.
     fn cuGraphCreate => (graph: Out<Handle>, _flags: u32) {
         let made = driver().create_graph()?;
         graph.put(handle(made))
@@ -74,7 +74,7 @@ api! {
 }
 
 api! {
-    /// A graph goes.
+    /// Destroys a graph.
     fn cuGraphDestroy => (graph: Handle) {
         let mut driver = driver();
         driver.ready()?;
@@ -83,7 +83,7 @@ api! {
 }
 
 api! {
-    /// A graph like another.
+    /// Copies a graph.
     fn cuGraphClone => (clone: Out<Handle>, graph: Handle) {
         let mut driver = driver();
         let copy = driver.graph(number(graph))?.clone();
@@ -94,7 +94,7 @@ api! {
 }
 
 api! {
-    /// A launch.
+    /// Adds a kernel launch.
     fn cuGraphAddKernelNode => (node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, parameters: In<KernelNode>) {
         let work = launch_of(&parameters.get()?, handle(0))?;
         add(node, graph, after, count, work)
@@ -102,7 +102,7 @@ api! {
 }
 
 api! {
-    /// A launch, perhaps of a kernel of a library.
+    /// Adds a launch of a function or of a library's kernel.
     fn cuGraphAddKernelNode_v2 => (node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, parameters: In<KernelNodeV2>) {
         let parameters = parameters.get()?;
         let work = launch_of(&parameters.node, parameters.kernel)?;
@@ -111,7 +111,7 @@ api! {
 }
 
 api! {
-    /// A copy.
+    /// Adds a copy.
     fn cuGraphAddMemcpyNode => (node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, parameters: In<Copy3d>, _context: Handle) {
         let work = copy::slices(&parameters.get()?)?;
         add(node, graph, after, count, work)
@@ -119,7 +119,7 @@ api! {
 }
 
 api! {
-    /// A fill.
+    /// Adds a memset.
     fn cuGraphAddMemsetNode => (node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, parameters: In<SetNode>, _context: Handle) {
         let work = set_of(&parameters.get()?)?;
         add(node, graph, after, count, work)
@@ -127,7 +127,7 @@ api! {
 }
 
 api! {
-    /// A call of the program.
+    /// Adds a host function.
     fn cuGraphAddHostNode => (node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, parameters: In<HostNode>) {
         let work = host_of(&parameters.get()?)?;
         add(node, graph, after, count, work)
@@ -135,14 +135,14 @@ api! {
 }
 
 api! {
-    /// Nothing, in its place.
+    /// Adds a node without work.
     fn cuGraphAddEmptyNode => (node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize) {
         add(node, graph, after, count, Work::Empty)
     }
 }
 
 api! {
-    /// A graph within a graph, as it is now.
+    /// Adds a child graph; later changes of the child have no effect.
     fn cuGraphAddChildGraphNode => (node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, child: Handle) {
         let after: Vec<u64> = after.list(count)?.into_iter().map(number).collect();
         let mut driver = driver();
@@ -153,7 +153,7 @@ api! {
 }
 
 api! {
-    /// An event is recorded.
+    /// Adds an event record.
     fn cuGraphAddEventRecordNode => (node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, event: Handle) {
         driver().event(number(event))?;
         add(node, graph, after, count, Work::Record(number(event)))
@@ -161,7 +161,7 @@ api! {
 }
 
 api! {
-    /// An event is waited for.
+    /// Adds an event wait.
     fn cuGraphAddEventWaitNode => (node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, event: Handle) {
         driver().event(number(event))?;
         add(node, graph, after, count, Work::Wait(number(event)))
@@ -169,7 +169,7 @@ api! {
 }
 
 api! {
-    /// Other arguments for a launch.
+    /// Replaces the parameters of a kernel node.
     fn cuGraphKernelNodeSetParams => (node: Handle, parameters: In<KernelNode>) {
         let work = launch_of(&parameters.get()?, handle(0))?;
         reset(node, work)
@@ -177,7 +177,7 @@ api! {
 }
 
 api! {
-    /// Likewise.
+    /// Replaces the parameters of a kernel node (version 2).
     fn cuGraphKernelNodeSetParams_v2 => (node: Handle, parameters: In<KernelNodeV2>) {
         let parameters = parameters.get()?;
         let work = launch_of(&parameters.node, parameters.kernel)?;
@@ -186,28 +186,28 @@ api! {
 }
 
 api! {
-    /// Another copy.
+    /// Replaces the parameters of a copy.
     fn cuGraphMemcpyNodeSetParams => (node: Handle, parameters: In<Copy3d>) {
         reset(node, copy::slices(&parameters.get()?)?)
     }
 }
 
 api! {
-    /// Another fill.
+    /// Replaces the parameters of a memset.
     fn cuGraphMemsetNodeSetParams => (node: Handle, parameters: In<SetNode>) {
         reset(node, set_of(&parameters.get()?)?)
     }
 }
 
 api! {
-    /// Another call.
+    /// Replaces the parameters of a host function.
     fn cuGraphHostNodeSetParams => (node: Handle, parameters: In<HostNode>) {
         reset(node, host_of(&parameters.get()?)?)
     }
 }
 
 api! {
-    /// Edges from nodes to nodes.
+    /// Adds edges between nodes.
     fn cuGraphAddDependencies => (graph: Handle, from: In<Handle>, to: In<Handle>, count: usize) {
         let (from, to) = (from.list(count)?, to.list(count)?);
         let mut driver = driver();
@@ -227,7 +227,7 @@ api! {
 }
 
 api! {
-    /// Edges go.
+    /// Removes edges.
     fn cuGraphRemoveDependencies => (graph: Handle, from: In<Handle>, to: In<Handle>, count: usize) {
         let (from, to) = (from.list(count)?, to.list(count)?);
         let mut driver = driver();
@@ -242,7 +242,7 @@ api! {
 }
 
 api! {
-    /// A node goes, with its edges.
+    /// Removes a node and its edges.
     fn cuGraphDestroyNode => (node: Handle) {
         let mut driver = driver();
         driver.ready()?;
@@ -256,7 +256,7 @@ api! {
     }
 }
 
-/// Writes as many handles as there is room for, and says how many there are.
+/// Writes at most as many handles as fit, and the total count.
 fn give(all: &[u64], place: Out<Handle>, count: Out<usize>) -> Answer {
     if !place.is_null() {
         let room = count.read().get()?;
@@ -272,7 +272,7 @@ fn give(all: &[u64], place: Out<Handle>, count: Out<usize>) -> Answer {
 }
 
 api! {
-    /// Its nodes.
+    /// Nodes of a graph.
     fn cuGraphGetNodes => (graph: Handle, nodes: Out<Handle>, count: Out<usize>) {
         let all: Vec<u64> = driver().graph(number(graph))?.nodes.keys().copied().collect();
         give(&all, nodes, count)
@@ -280,7 +280,7 @@ api! {
 }
 
 api! {
-    /// Nodes that wait for nothing.
+    /// Nodes without dependencies.
     fn cuGraphGetRootNodes => (graph: Handle, nodes: Out<Handle>, count: Out<usize>) {
         let mut driver = driver();
         let graph = driver.graph(number(graph))?;
@@ -290,7 +290,7 @@ api! {
 }
 
 api! {
-    /// Its edges.
+    /// Edges of a graph.
     fn cuGraphGetEdges => (graph: Handle, from: Out<Handle>, to: Out<Handle>, count: Out<usize>) {
         let edges = driver().graph(number(graph))?.edges();
         let (a, b): (Vec<u64>, Vec<u64>) = edges.into_iter().unzip();
@@ -305,7 +305,7 @@ api! {
 }
 
 api! {
-    /// Nodes before a node.
+    /// Nodes that a node depends on.
     fn cuGraphNodeGetDependencies => (node: Handle, nodes: Out<Handle>, count: Out<usize>) {
         let after = driver().node(number(node))?.after.clone();
         give(&after, nodes, count)
@@ -313,7 +313,7 @@ api! {
 }
 
 api! {
-    /// Nodes after a node.
+    /// Nodes that depend on a node.
     fn cuGraphNodeGetDependentNodes => (node: Handle, nodes: Out<Handle>, count: Out<usize>) {
         let driver = driver();
         driver.ready()?;
@@ -325,7 +325,7 @@ api! {
 }
 
 api! {
-    /// What kind a node is.
+    /// `CUgraphNodeType` of a node.
     fn cuGraphNodeGetType => (node: Handle, kind: Out<u32>) {
         let number = match driver().node(number(node))?.work {
             Work::Launch(_) => 0,
@@ -343,7 +343,7 @@ api! {
 }
 
 api! {
-    /// Made ready.
+    /// Instantiates a graph.
     fn cuGraphInstantiateWithFlags | cuGraphInstantiateWithFlags_ptsz => (executable: Out<Handle>, graph: Handle, flags: u64) {
         let made = driver().instantiate(number(graph), flags)?;
         executable.put(handle(made))
@@ -351,7 +351,7 @@ api! {
 }
 
 api! {
-    /// Made ready, as it was before there were flags.
+    /// Instantiates a graph; older form without flags.
     fn cuGraphInstantiate | cuGraphInstantiate_v2 => (executable: Out<Handle>, graph: Handle, error: Out<Handle>, log: Out<c_char>, room: usize) {
         let made = driver().instantiate(number(graph), 0)?;
         error.offer(handle(0));
@@ -373,7 +373,7 @@ pub struct Instantiation {
 }
 
 api! {
-    /// Made ready, with parameters that are answered in place.
+    /// Instantiates a graph; the result is written into the parameters.
     fn cuGraphInstantiateWithParams | cuGraphInstantiateWithParams_ptsz => (executable: Out<Handle>, graph: Handle, parameters: Out<Instantiation>) {
         let asked = parameters.read().get()?;
         let made = driver().instantiate(number(graph), asked.flags);
@@ -384,7 +384,7 @@ api! {
 }
 
 api! {
-    /// What it was made with.
+    /// Flags of an executable graph.
     fn cuGraphExecGetFlags => (executable: Handle, flags: Out<u64>) {
         let driver = driver();
         let ready = driver.executables.get(&number(executable)).ok_or(Error::INVALID_VALUE)?;
@@ -393,7 +393,7 @@ api! {
 }
 
 api! {
-    /// It goes.
+    /// Destroys an executable graph.
     fn cuGraphExecDestroy => (executable: Handle) {
         let mut driver = driver();
         driver.ready()?;
@@ -411,7 +411,7 @@ pub struct UpdateResult {
 }
 
 api! {
-    /// The same nodes with other arguments.
+    /// Updates an executable graph from a graph with the same nodes and other parameters.
     fn cuGraphExecUpdate_v2 => (executable: Handle, graph: Handle, info: Out<UpdateResult>) {
         let updated = driver().update_executable(number(executable), number(graph));
         let result = u32::from(updated.is_err()) * 2;
@@ -421,7 +421,7 @@ api! {
 }
 
 api! {
-    /// Likewise, as it was before.
+    /// Updates an executable graph; older form.
     fn cuGraphExecUpdate => (executable: Handle, graph: Handle, node: Out<Handle>, result: Out<u32>) {
         let updated = driver().update_executable(number(executable), number(graph));
         node.offer(handle(0));
@@ -431,7 +431,7 @@ api! {
 }
 
 api! {
-    /// Other arguments for a launch of a graph made ready.
+    /// Replaces the parameters of a kernel node in an executable graph.
     fn cuGraphExecKernelNodeSetParams => (executable: Handle, node: Handle, parameters: In<KernelNode>) {
         let work = launch_of(&parameters.get()?, handle(0))?;
         replace(executable, node, work)
@@ -439,7 +439,7 @@ api! {
 }
 
 api! {
-    /// Likewise.
+    /// Replaces the parameters of a kernel node in an executable graph (version 2).
     fn cuGraphExecKernelNodeSetParams_v2 => (executable: Handle, node: Handle, parameters: In<KernelNodeV2>) {
         let parameters = parameters.get()?;
         let work = launch_of(&parameters.node, parameters.kernel)?;
@@ -448,21 +448,21 @@ api! {
 }
 
 api! {
-    /// Another copy.
+    /// Replaces the parameters of a copy in an executable graph.
     fn cuGraphExecMemcpyNodeSetParams => (executable: Handle, node: Handle, parameters: In<Copy3d>, _context: Handle) {
         replace(executable, node, copy::slices(&parameters.get()?)?)
     }
 }
 
 api! {
-    /// Another fill.
+    /// Replaces the parameters of a memset in an executable graph.
     fn cuGraphExecMemsetNodeSetParams => (executable: Handle, node: Handle, parameters: In<SetNode>, _context: Handle) {
         replace(executable, node, set_of(&parameters.get()?)?)
     }
 }
 
 api! {
-    /// Another call.
+    /// Replaces the parameters of a host function in an executable graph.
     fn cuGraphExecHostNodeSetParams => (executable: Handle, node: Handle, parameters: In<HostNode>) {
         replace(executable, node, host_of(&parameters.get()?)?)
     }

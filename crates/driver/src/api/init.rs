@@ -1,18 +1,18 @@
-//! Initialization, version, errors in words, and the way to functions by name.
+//! Initialization, version, error strings, and lookup of functions by name.
 
 use std::ffi::{c_char, c_int, c_void};
 
 use super::{In, Out, SYMBOLS, driver};
 use crate::abi::{ANSWERS, Error};
 
-/// What the library says of itself: the API of CUDA 12.9.
+/// The API version that the library reports: CUDA 12.9.
 const VERSION: c_int = 12_090;
 
-/// Which function a name and a version mean, as cudaTypedefs.h has it: `name version symbol`.
+/// Maps a name and a version to a symbol, as in cudaTypedefs.h: `name version symbol`.
 const VERSIONS: &str = include_str!("../../data/versions.txt");
 
 api! {
-    /// Must come first.
+    /// Initializes the library; must be the first call.
     fn cuInit => (_flags: u32) {
         driver().init()
     }
@@ -26,7 +26,7 @@ api! {
 }
 
 api! {
-    /// An error's name.
+    /// Name of an error.
     fn cuGetErrorName => (error: u32, name: Out<*const c_char>) {
         let Some((_, symbol, _)) = ANSWERS.iter().find(|(code, ..)| *code == error) else {
             name.put(std::ptr::null())?;
@@ -37,7 +37,7 @@ api! {
 }
 
 api! {
-    /// An error's sentence.
+    /// Description of an error.
     fn cuGetErrorString => (error: u32, sentence: Out<*const c_char>) {
         let Some((.., words)) = ANSWERS.iter().find(|(code, ..)| *code == error) else {
             sentence.put(std::ptr::null())?;
@@ -47,13 +47,13 @@ api! {
     }
 }
 
-/// What a name means at a version.
+/// Result of a lookup by name and version.
 enum Found {
-    /// This function.
+    /// The address of the function.
     Symbol(*const ()),
-    /// Nothing.
+    /// No such function.
     Nothing,
-    /// A function that came later.
+    /// The function exists only in later versions.
     Later,
 }
 
@@ -76,7 +76,7 @@ impl Found {
     }
 }
 
-/// The symbol for a name at a version, or the one of its per-thread kind.
+/// The symbol for a name at a version, optionally its per-thread-default-stream variant.
 fn find(name: &str, version: c_int, per_thread: bool) -> Found {
     let known = |symbol: &str| {
         let at = SYMBOLS.binary_search_by_key(&symbol, |(name, _)| name).ok()?;
@@ -89,9 +89,9 @@ fn find(name: &str, version: c_int, per_thread: bool) -> Found {
         later |= base == name && since > version;
         (base == name && since <= version).then_some((since, symbol))
     });
-    // The plain forms first; those of the per-thread default stream are asked for by a flag.
+    // Plain names first; a flag selects the variants for the per-thread default stream.
     let plain = listed.filter(|(_, symbol)| !symbol.ends_with("_ptsz") && !symbol.ends_with("_ptds"));
-    // The header gives this name another meaning since CUDA 12.
+    // Since CUDA 12, the header maps this name to another function.
     let newest = plain.max_by_key(|(since, _)| *since).map(|(_, symbol)| symbol);
     let symbol = match newest {
         _ if name == "cuGraphInstantiate" && version >= 12_000 => "cuGraphInstantiateWithFlags",
@@ -109,7 +109,7 @@ fn find(name: &str, version: c_int, per_thread: bool) -> Found {
 const PER_THREAD: u64 = 2;
 
 api! {
-    /// The address of a function.
+    /// Address of a function.
     fn cuGetProcAddress_v2 => (name: In<c_char>, address: Out<*const c_void>, version: c_int, flags: u64, status: Out<u32>) {
         let name = name.text()?;
         let found = find(&name, version, flags & PER_THREAD != 0);
@@ -120,7 +120,7 @@ api! {
 }
 
 api! {
-    /// The address of a function, as it was before a status was given.
+    /// Address of a function; older form without a status.
     fn cuGetProcAddress => (name: In<c_char>, address: Out<*const c_void>, version: c_int, flags: u64) {
         let name = name.text()?;
         let found = find(&name, version, flags & PER_THREAD != 0);
@@ -130,7 +130,7 @@ api! {
 }
 
 api! {
-    /// Tables of private functions, which the CUDA runtime and NVRTC ask for. There are none; NVRTC does without.
+    /// Tables of private functions, which the CUDA runtime and NVRTC request. None are provided; NVRTC works without them.
     fn cuGetExportTable => (table: Out<*const c_void>, _id: In<c_void>) {
         table.offer(std::ptr::null());
         Err(Error::NOT_FOUND)
@@ -138,13 +138,13 @@ api! {
 }
 
 api! {
-    /// Profilers are told nothing.
+    /// Does nothing: there is no profiler.
     fn cuProfilerStart | cuProfilerStop => () {
         driver().ready()
     }
 }
 
-/// The version of Warpproof, as a number: how a program, and our own tools, know that this is no GPU.
+/// The version of Warpproof as a number. Programs and our own tools use this symbol to detect that the device is not a real GPU.
 #[unsafe(no_mangle)]
 pub extern "C" fn warpproof_driver() -> u32 {
     1

@@ -6,7 +6,7 @@ use super::{In, driver, number, submit};
 use crate::abi::{Answer, Error, Handle, LaunchConfig};
 use crate::work::{LaunchCall, Work};
 
-/// The arguments of a function: one pointer for each, or all of them in one buffer.
+/// Arguments of a function: one pointer per argument, or all arguments in one buffer.
 pub(super) fn arguments(function: u64, each: In<In<u8>>, extra: In<*mut c_void>) -> Answer<Vec<Vec<u8>>> {
     let places: Vec<(usize, usize)> = {
         let driver = driver();
@@ -23,10 +23,10 @@ pub(super) fn arguments(function: u64, each: In<In<u8>>, extra: In<*mut c_void>)
     if extra.is_null() {
         return Err(Error::INVALID_VALUE);
     }
-    // Pairs of a word and a value, until a zero: 1 is the buffer, 2 where its size is.
+    // Pairs of a key and a value, terminated by zero: 1 is the buffer, 2 points to its size.
     let (mut buffer, mut length) = (None, None);
     for i in (0..16).step_by(2) {
-        // The program ends the pairs with a zero.
+        // The program terminates the pairs with a zero.
         match extra.at(i).get()?.addr() {
             0 => break,
             1 => buffer = Some(extra.cast::<In<u8>>().at(i + 1).get()?),
@@ -35,7 +35,7 @@ pub(super) fn arguments(function: u64, each: In<In<u8>>, extra: In<*mut c_void>)
         }
     }
     let (Some(buffer), Some(length)) = (buffer, length) else { return Err(Error::INVALID_VALUE) };
-    // The most that parameters can be, so that a wrong size does no harm.
+    // Upper limit of the parameter size; protects against a wrong size.
     if length > 1 << 16 {
         return Err(Error::INVALID_VALUE);
     }
@@ -49,7 +49,7 @@ pub(super) fn arguments(function: u64, each: In<In<u8>>, extra: In<*mut c_void>)
 }
 
 api! {
-    /// A launch.
+    /// Launches a kernel.
     fn cuLaunchKernel | cuLaunchKernel_ptsz => (function: Handle, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32, stream: Handle, each: In<In<u8>>, extra: In<*mut c_void>) {
         if !each.is_null() && !extra.is_null() {
             return Err(Error::INVALID_VALUE);
@@ -61,7 +61,7 @@ api! {
 }
 
 api! {
-    /// A launch whose blocks are all there at once.
+    /// Launches a kernel whose blocks must all be resident at the same time.
     fn cuLaunchCooperativeKernel | cuLaunchCooperativeKernel_ptsz => (function: Handle, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32, stream: Handle, each: In<In<u8>>) {
         let function = number(function);
         let arguments = arguments(function, each, In::none())?;
@@ -70,7 +70,7 @@ api! {
 }
 
 api! {
-    /// A launch with attributes: 2 is cooperative, 4 the extent of a cluster; others change nothing here.
+    /// Launches a kernel with attributes: 2 is cooperative, 4 is the cluster size; others are ignored.
     fn cuLaunchKernelEx | cuLaunchKernelEx_ptsz => (config: In<LaunchConfig>, function: Handle, each: In<In<u8>>, extra: In<*mut c_void>) {
         let config = config.get()?;
         let count = usize::try_from(config.count).map_err(|_| Error::INVALID_VALUE)?;

@@ -7,11 +7,11 @@ use crate::abi::{Answer, Error, Handle};
 use crate::image;
 use crate::module::Link;
 
-/// `CU_JIT_INPUT_PTX`, and those that may hold PTX: cubin and fatbin.
+/// `CUjitInputType` values that can contain PTX: cubin, PTX, fatbin.
 const READABLE: [u32; 3] = [0, 1, 2];
 
 api! {
-    /// A linker.
+    /// Creates a linker.
     fn cuLinkCreate | cuLinkCreate_v2 => (_count: u32, _options: In<u32>, _values: In<*mut c_void>, link: Out<Handle>) {
         let mut driver = driver();
         let (_, context) = driver.current()?;
@@ -30,7 +30,7 @@ fn add(link: Handle, kind: u32, bytes: &[u8]) -> Answer {
     }
     let sm = driver.devices[device].sm();
     let text = image::ptx_of(bytes, sm).map_err(|error| {
-        driver.report.say(&format!("the linker cannot use what it was given: {error}"));
+        driver.report.say(&format!("linker: cannot read the input: {error}"));
         Error::INVALID_IMAGE
     })?;
     driver.links.get_mut(&number(link)).ok_or(Error::INVALID_HANDLE)?.parts.push(text);
@@ -38,7 +38,7 @@ fn add(link: Handle, kind: u32, bytes: &[u8]) -> Answer {
 }
 
 api! {
-    /// Adds what lies in memory.
+    /// Adds an image from memory.
     fn cuLinkAddData | cuLinkAddData_v2 => (link: Handle, kind: u32, data: In<u8>, size: usize, _name: In<c_char>, _count: u32, _options: In<u32>, _values: In<*mut c_void>) {
         let bytes = data.list(size)?;
         add(link, kind, &bytes)
@@ -46,7 +46,7 @@ api! {
 }
 
 api! {
-    /// Adds a file.
+    /// Adds an image from a file.
     fn cuLinkAddFile | cuLinkAddFile_v2 => (link: Handle, kind: u32, path: In<c_char>, _count: u32, _options: In<u32>, _values: In<*mut c_void>) {
         let path = path.text()?;
         let bytes = std::fs::read(path).map_err(|_| Error::FILE_NOT_FOUND)?;
@@ -55,14 +55,14 @@ api! {
 }
 
 api! {
-    /// What came out; it is there until the linker goes.
+    /// Returns the linked image; it is valid until the linker is destroyed.
     fn cuLinkComplete => (link: Handle, image: Out<*const c_void>, size: Out<usize>) {
         let mut driver = driver();
         let (device, _) = driver.current()?;
         let known = driver.links.get_mut(&number(link)).ok_or(Error::INVALID_HANDLE)?;
         let text = known.complete()?.to_vec();
         driver.resolves(&text, device).map_err(|(error, sentence)| {
-            driver.report.say(&format!("what was linked is not complete: {sentence}"));
+            driver.report.say(&format!("linker: cannot complete the module: {sentence}"));
             error
         })?;
         let known = driver.links.get_mut(&number(link)).ok_or(Error::INVALID_HANDLE)?;
@@ -74,7 +74,7 @@ api! {
 }
 
 api! {
-    /// A linker goes.
+    /// Destroys a linker.
     fn cuLinkDestroy => (link: Handle) {
         let mut driver = driver();
         driver.ready()?;

@@ -1,4 +1,4 @@
-//! Memory: allocating, freeing, and what is known of a pointer.
+//! Memory: allocation, freeing, and attributes of pointers.
 
 use std::ffi::{c_int, c_void};
 
@@ -8,7 +8,7 @@ use crate::memory::Kind;
 use crate::work::Work;
 
 api! {
-    /// Bytes that are left, and all of them.
+    /// Free and total device memory in bytes.
     fn cuMemGetInfo_v2 => (free: Out<usize>, total: Out<usize>) {
         let driver = driver();
         let (device, _) = driver.current()?;
@@ -20,7 +20,7 @@ api! {
 }
 
 api! {
-    /// Device memory.
+    /// Allocates device memory.
     fn cuMemAlloc_v2 => (place: Out<u64>, size: usize) {
         if place.is_null() {
             return Err(Error::INVALID_VALUE);
@@ -31,7 +31,7 @@ api! {
 }
 
 api! {
-    /// Device memory of rows, each at the beginning of a sector.
+    /// Allocates device memory for rows, each aligned to a sector.
     fn cuMemAllocPitch_v2 => (place: Out<u64>, pitch: Out<usize>, width: usize, height: usize, element: u32) {
         if !matches!(element, 4 | 8 | 16) || place.is_null() {
             return Err(Error::INVALID_VALUE);
@@ -44,7 +44,7 @@ api! {
 }
 
 api! {
-    /// Gives device or managed memory back.
+    /// Frees device or managed memory.
     fn cuMemFree_v2 => (base: u64) {
         let mut driver = driver();
         driver.current()?;
@@ -56,7 +56,7 @@ api! {
 }
 
 api! {
-    /// Where an allocation begins, and its bytes.
+    /// Base address and size of an allocation.
     fn cuMemGetAddressRange_v2 => (base: Out<u64>, size: Out<usize>, pointer: u64) {
         let driver = driver();
         driver.current()?;
@@ -69,7 +69,7 @@ api! {
 }
 
 api! {
-    /// Pinned memory.
+    /// Allocates pinned memory.
     fn cuMemAllocHost_v2 => (place: Out<*mut c_void>, size: usize) {
         if place.is_null() {
             return Err(Error::INVALID_VALUE);
@@ -80,7 +80,7 @@ api! {
 }
 
 api! {
-    /// Pinned memory with flags.
+    /// Allocates pinned memory, with flags.
     fn cuMemHostAlloc => (place: Out<*mut c_void>, size: usize, flags: u32) {
         if place.is_null() || flags > 7 {
             return Err(Error::INVALID_VALUE);
@@ -91,7 +91,7 @@ api! {
 }
 
 api! {
-    /// Gives pinned memory back.
+    /// Frees pinned memory.
     fn cuMemFreeHost => (pointer: *mut c_void) {
         let mut driver = driver();
         driver.current()?;
@@ -110,7 +110,7 @@ api! {
 }
 
 api! {
-    /// No longer.
+    /// Unpins memory of the program.
     fn cuMemHostUnregister => (pointer: *mut c_void) {
         let mut driver = driver();
         driver.current()?;
@@ -119,7 +119,7 @@ api! {
 }
 
 api! {
-    /// Where devices reach pinned memory: at its own address.
+    /// Device address of pinned memory; it equals the host address.
     fn cuMemHostGetDevicePointer_v2 => (place: Out<u64>, pointer: *mut c_void, _flags: u32) {
         let driver = driver();
         driver.current()?;
@@ -132,7 +132,7 @@ api! {
 }
 
 api! {
-    /// What pinned memory was allocated with.
+    /// Flags of a pinned allocation.
     fn cuMemHostGetFlags => (flags: Out<u32>, pointer: *mut c_void) {
         let driver = driver();
         driver.current()?;
@@ -142,7 +142,7 @@ api! {
 }
 
 api! {
-    /// Managed memory: one pointer for the program and its kernels.
+    /// Allocates managed memory: the program and its kernels use the same pointer.
     fn cuMemAllocManaged => (place: Out<u64>, size: usize, flags: u32) {
         if place.is_null() || !matches!(flags, 1 | 2) {
             return Err(Error::INVALID_VALUE);
@@ -160,7 +160,7 @@ fn managed(pointer: u64) -> Answer {
 }
 
 api! {
-    /// Managed memory is everywhere already.
+    /// Does nothing: managed memory is accessible everywhere.
     fn cuMemPrefetchAsync | cuMemPrefetchAsync_ptsz => (pointer: u64, _count: usize, _device: c_int, stream: Handle) {
         managed(pointer)?;
         submit(stream, Work::Empty)
@@ -168,7 +168,7 @@ api! {
 }
 
 api! {
-    /// Likewise, with a location of two numbers.
+    /// Does nothing; variant whose location is two numbers.
     fn cuMemPrefetchAsync_v2 | cuMemPrefetchAsync_v2_ptsz => (pointer: u64, _count: usize, _location: u64, _flags: u32, stream: Handle) {
         managed(pointer)?;
         submit(stream, Work::Empty)
@@ -176,20 +176,20 @@ api! {
 }
 
 api! {
-    /// Advice changes nothing.
+    /// Ignored.
     fn cuMemAdvise => (pointer: u64, _count: usize, _advice: u32, _device: c_int) {
         managed(pointer)
     }
 }
 
 api! {
-    /// Likewise.
+    /// Ignored.
     fn cuMemAdvise_v2 => (pointer: u64, _count: usize, _advice: u32, _location: u64) {
         managed(pointer)
     }
 }
 
-/// One attribute of a pointer, written where the program wants it.
+/// Writes one attribute of a pointer to the program's variable.
 fn attribute(place: Out<c_void>, number: u32, pointer: u64) -> Answer {
     let driver = driver();
     driver.ready()?;
@@ -219,20 +219,20 @@ fn attribute(place: Out<c_void>, number: u32, pointer: u64) -> Answer {
 }
 
 api! {
-    /// What is known of a pointer.
+    /// An attribute of a pointer.
     fn cuPointerGetAttribute => (place: Out<c_void>, number: u32, pointer: u64) {
         attribute(place, number, pointer)
     }
 }
 
 api! {
-    /// Several at once; of a pointer that is not known, each is nothing.
+    /// Several attributes of a pointer; all are zero for an unknown pointer.
     fn cuPointerGetAttributes => (count: u32, numbers: In<u32>, places: In<Out<c_void>>, pointer: u64) {
         let count = usize::try_from(count).map_err(|_| Error::INVALID_VALUE)?;
         let (numbers, places) = (numbers.list(count)?, places.list(count)?);
         for (number, place) in numbers.into_iter().zip(places) {
             if attribute(place, number, pointer).is_err() {
-                // Four bytes are the least that an answer has.
+                // Every attribute has at least four bytes.
                 let nothing = if number == 9 { -2 } else { 0 };
                 place.cast::<c_int>().offer(nothing);
                 if matches!(number, 1 | 3 | 4 | 7 | 11 | 12 | 14 | 17) {
@@ -245,7 +245,7 @@ api! {
 }
 
 api! {
-    /// `CU_POINTER_ATTRIBUTE_SYNC_MEMOPS` is how it is anyway.
+    /// `CU_POINTER_ATTRIBUTE_SYNC_MEMOPS` is always in effect.
     fn cuPointerSetAttribute => (_value: In<c_void>, number: u32, pointer: u64) {
         let driver = driver();
         driver.ready()?;

@@ -1,14 +1,14 @@
-//! What C sees: one function per symbol of the driver API. Each turns pointers into values, asks [`crate::driver`], and answers.
+//! The C interface: one function per symbol of the driver API. Each one converts pointers into values and calls [`crate::driver`].
 //!
-//! `api!` writes a function under all of its names: versions that mean the same here, and those of the per-thread default stream
-//! (`_ptds`, `_ptsz`). What stands in no `api!` is written by `build.rs` and answers not-supported.
+//! `api!` defines a function under all of its names: versions with the same behavior here, and the variants for the per-thread
+//! default stream (`_ptds`, `_ptsz`). `build.rs` generates the other functions; those return `CUDA_ERROR_NOT_SUPPORTED`.
 #![expect(unsafe_code, reason = "symbols that C calls are unsafe by definition")]
 #![allow(
     clippy::missing_safety_doc,
-    reason = "the contract is CUDA's: pointers are null or valid for what the call says"
+    reason = "CUDA's contract applies: pointers are null or valid for the access that the call documents"
 )]
 
-/// A function of the API under one or more names.
+/// Defines an API function under one or more names.
 macro_rules! api {
     (#$doc:tt fn $($name:ident)|+ => $arguments:tt $body:block) => {
         $(
@@ -62,11 +62,11 @@ use crate::driver::driver;
 use crate::work::{Calls, Work};
 
 thread_local! {
-    /// Whether the call under way is one whose default stream is the thread's own.
+    /// Whether the current call uses the per-thread default stream.
     static PER_THREAD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs the body of a function: a panic is an unknown error, and does not leave the library.
+/// Runs the body of an API function. A panic becomes `CUDA_ERROR_UNKNOWN` and does not unwind into C.
 fn call(name: &str, body: impl FnOnce() -> Answer) -> u32 {
     PER_THREAD.set(name.ends_with("_ptsz") || name.ends_with("_ptds"));
     match catch_unwind(AssertUnwindSafe(body)) {
@@ -76,7 +76,7 @@ fn call(name: &str, body: impl FnOnce() -> Answer) -> u32 {
     }
 }
 
-/// A function that is not there.
+/// Reports a call of an unsupported function.
 fn unsupported(name: &str) -> u32 {
     call(name, || {
         driver().report.unsupported(name);
@@ -107,7 +107,7 @@ fn stream_number(stream: Handle) -> u64 {
     }
 }
 
-/// Gives work to a stream, and makes the calls into the program that come of it, without the lock.
+/// Submits work to a stream, then runs the resulting host functions without holding the lock.
 fn submit(stream: Handle, work: Work) -> Answer {
     let stream = stream_number(stream);
     let mut calls = Calls::new();
@@ -120,11 +120,11 @@ fn submit(stream: Handle, work: Work) -> Answer {
     Ok(())
 }
 
-/// Makes calls into the program.
+/// Runs host functions of the program.
 fn make(calls: Calls) {
     for call in calls {
         let data = std::ptr::with_exposed_provenance_mut(call.data);
-        // SAFETY: the program gave the function and what it is called with.
+        // SAFETY: the program passed the function together with its argument.
         unsafe { (call.function)(data) };
     }
 }

@@ -6,26 +6,26 @@ use super::{In, Out, driver, handle, number};
 use crate::abi::{Answer, Error, Handle};
 use crate::image;
 
-/// What a fatbin is wrapped in by nvcc: a magic number, a version, and where it lies.
+/// Magic number of nvcc's wrapper around a fat binary: the magic number, a version, and a pointer to the fat binary.
 const WRAPPER: u32 = 0x4662_43b1;
-/// The most bytes of an image: what nobody compiles.
+/// Largest accepted image in bytes; no compiler produces larger ones.
 const LARGEST: usize = 1 << 31;
 
-/// The bytes of an image, whose length only it knows.
+/// The bytes of an image, whose length follows from its contents.
 fn image_at(mut image: In<u8>) -> Answer<Vec<u8>> {
-    // An image has at least four bytes: a magic number, or the beginning of a text.
+    // An image has at least four bytes: a magic number, or the start of a PTX text.
     if image.cast::<u32>().get()? == WRAPPER {
-        // A wrapper has its image behind two numbers.
+        // The wrapper stores the image pointer after two 32-bit numbers.
         image = image.at(8).cast::<In<u8>>().get()?;
     }
     let magic = image.list(4)?;
     let binary = magic == [0x50, 0xed, 0x55, 0xba] || magic == [0x7f, b'E', b'L', b'F'];
     if binary {
-        // These say in their heads how long they are.
+        // Binary formats store their length in the header.
         let length = image::length_of(&image.list(64)?).filter(|length| *length <= LARGEST);
         return image.list(length.ok_or(Error::INVALID_IMAGE)?);
     }
-    // A text ends with a zero.
+    // Text ends with a NUL byte.
     let mut text = Vec::new();
     while text.len() < LARGEST {
         match image.at(text.len()).get()? {
@@ -36,7 +36,7 @@ fn image_at(mut image: In<u8>) -> Answer<Vec<u8>> {
     Ok(text)
 }
 
-/// Loads an image for the current context, or for nobody; tells what went wrong in words.
+/// Loads an image into the current context, or as a library without a context; reports errors as text.
 fn load(bytes: &[u8], library: bool, log: Option<&Log>) -> Answer<u64> {
     let mut driver = driver();
     let (device, owner) = match (driver.current(), library) {
@@ -46,7 +46,7 @@ fn load(bytes: &[u8], library: bool, log: Option<&Log>) -> Answer<u64> {
         (Err(error), false) => return Err(error),
     };
     driver.load(bytes, owner, device).map_err(|(error, sentence)| {
-        driver.report.say(&format!("a module was not loaded: {sentence}"));
+        driver.report.say(&format!("cannot load module: {sentence}"));
         if let Some(log) = log {
             log.write(&sentence);
         }
@@ -54,7 +54,7 @@ fn load(bytes: &[u8], library: bool, log: Option<&Log>) -> Answer<u64> {
     })
 }
 
-/// Where a program wants the compiler's words: `CU_JIT_ERROR_LOG_BUFFER` and the size of it.
+/// The program's buffer for compiler errors: `CU_JIT_ERROR_LOG_BUFFER` and its size.
 struct Log {
     buffer: Out<c_char>,
     room: usize,
@@ -66,19 +66,19 @@ impl Log {
     }
 }
 
-/// Reads options of the compiler; all but the error log change nothing.
+/// Reads JIT options; all except the error log are ignored.
 fn log_of(count: u32, options: In<u32>, values: In<Out<c_char>>) -> Answer<Option<Log>> {
     let count = usize::try_from(count).map_err(|_| Error::INVALID_VALUE)?;
     let (options, values) = (options.list(count)?, values.list(count)?);
     let value =
         |wanted: u32| options.iter().position(|option| *option == wanted).and_then(|at| values.get(at));
-    // 5 is the error log, 6 its size; of the values, the size is a number in place of a pointer.
+    // 5 is the error log, 6 its size; the size is stored in place of a pointer.
     let log = value(5).zip(value(6)).map(|(buffer, size)| Log { buffer: *buffer, room: size.number() });
     Ok(log.filter(|log| !log.buffer.is_null() && log.room > 0))
 }
 
 api! {
-    /// From a file.
+    /// Loads a module from a file.
     fn cuModuleLoad => (module: Out<Handle>, path: In<c_char>) {
         let path = path.text()?;
         let bytes = std::fs::read(path).map_err(|_| Error::FILE_NOT_FOUND)?;
@@ -88,7 +88,7 @@ api! {
 }
 
 api! {
-    /// From memory.
+    /// Loads a module from memory.
     fn cuModuleLoadData | cuModuleLoadFatBinary => (module: Out<Handle>, image: In<u8>) {
         let bytes = image_at(image)?;
         let loaded = load(&bytes, false, None)?;
@@ -97,7 +97,7 @@ api! {
 }
 
 api! {
-    /// From memory, with options of the compiler.
+    /// Loads a module from memory, with JIT options.
     fn cuModuleLoadDataEx => (module: Out<Handle>, image: In<u8>, count: u32, options: In<u32>, values: In<Out<c_char>>) {
         let bytes = image_at(image)?;
         let log = log_of(count, options, values)?;
@@ -107,7 +107,7 @@ api! {
 }
 
 api! {
-    /// A module goes.
+    /// Unloads a module.
     fn cuModuleUnload => (module: Handle) {
         let mut driver = driver();
         driver.current()?;
@@ -116,25 +116,25 @@ api! {
 }
 
 api! {
-    /// Functions are made ready when they are asked for.
+    /// Lazy: functions are compiled when the program looks them up.
     fn cuModuleGetLoadingMode => (mode: Out<u32>) {
         mode.put(2)
     }
 }
 
-/// A function of a module or library by its name.
+/// Looks up a function of a module or library.
 fn function_of(module: Handle, name: &str) -> Answer<u64> {
     let mut driver = driver();
     driver.get_function(number(module), name).map_err(|(error, sentence)| {
         if error != Error::NOT_FOUND && !sentence.is_empty() {
-            driver.report.say(&format!("kernel `{name}` cannot be made ready: {sentence}"));
+            driver.report.say(&format!("cannot prepare kernel `{name}`: {sentence}"));
         }
         error
     })
 }
 
 api! {
-    /// A function by its name.
+    /// Looks up a function by name.
     fn cuModuleGetFunction => (function: Out<Handle>, module: Handle, name: In<c_char>) {
         driver().current()?;
         let name = name.text()?;
@@ -144,7 +144,7 @@ api! {
 }
 
 api! {
-    /// How many functions there are.
+    /// Number of functions.
     fn cuModuleGetFunctionCount => (count: Out<u32>, module: Handle) {
         let driver = driver();
         let kernels = driver.module(number(module))?.loaded.kernels().len();
@@ -152,7 +152,7 @@ api! {
     }
 }
 
-/// Writes handles of functions, as many as there is room for.
+/// Writes at most as many function handles as fit.
 fn enumerate(place: Out<Handle>, room: u32, module: Handle) -> Answer {
     let all = driver().all_functions(number(module))?;
     for (i, function) in all.into_iter().enumerate().take(usize::try_from(room).unwrap_or(0)) {
@@ -162,13 +162,13 @@ fn enumerate(place: Out<Handle>, room: u32, module: Handle) -> Answer {
 }
 
 api! {
-    /// All functions.
+    /// Handles of all functions.
     fn cuModuleEnumerateFunctions => (functions: Out<Handle>, count: u32, module: Handle) {
         enumerate(functions, count, module)
     }
 }
 
-/// Writes where a variable is.
+/// Writes address and size of a variable.
 fn variable(address: Out<u64>, size: Out<usize>, module: Handle, name: In<c_char>) -> Answer {
     let name = name.text()?;
     let (at, bytes) = driver().variable(number(module), &name)?;
@@ -178,14 +178,14 @@ fn variable(address: Out<u64>, size: Out<usize>, module: Handle, name: In<c_char
 }
 
 api! {
-    /// Where a variable is.
+    /// Address and size of a variable.
     fn cuModuleGetGlobal_v2 => (address: Out<u64>, size: Out<usize>, module: Handle, name: In<c_char>) {
         variable(address, size, module, name)
     }
 }
 
 api! {
-    /// A library from memory.
+    /// Loads a library from memory.
     fn cuLibraryLoadData => (library: Out<Handle>, code: In<u8>, jit: In<u32>, values: In<Out<c_char>>, count: u32, _library_options: In<u32>, _library_values: In<Out<c_char>>, _library_count: u32) {
         let bytes = image_at(code)?;
         let log = log_of(count, jit, values)?;
@@ -195,7 +195,7 @@ api! {
 }
 
 api! {
-    /// A library from a file.
+    /// Loads a library from a file.
     fn cuLibraryLoadFromFile => (library: Out<Handle>, path: In<c_char>, jit: In<u32>, values: In<Out<c_char>>, count: u32, _library_options: In<u32>, _library_values: In<Out<c_char>>, _library_count: u32) {
         let path = path.text()?;
         let bytes = std::fs::read(path).map_err(|_| Error::FILE_NOT_FOUND)?;
@@ -206,7 +206,7 @@ api! {
 }
 
 api! {
-    /// A library goes.
+    /// Unloads a library.
     fn cuLibraryUnload => (library: Handle) {
         let mut driver = driver();
         driver.ready()?;
@@ -215,7 +215,7 @@ api! {
 }
 
 api! {
-    /// A kernel of a library, which is a function here.
+    /// Looks up a kernel of a library; kernels and functions are the same here.
     fn cuLibraryGetKernel => (kernel: Out<Handle>, library: Handle, name: In<c_char>) {
         let name = name.text()?;
         let found = function_of(library, &name)?;
@@ -224,7 +224,7 @@ api! {
 }
 
 api! {
-    /// How many kernels there are.
+    /// Number of kernels.
     fn cuLibraryGetKernelCount => (count: Out<u32>, library: Handle) {
         let driver = driver();
         let kernels = driver.module(number(library))?.loaded.kernels().len();
@@ -233,14 +233,14 @@ api! {
 }
 
 api! {
-    /// All kernels.
+    /// Handles of all kernels.
     fn cuLibraryEnumerateKernels => (kernels: Out<Handle>, count: u32, library: Handle) {
         enumerate(kernels, count, library)
     }
 }
 
 api! {
-    /// The module of a library in the current context, which is itself.
+    /// The module of a library in the current context; both are the same here.
     fn cuLibraryGetModule => (module: Out<Handle>, library: Handle) {
         driver().module(number(library))?;
         module.put(library)
@@ -248,14 +248,14 @@ api! {
 }
 
 api! {
-    /// Where a variable of a library is.
+    /// Address and size of a library's variable.
     fn cuLibraryGetGlobal | cuLibraryGetManaged => (address: Out<u64>, size: Out<usize>, library: Handle, name: In<c_char>) {
         variable(address, size, library, name)
     }
 }
 
 api! {
-    /// The function of a kernel, which is itself.
+    /// The function of a kernel; both are the same here.
     fn cuKernelGetFunction => (function: Out<Handle>, kernel: Handle) {
         driver().function(number(kernel))?;
         function.put(kernel)
@@ -280,7 +280,7 @@ api! {
 }
 
 api! {
-    /// Sets one.
+    /// Sets an attribute of a kernel on a device.
     fn cuKernelSetAttribute => (attribute: u32, value: c_int, kernel: Handle, device: c_int) {
         let mut driver = driver();
         driver.device(device)?;
@@ -289,7 +289,7 @@ api! {
 }
 
 api! {
-    /// Changes nothing here.
+    /// Ignored.
     fn cuKernelSetCacheConfig => (kernel: Handle, _config: u32, device: c_int) {
         let driver = driver();
         driver.device(device)?;

@@ -1,18 +1,18 @@
-//! Pointers that C handed over.
+//! Pointers received from C.
 //!
-//! Who calls the API promises what its manual asks for: a pointer is null, or valid for what the call reads or writes there. That
-//! promise is made once, by calling an `unsafe` function with one of these; what they do with it is safe.
+//! The caller of the API promises what CUDA's manual requires: a pointer is null, or valid for the access of the call. The caller
+//! makes this promise once, by passing the pointer to an `unsafe` function; the methods of these types rely on it and are safe.
 
 use std::ffi::{CStr, c_char};
 
 use crate::abi::{Answer, Error};
 
-/// Where an answer goes.
+/// An output pointer.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct Out<T>(*mut T);
 
-/// Where something is read.
+/// An input pointer.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct In<T>(*const T);
@@ -32,60 +32,60 @@ impl<T> Copy for In<T> {}
 
 impl<T> Out<T> {
     /// # Safety
-    /// The pointer is null, or valid for writing what the call answers there.
+    /// The pointer is null, or valid for the writes of the call.
     pub unsafe fn new(pointer: *mut T) -> Out<T> {
         Out(pointer)
     }
 
-    /// Nobody wants the answer.
+    /// A null pointer: the caller does not want this output.
     pub fn none() -> Out<T> {
         Out(std::ptr::null_mut())
     }
 
-    /// Whether nobody wants the answer.
+    /// Whether the pointer is null.
     pub fn is_null(self) -> bool {
         self.0.is_null()
     }
 
-    /// The pointer as a number, for calls that hand over numbers so.
+    /// The pointer as a number, for calls that pass numbers as pointers.
     pub fn number(self) -> usize {
         self.0.addr()
     }
 
-    /// Writes an answer; it must be wanted.
+    /// Writes the output; a null pointer is an error.
     pub fn put(self, value: T) -> Answer {
         if self.0.is_null() {
             return Err(Error::INVALID_VALUE);
         }
-        // SAFETY: whoever made this promised that the place is valid for the answer.
+        // SAFETY: the creator of this pointer promised that it is valid for this write.
         unsafe { self.0.write_unaligned(value) };
         Ok(())
     }
 
-    /// Writes an answer that need not be wanted.
+    /// Writes the output unless the pointer is null.
     pub fn offer(self, value: T) {
         let _unwanted = self.put(value);
     }
 
-    /// The place of the answer with this number, where there is room for several.
+    /// A pointer to the element with this index.
     #[must_use]
     pub fn at(self, index: usize) -> Out<T> {
         Out(if self.0.is_null() { self.0 } else { self.0.wrapping_add(index) })
     }
 
-    /// The same place for an answer of another type.
+    /// The same address with another element type.
     pub fn cast<U>(self) -> Out<U> {
         Out(self.0.cast())
     }
 
-    /// The same place, to be read before it is answered.
+    /// The same address as an input, for parameters that are both read and written.
     pub fn read(self) -> In<T> {
         In(self.0)
     }
 }
 
 impl Out<c_char> {
-    /// Writes a text with its end, as much as there is room for.
+    /// Writes a NUL-terminated text, truncated to the buffer.
     pub fn put_text(self, room: usize, text: &str) -> Answer {
         if self.0.is_null() || room == 0 {
             return Err(Error::INVALID_VALUE);
@@ -100,27 +100,27 @@ impl Out<c_char> {
 
 impl<T> In<T> {
     /// # Safety
-    /// The pointer is null, or valid for reading what the call reads there.
+    /// The pointer is null, or valid for the reads of the call.
     pub unsafe fn new(pointer: *const T) -> In<T> {
         In(pointer)
     }
 
-    /// Nothing.
+    /// A null pointer.
     pub fn none() -> In<T> {
         In(std::ptr::null())
     }
 
-    /// Whether there is nothing.
+    /// Whether the pointer is null.
     pub fn is_null(self) -> bool {
         self.0.is_null()
     }
 
-    /// The same place as another type.
+    /// The same address with another element type.
     pub fn cast<U>(self) -> In<U> {
         In(self.0.cast())
     }
 
-    /// So many values further.
+    /// A pointer to the element with this index.
     #[must_use]
     pub fn at(self, index: usize) -> In<T> {
         In(if self.0.is_null() { self.0 } else { self.0.wrapping_add(index) })
@@ -128,32 +128,32 @@ impl<T> In<T> {
 }
 
 impl<T: Copy> In<T> {
-    /// The value.
+    /// Reads the value.
     pub fn get(self) -> Answer<T> {
         if self.0.is_null() {
             return Err(Error::INVALID_VALUE);
         }
-        // SAFETY: whoever made this promised that the place is valid for what is read.
+        // SAFETY: the creator of this pointer promised that it is valid for this read.
         Ok(unsafe { self.0.read_unaligned() })
     }
 
-    /// So many values.
+    /// Reads `count` values.
     pub fn list(self, count: usize) -> Answer<Vec<T>> {
         if self.0.is_null() && count > 0 {
             return Err(Error::INVALID_VALUE);
         }
-        // SAFETY: whoever made this promised that so many are there.
+        // SAFETY: the creator of this pointer promised that `count` values are readable.
         Ok((0..count).map(|i| unsafe { self.0.wrapping_add(i).read_unaligned() }).collect())
     }
 }
 
 impl In<c_char> {
-    /// A text with its end.
+    /// Reads a NUL-terminated text.
     pub fn text(self) -> Answer<String> {
         if self.0.is_null() {
             return Err(Error::INVALID_VALUE);
         }
-        // SAFETY: whoever made this promised a text with its end.
+        // SAFETY: the creator of this pointer promised a NUL-terminated text.
         unsafe { CStr::from_ptr(self.0) }.to_str().map(str::to_owned).map_err(|_| Error::INVALID_VALUE)
     }
 }

@@ -1,4 +1,5 @@
-//! Memory in the order of a stream, and pools. A pool is a name here: memory comes from the device, and goes back at once.
+//! Stream-ordered allocation and memory pools. Pools only keep statistics: memory comes directly from the device and is returned
+//! immediately.
 
 use std::ffi::{c_int, c_void};
 
@@ -9,7 +10,7 @@ use crate::memory::{Kind, Pool};
 use crate::work::Work;
 
 impl Driver {
-    /// The default pool of a device, made when it is first asked for.
+    /// The default pool of a device, created on first use.
     fn default_pool(&mut self, device: usize) -> u64 {
         if let Some(pool) = self.devices[device].default_pool {
             return pool;
@@ -51,7 +52,7 @@ fn allocate(size: usize, pool: Option<u64>, stream: Handle) -> Answer<u64> {
 }
 
 api! {
-    /// Device memory from the current pool.
+    /// Allocates from the current pool.
     fn cuMemAllocAsync | cuMemAllocAsync_ptsz => (place: Out<u64>, size: usize, stream: Handle) {
         if place.is_null() {
             return Err(Error::INVALID_VALUE);
@@ -62,7 +63,7 @@ api! {
 }
 
 api! {
-    /// Device memory from a pool.
+    /// Allocates from a given pool.
     fn cuMemAllocFromPoolAsync | cuMemAllocFromPoolAsync_ptsz => (place: Out<u64>, size: usize, pool: Handle, stream: Handle) {
         if place.is_null() {
             return Err(Error::INVALID_VALUE);
@@ -73,7 +74,7 @@ api! {
 }
 
 api! {
-    /// Gives memory back.
+    /// Frees memory, in stream order.
     fn cuMemFreeAsync | cuMemFreeAsync_ptsz => (base: u64, stream: Handle) {
         {
             let driver = driver();
@@ -90,7 +91,7 @@ api! {
 }
 
 api! {
-    /// The pool that a device begins with.
+    /// The default pool of a device.
     fn cuDeviceGetDefaultMemPool => (pool: Out<Handle>, device: c_int) {
         let mut driver = driver();
         let (index, _) = driver.device(device)?;
@@ -100,7 +101,7 @@ api! {
 }
 
 api! {
-    /// The current pool.
+    /// The current pool of a device.
     fn cuDeviceGetMemPool => (pool: Out<Handle>, device: c_int) {
         let mut driver = driver();
         let (index, visible) = driver.device(device)?;
@@ -113,7 +114,7 @@ api! {
 }
 
 api! {
-    /// Sets the current pool.
+    /// Sets the current pool of a device.
     fn cuDeviceSetMemPool => (device: c_int, pool: Handle) {
         let mut driver = driver();
         let (index, _) = driver.device(device)?;
@@ -126,7 +127,7 @@ api! {
     }
 }
 
-/// `CUmemPoolProps`: the kind of memory and of handles, then where.
+/// `CUmemPoolProps`: allocation type, handle type and location.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct PoolProperties {
@@ -137,7 +138,7 @@ pub struct PoolProperties {
 }
 
 api! {
-    /// A pool.
+    /// Creates a pool.
     fn cuMemPoolCreate => (pool: Out<Handle>, properties: In<PoolProperties>) {
         let properties = properties.get()?;
         let mut driver = driver();
@@ -152,7 +153,7 @@ api! {
 }
 
 api! {
-    /// A pool goes; what was allocated from it stays until it is freed.
+    /// Destroys a pool; its allocations stay valid until they are freed.
     fn cuMemPoolDestroy => (pool: Handle) {
         let mut driver = driver();
         driver.ready()?;
@@ -168,7 +169,7 @@ api! {
 }
 
 api! {
-    /// Nothing is kept that could be given back.
+    /// Does nothing: a pool never keeps unused memory.
     fn cuMemPoolTrimTo => (pool: Handle, _keep: usize) {
         let driver = driver();
         driver.ready()?;
@@ -176,13 +177,14 @@ api! {
     }
 }
 
-/// Whether an attribute is one of 8 bytes.
+/// Whether an attribute has 8 bytes.
 fn is_wide(attribute: u32) -> bool {
     attribute >= 4
 }
 
 api! {
-    /// An attribute: 5 to 8 are bytes reserved, reserved at most, used and used at most. Nothing is reserved that is not used.
+    /// An attribute of a pool: 5 to 8 are the current and highest reserved bytes and the current and highest used bytes. A pool
+    /// reserves only what is in use.
     fn cuMemPoolGetAttribute => (pool: Handle, attribute: u32, value: Out<c_void>) {
         let driver = driver();
         driver.ready()?;
@@ -203,7 +205,7 @@ api! {
 }
 
 api! {
-    /// Sets one; of the bytes, only what they were at most, and only to nothing.
+    /// Sets an attribute. Of the byte counts, only the high-water marks can be set, and only to zero.
     fn cuMemPoolSetAttribute => (pool: Handle, attribute: u32, value: In<c_void>) {
         let mut driver = driver();
         driver.ready()?;
@@ -215,7 +217,7 @@ api! {
             u64::from(value.cast::<u32>().get()?)
         };
         let place = match attribute {
-            // The marks go back to nothing, and to nothing else.
+            // High-water marks can only be reset to zero.
             6 | 8 if value == 0 => known.most.get_mut(usize::from(attribute == 8)),
             5..=8 => None,
             _ => known.attributes.get_mut(index),
@@ -226,7 +228,7 @@ api! {
 }
 
 api! {
-    /// Every device reaches every pool.
+    /// Ignored: every device can access every pool.
     fn cuMemPoolSetAccess => (pool: Handle, _map: In<c_void>, _count: usize) {
         let driver = driver();
         driver.ready()?;
@@ -235,7 +237,7 @@ api! {
 }
 
 api! {
-    /// Reading and writing.
+    /// Always read and write access.
     fn cuMemPoolGetAccess => (flags: Out<u32>, pool: Handle, _location: Out<c_void>) {
         let driver = driver();
         driver.ready()?;

@@ -1,4 +1,4 @@
-//! Streams and capture.
+//! Streams and stream capture.
 
 use std::ffi::{c_int, c_void};
 
@@ -7,7 +7,7 @@ use crate::abi::{Answer, Error, Handle};
 use crate::work::{Calls, HostCall, Work};
 
 api! {
-    /// A stream.
+    /// Creates a stream.
     fn cuStreamCreate => (stream: Out<Handle>, flags: u32) {
         if stream.is_null() {
             return Err(Error::INVALID_VALUE);
@@ -18,7 +18,7 @@ api! {
 }
 
 api! {
-    /// A stream with a priority, which changes nothing here.
+    /// Creates a stream with a priority, which is ignored.
     fn cuStreamCreateWithPriority => (stream: Out<Handle>, flags: u32, priority: c_int) {
         if stream.is_null() {
             return Err(Error::INVALID_VALUE);
@@ -29,21 +29,21 @@ api! {
 }
 
 api! {
-    /// A stream goes.
+    /// Destroys a stream.
     fn cuStreamDestroy | cuStreamDestroy_v2 => (stream: Handle) {
         driver().destroy_stream(number(stream))
     }
 }
 
 api! {
-    /// Everything in it is done; did anything go wrong?
+    /// Waits for a stream. All work is already complete, so this only returns the context's error.
     fn cuStreamSynchronize | cuStreamSynchronize_ptsz | cuStreamQuery | cuStreamQuery_ptsz => (stream: Handle) {
         driver().synchronize(stream_number(stream))
     }
 }
 
 api! {
-    /// What comes later comes after an event.
+    /// Makes later work of a stream wait for an event.
     fn cuStreamWaitEvent | cuStreamWaitEvent_ptsz => (stream: Handle, event: Handle, flags: u32) {
         if external(stream, flags)? {
             return capture_node(stream, number(event), Work::Wait(number(event)));
@@ -55,8 +55,7 @@ api! {
     }
 }
 
-/// Whether an event is one that a captured stream shares with the world outside of its graph: it becomes a node. Where nothing is
-/// captured the flag is a mistake.
+/// Whether an event is external to a capture, so that it becomes a node of the graph. Outside of a capture the flag is an error.
 pub(super) fn external(stream: Handle, flags: u32) -> Answer<bool> {
     match flags {
         0 => Ok(false),
@@ -65,7 +64,7 @@ pub(super) fn external(stream: Handle, flags: u32) -> Answer<bool> {
     }
 }
 
-/// An event of the world outside becomes a node of what a stream is captured into.
+/// Adds an external event as a node to the stream's capture.
 pub(super) fn capture_node(stream: Handle, event: u64, work: Work) -> Answer {
     let stream = stream_number(stream);
     let mut driver = driver();
@@ -75,7 +74,7 @@ pub(super) fn capture_node(stream: Handle, event: u64, work: Work) -> Answer {
     driver.capture_node(capture.ok_or(Error::INVALID_VALUE)?, target.stream, work)
 }
 
-/// A property of a stream.
+/// Reads a property of a stream.
 fn property<T>(stream: Handle, read: impl FnOnce(&crate::stream::Stream) -> T) -> Answer<T> {
     let stream = stream_number(stream);
     let mut driver = driver();
@@ -84,35 +83,35 @@ fn property<T>(stream: Handle, read: impl FnOnce(&crate::stream::Stream) -> T) -
 }
 
 api! {
-    /// Its priority.
+    /// Priority of a stream.
     fn cuStreamGetPriority | cuStreamGetPriority_ptsz => (stream: Handle, priority: Out<c_int>) {
         priority.put(property(stream, |stream| stream.priority)?)
     }
 }
 
 api! {
-    /// Its flags.
+    /// Flags of a stream.
     fn cuStreamGetFlags | cuStreamGetFlags_ptsz => (stream: Handle, flags: Out<u32>) {
         flags.put(property(stream, |stream| stream.flags)?)
     }
 }
 
 api! {
-    /// A number that no other stream has.
+    /// ID of a stream, unique in the process.
     fn cuStreamGetId | cuStreamGetId_ptsz => (stream: Handle, id: Out<u64>) {
         id.put(property(stream, |stream| stream.id)?)
     }
 }
 
 api! {
-    /// Its context.
+    /// Context of a stream.
     fn cuStreamGetCtx | cuStreamGetCtx_ptsz => (stream: Handle, context: Out<Handle>) {
         context.put(handle(property(stream, |stream| stream.context)?))
     }
 }
 
 api! {
-    /// Its context, and that it is in no green one.
+    /// Context of a stream; its green context is always null.
     fn cuStreamGetCtx_v2 | cuStreamGetCtx_v2_ptsz => (stream: Handle, context: Out<Handle>, green: Out<Handle>) {
         context.put(handle(property(stream, |stream| stream.context)?))?;
         green.offer(handle(0));
@@ -121,7 +120,7 @@ api! {
 }
 
 api! {
-    /// Its device.
+    /// Device of a stream.
     fn cuStreamGetDevice | cuStreamGetDevice_ptsz => (stream: Handle, device: Out<c_int>) {
         let context = property(stream, |stream| stream.context)?;
         let index = driver().context(context)?.device;
@@ -129,25 +128,25 @@ api! {
     }
 }
 
-/// What `cuStreamAddCallback` is given to call.
+/// Callback type of `cuStreamAddCallback`.
 type Callback = unsafe extern "C" fn(Handle, u32, *mut c_void);
 
 api! {
-    /// A call of the program with the stream and its state.
+    /// Calls a host function with the stream and its status.
     fn cuStreamAddCallback | cuStreamAddCallback_ptsz => (stream: Handle, callback: Option<Callback>, data: *mut c_void, _flags: u32) {
         let callback = callback.ok_or(Error::INVALID_VALUE)?;
         if property(stream, |stream| stream.capture)?.is_some() {
             return Err(Error::STREAM_CAPTURE_UNSUPPORTED);
         }
         submit(stream, Work::Empty)?;
-        // SAFETY: the program gave the function for this.
+        // SAFETY: the program passed the function for this call.
         unsafe { callback(stream, 0, data) };
         Ok(())
     }
 }
 
 api! {
-    /// A call of the program.
+    /// Calls a host function.
     fn cuLaunchHostFunc | cuLaunchHostFunc_ptsz => (stream: Handle, function: Option<unsafe extern "C" fn(*mut c_void)>, data: *mut c_void) {
         let function = function.ok_or(Error::INVALID_VALUE)?;
         submit(stream, Work::Host(HostCall { function, data: data.expose_provenance() }))
@@ -155,42 +154,42 @@ api! {
 }
 
 api! {
-    /// Managed memory belongs to every stream.
+    /// Ignored: managed memory is accessible from every stream.
     fn cuStreamAttachMemAsync | cuStreamAttachMemAsync_ptsz => (stream: Handle, _pointer: u64, _length: usize, _flags: u32) {
         submit(stream, Work::Empty)
     }
 }
 
 api! {
-    /// Attributes of streams change nothing here.
+    /// Ignored: stream attributes have no effect.
     fn cuStreamSetAttribute | cuStreamSetAttribute_ptsz => (stream: Handle, _attribute: u32, _value: In<c_void>) {
         property(stream, |_| ())
     }
 }
 
 api! {
-    /// Nothing is copied that changes something.
+    /// Ignored: stream attributes have no effect.
     fn cuStreamCopyAttributes | cuStreamCopyAttributes_ptsz => (to: Handle, from: Handle) {
         property(to, |_| ())?;
         property(from, |_| ())
     }
 }
 
-/// A number of 32 bits into memory.
+/// Writes a 32-bit value to memory.
 fn write_value(stream: Handle, address: u64, value: u32) -> Answer {
     let set = crate::memory::Set { target: address, pitch: 0, value, element: 4, width: 1, height: 1 };
     submit(stream, Work::Set(set))
 }
 
 api! {
-    /// Writes a number.
+    /// Writes a value in stream order.
     fn cuStreamWriteValue32 | cuStreamWriteValue32_ptsz | cuStreamWriteValue32_v2 | cuStreamWriteValue32_v2_ptsz => (stream: Handle, address: u64, value: u32, _flags: u32) {
         write_value(stream, address, value)
     }
 }
 
 api! {
-    /// Work becomes nodes of a graph from here on.
+    /// Starts a capture: later work of the stream becomes nodes of a graph.
     fn cuStreamBeginCapture_v2 | cuStreamBeginCapture_v2_ptsz => (stream: Handle, mode: u32) {
         let stream = stream_number(stream);
         let mut driver = driver();
@@ -200,7 +199,7 @@ api! {
 }
 
 api! {
-    /// As it was before there were modes.
+    /// Starts a capture; older form without a mode.
     fn cuStreamBeginCapture | cuStreamBeginCapture_ptsz => (stream: Handle) {
         let stream = stream_number(stream);
         let mut driver = driver();
@@ -210,7 +209,7 @@ api! {
 }
 
 api! {
-    /// Work becomes nodes of a graph that is there already.
+    /// Starts a capture into an existing graph.
     fn cuStreamBeginCaptureToGraph | cuStreamBeginCaptureToGraph_ptsz => (stream: Handle, graph: Handle, after: In<Handle>, _edges: In<c_void>, count: usize, mode: u32) {
         let after = after.list(count)?.into_iter().map(number).collect();
         let stream = stream_number(stream);
@@ -221,7 +220,7 @@ api! {
 }
 
 api! {
-    /// The graph.
+    /// Ends a capture and returns its graph.
     fn cuStreamEndCapture | cuStreamEndCapture_ptsz => (stream: Handle, graph: Out<Handle>) {
         let stream = stream_number(stream);
         let mut driver = driver();
@@ -236,7 +235,7 @@ api! {
     }
 }
 
-/// Whether a stream is captured: no, yes, or in vain; and the capture.
+/// Capture status of a stream (none, active or invalidated), and the capture.
 fn state(stream: Handle) -> Answer<(u32, u64)> {
     let stream = stream_number(stream);
     let mut driver = driver();
@@ -252,7 +251,7 @@ fn state(stream: Handle) -> Answer<(u32, u64)> {
 }
 
 api! {
-    /// Whether a stream is captured.
+    /// Capture status of a stream.
     fn cuStreamIsCapturing | cuStreamIsCapturing_ptsz => (stream: Handle, status: Out<u32>) {
         let (word, _) = state(stream)?;
         status.put(word)
@@ -260,7 +259,7 @@ api! {
 }
 
 api! {
-    /// Whether a stream is captured, and by which capture.
+    /// Capture status of a stream, and the ID of its capture.
     fn cuStreamGetCaptureInfo | cuStreamGetCaptureInfo_ptsz => (stream: Handle, status: Out<u32>, id: Out<u64>) {
         let (word, capture) = state(stream)?;
         status.put(word)?;
@@ -270,13 +269,13 @@ api! {
 }
 
 api! {
-    /// Likewise; graph and dependencies of a capture under way are not shown.
+    /// Capture status of a stream; graph and dependencies of an active capture are not supported.
     fn cuStreamGetCaptureInfo_v2 | cuStreamGetCaptureInfo_v2_ptsz => (stream: Handle, status: Out<u32>, id: Out<u64>, graph: Out<Handle>, nodes: Out<*const Handle>, count: Out<usize>) {
         let (word, capture) = state(stream)?;
         status.put(word)?;
         id.offer(capture >> 4);
         if word == 1 && !(graph.is_null() && nodes.is_null()) {
-            driver().report.unsupported("looking into a capture under way");
+            driver().report.unsupported("reading the graph of an active capture");
             return Err(Error::NOT_SUPPORTED);
         }
         count.offer(0);
@@ -285,12 +284,12 @@ api! {
 }
 
 thread_local! {
-    /// What streams of this thread may do while others capture; remembered, for nothing here depends on it.
+    /// Capture mode of this thread. It is stored but has no effect.
     static MODE: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
 api! {
-    /// Exchanges the mode of this thread.
+    /// Exchanges the capture mode of this thread.
     fn cuThreadExchangeStreamCaptureMode => (mode: Out<u32>) {
         let wanted = mode.read().get()?;
         if wanted > 2 {
@@ -301,7 +300,7 @@ api! {
 }
 
 api! {
-    /// A graph is launched.
+    /// Launches an executable graph.
     fn cuGraphLaunch | cuGraphLaunch_ptsz => (executable: Handle, stream: Handle) {
         let stream = stream_number(stream);
         let (target, works) = {
@@ -313,13 +312,13 @@ api! {
             let mut calls = Calls::new();
             {
                 let mut driver = driver();
-                // After a fault nothing more is done; a later call tells it.
+                // After an error no more work runs; a later call returns the error.
                 if driver.contexts.get(&target.context).is_none_or(|context| context.error.is_some()) {
                     break;
                 }
                 driver.perform(target, &work, &mut calls)?;
             }
-            // A call of the program sees what came before, and what comes after sees what it did.
+            // A host function must see the results of earlier nodes, and later nodes must see its results.
             make(calls);
         }
         Ok(())
@@ -327,7 +326,7 @@ api! {
 }
 
 api! {
-    /// Nothing has to be brought to the device.
+    /// Does nothing: graphs need no upload.
     fn cuGraphUpload | cuGraphUpload_ptsz => (executable: Handle, stream: Handle) {
         property(stream, |_| ())?;
         driver().executables.get(&number(executable)).map(drop).ok_or(Error::INVALID_VALUE)

@@ -1,4 +1,4 @@
-//! What goes wrong, told as CUDA tells it: by a later call, and for good.
+//! Faults are reported as in CUDA: by a later call, and sticky.
 
 use warpproof_cuda::api::{self, In};
 
@@ -6,7 +6,7 @@ use crate::answer;
 use crate::ok;
 use crate::program::{PTX, download, from, kernel, launch, named, null, out, start, upload};
 
-/// Launches what fails, and gives the name of what the next call answers.
+/// Launches a kernel that fails, and returns the error name of the next call.
 fn fails(name: &str) -> String {
     start();
     let function = kernel(PTX, name);
@@ -14,13 +14,13 @@ fn fails(name: &str) -> String {
     // The launch itself succeeds: it is asynchronous.
     assert_eq!(launch(function, 8, data, 1, null()), 0);
     let code = answer!(api::cuCtxSynchronize());
-    // It stays: nothing works in this context any more, and nothing breaks.
+    // The error is sticky: every call in this context fails, without a crash.
     let mut address = 0;
     assert_eq!(answer!(api::cuMemAlloc_v2(out(&mut address), 16)), code);
     assert_eq!(launch(function, 1, data, 1, null()), code);
     assert_eq!(answer!(api::cuMemFree_v2(data)), code);
     assert_eq!(answer!(api::cuStreamSynchronize(null())), code);
-    // Another context is not harmed.
+    // Another context is not affected.
     let mut other = null();
     ok!(api::cuCtxCreate_v2(out(&mut other), 0, 0));
     let add = kernel(PTX, "add");
@@ -63,7 +63,7 @@ fn a_primary_context_is_well_again_after_a_reset() {
     assert_eq!(answer!(api::cuCtxSynchronize()), 700);
     ok!(api::cuDevicePrimaryCtxReset_v2(0));
     ok!(api::cuCtxSynchronize());
-    // What it had is gone.
+    // Its resources are destroyed.
     assert_eq!(launch(add, 1, data, 1, null()), 400);
     let add = kernel(PTX, "add");
     let data = upload(&[1.0]);
@@ -114,7 +114,7 @@ fn a_launch_that_cannot_be_is_refused_at_once_and_harms_nothing() {
     assert_eq!(go(0, 1, 0), 1);
     assert_eq!(go(1, 2048, 0), 1);
     assert_eq!(go(1, 1, 64 << 10), 1);
-    // More shared memory must be asked for.
+    // The program must request more shared memory.
     ok!(api::cuFuncSetAttribute(add, 8, 64 << 10));
     assert_eq!(go(1, 1, 64 << 10), 0);
     ok!(api::cuCtxSynchronize());

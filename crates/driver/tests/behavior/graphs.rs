@@ -1,4 +1,4 @@
-//! Graphs: captured, and made by hand.
+//! Graphs: captured and constructed.
 
 use warpproof_cuda::abi::KernelNode;
 use warpproof_cuda::api::{self, In, Out};
@@ -17,7 +17,7 @@ fn what_is_captured_runs_when_the_graph_is_launched() {
     ok!(api::cuStreamBeginCapture_v2(stream, 0));
     assert_eq!(launch(add, 4, data, 1, stream), 0);
     assert_eq!(launch(add, 4, data, 2, stream), 0);
-    // What would wait cannot be captured, and spoils it.
+    // Synchronization cannot be captured and invalidates the capture.
     ok!(api::cuStreamEndCapture(stream, out(&mut graph)));
     assert_eq!(download(data, 4), [0.0; 4]);
     ok!(api::cuGraphInstantiateWithFlags(out(&mut ready), graph, 0));
@@ -89,7 +89,7 @@ fn nodes_run_in_the_order_of_their_edges_with_arguments_that_can_change() {
     };
     let (mut graph, mut a, mut b, mut ready) = (null(), null(), null(), null());
     ok!(api::cuGraphCreate(out(&mut graph), 0));
-    // The one that was added first comes second.
+    // The node added first runs second.
     ok!(api::cuGraphAddKernelNode(out(&mut a), graph, In::none(), 0, from(&[node_of(scale, &0)])));
     ok!(api::cuGraphAddKernelNode(out(&mut b), graph, In::none(), 0, from(&[node_of(add, &3)])));
     ok!(api::cuGraphAddDependencies(graph, from(&[b]), from(&[a]), 1));
@@ -99,12 +99,12 @@ fn nodes_run_in_the_order_of_their_edges_with_arguments_that_can_change() {
     ok!(api::cuGraphExecKernelNodeSetParams(ready, b, from(&[node_of(add, &0)])));
     ok!(api::cuGraphLaunch(ready, null()));
     assert_eq!(download(data, 1), [16.0]);
-    // A circle cannot be made ready.
+    // A cycle cannot be instantiated.
     ok!(api::cuGraphAddDependencies(graph, from(&[a]), from(&[b]), 1));
     assert_eq!(answer!(api::cuGraphInstantiateWithFlags(out(&mut ready), graph, 0)), 1);
 }
 
-/// Adds one to the number that it is given.
+/// Adds one to its argument.
 unsafe extern "C" fn one_more(data: *mut std::ffi::c_void) {
     // SAFETY: the test passes a number that outlives the graph.
     unsafe { *data.cast::<f32>() += 1.0 };
@@ -138,7 +138,7 @@ fn external_events_are_nodes_of_what_is_captured() {
     ok!(api::cuStreamCreate(out(&mut stream), 1));
     ok!(api::cuEventCreate(out(&mut event), 0));
     ok!(api::cuEventCreate(out(&mut before), 0));
-    // Outside of a capture the flag means nothing.
+    // Outside of a capture the flag is an error.
     assert_eq!(answer!(api::cuEventRecordWithFlags(event, stream, 1)), 1);
     ok!(api::cuStreamBeginCapture_v2(stream, 0));
     ok!(api::cuStreamWaitEvent(stream, before, 1));
@@ -151,7 +151,11 @@ fn external_events_are_nodes_of_what_is_captured() {
     ok!(api::cuGraphInstantiateWithFlags(out(&mut ready), graph, 0));
     ok!(api::cuEventRecord(before, stream));
     let mut time = 0.0;
-    assert_ne!(answer!(api::cuEventElapsedTime(out(&mut time), before, event)), 0, "it is not recorded yet");
+    assert_ne!(
+        answer!(api::cuEventElapsedTime(out(&mut time), before, event)),
+        0,
+        "the event is not recorded yet"
+    );
     ok!(api::cuGraphLaunch(ready, stream));
     ok!(api::cuEventSynchronize(event));
     ok!(api::cuEventElapsedTime(out(&mut time), before, event));
@@ -172,7 +176,7 @@ fn the_legacy_stream_waits_for_blocking_streams_only() {
     ok!(api::cuStreamBeginCapture_v2(blocking, 2));
     assert_eq!(launch(add, 1, data, 1, null()), 906);
     assert_eq!(answer!(api::cuStreamEndCapture(blocking, out(&mut graph))), 901);
-    // A stream that goes takes its capture along.
+    // Destroying a stream abandons its capture.
     ok!(api::cuStreamBeginCapture_v2(blocking, 0));
     ok!(api::cuStreamDestroy_v2(blocking));
     assert_eq!(launch(add, 1, data, 1, null()), 0);

@@ -1,5 +1,5 @@
-//! The driver as a C program sees it: through the exported functions, each test in a process of its own.
-#![allow(unsafe_code, reason = "the API is C's")]
+//! The driver from the view of a C program: tests call the exported functions, each test in its own process.
+#![allow(unsafe_code, reason = "it calls a C API")]
 #![allow(
     clippy::float_cmp,
     clippy::unwrap_used,

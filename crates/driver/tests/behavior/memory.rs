@@ -1,4 +1,4 @@
-//! Memory of every kind.
+//! Memory of all kinds.
 
 use warpproof_cuda::abi::Copy2d;
 use warpproof_cuda::api;
@@ -14,24 +14,24 @@ fn pinned_and_managed_memory_is_one_memory() {
     let mut pinned: *mut std::ffi::c_void = std::ptr::null_mut();
     ok!(api::cuMemHostAlloc(out(&mut pinned), 64, 2));
     let numbers: *mut f32 = pinned.cast();
-    // SAFETY: it was allocated with 64 bytes.
+    // SAFETY: the allocation has 64 bytes.
     unsafe { numbers.write(5.0) };
     let mut device = 0;
     ok!(api::cuMemHostGetDevicePointer_v2(out(&mut device), pinned, 0));
     assert_eq!(launch(add, 1, device, 1, null()), 0);
     ok!(api::cuCtxSynchronize());
-    // SAFETY: likewise.
+    // SAFETY: as above.
     assert_eq!(unsafe { numbers.read() }, 6.0);
     ok!(api::cuMemFreeHost(pinned));
 
     let mut managed = 0;
     ok!(api::cuMemAllocManaged(out(&mut managed), 64, 1));
     let numbers: *mut f32 = std::ptr::with_exposed_provenance_mut(usize::try_from(managed).unwrap());
-    // SAFETY: likewise.
+    // SAFETY: as above.
     unsafe { numbers.write(1.5) };
     assert_eq!(launch(add, 1, managed, 2, null()), 0);
     ok!(api::cuCtxSynchronize());
-    // SAFETY: likewise.
+    // SAFETY: as above.
     assert_eq!(unsafe { numbers.read() }, 3.5);
     ok!(api::cuMemFree_v2(managed));
 }
@@ -116,7 +116,7 @@ fn memory_in_stream_order_comes_from_a_pool() {
     ok!(api::cuMemPoolGetAttribute(pool, 7, out(&mut used).cast()));
     assert_eq!(used, 0);
     assert_eq!(answer!(api::cuMemFreeAsync(data, stream)), 1);
-    // What it was at most, until that is reset.
+    // High-water marks, until they are reset.
     for (attribute, reset) in [(6, false), (8, false), (8, true)] {
         if reset {
             ok!(api::cuMemPoolSetAttribute(pool, attribute, from(&[0u64]).cast()));
@@ -136,13 +136,13 @@ fn the_program_uses_its_memory_between_the_calls() {
     ok!(api::cuMemAllocManaged(out(&mut managed), 16, 1));
     let numbers: *mut f32 = std::ptr::with_exposed_provenance_mut(usize::try_from(managed).unwrap());
     for round in 0..3u8 {
-        // SAFETY: four numbers of managed memory.
+        // SAFETY: the managed allocation holds four numbers.
         unsafe { numbers.write(f32::from(round)) };
         assert_eq!(launch(add, 4, managed, 1, null()), 0);
-        // SAFETY: likewise.
+        // SAFETY: as above.
         assert_eq!(unsafe { numbers.read() }, f32::from(round) + 1.0);
     }
-    // Copies and fills reach it by its address too.
+    // Copies and memsets also accept its address.
     ok!(api::cuMemsetD32_v2(managed, 2.0f32.to_bits(), 4));
     assert_eq!(download(managed, 4), [2.0; 4]);
     ok!(api::cuMemFree_v2(managed));

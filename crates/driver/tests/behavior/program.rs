@@ -1,23 +1,23 @@
-//! A program's own side: pointers to its variables, and kernels in PTX.
+//! Helpers for test programs: pointers to their variables, and kernels in PTX.
 
 use std::ffi::{CString, c_void};
 
 use warpproof_cuda::abi::Handle;
 use warpproof_cuda::api::{self, In, Out};
 
-/// Where an answer goes.
+/// An output pointer to a variable.
 pub(crate) fn out<T>(place: &mut T) -> Out<T> {
     // SAFETY: it is a variable of the test, and lives until the call returns.
     unsafe { Out::new(place) }
 }
 
-/// What is read.
+/// An input pointer to values.
 pub(crate) fn from<T>(values: &[T]) -> In<T> {
-    // SAFETY: likewise.
+    // SAFETY: the values live until the call returns.
     unsafe { In::new(values.as_ptr()) }
 }
 
-/// Nothing.
+/// A null handle.
 pub(crate) fn null() -> Handle {
     std::ptr::null_mut()
 }
@@ -26,22 +26,22 @@ pub(crate) fn null() -> Handle {
 #[macro_export]
 macro_rules! ok {
     ($call:expr) => {{
-        // SAFETY: the test's own variables.
+        // SAFETY: all pointers refer to the test's own variables.
         let code = unsafe { $call };
         assert_eq!(code, 0, "{}", stringify!($call));
     }};
 }
 
-/// Calls a function and gives its answer.
+/// Calls a function and returns its error code.
 #[macro_export]
 macro_rules! answer {
     ($call:expr) => {{
-        // SAFETY: the test's own variables.
+        // SAFETY: all pointers refer to the test's own variables.
         unsafe { $call }
     }};
 }
 
-/// A context on the first device.
+/// Creates a context on the first device.
 pub(crate) fn start() -> Handle {
     let mut context = null();
     ok!(api::cuInit(0));
@@ -49,7 +49,7 @@ pub(crate) fn start() -> Handle {
     context
 }
 
-/// A kernel of a module.
+/// Loads a module and looks up a kernel.
 pub(crate) fn kernel(ptx: &str, name: &str) -> Handle {
     let text = CString::new(ptx).unwrap();
     let (mut module, mut function) = (null(), null());
@@ -59,14 +59,14 @@ pub(crate) fn kernel(ptx: &str, name: &str) -> Handle {
     function
 }
 
-/// A name as C wants it.
+/// A name as C characters.
 pub(crate) fn chars(name: &CString) -> &[std::ffi::c_char] {
     let bytes = name.as_bytes_with_nul();
-    // SAFETY: characters of C are bytes.
+    // SAFETY: `c_char` has the layout of `u8`.
     unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len()) }
 }
 
-/// Device memory with these numbers.
+/// Copies numbers to new device memory.
 pub(crate) fn upload(values: &[f32]) -> u64 {
     let mut address = 0;
     ok!(api::cuMemAlloc_v2(out(&mut address), size_of_val(values)));
@@ -74,36 +74,36 @@ pub(crate) fn upload(values: &[f32]) -> u64 {
     address
 }
 
-/// Numbers of device memory.
+/// Copies numbers from device memory.
 pub(crate) fn download(address: u64, count: usize) -> Vec<f32> {
     let mut values = vec![0f32; count];
     ok!(api::cuMemcpyDtoH_v2(values.as_mut_ptr().cast(), address, count * 4));
     values
 }
 
-/// Launches a kernel of one pointer and one number on a stream, and gives the answer.
+/// Launches a kernel with a pointer and a number as arguments, and returns the error code.
 pub(crate) fn launch(function: Handle, threads: u32, data: u64, number: u32, stream: Handle) -> u32 {
     let arguments =
         [from(std::slice::from_ref(&data)).cast::<u8>(), from(std::slice::from_ref(&number)).cast::<u8>()];
     answer!(api::cuLaunchKernel(function, 1, 1, 1, threads, 1, 1, 0, stream, from(&arguments), In::none()))
 }
 
-/// The name of an answer.
+/// The name of an error code.
 pub(crate) fn named(code: u32) -> String {
     let mut name = std::ptr::null();
     ok!(api::cuGetErrorName(code, out(&mut name)));
-    // SAFETY: the library's names have ends and stay.
+    // SAFETY: the library's names are NUL-terminated and static.
     unsafe { std::ffi::CStr::from_ptr(name) }.to_str().unwrap().to_owned()
 }
 
-/// A function that the driver calls.
+/// A host function that increments a counter.
 pub(crate) unsafe extern "C" fn count(data: *mut c_void) {
     // SAFETY: tests pass an atomic counter that outlives the call.
     let counter = unsafe { &*data.cast::<std::sync::atomic::AtomicU32>() };
     counter.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
 }
 
-/// `data[tid] += number`, as floats; and ways to go wrong.
+/// `data[tid] += number`, as floats; and kernels that fail.
 pub(crate) const PTX: &str = "
 .version 8.7
 .target sm_89

@@ -1,4 +1,4 @@
-//! What programs are there for: results.
+//! Results of kernels, times and lookups.
 
 use std::ffi::CString;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -111,7 +111,7 @@ fn functions_are_found_by_name_and_version() {
     assert_eq!(find("cuGraphInstantiate", 12_000).0, symbol(api::cuGraphInstantiateWithFlags as *const ()));
     assert_eq!(find("cuCtxCreate", 12_050).0, symbol(api::cuCtxCreate_v4 as *const ()));
     assert_eq!(find("cuNothing", 12_000), (0, 1));
-    // It came later than that.
+    // The function exists only in later versions.
     assert_eq!(find("cuGraphCreate", 9000), (0, 2));
 }
 

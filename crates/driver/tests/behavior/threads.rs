@@ -1,4 +1,4 @@
-//! Many threads at once.
+//! Many concurrent threads.
 
 use warpproof_cuda::api;
 

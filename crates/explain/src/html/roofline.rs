@@ -2,7 +2,7 @@
 #![expect(
     clippy::as_conversions,
     clippy::cast_precision_loss,
-    reason = "counts become places in a picture; what is lost beyond 2^53 is not seen"
+    reason = "counts become coordinates in a picture; rounding beyond 2^53 is invisible"
 )]
 
 use std::fmt::Write as _;
@@ -43,7 +43,7 @@ impl Axes {
 /// The picture, or why it is missing.
 pub(super) fn figure(explanation: &Explanation) -> String {
     let Some(device) = Device::named(&explanation.subject.device_id) else {
-        return "<p>The device has no roofs in the table.</p>\n".to_owned();
+        return "<p>The device table has no peak rates for this device.</p>\n".to_owned();
     };
     let work = &explanation.counted.work;
     let tensor: u64 = work.tensor.iter().fold(0, |sum, (_, fma)| sum.saturating_add(*fma));
@@ -62,7 +62,7 @@ pub(super) fn figure(explanation: &Explanation) -> String {
     .filter(|(_, bytes, _)| *bytes > 0)
     .collect();
     if operations <= 0.0 || levels.is_empty() {
-        return "<p>No roofline: the launch multiplies nothing, or moves no bytes.</p>\n".to_owned();
+        return "<p>No roofline: the launch has no multiply-adds, or moves no bytes.</p>\n".to_owned();
     }
     // Peak operations per microsecond.
     let mut roofs: Vec<(String, f64)> = Vec::new();
@@ -79,7 +79,7 @@ pub(super) fn figure(explanation: &Explanation) -> String {
     }
     let axes = axes(operations, &levels, &roofs, &times);
     let mut out = format!(
-        "<figure>\n<figcaption>Operations a second over operations a byte <small class=\"kind\">roofs from the device table; \
+        "<figure>\n<figcaption>Operations per second over operations per byte <small class=\"kind\">roofs from the device table; \
          operations counted, times predicted</small></figcaption>\n<svg class=\"plot\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
          role=\"img\" aria-label=\"roofline\">\n"
     );
@@ -173,8 +173,8 @@ fn grid(out: &mut String, axes: &Axes) {
     }
     let _ = writeln!(
         out,
-        "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">operations a byte</text><text class=\"tick\" \
-         x=\"{:.1}\" y=\"16\">Tera-operations a second</text>",
+        "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">operations per byte</text><text class=\"tick\" \
+         x=\"{:.1}\" y=\"16\">Tera-operations per second</text>",
         (LEFT + WIDTH - RIGHT) / 2.0,
         HEIGHT - 12.0,
         LEFT - 50.0
@@ -221,7 +221,7 @@ fn draw_roofs(out: &mut String, axes: &Axes, levels: &[Level], roofs: &[(String,
         let _ = writeln!(
             out,
             "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y:.1}\" x2=\"{x2:.1}\" y2=\"{y:.1}\"/><text class=\"roof-label\" \
-             x=\"{x2:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}, {:.0} Tera-operations a second</text>",
+             x=\"{x2:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}, {:.0} Tera-operations per second</text>",
             y - 7.0,
             markup(name),
             rate / 1e6

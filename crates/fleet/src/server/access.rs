@@ -1,4 +1,4 @@
-//! Who may do what: tokens, their roles, and how often they may ask.
+//! Access control: tokens, their roles, and rate limits.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -16,14 +16,14 @@ use super::refused::{Refused, patiently};
 use super::{Shared, pages};
 use crate::wire::Role::{self, Admin, Read, Submit, Work};
 
-/// How long a token that was found is not looked up again; a revoked one is refused after this at the latest.
+/// How long the lookup of a token is cached; a revoked token is rejected after at most this time.
 const REMEMBERED: Duration = Duration::from_secs(2);
-/// How many tokens are remembered at a time.
+/// Maximum number of cached tokens.
 const MAX_REMEMBERED: usize = 10_000;
-/// How a token starts, so that a scanner of secrets knows one.
+/// Prefix of every token, so that secret scanners recognize it.
 const PREFIX: &str = "wpf_";
 
-/// Every route, and the roles of which one is enough; none: whoever asks. A route that is not here is refused.
+/// Every route with its roles, one of which is sufficient; empty: public. A route that is missing here is rejected.
 pub const ACCESS: &[(&str, &str, &[Role])] = &[
     ("GET", "/healthz", &[]),
     ("GET", "/readyz", &[]),
@@ -67,7 +67,7 @@ pub const ACCESS: &[(&str, &str, &[Role])] = &[
     ("POST", "/v1/retention", &[Admin]),
 ];
 
-/// Who asks.
+/// The authenticated client of a request.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     pub(super) id: i64,
@@ -79,20 +79,24 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
-        parts.extensions.get().cloned().ok_or_else(|| Refused::failed("a route without its caller"))
+        parts
+            .extensions
+            .get()
+            .cloned()
+            .ok_or_else(|| Refused::failed("the route has no authenticated caller"))
     }
 }
 
-/// What is remembered of tokens.
+/// Cached tokens and rate limits.
 #[derive(Debug, Default)]
 pub(super) struct Doorkeeper {
     known: Mutex<BTreeMap<Hash, (Instant, Caller)>>,
-    /// What each token, and all unknown ones together, may still ask: a bucket that fills with time.
+    /// Token buckets: the remaining requests of each token, and of all unknown tokens together.
     buckets: Mutex<BTreeMap<i64, (f64, Instant)>>,
 }
 
 impl Doorkeeper {
-    /// Takes one from a bucket.
+    /// Takes one request from a bucket.
     fn take(&self, bucket: i64, per_second: f64) -> bool {
         let now = Instant::now();
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,7 +110,7 @@ impl Doorkeeper {
         enough
     }
 
-    /// Forgets a token that was revoked here.
+    /// Removes a token that was revoked here from the cache.
     pub(super) fn forget(&self, id: i64) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, (_, caller)| caller.id != id);
@@ -118,7 +122,7 @@ impl Doorkeeper {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             match known.get(&hash) {
                 Some((seen, caller)) if seen.elapsed() < REMEMBERED => return Ok(Some(caller.clone())),
-                // One that was found before is looked up at its own cost: strangers do not lock it out.
+                // A token that was valid before has its own bucket, so that clients with unknown tokens cannot lock it out.
                 Some(_) => true,
                 None => false,
             }
@@ -163,20 +167,20 @@ fn too_often() -> Refused {
     Refused::new(StatusCode::TOO_MANY_REQUESTS, "rate", "too many requests; wait a second")
 }
 
-/// A token that nobody has: its text and its hash.
+/// Creates a random token: its text and its hash.
 pub(super) fn draw() -> Result<(String, Hash), String> {
     let token = format!("{PREFIX}{}", crate::random::hexadecimal::<32>()?);
     let hash = Hash::of(token.as_bytes());
     Ok((token, hash))
 }
 
-/// Stands before every route.
+/// Middleware in front of every route.
 pub(super) async fn guard(State(shared): State<Shared>, mut request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str).to_owned();
     let method = request.method().clone();
     let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let bearer = given.and_then(|value| value.strip_prefix("Bearer "));
-    // A browser's cookie lets it look, and change nothing.
+    // A browser's cookie allows only reading.
     let looks = method == Method::GET || method == Method::HEAD;
     let token =
         bearer.or_else(|| pages::cookie_token(request.headers()).filter(|_| looks)).map(ToOwned::to_owned);
@@ -195,7 +199,7 @@ pub(super) async fn guard(State(shared): State<Shared>, mut request: Request, ne
     }
 }
 
-/// Whether a token is known, and may read.
+/// Whether a token is valid and has the role `read`.
 pub(super) async fn may_read(shared: &Shared, token: &str) -> Result<bool, Refused> {
     if !well_formed(token) {
         return Ok(false);
@@ -210,7 +214,7 @@ fn well_formed(token: &str) -> bool {
     digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
 }
 
-/// Another method is wanted; which are taken is said.
+/// The error for an unsupported method; it lists the supported ones.
 fn not_done(path: &str) -> Refused {
     let methods = ACCESS.iter().filter(|(_, route, _)| *route == path).map(|(method, ..)| *method);
     let mut methods: Vec<&str> = methods.collect();

@@ -1,4 +1,4 @@
-//! What stands in the address of a request: its path and its query. What is wrong in them is refused as everything is, in JSON.
+//! Path and query of a request. Errors are returned as JSON, like all others.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -6,10 +6,10 @@ use serde::de::DeserializeOwned;
 
 use super::refused::Refused;
 
-/// The parts of a path that a route leaves open.
+/// The variable parts of a route's path.
 pub(super) struct Path<T>(pub(super) T);
 
-/// What follows the question mark.
+/// The parsed query string.
 pub(super) struct Query<T>(pub(super) T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {

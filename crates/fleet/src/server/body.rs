@@ -1,8 +1,7 @@
-//! Bodies of requests: within a size, before and after they are unpacked, and of the expected shape.
+//! Request bodies: limited in size before and after decompression, and parsed to the expected type.
 //!
-//! What a server holds at a time is bounded: small bodies by their size, large ones by a budget that all of them share, and
-//! objects are not held at all but go to the store as they come. A body whose announced length is too large is refused before
-//! any of it is read.
+//! The server's memory is bounded: small bodies by their size, large ones by a shared budget, and objects are streamed to the
+//! store. A body whose announced length is too large is rejected before any of it is read.
 
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -22,41 +21,41 @@ use super::refused::Refused;
 use super::{Limits, Shared};
 use crate::wire;
 
-/// Bytes of a body that is small: the largest is a heartbeat of 4096 leases.
+/// Maximum size of a small body in bytes: the largest is a heartbeat of 4096 leases.
 const SMALL: usize = 512 << 10;
-/// Bytes that all large bodies of a server have in memory at a time, at least.
+/// Minimum memory budget for all large bodies of a server, in bytes.
 const BUDGET: usize = 128 << 20;
-/// The unit in which the budget is given out.
+/// The unit of the budget, in bytes.
 const UNIT: usize = 64 << 10;
-/// Packed bytes that are unpacked at a time: gzip makes at most about a thousand times as much of them.
+/// Compressed bytes that are decompressed at a time: gzip expands them at most about a thousandfold.
 const SLICE: usize = 1 << 10;
-/// How long the rest of a body is read that is too large.
+/// How long the rest of a too large body is read.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// A part of the budget, given back when it is dropped.
+/// A share of the budget, returned when it is dropped.
 pub(super) type Room = OwnedSemaphorePermit;
 
-/// The units of the budget of a server with such limits. The largest body, packed and unpacked, fits.
+/// The server's budget in units. The largest body fits, compressed and decompressed.
 pub(super) fn units(limits: &Limits) -> usize {
     BUDGET.max(limits.body_bytes.saturating_mul(2)).div_ceil(UNIT)
 }
 
-/// The bytes of a body, unpacked, and its room.
+/// The decompressed bytes of a body, and their share of the budget.
 pub(super) struct Payload(pub(super) Vec<u8>, pub(super) Room);
 
-/// A small body that is JSON of a shape.
+/// A small JSON body.
 pub(super) struct Wanted<T>(pub(super) T);
 
-/// A body that is JSON of a shape and may be large, and its room, which is kept until the request is answered.
+/// A JSON body that may be large, and its share of the budget, which is kept until the response is sent.
 pub(super) struct Large<T>(pub(super) T, pub(super) Room);
 
-/// A body that goes somewhere as it comes.
+/// A streamed body.
 pub(super) struct Upload {
     body: Body,
     unpacker: Option<Unpacker<Vec<u8>>>,
-    /// What came and is not unpacked yet.
+    /// Received bytes that are not decompressed yet.
     packed: Bytes,
-    /// Bytes that came, and bytes that they unpacked to.
+    /// Number of received bytes, and of decompressed bytes.
     came: usize,
     unpacked: usize,
     limit: usize,
@@ -76,8 +75,8 @@ fn ended_early(error: &axum::Error) -> Refused {
     Refused::wrong(format!("the body ended early: {error}"))
 }
 
-/// Takes some more of a body and throws it away, beside the answer: a connection that is closed while the other side still
-/// writes breaks before the answer is read.
+/// Reads and discards more of a body in the background: if a connection is closed while the client still writes, it is reset before
+/// the client reads the response.
 fn throw_away(mut body: Body, most: usize) {
     let rest = async move {
         let mut left = most;
@@ -90,14 +89,14 @@ fn throw_away(mut body: Body, most: usize) {
     tokio::spawn(timeout(FAREWELL, rest));
 }
 
-/// The length that a request announces.
+/// The announced length of a request.
 fn announced(headers: &HeaderMap) -> Option<usize> {
     let text = headers.get(header::CONTENT_LENGTH)?.to_str().ok()?;
-    // A number that is too large for this machine is larger than any limit.
+    // A number that overflows `usize` exceeds every limit.
     text.bytes().all(|digit| digit.is_ascii_digit()).then(|| text.parse().unwrap_or(usize::MAX))
 }
 
-/// Whether a body is packed.
+/// Whether a body is compressed.
 fn is_packed(headers: &HeaderMap) -> Result<bool, Refused> {
     match headers.get(header::CONTENT_ENCODING).map(axum::http::HeaderValue::as_bytes) {
         None | Some(b"identity") => Ok(false),
@@ -109,7 +108,7 @@ fn is_packed(headers: &HeaderMap) -> Result<bool, Refused> {
     }
 }
 
-/// The body of a request of at most `limit` bytes, and whether it is packed. One that announces more is refused at once.
+/// The body of a request of at most `limit` bytes, and whether it is compressed. A larger announced length is rejected immediately.
 fn open(request: Request, limit: usize) -> Result<(Body, bool), Refused> {
     let packed = is_packed(request.headers());
     let large = announced(request.headers()).is_some_and(|length| length > limit);
@@ -127,7 +126,7 @@ fn open(request: Request, limit: usize) -> Result<(Body, bool), Refused> {
     }
 }
 
-/// The bytes of a body of at most `limit`.
+/// Reads a body of at most `limit` bytes.
 async fn gather(mut body: Body, limit: usize) -> Result<Vec<u8>, Refused> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
@@ -141,14 +140,14 @@ async fn gather(mut body: Body, limit: usize) -> Result<Vec<u8>, Refused> {
     Ok(bytes)
 }
 
-/// A body as it came, of at most `limit` bytes, and whether it is packed.
+/// Reads an unmodified body of at most `limit` bytes, and whether it is compressed.
 async fn take(request: Request, limit: usize, limits: Limits) -> Result<(Vec<u8>, bool), Refused> {
     let (body, packed) = open(request, limit)?;
     let Ok(bytes) = timeout(limits.body_time, gather(body, limit)).await else { return Err(too_slow()) };
     Ok((bytes?, packed))
 }
 
-/// What is packed, of at most `limit` bytes. A few bytes can unpack to a great many, and are stopped there.
+/// Decompresses at most `limit` bytes. This stops decompression bombs.
 async fn unpack(bytes: Bytes, limit: usize) -> Result<Vec<u8>, Refused> {
     let unpack = move || {
         let mut unpacked = Vec::new();
@@ -163,8 +162,7 @@ async fn unpack(bytes: Bytes, limit: usize) -> Result<Vec<u8>, Refused> {
     tokio::task::spawn_blocking(unpack).await.map_err(Refused::failed)?
 }
 
-/// The units of the budget that a body takes: as much as it announces, or as much as it may have. One that is packed may have
-/// both.
+/// The share of the budget that a body needs: its announced length, or the maximum. A compressed body needs room for both forms.
 fn units_of(headers: &HeaderMap, most: usize) -> Result<u32, Refused> {
     let length = announced(headers).unwrap_or(most).min(most);
     let bytes = if is_packed(headers)? { length.saturating_add(most) } else { length };
@@ -177,7 +175,7 @@ impl FromRequest<Shared> for Payload {
     async fn from_request(request: Request, shared: &Shared) -> Result<Self, Refused> {
         let most = shared.limits.body_bytes;
         if announced(request.headers()).is_some_and(|length| length > most) {
-            // Whoever announces too much does not wait for room.
+            // A request that announces too much does not wait for the budget.
             return Err(open(request, most).map_or_else(|refused| refused, |_| too_large(most)));
         }
         let units = units_of(request.headers(), most)?;
@@ -201,7 +199,7 @@ impl FromRequest<Shared> for Upload {
 }
 
 impl Upload {
-    /// The next bytes, unpacked; `None` at the end.
+    /// The next decompressed bytes; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Refused> {
         let corrupt = |error: std::io::Error| Refused::wrong(format!("cannot decompress the body: {error}"));
         loop {
@@ -233,7 +231,7 @@ impl Upload {
         Ok(Some(unpacked).filter(|rest| !rest.is_empty()).map(Bytes::from))
     }
 
-    /// The sum of bytes so far, if that is not too many.
+    /// Adds to the number of bytes, unless the limit is exceeded.
     fn count(&mut self, sum: usize, more: usize) -> Result<usize, Refused> {
         let sum = sum.saturating_add(more);
         if sum <= self.limit {
@@ -259,9 +257,9 @@ impl FromRequest<Shared> for Short {
     }
 }
 
-/// JSON of a shape.
+/// Parses JSON.
 fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refused> {
-    // A list of values in the right order would do as well, and is not described.
+    // serde would also accept an array of the field values, which the API description does not allow.
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let wanted = wire::object(&mut deserializer).and_then(|wanted| deserializer.end().map(|()| wanted));
     wanted.map_err(|error| Refused::wrong(format!("unexpected body: {error}")))

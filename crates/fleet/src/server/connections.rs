@@ -1,6 +1,6 @@
-//! Connections: taken, shaken hands with where TLS is ours, served, and ended. One that says nothing is dropped in time, each
-//! is a task of its own, and there are so many and no more: whoever is slow before its body holds up nobody else. Bodies are in
-//! `body.rs`.
+//! Accepts, serves and ends connections, with a TLS handshake if the server has a certificate. Silent connections time out, each
+//! connection is its own task, and their number is limited, so that a slow client does not delay others before its body is read.
+//! Bodies are in `body.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +18,12 @@ use tokio_rustls::TlsAcceptor;
 
 use super::{Limits, tls};
 
-/// Bytes of the head of a request.
+/// Maximum size of a request's head in bytes.
 const MAX_HEAD: usize = 64 << 10;
-/// How long those who are being answered have when the server stops.
+/// Time to finish open requests when the server stops.
 const FAREWELL: Duration = Duration::from_secs(40);
 
-/// Serves until it is to stop, then ends what is under way.
+/// Serves until the stop signal, then finishes the open requests.
 pub(super) async fn serve(
     listener: TcpListener,
     router: Router,
@@ -34,16 +34,16 @@ pub(super) async fn serve(
     let room = Arc::new(Semaphore::new(limits.connections));
     let graceful = GracefulShutdown::new();
     let mut http = http1::Builder::new();
-    // The clock runs from the first wait for a request on: it ends idle connections too.
+    // The timeout starts when the connection waits for a request, so it also ends idle connections.
     http.timer(TokioTimer::new()).header_read_timeout(limits.head_time).max_buf_size(MAX_HEAD);
     loop {
-        // The next waits in the system's queue until there is room.
+        // Further connections wait in the system's queue until there is room.
         let (permit, accepted) = tokio::select! {
             _ = stopping.wait_for(|stop| *stop) => break,
             taken = async { (Arc::clone(&room).acquire_owned().await, listener.accept().await) } => taken,
         };
         let Ok((stream, _)) = accepted else {
-            // No more files, for instance: that passes.
+            // For example, no free file descriptors: a transient error.
             sleep(Duration::from_millis(50)).await;
             continue;
         };
@@ -55,7 +55,7 @@ pub(super) async fn serve(
                 None => answer(&http, stream, router, watcher).await,
                 Some(acceptor) => {
                     let shaken = tokio::select! {
-                        // Whoever has not asked for anything is not waited for.
+                        // A connection without a request is closed immediately.
                         _ = stopping.wait_for(|stop| *stop) => None,
                         shaken = handshake(&acceptor, stream, limits.head_time) => shaken,
                     };
@@ -67,7 +67,7 @@ pub(super) async fn serve(
         });
     }
     drop(listener);
-    // Whoever has not ended by then is ended with the runtime.
+    // Remaining connections end with the runtime.
     let _ended = timeout(FAREWELL, graceful.shutdown()).await;
 }
 
@@ -93,6 +93,6 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    // A connection that breaks is the other's affair.
+    // A connection broken by the client is not an error of the server.
     let _broken = watcher.watch(connection).await;
 }

@@ -1,4 +1,4 @@
-//! Results, and the ledger they make up: segments with their lines, to the byte.
+//! Results, and the ledger that consists of them: segments with their exact lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use super::pages;
 use super::refused::Refused;
 use crate::wire::{Accepted, Bundle, SegmentView};
 
-/// A segment that was read and found sound in itself.
+/// A parsed and internally consistent segment.
 pub(super) struct Segment {
     pub(super) id: String,
     /// The hash of all its bytes.
@@ -27,7 +27,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Reads a segment as `verify` does.
+    /// Parses a segment with the checks of `verify`.
     pub(super) fn read(id: &str, text: &[u8]) -> Result<Self, Refused> {
         let records = read_segment(id, text).map_err(|problem| {
             Refused::new(StatusCode::UNPROCESSABLE_ENTITY, "segment", problem.to_string())
@@ -35,12 +35,12 @@ impl Segment {
         Ok(Self { id: id.to_owned(), hash: Hash::of(text), bytes: text.len(), records })
     }
 
-    /// The objects its records name.
+    /// The objects its records refer to.
     pub(super) fn objects(&self) -> BTreeSet<Hash> {
         self.records.iter().flat_map(|record| record.body.objects()).map(|(_, hash)| hash).collect()
     }
 
-    /// The records it names and does not hold.
+    /// The records it refers to that are in other segments.
     pub(super) fn foreign(&self) -> BTreeSet<Hash> {
         let own: BTreeSet<Hash> = self.records.iter().map(|record| record.hash).collect();
         let mut named: BTreeSet<Hash> = BTreeSet::new();
@@ -54,22 +54,22 @@ impl Segment {
     }
 }
 
-/// What a result says about its job.
+/// The evaluated result of a job.
 pub(super) struct Judged {
-    /// The record of the verdict, or of the run where stages were named.
+    /// The record of the verdict, or of the run if stages were requested.
     record: Hash,
     verdict: Option<VerdictRecord>,
     lasting: bool,
     standings: Vec<pages::Standing>,
 }
 
-/// Whether a segment is about a job and nothing else, and what it decides.
+/// Checks that a segment belongs to exactly this job, and returns its result.
 pub(super) fn judged(segment: &Segment, bundle: &Bundle, candidate: &str) -> Result<Judged, Refused> {
     let wrong = |why: &str| {
         Refused::new(StatusCode::UNPROCESSABLE_ENTITY, "result", format!("not a result of this job: {why}"))
     };
     if !segment.foreign().is_empty() {
-        return Err(wrong("its segment names records of other runs"));
+        return Err(wrong("its segment refers to records of other runs"));
     }
     let mut runs = segment.records.iter().filter_map(|record| match &record.body {
         Body::Run(run) => Some((record.hash, run)),
@@ -82,7 +82,7 @@ pub(super) fn judged(segment: &Segment, bundle: &Bundle, candidate: &str) -> Res
     if task != Some(&run.task_hash.to_string()) {
         return Err(wrong("it belongs to another task"));
     }
-    // A run through some of the stages is to judge nobody.
+    // A run through a subset of the stages gives no verdict.
     let judges = if bundle.stages.is_some() { &[][..] } else { &[candidate] };
     if run.candidates != judges {
         return Err(wrong("it belongs to other candidates"));
@@ -127,7 +127,7 @@ pub(super) fn judged(segment: &Segment, bundle: &Bundle, candidate: &str) -> Res
         let standings = pages::standings_of(&segment.records, &run.run, &run.task_hash);
         return Ok(Judged { record, verdict: Some(verdict.clone()), lasting, standings });
     };
-    // Each stage that was named, in its order, up to one that is not green; that one has a verdict.
+    // Each requested stage in order, up to the first that fails; a failure has a verdict.
     if steps.values().any(|step| step.candidate != candidate || step.run != run.run) {
         return Err(wrong("it belongs to other candidates"));
     }
@@ -142,7 +142,7 @@ pub(super) fn judged(segment: &Segment, bundle: &Bundle, candidate: &str) -> Res
     if failed.is_some() != verdict.is_some() || rests.len() != verdict.map_or(0, |_| steps.len()) {
         return Err(wrong("expected a verdict if and only if a stage failed"));
     }
-    // Who did not go through all of the stages stands on no leaderboard.
+    // A candidate that did not run all stages does not appear on a leaderboard.
     Ok(Judged {
         record: own,
         verdict: verdict.map(|(_, verdict)| verdict.clone()),
@@ -162,7 +162,7 @@ pub(super) async fn job(pool: &PgPool, job: i64) -> Result<(Bundle, String), Ref
     Ok((bundle, row.try_get(1)?))
 }
 
-/// Takes a result, once: the token is the newest, the lease holds, and all of it is one transaction.
+/// Accepts a result once, in one transaction: the fencing token must be the newest, and the lease must be valid.
 pub(super) async fn accept(
     pool: &PgPool,
     (job, token): (i64, i64),
@@ -176,7 +176,7 @@ pub(super) async fn accept(
         verdict: judged.verdict.as_ref().map(|one| one.verdict.to_string()),
         replayed,
     };
-    // Whoever comes second waits here. Values are of after the wait, and so must the clock be.
+    // A concurrent request waits here. Values are read after the wait, and so must the clock be.
     let row = sqlx::query("SELECT state::text, lease_token, worker FROM jobs WHERE job = $1 FOR UPDATE")
         .bind(job)
         .fetch_optional(&mut *transaction)
@@ -229,7 +229,7 @@ pub(super) async fn accept(
     .bind(&segment.id)
     .bind(judged.record.as_bytes())
     .bind(judged.verdict.as_ref().map(|one| one.verdict.as_str()))
-    // The database has no U+0000; the record keeps what was said.
+    // The database cannot store U+0000; the record keeps the original text.
     .bind(judged.verdict.as_ref().map_or_else(String::new, |one| one.reason.replace('\0', "\u{fffd}")))
     .bind(judged.lasting)
     .bind(worker.unwrap_or_default())
@@ -246,7 +246,7 @@ pub(super) async fn accept(
     Ok(answer(false))
 }
 
-/// Writes a segment with its lines; its number, and whether it was not there before.
+/// Inserts a segment with its lines; returns its number, and whether it is new.
 async fn insert(connection: &mut PgConnection, segment: &Segment) -> Result<(i64, bool), Refused> {
     let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
     let row = sqlx::query(
@@ -274,7 +274,7 @@ async fn insert(connection: &mut PgConnection, segment: &Segment) -> Result<(i64
     let (mut lines, mut hashes) = (Vec::new(), Vec::new());
     let (mut kinds, mut runs, mut candidates, mut texts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (at, record) in segment.records.iter().enumerate() {
-        // U+0000 is no character of the database; in JSON it is an escape, and a line that has it raw is no record.
+        // The database cannot store U+0000; in JSON it is an escape, and a line that contains it raw is not a valid record.
         let clean = |text: &str| text.replace('\0', "\u{fffd}");
         lines.push(i32::try_from(at + 1).unwrap_or(i32::MAX));
         hashes.push(&record.hash.as_bytes()[..]);
@@ -300,7 +300,7 @@ async fn insert(connection: &mut PgConnection, segment: &Segment) -> Result<(i64
     Ok((number, true))
 }
 
-/// Takes in a segment that was written elsewhere.
+/// Imports a segment that was written elsewhere.
 pub(super) async fn import(pool: &PgPool, segment: &Segment) -> Result<bool, Refused> {
     let foreign: Vec<Hash> = segment.foreign().into_iter().collect();
     let names: Vec<&[u8]> = foreign.iter().map(|hash| &hash.as_bytes()[..]).collect();
@@ -319,7 +319,7 @@ pub(super) async fn import(pool: &PgPool, segment: &Segment) -> Result<bool, Ref
         .map(ToString::to_string)
         .collect();
     if !missing.is_empty() {
-        let message = "the segment names records that are missing here";
+        let message = "the segment refers to records that are missing on this server";
         return Err(Refused::missing("missing_records", message, missing));
     }
     let (_, new) = insert(&mut transaction, segment).await?;
@@ -327,7 +327,7 @@ pub(super) async fn import(pool: &PgPool, segment: &Segment) -> Result<bool, Ref
     Ok(new)
 }
 
-/// The text of a segment, to the byte.
+/// The exact text of a segment.
 pub(super) async fn segment(pool: &PgPool, id: &str) -> Result<String, Refused> {
     let rows = sqlx::query(
         "SELECT text FROM lines WHERE segment = (SELECT number FROM segments WHERE id = $1) ORDER BY line",
@@ -346,7 +346,7 @@ pub(super) async fn segment(pool: &PgPool, id: &str) -> Result<String, Refused> 
     Ok(text)
 }
 
-/// Segments after a number, in their order.
+/// Segments after a number, in order.
 pub(super) async fn segments(pool: &PgPool, after: i64, limit: i64) -> Result<Vec<SegmentView>, Refused> {
     let statement = format!(
         "SELECT number, id, bytes, lines, to_char(made_at AT TIME ZONE 'UTC', {UTC})
@@ -365,7 +365,7 @@ pub(super) async fn segments(pool: &PgPool, after: i64, limit: i64) -> Result<Ve
     rows.iter().map(view).collect()
 }
 
-/// One record, as its line.
+/// The line of one record.
 pub(super) async fn record(pool: &PgPool, hash: &Hash) -> Result<String, Refused> {
     let row = sqlx::query("SELECT text FROM lines WHERE hash = $1 LIMIT 1")
         .bind(&hash.as_bytes()[..])

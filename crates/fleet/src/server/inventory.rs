@@ -1,10 +1,10 @@
-//! Which objects the store has, who names them, and how those go that nobody names.
+//! Tracks which objects the store has and what refers to them, and deletes unreferenced ones.
 //!
-//! A row of `objects` says that the bytes are in the store, and the database's own references hold it as long as a bundle or a
-//! segment names it. Bytes that may be there without such a row are strays: an upload is one from before its first byte
-//! until it is noted, and what is collected is one from the moment its row goes until its bytes are gone. Bytes are removed
-//! only of a stray that is old, while its row is held; whoever uploads them again waits for that, and makes it young.
-//! Old is a day: so long has who uploads an object, or asks whether it is here, to name it.
+//! A row of `objects` means that the bytes are in the store; foreign keys keep it while a bundle or a segment refers to it. Bytes
+//! that may be in the store without such a row are strays: an upload is a stray from before its first byte until it is recorded,
+//! and a collected object is a stray from the deletion of its row until its bytes are deleted. Bytes are deleted only for a stray
+//! that is old, while its row is locked; a client that uploads them again waits for that and makes it young. Old means one day: a
+//! client has that long to refer to an object after uploading it or asking whether it exists.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -15,11 +15,11 @@ use warpproof_evidence::hash::Hash;
 use super::objects::Objects;
 use super::refused::Refused;
 
-/// Rows that are looked at in one transaction.
+/// Rows processed per transaction.
 const BATCH: i64 = 1_000;
-/// Objects whose bytes are removed in one transaction: who uploads one of them waits so long.
+/// Objects whose bytes are deleted per transaction: an upload of one of them waits for it.
 const REMOVED: i64 = 20;
-/// How long one call removes bytes; the next goes on.
+/// Time limit for deleting bytes in one call; the next call continues.
 const TIME: Duration = Duration::from_mins(1);
 
 fn names<'h>(hashes: impl IntoIterator<Item = &'h Hash>) -> Vec<&'h [u8]> {
@@ -35,16 +35,16 @@ fn absent(wanted: &BTreeSet<Hash>, there: &[Vec<u8>]) -> Vec<Hash> {
     wanted.iter().filter(|hash| !there.contains(&hash.as_bytes()[..])).copied().collect()
 }
 
-/// The answer to who names objects that are not here.
+/// The error for references to missing objects.
 pub(super) fn refusal(missing: &[Hash]) -> Refused {
     let missing = missing.iter().map(ToString::to_string).collect();
     Refused::missing("missing_objects", "upload these objects first", missing)
 }
 
-/// Which of these objects are not here. Those that are, stay for now: who asks is about to name them.
+/// Returns the missing objects. Existing ones are kept for now, because the client is about to refer to them.
 pub(super) async fn missing(pool: &PgPool, wanted: &BTreeSet<Hash>) -> Result<Vec<Hash>, Refused> {
     let names = names(wanted);
-    // In their order, so that two who ask never wait for each other; and not all the time, for submissions share headers.
+    // In sorted order, so that two requests never deadlock; and not on every request, because submissions share headers.
     sqlx::query(
         "UPDATE objects SET touched_at = now() FROM (
              SELECT hash FROM objects WHERE hash = ANY($1) AND touched_at < now() - interval '10 minutes'
@@ -59,7 +59,7 @@ pub(super) async fn missing(pool: &PgPool, wanted: &BTreeSet<Hash>) -> Result<Ve
     Ok(absent(wanted, &first_column(&rows)?))
 }
 
-/// The bytes of an object, where it is here.
+/// The size of an object in bytes, if it exists.
 pub(super) async fn size(pool: &PgPool, hash: &Hash) -> Result<Option<u64>, Refused> {
     let statement = "SELECT bytes FROM objects WHERE hash = $1";
     let row = sqlx::query(statement).bind(&hash.as_bytes()[..]).fetch_optional(pool).await?;
@@ -67,8 +67,7 @@ pub(super) async fn size(pool: &PgPool, hash: &Hash) -> Result<Option<u64>, Refu
     Ok(bytes.and_then(|bytes| u64::try_from(bytes).ok()))
 }
 
-/// Says that bytes are about to be put into the store, and which of them are not there. From here on until a day has passed
-/// nobody removes them.
+/// Announces an upload, and returns the objects that are missing. The bytes are not deleted within the next day.
 pub(super) async fn announce(pool: &PgPool, wanted: &BTreeSet<Hash>) -> Result<Vec<Hash>, Refused> {
     let mut transaction = pool.begin().await?;
     let rows = sqlx::query(
@@ -80,7 +79,7 @@ pub(super) async fn announce(pool: &PgPool, wanted: &BTreeSet<Hash>) -> Result<V
     .fetch_all(&mut *transaction)
     .await?;
     let new = absent(wanted, &first_column(&rows)?);
-    // Whoever removes such bytes at this moment is waited for.
+    // Waits for a transaction that is deleting these bytes.
     sqlx::query(
         "INSERT INTO strays (hash, since) SELECT hash, now() FROM unnest($1::bytea[]) AS new (hash) ORDER BY hash
          ON CONFLICT (hash) DO UPDATE SET since = now()",
@@ -92,7 +91,7 @@ pub(super) async fn announce(pool: &PgPool, wanted: &BTreeSet<Hash>) -> Result<V
     Ok(new)
 }
 
-/// Writes down that objects are in the store.
+/// Records that objects are in the store.
 pub(super) async fn note(pool: &PgPool, stored: &[(Hash, usize)]) -> Result<(), Refused> {
     let hashes = names(stored.iter().map(|(hash, _)| hash));
     let bytes: Vec<i64> = stored.iter().map(|(_, bytes)| i64::try_from(*bytes).unwrap_or(i64::MAX)).collect();
@@ -115,7 +114,7 @@ pub(super) async fn note(pool: &PgPool, stored: &[(Hash, usize)]) -> Result<(), 
     Ok(())
 }
 
-/// Holds objects until the end of a transaction that names them, or says which are gone.
+/// Locks objects until the end of a transaction that refers to them, or returns the missing ones.
 async fn hold(connection: &mut PgConnection, wanted: &BTreeSet<Hash>) -> Result<(), Refused> {
     let rows = sqlx::query("SELECT hash FROM objects WHERE hash = ANY($1) ORDER BY hash FOR KEY SHARE")
         .bind(names(wanted))
@@ -125,7 +124,7 @@ async fn hold(connection: &mut PgConnection, wanted: &BTreeSet<Hash>) -> Result<
     if missing.is_empty() { Ok(()) } else { Err(refusal(&missing)) }
 }
 
-/// Writes down which objects the files of a bundle are.
+/// Records the objects of a bundle's files.
 pub(super) async fn name_by_bundle(
     connection: &mut PgConnection,
     bundle: &Hash,
@@ -143,7 +142,7 @@ pub(super) async fn name_by_bundle(
     Ok(())
 }
 
-/// Writes down which objects the records of a segment name.
+/// Records the objects that a segment's records refer to.
 pub(super) async fn name_by_segment(
     connection: &mut PgConnection,
     segment: i64,
@@ -161,14 +160,14 @@ pub(super) async fn name_by_segment(
     Ok(())
 }
 
-/// What of a table goes with a batch: first what is to go is held, passing over what others have in their hands, then it is
-/// looked at again. Who came between is seen by the second look, and who comes later waits, and finds nothing.
+/// Deletes a batch of rows: first locks the candidates, skipping locked rows, then checks them again. The second check sees
+/// references added in between; later transactions wait and find the rows deleted.
 struct Sweep {
     held: &'static str,
     gone: &'static str,
 }
 
-/// Bundles that no job names.
+/// Bundles without jobs.
 const BUNDLES: Sweep = Sweep {
     held: "SELECT bundle FROM bundles WHERE bundle > $1
              AND NOT EXISTS (SELECT FROM jobs WHERE jobs.bundle = bundles.bundle)
@@ -177,7 +176,7 @@ const BUNDLES: Sweep = Sweep {
              AND NOT EXISTS (SELECT FROM jobs WHERE jobs.bundle = bundles.bundle)",
 };
 
-/// Objects that no bundle and no segment names, and that nobody touched for a day: they become strays, as old as they are.
+/// Objects without a bundle or segment, unused for a day: they become strays with their age.
 const OBJECTS: Sweep = Sweep {
     held: "SELECT hash FROM objects WHERE hash > $1 AND touched_at < now() - interval '1 day'
              AND NOT EXISTS (SELECT FROM bundle_objects WHERE bundle_objects.hash = objects.hash)
@@ -205,7 +204,7 @@ async fn sweep(pool: &PgPool, sweep: &Sweep) -> Result<(), Refused> {
     }
 }
 
-/// Removes what nobody names, as much as there is time for. How many objects are gone from the store.
+/// Deletes unreferenced bundles and objects within the time limit; returns the number of objects deleted from the store.
 pub(super) async fn collect(pool: &PgPool, objects: &Objects) -> Result<u64, Refused> {
     sweep(pool, &BUNDLES).await?;
     sweep(pool, &OBJECTS).await?;
@@ -229,7 +228,7 @@ pub(super) async fn collect(pool: &PgPool, objects: &Objects) -> Result<u64, Ref
             .await?;
         let kept = first_column(&rows)?;
         for name in &held {
-            // One that was noted meanwhile is no stray.
+            // An object recorded meanwhile is not a stray.
             if kept.contains(name) {
                 continue;
             }

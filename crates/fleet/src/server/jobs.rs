@@ -1,4 +1,4 @@
-//! Runs, jobs and leases in the database. Statements are constants, values are bound; the clock is the database's.
+//! Runs, jobs and leases in the database. Statements are constants with bound values; times are those of the database.
 
 use std::collections::BTreeSet;
 
@@ -13,28 +13,28 @@ use crate::wire::{
     WorkerView,
 };
 
-/// How often a job may be reported as failed before it is given up, and by how many workers where there are so many.
+/// Number of failures after which a job fails, reported by different workers if that many exist.
 pub(super) const MAX_FAILURES: i32 = 3;
-/// How often a job may be claimed, whatever became of it.
+/// Maximum number of claims of a job.
 pub(super) const MAX_ATTEMPTS: i32 = 100;
-/// For how long a lost lease is remembered, in days.
+/// How long lost leases are kept, in days.
 const REMEMBERED: i32 = 30;
-/// How the database writes a time for people.
+/// Date format of the database for people.
 pub(super) const UTC: &str = r#"'YYYY-MM-DD"T"HH24:MI:SS"Z"'"#;
 
-/// One job for each candidate whose content is new; the others are answered by what is there.
+/// A submission: one job for each candidate with new content; the others reuse existing jobs.
 pub(super) struct Wish<'s> {
     pub(super) token: i64,
     pub(super) quota: i32,
     pub(super) submission: &'s Submission,
-    /// What was asked for, as one hash.
+    /// Hash of the request.
     pub(super) request: Hash,
     pub(super) bundle: Hash,
-    /// What the files of the bundle are.
+    /// Hashes of the bundle's files.
     pub(super) objects: &'s BTreeSet<Hash>,
-    /// One for each candidate.
+    /// One key per candidate.
     pub(super) keys: &'s [Hash],
-    /// The task's name and version, where its file could be read.
+    /// The task's name and version, if its file could be parsed.
     pub(super) task: Option<(String, i64)>,
 }
 
@@ -68,13 +68,13 @@ pub(super) async fn submit(pool: &PgPool, wish: &Wish<'_>) -> Result<(), Refused
     }
     insert_bundle(&mut transaction, wish).await?;
     let keys: Vec<&[u8]> = wish.keys.iter().map(|key| &key.as_bytes()[..]).collect();
-    // What is asked for is held, in the order of the keys: two submissions never wait for each other, and nobody takes back
-    // meanwhile what is joined.
+    // Existing jobs are locked in the order of the keys: two submissions never deadlock, and no concurrent request cancels a job
+    // that this one joins.
     sqlx::query("SELECT key FROM jobs WHERE key = ANY($1) AND current ORDER BY key FOR UPDATE")
         .bind(&keys)
         .fetch_all(&mut *transaction)
         .await?;
-    // What was given up, and what a measurement left open, is tried again; with `fresh`, everything that has ended.
+    // Failed jobs and inconclusive measurements are retried; with `fresh`, all finished jobs.
     sqlx::query(
         "UPDATE jobs SET current = false WHERE key = ANY($1) AND current AND (state IN ('failed', 'cancelled')
          OR (state = 'done' AND ($2 OR EXISTS (SELECT FROM results WHERE results.job = jobs.job AND NOT lasting))))",
@@ -83,7 +83,7 @@ pub(super) async fn submit(pool: &PgPool, wish: &Wish<'_>) -> Result<(), Refused
     .bind(submission.fresh)
     .execute(&mut *transaction)
     .await?;
-    // In the order of the keys, so that two submissions never wait for each other.
+    // In the order of the keys, so that two submissions never deadlock.
     let added = sqlx::query(
         "INSERT INTO jobs (key, token, capability, priority, candidate, bundle)
          SELECT key, $3, $4, $5, candidate, $6 FROM unnest($1::bytea[], $2::text[]) AS wanted (key, candidate)
@@ -98,7 +98,7 @@ pub(super) async fn submit(pool: &PgPool, wish: &Wish<'_>) -> Result<(), Refused
     .execute(&mut *transaction)
     .await?;
     if added.rows_affected() > 0 {
-        // One after the other, so that each counts what those before it have added.
+        // Submissions of one token run one after another, so that each counts the jobs of earlier ones.
         let held = sqlx::query("SELECT FROM tokens WHERE id = $1 FOR NO KEY UPDATE").bind(token);
         held.execute(&mut *transaction).await?;
         let row = sqlx::query(
@@ -127,13 +127,14 @@ pub(super) async fn submit(pool: &PgPool, wish: &Wish<'_>) -> Result<(), Refused
     Ok(())
 }
 
-/// Writes a bundle down, or holds the one that is there, so that it does not go before a job names it.
+/// Inserts a bundle, or locks the existing one, so that it is not deleted before a job refers to it.
 async fn insert_bundle(connection: &mut PgConnection, wish: &Wish<'_>) -> Result<(), Refused> {
     let body = serde_json::to_value(&wish.submission.bundle).map_err(Refused::failed)?;
     let held = "SELECT FROM bundles WHERE bundle = $1 FOR KEY SHARE";
     let held = sqlx::query(held).bind(wish.bundle.as_bytes()).fetch_optional(&mut *connection).await?;
     if held.is_none() {
-        // Of two who write the same, the second has to see the first's; that one is locked, and nobody removes it.
+        // If two transactions insert the same bundle, the second must see the first's row; that row is locked, so it is not
+        // deleted.
         sqlx::query(
             "INSERT INTO bundles (bundle, body) VALUES ($1, $2)
              ON CONFLICT (bundle) DO UPDATE SET body = excluded.body",
@@ -146,7 +147,7 @@ async fn insert_bundle(connection: &mut PgConnection, wish: &Wish<'_>) -> Result
     inventory::name_by_bundle(connection, &wish.bundle, wish.objects).await
 }
 
-/// The name that bytes of the database are.
+/// The hexadecimal form of a hash in the database.
 pub(super) fn named(bytes: &[u8]) -> Result<String, Refused> {
     Hash::from_bytes(bytes).map(|hash| hash.to_string()).map_err(Refused::failed)
 }
@@ -191,7 +192,7 @@ pub(super) async fn run(pool: &PgPool, name: &str) -> Result<RunView, Refused> {
     })
 }
 
-/// Whether a job of a run is not settled; nothing where there is no such run.
+/// Whether a run has unfinished jobs; `None` if the run does not exist.
 pub(super) async fn open(pool: &PgPool, name: &str) -> Result<Option<bool>, Refused> {
     let row = sqlx::query(
         "SELECT EXISTS (SELECT FROM run_jobs JOIN jobs USING (job)
@@ -203,7 +204,7 @@ pub(super) async fn open(pool: &PgPool, name: &str) -> Result<Option<bool>, Refu
     Ok(row.map(|row| row.try_get(0)).transpose()?)
 }
 
-/// Runs, newest first, older than a number.
+/// Runs before a number, newest first.
 pub(super) async fn runs(pool: &PgPool, before: i64, limit: i64) -> Result<Vec<RunSummary>, Refused> {
     let statement = format!(
         "SELECT run, number, task, to_char(runs.made_at AT TIME ZONE 'UTC', {UTC}),
@@ -235,19 +236,19 @@ pub(super) async fn runs(pool: &PgPool, before: i64, limit: i64) -> Result<Vec<R
     rows.iter().map(view).collect()
 }
 
-/// Takes back what of a run waits and nobody else asked for. A run of somebody else's is none.
+/// Cancels the waiting jobs of a run that no other run needs. Runs of other tokens are treated as not found.
 pub(super) async fn cancel(pool: &PgPool, name: &str, token: i64) -> Result<(), Refused> {
     let own = sqlx::query("SELECT FROM runs WHERE run = $1 AND token = $2").bind(name).bind(token);
     own.fetch_optional(pool).await?.ok_or_else(|| Refused::absent("run"))?;
     let mut transaction = pool.begin().await?;
-    // A submission that joins one of them has it in its hands: whether another run names it is asked after the wait.
+    // A submission that joins one of these jobs locks it: other runs are checked after the lock.
     let held = sqlx::query(
         "SELECT key FROM jobs WHERE state = 'queued' AND job IN (SELECT job FROM run_jobs WHERE run = $1)
          ORDER BY key FOR UPDATE",
     );
     held.bind(name).fetch_all(&mut *transaction).await?;
     let gone = sqlx::query(
-        "UPDATE jobs SET state = 'cancelled', ended_at = now(), reason = 'nobody wants it any more'
+        "UPDATE jobs SET state = 'cancelled', ended_at = now(), reason = 'canceled by the submitter'
          WHERE state = 'queued' AND job IN (SELECT job FROM run_jobs WHERE run = $1)
            AND NOT EXISTS (SELECT FROM run_jobs WHERE run_jobs.job = jobs.job AND run <> $1)
          RETURNING key, bundle",
@@ -255,7 +256,7 @@ pub(super) async fn cancel(pool: &PgPool, name: &str, token: i64) -> Result<(), 
     .bind(name)
     .fetch_all(&mut *transaction)
     .await?;
-    // What was asked for anew, and is wanted no more, leaves what was known before. Jobs of one key are of one bundle.
+    // Canceling a repeated evaluation restores the earlier result. Jobs with the same key have the same bundle.
     let (mut keys, mut bundles): (Vec<Vec<u8>>, BTreeSet<Vec<u8>>) = (Vec::new(), BTreeSet::new());
     for row in &gone {
         keys.push(row.try_get(0)?);
@@ -281,11 +282,11 @@ pub(super) async fn cancel(pool: &PgPool, name: &str, token: i64) -> Result<(), 
     Ok(())
 }
 
-/// What a claim of one capability does: leases that ended without a word first, unless the job has lost too many, then what waits, and the worker is seen, where it was not just now. Rows that
-/// another claim has in its hands are passed over, so that claims never wait for each other.
+/// The statement of a claim for one capability: expired leases first, unless the job has lost too many, then waiting jobs; it also
+/// updates the worker's last contact, unless that is recent. Locked rows are skipped, so that claims never wait for each other.
 ///
-/// The limits of 256 are [`MAX_CLAIM`](crate::wire::MAX_CLAIM), written out: of a limit that is a parameter the planner
-/// expects a tenth of the table, and reads all of it. Only as many rows are taken as the last limit asks for.
+/// The literal limits of 256 are [`MAX_CLAIM`](crate::wire::MAX_CLAIM): for a limit given as a parameter the planner expects a
+/// tenth of the table and reads all of it. The last limit restricts the number of rows taken.
 pub const CLAIM: &str = "
     WITH ended AS MATERIALIZED (
         SELECT job, worker FROM jobs WHERE state = 'leased' AND capability = $1 AND lease_until < now() AND lost + 1 < $8
@@ -310,7 +311,7 @@ pub const CLAIM: &str = "
     )
     SELECT job, lease_token, capability, candidate, body FROM claimed JOIN bundles USING (bundle) ORDER BY job";
 
-/// Gives out jobs, for the scarcest capability first.
+/// Leases jobs, for the scarcest capability first.
 pub(super) async fn claim(
     pool: &PgPool,
     token: i64,
@@ -349,7 +350,7 @@ pub(super) async fn claim(
     Ok(jobs)
 }
 
-/// Extends leases that hold, and names those that do not.
+/// Extends valid leases, and returns the lost ones.
 pub(super) async fn heartbeat(pool: &PgPool, beat: &Heartbeat) -> Result<Vec<i64>, Refused> {
     let jobs: Vec<i64> = beat.leases.iter().map(|lease| lease.job).collect();
     let tokens: Vec<i64> = beat.leases.iter().map(|lease| lease.token).collect();
@@ -377,7 +378,7 @@ fn lost() -> Refused {
     Refused::conflict("lease", "the lease has expired, or a newer lease of this job exists")
 }
 
-/// Puts a job back where it came from; its claim counts for nothing.
+/// Returns a job to the queue; the claim is not counted.
 pub(super) async fn release(pool: &PgPool, job: i64, token: i64) -> Result<(), Refused> {
     let done = sqlx::query(
         "UPDATE jobs SET state = 'queued', lease_until = NULL, attempts = attempts - 1
@@ -390,8 +391,8 @@ pub(super) async fn release(pool: &PgPool, job: i64, token: i64) -> Result<(), R
     if done.rows_affected() == 1 { Ok(()) } else { Err(lost()) }
 }
 
-/// A worker could not do a job: it waits for another try, or is given up. Of each worker one word counts, as long as there
-/// are others that could try: one that fails at everything does not end everybody's jobs.
+/// Records a failure: the job is retried, or fails. Each worker counts once as long as other workers could try, so that one broken
+/// worker does not fail all jobs.
 pub(super) async fn fail(pool: &PgPool, job: i64, failure: &Failure) -> Result<(), Refused> {
     let done = sqlx::query(
         "WITH held AS (
@@ -421,15 +422,14 @@ pub(super) async fn fail(pool: &PgPool, job: i64, failure: &Failure) -> Result<(
     if done.rows_affected() == 1 { Ok(()) } else { Err(lost()) }
 }
 
-/// A worker ends: it is none that could try what another failed at.
+/// Signs off a worker: it no longer counts as one that could retry a job.
 pub(super) async fn goodbye(pool: &PgPool, worker: &str, token: i64) -> Result<(), Refused> {
     let statement = "UPDATE workers SET left_at = now() WHERE worker = $1 AND token = $2";
     sqlx::query(statement).bind(worker).bind(token).execute(pool).await?;
     Ok(())
 }
 
-/// Gives up jobs whose workers went away without a word `most_lost` times: they may take every worker down. The server does
-/// this now and then, without being asked.
+/// Fails jobs that lost `most_lost` leases: they may crash every worker. The server runs this periodically.
 pub(super) async fn give_up(pool: &PgPool, most_lost: i32) -> Result<u64, Refused> {
     let done = sqlx::query(
         "WITH spent AS (
@@ -454,7 +454,7 @@ pub(super) async fn give_up(pool: &PgPool, most_lost: i32) -> Result<u64, Refuse
     Ok(done.rows_affected())
 }
 
-/// The workers, those heard of last first.
+/// The workers, most recent contact first.
 pub(super) async fn workers(pool: &PgPool) -> Result<Vec<WorkerView>, Refused> {
     let statement = format!(
         "SELECT worker, capabilities, version, to_char(last_seen AT TIME ZONE 'UTC', {UTC}), coalesce(held.jobs, 0),
@@ -478,17 +478,17 @@ pub(super) async fn workers(pool: &PgPool) -> Result<Vec<WorkerView>, Refused> {
     rows.iter().map(view).collect()
 }
 
-/// A lease that ended without a word of its worker.
+/// A lease that expired without a response of its worker.
 pub(super) struct LostLease {
     pub(super) lost_at: String,
     pub(super) worker: String,
     pub(super) task: String,
     pub(super) candidate: String,
-    /// Where its job is now.
+    /// The current state of its job.
     pub(super) state: String,
 }
 
-/// The leases that were lost last, the newest first.
+/// The most recently lost leases, newest first.
 pub(super) async fn lost_leases(pool: &PgPool, limit: i64) -> Result<Vec<LostLease>, Refused> {
     let statement = format!(
         "SELECT to_char(lost_at AT TIME ZONE 'UTC', {UTC}), lost_leases.worker, coalesce(body ->> 'task', ''),
@@ -508,7 +508,7 @@ pub(super) async fn lost_leases(pool: &PgPool, limit: i64) -> Result<Vec<LostLea
     rows.iter().map(view).collect()
 }
 
-/// What waits and what is held, by capability.
+/// Numbers of waiting and leased jobs, by capability.
 pub(super) async fn queue(pool: &PgPool) -> Result<Vec<QueueView>, Refused> {
     let rows = sqlx::query(
         "SELECT capability, state::text, count(*) FROM jobs WHERE state = 'queued' GROUP BY 1, 2

@@ -1,4 +1,4 @@
-//! One line of JSON for each request, on standard error. A request keeps the trace id it came with.
+//! Writes one line of JSON per request to standard error. A request keeps the trace ID it came with.
 
 use std::io::Write;
 use std::time::{Instant, SystemTime};
@@ -13,21 +13,21 @@ use warpproof_evidence::ledger::utc;
 use super::Shared;
 use super::refused::Cause;
 
-/// The answer's own header for the trace id.
+/// Response header with the trace ID.
 const TRACE: HeaderName = HeaderName::from_static("x-trace-id");
 
-/// The trace id of a W3C `traceparent`: 32 hexadecimal digits between the first two dashes.
+/// The trace ID of a W3C `traceparent`: 32 hexadecimal digits between the first two dashes.
 fn trace_of(header: &str) -> Option<String> {
     let id = header.split('-').nth(1)?;
     (id.len() == 32 && id.bytes().all(|digit| digit.is_ascii_hexdigit())).then(|| id.to_ascii_lowercase())
 }
 
 fn write(line: &serde_json::Value) {
-    // There is nobody to tell that nobody can be told.
+    // A failed write to standard error cannot be reported anywhere.
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
-/// Around every request: a trace id, a count, a line.
+/// Middleware for every request: trace ID, metrics and log line.
 pub(super) async fn record(State(shared): State<Shared>, request: Request, next: Next) -> Response {
     let started = Instant::now();
     let given = request.headers().get("traceparent").and_then(|value| value.to_str().ok()).and_then(trace_of);
@@ -58,7 +58,7 @@ pub(super) async fn record(State(shared): State<Shared>, request: Request, next:
     response
 }
 
-/// Something went wrong that nobody asked for.
+/// Logs an error of the periodic maintenance.
 pub(super) fn upkeep(shared: &Shared, cause: &str) {
     if shared.log {
         write(&json!({ "time": utc(SystemTime::now()), "level": "warn", "event": "upkeep", "cause": cause }));

@@ -1,4 +1,4 @@
-//! What the server counts, as Prometheus reads it. Counters are of this process; the queue is the database's.
+//! Metrics in the format of Prometheus. Counters belong to this process; queue lengths come from the database.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::vitals::Vitals;
 use crate::wire::QueueView;
 
-/// Upper ends of the buckets of request times, in seconds.
+/// Upper bounds of the request time buckets, in seconds.
 const BUCKETS: [f64; 8] = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 1.0, 10.0];
 
 /// Counters of one process.
@@ -42,7 +42,7 @@ impl Metrics {
         self.microseconds.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// All of it as text.
+    /// All metrics as text.
     pub(super) fn text(&self, queue: &[QueueView], vitals: Option<Vitals>) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.

@@ -1,4 +1,4 @@
-//! The tables, brought to this version. Migrations are files of the repository and part of the program.
+//! Migrates the database tables to this version. Migrations are files of the repository and part of the program.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -8,7 +8,7 @@ use sqlx::error::BoxDynError;
 use sqlx::migrate::{Migration, MigrationSource, MigrationType, Migrator};
 use sqlx::{PgPool, Row};
 
-/// All of them, in order; one that was released is never changed.
+/// All migrations, in order; a released one is never changed.
 const MIGRATIONS: &[(i64, &str, &str)] = &[
     (1, "fleet", include_str!("../../migrations/0001_fleet.sql")),
     (2, "standings", include_str!("../../migrations/0002_standings.sql")),
@@ -31,13 +31,13 @@ impl MigrationSource<'static> for Embedded {
     }
 }
 
-/// Applies what is missing. Several processes may do so at once; a lock of the database lets one after another.
+/// Applies missing migrations. Several processes may do so concurrently; a database lock serializes them.
 pub(super) async fn run(pool: &PgPool) -> Result<(), String> {
     let migrator = Migrator::new(Embedded).await.map_err(|error| error.to_string())?;
     migrator.run(pool).await.map_err(|error| format!("cannot migrate the database to this version: {error}"))
 }
 
-/// Whether the tables are those of this version.
+/// Whether the tables have this version.
 pub(super) async fn check(pool: &PgPool) -> Result<(), String> {
     let newest = MIGRATIONS.last().map_or(0, |(version, ..)| *version);
     let row = sqlx::query("SELECT coalesce(max(version), 0) FROM _sqlx_migrations WHERE success")
@@ -51,10 +51,10 @@ pub(super) async fn check(pool: &PgPool) -> Result<(), String> {
     if found == newest {
         return Ok(());
     }
-    let mend = if found < newest {
+    let fix = if found < newest {
         "run `warpproof-fleet serve --migrate` to migrate it"
     } else {
         "use a newer warpproof"
     };
-    Err(format!("expected database tables of version {newest}, found version {found}; {mend}"))
+    Err(format!("expected database tables of version {newest}, found version {found}; {fix}"))
 }

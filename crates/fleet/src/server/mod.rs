@@ -1,6 +1,6 @@
-//! The server: routes over PostgreSQL and a store of objects. It keeps nothing that a restart could lose.
+//! The server: routes over PostgreSQL and an object store. It has no state that a restart could lose.
 //!
-//! Several servers may share one database: leases, fences and quotas are decided there.
+//! Several servers may share one database, which decides about leases, fencing tokens and quotas.
 
 mod access;
 mod address;
@@ -40,25 +40,26 @@ pub use access::ACCESS;
 #[doc(hidden)]
 pub use jobs::CLAIM;
 
-/// How often the server does what nobody asks for.
+/// Interval of periodic maintenance.
 const UPKEEP: Duration = Duration::from_secs(10);
-/// How long the queue is not counted again.
+/// How long the counted queue is cached.
 const COUNTED: Duration = Duration::from_secs(5);
-/// How many claims are under way at a time: enough that the disk writes several at once, few enough that they are fair.
+/// Maximum number of concurrent claims: enough to combine several disk writes, few enough to be fair.
 const MAX_CLAIMS: usize = 8;
 
-/// What is too much.
+/// Limits of the server.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of the largest body, packed and unpacked: a submission, a result, a segment or an object. Others have half a megabyte.
+    /// Maximum body size in bytes, compressed and decompressed: a submission, a result, a segment or an object. Other bodies are
+    /// limited to half a megabyte.
     pub body_bytes: usize,
-    /// Requests of one token in a second, on average; twice as many at once.
+    /// Average requests per second of one token; bursts of twice that are allowed.
     pub requests_per_second: u32,
-    /// Connections at a time; more wait until one ends.
+    /// Concurrent connections; further ones wait.
     pub connections: usize,
-    /// How long the head of a request may take, and a handshake; as long a connection may be idle.
+    /// Time limit for a request's head and for a handshake, and for an idle connection.
     pub head_time: Duration,
-    /// How long a body may take.
+    /// Time limit for a body.
     pub body_time: Duration,
 }
 
@@ -74,31 +75,31 @@ impl Default for Limits {
     }
 }
 
-/// How a server is started.
+/// Configuration of a server.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// `postgres://user@host/database`.
     pub database: String,
     /// A directory, or `s3://bucket/prefix`.
     pub objects: String,
-    /// Where it listens.
+    /// The address to listen on.
     pub listen: SocketAddr,
-    /// A certificate chain and its key, in PEM files; without them a proxy has to see to TLS.
+    /// A certificate chain and its key, in PEM files; without them a proxy must provide TLS.
     pub tls: Option<(PathBuf, PathBuf)>,
-    /// Whether a proxy in front speaks TLS.
+    /// Whether a proxy in front provides TLS.
     pub behind_tls: bool,
     /// Connections to the database.
     pub connections: u32,
-    /// What is too much.
+    /// Limits.
     pub limits: Limits,
-    /// How many workers may stop responding during a job before it is given up.
+    /// How many workers may stop responding during a job before the job fails.
     pub attempts: u16,
-    /// Whether requests are written to standard error.
+    /// Whether requests are logged to standard error.
     pub log: bool,
 }
 
 impl Config {
-    /// Defaults: any free port of this machine.
+    /// Defaults: a free port on the loopback interface.
     pub fn new(database: impl Into<String>, objects: impl Into<String>) -> Self {
         Self {
             database: database.into(),
@@ -114,7 +115,7 @@ impl Config {
     }
 }
 
-/// What all requests share.
+/// State shared by all requests.
 #[derive(Clone)]
 struct Shared(Arc<Inner>);
 
@@ -124,22 +125,22 @@ struct Inner {
     limits: Limits,
     doorkeeper: access::Doorkeeper,
     metrics: metrics::Metrics,
-    /// The queue as it was counted last.
+    /// The last counted queue.
     queue: tokio::sync::Mutex<Option<(std::time::Instant, Vec<QueueView>)>>,
-    /// How the fleet was when it was looked at last.
+    /// The last computed vitals.
     vitals: tokio::sync::Mutex<Option<(std::time::Instant, Vitals)>>,
-    /// How many leases of a job may be lost.
+    /// Maximum number of lost leases of a job.
     attempts: i32,
-    /// Memory for large bodies, in units.
+    /// Memory budget for large bodies, in units.
     bodies: Arc<Semaphore>,
-    /// Claims that are under way at a time.
+    /// Limits concurrent claims.
     claims: Semaphore,
-    /// Rung when a job has ended here, for those who wait for a run.
+    /// Notified when a job ends on this server, for requests that wait for a run.
     ended: Notify,
     log: bool,
-    /// Whether it is this server that sees to TLS.
+    /// Whether clients connect through TLS.
     tls: bool,
-    /// Set when the server is to stop, so that those who wait are answered.
+    /// Set when the server stops, so that waiting requests are answered.
     stopping: watch::Receiver<bool>,
 }
 
@@ -152,7 +153,7 @@ impl std::ops::Deref for Shared {
 }
 
 impl Inner {
-    /// What waits and what is held, counted within the last five seconds, by one at a time: whoever asks.
+    /// Waiting and leased jobs, cached for five seconds; only one request counts at a time.
     async fn queue(&self) -> Result<Vec<QueueView>, refused::Refused> {
         let mut last = self.queue.lock().await;
         if let Some((counted, queue)) = &*last
@@ -165,7 +166,7 @@ impl Inner {
         Ok(queue)
     }
 
-    /// How the fleet is, counted within the last five seconds.
+    /// Vitals of the fleet, cached for five seconds.
     async fn vitals(&self) -> Result<Vitals, refused::Refused> {
         let mut last = self.vitals.lock().await;
         if let Some((counted, vitals)) = *last
@@ -179,7 +180,7 @@ impl Inner {
     }
 }
 
-/// A server that runs on threads of its own.
+/// A server that runs on its own threads.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
@@ -204,7 +205,7 @@ async fn connect(config: &Config) -> Result<PgPool, String> {
     let pool = PgPoolOptions::new()
         .max_connections(config.connections.max(2))
         .acquire_timeout(Duration::from_secs(5))
-        // A connection that a restart broke is found here, not in the middle of a transaction.
+        // Detects a connection broken by a restart here, not in the middle of a transaction.
         .test_before_acquire(true)
         .connect_lazy_with(options.clone().application_name("warpproof"));
     let asked = refused::patiently(|| async {
@@ -212,7 +213,7 @@ async fn connect(config: &Config) -> Result<PgPool, String> {
         Ok(())
     });
     if let Err(refused) = asked.await {
-        // A pool says only that it has no connection; who connects alone hears why.
+        // The pool reports only that it has no connection; a direct connection returns the reason.
         let why = match tokio::time::timeout(Duration::from_secs(5), options.connect()).await {
             Ok(Err(error)) => error.to_string(),
             _ => refused.explained(),
@@ -222,7 +223,7 @@ async fn connect(config: &Config) -> Result<PgPool, String> {
     Ok(pool)
 }
 
-/// Brings the database to this version's tables.
+/// Migrates the database to this version.
 pub fn migrate(config: &Config) -> Result<(), String> {
     runtime()?.block_on(async {
         let pool = connect(config).await?;
@@ -230,7 +231,7 @@ pub fn migrate(config: &Config) -> Result<(), String> {
     })
 }
 
-/// Makes a token, as only who has the database can: the first one comes from here.
+/// Creates a token directly in the database: this is how the first one is created.
 pub fn make_token(config: &Config, wanted: &NewToken) -> Result<String, String> {
     runtime()?.block_on(async {
         let pool = connect(config).await?;
@@ -244,13 +245,13 @@ pub fn description() -> Result<String, String> {
     routes::description().to_pretty_json().map_err(|error| error.to_string())
 }
 
-/// A token with all roles, for a server that one person tries out.
+/// A token with all roles, for trying out a server.
 pub fn developer() -> NewToken {
     NewToken { name: "dev".to_owned(), roles: Role::ALL.to_vec(), quota: 1_000_000, days: None }
 }
 
 impl Server {
-    /// Starts a server; it answers when this returns. The tables must be there.
+    /// Starts a server; it accepts requests when this returns. The tables must exist.
     pub fn start(config: &Config) -> Result<Self, String> {
         let runtime = runtime()?;
         let (stop, stopping) = watch::channel(false);
@@ -283,18 +284,18 @@ impl Server {
         })?;
         let thread = std::thread::spawn(move || {
             runtime.block_on(serve(listener, shared, tls));
-            // Whatever still runs has had its time.
+            // Tasks that still run have exceeded their time.
             runtime.shutdown_timeout(Duration::from_secs(5));
         });
         Ok(Self { address, stop, thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers what was asked, takes nothing new, and ends.
+    /// Finishes open requests, accepts no new ones, and ends.
     pub fn stop(mut self) -> Result<(), String> {
         self.stop.send_replace(true);
         self.join()
@@ -310,7 +311,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.send_replace(true);
-        // Nobody is left to tell.
+        // An error during drop cannot be reported.
         let _ended = self.join();
     }
 }
@@ -323,7 +324,7 @@ async fn serve(listener: TcpListener, shared: Shared, tls: Option<tokio_rustls::
     shared.pool.close().await;
 }
 
-/// What nobody asks for: jobs that take every worker down are given up, and partitions are there before they are needed.
+/// Periodic maintenance: fails jobs that crash every worker, and creates partitions in advance.
 async fn upkeep(shared: Shared) {
     loop {
         let given_up = jobs::give_up(&shared.pool, shared.attempts).await;

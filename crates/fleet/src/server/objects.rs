@@ -1,4 +1,4 @@
-//! Bytes by their hash, in a directory or anywhere that speaks S3.
+//! Objects by their hash, in a directory or an S3-compatible store.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -14,24 +14,24 @@ use super::body::Upload;
 use super::refused::Refused;
 use super::s3;
 
-/// Bytes of a part of a large object: S3 takes no less than 5 MiB, except of the last. A directory takes any.
+/// Part size of a multipart upload in bytes: S3 requires at least 5 MiB, except for the last part.
 const PART: usize = 5 << 20;
 const PIECE: usize = 512 << 10;
-/// Parts of an upload that are on their way to the store at a time.
+/// Maximum number of concurrent parts of an upload.
 const PARTS: usize = 2;
 
 /// The store of objects.
 #[derive(Clone, Debug)]
 pub(super) struct Objects {
     store: Arc<dyn ObjectStore>,
-    /// Where the store is a directory.
+    /// The directory, if the store is one.
     directory: Option<PathBuf>,
-    /// Directories in it whose own names this server has made lasting.
+    /// Subdirectories whose entries this server has already synced to disk.
     lasting: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
 impl Objects {
-    /// Opens `s3://bucket/prefix`, with keys and endpoint from the variables that AWS's own tools read, or a directory.
+    /// Opens `s3://bucket/prefix`, with keys and endpoint from AWS's environment variables, or a directory.
     pub(super) async fn open(place: &str) -> Result<Self, String> {
         if let Some(place) = place.strip_prefix("s3://") {
             return Ok(Self { store: s3::open(place).await?, directory: None, lasting: Arc::default() });
@@ -45,25 +45,24 @@ impl Objects {
         Ok(Self { store: Arc::new(store), directory: Some(PathBuf::from(place)), lasting: Arc::default() })
     }
 
-    /// Where an object is. A hash has no character that a path could be made of.
+    /// The path of an object. A hash contains no characters with a meaning in paths.
     fn path(hash: &Hash) -> Path {
         let name = hash.to_string();
         let (directory, file) = name.split_at(2);
         Path::from_iter(["objects", directory, file])
     }
 
-    /// Keeps bytes under the name they have. They are written even where a file of that name is there: nobody has said that it
-    /// is whole.
+    /// Stores bytes under their hash. They are written even if the file exists, because an existing file may be incomplete.
     pub(super) async fn put(&self, hash: &Hash, bytes: Vec<u8>) -> Result<(), Refused> {
         self.store.put(&Self::path(hash), PutPayload::from(bytes)).await?;
         self.settle(hash).await
     }
 
-    /// Keeps bytes as they come, if they are those that the name says. How many they were.
+    /// Stores a stream if its bytes match the hash. Returns their number.
     pub(super) async fn put_stream(&self, hash: &Hash, mut upload: Upload) -> Result<usize, Refused> {
         let part = if self.directory.is_some() { PIECE } else { PART };
         let (mut hasher, mut count) = (Hasher::default(), 0usize);
-        // What is small is written at once; only of what is larger than a part the store gets several.
+        // Small objects are written at once; only objects larger than a part use a multipart upload.
         let mut first: Vec<u8> = Vec::new();
         let mut writer: Option<WriteMultipart> = None;
         let came = loop {
@@ -85,7 +84,7 @@ impl Objects {
                     writer = Some(parts);
                 }
                 Some(parts) => {
-                    // So many are on their way to the store at a time, and no more.
+                    // Limits the number of concurrent parts.
                     if let Err(error) = parts.wait_for_capacity(PARTS).await {
                         break Err(error.into());
                     }
@@ -101,7 +100,7 @@ impl Objects {
             }
             (Err(refused), parts) => {
                 if let Some(parts) = parts {
-                    // Parts that stay behind are the store's to collect.
+                    // The store collects parts that remain after a failed abort.
                     let _left = parts.abort().await;
                 }
                 return Err(refused);
@@ -110,18 +109,18 @@ impl Objects {
         Ok(count)
     }
 
-    /// Makes an object last that was written.
+    /// Makes a written object durable.
     async fn settle(&self, hash: &Hash) -> Result<(), Refused> {
         let path = Self::path(hash);
         let Some(directory) = &self.directory else { return Ok(()) };
-        // A directory does not wait for the disk by itself, and what is acknowledged must be there.
+        // A directory store does not sync by itself, but an acknowledged object must be on disk.
         let file = directory.join(path.as_ref());
         let lasting = Arc::clone(&self.lasting);
         let synced = tokio::task::spawn_blocking(move || {
             File::open(&file)?.sync_all()?;
             let known =
                 |parent: &Directory| lasting.lock().unwrap_or_else(PoisonError::into_inner).contains(parent);
-            // Its own name always; those of the directories above it once. Only Unix has, and needs, a way to say so.
+            // Syncs the directory of the file always, and the directories above it once. Only Unix supports and needs this.
             let above: Vec<&Directory> = file.ancestors().skip(1).take(3).collect();
             let all = above.first().is_some_and(|parent| !known(parent));
             let parents = above.iter().take(if all { above.len() } else { 1 });
@@ -133,7 +132,7 @@ impl Objects {
         synced.await.map_err(Refused::failed)?.map_err(Refused::failed)
     }
 
-    /// Removes an object; one that is not there is no error.
+    /// Removes an object; a missing one is not an error.
     pub(super) async fn remove(&self, hash: &Hash) -> Result<(), Refused> {
         match self.store.delete(&Self::path(hash)).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
@@ -141,7 +140,7 @@ impl Objects {
         }
     }
 
-    /// The bytes of an object, which are those it is named by.
+    /// The bytes of an object, verified against its hash.
     pub(super) async fn get(&self, hash: &Hash) -> Result<bytes::Bytes, Refused> {
         let bytes = self.store.get(&Self::path(hash)).await?.bytes().await?;
         if Hash::of(&bytes) == *hash {

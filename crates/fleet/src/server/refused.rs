@@ -1,4 +1,4 @@
-//! Why a request was refused, and which failures of the database pass by themselves.
+//! Errors of requests, and which database errors are transient.
 
 use std::future::Future;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use tokio::time::{Instant, sleep};
 
 use crate::wire::Refusal;
 
-/// How long a request waits for a database that went away.
+/// How long a request waits for an unreachable database.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A request that is not answered as it wishes.
+/// An error response.
 #[derive(Debug)]
 pub(super) struct Refused {
     status: StatusCode,
     refusal: Refusal,
-    /// What is written to the log and told to nobody else.
+    /// The cause, which is logged but not sent to the client.
     cause: Option<String>,
-    /// A header that the status asks for.
+    /// A header that the status requires.
     header: Option<Box<(HeaderName, HeaderValue)>>,
 }
 
@@ -58,18 +58,18 @@ impl Refused {
         self.status
     }
 
-    /// The sentence for people.
+    /// The message for users.
     pub(super) fn message(&self) -> &str {
         &self.refusal.message
     }
 
-    /// All of it, for whoever runs the server.
+    /// Message and cause, for the operator.
     pub(super) fn explained(&self) -> String {
         self.cause.clone().unwrap_or_else(|| self.refusal.message.clone())
     }
 
-    /// Something of ours went wrong; why is for the log.
-    #[expect(clippy::needless_pass_by_value, reason = "so that `map_err` takes it as it is")]
+    /// An internal error; the cause goes to the log.
+    #[expect(clippy::needless_pass_by_value, reason = "`map_err` passes it by value")]
     pub(super) fn failed(cause: impl ToString) -> Self {
         let mut refused =
             Self::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "the server failed; see its log");
@@ -87,7 +87,7 @@ impl Refused {
 
 impl From<sqlx::Error> for Refused {
     fn from(error: sqlx::Error) -> Self {
-        // Text that the database has no characters for is the asker's.
+        // Text with characters that the database does not support is an error of the client.
         if error.as_database_error().is_some_and(|error| error.code().as_deref() == Some("22021")) {
             return Self::wrong("the text contains characters that are not supported");
         }
@@ -120,11 +120,11 @@ impl IntoResponse for Refused {
     }
 }
 
-/// The cause of a failure, on its way to the log.
+/// The cause of an error, passed to the log.
 #[derive(Clone, Debug)]
 pub(super) struct Cause(pub(super) String);
 
-/// Whether an error is about the connection or about the moment, not about the statement.
+/// Whether an error is caused by the connection or is transient, rather than caused by the statement.
 pub(super) fn passes(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_)
@@ -134,7 +134,7 @@ pub(super) fn passes(error: &sqlx::Error) -> bool {
         | sqlx::Error::Protocol(_)
         | sqlx::Error::Tls(_) => true,
         sqlx::Error::Database(error) => error.code().is_some_and(|code| {
-            // Connections, resources, an operator's intervention, serialization, deadlock, read-only after a failover.
+            // Connection, resources, operator intervention, serialization, deadlock, read-only after a failover.
             ["08", "53", "57"].iter().any(|class| code.starts_with(class))
                 || ["40001", "40P01", "25006"].contains(&code.as_ref())
         }),
@@ -142,8 +142,8 @@ pub(super) fn passes(error: &sqlx::Error) -> bool {
     }
 }
 
-/// Does something with the database until it is done, or until patience ends. What is done must be safe to do twice: a
-/// connection that breaks in a commit does not say whether it was made.
+/// Retries a database operation until it succeeds or the time is up. It must be idempotent: if a connection breaks during a commit,
+/// it is unknown whether the commit succeeded.
 pub(super) async fn patiently<T, F, W>(mut work: W) -> Result<T, Refused>
 where
     F: Future<Output = Result<T, Refused>>,

@@ -1,7 +1,8 @@
-//! Partitions, made before they are needed and dropped when they are old.
+//! Partitions: created in advance, dropped when they are old.
 //!
-//! Results are in stretches of jobs and lines in stretches of segments; numbers rise with time, so that a stretch is also a
-//! time. Dropping a stretch costs the same whatever is in it. What nobody names any more afterwards goes too.
+//! Results are partitioned by ranges of job numbers, and lines by ranges of segment numbers; numbers grow with time, so a range
+//! also corresponds to a period. Dropping a partition costs the same whatever its size. Afterwards, objects that are no longer
+//! referenced are deleted too.
 
 use sqlx::{PgPool, Row};
 
@@ -10,12 +11,12 @@ use super::objects::Objects;
 use super::refused::Refused;
 use crate::wire::Retained;
 
-/// A table in stretches.
+/// A partitioned table.
 struct Stretched {
     table: &'static str,
-    /// How the names of its partitions start.
+    /// Prefix of the partition names.
     prefix: &'static str,
-    /// The sequence its key is drawn from.
+    /// Query for the last value of its key sequence.
     newest: &'static str,
     stretch: i64,
 }
@@ -35,20 +36,20 @@ const TABLES: [Stretched; 2] = [
     },
 ];
 
-/// Makes the partitions that are written to now and next. What came before a partition was there is in the rest's.
+/// Creates the current and the next partition. Rows from before a partition existed are in the default partition.
 pub(super) async fn ensure_partitions(pool: &PgPool) -> Result<(), Refused> {
     for Stretched { table, prefix, newest, stretch } in &TABLES {
         let newest: i64 = sqlx::query(newest).fetch_one(pool).await?.try_get(0)?;
         for ahead in 0..2 {
             let from = (newest / stretch + ahead) * stretch;
             let to = from + stretch;
-            // Numbers of ours only: nothing of a request is part of a statement.
+            // Only our own numbers: no part of a request enters the statement.
             let statement = format!(
                 "CREATE TABLE IF NOT EXISTS {prefix}{from} PARTITION OF {table} FOR VALUES FROM ({from}) TO ({to})"
             );
             match sqlx::query(&statement).execute(pool).await {
                 Ok(_) => {}
-                // Another server was faster, or the rest's partition has rows of this stretch already: they stay there.
+                // Another server was faster, or the default partition already has rows of this range, which stay there.
                 Err(sqlx::Error::Database(error))
                     if ["42P07", "42P17", "23514", "23505"]
                         .contains(&error.code().unwrap_or_default().as_ref()) => {}
@@ -59,7 +60,7 @@ pub(super) async fn ensure_partitions(pool: &PgPool) -> Result<(), Refused> {
     Ok(())
 }
 
-/// The partitions of a table by where they begin.
+/// The partitions of a table by their first number.
 async fn partitions(pool: &PgPool, prefix: &str) -> Result<Vec<i64>, Refused> {
     let rows = sqlx::query(
         "SELECT substr(relname, length($1) + 1)::bigint FROM pg_class
@@ -71,11 +72,11 @@ async fn partitions(pool: &PgPool, prefix: &str) -> Result<Vec<i64>, Refused> {
     rows.iter().map(|row| row.try_get(0).map_err(Refused::from)).collect()
 }
 
-/// How many rows are deleted in one transaction.
+/// Rows deleted per transaction.
 const BATCH: i64 = 10_000;
 
-/// The first job that must stay: one that is not over, that ended lately, or that a recent run names. Where all may go, the
-/// next that will be made.
+/// The first job that must be kept: one that is unfinished, ended recently, or belongs to a recent run. If none, the next job
+/// number.
 const KEEP_JOB: &str = "SELECT coalesce(
         least((SELECT min(job) FROM jobs WHERE ended_at IS NULL),
               (SELECT min(job) FROM jobs WHERE ended_at >= now() - make_interval(secs => $1)),
@@ -83,7 +84,7 @@ const KEEP_JOB: &str = "SELECT coalesce(
                WHERE runs.made_at >= now() - make_interval(secs => $1))),
         (SELECT max(job) + 1 FROM jobs), 0)";
 
-/// The first segment that must stay.
+/// The first segment that must be kept.
 const KEEP_SEGMENT: &str = "SELECT coalesce(
         least((SELECT min(segment) FROM results),
               (SELECT min(number) FROM segments WHERE made_at >= now() - make_interval(secs => $1))),
@@ -93,7 +94,7 @@ async fn first_kept(pool: &PgPool, statement: &str, seconds: f64) -> Result<i64,
     Ok(sqlx::query(statement).bind(seconds).fetch_one(pool).await?.try_get(0)?)
 }
 
-/// Does a statement until nothing is left for it, each time for one batch and in a transaction of its own.
+/// Repeats a statement until it affects no rows, one batch per transaction.
 async fn in_batches(pool: &PgPool, statement: &str, bound: i64) -> Result<u64, Refused> {
     let mut all = 0;
     loop {
@@ -105,7 +106,7 @@ async fn in_batches(pool: &PgPool, statement: &str, bound: i64) -> Result<u64, R
     }
 }
 
-/// Drops partitions, if nobody is in the way for long: who waits for such a lock stops all that come after.
+/// Drops partitions unless the lock takes too long: a waiting lock request blocks all later ones.
 async fn drop_partitions(pool: &PgPool, prefix: &str, partitions: &[i64]) -> Result<u64, Refused> {
     let mut dropped = 0;
     for from in partitions {
@@ -123,9 +124,8 @@ async fn drop_partitions(pool: &PgPool, prefix: &str, partitions: &[i64]) -> Res
     Ok(dropped)
 }
 
-/// Drops whole stretches in which everything ended longer ago than so many days, and the jobs, runs and segments of them.
-/// Then objects that nobody names any more. What is done is done in small steps, and what one call did not come to, the next
-/// does.
+/// Drops partitions in which everything ended more than `days` days ago, and their jobs, runs and segments, then unreferenced
+/// objects. It works in small steps; the next call continues where this one stopped.
 pub(super) async fn retain(pool: &PgPool, objects: &Objects, days: u32) -> Result<Retained, Refused> {
     let mut retained = drop_stretches(pool, days).await?;
     retained.objects = inventory::collect(pool, objects).await?;
@@ -145,7 +145,7 @@ async fn drop_stretches(pool: &PgPool, days: u32) -> Result<Retained, Refused> {
         .collect();
     if let Some(last) = dropped.last() {
         let end = last + results.stretch;
-        // No new run is answered with them from here on; one that was meanwhile keeps them.
+        // From here on no new run reuses these jobs; a run that did so meanwhile keeps them.
         let forgotten = "UPDATE jobs SET current = false
              WHERE job IN (SELECT job FROM jobs WHERE job < $1 AND current ORDER BY job LIMIT $2)";
         in_batches(pool, forgotten, end).await?;

@@ -1,4 +1,4 @@
-//! An object store that speaks S3: opened with what the environment says, and asked once before anything is promised.
+//! An S3-compatible object store, configured by the environment and tested once at the start.
 
 mod http;
 
@@ -12,13 +12,13 @@ use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 
 use http::Http;
 
-/// How long a request is tried again: as long as one of the database is.
+/// How long a request is retried: as long as for the database.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long one try may take; the largest body has to come through.
+/// Time limit of one attempt; sufficient for the largest body.
 const TRY: Duration = Duration::from_mins(1);
-/// How long it may take to connect.
+/// Time limit for connecting.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Variables of which one has to say who asks. Nothing is looked for anywhere else.
+/// Environment variables of which at least one must provide credentials. Other sources are not searched.
 const IDENTITIES: [&str; 4] = [
     "AWS_ACCESS_KEY_ID",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
@@ -30,7 +30,7 @@ fn given(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|value| !value.is_empty())
 }
 
-/// Opens `bucket/prefix`. Keys, region and endpoint are in the variables that AWS's own tools read.
+/// Opens `bucket/prefix`. Keys, region and endpoint come from AWS's environment variables.
 pub(super) async fn open(place: &str) -> Result<Arc<dyn ObjectStore>, String> {
     let refused = |error: &dyn std::fmt::Display| format!("the object store s3://{place}: {error}");
     if !IDENTITIES.iter().any(|name| given(name)) {
@@ -48,7 +48,7 @@ pub(super) async fn open(place: &str) -> Result<Arc<dyn ObjectStore>, String> {
         max_backoff: Duration::from_secs(2),
         base: 2.0,
     };
-    // An endpoint of one's own may be plain HTTP, as AWS's tools take it; the address says so.
+    // A custom endpoint may use plain HTTP, as in AWS's tools, if its URL starts with http://.
     let plain = |name: &str| std::env::var(name).is_ok_and(|url| url.starts_with("http://"));
     let plain = ["AWS_ENDPOINT_URL", "AWS_ENDPOINT"].into_iter().any(plain);
     let options = ClientOptions::new().with_allow_http(plain);
@@ -61,10 +61,10 @@ pub(super) async fn open(place: &str) -> Result<Arc<dyn ObjectStore>, String> {
         .map_err(|error| refused(&error))?;
     let prefix = Path::parse(prefix).map_err(|error| refused(&error))?;
     let store = PrefixStore::new(store, prefix);
-    // A bucket that is not there, or that these keys do not open, is found now and not by the first who uploads.
+    // Detects a missing bucket or wrong keys at the start, not at the first upload.
     match store.list_with_delimiter(Some(&Path::from("objects/none"))).await {
         Ok(_) => Ok(Arc::new(store)),
-        // The store's own word; a list has no error of its own for it.
+        // The store's own error code; the list operation has no specific error for it.
         Err(error) if error.to_string().contains("NoSuchBucket") => {
             Err(refused(&format!("bucket `{bucket}` not found; create it first")))
         }

@@ -1,4 +1,4 @@
-//! TLS by rustls, from a certificate chain and a key in PEM files.
+//! TLS with rustls, from a certificate chain and a key in PEM files.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,13 +30,13 @@ pub(super) fn acceptor(chain: &Path, key: &Path) -> Result<TlsAcceptor, String> 
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Whether somebody speaks HTTP without TLS: its first letter is that of a method, which no handshake begins with.
+/// Whether a client uses HTTP without TLS: the first byte is that of an HTTP method, which no handshake begins with.
 pub(super) async fn is_plain_http(stream: &TcpStream) -> bool {
     let mut first = [0];
     matches!(stream.peek(&mut first).await, Ok(1)) && first[0].is_ascii_uppercase()
 }
 
-/// Says so, where silence would be a riddle.
+/// Responds that TLS is required.
 pub(super) async fn refuse_plain_http(mut stream: TcpStream) {
     let refusal = Refusal {
         error: "tls".to_owned(),
@@ -48,7 +48,7 @@ pub(super) async fn refuse_plain_http(mut stream: TcpStream) {
         "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
         body.len()
     );
-    // What was asked is read first: a connection that is closed with bytes unread is broken off, and the answer with it.
+    // The request is read first: closing a connection with unread bytes resets it before the client reads the response.
     let mut head = [0; 4096];
     let _read = stream.read(&mut head).await;
     let _told = stream.write_all(answer.as_bytes()).await;

@@ -1,19 +1,19 @@
-//! Whether a fleet is well, as the database knows it: for metrics and for the first page.
+//! Health of a fleet according to the database: for metrics and for the start page.
 
 use sqlx::{PgPool, Row};
 
 use super::refused::Refused;
 
-/// How it is, counted within the last seconds.
+/// Vitals, cached for a few seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Vitals {
-    /// Leases that ended without a word of their worker, since the tables were made.
+    /// Leases that expired without a response of their worker, in total.
     pub(super) lost_leases: i64,
-    /// Those of the last 24 hours.
+    /// Lost leases of the last 24 hours.
     pub(super) lost_today: i64,
-    /// Workers that were heard of in the last two minutes and did not say goodbye.
+    /// Workers with a contact in the last two minutes that did not sign off.
     pub(super) workers: i64,
-    /// How long the oldest job that waits has waited, in seconds.
+    /// Age of the oldest waiting job, in seconds.
     pub(super) oldest_seconds: f64,
     /// Tokens that expire within a week.
     pub(super) tokens_expiring: i64,

@@ -198,12 +198,12 @@ fn wait(
         if let Some(excess) = watched.excess(limits, directory) {
             return Err(excess.into());
         }
-        // A fiftieth of the time so far: what is quick is not held up, and what is slow is not looked at all the time.
+        // A fiftieth of the elapsed time: short evaluations are not delayed, and long ones are not polled too often.
         thread::sleep((begun.elapsed() / 50).clamp(PAUSES.0, PAUSES.1));
     }
 }
 
-/// A process that is ended, with all of its children, when this is dropped.
+/// A process that is killed, with all of its children, when this is dropped.
 struct Running(Child);
 
 impl Drop for Running {

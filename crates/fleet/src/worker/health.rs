@@ -5,37 +5,38 @@ use std::time::{Duration, Instant};
 
 /// The first pause and the longest one.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
-/// The longest pause of a worker all of whose jobs fail: it may be the jobs.
+/// The longest pause of a worker whose jobs all fail: the jobs may be the cause.
 const FAILED_PAUSE: Duration = Duration::from_secs(2);
-/// So many failures in a row are suspicious.
+/// Number of consecutive failures that is suspicious.
 const FAILED: u32 = 3;
-/// So many troubles in a row, and a worker that was to end with the queue ends.
+/// Number of consecutive troubles after which a worker with `--until-idle` exits.
 const LASTING: u32 = 5;
-/// How many jobs are remembered.
+/// Maximum number of remembered jobs.
 const REMEMBERED: usize = 10_000;
 
-/// What went wrong lately.
+/// Recent problems.
 #[derive(Debug, Default)]
 pub(super) struct Health {
-    /// Troubles of this machine, with no result between them.
+    /// Consecutive problems of this machine, without a result in between.
     troubles: u32,
-    /// Failures of jobs, with no result between them.
+    /// Consecutive failures of jobs, without a result in between.
     failures: u32,
     results: u64,
     until: Option<Instant>,
     reason: String,
-    /// Jobs that met a trouble, each with the results there were then.
+    /// Jobs that had a problem, each with the number of results at that time.
     troubled: BTreeMap<i64, u64>,
 }
 
 impl Health {
-    /// A result was made.
+    /// Records a result.
     pub(super) fn result(&mut self) {
         (self.troubles, self.failures, self.until) = (0, 0, None);
         self.results += 1;
     }
 
-    /// This machine could not do a job. Says whether it is the job after all: others were done since it was tried here.
+    /// Records a problem of this machine with a job. Returns whether the job is the cause: other jobs succeeded since its last
+    /// attempt here.
     pub(super) fn trouble(&mut self, job: i64, reason: &str) -> bool {
         if self.troubled.get(&job).is_some_and(|then| *then < self.results) {
             self.troubled.remove(&job);
@@ -46,7 +47,7 @@ impl Health {
         }
         self.troubled.insert(job, self.results);
         reason.clone_into(&mut self.reason);
-        // What goes wrong in several slots at once is one trouble.
+        // Simultaneous problems in several slots count as one.
         if self.pause().is_none() {
             self.troubles += 1;
             self.rest(self.troubles, PAUSES.1);
@@ -54,7 +55,7 @@ impl Health {
         false
     }
 
-    /// A job could not be done.
+    /// Records a failed job.
     pub(super) fn failure(&mut self) {
         self.failures += 1;
         if self.failures >= FAILED {
@@ -67,14 +68,14 @@ impl Health {
         self.until = Some(Instant::now() + pause);
     }
 
-    /// How long nothing is to be claimed.
+    /// How long to claim no jobs.
     pub(super) fn pause(&self) -> Option<Duration> {
         self.until
             .map(|until| until.saturating_duration_since(Instant::now()))
             .filter(|pause| !pause.is_zero())
     }
 
-    /// Why it has been unwell for long.
+    /// The reason of a problem that persists.
     pub(super) fn lasting_trouble(&self) -> Option<&str> {
         (self.troubles >= LASTING).then_some(&self.reason)
     }
@@ -94,13 +95,13 @@ mod tests {
         assert!(health.pause().is_some_and(|pause| pause <= PAUSES.0));
         for _ in 0..LASTING {
             health.until = None;
-            assert!(!health.trouble(1, "the disk is full"), "no result came between");
+            assert!(!health.trouble(1, "the disk is full"), "no result in between");
         }
         assert!(health.pause().is_some_and(|pause| pause > 8 * PAUSES.0));
         assert_eq!(health.lasting_trouble(), Some("the disk is full"));
         health.result();
         assert_eq!((health.pause(), health.lasting_trouble()), (None, None));
-        assert!(health.trouble(1, "no such file"), "others were done since");
+        assert!(health.trouble(1, "no such file"), "other jobs succeeded since");
         assert!(!health.trouble(1, "no such file"));
     }
 

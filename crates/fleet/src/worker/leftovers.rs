@@ -5,11 +5,11 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// How deep, and how many, the files of a ledger are.
+/// Maximum depth and number of files in a ledger.
 const MAX_DEPTH: usize = 8;
 const MAX_ENTRIES: usize = 100_000;
 
-/// Whether all below a directory are plain files and directories; what is not is never opened.
+/// Whether a directory contains only plain files and directories; other kinds of files are never opened.
 pub(super) fn only_plain(directory: &Path) -> Result<(), String> {
     let found = fs::symlink_metadata(directory)
         .map_err(|error| format!("the evaluation wrote no ledger: {error}"))?;
@@ -35,8 +35,8 @@ pub(super) fn only_plain(directory: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Removes a directory with all that is in it, also where its writer locked it. One that cannot be removed is moved aside,
-/// so that nothing stands where the next one will; that it was moved is the error.
+/// Removes a directory with its contents, even if its writer removed the permissions. A directory that cannot be removed is moved
+/// aside, to free its name; this is returned as an error.
 pub(super) fn remove(directory: &Path, aside: &Path) -> Result<(), String> {
     let absent = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     match fs::remove_dir_all(directory) {
@@ -63,7 +63,7 @@ pub(super) fn remove(directory: &Path, aside: &Path) -> Result<(), String> {
     }
 }
 
-/// Lets its owner into all directories below one.
+/// Gives the owner access to all subdirectories.
 #[cfg(unix)]
 fn unlock(directory: &Path) {
     use std::os::unix::fs::PermissionsExt;
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(fs::metadata(at("kept")).expect("there").permissions().mode() & 0o777, 0);
         fs::set_permissions(at("kept"), fs::Permissions::from_mode(0o700)).expect("unlocked");
         assert!(at("kept/file").exists());
-        remove(&at("job"), &at("left")).expect("what is not there is no trouble");
+        remove(&at("job"), &at("left")).expect("removing a missing directory succeeds");
     }
 
     #[test]

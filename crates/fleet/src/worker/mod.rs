@@ -31,27 +31,27 @@ use spool::Spool;
 use warpproof_sandbox::{self as sandbox, Limits, Reach};
 use watch::Watch;
 
-/// The shortest and the longest pause of a worker that found nothing to do.
+/// The shortest and the longest pause of a worker that found no job.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
-/// How long a goodbye is tried.
+/// How long the sign-off is retried.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// How a worker works.
+/// Configuration of a worker.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Its name, for people.
+    /// Its name, shown to users.
     pub name: String,
-    /// Evaluations at a time that are not timed on a device.
+    /// Concurrent evaluations on the software GPU.
     pub slots: usize,
-    /// How long it may be silent before others get its jobs, in seconds.
+    /// Lease duration without a heartbeat, in seconds.
     pub lease_seconds: u32,
-    /// The devices it times on: each is a worker of its own to the server, with one job at a time.
+    /// The devices it times on: to the server each one is a separate worker, with one job at a time.
     pub devices: Vec<Device>,
-    /// Where it is written down which device is taken; workers that share it never share a device.
+    /// Directory of device locks; workers that share it never share a device.
     pub taken: PathBuf,
-    /// Its own directory: evaluations under way, and results that were not sent yet.
+    /// Its own directory: running evaluations, and unsent results.
     pub directory: PathBuf,
-    /// The program that evaluates: this one, with the arguments that come before the directory.
+    /// The program that evaluates: this one, with the arguments before the directory.
     pub program: (PathBuf, Vec<String>),
     /// The limits of an evaluation.
     pub limits: Limits,
@@ -66,7 +66,7 @@ pub struct Config {
 pub struct Tally {
     /// Results that the server accepted.
     pub accepted: u64,
-    /// Results that came too late.
+    /// Results that were sent too late.
     pub lost: u64,
     /// Failed jobs.
     pub failed: u64,
@@ -82,28 +82,28 @@ struct Counters {
     released: AtomicU64,
 }
 
-/// A job in hand.
+/// A job that this worker holds.
 #[derive(Clone, Debug)]
 struct Held {
-    /// The place of its lane.
+    /// The index of its lane.
     lane: usize,
     token: i64,
     /// Set when the lease has expired: the server would reject the result.
     over: Arc<AtomicBool>,
 }
 
-/// Places of one kind: those of the software GPU, or one device.
+/// Slots of one kind: those of the software GPU, or one device.
 struct Lane {
-    /// The worker that the server knows.
+    /// The worker's name on the server.
     name: String,
-    /// What it can do, the scarcest first.
+    /// Its capabilities, the scarcest first.
     capabilities: Vec<String>,
     slots: usize,
-    /// Jobs that are held at most. On a device no job waits for another: another device could have it.
+    /// Maximum number of held jobs. On a device no job waits for another: another device could run it.
     most: usize,
     /// The number of the device.
     device: Option<u32>,
-    /// What no slot has begun.
+    /// Jobs that no slot has started.
     waiting: Queue<Leased>,
 }
 
@@ -129,7 +129,7 @@ impl Lane {
     }
 }
 
-/// What the threads of a worker share.
+/// State shared by the threads of a worker.
 struct Worker<'w> {
     config: &'w Config,
     fleet: &'w Fleet,
@@ -167,10 +167,10 @@ pub fn work(
             "{place} is in use by another worker; set another --directory"
         )));
     }
-    // Held until the end.
+    // The locks are held until the end.
     let taken = config.devices.iter().map(|one| device::hold(one, &config.taken));
     let _taken: Vec<File> = taken.collect::<Result<_, _>>().map_err(FleetError::Local)?;
-    // Found out here, and not with every job.
+    // Determined once, not for every job.
     let (_, mut read) = Worker::toolchain();
     read.extend(std::env::current_exe());
     let reach = Reach { read, write: vec![config.directory.clone()], programs: true, files_of_others: false };
@@ -178,7 +178,7 @@ pub fn work(
     if !held.is_whole() && !config.unconfined {
         return Err(FleetError::Local(UNCONFINED.to_owned()));
     }
-    // What a worker before this one was doing when it was killed.
+    // Removes evaluations of a killed worker that used this directory.
     let jobs = config.directory.join("jobs");
     if let Err(error) = leftovers::remove(&jobs, &config.directory.join("left")) {
         say(&error);
@@ -230,7 +230,7 @@ pub fn work(
         worker.finished.store(true, Ordering::Relaxed);
         ended.and(judged).and(sent).and(all(others))
     });
-    // Jobs that others fail at do not wait for this worker any more. Where nobody answers, two minutes do the same.
+    // Jobs that fail on other workers need not wait for this worker. If the server does not respond, it notices after two minutes.
     let brief = worker.fleet.clone().with_patience(GOODBYE);
     for lane in &worker.lanes {
         let _heard = brief.goodbye(&lane.name);
@@ -245,28 +245,28 @@ pub fn work(
     })
 }
 
-/// What became of a result.
+/// Result of sending.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sent {
-    /// The server has said yes or no.
+    /// The server has accepted or rejected the result.
     Settled,
-    /// The server does not answer now.
+    /// The server does not respond now.
     Waits,
-    /// It is on disk, and this worker does not send it again.
+    /// It is stored on disk, and this worker does not send it again.
     Kept,
 }
 
-/// Whether a refusal is the server's last word on a result: the lease is over, another result is there, the job is not.
+/// Whether a rejection is final: the lease has expired, or the job has another result or does not exist.
 fn is_no(status: u16, word: &str) -> bool {
     matches!((status, word), (409, "lease" | "done" | "segment") | (404, "absent"))
 }
 
-/// Waits for threads, and gives the first error of them.
+/// Waits for threads, and returns their first error.
 fn all<'t>(
     threads: impl IntoIterator<Item = thread::ScopedJoinHandle<'t, Result<(), FleetError>>>,
 ) -> Result<(), FleetError> {
     let joined = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(panicked())));
-    // All are waited for, whatever the first says.
+    // Waits for all of them, even after an error.
     joined.fold(Ok(()), Result::and)
 }
 
@@ -275,10 +275,10 @@ fn panicked() -> FleetError {
 }
 
 impl Worker<'_> {
-    /// Does what a thread is for. Where it panics, the worker ends, and what is under way with it: without its sign of life or
-    /// its limits nobody may judge. What it holds others get when the leases end.
+    /// Runs a thread's work. If it panics, the worker ends together with its running evaluations: without heartbeats and limits
+    /// they must not continue. Its jobs are claimed by others when the leases expire.
     fn guard(&self, work: impl FnOnce()) -> Result<(), FleetError> {
-        // What is shared stands behind locks, and is whole at every moment.
+        // Shared state is behind locks and consistent at all times.
         catch_unwind(AssertUnwindSafe(work)).map_err(|_| {
             self.broken.store(true, Ordering::Relaxed);
             lock(&self.held).values().for_each(|held| held.over.store(true, Ordering::Relaxed));
@@ -286,12 +286,12 @@ impl Worker<'_> {
         })
     }
 
-    /// Whether nothing more shall be claimed.
+    /// Whether to stop claiming.
     fn is_over(&self, stop: &AtomicBool) -> bool {
         stop.load(Ordering::Relaxed) || self.broken.load(Ordering::Relaxed)
     }
 
-    /// Pauses, unless the end comes.
+    /// Pauses, or returns early at a stop.
     fn rest(&self, pause: Duration, stop: &AtomicBool) {
         let end = Instant::now() + pause;
         while Instant::now() < end && !self.is_over(stop) {
@@ -299,7 +299,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Claims as many as the slots of a lane will soon need, until a stop.
+    /// Claims as many jobs as the slots of a lane will need soon, until a stop.
     fn claim(
         &self,
         at: usize,
@@ -322,7 +322,7 @@ impl Worker<'_> {
             }
             let held = lock(&self.held).values().filter(|held| held.lane == at).count();
             let room = lane.most.saturating_sub(held);
-            // Not one by one: one claim for several jobs costs as much as one for one.
+            // Not one at a time: a claim of several jobs costs as much as a claim of one.
             if room < lane.slots {
                 self.rest(Duration::from_millis(5), stop);
                 continue;
@@ -334,7 +334,7 @@ impl Worker<'_> {
                 limit: u32::try_from(room).unwrap_or(MAX_CLAIM).min(MAX_CLAIM),
                 lease_seconds: self.config.lease_seconds,
             };
-            // Tried again here, so that a stop is heard meanwhile.
+            // Retried here, so that a stop takes effect in between.
             let claimed = match self.fleet.clone().with_patience(Duration::ZERO).claim(&claim) {
                 Ok(claimed) => claimed.jobs,
                 Err(error) if error.passes() => {
@@ -368,13 +368,13 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Takes nothing more into a lane, and gives back what nobody has begun.
+    /// Closes a lane and releases the jobs that were not started.
     fn close(&self, lane: &Lane) {
         lane.waiting.close();
         self.give_back(lane);
     }
 
-    /// Gives back what nobody has begun.
+    /// Releases the jobs that were not started.
     fn give_back(&self, lane: &Lane) {
         for job in lane.waiting.drain() {
             self.release(&job);
@@ -382,7 +382,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Holds a job no more. A claim may have brought it again meanwhile, under another token: that one stays.
+    /// Removes a job from the held ones. A newer claim of the same job, with another token, stays.
     fn let_go(&self, job: &Leased) {
         let mut held = lock(&self.held);
         if held.get(&job.job).is_some_and(|held| held.token == job.token) {
@@ -391,13 +391,13 @@ impl Worker<'_> {
     }
 
     fn release(&self, job: &Leased) {
-        // One that cannot be given back is claimed by others when its lease ends.
+        // If releasing fails, other workers claim the job when its lease expires.
         if self.fleet.clone().with_patience(Duration::from_secs(2)).release(job.job, job.token).is_ok() {
             self.counters.released.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Says that it lives, often enough that one lost sign does not matter.
+    /// Sends heartbeats, often enough that one lost heartbeat does not matter.
     fn beat(&self, say: &(dyn Fn(&str) + Sync)) {
         let every = Duration::from_millis(u64::from(self.config.lease_seconds) * 1000 / 4);
         let mut last = Instant::now();
@@ -413,7 +413,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Says of a lane that it lives, and hears what it has lost.
+    /// Sends the heartbeat of a lane, and handles the leases it has lost.
     fn sign_of_life(&self, at: usize, lane: &Lane, say: &(dyn Fn(&str) + Sync)) {
         let held: Vec<(Lease, Arc<AtomicBool>)> = lock(&self.held)
             .iter()
@@ -428,10 +428,10 @@ impl Worker<'_> {
             leases: held.iter().map(|(lease, _)| *lease).collect(),
             lease_seconds: self.config.lease_seconds,
         };
-        // A sign that did not arrive is followed by the next.
+        // A failed heartbeat is followed by the next one.
         let Ok(beaten) = self.fleet.heartbeat(&beat) else { return };
         for (lease, over) in held {
-            // One that has ended meanwhile is lost to nobody.
+            // A job that ended meanwhile is not lost.
             if beaten.lost.contains(&lease.job) && lock(&self.held).contains_key(&lease.job) {
                 over.store(true, Ordering::Relaxed);
                 say(&format!("the lease of job {} has expired", lease.job));
@@ -439,7 +439,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Judges one job of a lane after the other.
+    /// Evaluates the jobs of a lane one after another.
     fn slot(&self, lane: &Lane, say: &(dyn Fn(&str) + Sync)) {
         while let Some(job) = lane.waiting.pop() {
             let over = lock(&self.held).get(&job.job).map(|held| Arc::clone(&held.over)).unwrap_or_default();
@@ -455,11 +455,12 @@ impl Worker<'_> {
         }
     }
 
-    /// Sends one result after the other.
+    /// Sends results one after another.
     fn sender(&self, say: &(dyn Fn(&str) + Sync)) {
         while let Some((job, outcome)) = self.judged.pop() {
             lock(&self.health).result();
-            // Tried for a minute already. It stays held, so that its lease goes on; at the end of this worker it is left to the next.
+            // Retried for a minute already. It stays held, so that its lease is extended; when this worker ends, the next one sends
+            // it.
             if self.send(job.job, &outcome, say) == Sent::Waits && !self.judged.is_closed() {
                 self.judged.push((job, outcome));
                 continue;
@@ -468,7 +469,7 @@ impl Worker<'_> {
         }
     }
 
-    /// One job, from its files to what came of it.
+    /// Evaluates one job, from its files to its result.
     fn one(
         &self,
         lane: &Lane,
@@ -478,7 +479,7 @@ impl Worker<'_> {
     ) -> Result<Outcome, Trouble> {
         let directory = self.config.directory.join("jobs").join(format!("{}-{}", job.job, job.token));
         let judged = child::judge(self, job, &directory, lane.device, over).and_then(|outcome| {
-            // From here on neither a server that is away nor the end of this process loses it.
+            // From here on neither an unreachable server nor the end of this process loses the result.
             self.spool.keep(job.job, &outcome)?;
             Ok(outcome)
         });
@@ -488,7 +489,7 @@ impl Worker<'_> {
         judged
     }
 
-    /// What is said of a job that came to no result.
+    /// Handles a job without a result.
     fn without_result(&self, job: &Leased, trouble: Trouble, say: &(dyn Fn(&str) + Sync)) {
         match trouble {
             Trouble::Over => {
@@ -512,19 +513,19 @@ impl Worker<'_> {
         self.let_go(job);
     }
 
-    /// Says that a job could not be done.
+    /// Reports a failed job.
     fn fail(&self, job: i64, token: i64, reason: &str, say: &(dyn Fn(&str) + Sync)) {
         say(&format!("job {job}: {reason}"));
         self.counters.failed.fetch_add(1, Ordering::Relaxed);
         let failure = Failure { token, reason: child::told(reason) };
-        // One that is not heard is claimed again when the lease ends.
+        // If the report does not arrive, the job is claimed again when the lease expires.
         if let Err(error) = self.fleet.fail(job, &failure) {
             say(&format!("job {job}: {error}"));
         }
     }
 
-    /// Sends a result. Unless the server has said yes or no, it stays on disk, and is sent when the next worker starts here at
-    /// the latest.
+    /// Sends a result. Unless the server has accepted or rejected it, it stays on disk and is sent at the latest when the next
+    /// worker starts here.
     fn send(&self, job: i64, outcome: &Outcome, say: &(dyn Fn(&str) + Sync)) -> Sent {
         let Err(error) = self.fleet.finish(job, outcome) else {
             self.counters.accepted.fetch_add(1, Ordering::Relaxed);
@@ -532,7 +533,7 @@ impl Worker<'_> {
             return Sent::Settled;
         };
         match &error {
-            // It will never be taken, and another try would end as this one: that counts as a failure.
+            // It will never be accepted, and a retry would end the same way: this counts as a failure.
             FleetError::Refused(400 | 413 | 422, _) => {
                 self.fail(job, outcome.token, &format!("its result was rejected: {error}"), say);
             }
@@ -540,7 +541,7 @@ impl Worker<'_> {
                 self.counters.lost.fetch_add(1, Ordering::Relaxed);
                 say(&format!("job {job}: {error}"));
             }
-            // A proxy, a token that is not known, a certificate that has expired: not the server's word on this result.
+            // A proxy, an unknown token, an expired certificate: not the server's decision about this result.
             _ => {
                 say(&format!("job {job}: {error}; its result is kept"));
                 return if error.passes() { Sent::Waits } else { Sent::Kept };
@@ -560,11 +561,12 @@ impl Worker<'_> {
         read.extend(named.into_iter().flatten());
         read.extend(environment.library_path);
         if let Some(python) = std::env::var_os("WARPPROOF_PYTHON").filter(|python| !python.is_empty()) {
-            // `…/bin/python3` needs what is beside `bin`. In a virtual environment it is a link to another one, which needs the same.
+            // `…/bin/python3` needs the directories next to `bin`. In a virtual environment it is a link to another Python, which
+            // needs the same.
             let places = [std::path::absolute(&python).ok(), fs::canonicalize(&python).ok()];
             let places = places.iter().flatten().filter(|place| place.is_file());
             let homes = places.filter_map(|place| place.parent()?.parent());
-            // Nobody may read everything.
+            // Never the root directory: that would allow reading everything.
             read.extend(homes.filter(|home| home.parent().is_some()).map(Path::to_owned));
         }
         (sets, read)

@@ -1,11 +1,11 @@
-//! What one thread hands to others.
+//! A queue between threads.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::lock;
 
-/// Things in the order they came, until it is closed.
+/// A FIFO queue that can be closed.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
     inner: Mutex<Inner<T>>,
@@ -28,7 +28,7 @@ impl<T> Queue<T> {
         self.changed.notify_one();
     }
 
-    /// The next one, as soon as there is one; nothing when it is closed and all are taken.
+    /// Waits for the next item; `None` if the queue is closed and empty.
     pub(super) fn pop(&self) -> Option<T> {
         let mut inner = lock(&self.inner);
         loop {
@@ -42,17 +42,17 @@ impl<T> Queue<T> {
         }
     }
 
-    /// All that wait.
+    /// Removes all waiting items.
     pub(super) fn drain(&self) -> Vec<T> {
         lock(&self.inner).waiting.drain(..).collect()
     }
 
-    /// Whether nothing comes any more.
+    /// Whether the queue is closed.
     pub(super) fn is_closed(&self) -> bool {
         lock(&self.inner).closed
     }
 
-    /// Nothing comes any more.
+    /// Closes the queue.
     pub(super) fn close(&self) {
         lock(&self.inner).closed = true;
         self.changed.notify_all();

@@ -1,4 +1,4 @@
-//! Results that were not acknowledged yet, on disk.
+//! Results that the server has not acknowledged yet, stored on disk.
 
 use std::fs;
 use std::io::Write;
@@ -28,7 +28,7 @@ impl Spool {
         self.directory.join(format!("{job}-{token}.json"))
     }
 
-    /// Writes a result down, whole or not at all.
+    /// Writes a result atomically.
     pub(super) fn keep(&self, job: i64, outcome: &Outcome) -> Result<(), FleetError> {
         let path = self.path(job, outcome.token);
         let text = serde_json::to_vec(outcome).map_err(|error| local(&path, &error))?;
@@ -42,13 +42,13 @@ impl Spool {
         write().map_err(|error| local(&path, &error))
     }
 
-    /// It was taken, or will never be.
+    /// Removes a result that was accepted, or that can never be.
     pub(super) fn forget(&self, job: i64, token: i64) {
-        // One that stays is sent again, which changes nothing.
+        // If it cannot be removed, it is sent again, which has no effect.
         let _removed = fs::remove_file(self.path(job, token));
     }
 
-    /// What a worker before this one left, by job.
+    /// Results left by an earlier worker, by job.
     pub(super) fn left(&self) -> Result<Vec<(i64, Outcome)>, FleetError> {
         let mut left = Vec::new();
         let entries = fs::read_dir(&self.directory).map_err(|error| local(&self.directory, &error))?;
@@ -60,7 +60,7 @@ impl Spool {
             let outcome = fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok());
             match (job, outcome) {
                 (Some(job), Some(outcome)) => left.push((job, outcome)),
-                // Half a file of a worker that was killed while it wrote.
+                // An incomplete file of a worker that was killed while writing.
                 _ => fs::remove_file(&path).map_err(|error| local(&path, &error))?,
             }
         }

@@ -1,9 +1,8 @@
-//! What an evaluation uses as a whole: processes, memory and disk.
+//! Monitors what an evaluation uses in total: processes, memory and disk.
 //!
-//! A process's own limits bind that process. What all of an evaluation's processes use together no limit of Unix binds, for
-//! every user and in every container, so that a worker looks: once in [`PAUSE`] at all processes, for all of its evaluations
-//! at once. They are known by their group, which seccomp lets none of them leave. What an evaluation uses between two
-//! looks is bound by nothing.
+//! A process limit applies to one process. No Unix limit applies to all processes of an evaluation together, for every user and in
+//! every container, so the worker polls all processes every [`PAUSE`], once for all of its evaluations. Processes are identified by
+//! their process group, which seccomp does not let them leave. Usage between two polls is not limited.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,18 +14,18 @@ use std::time::{Duration, Instant};
 
 use warpproof_sandbox::{Limits, THREADS};
 
-/// The shortest time between two looks.
+/// Minimum time between two polls.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Looking takes at most one of so many parts of a core.
+/// Polling uses at most this fraction (1/`PART`) of a core.
 const PART: u32 = 10;
-/// The shortest time between two looks at the disk.
+/// Minimum time between two polls of the disk.
 const DISK_PAUSE: Duration = Duration::from_millis(250);
-/// Files and directories of an evaluation.
+/// Maximum number of files and directories of an evaluation.
 const MAX_ENTRIES: usize = 200_000;
-/// Bytes of a page where the system does not say it.
+/// Page size in bytes if the system does not report it.
 const PAGE: u64 = 4_096;
 
-/// What a group of processes uses.
+/// Usage of a process group.
 #[derive(Clone, Debug, Default)]
 struct Usage {
     processes: Vec<u32>,
@@ -34,24 +33,24 @@ struct Usage {
     resident: u64,
 }
 
-/// A group, since when it is looked at, and what it used last.
+/// A process group, the start of its monitoring, and its last usage.
 #[derive(Debug)]
 struct Group {
     since: Instant,
     usage: Usage,
 }
 
-/// The groups that are looked at.
+/// The monitored process groups.
 #[derive(Debug)]
 pub(super) struct Watch {
     groups: Mutex<BTreeMap<u32, Group>>,
-    /// Bytes of a page.
+    /// Page size in bytes.
     page: u64,
 }
 
 impl Default for Watch {
     fn default() -> Self {
-        // The first mapping of any process has pages of the usual size.
+        // The first mapping of a process has pages of the usual size.
         let mappings = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
         let kilobytes = mappings.lines().find_map(|line| line.strip_prefix("KernelPageSize:"));
         let kilobytes = kilobytes.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
@@ -62,15 +61,16 @@ impl Default for Watch {
     }
 }
 
-/// A group that is looked at until this is dropped.
+/// A process group that is monitored until this is dropped.
 pub(super) struct Watched<'w> {
     watch: &'w Watch,
     group: u32,
-    /// When its disk was looked at last, and for how long that will do.
+    /// When its disk usage was last checked, and the interval until the next check.
     disk: (Instant, Duration),
 }
 
-/// One process: its group, threads, and pages in memory. The name, which is anything, ends with the last parenthesis.
+/// Parses one process: its group, threads, and resident pages. The name may contain any character and ends with the last
+/// parenthesis.
 fn process(stat: &str) -> Option<(u32, u64, u64)> {
     let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace();
     let group = fields.nth(2)?.parse().ok()?;
@@ -81,22 +81,22 @@ fn process(stat: &str) -> Option<(u32, u64, u64)> {
 
 impl Watch {
     fn groups(&self) -> MutexGuard<'_, BTreeMap<u32, Group>> {
-        // What is behind it is whole at every moment.
+        // The data behind this lock is consistent at all times.
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at a group from now on.
+    /// Starts monitoring a group.
     pub(super) fn begin(&self, group: u32) -> Watched<'_> {
         let since = Instant::now();
         self.groups().insert(group, Group { since, usage: Usage::default() });
         Watched { watch: self, group, disk: (since, DISK_PAUSE) }
     }
 
-    /// Looks until the worker has finished.
+    /// Polls until the worker has finished.
     pub(super) fn run(&self, finished: &AtomicBool) {
         while !finished.load(Ordering::Relaxed) {
             let begun = Instant::now();
-            // What is over between two looks is not looked at: for a small evaluation it would be most of the cost.
+            // Evaluations shorter than the interval are not polled: for a small evaluation it would be most of the cost.
             let lasts = self.groups().values().any(|group| group.since.elapsed() >= PAUSE);
             if lasts {
                 self.look();
@@ -105,7 +105,7 @@ impl Watch {
         }
     }
 
-    /// Looks at all processes, once for all groups. Where there is no `/proc`, there is nothing to see.
+    /// Polls all processes once for all groups. Does nothing without `/proc`.
     fn look(&self) {
         let mut seen: BTreeMap<u32, Usage> =
             self.groups().keys().map(|group| (*group, Usage::default())).collect();
@@ -113,7 +113,7 @@ impl Watch {
             let Some(number) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
                 continue;
             };
-            // One that has ended meanwhile uses nothing.
+            // A process that has ended meanwhile uses nothing.
             let stat = fs::read(entry.path().join("stat")).unwrap_or_default();
             let Some((group, threads, pages)) = process(&String::from_utf8_lossy(&stat)) else { continue };
             if let Some(usage) = seen.get_mut(&group) {
@@ -137,7 +137,7 @@ impl Drop for Watched<'_> {
 }
 
 impl Watched<'_> {
-    /// What of its limits an evaluation has passed, as far as was seen.
+    /// The limit that an evaluation has exceeded, if any.
     pub(super) fn excess(&mut self, limits: &Limits, directory: &Path) -> Option<String> {
         let usage = self.watch.groups().get(&self.group).map(|group| group.usage.clone()).unwrap_or_default();
         let megabytes = |bytes: u64| bytes >> 20;
@@ -160,7 +160,9 @@ impl Watched<'_> {
         let used = on_disk(directory, &usage.processes);
         self.disk = (Instant::now(), DISK_PAUSE.max(begun.elapsed().saturating_mul(PART)));
         match used {
-            None => Some(format!("the evaluation had more than {MAX_ENTRIES} files, or hid them")),
+            None => {
+                Some(format!("the evaluation had more than {MAX_ENTRIES} files, or made them unreadable"))
+            }
             Some(used) if used > limits.disk_bytes => {
                 Some(format!("the evaluation had more than {} MB on disk", megabytes(limits.disk_bytes)))
             }
@@ -169,15 +171,15 @@ impl Watched<'_> {
     }
 }
 
-/// Bytes that the files of a directory take, and those that have no name any more and are open in a process; nothing where
-/// there are too many to count, or they cannot be counted.
+/// Disk usage in bytes of a directory's files, including deleted files that a process still has open; `None` if there are too many
+/// files to count, or if they cannot be counted.
 #[cfg(unix)]
 fn on_disk(directory: &Path, processes: &[u32]) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
     let mut seen = BTreeSet::new();
     let mut bytes = 0_u64;
     let mut entries = 0;
-    // A file of two names is one file, and one that was removed while this looked takes nothing.
+    // A file with two names counts once, and a file removed meanwhile counts as zero.
     let mut add = |found: &fs::Metadata| {
         if found.nlink() == 1 || seen.insert((found.dev(), found.ino())) {
             bytes = bytes.saturating_add(found.blocks().saturating_mul(512));
@@ -187,9 +189,9 @@ fn on_disk(directory: &Path, processes: &[u32]) -> Option<u64> {
     while let Some(inner) = waiting.pop() {
         let listed = match fs::read_dir(inner) {
             Ok(listed) => listed,
-            // One that was removed while this looked.
+            // Removed meanwhile.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            // One that cannot be listed, or lies too deep, holds anything.
+            // A directory that cannot be listed, or is nested too deeply, may contain any amount.
             Err(_) => return None,
         };
         for entry in listed.flatten() {
@@ -197,7 +199,7 @@ fn on_disk(directory: &Path, processes: &[u32]) -> Option<u64> {
             if entries > MAX_ENTRIES {
                 return None;
             }
-            // Of a link, the link.
+            // For a link, the metadata of the link itself.
             let Ok(found) = entry.metadata() else { continue };
             add(&found);
             if found.is_dir() {

@@ -1,5 +1,5 @@
-//! A fleet for a test: a PostgreSQL of its own, a server and workers, all as a user starts them.
-#![allow(dead_code, reason = "each of the tests that share this uses a part of it")]
+//! A fleet for a test: its own PostgreSQL, a server and workers, all started as a user starts them.
+#![allow(dead_code, reason = "each test uses only a part of it")]
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -48,7 +48,7 @@ impl Fleet {
         command
     }
 
-    /// A worker that goes on until a stop.
+    /// A worker that runs until it is stopped.
     pub(crate) fn worker(&self, bench: &Bench, number: usize) -> Child {
         let directory = format!("worker-{number}");
         let arguments =
@@ -61,11 +61,11 @@ impl Fleet {
     }
 }
 
-/// Asks a worker to stop, and waits for its end.
+/// Stops a worker with a signal, and waits for its end.
 pub(crate) fn stop(mut child: Child) {
     let pid = i32::try_from(child.id()).unwrap();
     assert!(Command::new("kill").arg(pid.to_string()).status().unwrap().success());
-    assert!(child.wait().unwrap().success(), "a stop that was asked for ends well");
+    assert!(child.wait().unwrap().success(), "a worker stopped by a signal exits successfully");
 }
 
 impl Drop for Fleet {

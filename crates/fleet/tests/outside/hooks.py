@@ -1,7 +1,7 @@
-"""Tells Schemathesis what no description can: names of things that are there, and bodies that fit together.
+"""Gives Schemathesis what no API description contains: names of existing items, and matching request bodies.
 
-Half of the requests that the description allows get a run, a job, a segment or an object that is in the database, and a body
-that goes with it; the other half, and all that the description forbids, stay as they were drawn.
+Half of the valid requests get a run, a job, a segment or an object that exists in the database, and a matching body; the other
+half, and all invalid requests, stay as generated.
 """
 
 import collections
@@ -32,10 +32,11 @@ def before_call(ctx, case, kwargs):
     meta = case.meta
     if meta is None or not meta.generation.mode.is_positive:
         return
-    # A run that is waited for is waited for shortly: the time is for other requests.
+    # Requests wait only briefly for a run: the time is for other requests.
     if isinstance((case.query or {}).get("wait"), int):
         case.query["wait"] = min(case.query["wait"], 1)
-    # Every second of a route, from the first on. The same seed draws the same names, so that what is found can be found again.
+    # Every second request of a route, starting with the first. The same seed generates the same names, so that findings can be
+    # reproduced.
     route = f"{case.method.upper()} {case.path}"
     SEEN[route] += 1
     if SEEN[route] % 2 == 0:

@@ -1,5 +1,5 @@
-//! A fleet of a test's own: a PostgreSQL, a server, tokens, and results that need no kernel.
-#![allow(dead_code, reason = "each of the tests that share this uses a part of it")]
+//! A fleet for a test: its own PostgreSQL, a server, tokens, and results that need no kernel.
+#![allow(dead_code, reason = "each test uses only a part of it")]
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ impl Stand {
         Self { postgres, config, server, dir, token }
     }
 
-    /// The server ends, and another takes its place on the same port.
+    /// Replaces the server with a new one on the same port.
     pub(crate) fn restart(&mut self) {
         let old = self.server.take().unwrap();
         self.config.listen = old.address();
@@ -105,7 +105,7 @@ pub(crate) fn claim(worker: &str, limit: u32, lease_seconds: u32) -> Claim {
     }
 }
 
-/// What a worker would send for a job: a run, a step, a verdict and an object.
+/// The result that a worker would send for a job: a run, a step, a verdict and an object.
 pub(crate) fn outcome(job: &Leased, verdict: Verdict) -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     let ledger = Ledger::create(dir.path()).unwrap();
@@ -114,14 +114,14 @@ pub(crate) fn outcome(job: &Leased, verdict: Verdict) -> Outcome {
     Outcome { objects, ..segment(&ledger, job) }
 }
 
-/// The one segment of a ledger, as the result of a job.
+/// The only segment of a ledger, as the result of a job.
 pub(crate) fn segment(ledger: &Ledger, job: &Leased) -> Outcome {
     let segment = ledger.segment_names().unwrap().remove(0);
     let text = String::from_utf8(ledger.segment_text(&segment).unwrap()).unwrap();
     Outcome { token: job.token, segment, text, objects: BTreeMap::new() }
 }
 
-/// The record of a run that judges candidates for a job.
+/// The record of a run that evaluates candidates for a job.
 pub(crate) fn run_record(job: &Leased, candidates: &[&str]) -> RunRecord {
     RunRecord {
         run: format!("run-{}-{}", job.job, job.token),
@@ -160,7 +160,7 @@ pub(crate) fn step_record(run: &RunRecord, candidate: &str, stage: Stage, outcom
     }
 }
 
-/// The record of a verdict of a run on steps.
+/// The record of a run's verdict, based on steps.
 pub(crate) fn verdict_record(
     run: &RunRecord,
     candidate: &str,
@@ -178,7 +178,7 @@ pub(crate) fn verdict_record(
     }
 }
 
-/// Writes what an evaluation of a job would write; the object its records name, with its bytes.
+/// Writes the records of a job's evaluation; returns the object they refer to, with its bytes.
 pub(crate) fn write_result(ledger: &Ledger, job: &Leased, verdict: Verdict) -> (Hash, String) {
     let bytes = format!("ptx of {}", job.candidate);
     let object = ledger.put_object(bytes.as_bytes()).unwrap();
@@ -189,7 +189,7 @@ pub(crate) fn write_result(ledger: &Ledger, job: &Leased, verdict: Verdict) -> (
     };
     let run = run_record(job, &[&job.candidate]);
     let objects = BTreeMap::from([("ptx".to_owned(), object)]);
-    // DEFER rests on a measured speed that is not enough.
+    // DEFER is based on a measured speedup that is too small.
     let deferred = verdict == Verdict::Defer;
     let stage = if deferred { Stage::Speed } else { Stage::Correct };
     let reduction = Figure::new("latency reduction", 0.0, "", FigureKind::Measured).unwrap();
@@ -210,7 +210,7 @@ pub(crate) fn status(error: &FleetError) -> u16 {
     }
 }
 
-/// Fetches all segments with their objects into a ledger of this machine.
+/// Fetches all segments with their objects into a local ledger.
 pub(crate) fn export(fleet: &Fleet, into: &Ledger) -> usize {
     warpproof_fleet::exchange::export(fleet, into).unwrap()
 }

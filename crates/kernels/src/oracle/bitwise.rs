@@ -1,15 +1,16 @@
-//! The exact bits that a rung of the ladder gives.
+//! The exact bits that a rung of the ladder computes.
 //!
-//! Attention that is blocked, accumulated and rounded as the rung does it: which keys make a tile, which core multiplies,
-//! what a softmax weight is rounded to, in which order weights are added. [`Arithmetic`] names what differs between rungs.
+//! This is attention that is blocked, accumulated and rounded exactly as the rung does it: which keys form a
+//! tile, which unit multiplies, what format a softmax weight is rounded to, and in which order weights are
+//! added. [`Arithmetic`] lists the differences between rungs.
 //!
-//! A kernel may go through tiles of which a row sees nothing; they change no bit of it, and are left out here. The one
-//! exception would be an accumulator of −0, which such a tile makes +0; it takes a negative sum that underflows and
-//! values that are zero ever after.
+//! A kernel may process tiles of which a row sees no key. They change no bit of the row, so this oracle skips
+//! them. The one exception would be an accumulator of −0, which such a tile turns into +0; it needs a
+//! negative sum that underflows, followed only by values of zero.
 #![expect(
     clippy::inline_always,
     clippy::needless_range_loop,
-    reason = "loops over rows become vectors: everything in them is inlined, and indexed side by side"
+    reason = "loops over rows are vectorized: everything in them is inlined, and several arrays share an index"
 )]
 
 mod keys;
@@ -30,14 +31,14 @@ use rows::RowTile;
 use std::fmt;
 use warpproof_sim::num::fp8::Fp8;
 
-/// What is to be computed.
+/// The problem to compute.
 #[derive(Clone, Copy, Debug)]
 pub struct Problem<'a> {
     /// Sizes.
     pub shape: &'a Shape,
-    /// Who sees whom.
+    /// Which keys a query sees.
     pub mask: Mask,
-    /// What scores are multiplied by before the softmax; usually 1/√dim.
+    /// The factor of the scores before the softmax; usually 1/√dim.
     pub softmax_scale: f64,
     /// Queries.
     pub q: &'a Quantized,
@@ -45,30 +46,30 @@ pub struct Problem<'a> {
     pub k: &'a Quantized,
     /// Values.
     pub v: &'a Quantized,
-    /// How the output lies in memory.
+    /// The memory layout of the output.
     pub o_layout: Layout,
-    /// How the keys of a row are taken apart.
+    /// How the keys of a row are divided.
     pub parts: Parts,
 }
 
-/// How the keys of a row are taken apart. Parts are computed on their own, and put together in the order of the keys.
+/// How the keys of a row are divided. Parts are computed separately and merged in the order of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parts {
-    /// Not at all.
+    /// Not divided.
     Whole,
-    /// Into parts of so many tiles of keys.
+    /// Into parts of this number of key tiles.
     Tiles(usize),
-    /// Where blocks meet; a step is a tile of keys.
+    /// At the boundaries between blocks; a step is a tile of keys.
     Straddled(Straddle),
 }
 
-/// How the keys of one row are taken apart.
+/// How the keys of one row are divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Division {
     Whole,
-    /// Into parts of so many tiles.
+    /// Into parts of this number of tiles.
     Each(usize),
-    /// Into two, the second from that tile on.
+    /// Into two parts; the second starts at this tile.
     At(usize),
 }
 
@@ -84,7 +85,7 @@ impl Parts {
     }
 }
 
-/// What multiplies queries and keys.
+/// The unit that multiplies queries and keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scores {
     /// f32 multiply-adds in the order of the elements.
@@ -95,7 +96,7 @@ pub enum Scores {
     Fp8,
 }
 
-/// What multiplies weights and values; it also decides what weights are rounded to.
+/// The unit that multiplies weights and values; it also decides the format of the weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
     /// f32 multiply-adds in the order of the keys; weights stay f32.
@@ -104,7 +105,8 @@ pub enum Values {
     F16,
     /// The tensor core on 8 bits; weights are e4m3.
     Fp8 {
-        /// Each tile is summed from zero and added in f32, instead of one accumulator that goes through the tensor core.
+        /// Each tile is summed from zero and added in f32, instead of one accumulator that stays in the
+        /// tensor core.
         two_level: bool,
     },
 }
@@ -112,9 +114,9 @@ pub enum Values {
 /// How a score becomes an exponent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exponent {
-    /// It is scaled, and the largest is subtracted.
+    /// The score is scaled, then the largest is subtracted.
     Difference,
-    /// Both at once, in one multiply-add; a scale of a key alone is multiplied before. Approximations flush what is denormal.
+    /// Both in one multiply-add; a per-key scale is multiplied before. Approximations flush denormals.
     Folded,
 }
 
@@ -125,7 +127,7 @@ pub enum Lanes {
     Interleaved4,
     /// 32 lanes, every 32nd key.
     Interleaved32,
-    /// Four lanes, two neighbors of each eight keys, as the tensor core's accumulator lies.
+    /// Four lanes, two neighboring keys of each eight, as in the tensor core's accumulator layout.
     Pairs4,
 }
 
@@ -141,16 +143,16 @@ pub enum Combine {
 /// The order in which weights are added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sum {
-    /// Who adds which keys.
+    /// Which lane adds which keys.
     pub lanes: Lanes,
-    /// When the lanes come together.
+    /// When the lanes' sums are added.
     pub combine: Combine,
 }
 
-/// All that decides the bits of a rung.
+/// Everything that decides the bits of a rung.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Arithmetic {
-    /// Keys of a tile: a multiple of 32, at most [`Arithmetic::MAX_TILE`].
+    /// Keys per tile: a multiple of 32, at most [`Arithmetic::MAX_TILE`].
     pub tile: usize,
     /// Queries times keys.
     pub scores: Scores,
@@ -158,14 +160,14 @@ pub struct Arithmetic {
     pub values: Values,
     /// From scores to exponents.
     pub exponent: Exponent,
-    /// Weights carry 2 to this power, to be large enough for e4m3.
+    /// Weights are multiplied by 2 to this power, to be large enough for e4m3.
     pub shift: f32,
     /// The sum of the weights.
     pub sum: Sum,
 }
 
 impl Arithmetic {
-    /// The most keys of a tile.
+    /// The maximum number of keys per tile.
     pub const MAX_TILE: usize = 256;
 
     /// Multiply-adds throughout, on values that were dequantized to f16.
@@ -202,7 +204,7 @@ impl Arithmetic {
     };
     /// As [`Arithmetic::N2`].
     pub const N3: Arithmetic = Arithmetic::N2;
-    /// Both products on the FP8 tensor core, with an f32 accumulator beside it.
+    /// Both products on the FP8 tensor core, with an additional f32 accumulator.
     pub const N4: Arithmetic = Arithmetic {
         scores: Scores::Fp8,
         values: Values::Fp8 { two_level: true },
@@ -216,36 +218,36 @@ impl Arithmetic {
     pub const N5: Arithmetic = Arithmetic { exponent: Exponent::Folded, ..Arithmetic::N4 };
     /// As [`Arithmetic::N5`].
     pub const N6: Arithmetic = Arithmetic::N5;
-    /// As [`Arithmetic::N5`]; which tiles are summed on their own is the plan's.
+    /// As [`Arithmetic::N5`]; the plan decides which tiles are summed separately.
     pub const N7: Arithmetic = Arithmetic::N5;
-    /// As [`Arithmetic::N7`]; the keys of a tile are the plan's.
+    /// As [`Arithmetic::N7`]; the plan decides the keys per tile.
     pub const N8: Arithmetic = Arithmetic::N7;
-    /// As [`Arithmetic::N8`]; where a row's keys are cut is the plan's.
+    /// As [`Arithmetic::N8`]; the plan decides where a row's keys are cut.
     pub const N9: Arithmetic = Arithmetic::N8;
 }
 
 /// The bits of the results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bits {
-    /// The output as f16, where [`Shape::query_rows`] has its rows.
+    /// The output as f16, with rows at the offsets of [`Shape::query_rows`].
     pub output: Vec<u16>,
-    /// The log-sum-exp of the scores as f32, `[batch][head][row]`, the shorter sequences padded with +0.
+    /// The log-sum-exp of the scores as f32, `[batch][head][row]`, shorter sequences padded with +0.
     pub lse: Vec<u32>,
 }
 
-/// Why there is nothing to compute.
+/// Why the bits cannot be computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfit {
-    /// Shape and tensors contradict themselves or each other.
+    /// The shape and the tensors are inconsistent.
     Inputs(Inconsistent),
-    /// Rows are no multiple of 32 elements.
+    /// Rows are not a multiple of 32 elements.
     Dim,
-    /// The FP8 tensor core is to read another format.
+    /// The FP8 tensor core does not support the format of this tensor.
     Format(char),
-    /// The tile is no multiple of 32, too large, or shares scales of values in part.
+    /// The tile is not a multiple of 32, is too large, or contains values with different block scales.
     Tile,
-    /// Scales of values differ inside a head, and only the FP8 tensor core with an f32 accumulator beside it has a place to
-    /// apply them.
+    /// Scales of values differ inside a head, which only the FP8 tensor core with an additional f32
+    /// accumulator can apply.
     ValueScales,
 }
 
@@ -253,23 +255,25 @@ impl fmt::Display for Unfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Unfit::Inputs(error) => error.fmt(f),
-            Unfit::Dim => write!(f, "rows are no multiple of {SIDE} elements"),
-            Unfit::Format(name) => write!(f, "{name} is not in a format of the FP8 tensor core"),
+            Unfit::Dim => write!(f, "expected rows with a multiple of {SIDE} elements"),
+            Unfit::Format(name) => write!(f, "{name} has a format that the FP8 tensor core does not support"),
             Unfit::Tile => {
                 write!(
                     f,
-                    "tiles are multiples of {SIDE} keys up to {} that share a scale",
+                    "expected tiles of a multiple of {SIDE} keys, at most {}, that share a scale",
                     Arithmetic::MAX_TILE
                 )
             }
-            Unfit::ValueScales => f.write_str("this rung has no place for scales of values inside a head"),
+            Unfit::ValueScales => {
+                f.write_str("this rung does not support scales of V that differ inside a head")
+            }
         }
     }
 }
 
 impl std::error::Error for Unfit {}
 
-/// The bits that a rung gives.
+/// The bits that a rung computes.
 pub fn attention(problem: &Problem<'_>, arithmetic: &Arithmetic) -> Result<Bits, Unfit> {
     problem.check(arithmetic)?;
     match arithmetic.scores {
@@ -317,7 +321,7 @@ impl Problem<'_> {
         Ok(())
     }
 
-    /// What scores are multiplied by besides the scales, for powers of two instead of e.
+    /// The factor of the scores without the operands' scales, for powers of two instead of e.
     #[expect(
         clippy::as_conversions,
         clippy::cast_possible_truncation,
@@ -328,7 +332,8 @@ impl Problem<'_> {
     }
 }
 
-/// Rows that are computed together: those of the heads that share a key head, one head after another, cut into sixteens.
+/// Rows that are computed together: those of the query heads that share a key head, one head after another,
+/// in groups of sixteen.
 struct Item {
     batch: usize,
     kv_head: usize,
@@ -354,7 +359,7 @@ fn compute<S: Core, V: Core>(problem: &Problem<'_>, arithmetic: &Arithmetic, cor
         }
     }
 
-    // A worker keeps the keys of a head from one item to the next.
+    // A worker keeps the keys of a head between items.
     let finished = parallel::each(
         &items,
         || None::<Keys<S::Code, V::Code>>,
@@ -404,7 +409,7 @@ fn finish<S: Core, V: Core>(
     }
     let queries = queries(cores.0, problem.q, item.batch, places.iter().copied());
     let tile = RowTile { arithmetic, cores, keys, queries, factors, visible };
-    // Rows are nearly always divided alike: for each way, those that are.
+    // Nearly all rows have the same division; each division is computed with the rows that have it.
     let division = |&(head, row): &(usize, usize)| problem.parts.of_row(item.batch, head, row);
     let mut ways: Vec<Division> = Vec::new();
     for way in places.iter().map(division) {

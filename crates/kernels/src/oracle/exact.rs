@@ -1,8 +1,9 @@
-//! Attention in f64 on the dequantized inputs: what a kernel's mathematics shall give.
+//! Attention in f64 on the dequantized inputs: the mathematically exact result of a kernel.
 //!
-//! Heads run on all cores, query rows in blocks: scores, softmax, and the product with V, each a matrix product. With a
-//! [`Precision`], the same pass gives the sums over keys that [`warpproof_tolerance`] asks for. Every core gives the same
-//! bits; `exp` is the platform's, which may differ in its last bit.
+//! Heads run on all cores, query rows in blocks: scores, softmax, and the product with V, each a matrix
+//! product. With a [`Precision`], the same pass computes the sums over keys that [`warpproof_tolerance`]
+//! needs. The bits do not depend on the number of cores; `exp` is the platform's, which may differ in its
+//! last bit.
 
 #![expect(
     clippy::as_conversions,
@@ -24,13 +25,14 @@ use warpproof_sim::num::{Rounding, convert::cvt_f16_f64};
 use warpproof_tolerance::error::decode;
 use warpproof_tolerance::{RowMoments, Tolerance};
 
-/// What weights become before they are multiplied with V; the sum that divides takes them as they are.
+/// The format of the weights when they are multiplied with V; the sum in the denominator uses the uncast
+/// weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PCast {
-    /// Themselves.
+    /// No cast.
     #[default]
     None,
-    /// E4M3 at the scale 2^8, relative to the largest of the row: what the format costs.
+    /// E4M3 at the scale 2^8, relative to the largest weight of the row: shows the cost of the format.
     E4m3,
 }
 
@@ -39,26 +41,26 @@ pub enum PCast {
 pub struct Options {
     /// The order of the output's axes.
     pub layout: Layout,
-    /// What weights are cast to.
+    /// The format that weights are cast to.
     pub cast: PCast,
     /// The factor on scores; 1/√D by default.
     pub scale: Option<f64>,
-    /// Where the kernel to be judged rounds; gives [`Exact::tolerance`].
+    /// Where the kernel under test rounds; enables [`Exact::tolerance`].
     pub precision: Option<Precision>,
-    /// Of a sequence with so many keys, those that nobody sees: for outputs that are wrong on purpose.
+    /// For a sequence with this number of keys, the keys that no query sees: for deliberately wrong outputs.
     pub skip: Option<fn(usize) -> Range<usize>>,
 }
 
 /// Attention in f64.
 #[derive(Clone, Debug)]
 pub struct Exact {
-    /// Where each row of the output lies.
+    /// The location of each row of the output.
     pub rows: Rows,
     /// The output.
     pub output: Vec<f64>,
-    /// The logarithm of the sum of exponentials `[batch][head][longest]`; -∞ for queries that see nothing.
+    /// The logarithm of the sum of exponentials `[batch][head][longest]`; -∞ for queries that see no key.
     pub lse: Vec<f64>,
-    /// How far an output may be away, where a precision was given.
+    /// How far an output may deviate, if a precision was given.
     pub tolerance: Option<Tolerance>,
 }
 
@@ -71,7 +73,7 @@ pub fn attention(inputs: &Inputs, mask: Mask, options: &Options) -> Result<Exact
         (0..shape.batch()).flat_map(|batch| (0..shape.heads).map(move |head| (batch, head))).collect();
     let values = [inputs.q.dequantize(), inputs.k.dequantize(), inputs.v.dequantize()];
     let values = [&values[0][..], &values[1][..], &values[2][..]];
-    // In the order of the heads, so that sums over rows are in one order.
+    // In the order of the heads, so that sums over rows have a fixed order.
     let heads = parallel::each(
         &tasks,
         || (),
@@ -104,7 +106,7 @@ pub fn attention(inputs: &Inputs, mask: Mask, options: &Options) -> Result<Exact
     Ok(Exact { rows, output, lse, tolerance })
 }
 
-/// Query rows that are computed at a time: their scores against a few thousand keys fit the second cache.
+/// Query rows that are computed at a time: their scores for a few thousand keys fit in the L2 cache.
 const QUERY_BLOCK: usize = 32;
 
 /// One head of one sequence.
@@ -113,7 +115,7 @@ struct Head<'a> {
     options: &'a Options,
     lengths: Lengths,
     dim: usize,
-    /// Q `[query][dim]`, with the factor on scores.
+    /// Q `[query][dim]`, multiplied by the factor on scores.
     q: Vec<f64>,
     /// K transposed `[dim][key]`.
     k: Vec<f64>,
@@ -125,10 +127,10 @@ struct Head<'a> {
     model: Option<KeySums>,
 }
 
-/// What the tolerance takes from V.
+/// Data of V for the tolerance.
 struct KeySums {
     precision: Precision,
-    /// `[key]`: the scale of the tile over the row's own; 1 unless rows have scales of their own.
+    /// `[key]`: the scale of the tile divided by the row's own; 1 unless rows have their own scales.
     ratios: Vec<f64>,
     /// |V| `[key][dim]`.
     magnitudes: Vec<f64>,
@@ -202,7 +204,7 @@ impl<'a> Head<'a> {
 
     fn block(&self, rows: Range<usize>, block: &mut Block, result: &mut HeadResult) {
         let count = rows.len();
-        // Later rows see no fewer keys.
+        // Later rows see at least as many keys.
         let keys = self.mask.visible(self.lengths, rows.end - 1);
         let dim = self.dim;
         block.p.resize(count * keys, 0.0);
@@ -250,7 +252,7 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// The limits of a block whose weights and outputs are there.
+    /// The limits of a block whose weights and outputs are computed.
     fn limits(
         &self,
         keys_model: &KeySums,
@@ -321,7 +323,7 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// Sizes that scores of a row reach, in units of log₂.
+    /// Magnitudes of a row's scores, in units of log₂.
     fn sizes(&self, row: usize, largest: f64) -> ScoreSizes {
         let q = &self.q[row * self.dim..(row + 1) * self.dim];
         let largest_query = q.iter().fold(0.0, |largest: f64, q| largest.max(q.abs()));
@@ -344,7 +346,7 @@ fn lines(values: &mut [f64], count: usize, width: usize) -> impl Iterator<Item =
     })
 }
 
-/// The half step of the format at a weight, and the weight itself if it is cast to zero.
+/// Half a step of the format at a weight, and the weight itself if it is cast to zero.
 fn half_step(format: PFormat, p: f64, ratio: f64) -> (f64, f64) {
     let floor = format.floor() * ratio;
     #[expect(clippy::float_cmp, reason = "the largest weight is e^0, exactly")]
@@ -357,7 +359,7 @@ fn half_step(format: PFormat, p: f64, ratio: f64) -> (f64, f64) {
     }
 }
 
-/// For each key, the largest scale among the rows of its tile over its own.
+/// For each key, the largest scale among the rows of its tile divided by its own.
 fn tile_ratios(v: &Quantized, batch: usize, head: usize, keys: usize) -> Vec<f64> {
     if v.granularity != Granularity::Row {
         return vec![1.0; keys];
@@ -393,7 +395,8 @@ struct RowSum {
     visible: usize,
 }
 
-/// Buffers of a block of query rows, kept from one to the next. The first are `[query][key]`, the rest `[query][…]`.
+/// Buffers of a block of query rows, reused for the next block. The first are `[query][key]`, the rest
+/// `[query][…]`.
 #[derive(Default)]
 struct Block {
     p: Vec<f64>,
@@ -411,7 +414,7 @@ struct Block {
     by_weights: Vec<f64>,
 }
 
-/// The products of a row's weights with what [`KeySums`] holds.
+/// The products of a row's weights with the data of [`KeySums`].
 struct RowProducts {
     output: Vec<f64>,
     steps: Vec<f64>,
@@ -428,7 +431,7 @@ impl RowProducts {
         let dim = self.output.len();
         let (l, l2) = (self.sum, self.sum * self.sum);
         let total = self.squares[2 * dim + 2];
-        // Σ p² (v − o)²; the last place is that of the means over the row.
+        // Σ p² (v − o)²; the last column contains the means over the row.
         let scatter = |d: usize, output: f64| {
             let sum = self.squares[d] - 2.0 * output * self.squares[dim + 1 + d] + output * output * total;
             sum.max(0.0) / l2
@@ -462,7 +465,7 @@ impl RowProducts {
     }
 }
 
-/// A limit as f32, not below itself.
+/// A limit as f32, rounded up.
 fn upward(limit: f64) -> f32 {
     (limit as f32).next_up()
 }

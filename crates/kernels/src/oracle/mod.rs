@@ -1,4 +1,4 @@
-//! What an output is held against.
+//! Oracles: reference results that outputs are compared with.
 
 pub mod bitwise;
 pub mod exact;

@@ -1,11 +1,12 @@
-//! Work of the oracles on all cores.
+//! Runs the oracles' work on all cores.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// What `work` gives for each item, in the order of the items, whoever computed it. Each worker has a state of its own, which
-/// goes from one of its items to the next; a worker that panics takes the caller with it.
+/// The results of `work` for each item, in the order of the items, independent of the worker that computed
+/// them. Each worker has its own state, which it passes from one of its items to the next. A panic of a
+/// worker propagates to the caller.
 pub(super) fn each<I, S, T>(
     items: &[I],
     state: impl Fn() -> S + Sync,
@@ -26,7 +27,7 @@ where
     };
     let threads = thread::available_parallelism().map_or(1, usize::from).min(items.len());
     let mut all = thread::scope(|scope| {
-        // Where a thread cannot be had, the others do its work.
+        // If a thread cannot be spawned, the other threads do its work.
         let others: Vec<_> =
             (1..threads).filter_map(|_| thread::Builder::new().spawn_scoped(scope, worker).ok()).collect();
         let mut all = worker();

@@ -1,5 +1,8 @@
-//! Products of f64 matrices, which are most of an oracle's work.
-#![expect(clippy::inline_always, reason = "only what is inlined is compiled for the level that was detected")]
+//! Products of f64 matrices, which take most of an oracle's time.
+#![expect(
+    clippy::inline_always,
+    reason = "only inlined functions are compiled for the detected instruction set"
+)]
 
 use warpproof_sim::simd::{Level, Vectorized};
 
@@ -7,17 +10,19 @@ use warpproof_sim::simd::{Level, Vectorized};
 #[derive(Clone, Copy)]
 pub(super) struct Matrix<'a> {
     pub(super) values: &'a [f64],
-    /// Elements from one row to the next.
+    /// Distance between rows, in elements.
     pub(super) width: usize,
 }
 
-/// Rows and columns of `c` that are summed at a time: as many sums as a processor with vectors of four has registers for.
+/// Rows and columns of `c` that are summed at a time: as many sums as fit in the registers of a processor
+/// with vectors of four.
 const TILE: (usize, usize) = (4, 8);
 
-/// `c = a · b` for `rows` rows of `a`, `inner` rows of `b` and as many columns as `c` is wide, at most `b`'s width.
+/// `c = a · b` for `rows` rows of `a`, `inner` rows of `b` and all columns of `c`, at most `b`'s width.
 ///
-/// Every sum runs over `inner` in order, by products and sums that are rounded apart, so that the bits are the same on every machine. A
-/// library would choose its order, and whether it rounds once or twice, by the processor.
+/// Every sum runs over `inner` in order, with products and sums rounded separately, so that the bits are the
+/// same on every machine. A library would choose the order, and whether to fuse multiply and add, by the
+/// processor.
 pub(super) fn multiply(a: Matrix<'_>, b: Matrix<'_>, rows: usize, inner: usize, c: &mut [f64], width: usize) {
     let c = &mut c[..rows * width];
     let holds = |matrix: Matrix<'_>, rows: usize, columns: usize| {
@@ -26,7 +31,7 @@ pub(super) fn multiply(a: Matrix<'_>, b: Matrix<'_>, rows: usize, inner: usize, 
         columns <= matrix.width && last.is_some_and(|end| end <= matrix.values.len())
     };
     if !holds(a, rows, inner) || !holds(b, inner, width) {
-        // A matrix that is not there: an oracle that passes nothing.
+        // The matrix is too short: NaN makes the oracle reject every output.
         return c.fill(f64::NAN);
     }
     Level::detect().run(Product { a, b, inner, c, width });
@@ -46,19 +51,20 @@ impl Vectorized for Product<'_> {
     #[inline(always)]
     fn run(self) {
         let Self { a, b, inner, c, width } = self;
-        // Columns of `b` one after the other: rows of a wide matrix would evict each other from the cache.
+        // The columns of `b`, copied to be contiguous: rows of a wide matrix would evict each other from the
+        // cache.
         let mut panel = vec![[0.0; TILE.1]; inner];
         for column in (0..width).step_by(TILE.1) {
             let columns = TILE.1.min(width - column);
             for (k, packed) in panel.iter_mut().enumerate() {
                 let start = k * b.width + column;
-                // What a narrow tile leaves over from the one before is summed, and not kept.
+                // A narrow tile leaves stale columns of the previous one; their sums are discarded.
                 packed[..columns].copy_from_slice(&b.values[start..start + columns]);
             }
             for (at, c) in c.chunks_mut(TILE.0 * width).enumerate() {
                 let rows = c.len() / width;
                 let row = |r: usize| {
-                    // Past the last row the last is taken again, and its sums are not kept.
+                    // Past the last row, the last row is repeated; its sums are discarded.
                     let start = (at * TILE.0 + r.min(rows - 1)) * a.width;
                     &a.values[start..start + inner]
                 };

@@ -1,4 +1,5 @@
-//! Blocks that take equal runs of steps: what is cut, who puts it together, and that nothing depends on who comes last.
+//! Stream-K blocks, which take equal runs of steps: where tiles are cut, which block merges them, and that
+//! the result does not depend on which block finishes last.
 
 use crate::study::{Case, l4, lengths, multiprocessors, toolchain};
 use warpproof_kernels::attention::{Addresses, Attention, Workspace};
@@ -64,7 +65,7 @@ fn what_cannot_be_cut_evenly_is_done_by_dense_blocks() {
         let shape = Shape::equal(1, heads, rows, 64);
         Plan::new(&Request { shape, ..plain.clone() }, l4()).unwrap()
     };
-    // 128 tiles over 174 blocks; 1024 fill it several times; few rows are as n7's.
+    // 128 tiles over 174 blocks; 1024 tiles fill the device several times; few rows are handled as in n7.
     assert_eq!(l4(8, 2048).steps[0].geometry.grid, [171, 1, 1]);
     assert_eq!(l4(32, 4096).fit.source, "n8.cu");
     assert_eq!(l4(8, 256).fit.source, "n5.cu");
@@ -87,15 +88,16 @@ fn every_row_has_every_key_once() {
     }
 }
 
-/// Blocks run one after another here, so that the second always finds the first. Both may also come at once: then neither does, both
-/// leave their sums, and the one that counts second puts them together.
+/// Blocks run one after another here, so the second block of a tile always finds the first one's sums. On a
+/// GPU both may arrive at the same time: then neither finds the other, both store their sums, and the one
+/// that counts second merges them.
 #[test]
 fn the_bits_do_not_depend_on_who_comes_last() {
     let Some(toolchain) = toolchain() else { return };
     let request = straddled(1, 1, 1130);
     let plan = plan(&request);
     let text = plan.source().unwrap().text.replace("whole = own.taken(lane);", "whole = false;");
-    assert!(text != plan.source().unwrap().text, "a line is changed");
+    assert!(text != plan.source().unwrap().text, "the replaced line must exist");
     let options = CompileOptions {
         defines: plan.defines.clone(),
         std: Some("c++17".to_owned()),
@@ -110,7 +112,7 @@ fn the_bits_do_not_depend_on_who_comes_last() {
     assert!(attention.plan().oracles(&inputs).unwrap().judge(&answer).passed());
 }
 
-/// Sizes at which it would not be chosen: two tiles over three blocks, and one tile over two.
+/// Sizes at which stream-K would not be chosen: two tiles over three blocks, and one tile over two.
 #[test]
 fn small_problems_are_cut_where_it_is_asked_for() {
     let one = multiprocessors(1);
@@ -129,7 +131,7 @@ fn small_problems_are_cut_where_it_is_asked_for() {
         small(128, 32),
     ] {
         let refused = Plan::straddled(&request, &one).unwrap_err();
-        assert!(refused.to_string().contains("cannot do equal runs of steps"), "{refused}");
+        assert!(refused.to_string().contains("does not support stream-K"), "{refused}");
     }
     let Some(toolchain) = toolchain() else { return };
     for (rows, keys) in [(130, 160), (17, 192)] {
@@ -144,8 +146,9 @@ fn small_problems_are_cut_where_it_is_asked_for() {
     }
 }
 
-/// Launches one after another on one workspace, into which bytes are written before each: what each gave, and the counters at the end.
-#[expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
+/// Launches several times on one workspace, into which bytes are written before each launch. Returns the
+/// outputs, and the counters at the end.
+#[expect(clippy::unwrap_used, reason = "a test fails at the first error")]
 fn launches(ptx: &str, request: &Request, before: &[Vec<u8>]) -> (Vec<Vec<u16>>, Vec<u32>) {
     let inputs = generate(&request.shape, Distribution::Normal, 3, request.spec());
     let mut gpu = warpproof_sim::Device::new();
@@ -176,10 +179,11 @@ fn launches(ptx: &str, request: &Request, before: &[Vec<u8>]) -> (Vec<Vec<u16>>,
     (gave, words.map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect())
 }
 
-/// What stands in the counters before changes nothing: what an aborted launch leaves after one part of each tile, or noise.
+/// Earlier contents of the counters have no effect: neither those of a launch that was aborted after one part
+/// of each tile, nor random bytes.
 #[test]
 fn sums_do_not_depend_on_what_the_workspace_held() {
-    /// The number of a launch, as the host gives it.
+    /// The number of a launch, as the host computes it.
     fn epoch(launch: u32) -> u32 {
         launch.wrapping_mul(0x9e37_79b1)
     }
@@ -191,15 +195,15 @@ fn sums_do_not_depend_on_what_the_workspace_held() {
     let wanted = plan.bits(&inputs).unwrap().output;
     let filled = |word: u32| (0..plan.counters / 4).flat_map(|_| word.to_le_bytes()).collect::<Vec<u8>>();
     let noise = (0..plan.workspace).map(|byte| (byte * 37 % 251).to_le_bytes()[0]).collect();
-    // The launch before this one was aborted where its number stands in every counter.
+    // The launch before this one was aborted after its number was written to every counter.
     let before = [Vec::new(), Vec::new(), filled(1), noise, filled(epoch(4))];
     let (gave, counters) = launches(&plan.compile(toolchain).unwrap(), &request, &before);
     assert!(gave.iter().all(|one| *one == wanted));
-    // A graph launches the same number again: the last launch leaves no seam half taken.
+    // A CUDA graph launches the same number again: the last launch leaves no half-finished tile.
     assert!(counters.iter().all(|word| *word != epoch(5)));
-    // With one number for all launches an aborted one makes the next wrong.
+    // With one number for all launches, an aborted launch corrupts the next.
     let text = plan.source().unwrap().text.replace("epoch = p.epoch;", "epoch = 1;");
-    assert!(text != plan.source().unwrap().text, "a line is changed");
+    assert!(text != plan.source().unwrap().text, "the replaced line must exist");
     let options = CompileOptions {
         defines: plan.defines.clone(),
         std: Some("c++17".to_owned()),

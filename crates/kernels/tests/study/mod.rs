@@ -1,6 +1,6 @@
-//! One request from plan to verdict.
+//! Runs one request from plan to verdict.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
+#![expect(clippy::unwrap_used, reason = "a test fails at the first error")]
 
 use std::sync::OnceLock;
 
@@ -15,7 +15,7 @@ pub(crate) fn l4() -> &'static warpproof_model::Device {
     warpproof_model::Device::named("L4").unwrap()
 }
 
-/// An L4 with so many multiprocessors: with few, few rows are many.
+/// An L4 with `count` multiprocessors: with few of them, few rows fill the device.
 pub(crate) fn multiprocessors(count: u32) -> warpproof_model::Device {
     let mut device = *l4();
     device.multiprocessors.value = count;
@@ -30,8 +30,8 @@ pub(crate) fn lengths(queries: usize, keys: usize) -> Lengths {
     Lengths { queries, keys }
 }
 
-/// NVIDIA's compiler; without it these tests say so and do nothing.
-#[expect(clippy::print_stderr, reason = "a test says why it is skipped")]
+/// NVIDIA's compiler; without it, these tests print that they are skipped.
+#[expect(clippy::print_stderr, reason = "a test prints why it is skipped")]
 pub(crate) fn toolchain() -> Option<&'static Toolchain> {
     static FOUND: OnceLock<Option<Toolchain>> = OnceLock::new();
     FOUND
@@ -49,7 +49,7 @@ pub(crate) fn toolchain() -> Option<&'static Toolchain> {
         .as_ref()
 }
 
-/// PTX without what does not execute: comments, places.
+/// PTX without comments and source locations.
 pub(crate) fn code(ptx: &str) -> String {
     let kept = |line: &&str| {
         let line = line.trim_start();
@@ -68,12 +68,12 @@ impl Case {
         Case { request, device: *l4() }
     }
 
-    /// On another device.
+    /// The case on another device.
     pub(crate) fn on(self, device: warpproof_model::Device) -> Case {
         Case { device, ..self }
     }
 
-    /// Under two schedules with every check on, for two distributions.
+    /// Runs the case under two schedules with every check enabled, for two distributions.
     pub(crate) fn run(&self) {
         let Some(toolchain) = toolchain() else { return };
         let plan = Plan::new(&self.request, &self.device).unwrap();

@@ -1,4 +1,4 @@
-//! The bits of an encoding by which the compiler schedules an instruction.
+//! The scheduling bits of an encoding.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 pub struct Control {
     /// Cycles the warp waits after issue before its next instruction.
     pub stall: u8,
-    /// Whether another warp is preferred next.
+    /// Whether the scheduler prefers another warp next.
     pub yields: bool,
     /// The dependence counter that is held until the result is written.
     pub write_barrier: Option<u8>,

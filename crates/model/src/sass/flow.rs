@@ -6,50 +6,51 @@ use serde::Serialize;
 
 use super::text::{Function, Instruction};
 
-/// A basic block, as an index of [`Flow::blocks`].
+/// A basic block, as an index into [`Flow::blocks`].
 pub type BlockId = usize;
 
 /// How a block ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
-    /// In the next block, or by one jump.
+    /// Continues in one block, by fall-through or jump.
     One,
-    /// In one of two blocks, or in a block or the end of the warp.
+    /// A conditional branch to one of two blocks, or a conditional exit.
     Choice,
-    /// In a routine that comes back to the next block.
+    /// A call of a routine that returns to the next block.
     Call,
-    /// The warp ends, or a routine returns.
+    /// The warp exits, or a routine returns.
     Leave,
-    /// By an address that is computed.
+    /// A jump to a computed address.
     Unknown,
 }
 
-/// Instructions that run one after the other.
+/// Instructions that execute one after another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Block {
     /// The first instruction.
     pub first: usize,
-    /// The one behind the last.
+    /// One past the last instruction.
     pub end: usize,
     /// How it ends.
     pub ends: End,
-    /// Where it may lead; `None` is the end of the warp or of a routine. Of a call: the routine, then the way back.
+    /// Its successors; `None` is the end of the warp or of a routine. For a call: the routine, then the
+    /// return block.
     pub successors: Vec<Option<BlockId>>,
 }
 
 /// A natural loop.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Loop {
-    /// The block through which it is entered.
+    /// The block through which the loop is entered.
     pub header: BlockId,
-    /// Its blocks, ascending, those of inner loops included.
+    /// Its blocks, ascending, including those of inner loops.
     pub blocks: Vec<BlockId>,
-    /// The innermost loop around it, as an index of [`Flow::loops`].
+    /// The innermost enclosing loop, as an index into [`Flow::loops`].
     pub parent: Option<usize>,
 }
 
-/// Why a count is not certain.
+/// Why a count is uncertain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Uncertain(pub String);
 
@@ -66,34 +67,34 @@ impl std::error::Error for Uncertain {}
 pub struct Flow {
     /// In the order of their addresses; the first is the entry.
     pub blocks: Vec<Block>,
-    /// Whether the entry leads there.
+    /// Whether the block is reachable from the entry.
     pub reachable: Vec<bool>,
     /// Outer before inner, then by header.
     pub loops: Vec<Loop>,
 }
 
-/// What is known of blocks, and of the successors of each.
+/// The known counts of blocks, and of the successors of each.
 pub(super) type Partial = (Vec<Option<u64>>, Vec<Vec<Option<u64>>>);
 
-/// How often blocks run and edges are taken, by all warps together.
+/// How often blocks are executed and edges are taken, summed over all warps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Frequencies {
-    /// Of each block.
+    /// Count of each block.
     pub blocks: Vec<u64>,
-    /// Of each successor of each block.
+    /// Count of each successor of each block.
     pub edges: Vec<Vec<u64>>,
-    /// Branches at which warps went both ways.
+    /// Branches at which warps diverged.
     pub splits: Vec<Split>,
 }
 
-/// A branch at which some warps go both ways, one after the other.
+/// A branch at which some warps take both successors, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Split {
     /// The block that ends in the branch.
     pub block: BlockId,
-    /// How often warps went both ways.
+    /// How often warps took both successors.
     pub times: u64,
-    /// Where both ways meet again.
+    /// The block where both paths join.
     pub join: BlockId,
 }
 
@@ -145,10 +146,10 @@ impl Flow {
         self.blocks.partition_point(|block| block.first <= instruction).saturating_sub(1)
     }
 
-    /// Where all ways out of a block meet again, if they do before the end of the warp.
+    /// For each block, the block where all paths out of it join, if they join before the end of the warp.
     pub fn joins(&self) -> Vec<Option<BlockId>> {
         let count = self.blocks.len();
-        // Which blocks every way from a block to the end goes through.
+        // The blocks that every path from a block to the end contains (postdominators).
         let mut through = vec![vec![true; count]; count];
         let mut changed = true;
         while changed {
@@ -174,7 +175,7 @@ impl Flow {
             }
         }
         let size = |id: BlockId| through[id].iter().filter(|on| **on).count();
-        // The nearest is the one that most others lie behind.
+        // The nearest postdominator is the one that is followed by the most others.
         (0..count)
             .map(|id| {
                 (0..count)
@@ -184,13 +185,13 @@ impl Flow {
             .collect()
     }
 
-    /// The innermost loop of a block, as an index of [`Flow::loops`].
+    /// The innermost loop of a block, as an index into [`Flow::loops`].
     pub fn loop_of(&self, block: BlockId) -> Option<usize> {
         self.loops.iter().rposition(|l| l.blocks.binary_search(&block).is_ok())
     }
 
-    /// Works out every count from those that are known and the number of warps that enter. A count that does not
-    /// follow, or contradicts another, is uncertain.
+    /// Computes every count from the known counts and the number of warps that enter. A count that cannot be
+    /// derived, or that contradicts another, is an error.
     pub fn solve(&self, entries: u64, known: &[Option<u64>]) -> Result<Frequencies, Uncertain> {
         let (counts, edges) = self.follow(entries, known)?;
         let mut solved = Frequencies::default();
@@ -198,7 +199,7 @@ impl Flow {
             let out: Option<Vec<u64>> = out.iter().copied().collect();
             let (Some(count), Some(out)) = (count, out) else {
                 return Err(Uncertain(format!(
-                    "how often the block at machine instruction {} runs does not follow from what was counted",
+                    "the count of the block at machine instruction {} does not follow from the measured counts",
                     self.blocks[id].first
                 )));
             };
@@ -208,7 +209,7 @@ impl Flow {
         Ok(solved)
     }
 
-    /// The counts of blocks and edges that follow from those that are known.
+    /// The counts of blocks and edges that follow from the known ones.
     pub(super) fn follow(&self, entries: u64, known: &[Option<u64>]) -> Result<Partial, Uncertain> {
         let mut counts: Vec<Option<u64>> = (0..self.blocks.len())
             .map(|id| if self.reachable[id] { known.get(id).copied().flatten() } else { Some(0) })
@@ -257,13 +258,13 @@ impl Flow {
 
     fn unbalanced(&self, id: BlockId) -> Uncertain {
         Uncertain(format!(
-            "what enters and leaves the block at machine instruction {} does not add up; its warps may diverge",
+            "the counts into and out of the block at machine instruction {} differ; its warps may diverge",
             self.blocks[id].first
         ))
     }
 }
 
-/// Makes `count = base + sum of the edges` true where one of them is unknown. An error if it cannot be.
+/// Enforces `count = base + sum of the edges` if one of them is unknown. Returns an error on a contradiction.
 fn balance(
     count: &mut Option<u64>,
     base: u64,
@@ -297,7 +298,7 @@ fn balance(
             edges[block][slot] = Some(count.checked_sub(sum).ok_or(())?);
             Ok(true)
         }
-        // Nothing is left for those that are unknown.
+        // The unknown edges must be zero.
         (Some(count), Some(_)) if count == sum => {
             for (block, slot) in places {
                 edges[*block][*slot].get_or_insert(0);
@@ -330,7 +331,7 @@ fn successors(
         "CALL" => match last.target {
             Some(at) if returns(code, at) && last.is_guarded() => (End::Unknown, Vec::new()),
             Some(at) if returns(code, at) => (End::Call, vec![Some(block_at(at)), next]),
-            // ptxas also writes calls that never return for far jumps.
+            // ptxas also uses calls that never return for far jumps.
             Some(at) if last.is_guarded() => (End::Choice, vec![Some(block_at(at)), next]),
             Some(at) => (End::One, vec![Some(block_at(at))]),
             None => (End::Unknown, Vec::new()),
@@ -339,7 +340,7 @@ fn successors(
     }
 }
 
-/// Whether a routine at `start` returns before it exits, on its way straight down and along its jumps.
+/// Whether a routine at `start` returns before it exits, following fall-through and jumps.
 fn returns(code: &[Instruction], start: usize) -> bool {
     let mut seen = BTreeSet::new();
     let mut open = vec![start];
@@ -371,7 +372,7 @@ fn reachable(blocks: &[Block]) -> Vec<bool> {
     seen
 }
 
-/// The immediate dominators, by the method of Cooper, Harvey and Kennedy.
+/// The immediate dominators, by the algorithm of Cooper, Harvey and Kennedy.
 fn dominators(blocks: &[Block], order: &[BlockId], into: &[Vec<BlockId>]) -> Vec<Option<BlockId>> {
     let mut rank = vec![usize::MAX; blocks.len()];
     for (index, id) in order.iter().enumerate() {
@@ -487,7 +488,7 @@ mod tests {
     use crate::sass::parse;
     use std::fmt::Write as _;
 
-    /// A function of instructions that need no control bits; `L1:` is a label.
+    /// A function of instructions without control bits; `L1:` is a label.
     pub(crate) fn function(lines: &[&str]) -> Function {
         let mut text = ".section .text.k,\"ax\"\n".to_owned();
         let mut offset = 0;
@@ -540,7 +541,7 @@ mod tests {
     #[test]
     fn counts_follow_from_a_few() {
         let flow = nested();
-        // 8 warps, 4 turns of the outer loop, 16 of the inner; 2 warps exit early.
+        // 8 warps, 4 iterations of the outer loop, 16 of the inner; 2 warps exit early.
         let mut known = vec![None; 7];
         (known[1], known[2], known[5]) = (Some(32), Some(512), Some(6));
         let solved = flow.solve(8, &known).unwrap();
@@ -555,9 +556,9 @@ mod tests {
         assert!(flow.solve(8, &[None; 7]).unwrap_err().0.contains("does not follow"));
         let mut known = vec![None; 7];
         (known[0], known[1]) = (Some(9), Some(8));
-        assert!(flow.solve(8, &known).unwrap_err().0.contains("does not add up"));
+        assert!(flow.solve(8, &known).unwrap_err().0.contains("differ; its warps may diverge"));
         known = vec![Some(8), Some(8), Some(8), Some(8), Some(8), Some(9), None];
-        assert!(flow.solve(8, &known).unwrap_err().0.contains("does not add up"));
+        assert!(flow.solve(8, &known).unwrap_err().0.contains("differ; its warps may diverge"));
     }
 
     #[test]

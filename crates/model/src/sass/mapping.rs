@@ -1,17 +1,17 @@
-//! The counts of a PTX run, given to the blocks of its machine code.
+//! Assigns the counts of a PTX run to the blocks of its machine code.
 //!
-//! With `-lineinfo`, ptxas says for each machine instruction the PTX line it was made from. A machine instruction that
-//! stands for one PTX instruction (a load, a matrix product, a barrier, a branch) has copies where ptxas unrolled or
-//! peeled a loop; together the copies run as often as the line did. That is one equation for each line, and what enters
-//! and leaves each block are two more. Where they leave several answers, the copy in the most unrolled block is given as
-//! much as fits, and what was chosen is said: such answers differ in which copy of a loop did its turns, and little in time.
-//! Where they leave none, or a loop has nothing that counts it, the answer is [`Uncertain`], and the caller has bounds
-//! only.
+//! With `-lineinfo`, ptxas records for each machine instruction the PTX line it was compiled from. A machine
+//! instruction that stands for one PTX instruction (a load, a matrix product, a barrier, a branch) has copies
+//! where ptxas unrolled or peeled a loop; the counts of the copies sum to the count of the line. That gives
+//! one equation per line, and flow conservation gives two more per block. If several solutions remain, the
+//! copy in the most unrolled block gets the largest possible count, and the assumption is reported: such
+//! solutions differ in which copy of a loop ran its iterations, and little in time. If there is no solution,
+//! or nothing counts a loop, the result is [`Uncertain`], and the caller has only bounds.
 //!
-//! Divergent warps run both sides of a branch, so that more leaves a block than entered it. Where nothing else fits, branches may do
-//! that, and where all ways meet again as many fewer go on; lines of accesses that ptxas may have merged are left out, then others, if
-//! they are few. What was
-//! taken so is said. Where that does not help either, the reason names the branch.
+//! Divergent warps execute both sides of a branch, so more warps leave a block than entered it. If nothing
+//! else fits, branches may diverge, and the excess disappears at the join. Then lines of accesses that ptxas
+//! may have merged are ignored, then other lines if they are few. All such assumptions are reported. If that
+//! does not help either, the error names the branch.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,24 +21,25 @@ use super::flow::{BlockId, End, Flow, Frequencies, Split, Uncertain};
 use super::system::{self, Entered, Equation, Failure, Preference, System};
 use super::text::{Function, Instruction};
 
-/// The counts of blocks, and what had to be chosen.
+/// The counts of blocks, and the assumptions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mapped {
-    /// How often blocks run and edges are taken.
+    /// How often blocks are executed and edges are taken.
     pub frequencies: Frequencies,
-    /// PTX lines that count blocks.
+    /// The number of PTX lines that count blocks.
     pub lines: usize,
-    /// Counts that did not follow and were chosen among those that fit, in words; empty if all followed.
+    /// Counts that were chosen among several solutions, as sentences; empty if all counts followed.
     pub assumed: Vec<String>,
 }
 
-/// How often each line's machine instructions stand in each block.
+/// For each PTX line, the number of its machine instructions in each block.
 type Copies = BTreeMap<u32, BTreeMap<BlockId, u64>>;
 
-/// Gives blocks the counts of a run.
+/// Assigns the counts of a run to blocks.
 ///
-/// `executions` says for each PTX line that holds one instruction how often warps came to it, whether its guard held or
-/// not, and 0 if none did; `warps` is how many ran the kernel.
+/// `executions` maps each PTX line with exactly one instruction to the number of warps that reached it,
+/// whether its guard was true or not, and to 0 if none did; `warps` is the number of warps that ran the
+/// kernel.
 pub fn map(
     function: &Function,
     flow: &Flow,
@@ -46,11 +47,13 @@ pub fn map(
     warps: u64,
 ) -> Result<Mapped, Uncertain> {
     if function.instructions.iter().all(|instruction| instruction.ptx_line.is_none()) {
-        return Err(Uncertain("the machine code has no lines; ptxas needs -lineinfo".to_owned()));
+        return Err(Uncertain(
+            "the machine code has no line information; run ptxas with -lineinfo".to_owned(),
+        ));
     }
     let (copies, raw) = (copies(function, flow, executions, true), copies(function, flow, executions, false));
     let (none, merged) = (BTreeSet::new(), merged(function, &copies));
-    // Warps that stay together are likelier than such that go both ways, and ptxas seldom moves what is counted.
+    // Uniform branches are more likely than divergent ones, and ptxas seldom moves counted instructions.
     for (apart, left_out) in [(false, &none), (false, &merged), (true, &none), (true, &merged)] {
         for copies in [&copies, &raw] {
             match attempt(flow, executions, warps, copies, apart, left_out) {
@@ -68,11 +71,11 @@ pub fn map(
         let branch = (0..=flow.block_of(at)).rev().find(|id| flow.blocks[*id].ends == End::Choice);
         let branch = branch.map_or(0, |id| flow.blocks[id].end.saturating_sub(1));
         Uncertain(format!(
-            "no counts of the blocks fit what was counted at line {line} of the PTX, machine instruction {at}, behind the branch of \
+            "no block counts fit the count of PTX line {line}, machine instruction {at}, after the branch of \
              machine instruction {branch}"
         ))
     };
-    // A few that ptxas moved or merged; were it more, the rest would say little.
+    // ptxas moved or merged a few lines; if it were more, the remaining lines would not be reliable.
     if left_out.len() * 4 > kept {
         return Err(refused());
     }
@@ -81,16 +84,16 @@ pub fn map(
         Err(Trouble::Uncertain(why)) => Err(why),
         Ok(mut mapped) => {
             mapped.assumed.extend(left_out.iter().map(|line| {
-                format!("what was counted at line {line} of the PTX fits no counts of the blocks, and was left out")
+                format!("the count of PTX line {line} contradicts the block counts and is ignored")
             }));
             Ok(mapped)
         }
     }
 }
 
-/// Why an attempt has no answer.
+/// Why an attempt has no solution.
 enum Trouble {
-    /// Nothing fits.
+    /// The equations contradict each other.
     Contradiction,
     /// Another reason.
     Uncertain(Uncertain),
@@ -102,8 +105,8 @@ impl From<Uncertain> for Trouble {
     }
 }
 
-/// Lines of wide accesses. ptxas makes one access of several turns of a loop that it unrolls, where they are next to each other; then
-/// the line ran more often than its machine instructions.
+/// Lines of wide accesses. When ptxas unrolls a loop, it may merge adjacent accesses of several iterations
+/// into one; then the line's count exceeds that of its machine instructions.
 fn merged(function: &Function, copies: &Copies) -> BTreeSet<u32> {
     let wide = |one: &&Instruction| {
         matches!(one.base(), "LDS" | "STS" | "LDG" | "STG") && (one.has("64") || one.has("128"))
@@ -112,7 +115,7 @@ fn merged(function: &Function, copies: &Copies) -> BTreeSet<u32> {
     lines.filter(|line| copies.contains_key(line)).collect()
 }
 
-/// Lines that contradict those before them, and how many do not.
+/// Lines that contradict those before them, and the number of lines that do not.
 fn contradicting(
     flow: &Flow,
     executions: &BTreeMap<u32, u64>,
@@ -132,13 +135,13 @@ fn contradicting(
     Ok((left_out, kept))
 }
 
-/// Where the unknowns of a system stand: blocks first, then the successors of each, then warps that go both ways.
+/// The indices of the unknowns of a system: blocks first, then the successors of each, then divergent warps.
 struct Places {
     slots: Vec<usize>,
     splits: Vec<(usize, BlockId, BlockId)>,
 }
 
-/// The equations, without those of some lines. `apart`: warps may go both ways at a branch.
+/// The equations, without those of some lines. `apart`: warps may diverge at a branch.
 fn system(
     flow: &Flow,
     executions: &BTreeMap<u32, u64>,
@@ -159,7 +162,7 @@ fn system(
         for (id, join) in flow.joins().into_iter().enumerate() {
             let branches = flow.reachable[id] && flow.blocks[id].ends == End::Choice;
             if let Some(join) = join.filter(|_| branches) {
-                // Behind it what takes one way alone, for each.
+                // After it, one unknown per successor for warps that take only that successor.
                 splits.push((unknowns, id, join));
                 unknowns += 3;
             }
@@ -191,7 +194,7 @@ fn system(
             let here = other.successors.iter().enumerate().filter(|(_, to)| **to == Some(id));
             into.extend(here.map(|(slot, _)| (slots[from] + slot, -1)));
         }
-        // Of warps that went both ways one arrives here.
+        // One of the two paths of a divergent warp disappears at the join.
         into.extend(splits.iter().filter(|(_, _, join)| *join == id).map(|(unknown, _, _)| (*unknown, 1)));
         equations.push(Equation { terms: into, constant: if id == 0 { number(warps)? } else { 0 } });
         let out = (0..block.successors.len()).map(|slot| (slots[id] + slot, -1));
@@ -207,7 +210,7 @@ fn system(
         }
     }
     let mut preferences = preferences(flow, copies);
-    // Nobody goes both ways who need not.
+    // Prefer solutions with few divergent warps.
     let together = splits.iter().map(|(unknown, _, _)| Preference { unknown: *unknown, large: false });
     preferences.splice(0..0, together);
     let system =
@@ -231,10 +234,10 @@ fn attempt(
                 flow.blocks.get(slots.partition_point(|slot| *slot <= unknown).saturating_sub(1))
             });
             let first = block.map_or(0, |block| block.first);
-            let why = format!("how often the block at machine instruction {first} runs does not follow from what was counted");
+            let why = format!("the count of the block at machine instruction {first} does not follow from the measured counts");
             Trouble::Uncertain(Uncertain(why))
         }
-        Failure::TooMany => Trouble::Uncertain(Uncertain("too many counts of the blocks fit what was counted".to_owned())),
+        Failure::TooMany => Trouble::Uncertain(Uncertain("too many block counts fit the measured counts".to_owned())),
     })?;
     let value = |unknown: usize| values.get(unknown).and_then(|v| u64::try_from(*v).ok()).unwrap_or(0);
     let frequencies = Frequencies {
@@ -256,14 +259,17 @@ fn attempt(
         let count = value(*unknown);
         let (least, most) = (range.least, range.most);
         Some(format!(
-            "the block at machine instruction {} runs {count} times of {least} to {most} that fit",
+            "the block at machine instruction {} is assumed to run {count} times; {least} to {most} are possible",
             block.first
         ))
     };
     let mut assumed: Vec<String> = chosen.iter().filter_map(said).collect();
     assumed.extend(frequencies.splits.iter().map(|split| {
         let at = flow.blocks[split.block].end.saturating_sub(1);
-        format!("warps go both ways at the branch of machine instruction {at}, {} times", split.times)
+        format!(
+            "warps are assumed to diverge at the branch of machine instruction {at}, {} times",
+            split.times
+        )
     }));
     Ok(Mapped { frequencies, lines: copies.len(), assumed })
 }
@@ -280,11 +286,12 @@ fn entered(flow: &Flow, slots: &[usize]) -> Vec<Entered> {
         }
         Entered { whole: l.header, parts }
     };
-    // The entry of the kernel is no edge.
+    // The entry of the kernel is not an edge.
     flow.loops.iter().filter(|l| l.header != 0).map(entries).collect()
 }
 
-/// Blocks of which a value may be chosen: the most copied lines first and large, calls last and small.
+/// Blocks whose count may be chosen: blocks of the most copied lines first, preferring large values; calls
+/// last, preferring small values.
 fn preferences(flow: &Flow, copies: &Copies) -> Vec<Preference> {
     let mut most: BTreeMap<BlockId, u64> = BTreeMap::new();
     for (block, count) in copies.values().flatten() {
@@ -294,7 +301,7 @@ fn preferences(flow: &Flow, copies: &Copies) -> Vec<Preference> {
     let mut counted: Vec<(BlockId, u64)> = most.into_iter().collect();
     counted.sort_by_key(|(block, count)| (std::cmp::Reverse(*count), *block));
     let counted = counted.into_iter().map(|(unknown, _)| Preference { unknown, large: true });
-    // Routines are the rare cases of a division or a root.
+    // Routines handle rare cases, such as the slow path of a division or a square root.
     let calls = flow.blocks.iter().enumerate().filter(|(_, block)| block.ends == End::Call);
     let calls = calls.map(|(unknown, _)| Preference { unknown, large: false });
     calls.chain(counted).collect()
@@ -311,11 +318,12 @@ fn is_anchor(instruction: &Instruction) -> bool {
     }
 }
 
-/// `several`: a line that has as many machine instructions in every block stands for one PTX instruction that became several; else it
-/// has one for each turn of a loop that was unrolled inside of the block.
+/// `several`: a line with the same number of machine instructions in every block stands for one PTX
+/// instruction that became several; otherwise it has one machine instruction per iteration unrolled inside
+/// the block.
 fn copies(function: &Function, flow: &Flow, executions: &BTreeMap<u32, u64>, several: bool) -> Copies {
     let mut found = Copies::new();
-    // Every line of a block, with how many machine instructions it has there.
+    // Every line of a block, with the number of its machine instructions there.
     let mut all: BTreeMap<BlockId, BTreeMap<u32, u64>> = BTreeMap::new();
     for (index, instruction) in function.instructions.iter().enumerate() {
         let block = flow.block_of(index);
@@ -328,7 +336,7 @@ fn copies(function: &Function, flow: &Flow, executions: &BTreeMap<u32, u64>, sev
             *found.entry(line).or_default().entry(block).or_default() += 1;
         }
     }
-    // A line some of whose instructions run under a guard that others lack says nothing.
+    // A line is ignored if some of its instructions have a guard that others lack.
     let guarded: BTreeSet<u32> = function
         .instructions
         .iter()
@@ -338,7 +346,8 @@ fn copies(function: &Function, flow: &Flow, executions: &BTreeMap<u32, u64>, sev
     found.retain(|line, _| !guarded.contains(line));
     let unrolled =
         |block: &BlockId| all.get(block).and_then(|lines| lines.values().min().copied()).unwrap_or(1).max(1);
-    // One PTX instruction may be several machine instructions: then it has as many in every block, unrolled or not.
+    // One PTX instruction may become several machine instructions: then every block has the same number,
+    // unrolled or not.
     for blocks in found.values_mut().filter(|_| several) {
         let each: BTreeSet<(u64, bool)> =
             blocks.iter().map(|(b, n)| (n / unrolled(b), n % unrolled(b) == 0)).collect();
@@ -352,7 +361,7 @@ fn copies(function: &Function, flow: &Flow, executions: &BTreeMap<u32, u64>, sev
     found
 }
 
-/// Branches of loops that hold nothing else that counts them: one for as many turns as the loop is unrolled.
+/// Branches of loops without any other counting line: one branch stands for all unrolled iterations.
 fn branches(
     function: &Function,
     flow: &Flow,
@@ -384,7 +393,7 @@ mod tests {
     use crate::sass::parse;
     use std::fmt::Write as _;
 
-    /// Machine code of lines `(PTX line, text)`; a text that ends in a colon is a label.
+    /// Machine code of lines `(PTX line, text)`; a text that ends with a colon is a label.
     fn function(lines: &[(u32, &str)]) -> (Function, Flow) {
         let mut text = ".section .text.k,\"ax\"\n".to_owned();
         let mut offset = 0;
@@ -422,13 +431,13 @@ mod tests {
         // A count that contradicts another.
         let wrong = BTreeMap::from([(2, 64), (3, 65)]);
         assert!(map(&function, &flow, &wrong, 4).is_err());
-        // Lines that say nothing leave the loop open; its branch alone would do.
+        // Without counts the loop stays undetermined; its branch alone would suffice.
         assert!(map(&function, &flow, &BTreeMap::new(), 4).is_err());
-        // More than entered, and no branch at which they could have parted.
+        // More than entered, and no branch at which warps could have diverged.
         let diverged = BTreeMap::from([(3, 64), (5, 8)]);
         let refused = map(&function, &flow, &diverged, 4).unwrap_err().0;
         assert!(
-            refused.contains("no counts") && refused.contains("branch of machine instruction 4"),
+            refused.contains("no block counts") && refused.contains("branch of machine instruction 4"),
             "{refused}"
         );
     }
@@ -445,12 +454,12 @@ mod tests {
             (4, "STG.E [R2.64], R3"),
             (5, "EXIT"),
         ]);
-        // 8 warps, of which 2 go both ways, 3 the first and 3 the second.
+        // 8 warps, of which 2 diverge, 3 take the first side and 3 the second.
         let executions = BTreeMap::from([(2, 5), (3, 5), (4, 8)]);
         let mapped = map(&function, &flow, &executions, 8).unwrap();
         assert_eq!(mapped.frequencies.blocks, [8, 5, 5, 8]);
         assert_eq!(mapped.frequencies.splits, [Split { block: 0, times: 2, join: 3 }]);
-        assert!(mapped.assumed.iter().any(|one| one.contains("both ways")), "{:?}", mapped.assumed);
+        assert!(mapped.assumed.iter().any(|one| one.contains("diverge")), "{:?}", mapped.assumed);
     }
 
     #[test]
@@ -473,7 +482,7 @@ mod tests {
 
     #[test]
     fn turns_of_a_loop_that_share_one_wide_access_are_counted_by_others() {
-        // Four turns of line 2 are one access; line 3 has a machine instruction for each.
+        // Four iterations of line 2 are one access; line 3 has one machine instruction per iteration.
         let (function, flow) = function(&[
             (1, "MOV R1, R2"),
             (0, "L1:"),
@@ -524,7 +533,7 @@ mod tests {
         assert_eq!(mapped.frequencies.blocks, [4, 32, 4]);
         assert!(mapped.assumed.is_empty());
         let odd = BTreeMap::from([(2, 63), (3, 63)]);
-        // Neither line fits: nothing is left that counts the loop.
+        // Neither line fits, so nothing counts the loop.
         assert!(map(&function, &flow, &odd, 4).is_err());
     }
 
@@ -545,11 +554,11 @@ mod tests {
             (0, "END:"),
             (6, "EXIT"),
         ]);
-        // 8 warps, 11 turns: twice four, and three.
+        // 8 warps, 11 iterations: twice four, and three.
         let executions = BTreeMap::from([(2, 88)]);
         let mapped = map(&function, &flow, &executions, 8).unwrap();
         assert_eq!((mapped.frequencies.blocks[1], mapped.frequencies.blocks[3]), (16, 24));
-        // That the warps did not skip the first loop was chosen.
+        // The solver assumed that the warps did not skip the first loop.
         assert!(!mapped.assumed.is_empty());
     }
 

@@ -2,25 +2,25 @@
 
 use serde::Serialize;
 
-/// A register that holds a value; `RZ`, `URZ`, `PT` and `UPT` hold none and are left out.
+/// A register that holds a value; `RZ`, `URZ`, `PT` and `UPT` are constants and are skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Register {
     /// `R7`: one for each lane.
     General(u8),
     /// `UR7`: one for the warp.
     Uniform(u8),
-    /// `P3`: a truth value for each lane.
+    /// `P3`: a predicate for each lane.
     Predicate(u8),
     /// `UP3`: one for the warp.
     UniformPredicate(u8),
 }
 
-/// The registers of an instruction, ascending, each once.
+/// The registers of an instruction, ascending, without duplicates.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Registers {
-    /// What it reads, its guard included.
+    /// Registers that it reads, including its guard.
     pub reads: Vec<Register>,
-    /// What it writes.
+    /// Registers that it writes.
     pub writes: Vec<Register>,
 }
 
@@ -75,7 +75,7 @@ const WRITE_NOTHING: &[&str] = &[
     "PMTRIG",
 ];
 
-/// How many 32-bit registers each place of an instruction takes: the result, and the sources in order.
+/// How many 32-bit registers each operand takes: the result, and the sources in order.
 struct Widths {
     result: u8,
     sources: [u8; 4],
@@ -126,7 +126,7 @@ fn results(base: &str, operands: &[String]) -> usize {
                 count += 1;
             }
             count += 1;
-            // A carry stands right behind the result: IADD3 R0, P0, R1, …
+            // A carry follows the result: IADD3 R0, P0, R1, …
             while matches!(uniform, "IADD3" | "IADD" | "LEA" | "IMAD") && is_predicate(count) && count < 3 {
                 count += 1;
             }
@@ -144,7 +144,7 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The words of a memory access or move.
+/// The number of words of a memory access or move.
 fn words(opcode: &str) -> u8 {
     opcode.split('.').skip(1).fold(1, |found, part| match part {
         "64" => 2,
@@ -169,7 +169,7 @@ fn widths(base: &str, opcode: &str) -> Widths {
             };
             Widths { result: count, sources: [1, count, 1, 1] }
         }
-        // The address, then the value; an address says its own width.
+        // The address, then the value; an address specifies its own width.
         "ST" | "STG" | "STS" | "STL" | "RED" | "REDG" => {
             Widths { result: 0, sources: [1, words(opcode), 1, 1] }
         }
@@ -219,7 +219,8 @@ fn mma(base: &str, opcode: &str) -> Widths {
     Widths { result: c, sources: [a, b, c, 1] }
 }
 
-/// Adds the registers an operand names. `width` is of a plain register; an address says its own.
+/// Adds the registers that an operand names. `width` applies to a plain register; an address specifies its
+/// own.
 fn named(operand: &str, width: u8, into: &mut Vec<Register>) {
     let mut rest = operand;
     let mut inside = 0_u32;
@@ -245,7 +246,7 @@ fn named(operand: &str, width: u8, into: &mut Vec<Register>) {
             push(register, count, into);
         }
         rest = after;
-        // Modifiers (.reuse, .H0_H0, .X4) name nothing.
+        // Modifiers (.reuse, .H0_H0, .X4) are not registers.
         while let Some(modifier) = rest.strip_prefix('.') {
             let end =
                 modifier.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(modifier.len());

@@ -1,12 +1,13 @@
-//! Linear equations between counts, solved in whole numbers.
+//! Solves linear equations between counts in integers.
 //!
-//! Each unknown has a least and a greatest value. An equation narrows its unknowns until nothing changes; where more
-//! than one value is left, one is chosen, and another if that contradicts. The number of choices is bounded, and not every
-//! value is tried: a solution may be missed, and is never wrong.
+//! Each unknown has a minimum and a maximum. Equations narrow the ranges of their unknowns until nothing
+//! changes; if more than one value remains, one is tried, and another if it leads to a contradiction. The
+//! number of trials is bounded, and not every value is tried: a solution may be missed, but a returned
+//! solution is never wrong.
 
-/// Choices that are tried, at most.
+/// Maximum number of trials.
 const MOST_CHOICES: u32 = 4000;
-/// A value above any count; an unknown that may be as large is not bounded by what was counted.
+/// A value above any count; an unknown that can reach it is not bounded by the counts.
 const UNBOUNDED: i64 = 1 << 52;
 
 /// The values an unknown may have.
@@ -23,7 +24,7 @@ pub(super) struct Equation {
     pub(super) constant: i64,
 }
 
-/// `whole` is zero unless one of `parts` is not: a loop does not turn unless it is entered.
+/// `whole` is zero unless one of `parts` is nonzero: a loop does not iterate unless it is entered.
 #[derive(Clone, Debug)]
 pub(super) struct Entered {
     pub(super) whole: usize,
@@ -36,9 +37,9 @@ pub(super) struct System {
     pub(super) unknowns: usize,
     pub(super) equations: Vec<Equation>,
     pub(super) entered: Vec<Entered>,
-    /// Which to choose first.
+    /// The unknowns to choose first.
     pub(super) preferences: Vec<Preference>,
-    /// Multiples of it are tried first.
+    /// Multiples of this value are tried first.
     pub(super) step: i64,
 }
 
@@ -52,18 +53,18 @@ pub(super) struct Preference {
 /// Why there is no solution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// No values fit.
+    /// The equations contradict each other.
     Contradiction,
     /// An unknown may have any value.
     Open(usize),
-    /// More choices than are tried.
+    /// More trials than the limit.
     TooMany,
 }
 
-/// The values of all unknowns, and those that were chosen among several, with what they could have been.
+/// The values of all unknowns, and the unknowns that were chosen among several values, with their ranges.
 pub(super) type Solution = (Vec<i64>, Vec<(usize, Range)>);
 
-/// Solves a system. Unknowns without a preference are chosen last, small.
+/// Solves a system. Unknowns without a preference are chosen last, preferring small values.
 pub(super) fn solve(system: &System) -> Result<Solution, Failure> {
     let mut ranges = vec![Range { least: 0, most: UNBOUNDED }; system.unknowns];
     if !system.narrow(&mut ranges) {
@@ -75,7 +76,7 @@ pub(super) fn solve(system: &System) -> Result<Solution, Failure> {
     Ok((values, search.chosen))
 }
 
-/// Whether narrowing finds no contradiction; there may still be no solution.
+/// Whether narrowing finds no contradiction; the system may still have no solution.
 pub(super) fn may_hold(system: &System) -> bool {
     system.narrow(&mut vec![Range { least: 0, most: UNBOUNDED }; system.unknowns])
 }
@@ -114,7 +115,7 @@ impl Search<'_> {
         Err(Failure::Contradiction)
     }
 
-    /// The values to try. As often in every warp is likelier than not.
+    /// The values to try. Equal counts in every warp are the most likely.
     fn values(&self, range: Range, large: bool) -> Vec<i64> {
         let step = self.system.step.max(1);
         let (up, down) = (range.least + (step - range.least % step) % step, range.most - range.most % step);
@@ -132,7 +133,7 @@ impl Search<'_> {
 }
 
 impl System {
-    /// Narrows ranges until nothing changes; false if something cannot hold.
+    /// Narrows ranges until nothing changes; returns false on a contradiction.
     fn narrow(&self, ranges: &mut [Range]) -> bool {
         loop {
             if !narrow(ranges, &self.equations) {
@@ -163,9 +164,9 @@ impl System {
     }
 }
 
-/// Narrows ranges by every equation until nothing changes; false if one cannot hold.
+/// Narrows ranges by every equation until nothing changes; returns false on a contradiction.
 fn narrow(ranges: &mut [Range], equations: &[Equation]) -> bool {
-    // Counts halve or settle; a chain of blocks needs as many rounds as it is long.
+    // A chain of blocks needs as many rounds as it is long.
     for _ in 0..ranges.len() + 64 {
         let mut changed = false;
         for equation in equations {
@@ -182,7 +183,7 @@ fn narrow(ranges: &mut [Range], equations: &[Equation]) -> bool {
             for (unknown, factor) in &equation.terms {
                 let range = ranges[*unknown];
                 let (a, b) = ends(range, *factor);
-                // What this term must be, given the others.
+                // The range of this term, given the others.
                 let (from, to) = (constant - (high - b), constant - (low - a));
                 let factor = i128::from(*factor);
                 let (from, to) = if factor > 0 { (from, to) } else { (-to, -from) };
@@ -236,13 +237,13 @@ mod tests {
 
     #[test]
     fn preferences_choose_and_contradictions_choose_again() {
-        // 4a + b = 11: a is 2 by preference for the large.
+        // 4a + b = 11: a is 2 because large values are preferred.
         let mut two = system(2, vec![equation(&[(0, 4), (1, 1)], 11)]);
         two.preferences = vec![Preference { unknown: 0, large: true }];
         let (values, chosen) = solve(&two).unwrap();
         assert_eq!(values, [2, 3]);
         assert_eq!(chosen.len(), 1);
-        // The large one contradicts: a + c = 2 with c = 1.
+        // The large value contradicts: a + c = 2 with c = 1.
         let more = [equation(&[(0, 1), (2, 1)], 2), equation(&[(2, 1)], 1)];
         two.unknowns = 3;
         two.equations.extend(more);

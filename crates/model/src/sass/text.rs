@@ -1,4 +1,4 @@
-//! The text of nvdisasm (`-c -hex`, `-gp`) and of cuobjdump (`-sass`), read into instructions.
+//! Parses the text of nvdisasm (`-c -hex`, `-gp`) and of cuobjdump (`-sass`) into instructions.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -9,10 +9,10 @@ use super::{
     operand::{self, Register, Registers},
 };
 
-/// Machine instructions of one function that are read; more is an error.
+/// Maximum number of machine instructions of one function; more is an error.
 const MOST_INSTRUCTIONS: usize = 1 << 20;
 
-/// The name under which nvdisasm `-gp` speaks of the PTX text.
+/// The file name that nvdisasm `-gp` prints for the PTX text.
 const PTX_FILE: &str = ".nv_debug_ptx_txt";
 
 /// A predicate in front of an instruction.
@@ -20,7 +20,7 @@ const PTX_FILE: &str = ".nv_debug_ptx_txt";
 pub struct Guard {
     /// `P0`; `None` is `PT`, which is always true.
     pub register: Option<Register>,
-    /// Whether it runs where the predicate is false.
+    /// Whether the instruction executes if the predicate is false.
     pub negated: bool,
 }
 
@@ -33,17 +33,17 @@ pub struct Instruction {
     pub guard: Option<Guard>,
     /// With its modifiers: `HMMA.16816.F32`.
     pub opcode: String,
-    /// As text, without modifiers removed.
+    /// Operand texts, including modifiers.
     pub operands: Vec<String>,
-    /// What it reads and writes.
+    /// The registers that it reads and writes.
     pub registers: Registers,
-    /// How it is scheduled.
+    /// The scheduling bits.
     pub control: Control,
-    /// The line of the PTX text it was made from.
+    /// The line of the PTX text that it was compiled from.
     pub ptx_line: Option<u32>,
-    /// The file and line of the source, where the text gives them.
+    /// The file and line of the source, if the text contains them.
     pub source: Option<(String, u32)>,
-    /// Where it may jump to, as an index of the function's instructions.
+    /// The target of a jump, as an index into the function's instructions.
     pub target: Option<usize>,
 }
 
@@ -58,7 +58,7 @@ impl Instruction {
         self.opcode.split('.').skip(1).any(|part| part == modifier)
     }
 
-    /// Whether it may not run where its warp comes by.
+    /// Whether a predicate may disable it.
     pub fn is_guarded(&self) -> bool {
         self.guard.is_some_and(|guard| guard.register.is_some() || guard.negated)
     }
@@ -73,33 +73,33 @@ impl fmt::Display for Instruction {
 /// A kernel or function.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Function {
-    /// As the linker knows it.
+    /// The linker symbol.
     pub name: String,
     /// In the order of their addresses.
     pub instructions: Vec<Instruction>,
 }
 
-/// Why the text cannot be used.
+/// Why the text cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParseError {
-    /// An instruction has no encoding; the text was made without `-hex`.
+    /// An instruction has no encoding; the text was printed without `-hex`.
     NoEncoding {
         /// The line of the text.
         line: usize,
     },
-    /// A jump leads to no instruction of its function.
+    /// The target of a jump is not an instruction of its function.
     NoTarget {
         /// The line of the text.
         line: usize,
-        /// What the jump names.
+        /// The label of the jump.
         label: String,
     },
-    /// More instructions than are read.
+    /// More instructions than the limit.
     TooLong {
-        /// The most that are.
+        /// The limit.
         limit: usize,
     },
-    /// There is no instruction at all.
+    /// The text contains no instruction.
     Empty,
 }
 
@@ -107,9 +107,11 @@ impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoEncoding { line } => write!(f, "line {line}: the instruction has no encoding"),
-            Self::NoTarget { line, label } => write!(f, "line {line}: the jump to {label} leads nowhere"),
+            Self::NoTarget { line, label } => {
+                write!(f, "line {line}: the jump target {label} does not exist")
+            }
             Self::TooLong { limit } => write!(f, "a function has more than {limit} instructions"),
-            Self::Empty => f.write_str("the text holds no machine instruction"),
+            Self::Empty => f.write_str("the text contains no machine instruction"),
         }
     }
 }
@@ -134,7 +136,7 @@ struct Reader {
     source: Option<(String, u32)>,
 }
 
-/// Reads every function of a disassembly that was made with encodings.
+/// Parses every function of a disassembly with encodings.
 pub fn parse(text: &str) -> Result<Vec<Function>, ParseError> {
     let mut reader = Reader::default();
     for (index, line) in text.lines().enumerate() {
@@ -181,7 +183,7 @@ impl Reader {
 
     fn code(&mut self, number: usize, line: &str) -> Result<(), ParseError> {
         let Some((first, rest)) = comment(line) else { return Ok(()) };
-        // The second half of an encoding stands alone on its line.
+        // The second half of an encoding is alone on its line.
         if let Some(high) = hexadecimal(first) {
             if let Some(Pending { line, low, mut instruction }) = self.pending.take() {
                 instruction.control = Control::decode(u128::from(high) << 64 | u128::from(low));
@@ -243,7 +245,7 @@ impl Reader {
                     Label::Name(name) => labels.get(name).copied(),
                     Label::Offset(offset) => offsets.get(offset).copied(),
                 };
-                // A label behind the last instruction ends the function: nothing jumps there.
+                // A label after the last instruction ends the function: nothing jumps there.
                 let at = at.filter(|at| *at < count);
                 instruction.target =
                     Some(at.ok_or_else(|| ParseError::NoTarget { line, label: label.to_string() })?);
@@ -287,7 +289,7 @@ fn section_name(rest: &str) -> Option<&str> {
     rest.trim().split(',').next()?.strip_prefix(".text.")
 }
 
-/// What stands in a comment at the start, and what follows it.
+/// The text of a comment at the start of the line, and the rest of the line.
 fn comment(line: &str) -> Option<(&str, &str)> {
     let (inner, rest) = line.strip_prefix("/*")?.split_once("*/")?;
     Some((inner.trim(), rest))
@@ -305,7 +307,7 @@ fn guarded(text: &str) -> (Option<Guard>, &str) {
     (Some(Guard { register, negated }), rest.trim())
 }
 
-/// The opcode, and the operands at the commas outside of brackets.
+/// The opcode, and the operands split at commas outside brackets.
 pub(super) fn split(text: &str) -> (String, Vec<String>) {
     let (opcode, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let mut operands = Vec::new();

@@ -16,33 +16,35 @@ use crate::sass::{End, Flow, Function, Instruction};
 use super::unit::{Kind, Timing, timing};
 use super::{Access, Code, Cost, Event, Limits, Path, Reason, Residency, Schedule, ScheduleError, Stalls};
 
-/// Memory instructions a sub-core holds before the load/store unit has taken them.
+/// Memory instructions that a sub-core queues before the load/store unit takes them.
 const QUEUE: usize = 5;
-/// Cycles between two memory instructions out of one sub-core's address unit.
+/// Cycles between two memory instructions of one sub-core's address unit.
 const ADDRESS: u64 = 4;
-/// Cycles from the load/store unit's turn until the place in the queue is free.
+/// Cycles from the load/store unit's turn until the queue slot is free.
 const DEQUEUE: u64 = 11;
-/// Bytes per cycle between one multiprocessor and the second-level cache, however few others ask. Assumed: two sectors.
+/// Bytes per cycle between one multiprocessor and the L2 cache, however few others access it. Assumed: two
+/// sectors.
 const PORT: f64 = 64.0;
-/// Likewise, for instructions.
+/// The same, for instructions.
 pub(super) const PORT_BYTES: u64 = 64;
-/// The share of the datasheet's bandwidth that streams reach. Chosen by te42kyfo/gpu-benches, gpu-stream, l40.txt: an L40 reads 844 and
-/// scales at 770 to 816 of 864 GB/s; other devices are tests of it.
+/// The fraction of the datasheet's bandwidth that streams reach. Calibrated with te42kyfo/gpu-benches,
+/// gpu-stream, l40.txt: an L40 reads 844 and scales at 770 to 816 of 864 GB/s; other devices validate it.
 const REACHED: f64 = 0.93;
-/// Cycles from the end of a block until the next in its place issues. Chosen by te42kyfo/gpu-benches, gpu-stream, l40.txt: blocks of 64
-/// threads that read one double each.
+/// Cycles from the end of a block until the next one in its slot issues. Calibrated with
+/// te42kyfo/gpu-benches, gpu-stream, l40.txt: blocks of 64 threads that read one double each.
 const BLOCK_START: u64 = 140;
-/// Cycles from the last arrival at a barrier until the warps that wait are issued again. Assumed: no source was read.
+/// Cycles from the last arrival at a barrier until the waiting warps issue again. Assumed: no source was
+/// found.
 const BARRIER: u64 = 20;
-/// Warps a multiprocessor may be asked to hold; more than any has.
+/// Maximum number of resident warps that the simulation accepts; more than any device has.
 const MOST_WARPS: u32 = 128;
 
-/// A unit of a sub-core, by when it takes the next instruction.
+/// A unit of a sub-core: the cycle in which it accepts the next instruction.
 #[derive(Clone, Default)]
 struct SubCore {
     /// The half of the FMA pipe that also multiplies integers.
     heavy: u64,
-    /// The other half, where there is one.
+    /// The other half, if the pipe has two.
     light: u64,
     half: u64,
     alu: u64,
@@ -54,7 +56,7 @@ struct SubCore {
     address: u64,
     /// The cycle after the last issue.
     idle_since: u64,
-    /// When each place of the memory queue is free again.
+    /// When each slot of the memory queue is free again.
     queue: VecDeque<u64>,
     last: Option<usize>,
 }
@@ -63,12 +65,12 @@ struct Warp {
     block: u32,
     pc: usize,
     returns: Vec<usize>,
-    /// Where the warp goes on when it comes to where its ways meet: the way that is left, and the meeting.
+    /// Stack of divergence: the block of the other path, and the block where both paths join.
     apart: Vec<(usize, usize)>,
     /// The cycle of the last issue.
     issued_at: u64,
     ready_at: u64,
-    /// When each dependence counter is free, and what holds it.
+    /// When each dependence counter is released, and the reason that holds it.
     counters: [(u64, Reason); 6],
     /// When each group of asynchronous copies is complete.
     groups: VecDeque<u64>,
@@ -80,7 +82,7 @@ struct Warp {
 }
 
 impl Warp {
-    /// A warp that begins.
+    /// A warp at the start of the kernel.
     fn new(block: u32) -> Warp {
         Warp {
             block,
@@ -100,7 +102,7 @@ impl Warp {
     }
 }
 
-/// A barrier of a block: who has come.
+/// A barrier of a block: the warps that have arrived.
 #[derive(Clone, Default)]
 struct Gate {
     arrived: u32,
@@ -111,28 +113,28 @@ pub(super) struct Core<'a> {
     flow: &'a Flow,
     timings: Vec<Timing>,
     accesses: Vec<Access>,
-    /// What fractions of an access have not been spent yet, for each instruction.
+    /// Fractions of accesses that are not yet spent, for each instruction.
     carry: Vec<[f64; 4]>,
     sub_cores: Vec<SubCore>,
     warps: Vec<Warp>,
     gates: Vec<[Gate; 16]>,
     block_warps: u32,
-    /// When the shared load/store unit takes the next.
+    /// When the shared load/store unit accepts the next instruction.
     lsu: u64,
     lsu_interval: u64,
     l2_free: f64,
     l2_rate: f64,
     dram_free: f64,
     dram_rate: f64,
-    /// The latency of the narrowest load out of the first-level cache; what is above it is the width's.
+    /// The latency of the narrowest load that hits in L1; the excess of wider loads is due to their width.
     l1_latency: u64,
     l2_latency: u64,
-    /// What the far half of the second-level cache takes more than the near one.
+    /// Additional latency of the far half of the L2 cache over the near one.
     l2_farther: u64,
     dram_latency: u64,
-    /// When the last store has come to the second level.
+    /// When the last store has reached L2.
     stored: u64,
-    /// Blocks that begin when one of those that run has ended.
+    /// Blocks that start when a running one has ended.
     following: u32,
     two_fma: bool,
     half_on_fma: bool,
@@ -146,9 +148,9 @@ pub(super) struct Core<'a> {
 /// Whether a warp may issue.
 enum State {
     Ready,
-    /// Not before that cycle.
+    /// Not before this cycle.
     Later(u64),
-    /// Not before another warp has done something.
+    /// Not before another warp makes progress.
     Blocked,
 }
 
@@ -167,7 +169,7 @@ impl<'a> Core<'a> {
         }
         let access = |(index, instruction): (usize, &Instruction)| {
             let mut access = code.accesses.get(index).copied().unwrap_or_else(|| Access::ideal(instruction));
-            // The first level writes through, but keeps what is a thread's own.
+            // L1 writes through, except for local memory.
             if timing(device, instruction).kind == Kind::Store && instruction.base() != "STL" {
                 access.l1_hit = 0.0;
             }
@@ -258,7 +260,7 @@ impl<'a> Core<'a> {
             stalls.add_all(&cost.stalls);
             lost.add_all(&cost.lost);
         }
-        // What nobody waits for still has to be done: stores come to the second level, pipes finish.
+        // Stores must still reach L2 and pipes must finish, even if no warp waits for them.
         let drained = (self.l2_free.max(self.dram_free).max(0.0) as u64).max(self.stored);
         let busy = self.sub_cores.iter().map(SubCore::busy_until).max().unwrap_or(0);
         Ok(Schedule {
@@ -322,7 +324,7 @@ impl<'a> Core<'a> {
         State::Ready
     }
 
-    /// When the counters an instruction waits for are free, and which kind is the last.
+    /// When the counters that an instruction waits for are released, and the reason of the last one.
     fn dependence(&self, index: usize, instruction: &Instruction) -> (u64, Reason) {
         let warp = &self.warps[index];
         let mut last = (0, Reason::Variable);
@@ -344,7 +346,7 @@ impl<'a> Core<'a> {
         last
     }
 
-    /// When the unit of an instruction takes it.
+    /// When the unit of an instruction accepts it.
     fn unit_free(&self, sub_core: usize, pc: usize, cycle: u64) -> (u64, Reason) {
         let units = &self.sub_cores[sub_core];
         let free = match self.timings[pc].pipe {
@@ -377,7 +379,7 @@ impl<'a> Core<'a> {
         (free, if tensor { Reason::TensorBusy } else { Reason::PipeBusy })
     }
 
-    /// Issues the instruction of a warp. Says whether the warp has ended.
+    /// Issues the instruction of a warp. Returns whether the warp has ended.
     fn issue(
         &mut self,
         sub_core: usize,
@@ -424,7 +426,7 @@ impl<'a> Core<'a> {
         self.step(index, pc, path, cycle)
     }
 
-    /// Writes down what the warp waited for before this instruction.
+    /// Records what the warp waited for before this instruction.
     fn account(&mut self, sub_core: usize, index: usize, pc: usize, instruction: &Instruction, cycle: u64) {
         let (free, reason) = self.dependence(index, instruction);
         let idle_since = std::mem::replace(&mut self.sub_cores[sub_core].idle_since, cycle + 1);
@@ -450,7 +452,7 @@ impl<'a> Core<'a> {
         until(cycle, Reason::NotSelected);
     }
 
-    /// Takes the units of an instruction. When its result is there, and when its operands are read.
+    /// Occupies the units of an instruction. Returns when its result is ready and when its operands are read.
     fn occupy(&mut self, sub_core: usize, index: usize, pc: usize, cycle: u64) -> (u64, u64) {
         let timing = self.timings[pc];
         let interval = u64::from(timing.interval);
@@ -505,7 +507,7 @@ impl<'a> Core<'a> {
         while units.queue.front().is_some_and(|free| *free <= cycle) {
             units.queue.pop_front();
         }
-        // The latency holds the wavefronts of an access without conflicts.
+        // The latency already includes the wavefronts of a conflict-free access.
         let ideal = u64::from(super::unit::words(&self.function.instructions[pc]));
         let late = data.saturating_sub(ideal.max(1));
         let hit = start + u64::from(timing.result) + late;
@@ -527,7 +529,7 @@ impl<'a> Core<'a> {
         (done, read)
     }
 
-    /// When what the first-level cache lacks has come; `None` if it lacks nothing.
+    /// When the data that missed in L1 has arrived; `None` if everything hit.
     fn beyond(&mut self, pc: usize, start: u64, access: &Access) -> Option<u64> {
         let through = 1.0 - access.l1_hit.clamp(0.0, 1.0);
         let sectors = self.spend(pc, 1, access.sectors * through);
@@ -546,12 +548,12 @@ impl<'a> Core<'a> {
         Some(from_l2.max(self.dram_free.ceil() as u64 + self.dram_latency))
     }
 
-    /// Whole units of a quantity that is given as an average; what is over is kept for the next time.
+    /// Whole units of an average quantity; the fraction is carried over to the next execution.
     fn spend(&mut self, pc: usize, slot: usize, amount: f64) -> u64 {
         let carry = &mut self.carry[pc][slot];
         let amount = if amount.is_finite() { amount.clamp(0.0, 4096.0) } else { 0.0 };
         let all = *carry + amount;
-        // A sum of averages misses a whole number by rounding only.
+        // The tolerance covers rounding errors: a sum of averages should be a whole number.
         let whole = (all + 1e-6).floor();
         *carry = all - whole;
         whole as u64
@@ -564,9 +566,9 @@ impl<'a> Core<'a> {
         instruction: &Instruction,
         cycle: u64,
     ) -> Result<(), ScheduleError> {
-        // Which barrier it is, or how many it waits for, is known to the running kernel only.
+        // The barrier's index or its thread count is known only at run time.
         if instruction.operands.iter().any(|text| is_register(text)) {
-            let reason = format!("the barrier of machine instruction {pc} is named by a register");
+            let reason = format!("the barrier of machine instruction {pc} is selected by a register");
             return Err(ScheduleError::Uncertain(crate::sass::Uncertain(reason)));
         }
         let id = instruction.operands.first().and_then(|text| number(text)).unwrap_or(0).min(15);
@@ -600,7 +602,7 @@ impl<'a> Core<'a> {
         }
     }
 
-    /// Moves the warp to its next instruction. Says whether it has ended.
+    /// Moves the warp to its next instruction. Returns whether it has ended.
     fn step(
         &mut self,
         index: usize,
@@ -640,7 +642,7 @@ impl<'a> Core<'a> {
             successor.or_else(|| if leaves_routine { self.warps[index].returns.pop() } else { None });
         let apart = &mut self.warps[index].apart;
         let mut successor = successor;
-        // A way that has ended, or has come to where it meets the other, gives its place to the other.
+        // A path that has ended or reached the join yields to the other path.
         while let Some((other, _)) = apart.pop_if(|(_, join)| successor.is_none_or(|next| next == *join)) {
             successor = Some(other);
         }
@@ -656,7 +658,7 @@ impl<'a> Core<'a> {
             for warp in self.warps.iter_mut().filter(|warp| warp.block == block) {
                 *warp = Warp { issued_at: cycle, ready_at: cycle + BLOCK_START, ..Warp::new(block) };
             }
-            // As many begin as have ended, of which one is counted by the caller.
+            // A new block's warps replace those that have ended; the caller counts one of them.
             return Ok(false);
         }
         Ok(true)
@@ -676,7 +678,7 @@ impl<'a> Core<'a> {
 }
 
 impl SubCore {
-    /// When the last of its pipes takes an instruction again.
+    /// When the last of the sub-core's pipes is free.
     fn busy_until(&self) -> u64 {
         [
             self.heavy,
@@ -695,7 +697,7 @@ impl SubCore {
     }
 }
 
-/// `R4` or `UR4`, but not the register that is always zero.
+/// `R4` or `UR4`, but not the zero register.
 fn is_register(text: &str) -> bool {
     let number = text.strip_prefix('U').unwrap_or(text).strip_prefix('R');
     number.is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit()))

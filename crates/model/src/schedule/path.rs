@@ -1,31 +1,31 @@
-//! Which way a warp takes at a branch.
+//! Which successor a warp takes at a branch.
 
 use crate::sass::{BlockId, End, Flow, Frequencies};
 
-/// Decides where warps go.
+/// Decides the path of warps.
 pub trait Path {
-    /// The successor, as an index of the block's successors, that `warp` takes out of `block`.
+    /// The index of the successor that `warp` takes out of `block`.
     fn next(&mut self, warp: u32, block: BlockId) -> usize;
 
-    /// Where both ways out of `block` meet again, if `warp` now takes one after the other.
+    /// The join of both successors of `block`, if `warp` now takes one after the other (divergence).
     fn splits(&mut self, _warp: u32, _block: BlockId) -> Option<BlockId> {
         None
     }
 }
 
-/// Takes each edge as often as it was counted, evenly over warps.
+/// Takes each edge as often as counted, spread evenly over warps.
 ///
-/// Where one way stays in a loop and the other leaves it, a warp stays first, so every warp makes as many turns as
-/// warps did on average. At any other branch the warps take turns, in the order of their numbers.
+/// At the back edge of a loop, a warp stays in the loop first, so every warp makes the average number of
+/// iterations. At any other branch the warps alternate, in the order of their indices.
 #[derive(Clone, Debug)]
 pub struct Ratios {
-    /// For each block with a choice: how often the way that is taken first was taken, of how often it came by.
+    /// For each block with a choice: how often the preferred successor was taken, out of how many executions.
     choices: Vec<Option<Choice>>,
-    /// How often each warp came by each block.
+    /// How often each warp executed each block.
     visits: Vec<Vec<u64>>,
-    /// Likewise, of those at which warps may part.
+    /// The same, for blocks at which warps may diverge.
     parted: Vec<u64>,
-    /// For each block: how often warps went both ways, of how often they came by, and where the ways meet.
+    /// For each block: how often warps diverged, out of how many executions, and the join.
     splits: Vec<Option<(u64, u64, BlockId)>>,
     warps: u64,
 }
@@ -39,7 +39,7 @@ struct Choice {
 }
 
 impl Ratios {
-    /// The ways of `warps` warps.
+    /// The paths of `warps` warps.
     pub fn new(flow: &Flow, frequencies: &Frequencies, warps: u32) -> Self {
         let choice = |id: BlockId| {
             let block = flow.blocks.get(id)?;
@@ -48,7 +48,7 @@ impl Ratios {
             if block.ends != End::Choice {
                 return None;
             }
-            // Who went both ways is no part of the choice.
+            // Divergent warps take both successors and are not part of the choice.
             let both =
                 frequencies.splits.iter().find(|split| split.block == id).map_or(0, |split| split.times);
             let (a, b) = (&a.saturating_sub(both), &b.saturating_sub(both));
@@ -99,7 +99,7 @@ impl Path for Ratios {
         let before =
             if choice.leaves_loop { *visit } else { visit.saturating_mul(self.warps) + u64::from(warp) };
         *visit += 1;
-        // Of the first n times, ceil(n * taken / all) went the first way.
+        // Of the first n executions, ceil(n * taken / all) took the preferred successor.
         let share =
             |n: u64| (u128::from(n) * u128::from(choice.taken)).div_ceil(u128::from(choice.all.max(1)));
         if share(before + 1) > share(before) { choice.first } else { 1 - choice.first }
@@ -127,7 +127,7 @@ mod tests {
         }
         let function = parse(&text).unwrap().remove(0);
         let flow = Flow::new(&function);
-        // 4 warps, 10 turns each; every fourth skips the addition.
+        // 4 warps, 10 iterations each; every fourth skips the addition.
         let frequencies = flow.solve(4, &[None, Some(40), Some(30), None, None]).unwrap();
         let mut path = Ratios::new(&flow, &frequencies, 4);
         let mut skipped = 0;

@@ -1,8 +1,9 @@
-//! What each machine instruction occupies, and for how long.
+//! The units that each machine instruction occupies, and for how long.
 //!
-//! Latencies of memory are those Huerta et al. (MICRO 2025) measured on an RTX A6000, from issue to the issue of the
-//! instruction that needs the result; those of caches are the device's own. Special functions: the configurations that
-//! Accel-Sim's authors tuned by microbenchmarks, 20 cycles on an RTX 3070 and 23 on an A100 and an H100.
+//! Memory latencies are those that Huerta et al. (MICRO 2025) measured on an RTX A6000, from issue to the
+//! issue of the instruction that needs the result; cache latencies are the device's own. Special functions:
+//! the configurations that Accel-Sim's authors tuned with microbenchmarks, 20 cycles on an RTX 3070 and 23 on
+//! an A100 and an H100.
 #![expect(
     clippy::as_conversions,
     clippy::cast_possible_truncation,
@@ -42,22 +43,22 @@ pub enum Kind {
     Barrier,
 }
 
-/// What an instruction occupies, and for how long.
+/// The unit that an instruction occupies, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Timing {
     /// The pipe.
     pub pipe: Pipe,
-    /// Cycles until the pipe of a sub-core takes the next.
+    /// Cycles until the sub-core's pipe accepts the next instruction.
     pub interval: u32,
-    /// Cycles from issue to the result, where a dependence counter tracks it.
+    /// Cycles from issue to the result, if a dependence counter tracks it.
     pub result: u32,
-    /// Cycles from issue until the operands are read, where a dependence counter tracks it.
+    /// Cycles from issue until the operands are read, if a dependence counter tracks it.
     pub operands: u32,
     /// How it uses memory or waits.
     pub kind: Kind,
 }
 
-/// The 32-bit words each lane moves.
+/// The number of 32-bit words that each lane moves.
 pub(crate) fn words(instruction: &Instruction) -> u32 {
     let matrices = instruction.base() == "LDSM" || instruction.base() == "STSM";
     instruction.opcode.split('.').skip(1).fold(1, |found, part| match part {
@@ -119,25 +120,25 @@ pub(crate) fn tensor(instruction: &Instruction) -> (TensorType, u64) {
     (kind, if instruction.has("SP") { fma / 2 } else { fma })
 }
 
-/// Cycles a sub-core's pipe is busy with one warp.
+/// Cycles for which one warp occupies a sub-core's pipe.
 fn interval(device: &Device, instruction: &Instruction, pipe: Pipe) -> u32 {
     let sub_cores = f64::from(device.capability.partitions.value);
     let cycles = match pipe {
         Pipe::Tensor => {
             let (kind, fma) = tensor(instruction);
-            // A type without a published rate runs as the f16 of the same accumulator.
+            // A type without a published rate is assumed to run at the rate of f16 with an f32 accumulator.
             let rate = device.rates.tensor(kind).or_else(|| device.rates.tensor(TensorType::F16ToF32));
             rate.map_or(16.0, |rate| f64::from(u32::try_from(fma).unwrap_or(u32::MAX)) / (rate / sub_cores))
         }
-        // Where no rate is published, an issue slot, and what ptxas scheduled between two of them. For memory and shuffles the
-        // address unit and the shared load/store unit come after issue.
+        // Without a published rate: one issue slot, plus the stalls that ptxas encoded. For memory and
+        // shuffles, the address unit and the shared load/store unit follow after issue.
         Pipe::Control | Pipe::Uniform | Pipe::Memory | Pipe::Shuffle => 1.0,
         _ => device.rates.lanes(pipe).map_or(1.0, |lanes| f64::from(WARP) * sub_cores / lanes),
     };
     (cycles.ceil() as u32).max(1)
 }
 
-/// What an instruction occupies on a device.
+/// The timing of an instruction on a device.
 pub fn timing(device: &Device, instruction: &Instruction) -> Timing {
     let base = instruction.base();
     let pipe = pipe(base);

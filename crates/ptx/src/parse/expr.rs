@@ -4,7 +4,7 @@ use super::{MAX_NESTING, Parsed, Parser};
 use crate::lexer::Token;
 use crate::{Binary, Expr, Float, Integer, Radix, Unary};
 
-/// What a number's text says.
+/// The value of a number token.
 pub(super) enum Number<'s> {
     Integer(Integer),
     Float(Float<'s>),
@@ -47,7 +47,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// A constant expression that must have a value now: an offset, an index, a dimension.
+    /// A constant expression whose value is needed during parsing: an offset, an index, a dimension.
     pub(super) fn constant(&mut self, expected: &str) -> Parsed<i64> {
         let start = self.start();
         let expr = self.expr(expected)?;
@@ -63,7 +63,7 @@ impl<'s> Parser<'s> {
         self.conditional(expected)
     }
 
-    /// Goes on with an expression whose first part is read.
+    /// Continues an expression whose first part is already parsed.
     pub(super) fn expr_from(&mut self, first: Expr<'s>) -> Parsed<Expr<'s>> {
         self.operators = 0;
         let condition = self.binary_from(first, 0)?;
@@ -96,7 +96,7 @@ impl<'s> Parser<'s> {
         match symbol(expr) {
             Some(name) => {
                 let message = format!("`{}` is not a constant", shorten(name));
-                let help = "an expression is of constants; a symbol may only have an offset, as in `name+4`";
+                let help = "a constant expression contains constants only; a symbol may have an offset, as in `name+4`";
                 Err(self.error_with_help(self.after_previous(), message, help))
             }
             None => Ok(()),
@@ -106,8 +106,7 @@ impl<'s> Parser<'s> {
     /// Operators take integers only.
     fn integral(&mut self, operand: &Expr<'s>) -> Parsed<()> {
         if let Expr::Float(_) = operand {
-            let message =
-                "constant expressions are of integers; a floating-point number cannot be part of one";
+            let message = "a constant expression takes integers only, not floating-point numbers";
             return Err(self.error(self.after_previous(), message));
         }
         Ok(())
@@ -121,7 +120,7 @@ impl<'s> Parser<'s> {
             }
             self.operators += 1;
             if self.operators > MAX_NESTING {
-                let message = format!("an expression of more than {MAX_NESTING} operators");
+                let message = format!("expected at most {MAX_NESTING} operators in an expression");
                 return Err(self.error(self.span(), message));
             }
             self.integral(&left)?;
@@ -266,7 +265,7 @@ fn read_number(text: &str) -> Result<Number<'_>, String> {
     if digits.is_empty() || !digits.chars().all(|c| c.is_digit(base)) {
         let kind = match radix {
             Radix::Binary => "a binary number",
-            Radix::Octal => "an octal number, as its leading 0 says",
+            Radix::Octal => "an octal number (a leading 0 means octal)",
             Radix::Decimal => "a number",
             Radix::Hexadecimal => "a hexadecimal number",
         };
@@ -274,7 +273,7 @@ fn read_number(text: &str) -> Result<Number<'_>, String> {
     }
     match u64::from_str_radix(digits, base) {
         Ok(magnitude) => Ok(Number::Integer(Integer { magnitude, negative: false, unsigned, radix })),
-        Err(_) => Err(format!("`{}` does not fit 64 bits", shorten(text))),
+        Err(_) => Err(format!("`{}` does not fit in 64 bits", shorten(text))),
     }
 }
 
@@ -283,7 +282,7 @@ fn float_bits(digits: &str, length: usize) -> Result<u64, String> {
         u64::from_str_radix(digits, 16).map_err(|error| error.to_string())
     } else {
         let prefix = if length == 8 { "0f" } else { "0d" };
-        Err(format!("`{prefix}` needs exactly {length} hexadecimal digits after it"))
+        Err(format!("expected exactly {length} hexadecimal digits after `{prefix}`"))
     }
 }
 

@@ -31,7 +31,7 @@ impl<'s> Parser<'s> {
         function
     }
 
-    /// Up to what ends the header.
+    /// Parses the header, up to the token that ends it.
     fn header(&mut self, function: &mut Function<'s>) -> Parsed<()> {
         while self.is_dotted("attribute") {
             self.attributes(&mut function.attributes)?;
@@ -40,7 +40,7 @@ impl<'s> Parser<'s> {
             let open = self.span();
             function.returns = self.params();
             if function.entry {
-                self.error(open, "a kernel returns nothing");
+                self.error(open, "a kernel cannot return a value");
             }
         }
         function.name_span = self.span();
@@ -114,7 +114,7 @@ impl<'s> Parser<'s> {
         self.error_with_help(at, message, "add the `{` that opens the body");
     }
 
-    /// After an error in a header: up to its body or its end.
+    /// After an error in a header: skips to its body or its end.
     fn skip_header(&mut self) {
         loop {
             match self.token() {
@@ -139,7 +139,7 @@ impl<'s> Parser<'s> {
                 Ok(param) => {
                     params.push(param);
                     if !matches!(self.token(), Token::Comma | Token::CloseParen) && !self.ends_params() {
-                        // `.param .u32 a .param .u32 b`: the comma alone is missing.
+                        // `.param .u32 a .param .u32 b`: only the comma is missing.
                         let next = self.is_dotted("param") || self.is_dotted("reg");
                         self.unexpected("`,` or `)`");
                         if next {
@@ -168,7 +168,7 @@ impl<'s> Parser<'s> {
         matches!(self.token(), Token::End | Token::OpenBrace | Token::CloseBrace | Token::Semicolon)
     }
 
-    /// Up to the next `,` or `)` of a parameter list, or what shows that it is over.
+    /// Skips to the next `,` or `)` of a parameter list, or to a token that shows that the list has ended.
     fn skip_param(&mut self) {
         loop {
             match self.token() {
@@ -201,7 +201,7 @@ impl<'s> Parser<'s> {
             }
         }
         let span = self.span_from(start);
-        // Unlike its siblings a pragma ends in `;`.
+        // Unlike the other directives here, a pragma ends in `;`.
         if name == "pragma" {
             self.expect(Token::Semicolon, "`;` after the pragma")?;
         }

@@ -1,5 +1,5 @@
-//! Tokens to tree. A parse function returns `Err(Reported)` once it has written the error down; its caller then skips
-//! to the next statement, so that one run finds every error.
+//! The parser: converts tokens to a tree. A parse function records the error and then returns `Err(Reported)`; its caller
+//! skips to the next statement, so that one run finds every error.
 
 mod expr;
 mod function;
@@ -11,20 +11,20 @@ mod variable;
 use crate::lexer::{Lexer, Token};
 use crate::{Error, Integer, Module, Span};
 
-/// Blocks, vectors, initializers and expressions nest no deeper: what recurses over the tree needs a bounded stack.
+/// The maximum nesting of blocks, vectors, initializers and expressions. It bounds the stack of functions that recurse over
+/// the tree.
 pub(crate) const MAX_NESTING: u32 = 128;
 
-/// After so many errors the rest is not read: the text is hardly PTX.
+/// The parser stops after this number of errors: the text is probably not PTX.
 const MAX_ERRORS: usize = 10_000;
 
-/// The error is written down already.
+/// The error is already recorded.
 #[derive(Debug)]
 pub(crate) struct Reported;
 
 type Parsed<T> = Result<T, Reported>;
 
-/// Reads a module. Whatever is wrong comes back in the list of errors, in source order; what could be read is in the
-/// module nevertheless.
+/// Parses a module. Returns all errors in source order, and everything that could be parsed despite them.
 pub fn parse(source: &str) -> (Module<'_>, Vec<Error>) {
     if u32::try_from(source.len()).is_err() {
         let error = Error {
@@ -42,7 +42,7 @@ pub fn parse(source: &str) -> (Module<'_>, Vec<Error>) {
     (module, errors)
 }
 
-/// Offsets fit 32 bits: longer sources are refused at the start.
+/// Offsets fit in 32 bits: `parse` rejects longer sources.
 fn offset(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
@@ -51,9 +51,9 @@ pub(crate) struct Parser<'s> {
     lexer: Lexer<'s>,
     errors: Vec<Error>,
     nesting: u32,
-    /// Operators of the expression being read; they nest to the left, so they are limited as nesting is.
+    /// Operators of the expression being parsed. They nest to the left, so the nesting limit applies to them.
     operators: u32,
-    /// Too many errors: everything from here on reads as the end of the source.
+    /// Set after too many errors: every further token then reads as the end of the source.
     stopped: bool,
 }
 
@@ -103,7 +103,7 @@ impl<'s> Parser<'s> {
         Span { start, end: offset(self.lexer.previous_end).max(start) }
     }
 
-    /// The empty place right after the previous token.
+    /// The empty span right after the previous token.
     fn after_previous(&self) -> Span {
         let at = offset(self.lexer.previous_end);
         Span { start: at, end: at }
@@ -131,25 +131,25 @@ impl<'s> Parser<'s> {
         if self.errors.len() >= MAX_ERRORS {
             self.errors.push(Error {
                 span,
-                message: format!("more than {MAX_ERRORS} errors; the rest of the module is not read"),
+                message: format!("more than {MAX_ERRORS} errors; the rest of the module was not parsed"),
                 help: Some("is this text PTX?".to_owned()),
             });
             self.stopped = true;
             self.lexer.token = Token::End;
             return Reported;
         }
-        // What follows from an error at the same place is not news.
+        // A second error at the same location is a consequence of the first one.
         if !self.errors.iter().rev().take(4).any(|earlier| earlier.span == span) {
             self.errors.push(Error { span, message, help });
         }
         Reported
     }
 
-    /// What the current token is, for a message.
+    /// A description of the current token, for a message.
     fn found(&self) -> String {
         match self.token() {
             Token::End => "the end of the module".to_owned(),
-            Token::Text => "a text in quotes".to_owned(),
+            Token::Text => "a string".to_owned(),
             _ => {
                 let text = self.text();
                 // A name may be kilobytes long.
@@ -161,14 +161,14 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// The error "expected …, found …" at the current token; lexical errors speak for themselves.
+    /// Reports "expected …, found …" at the current token; a lexical error has a message of its own.
     #[cold]
     fn unexpected(&mut self, expected: &str) -> Reported {
         let span = self.span();
         match self.token() {
             Token::OpenText => {
                 let open = Span { start: span.start, end: span.start + 1 };
-                self.error_with_help(open, "this text is not closed on its line", "add the closing `\"`")
+                self.error_with_help(open, "this string is not closed on its line", "add the closing `\"`")
             }
             Token::OpenComment => {
                 let open = Span { start: span.start, end: span.start + 2 };
@@ -183,11 +183,11 @@ impl<'s> Parser<'s> {
                     self.error_with_help(
                         span,
                         message,
-                        "outside comments and texts PTX is ASCII; was it copied from a document?",
+                        "outside comments and strings PTX is ASCII; was it copied from a document?",
                     )
                 }
             }
-            // Something is missing at the end of the line before, rather than wrong here.
+            // Something is missing at the end of the previous line, rather than wrong here.
             _ if self.lexer.first_on_line && self.token() != Token::End && !self.after_statement() => {
                 let message = format!("expected {expected} before {}", self.found());
                 self.error(self.after_previous(), message)
@@ -199,7 +199,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// The same, where the token starts a line of its own accord.
+    /// As above, for a token that is expected to start a line.
     #[cold]
     fn unexpected_here(&mut self, expected: &str) -> Reported {
         if matches!(self.token(), Token::OpenText | Token::OpenComment | Token::Stray) {
@@ -214,7 +214,7 @@ impl<'s> Parser<'s> {
         matches!(self.lexer.previous, Token::Semicolon | Token::OpenBrace | Token::CloseBrace | Token::Colon)
     }
 
-    /// Takes the token if it is there.
+    /// Consumes the token if it is the current one.
     #[inline]
     fn eat(&mut self, token: Token) -> bool {
         let there = self.token() == token;
@@ -239,7 +239,7 @@ impl<'s> Parser<'s> {
         Ok(text)
     }
 
-    /// A text in quotes, without them.
+    /// A string, without its quotes.
     fn quoted(&mut self, expected: &str) -> Parsed<&'s str> {
         if self.token() != Token::Text {
             return Err(self.unexpected(expected));
@@ -260,7 +260,7 @@ impl<'s> Parser<'s> {
         Ok(integer)
     }
 
-    /// A number that must fit 32 bits without sign.
+    /// A number that must fit in 32 bits without sign.
     fn number32(&mut self, expected: &str) -> Parsed<u32> {
         let span = self.span();
         let integer = self.integer(expected)?;
@@ -269,11 +269,11 @@ impl<'s> Parser<'s> {
         }
         match u32::try_from(integer.magnitude) {
             Ok(value) => Ok(value),
-            Err(_) => Err(self.error(span, format!("{expected} does not fit 32 bits"))),
+            Err(_) => Err(self.error(span, format!("{expected} does not fit in 32 bits"))),
         }
     }
 
-    /// Runs `inner` one level deeper, or reports that the text nests too deep.
+    /// Runs `inner` one level deeper, or reports that the source nests too deep.
     fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.nesting >= MAX_NESTING {
             return Err(self.error(self.span(), format!("nested deeper than {MAX_NESTING} levels")));
@@ -295,7 +295,7 @@ impl<'s> Parser<'s> {
                 statement_directive(name) || module_directive(name) || crate::Space::from_name(name).is_some()
             }
             Token::At => true,
-            // After a comma or an opening bracket a name goes on with what stood before.
+            // After a comma or an opening bracket, a name continues the previous statement.
             Token::Word => {
                 let continues = matches!(
                     self.lexer.previous,
@@ -332,7 +332,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Whether the current `}` is that of a vector or an initializer, as what follows on its line shows.
+    /// Whether the current `}` closes a vector or an initializer, as the rest of its line shows.
     fn closes_list(&self) -> bool {
         let mut ahead = self.lexer.clone();
         ahead.advance();
@@ -356,7 +356,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// A lexical error met while skipping is an error of its own, unless it is the one just reported.
+    /// Reports a lexical error found while skipping, unless it is the one just reported.
     fn lexical_error(&mut self) {
         let start = self.start();
         if self.errors.last().is_none_or(|error| error.span.start != start) {
@@ -366,12 +366,12 @@ impl<'s> Parser<'s> {
     }
 }
 
-/// Directives that stand in a body and are never modifiers.
+/// Directives that occur in a body and are never modifiers.
 pub(crate) fn statement_directive(name: &str) -> bool {
     matches!(name, "reg" | "sreg" | "loc" | "pragma" | "callprototype" | "calltargets" | "branchtargets")
 }
 
-/// Directives that stand only in the outermost scope (or start what does), and are never modifiers.
+/// Directives that occur only in the outermost scope (or start such a construct) and are never modifiers.
 pub(crate) fn module_directive(name: &str) -> bool {
     matches!(
         name,

@@ -1,4 +1,4 @@
-//! What stands in the outermost scope.
+//! Parses the outermost scope of a module.
 
 use super::variable::linkage;
 use super::{Parsed, Parser, module_directive};
@@ -26,7 +26,7 @@ impl<'s> Parser<'s> {
                 },
                 Token::Word | Token::At | Token::OpenBrace => self.stray_statements(),
                 Token::CloseBrace => {
-                    self.error(self.span(), "this `}` closes nothing");
+                    self.error(self.span(), "unmatched `}`");
                     self.advance();
                 }
                 _ => {
@@ -53,13 +53,13 @@ impl<'s> Parser<'s> {
                 let at = self.span();
                 let bits = self.number32("32 or 64")?;
                 if bits != 32 && bits != 64 {
-                    return Err(self.error(at, "the address size is 32 or 64"));
+                    return Err(self.error(at, "the address size must be 32 or 64"));
                 }
                 Directive::AddressSize(AddressSize { bits, span: self.span_from(start) })
             }
             "alias" => Directive::Alias(self.alias()?),
             "maxntid" | "reqntid" | "minnctapersm" | "maxnctapersm" | "maxnreg" | "noreturn" => {
-                let message = format!("`.{name}` stands between a function's parameters and its body");
+                let message = format!("`.{name}` belongs between a function's parameters and its body");
                 return Err(self.error(self.span(), message));
             }
             _ if Space::from_name(name).is_some() => Directive::Variable(Box::new(self.variable()?)),
@@ -67,7 +67,7 @@ impl<'s> Parser<'s> {
         })
     }
 
-    /// What starts with `.visible` and its like, or with a word that no directive is called.
+    /// Parses a construct that starts with `.visible` or similar, or with an unknown directive.
     fn linked_directive(&mut self, name: &str) -> Parsed<Directive<'s>> {
         let Some(linkage) = linkage(name) else {
             let message = format!("unknown directive {}", self.found());
@@ -83,16 +83,16 @@ impl<'s> Parser<'s> {
         Ok(Directive::Variable(Box::new(self.variable()?)))
     }
 
-    /// Instructions outside a function: one error, and whatever else is wrong with them.
+    /// Instructions outside a function: reports one error for that, and any other errors in them.
     fn stray_statements(&mut self) {
-        let message = format!("{} stands outside of a function", self.found());
-        let help = "a `}` before it may be one too many";
+        let message = format!("{} is outside of a function", self.found());
+        let help = "a `}` before it may be unmatched";
         self.error_with_help(self.span(), message, help);
         let mut discarded = Vec::new();
         loop {
             match self.token() {
                 Token::End => return,
-                // It belongs to the brace that was closed too early.
+                // This brace belongs to the one that was closed too early.
                 Token::CloseBrace => {
                     self.advance();
                     return;
@@ -110,15 +110,15 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// A dotted word at the start of a line that is at home in the outermost scope.
+    /// A dotted word at the start of a line that is valid in the outermost scope.
     fn module_scope(&self) -> bool {
         let name = self.dotted();
         self.lexer.first_on_line
             && (module_directive(name) || matches!(name, "weak" | "global" | "const" | "tex" | "shared"))
     }
 
-    /// After a broken directive that started at `start`: past its `;` or `}`, or up to the next directive. A body is
-    /// still read for errors.
+    /// After a broken directive that started at `start`: skips past its `;` or `}`, or to the next directive. A body is
+    /// still parsed for errors.
     fn skip_directive(&mut self, start: usize) {
         if self.lexer.start == start {
             self.advance();
@@ -285,7 +285,7 @@ impl<'s> Parser<'s> {
                 if !data_type(name) {
                     return Err(self.unexpected_here("`.b8`, `.b16`, `.b32` or `.b64`"));
                 }
-                // Compilers write one value a line, by the million.
+                // Compilers write one value per line, in millions of lines.
                 if let Some(SectionLine::Data { ty, values }) = lines.last_mut()
                     && *ty == name
                 {
@@ -326,12 +326,12 @@ impl<'s> Parser<'s> {
         if matches!(self.token(), Token::Number | Token::Minus) {
             return Ok(SectionValue::Integer(self.integer("a number")?));
         }
-        // A name that starts a line belongs to it.
+        // A name at the start of a line belongs to that line.
         let belongs = self.lexer.first_on_line && self.lexer.previous != Token::Comma;
         if belongs || !matches!(self.token(), Token::Word | Token::Dotted) {
             return Err(self.unexpected("a value"));
         }
-        // `label1-label2` shares its start with `label1-4`.
+        // `label1-label2` starts like `label1-4`.
         let mut ahead = self.lexer.clone();
         ahead.advance();
         if ahead.token == Token::Minus {
@@ -348,7 +348,7 @@ impl<'s> Parser<'s> {
         Ok(SectionValue::Label(Box::new(self.section_label()?)))
     }
 
-    /// After a broken line of a section that started at `start`: to the next line.
+    /// After a broken line of a section that started at `start`: skips to the next line.
     fn skip_section_line(&mut self, start: usize) {
         if self.lexer.start == start {
             self.lexical_or_advance();

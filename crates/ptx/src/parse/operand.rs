@@ -50,7 +50,7 @@ impl<'s> Parser<'s> {
         let operand = if name == "_" { Operand::Sink } else { Operand::Name(name) };
         match self.token() {
             Token::Comma | Token::Semicolon | Token::CloseBrace => Ok(operand),
-            // A predefined constant is no result; behind it, `|` is the operator.
+            // A predefined constant cannot be a result; after it, `|` is the operator.
             Token::Pipe if name != "WARP_SZ" => {
                 self.advance();
                 let second = self.nested(Self::second_of_pair)?;
@@ -72,7 +72,7 @@ impl<'s> Parser<'s> {
             }
             Token::Dotted => {
                 let message = format!("expected `,` or `;`, found {}", self.found());
-                let help = "write a component directly behind the name, as in `%tid.x`";
+                let help = "write a component directly after the name, as in `%tid.x`";
                 Err(self.error_with_help(self.span(), message, help))
             }
             _ => Ok(operand),
@@ -91,9 +91,9 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// `+4`, `+-4`, `-4` behind a name.
+    /// `+4`, `+-4`, `-4` after a name.
     pub(super) fn signed_offset(&mut self) -> Parsed<i64> {
-        // A minus stays: it is the sign of the first term, so that `a-4+2` is `a+(-4+2)`.
+        // The minus is not consumed: it is the sign of the first term, so that `a-4+2` is `a+(-4+2)`.
         if self.token() == Token::Plus {
             self.advance();
         }
@@ -130,7 +130,7 @@ impl<'s> Parser<'s> {
         Ok(Operand::List(elements))
     }
 
-    /// Operands up to the closing token; the opening one is the current.
+    /// Operands up to the closing token; the current token is the opening one.
     fn operand_list(
         &mut self,
         close: Token,

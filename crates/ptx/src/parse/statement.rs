@@ -1,4 +1,4 @@
-//! What stands in a body.
+//! Parses the statements of a body.
 
 use smallvec::SmallVec;
 
@@ -10,7 +10,8 @@ use crate::{
 };
 
 impl<'s> Parser<'s> {
-    /// Statements up to the `}` that closes `open`, which is taken. False if it never comes (and that is reported).
+    /// Parses statements up to and including the `}` that closes `open`. Returns false, after reporting it, if that `}`
+    /// is missing.
     pub(super) fn statements(&mut self, open: Span, statements: &mut Vec<Statement<'s>>) -> bool {
         loop {
             match self.token() {
@@ -42,7 +43,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// One statement; if it is broken, the error is written down and the statement skipped.
+    /// Parses one statement; records an error and skips the statement if it is broken.
     pub(super) fn statement_or_skip(&mut self, statements: &mut Vec<Statement<'s>>) {
         let before = self.lexer.start;
         if self.statement(statements).is_err() {
@@ -116,7 +117,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Whether the current dotted word can only stand outside a function: its body is not closed then.
+    /// Whether the current dotted word is valid only outside a function, which means that the body is not closed.
     pub(super) fn starts_module_directive(&self) -> bool {
         if !self.lexer.first_on_line {
             return false;
@@ -177,7 +178,8 @@ impl<'s> Parser<'s> {
         Err(self.error(span, message))
     }
 
-    /// An instruction whose guard and opcode are read. It is large, so it goes straight to where it stays.
+    /// Parses an instruction whose guard and opcode are already parsed. The value is large, so it is written to its
+    /// destination directly.
     #[inline]
     fn instruction(
         &mut self,
@@ -211,8 +213,8 @@ impl<'s> Parser<'s> {
         Ok(())
     }
 
-    /// After an opcode: whether the next statement starts here, so that only `;` is missing. A name on a line of its
-    /// own may also be the first operand, as compilers write calls; what follows it decides.
+    /// After an opcode: whether the next statement starts here, so that only `;` is missing. A name on its own line may
+    /// also be the first operand, because compilers write calls like that; the token after the name decides.
     fn without_operands(&self) -> bool {
         match self.token() {
             Token::CloseBrace | Token::End => true,
@@ -228,7 +230,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// The `;` of a statement. If only that is missing, the statement still counts.
+    /// Expects the `;` of a statement. If only that is missing, the statement is kept.
     #[inline]
     pub(super) fn end_of_statement(&mut self, expected: &str) -> Parsed<()> {
         if self.eat(Token::Semicolon) {
@@ -314,7 +316,7 @@ impl<'s> Parser<'s> {
         self.advance();
         let mut texts = SmallVec::new();
         loop {
-            texts.push(self.quoted("a text in quotes after `.pragma`")?);
+            texts.push(self.quoted("a string after `.pragma`")?);
             if !self.eat(Token::Comma) {
                 break;
             }

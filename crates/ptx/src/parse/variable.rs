@@ -76,7 +76,9 @@ impl<'s> Parser<'s> {
                         if self.lexer.first_on_line {
                             return Err(self.unexpected("a name"));
                         }
-                        return Err(self.error(span, format!("`.{name}` is a second state space")));
+                        return Err(
+                            self.error(span, format!("`.{name}` is a second state space; expected only one"))
+                        );
                     }
                 }
                 self.advance();
@@ -88,7 +90,7 @@ impl<'s> Parser<'s> {
             }
             if let Some(found) = linkage(name) {
                 if variable.linkage.is_some() {
-                    return Err(self.error(span, format!("`.{name}` is a second linkage")));
+                    return Err(self.error(span, format!("`.{name}` is a second linkage; expected only one")));
                 }
                 variable.linkage = Some(found);
                 self.advance();
@@ -100,7 +102,7 @@ impl<'s> Parser<'s> {
                     let at = self.span();
                     let align = self.number32("the alignment")?;
                     if !align.is_power_of_two() {
-                        // The rest of the declaration can still be read.
+                        // The rest of the declaration can still be parsed.
                         self.error(at, "an alignment must be a power of two");
                     }
                     match &mut variable.pointer {
@@ -122,7 +124,7 @@ impl<'s> Parser<'s> {
                     self.advance();
                 }
                 _ if self.lexer.first_on_line => return Err(self.unexpected("a name")),
-                _ => return Err(self.error(span, format!("`.{name}` is a second type"))),
+                _ => return Err(self.error(span, format!("`.{name}` is a second type; expected only one"))),
             }
         }
         let Some(space) = space else {
@@ -196,7 +198,7 @@ impl<'s> Parser<'s> {
         Ok(Some(count))
     }
 
-    /// What follows `=`.
+    /// Parses the initializer after `=`.
     fn initializer(&mut self) -> Parsed<Initializer<'s>> {
         if self.token() != Token::OpenBrace {
             return self.scalar_initializer();
@@ -276,7 +278,7 @@ impl<'s> Parser<'s> {
         Ok(Address::new(address.base, address.offset))
     }
 
-    /// The parenthesis behind a mask.
+    /// The parentheses after a mask.
     fn mask(&mut self, mask: Integer) -> Parsed<Initializer<'s>> {
         self.nested(|parser| {
             parser.advance();

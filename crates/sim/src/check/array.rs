@@ -1,8 +1,8 @@
-//! Accesses that leave one shared array for its neighbor.
+//! Shared-memory accesses out of bounds of one array that land in a neighboring array.
 //!
-//! All arrays of a block lie in one piece of shared memory, so an index that is too large finds the next array, not the
-//! end of memory. Decides it from the program: an address that is computed from the name of exactly one variable must
-//! stay inside that variable. The names are followed through the registers of the kernel, whatever the order of its
+//! All arrays of a block share one shared-memory window, so an index that is too large reaches the next array, not the
+//! end of memory. The check is a static rule: an address that is computed from the name of exactly one variable must
+//! stay inside that variable. It follows the names through the registers of the kernel, independent of the order of
 //! instructions. Source: the kernel's own declarations.
 //!
 //! Can miss: addresses computed from two names, or from a value that was loaded; members of one structure; pieces of
@@ -21,7 +21,7 @@ use std::collections::HashMap;
 enum Source {
     /// One variable, by its number.
     One(usize),
-    /// More than one.
+    /// More than one variable.
     Many,
 }
 
@@ -35,7 +35,7 @@ impl Source {
     }
 }
 
-/// The variable each access of a kernel must stay in.
+/// The variable that each access of a kernel must stay in.
 #[derive(Debug, Default)]
 pub(crate) struct Arrays {
     /// By instruction: the variable's number, where there is one.
@@ -44,7 +44,7 @@ pub(crate) struct Arrays {
 
 impl Arrays {
     pub(crate) fn of(program: &Program) -> Arrays {
-        // Memory without a size is dynamic: it ends where the launch says.
+        // A variable without a size is dynamic shared memory: the launch sets its size.
         let sized: HashMap<&str, usize> = program
             .shared_variables
             .iter()
@@ -53,12 +53,13 @@ impl Arrays {
             .map(|(i, (name, _, _))| (name.as_str(), i))
             .collect();
         if sized.len() < 2 && program.dynamic_shared.is_none() {
-            // Alone, it ends where shared memory ends, and that is checked anyway.
+            // A single variable ends where shared memory ends; the bounds check covers that.
             return Arrays::default();
         }
         let named: Vec<Option<Source>> = program.metas.iter().map(|meta| named(meta, &sized)).collect();
         let mut rows: HashMap<(Width, u32), Source> = HashMap::new();
-        // Every step makes a row known or gives it up, so this ends; two or three passes nearly always.
+        // Each pass only moves rows from unknown to `One` to `Many`, so the loop ends, usually after two or three
+        // passes.
         let mut changed = true;
         while changed {
             changed = false;
@@ -121,8 +122,8 @@ impl Arrays {
                 let reached = u32::try_from(address).ok().and_then(|address| context.shared_name(address));
                 let offset = i128::from(address) - i128::from(start);
                 let place = match offset {
-                    ..0 => format!("at {} bytes before the start of `{name}`, which has {size}", -offset),
-                    _ => format!("at byte {offset} of `{name}`, which has {size}"),
+                    ..0 => format!("{} bytes before the start of `{name}`, which has {size} bytes", -offset),
+                    _ => format!("at byte {offset} of `{name}`, which has {size} bytes"),
                 };
                 let into = match reached.filter(|reached| *reached != name) {
                     Some(neighbor) => format!("; it reaches into `{neighbor}`"),
@@ -141,8 +142,8 @@ impl Arrays {
                         pc: access.pc,
                         thread: Some((access.block, thread)),
                     }],
-                    notes: vec![format!("the address is computed from `{name}` and from no other variable")],
-                    help: Some(format!("keep the index below the {size} bytes of `{name}`")),
+                    notes: vec![format!("the address is computed from `{name}` and no other variable")],
+                    help: Some(format!("keep the access within the {size} bytes of `{name}`")),
                     count: 1,
                 }
             });

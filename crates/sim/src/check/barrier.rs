@@ -1,14 +1,16 @@
-//! How the block's barriers are used.
+//! Misuse of the block's barriers (`bar`, `barrier`).
 //!
-//! `bar` and the `.aligned` forms of `barrier` must be executed by all threads of a warp that have not exited, at the same
-//! instruction. Reported, from the PTX manual's section on `bar`: lanes of a warp that come to different barrier
-//! instructions while part of the warp waits at one of them, and lanes that have gone past the barrier at which others of
-//! their warp wait. Forms without `.aligned` count by thread and may be executed in pieces.
+//! `bar` and the `.aligned` forms of `barrier` must be executed by all threads of a warp that have not exited, at the
+//! same instruction. Reported, from the PTX manual's section on `bar`: lanes of a warp that arrive at different barrier
+//! instructions while part of the warp waits at one of them, and lanes that have passed the barrier at which other
+//! lanes of their warp wait. Forms without `.aligned` count single threads, so a warp may execute them in several
+//! groups of lanes.
 //!
-//! Silent on purpose: whole warps at different barrier instructions, which the id alone matches; a barrier that completes
-//! because others have exited; one instruction that lanes of a warp come to in pieces, for the pieces may be an accident of
-//! the order in which they run. Missed: lanes that go past while none of their warp waits yet. Counts that disagree,
-//! numbers that do not exist and deadlocks end the launch and are reported by the machine.
+//! Not reported on purpose: whole warps at different barrier instructions, because only the barrier id must match; a
+//! barrier that completes because other threads have exited; lanes of a warp that arrive at one instruction in several
+//! groups, because the groups may be an artifact of the schedule. Missed: lanes that pass a barrier before any lane of
+//! their warp waits there. Mismatched thread counts, invalid barrier numbers and deadlocks end the launch and are
+//! reported by the machine.
 
 use super::context::Context;
 use super::finding::{Class, Severity};
@@ -28,11 +30,11 @@ struct Piece {
     aligned: bool,
 }
 
-/// What waits at the barriers of a block.
+/// The lanes that wait at the barriers of a block.
 #[derive(Debug, Default)]
 pub(crate) struct BarrierUse {
     pieces: Vec<Piece>,
-    /// Warps of which only a part waits, one bit each.
+    /// Warps in which only some lanes wait, one bit per warp.
     parted: u32,
     passing: Passing,
 }
@@ -103,7 +105,7 @@ fn apart(context: &Context, block: u32, piece: &Piece, arrival: &Arrival) -> Raw
         class: Class::Barrier,
         severity: Severity::Error,
         sentence: format!(
-            "lanes of warp {} come to different barriers: {} waits at one, {} comes to another",
+            "lanes of warp {} arrive at different barriers: {} waits at one, {} arrives at another",
             piece.warp,
             context.thread(block, thread_of(piece.warp, piece.lanes)),
             context.thread(block, thread_of(arrival.warp, arrival.lanes)),
@@ -112,20 +114,20 @@ fn apart(context: &Context, block: u32, piece: &Piece, arrival: &Arrival) -> Raw
             spot(
                 arrival.pc,
                 arrival.lanes,
-                format!("lanes {:#010x} come to barrier {}", arrival.lanes, arrival.id),
+                format!("lanes {:#010x} arrive at barrier {}", arrival.lanes, arrival.id),
             ),
             spot(piece.pc, piece.lanes, format!("lanes {:#010x} wait at barrier {}", piece.lanes, piece.id)),
         ],
         notes: vec![format!(
-            "`{}` is aligned: all threads of a warp must execute the same one",
+            "`{}` is aligned: all threads of a warp must execute the same barrier instruction",
             context.program.opcode(at(if piece.aligned { piece.pc } else { arrival.pc })),
         )],
-        help: Some("put one barrier behind the branch, for all threads".to_owned()),
+        help: Some("put one barrier after the branch, so that all threads execute it".to_owned()),
         count: 1,
     }
 }
 
-/// Lanes that went past the barrier at which others of their warp wait.
+/// Lanes that passed the barrier at which other lanes of their warp wait.
 fn past(context: &Context, block: u32, piece: &Piece, now: u32, others: u32) -> Raw {
     let mut notes = vec![format!(
         "`{}` is aligned: all threads of a warp that have not exited must execute it",
@@ -136,7 +138,7 @@ fn past(context: &Context, block: u32, piece: &Piece, now: u32, others: u32) -> 
         class: Class::Barrier,
         severity: Severity::Error,
         sentence: format!(
-            "a barrier in divergent code: lanes {:#010x} of warp {} wait at it, and {} goes on without it",
+            "a barrier in divergent code: lanes {:#010x} of warp {} wait at it, but {} continues past it",
             piece.lanes,
             piece.warp,
             context.thread(block, thread_of(piece.warp, others)),
@@ -147,7 +149,7 @@ fn past(context: &Context, block: u32, piece: &Piece, now: u32, others: u32) -> 
             thread: Some((block, thread_of(piece.warp, piece.lanes))),
         }],
         notes,
-        help: Some("move the barrier out of the branch, so that all threads come to it".to_owned()),
+        help: Some("move the barrier out of the branch, so that all threads execute it".to_owned()),
         count: 1,
     }
 }

@@ -1,4 +1,4 @@
-//! The listener of one block: hands what happens to the checks that are on.
+//! The observer of one block: forwards each event to the checks that are enabled.
 
 use super::barrier::BarrierUse;
 use super::clock::{Fences, Order, Who};
@@ -20,7 +20,7 @@ use crate::memory::Space;
 use crate::observe::{Arrival, Copy, Exchange, Issue, Mbarrier, Moved, Observer};
 use std::sync::{Arc, Mutex};
 
-/// The listener of one block.
+/// The observer of one block.
 pub(crate) struct Checker {
     context: Arc<Context>,
     block: u32,
@@ -34,23 +34,23 @@ pub(crate) struct Checker {
     barrier: Option<BarrierUse>,
     provenance: Option<Provenance>,
     taint: Option<Taint>,
-    /// Where is noted what a step touches, if someone orders steps.
+    /// Records what each step accesses; set only when an exploration orders the steps.
     pub(super) log: Option<Arc<Log>>,
 }
 
-/// Races, and copies under way.
+/// Race checks, and asynchronous copies in flight.
 struct Races {
     shared: SharedRace,
     global: GlobalRace,
     copies: Copies,
 }
 
-/// What a block's listener leaves behind.
+/// The results of a block's observer.
 pub(crate) struct Left {
     pub block: u32,
     pub ledger: Ledger,
     pub pages: Option<Pages>,
-    /// Bytes remembered of shared memory.
+    /// Bytes of shadow state for shared memory.
     pub shadow: u64,
     pub stores: Option<Stores>,
 }
@@ -116,7 +116,7 @@ impl Checker {
 }
 
 impl Checker {
-    /// The values an instruction uses.
+    /// Passes an instruction to the checks that follow values.
     #[inline]
     fn values(&mut self, issue: &Issue<'_>) {
         if let (Some(init), Some(facts)) = (&mut self.init, &self.context.facts) {
@@ -313,7 +313,7 @@ impl Observer for Checker {
     }
 }
 
-/// Hands on an access, or each used piece of one that reads more than it uses.
+/// Calls `each` with the access, or with each used piece of an access that reads more than it uses.
 fn by_use(access: &Access<'_>, mut each: impl FnMut(&Access<'_>)) {
     if access.used == u32::MAX {
         return each(access);

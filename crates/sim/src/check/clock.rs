@@ -1,10 +1,11 @@
-//! Who is ordered before whom: clocks, made small by what barriers do.
+//! Happens-before between threads: vector clocks, kept small because barriers order whole blocks and warps.
 //!
-//! A block has one count of time, which grows with every act of synchronization in it. What a thread did at a time is
-//! ordered before what another does now if that one has *seen* the thread up to that time. A barrier of the whole block
-//! lets everyone see everything (`floor`: one comparison), `bar.warp.sync` of all lanes does so for a warp; what is left
-//! is kept per warp where all lanes know it, and per lane where only some do. Nothing is approximated: a warp's lanes
-//! are threads of their own, and what one lane learned through a flag the others do not know before they meet it.
+//! A block has one logical time, which advances with every synchronization in it. An access of thread A at time t
+//! happens before what thread B does now if B has *seen* A up to time t. After a barrier of the whole block, every
+//! thread has seen all threads (`floor`: one comparison); `bar.warp.sync` of all lanes does the same for a warp.
+//! Everything else is stored per warp if all lanes have seen it, and per lane otherwise. The result is exact: each lane
+//! is a thread of its own, and what one lane acquires through a flag is not visible to the other lanes until they
+//! synchronize with it.
 
 use super::site::Scope;
 use crate::machine::lanes_of;
@@ -29,7 +30,7 @@ impl Who {
     }
 }
 
-/// What is known of the lanes of a warp: all of them up to a time, some of them further.
+/// How far the lanes of a warp have been seen: all of them up to one time, some of them further.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Known {
     all: u32,
@@ -63,10 +64,10 @@ impl Known {
     }
 }
 
-/// What is known of a block.
+/// How far the threads of a block have been seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct BlockClock {
-    /// All threads up to this time.
+    /// All threads have been seen up to this time.
     floor: u32,
     warps: Vec<Known>,
 }
@@ -113,25 +114,25 @@ impl Clock {
     }
 }
 
-/// What the lanes of a warp know.
+/// What the lanes of a warp have seen.
 #[derive(Clone, Debug, Default)]
 struct WarpView {
     /// Lanes that have not exited.
     live: u32,
     /// All lanes have seen all lanes of their own warp up to this time.
     floor: u32,
-    /// What all lanes have seen besides.
+    /// What all lanes have seen in addition.
     common: Clock,
-    /// What single lanes have seen besides.
+    /// What single lanes have seen in addition.
     lanes: Option<Box<[Clock; LANES]>>,
 }
 
-/// A barrier while threads arrive.
+/// A barrier at which threads are arriving.
 #[derive(Clone, Debug, Default)]
 struct Meeting {
     clock: Clock,
     waiting: Vec<(u32, u32)>,
-    /// Whether it waits for a number of threads, not for all that have not exited.
+    /// Whether it waits for a given number of threads, instead of all threads that have not exited.
     counted: bool,
 }
 
@@ -165,12 +166,12 @@ impl Order {
         }
     }
 
-    /// The time of what happens now.
+    /// The current time.
     pub(crate) fn now(&self) -> u32 {
         self.now
     }
 
-    /// What happened up to this time in the block is ordered before what anyone in it does now.
+    /// Everything in the block up to this time happens before what any of its threads does now.
     pub(crate) fn floor(&self) -> u32 {
         self.floor
     }
@@ -180,7 +181,7 @@ impl Order {
         self.warps.get(warp).map_or(0, |view| view.floor)
     }
 
-    /// Whether what a thread of this block did at a time is ordered before what `me` does now.
+    /// Whether what `who`, a thread of this block, did at `time` happens before what `me` does now.
     pub(crate) fn before(&self, who: Who, time: u32, me: Who) -> bool {
         if time <= self.floor || who == me {
             return true;
@@ -207,7 +208,7 @@ impl Order {
         now
     }
 
-    /// What a thread has seen, itself included: what it releases.
+    /// What a thread has seen, including its own accesses: the clock that it releases.
     pub(crate) fn release(&mut self, me: Who) -> Clock {
         let now = self.tick();
         self.view(me.warp(), 1 << me.lane(), now)
@@ -227,7 +228,7 @@ impl Order {
         clock
     }
 
-    /// A thread sees what was released to it.
+    /// A thread acquires a released clock.
     pub(crate) fn acquire(&mut self, me: Who, clock: &Clock) {
         self.learn(me.warp(), 1 << me.lane(), clock);
     }
@@ -242,7 +243,7 @@ impl Order {
         lanes_of(lanes).for_each(|lane| extra[lane].join(clock));
     }
 
-    /// Lanes of a warp have met.
+    /// Lanes of a warp have synchronized.
     pub(crate) fn converge(&mut self, warp: u32, lanes: u32) {
         let now = self.tick();
         let index = usize::try_from(warp).unwrap_or(usize::MAX);
@@ -258,8 +259,8 @@ impl Order {
         self.learn(index, lanes, &met);
     }
 
-    /// Threads arrive at a barrier. What they have seen need not be noted where all barriers are of all threads: everyone
-    /// waits there, and sees everything when it opens.
+    /// Threads arrive at a barrier. If all barriers of the kernel are for all threads, their clocks need not be
+    /// recorded (`noted` is false): every thread waits there and has seen everything when the barrier completes.
     pub(crate) fn arrive(&mut self, warp: u32, lanes: u32, id: u32, waits: bool, counted: bool, noted: bool) {
         let now = self.tick();
         let index = usize::try_from(warp).unwrap_or(usize::MAX);
@@ -274,11 +275,12 @@ impl Order {
         }
     }
 
-    /// All threads of a barrier have arrived. Gives those who waited, or `None` if they are all of the block.
+    /// All threads of a barrier have arrived. Returns the threads that waited, or `None` if all threads of the block
+    /// did.
     pub(crate) fn complete(&mut self, id: u32) -> Option<Vec<(u32, u32)>> {
         let Some(meeting) = self.meetings.remove(&id) else { return Some(Vec::new()) };
         let waiting: u32 = meeting.waiting.iter().map(|(_, lanes)| lanes.count_ones()).sum();
-        // A number of threads is all of them only if none has exited: those that have took no part.
+        // A given number of threads covers the block only if none has exited: exited threads do not take part.
         if !meeting.counted || waiting >= self.threads {
             self.floor = self.tick();
             for view in &mut self.warps {
@@ -287,7 +289,7 @@ impl Order {
                     self.common.join(lane);
                 }
             }
-            // What was seen of this block, all have seen now.
+            // All threads have now seen everything in this block.
             self.common.blocks.remove(&self.block);
             return None;
         }
@@ -306,7 +308,7 @@ impl Order {
     }
 }
 
-/// A clock for each scope: what counts within the block, and what counts on the device.
+/// A clock for each scope: block scope and device scope.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scoped {
     pub block: Clock,
@@ -324,15 +326,15 @@ impl Scoped {
     }
 }
 
-/// What sequentially consistent fences order beyond the thread that executes them. All such fences have one order. If a
-/// thread executes one, then a barrier is passed, then another thread writes a flag that a third one reads, and behind a
-/// barrier a fourth one executes such a fence, then the first fence comes before the second: the other order would let the
-/// flag be read before it is written. So what the first thread did before its fence, the fourth one sees.
+/// What sequentially consistent fences order beyond the thread that executes them. All such fences have one total
+/// order. Suppose thread 1 executes such a fence and passes a barrier, then thread 2 writes a flag that thread 3 reads,
+/// and after another barrier thread 4 executes such a fence. Then the first fence precedes the second: the other order
+/// would let the flag be read before it is written. So thread 4 sees what thread 1 did before its fence.
 #[derive(Clone, Debug, Default)]
 struct Carried {
-    /// What fences before this cover. It goes along with the next strong write.
+    /// What earlier fences cover. The next strong write publishes it.
     covered: Scoped,
-    /// What strong reads before this have seen of others' fences. It counts after a fence.
+    /// What earlier strong reads have seen of other threads' fences. It takes effect at the next fence.
     seen: Scoped,
 }
 
@@ -347,27 +349,28 @@ impl Carried {
     }
 }
 
-/// What a thread has promised by fences and not yet given away, and what it has seen and not yet fenced.
+/// What a thread's fences cover but no strong write has published yet, and what its strong reads have seen but no fence
+/// has acquired yet.
 ///
-/// A fence of the block's scope promises nothing to other blocks, and makes nothing count that was seen of them; nor does
-/// it take back what a wider one before it did.
+/// A fence of block scope neither releases to other blocks nor acquires from them; it also does not undo an earlier
+/// fence of wider scope.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fences {
     /// By thread: what its fences cover.
     released: BTreeMap<Who, Scoped>,
-    /// By thread: what strong reads have seen since.
+    /// By thread: what strong reads have seen since its last fence.
     pending: BTreeMap<Who, Scoped>,
     /// By thread: what it has carried since the last barrier of the block.
     carried: BTreeMap<Who, Carried>,
     /// What all threads of the block carry.
     common: Carried,
-    /// By barrier: what those carry that have arrived.
+    /// By barrier: what the arrived threads carry.
     arrived: BTreeMap<u32, Carried>,
 }
 
 impl Fences {
-    /// A thread passes a fence: what it read before is seen now, what it did before is released with its next strong
-    /// write.
+    /// A thread executes a fence: it acquires what its earlier strong reads saw, and its next strong write releases
+    /// what it did before the fence.
     pub(crate) fn fence(&mut self, order: &mut Order, me: Who, scope: Scope, sequential: bool) {
         let wide = scope == Scope::Device;
         if sequential {
@@ -401,7 +404,7 @@ impl Fences {
         released.block = clock;
     }
 
-    /// What a strong write of a thread gives away to those who execute a sequentially consistent fence.
+    /// What a strong write of a thread releases to readers that execute a sequentially consistent fence.
     pub(crate) fn covered(&self, me: Who) -> Scoped {
         let mut covered = self.common.covered.clone();
         if let Some(own) = self.carried.get(&me) {
@@ -410,7 +413,7 @@ impl Fences {
         covered
     }
 
-    /// A strong read has seen what fences of others cover.
+    /// A strong read has seen what fences of other threads cover.
     pub(crate) fn carry(&mut self, me: Who, seen: &Scoped) {
         if !seen.is_empty() {
             self.carried.entry(me).or_default().seen.join(seen);
@@ -425,11 +428,11 @@ impl Fences {
         }
     }
 
-    /// A barrier opens for those who wait at it; for all of the block if `waiting` is `None`.
+    /// A barrier completes for the threads that wait at it, or for the whole block if `waiting` is `None`.
     pub(crate) fn complete(&mut self, id: u32, waiting: Option<&[(u32, u32)]>) {
         let arrived = self.arrived.remove(&id);
         match (waiting, arrived) {
-            // Threads that have exited take no part, and what they carried is carried no further.
+            // Exited threads do not take part, and what they carried is dropped.
             (None, arrived) => {
                 self.carried.clear();
                 self.common.join(&arrived.unwrap_or_default());
@@ -443,7 +446,7 @@ impl Fences {
         }
     }
 
-    /// Lanes of a warp have met.
+    /// Lanes of a warp have synchronized.
     pub(crate) fn converge(&mut self, warp: u32, lanes: u32) {
         let all = self.of(warp, lanes);
         if !all.is_empty() {
@@ -466,12 +469,12 @@ impl Fences {
         }
     }
 
-    /// What a strong write of a thread gives away.
+    /// What a strong write of a thread releases.
     pub(crate) fn released(&self, me: Who) -> Option<&Scoped> {
         self.released.get(&me)
     }
 
-    /// A strong read has seen clocks; a fence will make them count.
+    /// A strong read has seen clocks; the next fence acquires them.
     pub(crate) fn saw(&mut self, me: Who, seen: &Scoped) {
         let pending = self.pending.entry(me).or_default();
         pending.block.join(&seen.block);
@@ -558,7 +561,7 @@ mod tests {
         let time = first.now();
         let mut writers = Fences::default();
         writers.fence(&mut first, writer, Scope::Device, false);
-        // A narrower fence does not take back what the wider one promised.
+        // A narrower fence does not undo what the wider one released.
         writers.fence(&mut first, writer, Scope::Block, false);
         let released = writers.released(writer).cloned().unwrap();
         let mut readers = Fences::default();

@@ -1,4 +1,4 @@
-//! What all listeners of a launch share: the kernel, the shape of the launch, and what the checks were told.
+//! What all observers of a launch share: the kernel, the grid and block dimensions, and the settings of the checks.
 
 use super::array::Arrays;
 use super::facts::Facts;
@@ -16,24 +16,24 @@ use crate::machine::{Access, Width, at};
 use crate::program::Program;
 use std::sync::Arc;
 
-/// What all listeners of a launch share.
+/// What all observers of a launch share.
 pub(crate) struct Context {
     pub program: Arc<Program>,
     pub sites: Sites,
-    /// The variable each access must stay in, where that is checked.
+    /// The variable that each access must stay in, if that is checked.
     pub arrays: Option<Arrays>,
-    /// How the elements of fragments are followed, where that is checked and there are any.
+    /// How the elements of matrix fragments are followed, if that is checked and the kernel has fragments.
     pub fragments: Option<Fragments>,
-    /// By number, which instructions lanes meet in by a mask.
+    /// By instruction: whether lanes synchronize in it by a member mask.
     pub meeting_points: Vec<bool>,
     pub blocks: [u32; 3],
     pub threads: [u32; 3],
-    /// Bytes of shared memory of a block.
+    /// Bytes of shared memory per block.
     pub shared: u32,
     pub settings: Settings,
-    /// What the instructions do with values, where that is checked.
+    /// How values flow through the instructions, if a check needs it.
     pub facts: Option<Facts>,
-    /// Where values that depend on the machine enter, where that is checked.
+    /// Where machine-dependent values enter, if that is checked.
     pub entrances: Option<Entrances>,
 }
 
@@ -48,12 +48,12 @@ impl Context {
         self.threads.iter().fold(1, |n: u32, t| n.saturating_mul(*t))
     }
 
-    /// A thread by the numbers of its block and of itself.
+    /// The thread with this linear index, in the block with this linear index.
     pub(crate) fn thread(&self, block: u32, thread: u32) -> Thread {
         Thread { block: index(block, self.blocks), thread: index(thread, self.threads) }
     }
 
-    /// Whether an address lies in an input, whose every write is a finding of its own.
+    /// Whether an address lies in an input; every write to an input is reported as a finding of its own.
     pub(crate) fn is_input(&self, address: u64) -> bool {
         let holds = |buffer: &BufferRole| {
             buffer.role == Role::In && address >= buffer.address && address - buffer.address < buffer.bytes()
@@ -61,7 +61,7 @@ impl Context {
         self.settings.has(Check::Output) && self.settings.buffers.iter().any(holds)
     }
 
-    /// Whether an access lies in one input, whose every write is a finding of its own.
+    /// Whether an access lies in one input; every write to an input is reported as a finding of its own.
     pub(crate) fn all_input(&self, access: &Access<'_>) -> bool {
         let first = access.addresses.0[at(access.lanes.trailing_zeros()) & 31];
         let holds = |buffer: &&BufferRole| {
@@ -78,7 +78,7 @@ impl Context {
         })
     }
 
-    /// What an instruction does to memory, in a word.
+    /// What an instruction does to memory, as a noun for a report.
     pub(crate) fn verb(&self, pc: u32, wrote: bool) -> &'static str {
         match self.program.op(pc) {
             Op::CopyAsync(_) => "copy",
@@ -90,8 +90,8 @@ impl Context {
         }
     }
 
-    /// Whether one of two instructions reads and the other writes the same address with what comes of it: `x[i] += y` by
-    /// hand.
+    /// Whether one of two instructions reads an address and the other writes the updated value back, without an atomic:
+    /// `x[i] += y`.
     pub(crate) fn modifies(&self, a: u32, b: u32) -> bool {
         // A thread that writes first and reads later waits for the value of another; that is not a change of its own value.
         let reads_first = matches!(self.program.op(a.min(b)), Op::Load(_));
@@ -103,8 +103,8 @@ impl Context {
             && dominates(&self.program, a.min(b), a.max(b))
     }
 
-    /// Whether what an instruction writes can reach what a later one reads, or decides whether that is executed, taken in the
-    /// order of the program.
+    /// Whether what an instruction writes can reach the operands of a later one, or decides whether that one is
+    /// executed. Instructions are taken in program order.
     fn flows(&self, from: u32, to: u32) -> bool {
         let metas = &self.program.metas;
         let Some(first) = metas.get(at(from)) else { return false };
@@ -124,7 +124,7 @@ impl Context {
         false
     }
 
-    /// The line of an instruction, in a few words.
+    /// The source line of an instruction, or its PTX line.
     pub(crate) fn line(&self, pc: u32) -> Option<String> {
         let place = self.program.place(pc)?;
         Some(match place.source.first() {
@@ -133,7 +133,7 @@ impl Context {
         })
     }
 
-    /// The shared variable that holds an address.
+    /// The shared variable that contains an address.
     pub(crate) fn shared_name(&self, address: u32) -> Option<&str> {
         let holds = |(_, offset, size): &&(String, u32, u32)| {
             address >= *offset && address < offset.saturating_add(*size)

@@ -1,5 +1,5 @@
-//! Asynchronous copies under way, and why one that is met by another access is still under way: it is in no group yet, no
-//! wait came after it, or the last wait leaves its group in flight.
+//! Asynchronous copies in flight, and why a copy that conflicts with another access is still in flight: it is not
+//! committed to a group yet, the thread has not waited since, or its last wait leaves the copy's group in flight.
 //!
 //! Source: `cp.async.commit_group` and `cp.async.wait_group` in the PTX manual: a wait for N returns when at most the N newest
 //! groups of the thread are pending.
@@ -10,11 +10,11 @@ use crate::machine::{at, lanes_of};
 use crate::observe::Copy;
 use std::collections::BTreeMap;
 
-/// A copy under way.
+/// A copy in flight.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     copy: Copy,
-    /// When it was issued, on the block's count of copies and waits.
+    /// When it was issued, in the block's count of copies and waits.
     time: u64,
 }
 
@@ -32,7 +32,7 @@ struct Wait {
 /// The copies of one block.
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
-    /// By the first byte they write.
+    /// Copies in flight, by the first byte they write.
     flights: BTreeMap<u32, Flight>,
     /// Groups committed by each thread.
     commits: BTreeMap<Who, u32>,
@@ -63,7 +63,7 @@ impl Copies {
         }
     }
 
-    /// Lanes wait for all of their groups but the newest.
+    /// Lanes wait for all of their groups except the newest `leaves`.
     pub(crate) fn wait(&mut self, warp: u32, lanes: u32, pc: u32, leaves: u32) {
         self.time += 1;
         for lane in lanes_of(lanes) {
@@ -73,7 +73,7 @@ impl Copies {
         }
     }
 
-    /// The copy under way that writes a byte of shared memory for a thread.
+    /// The copy in flight that a thread issued and that writes this byte of shared memory.
     pub(crate) fn of(&self, who: Who, address: u32) -> Option<Copy> {
         let holds = |copy: &Copy| {
             Who::new(copy.warp, at(copy.lane)) == who && address.wrapping_sub(copy.to) < copy.size
@@ -82,13 +82,14 @@ impl Copies {
         near.map(|(_, flight)| flight.copy).find(holds)
     }
 
-    /// Says in a report why the copy is still under way and what to do: `then` is what else it takes.
+    /// Adds to a report why the copy is still in flight and how to fix it. `then` is appended to the help: what is
+    /// needed after the wait.
     pub(crate) fn explain(&self, raw: &mut Raw, copy: &Copy, block: u32, then: &str) {
         let who = Who::new(copy.warp, at(copy.lane));
         let commits = self.commits.get(&who).copied().unwrap_or(0);
         if commits <= copy.group {
             raw.help = Some(
-                "the copy is in no group yet, so no wait_group covers it: commit it with cp.async.commit_group first"
+                "commit the copy with cp.async.commit_group first: it is not in a group yet, so no wait_group covers it"
                     .to_owned(),
             );
             return;
@@ -104,7 +105,7 @@ impl Copies {
         if wait.commits <= copy.group {
             let label = "this wait comes before the copy's group is committed".to_owned();
             raw.spots.push(Spot { label, pc: wait.pc, thread });
-            raw.help = Some(format!("wait behind the commit: cp.async.wait_group {newer}{then}"));
+            raw.help = Some(format!("wait after the commit: cp.async.wait_group {newer}{then}"));
             return;
         }
         let (leaves, needed) = (wait.leaves, wait.commits - 1 - copy.group);

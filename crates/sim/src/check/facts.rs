@@ -1,5 +1,5 @@
-//! How values flow through each instruction, and where they matter: read once from the program, and shared by the checks that
-//! follow values (`init`, `taint`).
+//! How values flow through each instruction, and which uses of a value are observable. Decoded once from the program
+//! and shared by the checks that follow values (`init`, `taint`).
 
 use super::fragment::Shape;
 use crate::isa::op::{
@@ -10,10 +10,10 @@ use crate::isa::{Callee, Op};
 use crate::machine::{Registers, Type, Width, at};
 use crate::program::{Meta, Program};
 
-/// A row that is no register: a constant, a special register, `_`.
+/// An operand that is not a register: a constant, a special register, `_`.
 pub(super) const NO_ROW: u32 = u32::MAX;
 
-/// A use of a value that makes it matter.
+/// A use of a value that makes it observable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     Address,
@@ -31,35 +31,35 @@ pub(super) enum Use {
     Lanes,
     /// Stored to global memory.
     Store,
-    /// Memory that an atomic operation changes.
+    /// Memory that an atomic operation modifies.
     Atomic,
 }
 
 /// How results depend on sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// A result is poisoned in whole if any source is in part.
+    /// All bytes of a result are poisoned if any byte of a source is.
     Any,
-    /// The results come from memory or from elsewhere: they are clean until that is seen.
+    /// The results come from memory or a callee: they are clean until the access or the return is observed.
     Fresh,
     /// The same for each half of a word.
     Halves,
-    /// The parts of the source, one behind the other; bytes of a part.
+    /// The consecutive parts of the source; bytes of a part.
     Unpack(u32),
     Pack(u32),
-    /// The bits of the result depend on the bits of the sources in the same place, by a truth table of three.
+    /// Each bit of the result depends on the same bit of the sources, by the truth table of up to three inputs.
     Bitwise(u8),
     /// Bits are moved.
     Shuffle(BitMove),
     /// `selp`.
     Select,
-    /// `setp` with a predicate that may decide alone: if it is that value.
+    /// `setp` combined with a predicate, which alone decides the result if it has this value.
     Compare(bool),
-    /// Each lane's result depends on all lanes, which the exchange tells.
+    /// Each lane's result depends on all lanes that take part in the exchange.
     Vote,
     /// The same, without an exchange.
     VoteHere,
-    /// A lane's result is another lane's value, which the exchange tells.
+    /// A lane's result is the value of another lane, known from the exchange.
     Lanes,
     /// `movmatrix`.
     Transpose,
@@ -69,7 +69,7 @@ pub(super) enum Rule {
     Multiply(Shape),
 }
 
-/// Integer arithmetic that keeps a sum of addresses a sum of addresses, and comparisons.
+/// Integer arithmetic under which a sum of addresses stays a sum of addresses, and comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arithmetic {
     Add,
@@ -87,7 +87,7 @@ pub(super) enum Arithmetic {
     Compare,
 }
 
-/// An instruction that moves bits of its first operands as the last ones say.
+/// An instruction that moves bits of its first operands, controlled by the last ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BitMove {
     Shl(u32),
@@ -104,7 +104,7 @@ pub(super) enum BitMove {
 }
 
 impl BitMove {
-    /// How many of the sources are moved; the others say how.
+    /// How many of the sources are moved; the others control the move.
     pub(super) fn moved(self) -> usize {
         match self {
             BitMove::Shl(_) | BitMove::Shr(..) | BitMove::Extract(..) | BitMove::Convert(..) => 1,
@@ -113,12 +113,12 @@ impl BitMove {
     }
 }
 
-/// What of an access is in which register.
+/// Which part of an access is in which register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Traffic {
-    /// Nothing that is of interest.
+    /// No data in registers that the checks follow.
     None,
-    /// Elements of so many bytes, one in each row, sign-extended or not.
+    /// Elements of `bytes` bytes, one per row, sign-extended or not.
     Elements { bytes: u32, signed: bool },
     /// `ldmatrix`, `stmatrix`: transposed or not.
     Matrix { trans: bool },
@@ -128,7 +128,7 @@ pub(super) enum Traffic {
     Any,
 }
 
-/// What the fast path needs: where the rows of an instruction are listed.
+/// The part that the fast path needs: where the rows of an instruction are listed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hot {
     start: u32,
@@ -138,19 +138,19 @@ pub(super) struct Hot {
     pub(super) guard: u32,
 }
 
-/// The rest, needed only where something is poisoned.
+/// The rest, needed only if an operand is poisoned.
 #[derive(Clone, Debug)]
 pub(super) struct Cold {
     pub(super) rule: Rule,
     pub(super) uses: Vec<(u32, Use, u32)>,
-    /// The operands that the rule speaks of, results first; constants too.
+    /// The operands that the rule refers to, results first; includes constants.
     pub(super) operands: Vec<u32>,
     /// Which of them are negated predicates.
     pub(super) not: u32,
     pub(super) traffic: Traffic,
-    /// The rows of the traffic.
+    /// The registers that `traffic` refers to.
     pub(super) rows: Vec<u32>,
-    /// Whether the traffic is into the registers.
+    /// Whether the access loads into the registers.
     pub(super) loads: bool,
     /// The rows of the addresses.
     pub(super) addresses: Vec<u32>,
@@ -170,7 +170,7 @@ impl Cold {
     }
 }
 
-/// The rows of all files under one number each: 32 bits, 64, 128, predicates.
+/// Numbers the rows of all register files consecutively: 32 bits, 64, 128, predicates.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Numbering {
     starts: [u32; 4],
@@ -217,14 +217,14 @@ impl Numbering {
     }
 }
 
-/// What is known of all instructions of a program.
+/// The facts about all instructions of a program.
 #[derive(Debug)]
 pub(crate) struct Facts {
     hot: Vec<Hot>,
     cold: Vec<Cold>,
     rows: Vec<u32>,
     pub(super) numbering: Numbering,
-    /// The lanes of each row that hold nothing when a warp starts: all of every register's.
+    /// The lanes of each row that are uninitialized when a warp starts: all lanes of every register.
     pub(super) start: Vec<u32>,
 }
 
@@ -307,18 +307,18 @@ impl Facts {
     }
 }
 
-/// Whether a type is one of whole numbers, one to a register.
+/// Whether a type is a scalar integer type.
 fn integer(ty: Option<Type>) -> bool {
     use Type::{S16, S32, S64, U16, U32, U64};
     matches!(ty, Some(U16 | S16 | U32 | S32 | U64 | S64))
 }
 
-/// The file of a product that is twice as wide as its factors.
+/// The register file of a product that is twice as wide as its factors.
 fn wider(width: Width, bytes: u32) -> Width {
     if bytes < 4 { width } else { Width::W64 }
 }
 
-/// An instruction being read.
+/// An instruction being decoded.
 struct Reader<'a> {
     program: &'a Program,
     pc: usize,
@@ -426,7 +426,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Rules that look at operands, and the files of all operands.
+    /// Rules that depend on operands, and the register files of all operands.
     fn rule(&self) -> Option<(Rule, Vec<Width>)> {
         let all = self.program.code[self.pc].args.all.len();
         let word = Width::W32;
@@ -566,7 +566,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether an access brings something into registers, and does nothing else.
+    /// Whether an access only loads into registers.
     fn loads(&self) -> bool {
         let loads = |memory: Memory| match memory.kind {
             MemoryKind::Load | MemoryKind::LoadMatrix | MemoryKind::LoadTile => true,
@@ -586,7 +586,7 @@ impl Reader<'_> {
     fn traffic(&self, meta: &Meta) -> (Traffic, Vec<u32>) {
         let all = &self.program.code[self.pc].args.all;
         let known = if self.loads() { &meta.writes[..] } else { self.reads };
-        // The rows of one access are of one file; the type gives its least width.
+        // The rows of one access are in one register file; the type gives its minimum width.
         let files = [Width::W32, Width::W64, Width::W128];
         let rows = |count: usize, least: Width| -> Vec<u32> {
             let rows = all.get(..count.min(all.len())).unwrap_or(&[]);

@@ -1,35 +1,35 @@
-//! What a check has found: a class, a sentence, the places and threads that explain it.
+//! A finding of a check: its class, a message, and the source locations and threads that explain it.
 
 use crate::stop::{Place, Stop, StopKind};
 
-/// What kind of mistake it is.
+/// The kind of bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
     /// Unordered accesses of two threads to the same bytes of shared memory.
     SharedRace,
-    /// The same in global memory, within a block or between blocks, or ordered for too narrow a scope.
+    /// The same in global memory, within a block or between blocks, or synchronized with too narrow a scope.
     GlobalRace,
-    /// Bytes used while an asynchronous copy of them is under way.
+    /// Bytes accessed while an asynchronous copy from or to them is in flight.
     AsyncCopy,
-    /// An mbarrier used before it is there, or with a wrong count or phase.
+    /// An mbarrier used before its initialization, or with a wrong count or phase.
     Mbarrier,
-    /// Memory that is not there, or that belongs to another array.
+    /// An out-of-bounds access: to unallocated memory, or to memory of another array.
     Bounds,
     /// An address that is not a multiple of the access size.
     Alignment,
-    /// A value that nobody has written.
+    /// Use of an uninitialized value.
     Uninitialized,
-    /// Lanes that a warp-wide instruction names do not take part, or take part and are not named.
+    /// A warp-wide instruction whose member mask differs from the lanes that execute it.
     Lanes,
     /// A barrier used in a way it does not allow.
     Barrier,
-    /// Nothing can run any more.
+    /// No thread can make progress.
     Deadlock,
-    /// A lane of a matrix instruction holds another element than its layout says.
+    /// A lane of a matrix instruction holds another element than the fragment layout requires.
     Provenance,
-    /// Bytes of an output that were never stored.
+    /// Elements of an output that the kernel never wrote.
     Unwritten,
-    /// An input that the kernel changed.
+    /// An input that the kernel wrote to.
     ModifiedInput,
     /// Results that depend on the order in which warps run.
     Order,
@@ -60,7 +60,7 @@ impl Class {
         Class::Trap,
     ];
 
-    /// The stable name, for machines and for the book's pages.
+    /// The stable name, used in machine-readable output and for the pages of the book.
     pub fn name(self) -> &'static str {
         match self {
             Class::SharedRace => "shared-race",
@@ -82,7 +82,7 @@ impl Class {
         }
     }
 
-    /// The class of a stop that is the kernel's fault.
+    /// The class of a stop that the kernel caused.
     pub fn of_stop(kind: StopKind) -> Option<Class> {
         Some(match kind {
             StopKind::Bounds => Class::Bounds,
@@ -97,59 +97,59 @@ impl Class {
     }
 }
 
-/// How grave a finding is.
+/// How severe a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
     /// The kernel is wrong.
     Error,
-    /// Nothing is wrong with the results, but a reader should know.
+    /// The results are correct, but the user should know.
     Note,
 }
 
 /// A thread of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Thread {
-    /// Its block's place in the grid.
+    /// `blockIdx`.
     pub block: [u32; 3],
-    /// Its own place in the block.
+    /// `threadIdx`.
     pub thread: [u32; 3],
 }
 
-/// A place with what happened there.
+/// A source location and what happened there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
     /// What happened there: a few lowercase words such as "the write".
     pub text: String,
-    /// Where.
+    /// The location.
     pub place: Place,
-    /// Who did it, where one thread did.
+    /// The thread, if a single thread did it.
     pub thread: Option<Thread>,
 }
 
-/// One mistake, however often it was made.
+/// One bug, however often it occurred.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What kind.
+    /// Its kind.
     pub class: Class,
-    /// How grave.
+    /// Its severity.
     pub severity: Severity,
-    /// One lowercase sentence: what, and who.
+    /// The message: one lowercase sentence that names the bug and the threads.
     pub sentence: String,
-    /// Where: the place to mend first, then those that explain it.
+    /// Source locations: first the one to fix, then those that explain it.
     pub places: Vec<Label>,
-    /// Further lines that explain it.
+    /// Notes that explain it.
     pub notes: Vec<String>,
-    /// How to mend it.
+    /// How to fix it.
     pub help: Option<String>,
-    /// How often it happened.
+    /// How often it occurred.
     pub count: u64,
 }
 
 impl Finding {
-    /// A stop that is the kernel's fault, as a finding.
+    /// Converts a stop that the kernel caused into a finding.
     pub fn of_stop(stop: &Stop) -> Option<Finding> {
         let class = Class::of_stop(stop.kind)?;
-        // What each warp waits for stands at its place.
+        // What each warp waits for is shown as a label at its location, so those notes are dropped.
         let placed = !stop.others.is_empty() || stop.label.is_some();
         let notes =
             stop.notes.iter().filter(|note| !(placed && note.starts_with("warp "))).cloned().collect();

@@ -1,21 +1,22 @@
-//! Where the elements of matrix fragments came from: each carries the buffer, row and column that it was loaded from
-//! through registers and shared memory, and each `mma` asks whether its operands lie as a matrix does.
+//! Provenance of matrix fragments: each element carries a tag with the buffer, row and column it was loaded from,
+//! through registers and shared memory. Each `mma` checks whether the tags of its operands form a matrix tile.
 //!
-//! Decided at an `mma` (or `wmma.mma`): whether each index of the elements of A depends on the row alone or on k alone, and
-//! likewise for B (`layout.rs` says when it does not and nothing else explains it: registers or quarters exchanged, a
-//! swizzle on one side only, `.trans` forgotten in a tile of several quarters); and whether A and B take k in orders that
-//! contradict each other, within one instruction or over those that add to one accumulator (`pairing.rs`). An operand may be
-//! made of accumulators, as P of attention is: then k of A is the line of B (the key) that each of them stands for, through
-//! any arithmetic that has no other accumulator in it. Decided at the end of a block: whether the accumulators of a 16 × 8 tile fill a rectangle of the
-//! output in an order that is not theirs.
+//! Checked at an `mma` (or `wmma.mma`): whether each index of the elements of A depends only on the row or only on k,
+//! and likewise for B (`layout.rs` reports a tile for which this fails and nothing else explains it: exchanged
+//! registers or quarters, a swizzle on one side only, a missing `.trans` in a tile of several quarters); and whether A
+//! and B use contradicting orders of k, within one instruction or across the instructions that add to one accumulator
+//! (`pairing.rs`). An operand may consist of accumulators, as P in attention does: then k of A is the line of B (the
+//! key) that each accumulator stands for, through any arithmetic that involves no other accumulator. Checked at the end
+//! of a block: whether the accumulators of a 16 × 8 tile fill a rectangle of the output in the wrong order.
 //!
-//! Rows and columns are those of the extents that the launch gives for a buffer; whoever stores a matrix in another order
-//! than those say gets findings about that order. Source: the fragment layouts of the PTX manual, in `isa/tile.rs`.
+//! Rows and columns refer to the extents that the launch gives for a buffer; a kernel that stores a matrix in another
+//! order gets findings about that order. Source: the fragment layouts of the PTX manual, in `isa/tile.rs`.
 //!
-//! What it can miss: a whole operand transposed (that computes another product, which may be meant); elements of buffers
-//! that the launch does not name or that are not matrices; addresses that depend on data; fragments of elements of which some
-//! are cleared, or mixed from several; a tile of k that is missing, or that is wrong in all instructions alike; sparse, 4-bit, 1-bit and f64 fragments; values that pass through local memory or calls.
-//! It never reports a tile in order, whatever its place, strides, transposition, or order of k.
+//! Can miss: a whole operand transposed (it computes another product, which may be intended); elements of buffers that
+//! the launch does not name or that are not matrices; addresses that depend on data; fragments in which some elements
+//! are zeroed, or combine several elements; a tile of k that is missing, or that is wrong in all instructions alike;
+//! sparse, 4-bit, 1-bit and f64 fragments; values that pass through local memory or calls. Never reports: a tile in
+//! order, whatever its position, strides, transposition, or order of k.
 
 mod layout;
 mod moves;
@@ -44,10 +45,10 @@ use plan::{Action, Plan, Step};
 use std::collections::HashMap;
 use tags::{Lanes, NONE, Rows};
 
-/// Stores of accumulators that a block remembers.
+/// Maximum number of accumulator stores that are recorded per block.
 const STORES: usize = 1 << 20;
 
-/// What the blocks of a launch share: how tags move, and what they stand for.
+/// What the blocks of a launch share: how instructions move tags, and what the tags stand for.
 #[derive(Debug)]
 pub(crate) struct Fragments {
     plan: Plan,
@@ -72,7 +73,7 @@ pub(super) enum Operand {
     B,
 }
 
-/// An accumulator that went to memory.
+/// An accumulator that was stored to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Stored {
     tag: Tag,
@@ -81,10 +82,10 @@ struct Stored {
     thread: u32,
 }
 
-/// What is known of a warp.
+/// The provenance state of a warp.
 struct Warp {
     rows: Rows,
-    /// What was found out about fragments, by their first register.
+    /// Cached results for fragments, by their first register.
     judged: HashMap<u32, (u64, Judged)>,
     /// What was added to which accumulators.
     chains: Chains,
@@ -209,7 +210,7 @@ impl Provenance {
         }
     }
 
-    /// Tags of memory, from an address on.
+    /// Reads the tags of memory, starting at an address.
     fn recall(&mut self, fragments: &Fragments, step: &Step, space: Space, address: u64, out: &mut [Tag]) {
         let grain = fragments.plan.grain;
         match space {
@@ -271,7 +272,7 @@ impl Provenance {
         }
     }
 
-    /// Values that go to memory, grain by grain.
+    /// Values that are stored to memory, grain by grain.
     fn store(&mut self, fragments: &Fragments, step: &Step, access: &Access<'_>, values: &[Lanes]) {
         let grain = fragments.plan.grain;
         match access.space {
@@ -477,7 +478,7 @@ impl Provenance {
             contradicted = true;
         }
         let operands = Accumulators { issue, shape, c, grains };
-        // A tile of zeros adds nothing, wherever it stands.
+        // A tile of zeros adds nothing, whatever its position.
         let nothing = (judged_a.constant && operands.zero(0, shape.a))
             || (judged_b.constant && operands.zero(shape.a, shape.b));
         let line = |lines: &[u32], i: usize| lines.get(i).copied().unwrap_or(0);
@@ -538,12 +539,12 @@ impl Provenance {
         }
     }
 
-    /// Bytes remembered of shared memory.
+    /// Bytes of shadow state for shared memory.
     pub(crate) fn bytes(&self) -> usize {
         self.shared.len() * size_of::<Tag>()
     }
 
-    /// What the block's stores say.
+    /// Reports what is known only at the end of the block: sums, skipped rows and stores.
     pub(crate) fn finish(self, context: &Context, ledger: &mut Ledger) {
         if let Some(fragments) = &context.fragments {
             for again in self.warps.into_iter().flatten().flat_map(|warp| warp.chains.finish()) {
@@ -573,13 +574,13 @@ impl Accumulators<'_, '_> {
         self.issue.registers.w32.get(at(row)).map(|row| &row.0)
     }
 
-    /// Whether so many registers hold nothing but zeros.
+    /// Whether `count` registers from `first` on hold only zeros.
     fn zero(&self, first: usize, count: usize) -> bool {
         (first..first + count)
             .all(|register| self.value(register).is_some_and(|row| row.iter().all(|word| *word == 0)))
     }
 
-    /// The tags of an element of C. Zero is what a sum starts from, however it was made.
+    /// The tags of an element of C. A zero starts a new sum, whatever its tag.
     fn tags(&self, rows: &Rows, element: usize) -> Lanes {
         let (register, grain) =
             if self.shape.packed.0 { (element / 2, element % 2 * self.grains / 2) } else { (element, 0) };
@@ -599,7 +600,7 @@ impl Accumulators<'_, '_> {
 }
 
 impl Warp {
-    /// What the tags of an operand say; asked again only when one of its registers has changed.
+    /// Evaluates the tags of an operand; cached until one of its registers changes.
     fn judge(
         &mut self,
         fragments: &Fragments,
@@ -625,7 +626,7 @@ impl Warp {
     }
 }
 
-/// The leading dimension that a `wmma.load` is given, in elements; 0 if it is not.
+/// The leading dimension that a `wmma.load` is given, in elements; 0 if it has none.
 fn leading(issue: &Issue<'_>) -> u32 {
     let pc = at(issue.pc);
     let registers = issue.program.metas.get(pc).map_or(0, |meta| meta.writes.len());
@@ -675,7 +676,7 @@ fn table(rows: &Rows, grain: u32, shape: Shape, operand: Operand, registers: &[O
     tags
 }
 
-/// Whether a matrix was stored in the order in which lanes hold it, so that its extents say nothing.
+/// Whether a matrix was stored in the order in which lanes hold it, so that its extents are meaningless.
 fn in_lane_order(tags: &[Tag], shape: Shape, operand: Operand) -> bool {
     let least = tags.iter().copied().min().unwrap_or(0);
     let each = tags.len() / LANES;

@@ -1,15 +1,15 @@
 //! Data races in global memory: within a block, and between blocks.
 //!
-//! Within a block the same is decided as for shared memory. Between blocks it depends on the kernel. If its blocks
-//! cannot talk to each other (no atomics, no fences, no volatile or ordered accesses), nothing orders them, and any two
-//! blocks that touch the same bytes, one of them writing, race: each block keeps what it did for itself, and that is
-//! compared in block order when it has ended. If they can talk, blocks run in turns, and their accesses meet in one
-//! memory of all of them, where a release that is acquired orders them as far as its scope reaches.
+//! Within a block, the rules are the same as for shared memory. Between blocks, it depends on the kernel. If its blocks
+//! cannot communicate (no atomics, no fences, no volatile or ordered accesses), nothing orders them, and any two blocks
+//! race if they access the same bytes and one of them writes: each block records its own accesses, and they are
+//! compared in block order when the block has ended. If blocks can communicate, they run interleaved and record their
+//! accesses in one common shadow memory, where a release that is acquired orders them within its scope.
 //!
-//! Reads of inputs are not remembered while writes to inputs are reported for themselves.
+//! Reads of inputs are not recorded if writes to inputs are reported as findings of their own.
 //!
-//! Can miss: what the compiler has removed. Never reports: strong accesses against each other, if their scopes hold
-//! both threads.
+//! Can miss: accesses that the compiler has removed. Never reports: two strong accesses whose scopes include both
+//! threads.
 
 use super::clock::{Fences, Order, Who};
 use super::context::Context;
@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex};
 
 /// Words in a page.
 const PAGE: usize = 64;
-/// Bytes that a page tells of.
+/// Bytes of global memory that a page covers.
 const PAGE_BYTES: u64 = 256;
 
 /// The history of a word of global memory.
@@ -36,14 +36,14 @@ const PAGE_BYTES: u64 = 256;
 struct GlobalCell {
     cell: Cell,
     owner: Owner,
-    /// What was written last, where it is known.
+    /// The value written last, if known.
     value: Option<u32>,
-    /// Whether values that differ were written.
+    /// Whether different values were written.
     varied: bool,
 }
 
 impl GlobalCell {
-    /// Remembers what was written.
+    /// Records the value of a write.
     fn wrote(&mut self, value: Option<u32>, first: bool) {
         self.varied |= !first && (value.is_none() || value != self.value);
         self.value = value;
@@ -52,21 +52,21 @@ impl GlobalCell {
 
 #[derive(Clone, Debug)]
 struct Page {
-    /// Words that were touched.
+    /// Words that were accessed, one bit each.
     touched: u64,
     cells: [GlobalCell; PAGE],
 }
 
-/// What is remembered of global memory: pages that were touched.
+/// The shadow of global memory: the pages that were accessed.
 #[derive(Debug, Default)]
 pub(crate) struct Pages {
     index: HashMap<u64, usize>,
     list: Vec<(u64, Box<Page>)>,
     spill: Spill,
     last: Option<(u64, usize)>,
-    /// Pages that may be remembered.
+    /// Maximum number of pages.
     limit: usize,
-    /// Whether something had to be forgotten.
+    /// Whether the limit was reached, so that some accesses are missing.
     pub full: bool,
 }
 
@@ -111,8 +111,9 @@ impl Pages {
         cell.writer().map(|(stamp, _)| (stamp, owner.write))
     }
 
-    /// The common case, for speed: whole words that nobody has touched since the block's last barrier, or has only read.
-    /// Says whether it was that case; what was remembered before it turned out not to be is remembered again.
+    /// The fast path for the common case: whole words that no other thread has accessed since the block's last barrier,
+    /// or that were only read. Returns whether all words were that case; if not, the slow path records the access again
+    /// from the start.
     fn quietly(
         &mut self,
         block: u32,
@@ -155,7 +156,7 @@ impl Pages {
         true
     }
 
-    /// Runs an access over the cells of its bytes and gives the first conflict, and whether both wrote the same value.
+    /// Applies an access to the cells of its bytes. Returns the first conflict, and whether both wrote the same value.
     fn touch(
         &mut self,
         touch: &Touch<'_>,
@@ -202,7 +203,7 @@ impl Pages {
     }
 }
 
-/// One access on one cell; `same` says that it writes what the last write wrote.
+/// Applies one access to one cell; `same`: it writes the same value as the last write.
 fn act(
     touch: &Touch<'_>,
     cell: &mut Cell,
@@ -222,7 +223,7 @@ fn act(
     }
 }
 
-/// What blocks that can talk to each other have in common.
+/// The state shared by blocks that can communicate.
 #[derive(Debug)]
 pub(crate) struct Together {
     pages: Pages,
@@ -248,7 +249,7 @@ impl Together {
 pub(crate) struct GlobalRace {
     own: Pages,
     together: Option<Arc<Mutex<Together>>>,
-    /// Sources of copies under way, by their first byte and the thread that issued them.
+    /// Sources of copies in flight, by their first byte and the thread that issued them.
     sources: BTreeMap<(u64, u32, u32, u32), Copy>,
 }
 
@@ -257,7 +258,7 @@ impl GlobalRace {
         GlobalRace { own: Pages::new(bytes), together, sources: BTreeMap::new() }
     }
 
-    /// What the block did, for comparison with other blocks.
+    /// The block's accesses, for comparison with other blocks.
     pub(crate) fn into_pages(self) -> Pages {
         self.own
     }
@@ -314,7 +315,8 @@ impl GlobalRace {
                 && let Some((other, block)) =
                     (0..u64::from(access.bytes)).find_map(|byte| pages.writer(address.saturating_add(byte)))
             {
-                // Even one's own write, even behind a barrier: that cache is never told.
+                // This includes the thread's own writes and writes before a barrier: the read-only cache is not
+                // coherent.
                 let race = Race { block: access.block, access: stamp, wrote: false, unchanged: false };
                 let conflict = Conflict { other, block, wrote: true, pending: false, thread_known: true };
                 report(context, ledger, &race, &conflict);
@@ -337,7 +339,7 @@ impl GlobalRace {
         }
     }
 
-    /// A copy is issued: it reads its source from now on, as its thread would.
+    /// A copy is issued: from now on it reads its source, as a read of its thread.
     pub(crate) fn copy_issued(
         &mut self,
         context: &Context,
@@ -378,7 +380,7 @@ impl GlobalRace {
         self.sources.remove(&(copy.from, copy.warp, copy.lane, copy.to));
     }
 
-    /// A write to what a copy under way still has to read.
+    /// Reports a write to bytes that a copy in flight may still read.
     fn overwritten(
         &self,
         context: &Context,
@@ -434,15 +436,15 @@ fn report(context: &Context, ledger: &mut Ledger, race: &Race, conflict: &Confli
             .any(|pc| context.sites.get(*pc).kind == Kind::ReadOnly);
         if narrow {
             raw.help = Some(
-                "the scope is the block's, but other blocks use the address too: use the device's scope"
+                "use device scope: the access has block scope, but other blocks use the address too"
                     .to_owned(),
             );
         } else if read_only {
             raw.notes.push(
-                "the read goes through the cache for data that no one writes during a launch".to_owned(),
+                "the read goes through the read-only cache, for data that is not written during the launch".to_owned(),
             );
             raw.help = Some(
-                "read it by an ordinary load (not __ldg, not const __restrict__), or write it in a launch before"
+                "read it with an ordinary load (not __ldg, not const __restrict__), or write it in an earlier launch"
                     .to_owned(),
             );
         }
@@ -450,7 +452,7 @@ fn report(context: &Context, ledger: &mut Ledger, race: &Race, conflict: &Confli
     });
 }
 
-/// What the blocks that cannot talk to each other did, all taken together.
+/// The accesses of all blocks that cannot communicate.
 pub(crate) struct Between {
     pages: Pages,
 }
@@ -469,7 +471,7 @@ impl Between {
         self.pages.full
     }
 
-    /// Compares what a block did with what the blocks before it did.
+    /// Compares the accesses of a block with those of the blocks before it.
     pub(crate) fn add(&mut self, context: &Context, ledger: &mut Ledger, block: u32, own: &mut Pages) {
         self.pages.full |= own.full;
         own.list.sort_unstable_by_key(|(number, _)| *number);
@@ -501,7 +503,7 @@ impl Between {
         }
     }
 
-    /// Compares one cell, of a word or of a byte.
+    /// Compares one cell: of a word or of a byte.
     fn compare(&mut self, block: u32, own: Done, address: u64, bytes: Bytes) -> [Option<Met>; 3] {
         let Some(page) = self.pages.page(address / PAGE_BYTES) else { return [None; 3] };
         let slot = usize::try_from(address / 4).unwrap_or(0) % PAGE;
@@ -532,16 +534,16 @@ fn offset(index: usize) -> u64 {
     u64::try_from(index).unwrap_or(u64::MAX)
 }
 
-/// Which bytes a block did something to.
+/// Which bytes a block accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bytes {
-    /// A whole word, with what was written to it as far as that is known.
+    /// A whole word, with the value written to it, if known.
     Word(Option<u32>),
     /// One byte.
     One,
 }
 
-/// What a block did to some bytes: a read that another block's write races with, and its last write.
+/// A block's accesses to some bytes: a read that races with other blocks' writes, and its last write.
 #[derive(Clone, Copy, Debug)]
 struct Done {
     read: Option<Stamp>,
@@ -549,8 +551,8 @@ struct Done {
 }
 
 impl Done {
-    /// A read before the block's own first write says most: it saw what others may have written. Reads after it only
-    /// count where the block wrote nothing, since then they are the same.
+    /// Prefers a read before the block's own first write, which can see what other blocks wrote. Later reads count only
+    /// if the block wrote nothing.
     fn of(cell: &Cell, owner: &Owner, spill: &Spill) -> Done {
         let listed = || spill.list(cell.list()?).first()?.stamps().next();
         let write = cell.writer().map(|(stamp, _)| stamp);
@@ -559,11 +561,11 @@ impl Done {
     }
 }
 
-/// An access of a block, an access of another before it, and whether both wrote the same value.
+/// An access of a block, a conflicting access of an earlier block, and whether both wrote the same value.
 type Met = (Stamp, AccessKind, Conflict, bool);
 
-/// What a block did to some bytes against what the blocks before it did to them: its read against a write, its write
-/// against a write, and its write against a read. Writes of one value race with a read all the same.
+/// Compares a block's accesses to some bytes with those of earlier blocks: its read with their write, its write with
+/// their write, and its write with their read. A read races with a write even if all writes store the same value.
 fn meet(block: u32, own: Done, all: &mut Cell, owner: &mut Owner, same: bool) -> [Option<Met>; 3] {
     let against = |other: Stamp, from: u32, wrote: bool, thread_known: bool| Conflict {
         other,
@@ -592,7 +594,7 @@ fn meet(block: u32, own: Done, all: &mut Cell, owner: &mut Owner, same: bool) ->
             let conflict = against(other, owner.write, true, true);
             (write, AccessKind::Write, conflict, same)
         });
-        // Where the writes differ, that says enough.
+        // If the writes store different values, the write-write race is enough.
         found[2] = read.filter(|_| written.is_none() || same).map(|(other, _)| {
             let conflict = against(other, owner.read, false, owner.read != block);
             (write, AccessKind::Write, conflict, false)

@@ -1,4 +1,4 @@
-//! Whether an access conflicts with those before it, and how a cell remembers it.
+//! Checks whether an access conflicts with earlier ones, and records it in a cell.
 
 use super::clock::{Order, Who};
 use super::shadow::{Cell, Many, Owner, Readers, Spill, Stamp};
@@ -6,36 +6,36 @@ use super::shadow::{Cell, Many, Owner, Readers, Spill, Stamp};
 /// An earlier access that a later one is not ordered with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Conflict {
-    /// The earlier access. Where several threads read and one is not known, `thread_known` is false.
+    /// The earlier access. If several threads read and the racing one is unknown, `thread_known` is false.
     pub other: Stamp,
     pub block: u32,
     /// Whether the earlier one wrote.
     pub wrote: bool,
-    /// Whether it is a copy that is not complete.
+    /// Whether it is an asynchronous copy in flight.
     pub pending: bool,
     pub thread_known: bool,
 }
 
-/// An access, and what it is compared with.
+/// An access, with the order of threads that it is checked against.
 pub(crate) struct Touch<'a> {
     pub order: &'a Order,
     pub block: u32,
     pub stamp: Stamp,
-    /// Whether threads can be ordered by more than barriers of the block, so that reads are kept exactly.
+    /// Whether threads can be ordered by more than barriers of the block, so that every reader is recorded.
     pub exact: bool,
 }
 
 /// How a cell is written.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Write {
-    /// By a copy that is not complete.
+    /// By an asynchronous copy in flight.
     pub pending: bool,
-    /// What the last write wrote, which harms only those who read something else before.
+    /// The same value as the last write, which conflicts only with reads of an older value.
     pub same: bool,
 }
 
 impl Touch<'_> {
-    /// Whether two accesses may happen at the same time: both strong, and of a scope that holds both threads.
+    /// Whether two accesses may be concurrent: both are strong, with a scope that includes both threads.
     fn allowed(&self, other: Stamp, block: u32) -> bool {
         let narrow = (self.stamp.narrow || other.narrow) && block != self.block;
         self.stamp.strong && other.strong && !narrow
@@ -56,7 +56,7 @@ impl Touch<'_> {
         })
     }
 
-    /// A conflict with the reads; `modified` asks only for those that also wrote.
+    /// A conflict with earlier reads; with `modified`, only with those that also wrote (atomics).
     fn with_readers(&self, cell: &Cell, spill: &Spill, owner: Owner, modified: bool) -> Option<Conflict> {
         let conflict = |other: Stamp, block: u32, thread_known: bool| Conflict {
             other,
@@ -77,7 +77,7 @@ impl Touch<'_> {
         let (first, many) = cell.reader()?;
         let me = self.stamp.who;
         let second = Stamp::of(first.time, owner.second);
-        // Of the two that are known, one that the writer is not ordered after.
+        // Of the two known readers, one that the writer is not ordered after.
         let other = match many {
             Many::Lanes if first.who == me => second,
             Many::Warps if first.who.warp() == me.warp() => second,
@@ -88,7 +88,8 @@ impl Touch<'_> {
         }
         let unordered = match many {
             Many::One => self.conflicts(other, owner.read),
-            // Lanes of one warp: ordered for its own lanes once they have all met, for others by the block's barrier.
+            // Readers in one warp: the warp's own lanes are ordered after them once all have synchronized, other warps
+            // after a block barrier.
             Many::Lanes if other.who.warp() == me.warp() => {
                 other.time > self.order.warp_floor(me.warp()).max(self.order.floor())
             }
@@ -105,11 +106,11 @@ impl Touch<'_> {
         conflict
     }
 
-    /// Reads and writes a cell in one step. It replaces the atomics before it: it has observed them, so whoever is ordered
-    /// after it is ordered after them too (causality order in the PTX manual's memory model). An ordinary write that not
-    /// everyone has seen still counts beside it.
+    /// An atomic: reads and writes a cell in one step. It replaces the atomics before it: it has observed them, so a
+    /// thread that is ordered after it is ordered after them too (causality order in the PTX manual's memory model). An
+    /// ordinary write that not all threads have seen is still recorded next to it.
     pub(crate) fn modify(&self, cell: &mut Cell, owner: &mut Owner, spill: &mut Spill) -> Option<Conflict> {
-        // Seen by all of this block is not seen by all.
+        // The floor covers only writes of this block.
         let seen = |write: Stamp| owner.write == self.block && write.time <= self.order.floor();
         let plain = cell.writer().is_some_and(|(write, _)| !write.strong && !seen(write));
         if !plain {
@@ -172,7 +173,7 @@ impl Touch<'_> {
         }
     }
 
-    /// Adds the reader to a list, and takes away those that are ordered before it.
+    /// Adds the reader to a list, and removes the readers that are ordered before it.
     fn enlist(&self, list: &mut Vec<Readers>) {
         let (warp, lane) = (u32::try_from(self.stamp.who.warp()).unwrap_or(0), self.stamp.who.lane());
         let mut known = false;
@@ -201,7 +202,7 @@ impl Touch<'_> {
         }
     }
 
-    /// Writes a cell, or will when a copy is complete.
+    /// Writes a cell, immediately or when an asynchronous copy completes.
     pub(crate) fn write(
         &self,
         cell: &mut Cell,
@@ -220,7 +221,7 @@ impl Touch<'_> {
             cell.set_write(self.stamp, pending);
             owner.write = self.block;
         }
-        // A copy under way stays so: what the bytes will hold is as open as before.
+        // A copy in flight stays in flight: the final value of the bytes is still undetermined.
         conflict
     }
 }

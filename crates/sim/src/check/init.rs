@@ -1,22 +1,22 @@
-//! Values that nobody has written: in registers, shared memory, local memory, outputs and memory from `malloc`.
+//! Uninitialized values: in registers, shared memory, local memory, outputs and memory from `malloc`.
 //!
-//! Decides for every byte of a register or of memory whether it goes back to something that was written: by the kernel,
-//! by the caller (parameters, constants, inputs) or by the device. What does not is *poisoned*. Poison may be loaded,
-//! moved and computed with, and is reported where it matters: in an address, a branch or guard, an operand of a barrier, a
-//! choice of lanes, a store to global memory, and in memory that an atomic operation changes. There it counts as written
-//! from then on, so that one mistake is told once.
+//! Tracks for every byte of a register or of memory whether its value derives only from initialized data: written by
+//! the kernel, the caller (parameters, constants, inputs) or the device. Every other byte is *poisoned*. Poison may be
+//! loaded, moved and computed with. It is reported where it becomes observable: in an address, a branch or guard, an
+//! operand of a barrier, a lane mask or lane index, a store to global memory, and in memory that an atomic operation
+//! modifies. After a report the value counts as initialized, so that each bug is reported once.
 //!
-//! A matrix multiplication poisons the elements of D that are made of poison (`product.rs`), so that rows of A and columns of
-//! B beyond the edge of a matrix may hold anything. It is reported there only if a register was never written, or if poison
-//! at some k reaches every element of D.
+//! A matrix multiplication poisons the elements of D that are computed from poison (`product.rs`), so rows of A and
+//! columns of B beyond the edge of a matrix may be uninitialized. The multiplication itself is reported only if a
+//! register was never written, or if poison at some k reaches every element of D.
 //!
-//! Bits are kept apart by bytes, through loads, stores, moves, logic, shifts and conversions; of any other instruction
-//! a result is poisoned as a whole if one of its sources is in part.
+//! Poison is tracked per byte through loads, stores, moves, logic, shifts and conversions; for any other instruction,
+//! the whole result is poisoned if any byte of a source is.
 //!
-//! Can miss: registers of a function that was called before; what goes through the carry flag; what a shuffle gets from
-//! a lane that does not take part; and reads that race, in whichever order they come, which are told as races alone.
-//! Never reports: bytes that are only loaded, as vector loads over padding do, lanes that are off, and values that do
-//! not decide a result (`x & 0`, the other side of a select).
+//! Can miss: registers of a function that was called before; values that pass through the carry flag; what a shuffle
+//! reads from a lane that does not take part; and reads that race, in either order, which are reported only as races.
+//! Never reports: bytes that are only loaded (vector loads over padding), inactive lanes, and values that do not affect
+//! a result (`x & 0`, the other side of a select).
 
 mod memory;
 mod product;
@@ -35,14 +35,14 @@ use crate::observe::{Arrival, Copy, Exchange, Holder, Issue, Moved};
 use memory::{Local, Shared};
 use registers::{Bytes, Origin, Poison, Source};
 
-/// What is known of one warp.
+/// The poison state of one warp.
 struct Warp {
     registers: Poison,
     local: Local,
     piece: Piece,
 }
 
-/// Which piece of a fragment the next access of a `wmma.load` or `wmma.store` is about.
+/// Which piece of a fragment the next access of a `wmma.load` or `wmma.store` covers.
 #[derive(Clone, Copy, Default)]
 struct Piece {
     pc: u32,
@@ -51,7 +51,7 @@ struct Piece {
 }
 
 impl Piece {
-    /// The register that an access is about, and the first of its bytes.
+    /// The register that an access covers, and the first of its bytes.
     fn next(&mut self, access: &Access<'_>, registers: usize) -> (usize, u32) {
         let per = (4 / access.bytes.max(1)).max(1);
         if self.pc != access.pc || at(self.index / per) >= registers {
@@ -66,14 +66,14 @@ impl Piece {
     }
 }
 
-/// The values of one block.
+/// The poison state of one block.
 pub(crate) struct Init {
     warps: Vec<Warp>,
     shared: Shared,
     mispaired: Mispaired,
 }
 
-/// Where a use is and whose.
+/// The instruction and the lanes of a use.
 #[derive(Clone, Copy)]
 struct Place {
     block: u32,
@@ -94,7 +94,7 @@ impl Init {
         }
     }
 
-    /// An instruction is about to be executed, or passed over by all lanes.
+    /// An instruction is about to be executed, or skipped because its guard is false in all lanes.
     #[inline]
     pub(crate) fn issue(&mut self, context: &Context, facts: &Facts, ledger: &mut Ledger, issue: &Issue<'_>) {
         let Some(warp) = self.warps.get_mut(at(issue.warp)) else { return };
@@ -116,7 +116,7 @@ impl Init {
                 let multiplied = *used == Use::Matrix && matches!(cold.rule, Rule::Multiply(_));
                 let mut reported = 0;
                 warp.registers.by_origin(*row, hit, issue.pc, |lanes, origin| {
-                    // Reported by element, where the product is used.
+                    // Reported per element, where the product is used.
                     if multiplied && origin != here {
                         return;
                     }
@@ -142,7 +142,7 @@ impl Init {
         warp.registers.spread(facts, issue.pc, issue.exec, issue.registers, cold);
     }
 
-    /// An access was made. Must be told before the race check and the output check are, which note what is written.
+    /// An access was made. Must be called before the race check and the output check, which record what is written.
     pub(crate) fn access(
         &mut self,
         context: &Context,
@@ -173,7 +173,7 @@ impl Init {
         }
     }
 
-    /// The poisoned bytes of what each lane reads, and the lanes that have any; `None` if there are none.
+    /// The poisoned bytes that each lane reads, and the lanes that have any; `None` if there are none.
     fn poisoned(
         &mut self,
         access: &Access<'_>,
@@ -245,7 +245,7 @@ impl Init {
         }
         let Init { warps, shared, .. } = self;
         let Some(Warp { registers, local, .. }) = warps.get_mut(at(access.warp)) else { return };
-        // Of the first poisoned one of some bytes that a lane reads.
+        // The origin of the first poisoned byte among those that a lane reads.
         let origin = |lane: usize, among: u32| {
             let asked = if loaded[lane] & among == 0 { loaded[lane] } else { loaded[lane] & among };
             origin_in_memory(shared, local, access, lane, asked.trailing_zeros())
@@ -305,7 +305,7 @@ impl Init {
         }
     }
 
-    /// The poisoned bytes of what each lane stores.
+    /// The poisoned bytes that each lane stores.
     fn outgoing(&mut self, facts: &Facts, cold: &Cold, access: &Access<'_>) -> Option<[u32; LANES]> {
         let warp = self.warps.get_mut(at(access.warp))?;
         let piece = (cold.traffic == Traffic::Fragment).then(|| warp.piece.next(access, cold.rows.len()));
@@ -368,7 +368,7 @@ impl Init {
         let lanes =
             lanes_of(access.lanes).filter(|lane| bytes[*lane] != 0).fold(0u32, |m, lane| m | 1 << lane);
         let all = if matches!(cold.traffic, Traffic::Matrix { .. }) { u32::MAX } else { access.lanes };
-        // Where a byte comes from that a lane stores.
+        // The origin of a byte that a lane stores.
         let Warp { registers, local, .. } = warp;
         let origin = |registers: &Poison, lane: usize, byte: u32| match cold.traffic {
             Traffic::Elements { bytes: size, .. } => {
@@ -422,7 +422,7 @@ impl Init {
         }
     }
 
-    /// An atomic operation reads what it changes.
+    /// An atomic operation reads the memory that it modifies.
     fn atomic(
         &mut self,
         context: &Context,
@@ -470,7 +470,7 @@ impl Init {
         }
     }
 
-    /// A copy writes shared memory from now on, with what its source holds.
+    /// A copy is issued: its destination in shared memory takes over the poison of its source.
     pub(crate) fn copy_issued(&mut self, copy: &Copy, outputs: Option<&mut Outputs>) {
         self.mispaired.write_one(copy.warp, at(copy.lane), copy.pc, copy.to, copy.size);
         let missing = outputs.and_then(|outputs| {
@@ -486,7 +486,7 @@ impl Init {
         });
     }
 
-    /// A call hands a value over.
+    /// A call passes an argument or a result.
     pub(crate) fn moved(&mut self, facts: &Facts, moved: &Moved) {
         let Some(warp) = self.warps.get_mut(at(moved.warp)) else { return };
         for start in (0..moved.bytes).step_by(16) {
@@ -529,7 +529,7 @@ impl Init {
         }
     }
 
-    /// Lanes got a piece of local memory.
+    /// Lanes got a new frame of local memory.
     pub(crate) fn framed(&mut self, warp: u32, lanes: u32, frame: std::ops::Range<u32>) {
         if let Some(warp) = self.warps.get_mut(at(warp)) {
             warp.local.forget(lanes, frame);
@@ -537,7 +537,8 @@ impl Init {
     }
 }
 
-/// Where a poisoned byte comes from that a lane reads: from there, or from where the value came that was stored there.
+/// The origin of a poisoned byte that a lane reads: the memory itself, or the origin of the value that was stored
+/// there.
 fn origin_in_memory(shared: &Shared, local: &Local, access: &Access<'_>, lane: usize, byte: u32) -> Origin {
     let address = access.addresses.0[lane].saturating_add(u64::from(byte));
     let near = u32::try_from(address).unwrap_or(u32::MAX);
@@ -567,8 +568,8 @@ fn guarded(
     registers.clear(guard, lanes);
 }
 
-/// Whether a finding is of a value from shared memory that decides nothing: if the launch stopped at a barrier, the thread
-/// that would have written it may not have come so far.
+/// Whether a finding is about a value from shared memory that is only stored or multiplied: if the launch stopped at a
+/// barrier, the thread that would have written the value may not have reached its store.
 pub(crate) fn awaited(&(class, _, _, which): &super::ledger::Key) -> bool {
     let decides = !matches!(which / 4, 4 | 7);
     class == Class::Uninitialized && which % 4 == 1 && !decides
@@ -604,34 +605,28 @@ fn report(
         let thread = 32 * place.warp + place.lanes.trailing_zeros().min(31);
         let who = context.thread(place.block, thread);
         let (sentence, label) = match used {
-            Use::Address => {
-                (format!("{who} computes an address from a value that was never written"), "the address")
-            }
-            Use::Branch => {
-                (format!("a branch of {who} depends on a value that was never written"), "the branch")
-            }
+            Use::Address => (format!("{who} computes an address from an uninitialized value"), "the address"),
+            Use::Branch => (format!("a branch of {who} depends on an uninitialized value"), "the branch"),
             Use::Condition => (
-                format!("what {who} executes depends on a value that was never written"),
+                format!("what {who} executes depends on an uninitialized value"),
                 "the instruction that depends on it",
             ),
-            Use::Target => (format!("{who} jumps to an address that was never written"), "the jump"),
+            Use::Target => (format!("{who} jumps to an uninitialized address"), "the jump"),
             Use::Matrix => (
-                format!("an operand of a matrix multiplication was never written in {who}"),
+                format!("an operand of a matrix multiplication is uninitialized in {who}"),
                 "the multiplication",
             ),
-            Use::Barrier => (format!("an operand of a barrier was never written in {who}"), "the barrier"),
+            Use::Barrier => (format!("an operand of a barrier is uninitialized in {who}"), "the barrier"),
             Use::Lanes => {
-                (format!("{who} chooses lanes of its warp by a value that was never written"), "the exchange")
+                (format!("{who} selects lanes of its warp by an uninitialized value"), "the exchange")
             }
             Use::Store => {
                 let target = address.and_then(|address| buffer_of(context, address));
                 let target = target
                     .map_or("global memory".to_owned(), |(buffer, element)| element_name(buffer, element));
-                (format!("the value that {who} stores to {target} was never written"), "the store")
+                (format!("{who} stores an uninitialized value to {target}"), "the store")
             }
-            Use::Atomic => {
-                (format!("an atomic of {who} changes memory that was never written"), "the atomic")
-            }
+            Use::Atomic => (format!("an atomic of {who} modifies uninitialized memory"), "the atomic"),
         };
         let thread = Some((place.block, thread));
         let mut spots = vec![Spot { label: label.to_owned(), pc: place.pc, thread }];
@@ -655,39 +650,39 @@ fn report(
     });
 }
 
-/// Where a value comes from, and how to mend it.
+/// A note on where a value comes from, and the help to fix it.
 fn whence(context: &Context, source: Source) -> (String, &'static str) {
     match source {
         Source::Register => (
-            "it comes from a register that no instruction before has written".to_owned(),
-            "give the variable a value on every path",
+            "the value comes from a register that no earlier instruction has written".to_owned(),
+            "initialize the variable on every path",
         ),
         Source::Shared(address) => {
             let variables = &context.program.shared_variables;
             let holds = |(_, offset, size): &&(String, u32, u32)| address.wrapping_sub(*offset) < *size;
             let note = match variables.iter().find(holds) {
                 Some((name, offset, _)) => {
-                    format!("it comes from shared variable `{name}`, byte offset {}", address - offset)
+                    format!("the value comes from shared variable `{name}`, byte offset {}", address - offset)
                 }
                 None => match context.program.dynamic_shared.filter(|start| address >= *start) {
                     Some(start) => {
-                        format!("it comes from dynamic shared memory, byte offset {}", address - start)
+                        format!("the value comes from dynamic shared memory, byte offset {}", address - start)
                     }
-                    None => format!("it comes from shared address {address:#x}"),
+                    None => format!("the value comes from shared address {address:#x}"),
                 },
             };
-            (note, "write every element that is read: clear the tail of the array, or do not read it")
+            (note, "initialize every element that is read: clear the tail of the array, or do not read it")
         }
         Source::Local(address) => (
-            format!("it comes from byte {address} of the thread's local memory"),
-            "give every element of the array a value before it is read",
+            format!("the value comes from byte {address} of the thread's local memory"),
+            "initialize every element of the array before it is read",
         ),
         Source::Global(address) => {
             let note = match buffer_of(context, address) {
-                Some((buffer, element)) => format!("it comes from {}", element_name(buffer, element)),
-                None => format!("it comes from memory that the kernel allocated, at {address:#x}"),
+                Some((buffer, element)) => format!("the value comes from {}", element_name(buffer, element)),
+                None => format!("the value comes from memory that the kernel allocated, at {address:#x}"),
             };
-            (note, "write the memory before it is read, or declare the buffer with its first contents")
+            (note, "write the memory before it is read, or declare the buffer with its initial contents")
         }
     }
 }

@@ -1,18 +1,19 @@
-//! Lanes that exchange values, vote or step together.
+//! Warp-level synchronization: lanes that exchange values, vote, or execute an instruction together.
 //!
 //! Decided from the PTX manual's sections on `shfl.sync`, `vote.sync`, `match.sync`, `redux.sync`, `bar.warp.sync` and the
 //! matrix instructions. Reported:
-//! - a shuffle whose source lane takes no part in it (exited, never there, not in the mask), where the value that nobody
-//!   defined decides something: what is stored, where, a branch, a vote, a matrix product. It is followed through registers
-//!   (`undefined.rs`); a value that is thrown away is not reported;
-//! - lanes that a member mask names and that have gone past the instruction at which the others wait for them;
-//! - two lanes that execute one instruction together, of which one names the other in its mask and is not named by it;
+//! - a shuffle whose source lane does not take part (exited, nonexistent, not in the mask), if the undefined value
+//!   affects something: a stored value, an address, a branch, a vote, a matrix product. The value is followed through
+//!   registers (`undefined.rs`); a value that is discarded is not reported;
+//! - lanes that a member mask names and that have passed the instruction at which the other lanes wait for them;
+//! - two lanes that execute one instruction together, where only one of them names the other in its mask;
 //! - an instruction for the whole warp (`mma`, `ldmatrix`, …) that only some lanes execute because others have exited.
 //!
-//! Silent on purpose: masks that name exited lanes, which votes, matches and reductions leave out by definition; masks made
-//! by `activemask`, which say who is here and may be meant so; out-of-range shuffles, which give a lane its own value.
-//! Missed: a value that goes through a call or through memory that nobody else reads; a branch not taken because of it.
-//! A caller that is not in its own mask, and lanes that wait for lanes that wait elsewhere, end the launch.
+//! Not reported on purpose: masks that name exited lanes, which votes, matches and reductions ignore by definition;
+//! masks made by `activemask`, which name the lanes that are active and may be intended; out-of-range shuffles, which
+//! return a lane's own value. Missed: a value that passes through a call or through memory that no other thread reads;
+//! a branch that is not taken because of the value. A lane that is not in its own mask, and lanes that wait for lanes
+//! that wait elsewhere, end the launch.
 
 use super::context::Context;
 use super::finding::{Class, Severity};
@@ -24,19 +25,19 @@ use crate::machine::{Row, at, lanes_of};
 use crate::observe::{Exchange, Issue};
 use crate::program::Program;
 
-/// What tells findings at one instruction apart.
+// Distinguish the findings at one instruction.
 const PAST: u32 = 0;
 const SOURCE: u32 = 1;
 const MASKS: u32 = 2;
 const WHOLE_WARP: u32 = 3;
 
-/// Lanes that wait for others of their mask.
+/// Lanes that wait for other lanes of their mask.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     warp: u32,
     pc: u32,
     lanes: u32,
-    /// Lanes that are to come, as far as they have not come to a copy of the instruction.
+    /// Lanes that have not arrived yet, except those that have arrived at a copy of the instruction.
     need: u32,
 }
 
@@ -45,7 +46,7 @@ struct Waiting {
 pub(crate) struct Lanes {
     block: u32,
     waiting: Vec<Waiting>,
-    /// Warps of which lanes wait, one bit each.
+    /// Warps that have waiting lanes, one bit each.
     waits: u32,
     passing: Passing,
     undefined: Undefined,
@@ -83,7 +84,7 @@ impl Lanes {
         }
     }
 
-    /// Part of a warp comes to an instruction in which lanes meet.
+    /// Part of a warp arrives at an instruction with a member mask.
     fn wait(&mut self, context: &Context, issue: &Issue<'_>) {
         let inst = context.program.code.get(at(issue.pc));
         let masks =
@@ -113,7 +114,7 @@ impl Lanes {
     fn look_for_past(&mut self, context: &Context, ledger: &mut Ledger, issue: &Issue<'_>) {
         for waiting in self.waiting.iter_mut().filter(|waiting| waiting.warp == issue.warp) {
             if issue.pc != waiting.pc {
-                // Who executes something else does not wait any more.
+                // A lane that executes another instruction no longer waits.
                 waiting.lanes &= !issue.exec;
             }
             let late = issue.exec & waiting.need;
@@ -131,13 +132,13 @@ impl Lanes {
         self.settle();
     }
 
-    /// Forgets who does not wait any more.
+    /// Removes entries whose lanes no longer wait.
     fn settle(&mut self) {
         self.waiting.retain(|waiting| waiting.lanes != 0);
         self.waits = self.waiting.iter().fold(0, |warps, waiting| warps | 1 << (waiting.warp & 31));
     }
 
-    /// Lanes have met: those that waited go on.
+    /// Lanes have synchronized: those that waited continue.
     fn met(&mut self, warp: u32, pc: Option<u32>, lanes: u32) {
         if self.waits >> (warp & 31) & 1 == 0 {
             return;
@@ -218,25 +219,25 @@ fn finding(sentence: String, spot: Spot, notes: Vec<String>, help: &str) -> Raw 
     }
 }
 
-/// A shuffle from a lane that takes no part.
+/// A shuffle from a lane that does not take part.
 fn source(context: &Context, block: u32, issue: &Issue<'_>, origin: &Origin, used: Use) -> Raw {
     let thread = issue.warp * 32 + origin.lane;
     let state = if !origin.exited {
-        "which takes no part in it"
+        "which does not take part in it"
     } else if issue.warp * 32 + origin.source >= context.block_threads() {
-        "which is not there"
+        "which does not exist"
     } else {
-        "which has gone past it or exited"
+        "which has passed it or exited"
     };
     let does = match used {
         Use::Memory => "is stored or decides an address",
         Use::Branch => "decides a branch",
-        Use::Exchange => "is given to other lanes",
+        Use::Exchange => "is passed to other lanes",
     };
     let mut notes = Vec::new();
     notes.extend(context.line(issue.pc).map(|line| format!("the value is undefined, and {does} at {line}")));
     if let Some(mask) = origin.mask {
-        notes.push(format!("lanes {mask:#010x} take part"));
+        notes.push(format!("lanes {mask:#010x} take part in the shuffle"));
     }
     let sentence = format!(
         "{} shuffles from lane {} of its warp, {state}",
@@ -244,16 +245,17 @@ fn source(context: &Context, block: u32, issue: &Issue<'_>, origin: &Origin, use
         origin.source
     );
     let spot = Spot { label: "the shuffle".to_owned(), pc: origin.pc, thread: Some((block, thread)) };
-    let help = "let the source lane execute the shuffle too and name it in the mask, or do not use the value";
+    let help =
+        "execute the shuffle in the source lane too and name that lane in the mask, or do not use the value";
     finding(sentence, spot, notes, help)
 }
 
-/// Lanes of the mask have gone past the instruction.
+/// Lanes of the mask have passed the instruction.
 fn past(context: &Context, block: u32, waiting: &Waiting, now: u32, late: u32) -> Raw {
     let name = context.program.opcode(at(waiting.pc));
     let thread = waiting.warp * 32 + late.trailing_zeros().min(31);
     let sentence =
-        format!("the mask of {name} names {}, which does not come to it", context.thread(block, thread));
+        format!("the mask of {name} names {}, which does not execute it", context.thread(block, thread));
     let lanes = waiting.lanes;
     let spot = Spot {
         label: format!("lanes {lanes:#010x} wait here"),
@@ -262,7 +264,12 @@ fn past(context: &Context, block: u32, waiting: &Waiting, now: u32, late: u32) -
     };
     let mut notes = Vec::new();
     notes.extend(context.line(now).map(|line| format!("lanes {late:#010x} are past it, at {line}")));
-    finding(sentence, spot, notes, "let all lanes of the mask execute it, or name only those that do")
+    finding(
+        sentence,
+        spot,
+        notes,
+        "execute it in all lanes of the mask, or name only the lanes that execute it",
+    )
 }
 
 /// One lane names another that does not name it.
@@ -275,7 +282,7 @@ fn one_sided(
 ) -> Raw {
     let thread = |lane: usize| exchange.warp * 32 + number(lane);
     let sentence = format!(
-        "lanes give different member masks to {}: {} names lane {other}, which does not name it",
+        "lanes pass different member masks to {}: {} names lane {other}, which does not name it in return",
         context.program.opcode(at(exchange.pc)),
         context.thread(block, thread(lane)),
     );
@@ -285,10 +292,10 @@ fn one_sided(
         thread: Some((block, thread(lane))),
     };
     let notes = vec![
-        format!("lane {lane} gives {:#010x}", masks.0[lane]),
-        format!("lane {other} gives {:#010x}", masks.0[other]),
+        format!("lane {lane} passes {:#010x}", masks.0[lane]),
+        format!("lane {other} passes {:#010x}", masks.0[other]),
     ];
-    finding(sentence, spot, notes, "give every lane of a group the same mask")
+    finding(sentence, spot, notes, "pass the same mask in every lane of a group")
 }
 
 /// An instruction for the whole warp, executed by a part of it.
@@ -309,7 +316,7 @@ fn whole_warp(context: &Context, block: u32, exchange: &Exchange<'_>) -> Raw {
     }
     if never != 0 {
         notes.push(format!(
-            "lanes {never:#010x} are not there: the block has {} threads",
+            "lanes {never:#010x} do not exist: the block has {} threads",
             context.block_threads()
         ));
     }

@@ -1,19 +1,19 @@
-//! The findings of a block, or of a launch: one for each pair of places, with how often.
+//! The findings of a block, or of a launch: one for each pair of instructions, with a count.
 
 use super::finding::{Class, Severity};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry::{Occupied, Vacant};
 
-/// A place and who was there.
+/// An instruction of a finding, with a label and the thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Spot {
     pub label: String,
     pub pc: u32,
-    /// The block's number and the thread's in it, where one thread did it.
+    /// The linear indices of the block and of the thread in it, if a single thread did it.
     pub thread: Option<(u32, u32)>,
 }
 
-/// A finding before its places are looked up.
+/// A finding before its source locations are resolved.
 #[derive(Clone, Debug)]
 pub(crate) struct Raw {
     pub class: Class,
@@ -32,7 +32,7 @@ impl Raw {
     }
 }
 
-/// What makes findings the same: the class, two instructions, and a distinction of the check's own.
+/// Identifies equal findings: the class, two instructions, and a variant chosen by the check.
 pub(crate) type Key = (Class, u32, u32, u32);
 
 /// Findings by key, in the order in which they were found.
@@ -49,10 +49,10 @@ struct Entry {
     raw: Raw,
 }
 
-/// The lines of a finding's places with their labels, in order.
+/// The source lines of a finding with their labels, in order.
 type Lines = Vec<(String, String)>;
 
-/// How far apart the threads of a finding are; what mends the farthest mends the others too.
+/// The smallest group that contains the threads of a finding; a fix for a wider group also fixes narrower ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reach {
     /// One warp.
@@ -64,17 +64,17 @@ pub(crate) enum Reach {
 }
 
 impl Ledger {
-    /// Whether something of a class was found.
+    /// Whether there is a finding of a class.
     pub(crate) fn has(&self, class: Class) -> bool {
         self.index.range((class, 0, 0, 0)..=(class, u32::MAX, u32::MAX, u32::MAX)).next().is_some()
     }
 
-    /// One more occurrence; `describe` is asked the first time, and when it turns out to be graver than it seemed.
+    /// Counts an occurrence; `describe` is called for the first one, and again for one that is more severe.
     pub(crate) fn add(&mut self, key: Key, severity: Severity, describe: impl FnOnce() -> Raw) {
         self.add_reaching(key, severity, Reach::Warp, describe);
     }
 
-    /// As [`add`](Self::add), where one with threads farther apart says more.
+    /// As [`add`](Self::add), but an occurrence with a wider reach also replaces the description.
     pub(crate) fn add_reaching(
         &mut self,
         key: Key,
@@ -117,7 +117,7 @@ impl Ledger {
         self.entries.iter().map(|entry| &entry.raw)
     }
 
-    /// Puts other findings in the place of those for which `instead` gives one.
+    /// Replaces the findings for which `instead` returns another one.
     pub(crate) fn replace(&mut self, mut instead: impl FnMut(&Raw) -> Option<Raw>) {
         for entry in &mut self.entries {
             if let Some(raw) = instead(&entry.raw) {
@@ -126,7 +126,7 @@ impl Ledger {
         }
     }
 
-    /// Forgets the findings that `drop` names by their key.
+    /// Removes the findings whose key `drop` accepts.
     pub(crate) fn forget(&mut self, drop: impl Fn(&Key) -> bool) {
         let keep: Vec<bool> = self.entries.iter().map(|entry| !drop(&entry.key)).collect();
         self.retain(&keep);
@@ -138,13 +138,13 @@ impl Ledger {
         self.entries.retain(|_| *keep.next().unwrap_or(&true));
     }
 
-    /// The findings; copies of one mistake (an unrolled loop, an inlined call), which `line` gives the same lines and which
-    /// say the same of them, are one.
+    /// The findings. Copies of one bug (an unrolled loop, an inlined call) are merged: findings with the same source
+    /// lines, as given by `line`, and the same labels.
     pub(crate) fn into_raw(self, line: impl Fn(u32) -> Option<String>) -> Vec<Raw> {
         let mut entries: Vec<Entry> = Vec::new();
         let mut known: BTreeMap<(Class, Severity, Lines), usize> = BTreeMap::new();
         for entry in self.entries {
-            // The wait that a copy was left in flight by explains the finding; it does not make it another one.
+            // The wait that left a copy in flight only explains the finding; it does not distinguish it.
             let counted = if entry.raw.class == Class::AsyncCopy { 2 } else { usize::MAX };
             let spots = entry.raw.spots.iter().take(counted);
             let lines: Option<Lines> = spots.map(|spot| Some((line(spot.pc)?, spot.label.clone()))).collect();
@@ -152,7 +152,7 @@ impl Ledger {
                 entries.push(entry);
                 continue;
             };
-            // A copy that comes first is mended otherwise than one that comes last.
+            // For copies the order matters: a copy that comes first needs another fix than one that comes last.
             if entry.raw.class != Class::AsyncCopy {
                 lines.sort();
             }
@@ -160,8 +160,8 @@ impl Ledger {
                 Occupied(first) => {
                     let ours = &mut entries[*first.get()];
                     let count = ours.raw.count + entry.raw.count;
-                    let says = |entry: &Entry| (entry.raw.spots.len(), entry.reach);
-                    if says(&entry) > says(ours) {
+                    let detail = |entry: &Entry| (entry.raw.spots.len(), entry.reach);
+                    if detail(&entry) > detail(ours) {
                         *ours = entry;
                     }
                     ours.raw.count = count;
@@ -177,7 +177,7 @@ impl Ledger {
 }
 
 impl Entry {
-    /// Whether another about the same places says more: an error more than a note, then the one that reaches farther.
+    /// Whether another occurrence replaces this one: an error replaces a note, then a wider reach a narrower one.
     fn yields_to(&self, severity: Severity, reach: Reach) -> bool {
         severity < self.raw.severity || (severity == self.raw.severity && reach > self.reach)
     }

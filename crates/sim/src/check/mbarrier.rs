@@ -1,10 +1,11 @@
-//! The phases of mbarriers: whom they order, and initializations of one that is still valid.
+//! The phases of mbarriers: which threads they order, and initializations of an mbarrier that is still valid.
 //!
-//! Arriving releases what a thread did, a successful wait acquires it. An mbarrier is valid from `mbarrier.init` to
-//! `mbarrier.inval`; the PTX manual leaves undefined what an initialization of a valid one does, in use or not.
+//! Arriving is a release, a successful wait is an acquire. An mbarrier is valid from `mbarrier.init` to
+//! `mbarrier.inval`; according to the PTX manual, initializing a valid mbarrier is undefined behavior, whether it is in
+//! use or not.
 //!
-//! Silent on purpose: an mbarrier whose bytes were overwritten by ordinary stores in between, and one instruction by which
-//! several lanes initialize one mbarrier, which is reported as their race.
+//! Not reported on purpose: an mbarrier whose bytes were overwritten by ordinary stores in between, and several lanes
+//! that initialize one mbarrier with one instruction, which is reported as a race.
 
 use super::clock::{Clock, Order, Who};
 use super::context::Context;
@@ -17,13 +18,13 @@ use std::collections::BTreeMap;
 /// The state of an mbarrier's phases.
 #[derive(Clone, Debug, Default)]
 struct Phases {
-    /// What those that arrived in this phase have done.
+    /// What the threads that arrived in the current phase released.
     arriving: Clock,
-    /// What those that arrived in the phase before have done.
+    /// What the threads that arrived in the previous phase released.
     complete: Clock,
-    /// Arrivals in this phase.
+    /// Arrivals in the current phase.
     arrivals: u32,
-    /// The initialization since which it is valid, and whose.
+    /// The initialization that made it valid, and the thread that executed it.
     valid: Option<(u32, Who)>,
     /// Whether it was valid before that initialization.
     again: bool,
@@ -41,7 +42,7 @@ impl Mbarriers {
         self.all.range(address.saturating_sub(7)..=address).any(|(_, phases)| phases.again)
     }
 
-    /// A lane uses an mbarrier. Must be told after its access to the bytes.
+    /// A lane uses an mbarrier. Must be called after its access to the bytes.
     pub(crate) fn used(&mut self, order: &mut Order, used: &Mbarrier) {
         let who = Who::new(used.warp, at(used.lane));
         let phases = self.all.entry(used.address).or_default();
@@ -94,10 +95,10 @@ impl Mbarriers {
             };
             let mut spots = vec![spot("the mbarrier is initialized again", pc, who)];
             if context.line(first) != context.line(pc) {
-                spots.push(spot("it is valid since this initialization", first, by));
+                spots.push(spot("it has been valid since this initialization", first, by));
             }
             let mut notes = vec![
-                "an mbarrier is valid until mbarrier.inval; to initialize a valid one is undefined".to_owned(),
+                "an mbarrier is valid until mbarrier.inval; initializing a valid mbarrier is undefined behavior".to_owned(),
             ];
             notes.extend(in_flight);
             Raw {
@@ -111,7 +112,7 @@ impl Mbarriers {
                 notes,
                 help: Some(
                     "initialize it once and use its next phase, or, when all threads are done with it, execute \
-                     mbarrier.inval before it is initialized again"
+                     mbarrier.inval before initializing it again"
                         .to_owned(),
                 ),
                 count: 1,

@@ -1,14 +1,14 @@
-//! Shared memory that is read before it is written because the barriers of two warps do not pair.
+//! Mismatched barriers: shared memory that is read before it is written because two warps use different barriers.
 //!
-//! A warp that waits at the wrong barrier, with the wrong count, or at one barrier too few is let through before the data is
-//! there. A later barrier may then order its read before the write, so that there is no race, and the read finds what
-//! nobody has written. Decides that it is the barriers, and not a forgotten initialization, from what happens to the bytes
-//! afterwards: a thread of another warp writes them, by an instruction that nobody had executed before the read, and the
-//! reader's last barrier before the read, or the writer's before the write, was one that the other's warp did not come to or
-//! came to at another instruction.
+//! A warp that waits at the wrong barrier, with the wrong count, or at one barrier too few continues before the data is
+//! written. A later barrier may then order its read before the write, so there is no race, and the read returns
+//! uninitialized data. The check attributes this to the barriers, and not to a missing initialization, by what happens
+//! to the bytes afterwards: a thread of another warp writes them with an instruction that no thread had executed before
+//! the read, and the last barrier of the reader before the read, or of the writer before the write, was one that the
+//! other warp did not arrive at or arrived at with another instruction.
 //!
-//! Can miss: a store that was executed before for other elements; that stays an uninitialized value. Never reports: what the
-//! check for uninitialized values does not report.
+//! Can miss: a store instruction that was executed before for other elements; that stays a finding about an
+//! uninitialized value. Never reports: anything that the check for uninitialized values does not report.
 
 use super::clock::Who;
 use super::context::Context;
@@ -19,13 +19,13 @@ use crate::observe::Arrival;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Who came to a phase of a barrier, and where.
+/// The warps that arrived at a phase of a barrier, and the instructions.
 #[derive(Debug, Default)]
 struct Met {
     id: u32,
-    /// Threads it waited for; all threads of the block if not given.
+    /// Number of threads it waited for; `None` for all threads of the block.
     expected: Option<u32>,
-    /// Warps with the instruction they came by.
+    /// Warps with the barrier instruction that they executed.
     at: Vec<(u32, u32)>,
 }
 
@@ -34,13 +34,13 @@ impl Met {
         self.at.iter().find(|(who, _)| *who == warp).map(|(_, pc)| *pc)
     }
 
-    /// Whether one warp came to it and another did not, or came at another instruction.
+    /// Whether one warp arrived at it and the other did not, or arrived with another instruction.
     fn parts(&self, one: u32, other: u32) -> bool {
         self.place(one).is_some_and(|here| self.place(other) != Some(here))
     }
 }
 
-/// A read of bytes that nobody had written.
+/// A read of uninitialized bytes.
 #[derive(Clone, Debug)]
 struct Early {
     pc: u32,
@@ -50,7 +50,7 @@ struct Early {
     barrier: Option<Arc<Met>>,
 }
 
-/// A write that such a read should have come after.
+/// A write that should have been ordered before such a read.
 #[derive(Debug)]
 struct Late {
     read: Early,
@@ -60,18 +60,18 @@ struct Late {
     address: u32,
 }
 
-/// What is remembered of one block.
+/// The recorded barriers and accesses of one block.
 #[derive(Debug, Default)]
 pub(crate) struct Mispaired {
-    /// Phases that threads have come to and that are not complete.
+    /// Incomplete phases at which threads have arrived.
     open: BTreeMap<u32, (Met, Vec<u32>)>,
     /// The last barrier that each warp waited at.
     last: BTreeMap<u32, Arc<Met>>,
     /// The first early read of a word.
     early: BTreeMap<u32, Early>,
-    /// When an instruction wrote shared memory first.
+    /// By instruction: when it first wrote shared memory.
     first_writes: BTreeMap<u32, u64>,
-    /// By the instruction of the read.
+    /// Late writes, by the instruction of the read.
     late: BTreeMap<u32, Late>,
     time: u64,
 }
@@ -101,7 +101,7 @@ impl Mispaired {
         }
     }
 
-    /// A lane reads bytes of shared memory that nobody has written.
+    /// A lane reads uninitialized bytes of shared memory.
     pub(crate) fn read(&mut self, warp: u32, lane: usize, pc: u32, address: u32) {
         self.time += 1;
         let (time, last) = (self.time, &self.last);
@@ -123,7 +123,7 @@ impl Mispaired {
         }
     }
 
-    /// A lane writes shared memory, or will by a copy.
+    /// A lane writes shared memory, or issues a copy that will.
     pub(crate) fn write_one(&mut self, warp: u32, lane: usize, pc: u32, address: u32, bytes: u32) {
         let time = self.time;
         let first = *self.first_writes.entry(pc).or_insert(time);
@@ -141,15 +141,15 @@ impl Mispaired {
         }
     }
 
-    /// Turns values that nobody had written into what they are, where it is the barriers. Those that are in a race are told as
-    /// that.
+    /// Replaces findings about uninitialized values by findings about barriers, if mismatched barriers are the cause.
+    /// Accesses that race are reported as races.
     pub(crate) fn finish(self, context: &Context, block: u32, ledger: &mut Ledger) {
         let races: Vec<u32> = ledger
             .raws()
             .filter(|raw| raw.class == Class::SharedRace && raw.severity == Severity::Error)
             .flat_map(|raw| raw.spots.iter().map(|spot| spot.pc))
             .collect();
-        // A loop may be unrolled: the store that was executed before need not be the same instruction.
+        // If a loop is unrolled, the store that was executed before may be another copy of the instruction.
         let executed = |late: &Late| {
             let line = context.line(late.pc);
             let before = self.first_writes.iter().filter(|(_, time)| **time < late.read.time);
@@ -169,7 +169,8 @@ impl Mispaired {
 }
 
 impl Late {
-    /// The finding, if the two warps met at no barrier in the way that one of them thought.
+    /// The finding, if the reader's or the writer's last barrier did not include the other warp at the same
+    /// instruction.
     fn describe(&self, context: &Context, block: u32) -> Option<Raw> {
         let (reader, writer) = (number(self.read.who.warp()), number(self.who.warp()));
         let before_read = self.read.barrier.as_deref();
@@ -196,30 +197,30 @@ impl Late {
         ] {
             let Some((met, here)) = met.and_then(|met| Some((met, met.place(own)?))) else { continue };
             let count = met.expected.map_or("all threads".to_owned(), |count| format!("{count} threads"));
-            let label = format!("warp {own} waits here before {what}: barrier {} of {count}", met.id);
+            let label = format!("warp {own} waits here before {what}: barrier {} for {count}", met.id);
             spots.push(spot(label, here, who));
             match met.place(other) {
                 Some(there) if there != here => {
                     let line = context.line(there).unwrap_or_default();
-                    notes.push(format!("warp {other} comes to that barrier at {line}"));
+                    notes.push(format!("warp {other} arrives at that barrier at {line}"));
                 }
                 Some(_) => {}
-                None => notes.push(format!("warp {other} does not come to the barrier before {what}")),
+                None => notes.push(format!("warp {other} does not arrive at the barrier before {what}")),
             }
         }
         Some(Raw {
             class: Class::Barrier,
             severity: Severity::Error,
             sentence: format!(
-                "barriers do not pair: {} reads {name} before {} writes it",
+                "mismatched barriers: {} reads {name} before {} writes it",
                 thread(self.read.who),
                 thread(self.who)
             ),
             spots,
             notes,
             help: Some(
-                "let the reader wait at a barrier that the writer comes to behind its write: the same number, a count of \
-                 both, and as many barriers before it"
+                "make the reader wait at a barrier that the writer arrives at after its write: use the same \
+                 barrier number, a thread count that includes both, and the same number of barriers before it"
                     .to_owned(),
             ),
             count: 1,

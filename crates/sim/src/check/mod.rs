@@ -1,7 +1,7 @@
-//! The checks: they listen to a launch and say what is wrong with the kernel. Execution knows none of them.
+//! The checks observe a launch and report the bugs of the kernel. Execution does not depend on them.
 //!
-//! [`Device::check`](crate::Device::check) runs a launch with a listener for each block and gives the findings of all of
-//! them, merged in block order; so the findings do not depend on the number of host threads.
+//! [`Device::check`](crate::Device::check) runs a launch with an observer for each block and returns the findings of
+//! all blocks, merged in block order, so the findings do not depend on the number of host threads.
 
 mod array;
 mod barrier;
@@ -52,21 +52,21 @@ use site::Sites;
 use std::any::Any;
 use std::sync::{Arc, Mutex};
 
-/// What a checked launch did, and what is wrong with it.
+/// The outcome and the findings of a checked launch.
 #[derive(Debug)]
 pub struct Checked {
-    /// What it did.
+    /// The outcome of the execution.
     pub outcome: Outcome,
-    /// What is wrong, in the order in which it was found; a stop that is the kernel's fault comes last.
+    /// The findings in the order in which they were found; a stop that the kernel caused comes last.
     pub findings: Vec<Finding>,
-    /// Distinct findings beyond [`Settings::max_findings`].
+    /// Number of distinct findings dropped because of [`Settings::max_findings`].
     pub dropped: u64,
-    /// Bytes that the checks of one block remembered of its shared memory, at most.
+    /// Bytes of shadow state for shared memory: the maximum over all blocks.
     pub shadow: u64,
 }
 
-/// The findings without those that others explain: a note on places where an error stands, and a value that nobody had
-/// written because the one who would have is in a race with the reader.
+/// The findings without those that another finding explains: a note at the locations of an error, and an uninitialized
+/// value whose read is in a race.
 fn without_repeats(context: &Context, mut ledger: Ledger) -> Vec<Raw> {
     let racing = |raw: &Raw| {
         matches!(raw.class, Class::SharedRace | Class::GlobalRace | Class::AsyncCopy | Class::Mbarrier)
@@ -85,19 +85,19 @@ fn without_repeats(context: &Context, mut ledger: Ledger) -> Vec<Raw> {
         .collect();
     ledger.retain(&keep);
     ledger.into_raw(|pc| {
-        // With the calls it was inlined through: the same line of a function is another mistake in another call.
+        // Include the inlined call chain: the same line of a function is another bug in another call.
         let calls: Vec<String> =
             context.program.source(pc).iter().map(|at| format!("{}:{}", at.file, at.line)).collect();
         (!calls.is_empty()).then(|| calls.join(" < "))
     })
 }
 
-/// Whether a stop kept threads from writing what others read: barriers that do not pair.
+/// Whether a stop at a barrier may have kept threads from writing what others read.
 fn holds_up(kind: StopKind) -> bool {
     matches!(kind, StopKind::Deadlock | StopKind::Barrier)
 }
 
-/// What is remembered of who wrote global memory.
+/// The last writers of global memory.
 struct Writers {
     between: Between,
     together: Option<Arc<Mutex<Together>>>,
@@ -128,12 +128,12 @@ impl Device {
         self.check_keeping(launch, settings).0
     }
 
-    /// As [`check`](Self::check), with what is remembered of who wrote global memory.
+    /// As [`check`](Self::check), and also returns the last writers of global memory.
     fn check_keeping(&mut self, launch: &Launch, settings: &Settings) -> (Checked, Writers) {
         self.check_guided(launch, settings, None)
     }
 
-    /// Likewise, with someone who orders the steps.
+    /// As [`check_keeping`](Self::check_keeping), with an optional guide that orders the steps.
     fn check_guided(
         &mut self,
         launch: &Launch,
@@ -197,7 +197,7 @@ impl Device {
         let full = between.full() || together.as_ref().is_some_and(|t| t.lock().is_ok_and(|t| t.full()));
         if full && outcome.stop.is_none() {
             let sentence = format!(
-                "the checks remember more than {} bytes of what the kernel did to memory",
+                "the checks need more than {} bytes to record the kernel's memory accesses",
                 settings.memory
             );
             outcome.stop = Some(Box::new(Stop::general(Blame::Limit, StopKind::Limit, sentence)));

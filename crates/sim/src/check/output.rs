@@ -1,10 +1,10 @@
-//! Outputs that were not written, and inputs that were.
+//! Outputs that were not fully written, and inputs that were written.
 //!
-//! Decides from what the caller said of the buffers: every byte of an output must be stored by some thread during the
-//! launch, and no thread may store to an input. Stores that leave an input as it was are a note.
+//! Uses the roles that the caller declares for the buffers: some thread must store every byte of an output during the
+//! launch, and no thread may store to an input. A store that does not change the value of an input is only a note.
 //!
-//! Can miss: outputs of a launch that was stopped, of which nothing is said. Never reports: buffers that may be both
-//! read and written, or memory the caller did not describe.
+//! Can miss: outputs of a launch that was stopped, which are not checked. Never reports: buffers that may be both read
+//! and written, or memory that the caller did not describe.
 
 use super::context::Context;
 use super::finding::{Class, Severity};
@@ -18,10 +18,10 @@ use std::sync::{Arc, Mutex};
 /// Bytes of a page.
 const PAGE: u64 = 4096;
 
-/// Which bytes were written of buffers that hold nothing before the launch, and of memory that kernels allocated.
+/// Which bytes were written in buffers that are uninitialized before the launch, and in memory that kernels allocated.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stores {
-    /// Memory that holds nothing at first: where it begins, and where it ends. Regions do not overlap.
+    /// Initially uninitialized memory: start and end address. Regions do not overlap.
     regions: BTreeMap<u64, u64>,
     index: HashMap<u64, usize>,
     /// One bit per byte.
@@ -36,16 +36,16 @@ impl Stores {
         Stores { regions: regions.filter(|(from, to)| from < to).collect(), ..Stores::default() }
     }
 
-    /// Whether any of these bytes may hold nothing.
+    /// Whether any of these bytes may be uninitialized.
     #[inline]
     pub(crate) fn concerns(&self, from: u64, to: u64) -> bool {
         self.regions.range(..to).next_back().is_some_and(|(_, end)| from < *end)
     }
 
-    /// Memory that a kernel allocated holds nothing.
+    /// A kernel allocated memory, which is uninitialized.
     pub(crate) fn allocated(&mut self, address: u64, bytes: u64) {
         let (from, to) = (address, address.saturating_add(bytes));
-        // Memory that was freed, and of which something else was made.
+        // Memory that was freed and is now allocated again.
         while let Some((&start, &end)) = self.regions.range(..to).next_back().filter(|(_, end)| from < **end)
         {
             self.each_word(start.max(from), end.min(to), false, |word, bits| *word &= !bits);
@@ -73,7 +73,7 @@ impl Stores {
         Some(i)
     }
 
-    /// Goes over the words of bits of a range; those of pages that do not exist are left out unless they are made.
+    /// Calls `f` for the words of bits of a range; missing pages are skipped, or created if `make` is set.
     #[inline]
     fn each_word(&mut self, from: u64, to: u64, make: bool, mut f: impl FnMut(&mut u64, u64)) {
         let mut byte = from;
@@ -97,7 +97,7 @@ impl Stores {
         }
     }
 
-    /// The ones of up to 32 bytes that hold nothing.
+    /// The uninitialized bytes among up to 32 bytes.
     pub(crate) fn missing(&mut self, address: u64, bytes: u32) -> u32 {
         let mut missing = 0;
         for i in 0..bytes.min(32) {
@@ -115,7 +115,7 @@ impl Stores {
         found
     }
 
-    /// Takes over what another block wrote.
+    /// Adds what another block wrote.
     pub(crate) fn merge(&mut self, other: Stores) {
         for (number, bits) in other.pages {
             if let Some(page) = self.page(number, true) {
@@ -126,19 +126,19 @@ impl Stores {
         }
     }
 
-    /// The elements of a buffer that were not written in whole: the first one, and how many.
+    /// The elements of a buffer that were not fully written: the first one, and the count.
     fn holes(&mut self, buffer: &BufferRole) -> Option<(u64, u64)> {
         let element = u64::from(buffer.element.max(1));
         let (mut first, mut count) = (None, 0u64);
         let end = buffer.address.saturating_add(buffer.bytes());
         let mut byte = buffer.address;
         while byte < end {
-            // Words that are written in whole need no second look.
+            // Words that are fully written are skipped.
             if byte.is_multiple_of(64) && byte + 64 <= end {
                 let mut whole = false;
                 self.each_word(byte, byte + 64, false, |word, _| whole = *word == u64::MAX);
                 if whole {
-                    // An element across the border is looked at from its start.
+                    // An element that crosses the end of the word is checked from its start.
                     let inside = (byte + 64 - buffer.address) / element * element;
                     byte = (buffer.address + inside).max(byte + element);
                     continue;
@@ -154,7 +154,7 @@ impl Stores {
     }
 }
 
-/// What a block's listener knows of outputs: its own stores, or those of all blocks where these can talk.
+/// The stores that a block's observer records: its own, or those of all blocks if blocks can communicate.
 pub(crate) enum Outputs {
     Own(Stores),
     Together(Arc<Mutex<Stores>>),
@@ -168,7 +168,7 @@ impl Outputs {
         }
     }
 
-    /// An access to global memory: what it writes is written.
+    /// Records what an access to global memory writes.
     pub(crate) fn access(&mut self, access: &Access<'_>) {
         if access.space != Space::Global || access.kind == AccessKind::Read || access.deferred {
             return;
@@ -186,7 +186,7 @@ impl Outputs {
     }
 }
 
-/// The buffer that holds an address, and the number of the element there.
+/// The buffer that contains an address, and the index of the element there.
 pub(crate) fn buffer_of(context: &Context, address: u64) -> Option<(&BufferRole, u64)> {
     let holds = |buffer: &&BufferRole| {
         address >= buffer.address && address < buffer.address.saturating_add(buffer.bytes())
@@ -195,7 +195,7 @@ pub(crate) fn buffer_of(context: &Context, address: u64) -> Option<(&BufferRole,
     Some((buffer, (address - buffer.address) / u64::from(buffer.element.max(1))))
 }
 
-/// An element as a programmer writes it, in backticks.
+/// An element in source notation, in backticks.
 pub(crate) fn element_name(buffer: &BufferRole, element: u64) -> String {
     format!("`{}`", buffer.element_name(element))
 }
@@ -225,7 +225,7 @@ pub(crate) fn inputs(context: &Context, ledger: &mut Ledger, access: &Access<'_>
         ledger.add(key, severity, || {
             let thread = 32 * access.warp + u32::try_from(lane).unwrap_or(0);
             let who = context.thread(access.block, thread);
-            let what = if severity == Severity::Note { " the value it has already" } else { "" };
+            let what = if severity == Severity::Note { " the value it already has" } else { "" };
             Raw {
                 class: Class::ModifiedInput,
                 severity,
@@ -240,7 +240,7 @@ pub(crate) fn inputs(context: &Context, ledger: &mut Ledger, access: &Access<'_>
                 }],
                 notes: Vec::new(),
                 help: Some(format!(
-                    "store to another buffer, or declare `{}` as one that is read and written",
+                    "store to another buffer, or declare `{}` as `inout` (read and written)",
                     buffer.name
                 )),
                 count: 1,
@@ -249,7 +249,7 @@ pub(crate) fn inputs(context: &Context, ledger: &mut Ledger, access: &Access<'_>
     }
 }
 
-/// Reports what is missing of outputs after all blocks have ended.
+/// Reports unwritten elements of outputs after all blocks have ended.
 pub(crate) fn unwritten(context: &Context, ledger: &mut Ledger, stores: &mut Stores) {
     for (number, buffer) in (0u32..).zip(&context.settings.buffers) {
         if buffer.role != Role::Out {
@@ -269,9 +269,7 @@ pub(crate) fn unwritten(context: &Context, ledger: &mut Ledger, stores: &mut Sto
             sentence,
             spots: vec![Spot { label: "the kernel".to_owned(), pc: context.program.entry, thread: None }],
             notes: Vec::new(),
-            help: Some(
-                "write every element, or declare the buffer as one that is read and written".to_owned(),
-            ),
+            help: Some("write every element, or declare the buffer as `inout` (read and written)".to_owned()),
             count: 1,
         });
     }

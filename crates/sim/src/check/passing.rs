@@ -1,8 +1,9 @@
-//! Whether lanes have gone past an instruction at which others of their warp wait for them.
+//! Whether lanes have passed an instruction at which other lanes of their warp wait for them.
 //!
-//! Decided from the control flow of the kernel: the lanes execute something that lies behind the instruction, and from
-//! there no way leads to it or to a copy of it. Lanes that leave the kernel by another way (an early return) are not past
-//! it: what they execute on that way is not reached from the instruction. Functions that are called are not looked into.
+//! Decided from the control-flow graph of the kernel: the lanes execute an instruction that is reachable from the
+//! waiting instruction, and no path leads from there to the waiting instruction or to a copy of it. Lanes that leave
+//! the kernel on another path (an early return) have not passed it: what they execute on that path is not reachable
+//! from the waiting instruction. Called functions are not analyzed.
 
 use super::context::Context;
 use crate::isa::Op;
@@ -12,14 +13,14 @@ use crate::memory::Space;
 use crate::program::Program;
 use std::collections::BTreeMap;
 
-/// What lies behind an instruction for good, by the instruction's number.
+/// By instruction: the instructions that are reachable from it and from which no path leads back to it.
 #[derive(Debug, Default)]
 pub(crate) struct Passing {
     behind: BTreeMap<u32, Vec<bool>>,
 }
 
 impl Passing {
-    /// Whether lanes at `now` can never come to `wait` again; `again` says which instructions are as good as it.
+    /// Whether lanes at `now` can never reach `wait` again; `again` returns whether an opcode counts as a copy of it.
     pub(crate) fn is_past(
         &mut self,
         context: &Context,
@@ -47,7 +48,7 @@ fn successors(program: &Program, pc: usize) -> Vec<usize> {
     next
 }
 
-/// Whether whoever executes one instruction of the kernel has executed another one before.
+/// Whether a thread that executes `second` must have executed `first` before.
 pub(crate) fn dominates(program: &Program, first: u32, second: u32) -> bool {
     let guard = |pc: u32| program.code.get(at(pc)).map(|inst| inst.guard);
     if guard(first).flatten().is_some() && guard(first) != guard(second) {

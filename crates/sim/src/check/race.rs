@@ -1,13 +1,13 @@
-//! Data races in shared memory, and shared memory that asynchronous copies are writing.
+//! Data races in shared memory, including races with asynchronous copies.
 //!
-//! Decides, for every byte of shared memory that two threads access and at least one writes, whether the one access is
-//! ordered before the other: by a barrier both take part in, by `bar.warp.sync`, by an mbarrier, or by a release that
-//! the other has acquired. Shuffles and votes order no memory. A `cp.async` writes from when it is issued until the
-//! thread that issued it has waited for it; until then no one may touch the bytes, after that it counts as that
-//! thread's write. Source: the memory consistency model of the PTX manual.
+//! Decides, for every byte of shared memory that two threads access and at least one writes, whether one access happens
+//! before the other: by a barrier that both take part in, by `bar.warp.sync`, by an mbarrier, or by a release that the
+//! other thread has acquired. Shuffles and votes do not order memory. A `cp.async` writes from its issue until the
+//! thread that issued it has waited for it; until then no thread may access the bytes, afterwards the copy counts as
+//! that thread's write. Source: the memory consistency model of the PTX manual.
 //!
 //! Can miss: races on paths that were not executed; of two unordered strong writes the earlier one, when a weak read
-//! follows. Never reports: accesses of one thread, strong accesses against each other, neighboring bytes.
+//! follows. Never reports: two accesses of one thread, two strong accesses, accesses to neighboring bytes.
 
 use super::clock::{Clock, Fences, Order, Scoped, Who};
 use super::context::Context;
@@ -25,7 +25,7 @@ use crate::memory::Space;
 use crate::observe::{Copy, Mbarrier};
 use std::collections::BTreeMap;
 
-/// What strong writes have left at an address.
+/// The clocks that strong writes have released at an address.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Variable {
     /// For readers of every block.
@@ -38,7 +38,7 @@ pub(crate) struct Variable {
 }
 
 impl Variable {
-    /// A strong write: a store replaces what was there, an atomic adds to it.
+    /// A strong write: a store replaces the released clock, an atomic joins it (`keeps`).
     pub(crate) fn write(&mut self, block: u32, clock: Option<(Clock, Scope)>, keeps: bool) {
         if !keeps {
             *self = Variable::default();
@@ -51,7 +51,7 @@ impl Variable {
         }
     }
 
-    /// What fences before a strong write cover goes along with it.
+    /// A strong write publishes what earlier fences cover.
     fn cover(&mut self, block: u32, covered: &Scoped, scope: Scope) {
         if scope == Scope::Device {
             self.covered.join(&covered.device);
@@ -61,13 +61,13 @@ impl Variable {
         }
     }
 
-    /// What a strong read of a scope sees of it.
+    /// What a strong read with this scope sees of `covered`.
     fn covered(&self, block: u32, scope: Scope) -> Scoped {
         let device = if scope == Scope::Device { self.covered.clone() } else { Clock::default() };
         Scoped { block: self.covered_in.get(&block).cloned().unwrap_or_default(), device }
     }
 
-    /// What a strong read of a scope sees.
+    /// What a strong read with this scope sees.
     pub(crate) fn seen(&self, block: u32, scope: Scope) -> Clock {
         let mut clock = if scope == Scope::Device { self.device.clone() } else { Clock::default() };
         if let Some(own) = self.block.get(&block) {
@@ -108,7 +108,7 @@ impl SharedRace {
         }
     }
 
-    /// Whether a word was written in whole.
+    /// Whether a word was fully written.
     #[inline]
     pub(crate) fn word_written(&self, word: u32) -> bool {
         match self.cells.get(at(word)) {
@@ -118,7 +118,7 @@ impl SharedRace {
         }
     }
 
-    /// Bytes that are remembered of shared memory.
+    /// Bytes of shadow state for shared memory.
     pub(crate) fn bytes(&self) -> usize {
         self.cells.len() * (size_of::<Cell>() + size_of::<u32>()) + self.spill.bytes()
     }
@@ -171,8 +171,9 @@ impl SharedRace {
         }
     }
 
-    /// The common case, for speed: ordinary accesses to whole words that nobody else has touched since the last barrier,
-    /// or has only read. Gives the lanes for which it is not that case, from the first such word on.
+    /// The fast path for the common case: ordinary accesses to whole words that no other thread has accessed since the
+    /// last barrier, or that were only read. Returns the lanes that need the slow path, starting with the first such
+    /// word.
     fn quietly(&mut self, context: &Context, order: &Order, access: &Access<'_>) -> u32 {
         if !access.bytes.is_multiple_of(4) || access.kind == AccessKind::Atomic {
             return access.lanes;
@@ -186,10 +187,10 @@ impl SharedRace {
         let first = stamp(order, Who::new(access.warp, 0), access.pc, None).bits();
         let words = at(access.bytes / 4);
         let mut rest = 0;
-        // Lanes of one warp that read the same words one after another: from the third on they add nothing.
+        // If consecutive lanes of a warp read the same words, the third and later ones add no information.
         let (mut same, mut last) = (0, u64::MAX);
         if let (1, u32::MAX) = (words, access.lanes) {
-            // A word for every lane, which is most accesses.
+            // One word per lane, the most common access.
             for (lane, address) in (0u32..).zip(access.addresses.0) {
                 same = if address == last { same + 1 } else { 0 };
                 last = address;
@@ -240,7 +241,7 @@ impl SharedRace {
         rest
     }
 
-    /// Runs an access over the cells of its bytes and gives the conflicts, one for each instruction it conflicts with.
+    /// Applies an access to the cells of its bytes. Returns the conflicts, one for each conflicting instruction.
     fn touch(
         &mut self,
         touch: &Touch<'_>,
@@ -292,7 +293,7 @@ impl SharedRace {
         }
     }
 
-    /// What a strong access in shared memory gives away or sees.
+    /// The releases and acquires of a strong access in shared memory.
     fn synchronize(
         &mut self,
         context: &Context,
@@ -306,7 +307,7 @@ impl SharedRace {
         exchange(&mut self.variables, address, order, fences, access, who, ordering);
     }
 
-    /// A copy is issued: from now on its bytes belong to it.
+    /// A copy is issued: from now on no thread may access the bytes it writes.
     pub(crate) fn copy_issued(
         &mut self,
         context: &Context,
@@ -327,7 +328,7 @@ impl SharedRace {
         }
     }
 
-    /// A copy is complete: what it wrote is its thread's write now.
+    /// A copy is complete: from now on it counts as a write of its thread.
     pub(crate) fn copy_done(&mut self, order: &Order, copy: &Copy) {
         let who = Who::new(copy.warp, at(copy.lane));
         let mine = |cell: &Cell| {
@@ -363,7 +364,7 @@ impl SharedRace {
         self.mbarriers.used(order, used);
     }
 
-    /// An mbarrier instruction is about to write an mbarrier as a whole.
+    /// An mbarrier instruction is about to write a whole mbarrier; checks initializations.
     fn initialized(&mut self, context: &Context, ledger: &mut Ledger, access: &Access<'_>) {
         if !matches!(context.program.op(access.pc), Op::Mbarrier(mbarrier) if mbarrier.action == MbarrierOp::Init)
         {
@@ -404,7 +405,7 @@ impl SharedRace {
         let severity = if same_value { Severity::Note } else { Severity::Error };
         let (here, there) = (race.access.pc, conflict.other.pc);
         let key = if class == Class::SharedRace {
-            // Whoever comes first: the mend is the same.
+            // The order of the two accesses does not matter: the fix is the same.
             (class, here.min(there), here.max(there), 0)
         } else {
             (class, here, there, u32::from(conflict.pending))
@@ -418,8 +419,8 @@ impl SharedRace {
                 explain_copy(&mut raw, copies, race, conflict, address);
             } else if class == Class::Mbarrier && self.mbarriers.again(address) {
                 raw.help = Some(
-                    "the mbarrier is initialized again while threads still use it: put a barrier behind the last use, \
-                     execute mbarrier.inval, then initialize it"
+                    "put a barrier after the last use, execute mbarrier.inval, then initialize the mbarrier: it is \
+                     initialized again while threads still use it"
                         .to_owned(),
                 );
             }
@@ -428,7 +429,7 @@ impl SharedRace {
     }
 }
 
-/// Says how to fix an access to what a copy reads or writes.
+/// Sets the help for a conflict between an access and an asynchronous copy.
 fn explain_copy(raw: &mut Raw, copies: &Copies, race: &Race, conflict: &Conflict, address: u32) {
     let barrier = if reach(race, conflict) == Reach::Warp { "__syncwarp()" } else { "__syncthreads()" };
     if conflict.pending {
@@ -442,12 +443,13 @@ fn explain_copy(raw: &mut Raw, copies: &Copies, race: &Race, conflict: &Conflict
         raw.help =
             Some(format!("put a {barrier} between the last read of the buffer and the copy that refills it"));
     } else {
-        raw.help =
-            Some(format!("waiting shows a thread its own copies only: put a {barrier} behind the wait"));
+        raw.help = Some(format!(
+            "put a {barrier} after the wait: waiting makes copies visible only to the thread that issued them"
+        ));
     }
 }
 
-/// Conflicts with one instruction are one.
+/// Adds a conflict, unless one with the same instruction is already in the list.
 pub(crate) fn add_conflict(found: &mut Vec<Conflict>, conflict: Option<Conflict>) {
     if let Some(conflict) = conflict
         && !found.iter().any(|known| known.other.pc == conflict.other.pc && known.wrote == conflict.wrote)
@@ -456,7 +458,7 @@ pub(crate) fn add_conflict(found: &mut Vec<Conflict>, conflict: Option<Conflict>
     }
 }
 
-/// One access on one cell.
+/// Applies one access to one cell.
 fn act(
     touch: &Touch<'_>,
     cell: &mut Cell,
@@ -472,8 +474,8 @@ fn act(
     }
 }
 
-/// What a strong access gives away to those who see it, and what it sees. Addresses at which nothing was ever released are
-/// not remembered: counters that only count are many.
+/// Performs the release and the acquire of a strong access. Addresses at which nothing was ever released are not
+/// recorded: kernels can have many plain counters.
 pub(crate) fn exchange<A: Ord + std::marker::Copy>(
     variables: &mut BTreeMap<A, Variable>,
     address: A,
@@ -517,8 +519,8 @@ pub(crate) fn exchange<A: Ord + std::marker::Copy>(
     }
 }
 
-/// Whether two lanes of a warp store one value by one instruction. CUDA defines the outcome: one of the stores is done, and
-/// which one makes no difference.
+/// Whether two lanes of a warp store the same value with one instruction. CUDA defines the outcome: one of the stores
+/// is performed, and which one makes no difference.
 pub(crate) fn one_store(race: &Race, conflict: &Conflict) -> bool {
     let (here, there) = (race.access, conflict.other);
     let stores = race.wrote && conflict.wrote && !conflict.pending && !here.strong && !there.strong;
@@ -526,7 +528,7 @@ pub(crate) fn one_store(race: &Race, conflict: &Conflict) -> bool {
     stores && together && race.unchanged && reach(race, conflict) == Reach::Warp
 }
 
-/// How far apart the two threads are.
+/// Whether the two threads are in one warp, in one block, or in different blocks.
 pub(crate) fn reach(race: &Race, conflict: &Conflict) -> Reach {
     if conflict.block != race.block {
         Reach::Grid
@@ -545,7 +547,7 @@ pub(crate) struct Race {
     pub unchanged: bool,
 }
 
-/// The sentence, the two places and how to mend them.
+/// The finding: the message, the two accesses and the help.
 pub(crate) fn describe(
     context: &Context,
     race: &Race,
@@ -567,24 +569,26 @@ pub(crate) fn describe(
     let memory = space.name();
     let own = conflict.thread_known && conflict.block == block && conflict.other.who == race.access.who;
     let sentence = if conflict.pending && own {
-        format!("{here} of {memory} memory by {me} while a copy that it issued before is under way")
+        format!("{here} of {memory} memory by {me} while an asynchronous copy that it issued is in flight")
     } else if conflict.pending {
-        format!("{here} of {memory} memory by {me} while the copy that {other} issued is under way")
+        format!(
+            "{here} of {memory} memory by {me} while the asynchronous copy issued by {other} is in flight"
+        )
     } else if class == Class::Mbarrier {
         format!("{here} of an mbarrier by {me}, unordered with the {there} by {other}")
     } else if severity == Severity::Note {
-        format!("{other} and {me} write the same value to {memory} memory without order")
+        format!("{other} and {me} write the same value to {memory} memory without synchronization")
     } else {
         format!("data race on {memory} memory: {there} by {other} and {here} by {me}")
     };
     let reach = reach(race, conflict);
     let help = if reach == Reach::Grid && !context.modifies(race.access.pc, conflict.other.pc) {
-        "blocks are ordered by the end of a launch only, or by a fence and a flag".to_owned()
+        "move one of the two accesses to another launch, or order the blocks by a fence and a flag".to_owned()
     } else if class == Class::Mbarrier {
         let barrier = if reach == Reach::Warp { "__syncwarp()" } else { "__syncthreads()" };
         format!("put a {barrier} between the initialization and the use")
     } else if race.wrote && conflict.wrote && !race.access.strong && race.access.pc == conflict.other.pc {
-        "let one thread write, or give each its own element".to_owned()
+        "let one thread write, or give each thread its own element".to_owned()
     } else if context.modifies(race.access.pc, conflict.other.pc) {
         "use an atomic such as atomicAdd(), or give each thread its own element".to_owned()
     } else if reach == Reach::Warp {

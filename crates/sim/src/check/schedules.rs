@@ -1,10 +1,10 @@
-//! One launch under several schedules: does the outcome depend on the order in which warps and blocks run?
+//! Runs one launch under several schedules, to check whether the outcome depends on the order of warps and blocks.
 //!
-//! A kernel that synchronizes by barriers alone gives the same findings under every schedule. One that takes tickets or
-//! sets flags may not, so it is run again from the same memory: backwards, with copies that complete at once, in turns
-//! of a few instructions, and in orders drawn from a seed. Blocks that communicate start in drawn orders too, several at
-//! once. Findings of all runs are merged. If the outputs differ and no race explains it, that is a finding of its own:
-//! both runs are possible on a GPU.
+//! A kernel that synchronizes only by barriers has the same findings under every schedule. A kernel that uses tickets
+//! or flags may not, so it is run again from the same memory: with warps in reverse order, with copies that complete
+//! immediately, with warps interleaved every few instructions, and in random orders from a seed. Blocks that
+//! communicate also start in random orders, several at a time. The findings of all runs are merged. If the outputs
+//! differ and no race explains it, that is a finding of its own: both runs are possible on a GPU.
 //!
 //! Can miss: a dependence that none of the schedules shows. Never reports: outputs that are equal bit for bit.
 
@@ -17,12 +17,12 @@ use crate::memory::Heap;
 use crate::schedule::{Blocks, CopyTiming, Order, Schedule, SplitMix};
 use crate::{Device, Launch};
 
-/// How often at most a step is taken before a block is overtaken, from the third round on.
+/// From the third round on: a block is overtaken after fewer than this many executions of the step.
 const LATER: u32 = 8;
-/// How often each step has its turn.
+/// Number of schedules per step in which a block is overtaken at it.
 const ROUNDS: u32 = 4;
 
-/// How many schedules a launch's synchronization calls for: one where barriers of the block order everything.
+/// The number of schedules that a launch needs, given its synchronization: one if block barriers order everything.
 pub fn schedules_needed(launch: &Launch) -> u32 {
     needed(&Sites::of(&launch.program()))
 }
@@ -43,7 +43,7 @@ fn below(random: &mut SplitMix, bound: u32) -> u32 {
     u32::try_from(random.below(u64::from(bound))).unwrap_or(0)
 }
 
-/// The schedule of the run with that number; the first is the device's own.
+/// The schedule of run `number`; the first is the device's own.
 fn schedule(own: Schedule, number: u32, seed: u64, sites: &Sites, blocks: u32) -> Schedule {
     let late = Schedule { copies: CopyTiming::Late, ..own };
     let early = Schedule { copies: CopyTiming::Early, ..own };
@@ -53,9 +53,9 @@ fn schedule(own: Schedule, number: u32, seed: u64, sites: &Sites, blocks: u32) -
         0 => own,
         1 => Schedule { order: Order::Reverse, blocks: turns(64, 256), ..late },
         2 => Schedule { quantum: 16, blocks: turns(64, 16), ..early },
-        // One warp as far as it goes before the next begins, and one block.
+        // Run one warp, and one block, as far as possible before the next begins.
         3 => Schedule { order: Order::Reverse, quantum: 1 << 16, blocks: turns(1, 1 << 16), ..early },
-        // Each step in turn with the first block, then with the second, then with any and later.
+        // Overtake at each step: first block 0, then block 1, then a random block after a random number of executions.
         _ if !sites.steps.is_empty()
             && blocks > 1
             && number - DRAWN < count(&sites.steps).saturating_mul(ROUNDS) =>
@@ -63,7 +63,7 @@ fn schedule(own: Schedule, number: u32, seed: u64, sites: &Sites, blocks: u32) -
             let steps = count(&sites.steps);
             let (round, place) = ((number - DRAWN) / steps, (number - DRAWN) % steps);
             let mut random = SplitMix(drawn);
-            // Neighbors are most likely to have something to do with each other.
+            // Neighboring blocks are the most likely to communicate.
             let (block, times) = match round {
                 0 | 1 => (round, 0),
                 _ => (below(&mut random, blocks), below(&mut random, LATER)),
@@ -82,10 +82,10 @@ fn schedule(own: Schedule, number: u32, seed: u64, sites: &Sites, blocks: u32) -
     }
 }
 
-/// Drawn schedules for a kernel whose synchronization depends on the order, unless a number is given. Schedules in which a block
+/// Default number of base schedules for a kernel whose synchronization depends on the order. Schedules in which a block
 /// is overtaken at one of its steps are added.
 const DRAWN: u32 = 4;
-/// Added schedules, at most.
+/// Maximum number of added schedules.
 const OVERTAKEN: u32 = 8;
 
 impl Device {
@@ -131,20 +131,20 @@ impl Device {
 pub(super) struct Runs<'a> {
     launch: &'a Launch,
     settings: &'a Settings,
-    /// The first one, with the findings of all.
+    /// The first run, with the findings of all runs.
     pub(super) checked: Checked,
     writers: Writers,
-    /// Memory after the first.
+    /// Memory after the first run.
     pub(super) after: Heap,
     /// Whether outputs are compared.
     compare: bool,
-    /// How many there are.
+    /// Number of runs.
     count: u32,
     different: Option<Finding>,
 }
 
 impl<'a> Runs<'a> {
-    /// With the first of them.
+    /// Starts with the first run.
     pub(super) fn new(
         launch: &'a Launch,
         settings: &'a Settings,
@@ -155,11 +155,11 @@ impl<'a> Runs<'a> {
         Runs { launch, settings, checked, writers, after, compare: true, count: 1, different: None }
     }
 
-    /// Adds another one, and the memory that it left. `whole`: it was not cut short.
+    /// Adds another run and the memory after it. `whole`: the run was not cut short.
     pub(super) fn add(&mut self, other: Checked, memory: &Heap, whole: bool) {
         let ended = whole && other.outcome.stop.is_none();
         if let Some(stop) = other.outcome.stop.filter(|stop| Class::of_stop(stop.kind).is_none()) {
-            // A limit in another order is as much of an end as in the first.
+            // A limit that another run reaches counts like one in the first run.
             self.checked.outcome.stop = Some(stop);
         }
         self.count += 1;
@@ -180,12 +180,12 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// Whether one of them met a limit.
+    /// Whether one of the runs reached a limit.
     pub(super) fn limited(&self) -> bool {
         self.checked.outcome.stop.as_ref().is_some_and(|stop| Class::of_stop(stop.kind).is_none())
     }
 
-    /// The first run, with what all of them showed.
+    /// The first run, with the findings of all runs.
     pub(super) fn end(mut self) -> Checked {
         let explained = |finding: &Finding| {
             finding.severity == Severity::Error
@@ -197,12 +197,12 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// Adds the findings of a later run that were not known. One that names a single place says that the order was another: the
-/// reader would look for it in the usual one in vain.
+/// Adds the new findings of a later run. A finding with a single location gets a note about the schedule, because it
+/// does not occur in the usual order.
 fn merge(checked: &mut Checked, more: Vec<Finding>, run: u32, limit: usize) {
     let key = |finding: &Finding| {
         let mut lines: Vec<u32> = finding.places.iter().map(|label| label.place.ptx_line).collect();
-        // Another schedule may have the two accesses of a race the other way round.
+        // Another schedule may execute the two accesses of a race in the opposite order.
         if finding.class != Class::AsyncCopy {
             lines.sort_unstable();
         }
@@ -247,7 +247,7 @@ fn dependence(
         places: place.into_iter().map(label).collect(),
         notes: Vec::new(),
         help: Some(
-            "let each thread find its place by its index; if any order will do, compare the array as a set"
+            "compute each thread's output position from its index; if any order is valid, compare the array as a set"
                 .to_owned(),
         ),
         count: u64::try_from(differ).unwrap_or(u64::MAX),

@@ -1,21 +1,21 @@
-//! What a checked launch is told: which checks listen, and what the kernel's buffers are for.
+//! Settings of a checked launch: which checks are enabled, and the roles of the kernel's buffers.
 
-/// A group of checks that is switched on or off together.
+/// A group of checks that is enabled or disabled together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Check {
-    /// Data races in shared and global memory, scopes, and copies under way.
+    /// Data races in shared and global memory, scopes, and asynchronous copies.
     Race,
-    /// Values that nobody has written, in memory and registers.
+    /// Uninitialized values in memory and registers.
     Init,
-    /// Accesses that leave one array for its neighbor.
+    /// Out-of-bounds accesses from one array into its neighbor.
     Array,
-    /// Lanes of warp-wide instructions.
+    /// Lane masks and source lanes of warp-wide instructions.
     Lanes,
-    /// How barriers and mbarriers are used.
+    /// Misuse of barriers and mbarriers.
     Barrier,
     /// Outputs not written, inputs changed.
     Output,
-    /// Elements of matrix fragments.
+    /// Misplaced elements of matrix fragments.
     Provenance,
     /// Results that depend on clocks, timers, the multiprocessor or addresses.
     Machine,
@@ -65,7 +65,7 @@ impl Check {
     }
 }
 
-/// Something a kernel can read that differs from run to run or from machine to machine.
+/// A value that a kernel can read and that differs from run to run or from machine to machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Source {
     /// `%clock`, `%clock_hi`, `%clock64`.
@@ -74,7 +74,7 @@ pub enum Source {
     Timer,
     /// `%smid`, `%nsmid`, `%warpid`, `%nwarpid`, `%gridid`, `%total_smem_size`, `%aggr_smem_size`, `%pm`.
     Machine,
-    /// Where an array lies.
+    /// The address of an array.
     Address,
 }
 
@@ -103,33 +103,33 @@ impl Source {
 pub enum Role {
     /// Read only.
     In,
-    /// Every byte is to be written.
+    /// Every byte must be written.
     Out,
-    /// Anything.
+    /// Read and write.
     InOut,
-    /// Anything, and what it holds after the launch is no result: it may depend on the order of blocks.
+    /// Read and write; the contents after the launch are not a result and may depend on the order of blocks.
     Scratch,
 }
 
-/// A buffer that a kernel gets.
+/// A buffer that is passed to a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferRole {
-    /// What the user calls it.
+    /// The user's name for it.
     pub name: String,
-    /// Where it begins in device memory.
+    /// Start address in device memory.
     pub address: u64,
-    /// Bytes of an element.
+    /// Bytes per element.
     pub element: u32,
-    /// Elements in each direction, the slowest first.
+    /// Extent of each dimension, the slowest-varying first.
     pub extents: Vec<u64>,
-    /// What for.
+    /// How the kernel may use it.
     pub role: Role,
-    /// Whether it holds anything before the launch; if not, reading it before it is written is a mistake.
+    /// Whether it is initialized before the launch; if not, reading it before it is written is a bug.
     pub initialized: bool,
 }
 
 impl BufferRole {
-    /// An element's name with its index in each direction.
+    /// An element in source notation, with its index in each dimension.
     pub fn element_name(&self, mut element: u64) -> String {
         let mut indices = Vec::new();
         for extent in self.extents.iter().rev() {
@@ -148,15 +148,15 @@ impl BufferRole {
 /// How a launch is checked.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The checks that listen.
+    /// The enabled checks.
     pub checks: Vec<Check>,
-    /// Sources that results may depend on, for [`Check::Machine`].
+    /// Sources that results are allowed to depend on, for [`Check::Machine`].
     pub allowed: Vec<Source>,
-    /// What is known of the buffers.
+    /// The roles of the buffers.
     pub buffers: Vec<BufferRole>,
-    /// Findings that are kept; more are only counted.
+    /// Maximum number of findings kept; more are only counted.
     pub max_findings: usize,
-    /// Bytes that checks may use for what they remember of memory.
+    /// Maximum number of bytes that checks may use to record memory accesses.
     pub memory: u64,
 }
 
@@ -173,7 +173,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Whether a check listens.
+    /// Whether a check is enabled.
     pub fn has(&self, check: Check) -> bool {
         self.checks.contains(&check)
     }

@@ -1,11 +1,10 @@
-//! What is remembered of memory: who wrote and who read each byte last.
+//! Shadow memory: the last write and the last reads of each byte.
 //!
-//! A cell stands for four bytes that have one history; the first access to a part of them splits it into one cell per
-//! byte. A cell holds the last write and the reads since. Reads of several threads are kept exactly (as a list) where
-//! threads can be ordered by more than barriers of the block; where they cannot, it is enough to know the first and
-//! one more: a reader of another warp if there is one, else another lane. So a write always finds a reader that it races
-//! with, whoever writes. An atomic stands among the reads as long as an ordinary write before it still
-//! counts: both must be remembered.
+//! A cell covers four bytes that have the same history; the first access to a part of them splits it into one cell per
+//! byte. A cell holds the last write and the reads since. If threads can be ordered by more than barriers of the block,
+//! all readers are kept (as a list); otherwise two readers are enough: the first, and one of another warp if there is
+//! one, or else another lane. So a write by any thread finds a reader that it races with, if there is one. An atomic is
+//! recorded among the reads while an earlier ordinary write is still recorded, because both are needed.
 
 use super::clock::Who;
 use crate::machine::lanes_of;
@@ -14,20 +13,20 @@ const THREAD_BITS: u32 = 10;
 const SITE_BITS: u32 = 16;
 const STRONG: u32 = 1 << 26;
 const NARROW: u32 = 1 << 27;
-/// Of a write: made by a copy that is not complete.
+/// Flag of a write: made by an asynchronous copy in flight.
 const PENDING: u32 = 1 << 28;
-/// Of a write: the cell is split, and the time is the number of its parts.
+/// Flag of a write: the cell is split, and the time field holds the number of its parts.
 const SPLIT: u32 = 1 << 29;
-/// Of a read: other lanes of the same warp have read too.
+/// Flag of a read: other lanes of the same warp have read too.
 const MANY_LANES: u32 = 1 << 28;
-/// Of a read: other warps have read too.
+/// Flag of a read: other warps have read too.
 const MANY_WARPS: u32 = 1 << 29;
-/// Of a read: the time is the number of a list.
+/// Flag of a read: the time field holds the number of a list.
 const LISTED: u32 = 1 << 30;
-/// Of a read: an atomic is among them, which also wrote.
+/// Flag of a read: the readers include an atomic, which also wrote.
 const MODIFIED: u32 = 1 << 31;
 
-/// The number of an instruction that is too far away to be kept in a cell.
+/// Stands for an instruction whose number is too large for a cell.
 pub(crate) const UNKNOWN_SITE: u32 = (1 << SITE_BITS) - 1;
 
 /// One access, as a cell keeps it.
@@ -39,9 +38,9 @@ pub(crate) struct Stamp {
     pub pc: u32,
     /// Whether it was a strong access.
     pub strong: bool,
-    /// Whether that holds within the block only.
+    /// Whether its scope is only the block.
     pub narrow: bool,
-    /// Of a read: whether it also wrote, as atomics do.
+    /// For a read: whether it also wrote, as atomics do.
     pub modified: bool,
 }
 
@@ -70,14 +69,15 @@ impl Stamp {
         !self.strong && !self.modified
     }
 
-    /// Whether whatever conflicts with an earlier read that is ordered before this one conflicts with this one, too.
+    /// Whether this read can replace `earlier`, a read ordered before it: every access that conflicts with `earlier`
+    /// also conflicts with this one.
     pub(crate) fn replaces(self, earlier: Stamp) -> bool {
         let weaker = !self.strong || (earlier.strong && (self.narrow || !earlier.narrow));
         weaker && (self.modified || !earlier.modified)
     }
 }
 
-/// How many read.
+/// How many threads have read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Many {
     /// One thread.
@@ -100,13 +100,13 @@ pub(crate) struct Cell {
 const _: () = assert!(size_of::<Cell>() == 16, "at most 16 bytes for 4 bytes of shared memory");
 
 impl Cell {
-    /// The last write, and whether it is a copy that is not complete.
+    /// The last write, and whether it is an asynchronous copy in flight.
     pub(crate) fn writer(&self) -> Option<(Stamp, bool)> {
         (self.write_time != 0 && self.write & SPLIT == 0)
             .then(|| (Stamp::of(self.write_time, self.write), self.write & PENDING != 0))
     }
 
-    /// A read since the last write, and whether there were more; not where they are listed.
+    /// A read since the last write, and whether there were more; `None` if the readers are in a list.
     pub(crate) fn reader(&self) -> Option<(Stamp, Many)> {
         if self.read_time == 0 || self.read & LISTED != 0 {
             return None;
@@ -129,14 +129,14 @@ impl Cell {
         (self.read & LISTED != 0).then_some(self.read_time)
     }
 
-    /// Whether nothing has been written there since `floor`, no part of it is special, and so only the read counts.
+    /// Whether nothing was written since `floor` and the cell has no special state, so that only the read matters.
     #[inline]
     pub(crate) fn quiet(&self, floor: u32) -> bool {
         self.write_time <= floor && self.write & (SPLIT | PENDING) == 0
     }
 
-    /// A read where only barriers of the block order anything: remembers it if nothing was written since `floor`, and says
-    /// whether it did. `warp_floor` is that of the reader's warp, `stamp` is [`Stamp::bits`] of a weak read, `second` is
+    /// A read, if only barriers order threads: records it if nothing was written since `floor`, and returns whether it
+    /// did. `warp_floor` is that of the reader's warp, `stamp` is [`Stamp::bits`] of a weak read, `second` is
     /// [`Owner::second`] of the cell.
     #[inline(always)]
     pub(crate) fn read_quietly(
@@ -158,7 +158,7 @@ impl Cell {
         }
         let differs = (self.read ^ stamp) & ((1 << THREAD_BITS) - 1);
         if differs >> 5 == 0 && self.read & MANY_WARPS == 0 && self.read_time <= warp_floor {
-            // Lanes of this warp have read, and all have met since.
+            // Lanes of this warp have read, and all have synchronized since.
             self.read_time = now;
             self.read = stamp;
             return true;
@@ -172,7 +172,7 @@ impl Cell {
         true
     }
 
-    /// A write where nobody has touched the bytes since `floor`: remembers it and says so.
+    /// A write: records it if no thread has accessed the bytes since `floor`, and returns whether it did.
     #[inline(always)]
     pub(crate) fn write_quietly(&mut self, floor: u32, now: u32, stamp: u32) -> bool {
         let quiet = self.write_time <= floor
@@ -196,7 +196,7 @@ impl Cell {
         self.write_time != 0
     }
 
-    /// A write that leaves the reads before it in place: between blocks nothing orders the two.
+    /// A write that keeps the earlier reads: nothing orders accesses of different blocks.
     pub(crate) fn add_write(&mut self, stamp: Stamp) {
         self.write_time = stamp.time;
         self.write = Stamp { modified: false, ..stamp }.bits();
@@ -215,8 +215,8 @@ impl Cell {
         self.read = stamp.bits();
     }
 
-    /// One more weak read beside weak ones, whose order to those before does not matter: only barriers of the block order
-    /// anything.
+    /// Adds a weak read to other weak reads. Their order does not matter, since only barriers of the block order
+    /// threads.
     pub(crate) fn add_read(&mut self, second: &mut u32, stamp: Stamp) {
         let before = Stamp::of(self.read_time, self.read);
         if before.who != stamp.who {
@@ -245,24 +245,24 @@ pub(crate) struct Readers {
     pub block: u32,
     pub warp: u32,
     pub lanes: u32,
-    /// Of the lanes, all alike.
+    /// Valid for all of the lanes, except for the thread.
     pub stamp: Stamp,
 }
 
 impl Readers {
-    /// The threads, as stamps.
+    /// One stamp per reader.
     pub(crate) fn stamps(self) -> impl Iterator<Item = Stamp> {
         lanes_of(self.lanes).map(move |lane| Stamp { who: Who::new(self.warp, lane), ..self.stamp })
     }
 }
 
-/// The blocks that made the accesses a cell remembers; in shared memory always one's own.
+/// The blocks that made the accesses in a cell; for shared memory always the block itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Owner {
     pub write: u32,
     pub read: u32,
-    /// Where several threads have read and no list names them: [`Stamp::bits`] of one that is not the first, of another
-    /// warp if there is one.
+    /// If several threads have read and there is no list: [`Stamp::bits`] of one that is not the first, of another warp
+    /// if there is one.
     pub second: u32,
     /// The first read before the first write, as time and [`Stamp::bits`]; time 0 if there was none. A write removes
     /// the reads that it is ordered after from the cell, but those reads still race with writes of other blocks.
@@ -270,12 +270,12 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// Of accesses by one block.
+    /// The owner of accesses by one block.
     pub(crate) fn of(block: u32) -> Owner {
         Owner { write: block, read: block, second: 0, exposed: (0, 0) }
     }
 
-    /// Remembers a read of bytes that were not written before.
+    /// Records a read of bytes that the block has not written before.
     #[inline]
     pub(crate) fn expose(&mut self, time: u32, bits: u32) {
         if self.exposed.0 == 0 {
@@ -294,14 +294,14 @@ impl Owner {
 pub(crate) struct Spill {
     parts: Vec<[(Cell, Owner); 4]>,
     lists: Vec<Vec<Readers>>,
-    /// Lists that nobody has any more.
+    /// Unused lists.
     free: Vec<u32>,
-    /// Readers in all lists.
+    /// Number of readers in all lists.
     listed: usize,
 }
 
 impl Spill {
-    /// The cells of single bytes; the cell is split if it is not.
+    /// The cells of single bytes; splits the cell if necessary.
     pub(crate) fn split(&mut self, cell: &mut Cell, owner: Owner) -> usize {
         if let Some(parts) = cell.parts() {
             return parts;
@@ -322,7 +322,7 @@ impl Spill {
         number
     }
 
-    /// One byte's cell, and whose accesses it remembers.
+    /// The cell of one byte, and its owner.
     pub(crate) fn part(&self, parts: usize, byte: usize) -> (Cell, Owner) {
         self.parts.get(parts).map_or_else(Default::default, |parts| parts[byte & 3])
     }
@@ -337,7 +337,7 @@ impl Spill {
         self.lists.get(crate::machine::at(number)).map_or(&[], Vec::as_slice)
     }
 
-    /// A list has grown by so many.
+    /// A list has grown by `readers` entries.
     pub(crate) fn grown(&mut self, readers: usize) {
         self.listed += readers;
     }
@@ -346,7 +346,7 @@ impl Spill {
         self.lists.get_mut(crate::machine::at(number))
     }
 
-    /// A cell gives its list back.
+    /// Releases the list of a cell.
     pub(crate) fn drop_list(&mut self, cell: &Cell) {
         if let Some(number) = cell.list() {
             self.listed = self.listed.saturating_sub(self.list(number).len());
@@ -365,7 +365,7 @@ impl Spill {
         u32::try_from(self.lists.len() - 1).unwrap_or(0)
     }
 
-    /// Bytes that are kept beside the cells.
+    /// Bytes used in addition to the cells.
     pub(crate) fn bytes(&self) -> usize {
         self.parts.len() * size_of::<[(Cell, Owner); 4]>()
             + self.lists.len() * 2 * size_of::<Vec<Readers>>()

@@ -1,4 +1,4 @@
-//! What the instructions of a kernel mean to the checks: read once from the program, then looked up by number.
+//! Properties of a kernel's instructions that the checks need: decoded once from the program, then looked up by number.
 
 use crate::isa::Op;
 use crate::isa::op::{self, Atomic, Combine, Copies, Fence, Memory, MemoryKind, Semantics};
@@ -6,23 +6,23 @@ use crate::machine::{Width, at};
 use crate::memory::Space;
 use crate::program::{Meta, Program, Values};
 
-/// How far an ordered access or a fence reaches.
+/// The scope of an ordered access or a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Scope {
     /// The threads of a block.
     Block,
-    /// The device, and all beyond it.
+    /// The device, and wider scopes.
     Device,
 }
 
-/// What an access promises beside its value.
+/// The memory ordering of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Ordering {
-    /// Other threads may access the same bytes at the same time, as far as the scope reaches.
+    /// The scope of a strong access: threads in it may access the same bytes concurrently. `None` for a weak access.
     pub strong: Option<Scope>,
-    /// What the thread did before is visible to those who see this.
+    /// Release: earlier accesses of the thread are visible to threads that observe this one.
     pub release: bool,
-    /// What was visible to the writer of the value seen is visible now.
+    /// Acquire: what the writer of the observed value released is visible now.
     pub acquire: bool,
 }
 
@@ -31,7 +31,7 @@ impl Ordering {
     pub(crate) const WEAK: Ordering = Ordering { strong: None, release: false, acquire: false };
 }
 
-/// What kind of instruction it is, as far as checks care.
+/// The kind of an instruction, as far as the checks need it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     /// None of the others.
@@ -40,7 +40,7 @@ pub(crate) enum Kind {
     Fence(Scope, bool),
     /// Works on an mbarrier.
     Mbarrier,
-    /// Reads through the cache that holds what no one writes.
+    /// Reads through the non-coherent read-only cache (`ld.global.nc`).
     ReadOnly,
     /// A `cp.async` itself.
     Copy,
@@ -61,15 +61,16 @@ pub(crate) struct Site {
 #[derive(Debug)]
 pub(crate) struct Sites {
     list: Vec<Site>,
-    /// Whether threads may be ordered by anything but barriers of the whole block and `bar.warp.sync`: what the checks
-    /// remember can be smaller if not.
+    /// Whether threads can be ordered only by barriers of the whole block and `bar.warp.sync`, which lets the checks
+    /// record less.
     pub barriers_only: bool,
-    /// Whether what is ordered may depend on the schedule: there are locks, flags, tickets, or barriers of some threads.
+    /// Whether the happens-before order may depend on the schedule: the kernel has locks, flags, tickets, or barriers
+    /// for some of the threads.
     pub order_matters: bool,
-    /// Instructions by which blocks can notice each other, those first whose order is most likely to matter: what takes
+    /// Instructions by which blocks can observe each other, sorted by how likely their order matters: those that take
     /// tickets and locks, then flags, then the rest.
     pub steps: Vec<u32>,
-    /// By instruction: whether threads can notice each other by it.
+    /// By instruction: whether threads can observe each other by it.
     pub noticed: Vec<bool>,
 }
 
@@ -150,7 +151,7 @@ pub(crate) fn combines(program: &Program) -> Vec<Option<u32>> {
     program.metas.iter().map(kind).collect()
 }
 
-/// Whether an instruction reads a row.
+/// Whether any instruction reads a row.
 fn read(program: &Program, row: (Width, u32)) -> bool {
     program.metas.iter().any(|meta| meta.reads.contains(&row))
 }
@@ -164,7 +165,7 @@ fn polled(program: &Program) -> Vec<usize> {
     (0..program.metas.len()).filter(|pc| volatile(*pc)).collect()
 }
 
-/// Whether a load polls: whether its value decides a branch that stays in, or leaves, a loop around the load.
+/// Whether a load polls: its value decides a branch that continues or leaves a loop around the load.
 fn polls(program: &Program, load: usize) -> bool {
     let branches = |pc: usize| program.metas[pc].op == Op::Branch;
     let Some(end) = (load..program.code.len()).find(|&pc| {

@@ -1,16 +1,18 @@
-//! Results that depend on the machine: a clock, a timer, the multiprocessor, or where memory lies.
+//! Taint analysis for results that depend on the machine: a clock, a timer, the multiprocessor, or an address.
 //!
-//! Decides for every register and lane which sources its value depends on, follows that through registers, shuffles, votes, matrix
-//! instructions, calls, shared and local memory, and reports it where it reaches control flow (a branch, a guard, a jump) or global
-//! memory (a store, an atomic, the address of either). Sources: PTX manual, special registers; the addresses of allocations, as
-//! kernels get them in parameters and from variables of the module.
+//! Tracks for every register and lane which sources its value depends on, through registers, shuffles, votes, matrix
+//! instructions, calls, shared and local memory, and reports a value that reaches control flow (a branch, a guard, a
+//! jump) or global memory (a store, an atomic, the address of either). Sources: PTX manual, special registers; the
+//! addresses of allocations that a kernel gets in parameters and from module variables.
 //!
-//! An address is followed as a sum (`lane.rs`), so that what kernels do with pointers stays silent: accesses, differences and
-//! comparisons within an allocation, null tests, tests of the lowest 8 bits, which every allocation has as zeros.
+//! An address is followed as a sum (`lane.rs`), so that ordinary pointer arithmetic is not reported: accesses,
+//! differences and comparisons within an allocation, null tests, and tests of the lowest 8 bits, which are zero in
+//! every allocation's address.
 //!
-//! Can miss: addresses that are loaded from global memory or come from `malloc`; what goes through the carry flag; what a register
-//! gets in a loop whose number of rounds depends on a source, where the loop only waits; bytes apart within a word.
-//! Never reports: a value that no branch and no store to global memory depends on, such as a clock that is printed or slept by.
+//! Can miss: addresses that are loaded from global memory or come from `malloc`; values that pass through the carry
+//! flag; values computed in a wait loop whose iteration count depends on a source; single bytes within a word. Never
+//! reports: a value that affects no branch and no store to global memory, such as a clock that is only printed or used
+//! for a delay.
 
 mod lane;
 mod shadow;
@@ -38,43 +40,43 @@ const CLEAN: Row = [Lane::CLEAN; LANES];
 
 /// The registers of a warp, and its local memory.
 struct Warp {
-    /// Lanes of each row that depend on something.
+    /// Lanes of each row that depend on a source.
     masks: Vec<u32>,
-    /// What they depend on; lanes that the mask does not name are stale.
+    /// What they depend on; lanes outside the mask are stale.
     rows: Vec<Option<Box<Row>>>,
     local: Shadow,
-    /// What the memory instruction under way uses.
+    /// The operands of the memory instruction that is being executed.
     access: Option<Box<Pending>>,
 }
 
-/// Operands of a memory instruction as it finds them.
+/// Operands of a memory instruction before it is executed.
 struct Pending {
     pc: u32,
-    /// What is decided by the choice of each address.
+    /// What the choice of each address depends on.
     addresses: Row,
     /// What is stored, row by row.
     values: Vec<Row>,
 }
 
-/// What a block's values depend on.
+/// The taint state of a block.
 pub(crate) struct Taint {
     warps: Vec<Warp>,
     shared: Shadow,
 }
 
-/// Where a dependent value ends up.
+/// Where a tainted value is used.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sink {
     Branch,
     Guard,
     Jump,
-    /// A store of it.
+    /// The value is stored.
     Value,
-    /// A store to an address that depends on it.
+    /// The address of a store depends on it.
     Address,
 }
 
-/// Where something happens, and in which lanes.
+/// The instruction and the lane of a use.
 #[derive(Clone, Copy)]
 struct Place {
     block: u32,
@@ -132,7 +134,7 @@ impl Warp {
         }
     }
 
-    /// All that a lane of several rows depends on.
+    /// What a lane depends on in several rows, joined.
     fn joined(&self, rows: &[u32], lane: usize) -> Lane {
         rows.iter().fold(Lane::CLEAN, |all, row| {
             let one = self.lane(*row, lane);
@@ -140,7 +142,7 @@ impl Warp {
         })
     }
 
-    /// All that several lanes of several rows depend on.
+    /// What several lanes of several rows depend on, joined.
     fn together(&self, rows: &[u32], lanes: u32) -> Lane {
         lanes_of(lanes).fold(Lane::CLEAN, |all, lane| {
             let one = self.joined(rows, lane);
@@ -148,7 +150,7 @@ impl Warp {
         })
     }
 
-    /// An instruction that reads something dependent writes its results.
+    /// An instruction that reads a tainted value writes its results.
     fn spread(&mut self, facts: &Facts, issue: &Issue<'_>, cold: &Cold, own: Sources) {
         let (reads, writes, _) = facts.rows(issue.pc);
         let exec = issue.exec;
@@ -158,7 +160,7 @@ impl Warp {
         };
         match cold.rule {
             Rule::Fresh => writes.iter().for_each(|row| self.clear(*row, exec)),
-            // Told by the exchange.
+            // Handled when the exchange is observed.
             Rule::Vote | Rule::Lanes => {}
             Rule::VoteHere | Rule::Transpose => {
                 let all = [self.together(reads, exec); LANES];
@@ -227,7 +229,7 @@ impl Warp {
             (a, b) if a.is_clean() => b.scaled(signed(value(0), bits(row(0)))),
             (a, b) => a.bitwise(b),
         };
-        // A product that is wider than its factors is not one of addresses, which are cut in the factors.
+        // The factors of a widening product are 32-bit values, so an address in them is truncated.
         let widened = |lane: Lane, wide: bool| if wide { lane.converted(32, 64) } else { lane };
         match cold.rule {
             Rule::Bitwise(0xf0) | Rule::Arithmetic(Arithmetic::Space) => of(0),
@@ -272,7 +274,7 @@ impl Warp {
     }
 }
 
-/// A value of so many bits with its sign.
+/// Sign-extends a value of `bits` bits.
 fn signed(value: u64, bits: u32) -> i64 {
     let unused = 64u32.saturating_sub(bits).min(63);
     (value << unused).cast_signed() >> unused
@@ -288,7 +290,7 @@ impl Taint {
         Taint { warps: (0..warps).map(|_| Warp::new(facts, entrances)).collect(), shared: Shadow::default() }
     }
 
-    /// An instruction is about to be executed, or passed over by all lanes.
+    /// An instruction is about to be executed, or skipped because its guard is false in all lanes.
     pub(crate) fn issue(
         &mut self,
         context: &Context,
@@ -398,7 +400,7 @@ impl Taint {
                     Space::Param => entrances.parameter(address, size, access.pc),
                     _ => Lane::CLEAN,
                 };
-                // The choice of the address is noted already.
+                // The dependence on the address is already recorded.
                 let chosen = warp.lane(*row, lane);
                 value[lane] = if chosen.is_clean() { stored } else { stored.joined(chosen) };
                 if !stored.is_clean() {
@@ -432,7 +434,7 @@ impl Taint {
             let lanes = pending.iter().flat_map(|pending| pending.values.iter().flatten());
             lanes.fold(Lane::CLEAN, |all, one| if one.is_clean() { all } else { all.joined(*one) })
         };
-        // Rows of matrices go to other lanes.
+        // Matrix loads move rows to other lanes.
         let crossing = if by_elements || pending.is_none() { Lane::CLEAN } else { every() };
         let mut reported = [false; 2];
         for lane in lanes_of(access.lanes) {
@@ -494,7 +496,7 @@ impl Taint {
         }
     }
 
-    /// A copy writes shared memory with what lies in global memory.
+    /// A copy writes data from global memory to shared memory.
     pub(crate) fn copy_issued(&mut self, copy: &Copy) {
         let Some(warp) = self.warps.get(at(copy.warp)) else { return };
         let pending = warp.access.as_ref().filter(|pending| pending.pc == copy.pc);
@@ -502,7 +504,7 @@ impl Taint {
         self.shared.store(0, copy.to, copy.size.max(4), chosen);
     }
 
-    /// A call hands a value over.
+    /// A call passes an argument or a result.
     pub(crate) fn moved(&mut self, facts: &Facts, moved: &Moved) {
         let Some(warp) = self.warps.get_mut(at(moved.warp)) else { return };
         for start in (0..moved.bytes.max(1)).step_by(8) {
@@ -529,16 +531,16 @@ impl Taint {
     }
 }
 
-/// A source as a reader knows it: what it is, and why it differs.
+/// A source in a report: what it is, and why it differs.
 fn described(source: Source) -> (&'static str, &'static str) {
     match source {
         Source::Clock => ("the clock", "the clock of a multiprocessor differs in every run"),
         Source::Timer => ("the global timer", "the global timer differs in every run"),
         Source::Machine => (
-            "a register of the machine",
+            "a machine-dependent register",
             "%smid, %nsmid, %warpid, %nwarpid and %gridid depend on the device and on where a block is placed",
         ),
-        Source::Address => ("the address of an array", "where an array lies differs in every process"),
+        Source::Address => ("the address of an array", "the address of an array differs in every process"),
     }
 }
 
@@ -602,7 +604,7 @@ fn add(
             spots,
             notes,
             help: Some(
-                "compute control flow and results from the inputs and the thread's index alone".to_owned(),
+                "compute control flow and results only from the inputs and the thread's index".to_owned(),
             ),
             count: 1,
         }

@@ -1,6 +1,7 @@
-//! Values that a shuffle took from a lane that takes no part in it, followed through the registers of a warp until one
-//! decides something. What cannot matter is let go: an operand that a selection does not take, a predicate that another
-//! one outweighs, a register that is overwritten. A call is not followed.
+//! Undefined values, which a shuffle read from a lane that does not take part. They are followed through the registers
+//! of a warp until one affects memory, control flow or other lanes. A value that has no effect is dropped: the
+//! unselected operand of a select, an operand masked by another predicate, a register that is overwritten. Calls are
+//! not followed.
 
 use super::context::Context;
 use crate::isa::Op;
@@ -9,29 +10,29 @@ use crate::machine::{Row, Width, at, lanes_of};
 use crate::observe::{Exchange, Issue};
 use std::collections::BTreeMap;
 
-/// Where a value came from.
+/// The origin of an undefined value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     /// The shuffle.
     pub pc: u32,
     /// The lane that read.
     pub lane: u32,
-    /// The lane it read from.
+    /// The lane that it read from.
     pub source: u32,
-    /// Whether that one had exited or never existed.
+    /// Whether the source lane had exited or never existed.
     pub exited: bool,
-    /// The lanes that took part, as far as the reader's mask goes.
+    /// The lanes of the reader's mask that took part.
     pub mask: Option<u32>,
 }
 
-/// What a value decides.
+/// What an undefined value affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// What is stored, or where an access goes.
+    /// A stored value, or the address of an access.
     Memory,
-    /// Where control goes.
+    /// Control flow.
     Branch,
-    /// What other lanes get, beyond a shuffle.
+    /// The values of other lanes, other than by a shuffle.
     Exchange,
 }
 
@@ -46,17 +47,17 @@ struct Stain {
 #[derive(Debug, Default)]
 pub(crate) struct Undefined {
     warps: BTreeMap<u32, BTreeMap<(Width, u32), Stain>>,
-    /// Warps that have any, one bit each.
+    /// Warps that have undefined registers, one bit each.
     holding: u32,
 }
 
 impl Undefined {
-    /// Whether a warp has any.
+    /// Whether a warp has undefined registers.
     pub(crate) fn holds(&self, warp: u32) -> bool {
         self.holding >> (warp & 31) & 1 != 0
     }
 
-    /// A shuffle: the lanes in `wrong` read from lanes that take no part.
+    /// A shuffle: the lanes in `wrong` read from lanes that do not take part.
     pub(crate) fn shuffle(
         &mut self,
         context: &Context,
@@ -98,14 +99,14 @@ impl Undefined {
         self.write(exchange.warp, to, exchange.lanes, Some(Stain { lanes: wrong | handed, origin }));
     }
 
-    /// `exec` lanes of a row are written, and those of the stain are undefined.
+    /// The `exec` lanes of a row are written; those in `stain` become undefined.
     fn write(&mut self, warp: u32, row: (Width, u32), exec: u32, stain: Option<Stain>) {
         let stains = self.warps.entry(warp).or_default();
         let kept = stains.get(&row).map_or(0, |old| old.lanes & !exec);
         let new = stain.map_or(0, |stain| stain.lanes & exec);
         match stain.or(stains.get(&row).copied()) {
             Some(any) if kept | new != 0 => {
-                // One origin stands for all lanes of a row; the latest explains it best.
+                // A row keeps one origin for all its lanes; the latest explains it best.
                 stains.insert(row, Stain { lanes: kept | new, origin: any.origin });
                 self.holding |= 1 << (warp & 31);
             }
@@ -123,7 +124,8 @@ impl Undefined {
         self.holding &= !(1 << (warp & 31));
     }
 
-    /// An instruction of a warp that holds undefined values. Gives where one came from that now decides something.
+    /// An instruction of a warp that holds undefined values. If one of them has an effect now, returns its origin and
+    /// the use.
     pub(crate) fn issue(&mut self, context: &Context, issue: &Issue<'_>) -> Option<(Origin, Use)> {
         let meta = context.program.metas.get(at(issue.pc))?;
         let stains = self.warps.get(&issue.warp)?;
@@ -161,7 +163,7 @@ impl Undefined {
             }
         }
         if let (Some(used), Some(origin)) = (used, origin) {
-            // Told once; what else it reaches is the same mistake.
+            // Report once; everything else that the value reaches is the same bug.
             let stains = self.warps.entry(issue.warp).or_default();
             stains.retain(|_, stain| stain.origin != origin);
             if stains.is_empty() {

@@ -1,6 +1,6 @@
-//! What ptxas makes of atomics, as far as counts depend on it: `atom` whose old value nobody reads becomes a reduction, and the
-//! lanes of a warp are brought together into one operation where it can see that they all name one address. Read off the machine
-//! code it makes; `crates/sim/tests/count/atomics.rs` has the cases.
+//! How ptxas translates atomics, as far as it affects counts: an `atom` whose old value is unused becomes a reduction, and
+//! ptxas merges the lanes of a warp into one operation if it can prove that they all use one address. These rules were
+//! derived from the SASS that ptxas emits; `crates/sim/tests/count/atomics.rs` has the cases.
 
 use crate::isa::Op;
 use crate::isa::op::Combine;
@@ -9,10 +9,11 @@ use crate::memory::Space;
 use crate::program::{Meta, Program, SpecialKind};
 use std::collections::HashSet;
 
-/// Rounds in which differing registers are followed through a program; where that does not suffice, all count as differing.
+/// Iterations of the data-flow analysis that finds registers that differ between lanes; without a fixed point by then, all
+/// registers count as differing.
 const ROUNDS: usize = 32;
 
-/// Registers of a program that has atomics; of others nothing is looked at.
+/// Register facts of a program with atomics; other programs are not analyzed.
 pub(super) struct Atomics {
     /// Registers that some instruction reads.
     read: HashSet<(Width, u32)>,
@@ -79,7 +80,7 @@ impl Atomics {
         found
     }
 
-    /// Whether nobody reads what an instruction gives back.
+    /// Whether no instruction reads the result.
     fn unread(&self, program: &Program, pc: usize) -> bool {
         program.metas.get(pc).is_some_and(|meta| meta.writes.iter().all(|row| !self.read.contains(row)))
     }

@@ -1,4 +1,4 @@
-//! The counters of a launch, by instruction, by line, and all together.
+//! The counters of a launch: per instruction, per line, and in total.
 
 use super::site::multiply_adds;
 use crate::isa::Unit;
@@ -6,7 +6,7 @@ use crate::memory::Space;
 use crate::stop::SourceLine;
 use std::collections::BTreeMap;
 
-/// What an instruction does to memory.
+/// The memory operation of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MemoryOp {
     /// `ld`, `ldu`.
@@ -23,13 +23,13 @@ pub enum MemoryOp {
     LoadMatrix,
     /// `stmatrix`.
     StoreMatrix,
-    /// `wmma.load`, as the accesses of each lane that the fragment layout of `mma` asks for.
+    /// `wmma.load`, counted as the per-lane accesses of the `mma` fragment layout.
     LoadTile,
     /// `wmma.store`, likewise.
     StoreTile,
-    /// Work on an mbarrier.
+    /// An mbarrier operation.
     Mbarrier,
-    /// Anything else that touches memory, such as calls of functions that the device provides.
+    /// Any other memory operation, such as a call of a function that the device provides.
     Other,
 }
 
@@ -52,10 +52,10 @@ impl MemoryOp {
     }
 }
 
-/// What an instruction does to the flow of control.
+/// The control-flow kind of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Flow {
-    /// Goes on with the next instruction.
+    /// Continues with the next instruction.
     Next,
     /// `bra`.
     Branch,
@@ -72,13 +72,13 @@ pub enum Flow {
 /// Executions of instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Issued {
-    /// Warp instructions, those passed over because no guard held included.
+    /// Warp instructions, including those skipped because the guard was false in all lanes.
     pub executions: u64,
-    /// Threads that stood at them.
+    /// Threads that reached them.
     pub lanes: u64,
-    /// Threads whose guard held, or that had none.
+    /// Threads whose guard was true, or that had none.
     pub lanes_on: u64,
-    /// Warp instructions in which no guard held.
+    /// Warp instructions whose guard was false in all lanes.
     pub passed: u64,
 }
 
@@ -87,43 +87,44 @@ pub struct Issued {
 pub struct Branches {
     /// Executions in which all lanes branched.
     pub taken: u64,
-    /// Executions in which none did.
+    /// Executions in which no lane branched.
     pub not_taken: u64,
-    /// Executions in which lanes went different ways.
+    /// Executions in which lanes diverged.
     pub divergent: u64,
 }
 
 /// Requests to a memory space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Requests: one for each instruction of a warp and space that it touches.
+    /// Requests: one per warp instruction and memory space that it accesses.
     pub requests: u64,
-    /// Lanes that asked.
+    /// Active lanes, summed over requests.
     pub lanes: u64,
-    /// Bytes that lanes asked for.
+    /// Bytes that lanes requested.
     pub bytes: u64,
-    /// Distinct sectors of 32 bytes in each request, added up. Global and local memory.
+    /// Distinct sectors of 32 bytes in each request, summed over requests. Global and local memory.
     pub sectors: u64,
-    /// Distinct lines of 128 bytes in each request, added up. Global and local memory.
+    /// Distinct lines of 128 bytes in each request, summed over requests. Global and local memory.
     pub lines: u64,
-    /// Sectors that the distinct bytes of each request would fill if they lay side by side, added up. Global memory.
+    /// Sectors that the distinct bytes of each request would fill if they were contiguous, summed over requests. Global
+    /// memory.
     pub ideal_sectors: u64,
-    /// Those of `sectors` that are loaded past the first-level cache. Global memory.
+    /// Those of `sectors` that are loads bypassing L1. Global memory.
     pub uncached_sectors: u64,
-    /// Passes through the banks of shared memory; of constants and parameters, distinct addresses in each request.
+    /// Passes through the banks of shared memory (wavefronts); for constants and parameters, distinct addresses in each
+    /// request.
     pub wavefronts: u64,
-    /// Passes through the banks if no two words of a request were in one bank.
+    /// Passes through the banks if no two words of a request shared a bank.
     pub ideal_wavefronts: u64,
-    /// Sectors of global memory that the block had not touched in this way before.
+    /// Sectors of global memory that the block had not accessed with this kind of operation before.
     pub first_sectors: u64,
-    /// Atomics: distinct addresses in each request, added up.
+    /// Atomics: distinct addresses in each request, summed over requests.
     pub addresses: u64,
-    /// Atomics: lanes at the address that most lanes of a request name, added up.
+    /// Atomics: lanes at the most contended address of each request, summed over requests.
     pub depth: u64,
     /// Atomics: the most lanes of any request at one address.
     pub max_depth: u64,
-    /// Atomics: as `depth`, but one for a request whose lanes ptxas brings together into one operation: see
-    /// [`Hottest`].
+    /// Atomics: like `depth`, but 1 for a request whose lanes ptxas merges into one operation: see [`Hottest`].
     pub serial: u64,
 }
 
@@ -147,7 +148,7 @@ impl Traffic {
         self.serial += other.serial;
     }
 
-    /// So many requests like this one.
+    /// The counts of this number of requests like this one.
     #[must_use]
     pub fn times(&self, requests: u64) -> Traffic {
         if requests == 0 {
@@ -171,7 +172,7 @@ impl Traffic {
         }
     }
 
-    /// Bank conflicts: passes through the banks beyond those that are needed.
+    /// Bank conflicts: passes through the banks beyond the minimum.
     pub fn conflicts(&self) -> u64 {
         self.wavefronts.saturating_sub(self.ideal_wavefronts)
     }
@@ -197,26 +198,26 @@ impl Traffic {
     }
 }
 
-/// Barriers, and how unevenly warps came to them. A warp's *work* is the instructions it executed since it came to a barrier
-/// before, the barrier's own included.
+/// Barriers, and how evenly warps arrive at them. A warp's *work* is the number of instructions since its previous barrier,
+/// including the barrier itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Barriers {
-    /// Arrivals of warps, or of pieces of warps.
+    /// Arrivals of warps, or of parts of warps.
     pub arrivals: u64,
-    /// Phases that were completed, each counted at the instruction by which the last warp came.
+    /// Completed phases, each counted at the instruction of the last warp to arrive.
     pub phases: u64,
-    /// Warps in each phase, added up.
+    /// Warps in each phase, summed over phases.
     pub warps: u64,
-    /// Work of all warps of each phase, added up.
+    /// Work of all warps in each phase, summed over phases.
     pub work: u64,
-    /// Work of the warp that did most in each phase, added up.
+    /// Work of the busiest warp of each phase, summed over phases.
     pub longest: u64,
-    /// What warps did less than the one that did most, added up over warps and phases.
+    /// The difference between the work of the busiest warp and that of each other warp, summed over warps and phases.
     pub idle: u64,
 }
 
 impl Barriers {
-    /// The most work less the mean work, added up over phases; exact if as many warps came to each phase.
+    /// Maximum work minus mean work, summed over phases; exact if every phase has the same number of warps.
     #[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "counts are far below 2^53")]
     pub fn imbalance(&self) -> f64 {
         if self.warps == 0 { 0.0 } else { self.idle as f64 * self.phases as f64 / self.warps as f64 }
@@ -233,23 +234,23 @@ impl Barriers {
     }
 }
 
-/// The addresses of the request of an instruction that takes the most beyond its need.
+/// The addresses of the least efficient request of an instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// The space: shared or global memory.
     pub space: Space,
     /// Bytes of each lane.
     pub bytes: u32,
-    /// Lanes that asked, and for each its distance in bytes from the first of them.
+    /// The active lanes, each with its distance in bytes from the first of them.
     pub lanes: Vec<(u32, i64)>,
     /// Passes through the banks of shared memory, or sectors of global memory.
     pub taken: u64,
-    /// As many as are needed.
+    /// The minimum possible number.
     pub ideal: u64,
 }
 
 impl Sample {
-    /// Whether it takes more beyond its need than another.
+    /// Whether it wastes more than another.
     pub(crate) fn is_worse(taken: u64, ideal: u64, than: Option<&Sample>) -> bool {
         let product = |a: u64, b: u64| u128::from(a) * u128::from(b);
         taken > ideal && than.is_none_or(|than| product(taken, than.ideal) > product(than.taken, ideal))
@@ -261,7 +262,7 @@ impl Sample {
 pub struct Instruction {
     /// Its index in the code.
     pub pc: u32,
-    /// The function it stands in.
+    /// The function that contains it.
     pub function: String,
     /// Its line in the PTX text.
     pub ptx_line: u32,
@@ -281,13 +282,13 @@ pub struct Instruction {
     pub branches: Branches,
     /// Requests to memory by space.
     pub memory: BTreeMap<(Space, MemoryOp), Traffic>,
-    /// If it is a barrier.
+    /// Barrier counts, if it is a barrier.
     pub barriers: Barriers,
-    /// For shared and global memory each, the request that took the most beyond its need; none where none did.
+    /// For shared and for global memory, the least efficient request; `None` if no request was inefficient.
     pub worst: Vec<Sample>,
 }
 
-/// Counts of several instructions: of a line, or of the launch.
+/// Counts of several instructions: of a line or of the launch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Totals {
     /// Executions.
@@ -337,7 +338,7 @@ impl Totals {
         self.barriers.add(&instruction.barriers);
     }
 
-    /// The requests to a space by these operations, added up; by all if none is named.
+    /// The sum of the requests to a space by these operations, or by all operations if the list is empty.
     pub fn traffic(&self, space: Space, ops: &[MemoryOp]) -> Traffic {
         let mut sum = Traffic::default();
         for ((_, _), traffic) in
@@ -358,7 +359,7 @@ impl Totals {
         self.tensor.iter().map(|(shape, count)| count * multiply_adds(shape)).sum()
     }
 
-    /// Every count by its name, such as `global.ld.sectors`; those that are zero are left out.
+    /// Every count by its name, such as `global.ld.sectors`; zero counts are omitted.
     pub fn flat(&self) -> BTreeMap<String, u64> {
         let mut flat = BTreeMap::new();
         let mut put = |name: String, value: u64| {
@@ -412,42 +413,43 @@ impl Totals {
     }
 }
 
-/// Sectors of device memory that were touched at least once: what caches of any size must still move. An *estimate* of
-/// traffic: it is what is left if each block has a first-level cache for itself that forgets nothing while it runs, and the
-/// second level forgets nothing.
+/// Sectors of device memory that were accessed at least once: the traffic that remains with caches of any size. This is an
+/// *estimate*: it assumes that each block has its own L1 that evicts nothing while the block runs, and that L2 evicts
+/// nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compulsory {
-    /// Distinct sectors that a block loaded, added up over blocks: misses of the first level at least, if it is not warm.
+    /// Distinct sectors that a block loaded, summed over blocks: the minimum number of L1 misses with a cold L1.
     pub block_loaded: u64,
-    /// Distinct sectors that a block loaded through the first level, added up over blocks.
+    /// Distinct sectors that a block loaded through L1, summed over blocks.
     pub block_cached: u64,
-    /// Distinct sectors that a block stored, added up over blocks.
+    /// Distinct sectors that a block stored, summed over blocks.
     pub block_stored: u64,
-    /// Distinct sectors that the launch loaded: what must come from memory if the second level is cold.
+    /// Distinct sectors that the launch loaded: the minimum DRAM reads with a cold L2.
     pub grid_loaded: u64,
-    /// Distinct sectors that the launch stored: what must go back to memory in the end.
+    /// Distinct sectors that the launch stored: the minimum DRAM writes.
     pub grid_stored: u64,
-    /// Distinct sectors that it loaded or stored.
+    /// Distinct sectors that the launch loaded or stored.
     pub grid_touched: u64,
-    /// Whether memory for this ran out, so that these are too small.
+    /// Whether the memory for tracking ran out, so that these numbers are too small.
     pub incomplete: bool,
 }
 
-/// The word of device memory that the most atomic operations came to. They are done one after another there.
+/// The word of device memory with the most atomic operations. Atomic operations at one word are serialized.
 ///
-/// Lanes of a request count one each, but for what ptxas brings together into one operation of the warp: additions, minima,
-/// maxima and bitwise operations on 32-bit integers at an address that it can see to be the same for all lanes. If the old value
-/// is used, only the addition of a constant. Such a request, with all its lanes at one address, is one operation here.
+/// Each lane of a request counts as one operation, except where ptxas merges the lanes of a warp into one operation:
+/// additions, minima, maxima and bitwise operations on 32-bit integers at an address that ptxas can prove to be the same
+/// for all lanes. If the old value is used, ptxas merges only the addition of a constant. Such a request, with all its
+/// lanes at one address, counts as one operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hottest {
     /// Operations at that word.
     pub operations: u64,
-    /// Whether memory for this ran out, so that another word may have more.
+    /// Whether the memory for tracking ran out, so that another word may have more.
     pub incomplete: bool,
 }
 
-/// Sectors between the first- and the second-level cache. Stores, atomics and loads that go past the first level count each time;
-/// loads through it count once for each block, as if it forgot nothing while a block runs. So it is an *estimate*.
+/// Sectors transferred between L1 and L2. Stores, atomics and loads that bypass L1 count each time; loads through L1 count
+/// once per block, as if L1 evicted nothing while a block runs. So it is an *estimate*.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SecondLevel {
     /// Loaded.
@@ -461,7 +463,7 @@ pub struct SecondLevel {
 }
 
 impl SecondLevel {
-    /// All together.
+    /// The sum of all four.
     pub fn sectors(&self) -> u64 {
         self.loads + self.stores + self.atomics + self.reductions
     }
@@ -489,13 +491,13 @@ pub struct Counters {
     pub static_shared: u32,
     /// Bytes of dynamic shared memory of a block.
     pub dynamic_shared: u32,
-    /// Blocks that were counted: all, if nothing stopped the launch.
+    /// Blocks that were counted: all blocks, unless the launch stopped early.
     pub blocks: u64,
-    /// Every instruction, in the order of the code.
+    /// Every instruction, in code order.
     pub instructions: Vec<Instruction>,
-    /// All together.
+    /// The totals of the launch.
     pub totals: Totals,
-    /// What no cache can save.
+    /// The traffic that no cache can avoid.
     pub compulsory: Compulsory,
     /// The word with the most atomic operations.
     pub hottest: Hottest,
@@ -512,7 +514,7 @@ impl Counters {
         self.blocks * self.block_threads().div_ceil(32)
     }
 
-    /// Sectors between the first- and the second-level cache.
+    /// Sectors transferred between L1 and L2.
     pub fn second_level(&self) -> SecondLevel {
         let mut found = SecondLevel { loads: self.compulsory.block_cached, ..SecondLevel::default() };
         for ((_, op), traffic) in self
@@ -532,7 +534,7 @@ impl Counters {
         found
     }
 
-    /// The counts of each line: of the innermost inlined function's line where there is a line table.
+    /// The counts of each line; with a line table, of the line in the innermost inlined function.
     pub fn by_line(&self) -> BTreeMap<LineKey, Totals> {
         let mut lines: BTreeMap<LineKey, Totals> = BTreeMap::new();
         for instruction in &self.instructions {
@@ -553,25 +555,25 @@ impl Instruction {
     }
 }
 
-/// A count of a line that differs between two launches.
+/// A count that differs between two launches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The line; `None` for the launch as a whole.
     pub line: Option<LineKey>,
     /// The counter.
     pub counter: String,
-    /// In the first launch.
+    /// The value in the first launch.
     pub before: u64,
-    /// In the second.
+    /// The value in the second launch.
     pub after: u64,
 }
 
-/// The counters of a launch as names and numbers, such as a file holds them; those that are zero are left out.
+/// The counters of a launch as names and numbers, as stored in a file; zero counts are omitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flat {
-    /// Of the launch as a whole.
+    /// Counters of the launch as a whole.
     pub launch: BTreeMap<String, u64>,
-    /// Of each line.
+    /// Counters of each line.
     pub lines: BTreeMap<LineKey, BTreeMap<String, u64>>,
 }
 
@@ -601,7 +603,7 @@ impl Counters {
 }
 
 impl Flat {
-    /// What differs from this to another: of the launches as a whole first, then line by line.
+    /// The differences to another launch: first for the launches as a whole, then line by line.
     pub fn changes(&self, after: &Flat) -> Vec<Change> {
         let mut changes = Vec::new();
         let nothing = BTreeMap::new();
@@ -630,7 +632,7 @@ impl Flat {
     }
 }
 
-/// What differs between the counters of two launches: of the launches as a whole first, then line by line.
+/// The differences between the counters of two launches: first for the launches as a whole, then line by line.
 pub fn diff(before: &Counters, after: &Counters) -> Vec<Change> {
     before.flat().changes(&after.flat())
 }

@@ -1,8 +1,7 @@
-//! How many atomic operations came to each word of device memory: those at one word are done one after another, whatever the
-//! caches.
+//! The number of atomic operations per word of device memory: operations at one word are serialized regardless of caches.
 //!
-//! Counts are kept for the launch as a whole, in pages of 2 KiB of memory. Adding does not depend on the order of blocks. There
-//! is a limit beyond which no further page is remembered, and it is said that there was.
+//! Counts are kept for the launch as a whole, in pages of 2 KiB of memory. The sums do not depend on the order of blocks.
+//! At the memory limit, no further page is tracked and a flag is set.
 
 use std::collections::HashMap;
 
@@ -10,24 +9,24 @@ use std::collections::HashMap;
 pub(crate) const WORD: u64 = 4;
 /// Words of a page.
 const PAGE_WORDS: usize = 512;
-/// Bytes that remembering a page takes, its place in the index included.
+/// Bytes that tracking a page takes, including its index entry.
 const PAGE_BYTES: u64 = 8 * 512 + 64;
 
 /// Atomic operations by word.
 pub(crate) struct Heat {
     pages: Vec<Box<[u64; PAGE_WORDS]>>,
     index: HashMap<u64, usize>,
-    /// The page that was touched last.
+    /// The page accessed last.
     recent: Option<(u64, usize)>,
     limit: usize,
-    /// Operations at the word that has the most.
+    /// Operations at the word with the most operations.
     pub hottest: u64,
-    /// Whether some were not remembered.
+    /// Whether some operations were not tracked.
     pub incomplete: bool,
 }
 
 impl Heat {
-    /// Nothing yet, and so many bytes to remember with.
+    /// An empty counter with a memory budget in bytes.
     pub(crate) fn new(memory: u64) -> Heat {
         Heat {
             pages: Vec::new(),
@@ -61,7 +60,7 @@ impl Heat {
         Some(place)
     }
 
-    /// Adds operations at the word that an address lies in.
+    /// Adds operations at the word that contains an address.
     pub(crate) fn add(&mut self, address: u64, operations: u64) {
         let word = address / WORD;
         let words = u64::try_from(PAGE_WORDS).unwrap_or(u64::MAX);
@@ -86,7 +85,7 @@ mod tests {
         heat.add(0x9000, 4);
         heat.add(0x1002, 1);
         assert_eq!(heat.hottest, 5);
-        // Half a word away is the same word.
+        // Addresses in the other half of a word belong to the same word.
         heat.add(0x1002, 2);
         assert_eq!((heat.hottest, heat.incomplete), (6, false));
     }

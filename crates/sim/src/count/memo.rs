@@ -1,6 +1,6 @@
-//! Requests that look like one that the instruction made before, only somewhere else. What a request costs follows from how
-//! the addresses of its lanes lie to each other, and from where the first lies in a line; most instructions make the same
-//! request again and again, so it is enough to compare and to count.
+//! A cache of request shapes. The cost of a request depends only on the distances between its lanes' addresses and on the
+//! first address's offset in a line. Most instructions repeat the same shape, so it is enough to compare the shape and
+//! count it.
 
 use super::counters::Traffic;
 use super::heat::Heat;
@@ -9,11 +9,11 @@ use crate::machine::{AccessKind, LANES, Row, at};
 use crate::simd::{Isa, Level, Portable, V3, V4};
 use std::sync::Mutex;
 
-/// Requests that are remembered of an instruction: a swizzle in a loop goes through a few.
+/// Request shapes cached per instruction: a swizzle in a loop uses a few.
 const WAYS: usize = 4;
 
-/// What requests have in common, beside how their lanes lie to each other, as one number: lanes, bytes of each, kind, and where
-/// the first lane's address lies in a word or line, as far as that matters.
+/// The part of a request's shape besides the distances between lanes, as one number: lanes, bytes per lane, kind, and the
+/// first address's offset in a word or line, as far as that matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key(u64);
 
@@ -35,17 +35,17 @@ impl Key {
     }
 }
 
-/// Whether the lanes of a row have the distances from its first that another request's had: the row, its first address, the
-/// distances, and the lanes that count, if not all do.
+/// Whether the lanes of a row have the same distances from the first lane as in another request: the row, its first
+/// address, the distances, and the mask of active lanes, if not all are active.
 pub(super) type Same<T> = fn(&Row<T>, T, &Row<T>, Option<&Row<T>>) -> bool;
 
 /// Addresses of one width.
 pub(super) trait Address: Copy + Default + 'static {
-    /// Every bit.
+    /// All bits set.
     const ALL: Self;
-    /// The distance from another.
+    /// The distance from another address.
     fn distance(self, first: Self) -> Self;
-    /// The comparison for a level of vector instructions that this machine has.
+    /// The comparison for the vector instructions available on this host.
     fn same(level: Level) -> Same<Self>;
 }
 
@@ -100,11 +100,11 @@ macro_rules! address {
 address!(u32, same_narrow);
 address!(u64, same_wide);
 
-/// Places counted from that of a request's first lane, each with what is there.
+/// Positions relative to the first lane of a request, each with its value.
 type Parts = Vec<(u64, u32)>;
 
-/// A request that was made, and how often since its costs were added up. What is looked at each time comes first, the rest lies
-/// elsewhere: a kernel has many requests, and they shall stay near.
+/// A request shape, and how often it occurred since its costs were added up. The fields compared each time come first and
+/// the rest is boxed: a kernel has many shapes, and those fields should stay in the CPU cache.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(super) struct Memo<T> {
@@ -114,24 +114,24 @@ pub(super) struct Memo<T> {
     rest: Box<Rest<T>>,
 }
 
-/// What is looked at when a request moves or is forgotten, or has lanes that are off.
+/// The fields that are needed when a request moves or is evicted, or has inactive lanes.
 #[derive(Clone, Debug)]
 struct Rest<T> {
     mask: Row<T>,
     cost: Traffic,
-    /// Lines of global memory, counted from that of the first address, with their sectors.
+    /// Lines of global memory relative to the line of the first address, each with its sectors.
     lines: Parts,
-    /// Words of global memory that atomic operations come to, counted from the first address, with how many.
+    /// Words of global memory with atomic operations, relative to the first address, each with the number of operations.
     words: Parts,
-    /// Where it was made last.
+    /// Where it occurred last.
     last: T,
 }
 
-/// The requests of one instruction to one space that are remembered.
+/// The cached request shapes of one instruction and one space.
 #[derive(Clone, Debug)]
 pub(super) struct Memos<T> {
     ways: Vec<Memo<T>>,
-    /// The one that was made last, and the one that is forgotten next.
+    /// The shape used last, and the one to evict next.
     recent: usize,
     oldest: usize,
 }
@@ -143,7 +143,7 @@ impl<T> Default for Memos<T> {
 }
 
 impl<T: Address> Memos<T> {
-    /// Whether a request like this one was made before; then it is counted.
+    /// Counts a request if its shape is cached, and returns whether it is.
     #[inline]
     pub(super) fn again(&mut self, same: Same<T>, key: Key, first: T, row: &Row<T>) -> bool {
         let all = key.lanes() == u32::MAX;
@@ -167,7 +167,7 @@ impl<T: Address> Memos<T> {
         }
     }
 
-    /// Remembers a request that was not made before, and counts it. Gives the costs of one that is forgotten for it.
+    /// Caches and counts a new shape. Returns the costs of the shape evicted for it.
     pub(super) fn put(
         &mut self,
         key: Key,
@@ -194,7 +194,7 @@ impl<T: Address> Memos<T> {
         std::mem::replace(&mut self.ways[self.recent], memo).settled()
     }
 
-    /// The costs that are not added up yet; nothing is remembered after.
+    /// Returns the costs that are not added up yet, and clears the cache.
     pub(super) fn settle(&mut self) -> Traffic {
         let mut sum = Traffic::default();
         for memo in self.ways.drain(..) {
@@ -205,8 +205,8 @@ impl<T: Address> Memos<T> {
 }
 
 impl Memos<u64> {
-    /// Touches the lines of the request that was made last, at its place of now; gives how many sectors are new. `fresh` if
-    /// it was not made before.
+    /// Touches the lines of the latest request at its current address; returns the number of new sectors. `fresh` if the
+    /// shape is new.
     #[inline]
     pub(super) fn touch(&mut self, touched: &mut Touched, first: u64, touch: Touch, fresh: bool) -> u64 {
         let Some(memo) = self.ways.get_mut(self.recent).map(|memo| &mut *memo.rest) else { return 0 };
@@ -221,7 +221,7 @@ impl Memos<u64> {
             .sum()
     }
 
-    /// Heats the words of the request that was made last, at its place of now.
+    /// Counts the atomic operations of the latest request at its current address.
     pub(super) fn heat(&self, heat: &Mutex<Heat>, first: u64) {
         let Some(memo) = self.ways.get(self.recent) else { return };
         if let Ok(mut heat) = heat.lock() {
@@ -238,7 +238,7 @@ impl<T> Memo<T> {
     }
 }
 
-/// The first lane that takes part.
+/// The first active lane.
 #[inline]
 pub(super) fn first<T: Copy>(row: &Row<T>, lanes: u32) -> T {
     row.0[at(lanes.trailing_zeros() & 31)]

@@ -1,34 +1,35 @@
-//! The counters: exact numbers of what a launch did, by instruction and by line. Execution knows none of them.
+//! The counters: exact numbers of what a launch did, per instruction and per line. The execution code does not depend on
+//! them.
 //!
-//! [`Device::count`](crate::Device::count) runs a launch with a listener for each block and adds up what they counted, in
-//! block order; so the counters do not depend on the number of host threads. All numbers are *counted* on PTX as it was
-//! executed. A GPU executes SASS, which ptxas makes of it: loads of kernel parameters become operands, address arithmetic is
-//! merged, a division becomes many instructions. What the program asks of memory, of the tensor cores and of barriers
-//! survives that translation; counts of other instructions are near but not equal. [`names`] says for each Nsight Compute
-//! metric which counter it is and how exact that is.
+//! [`Device::count`](crate::Device::count) runs a launch with an observer for each block and adds up their counts in block
+//! order; so the counters do not depend on the number of host threads. All numbers are *counted* on PTX as executed. A GPU
+//! executes SASS, which ptxas compiles from PTX: loads of kernel parameters become operands, address arithmetic is merged,
+//! a division becomes many instructions. Accesses to memory, tensor-core operations and barriers survive that translation;
+//! counts of other instructions are close but not equal. [`names`] lists for each Nsight Compute metric which counter it
+//! corresponds to and how exact that is.
 //!
 //! | counter | meaning | Nsight Compute |
 //! |---|---|---|
 //! | `executions` | warp instructions | `smsp__inst_executed` |
-//! | `lanes`, `lanes_on` | threads at them, threads whose guard held | `smsp__thread_inst_executed`, `…_pred_on` |
-//! | `passed` | warp instructions in which no guard held | – |
+//! | `lanes`, `lanes_on` | threads at them, threads whose guard was true | `smsp__thread_inst_executed`, `…_pred_on` |
+//! | `passed` | warp instructions whose guard was false in all lanes | – |
 //! | `pipe.*` | warp instructions by pipe of the instruction table | `smsp__inst_executed_pipe_*` |
-//! | `branch.*` | all lanes branched, none did, they parted | `smsp__sass_branch_targets…` |
+//! | `branch.*` | all lanes branched, no lane branched, lanes diverged | `smsp__sass_branch_targets…` |
 //! | `tensor.*` | matrix products of warps | `sm__inst_executed_pipe_tensor_op_*` |
 //! | `*.requests` | requests of warps to a space | `l1tex__t_requests_…` |
-//! | `*.bytes` | bytes that lanes asked for | – |
+//! | `*.bytes` | bytes that lanes requested | – |
 //! | `*.sectors`, `*.lines` | distinct 32-byte sectors and 128-byte lines in each request | `l1tex__t_sectors_…` |
 //! | `shared.*.wavefronts` | passes through the banks | `l1tex__data_pipe_lsu_wavefronts_mem_shared…` |
-//! | `shared.*.conflicts` | passes beyond those needed | `l1tex__data_bank_conflicts_pipe_lsu_mem_shared…` |
-//! | `*.ideal_sectors` | sectors that the distinct bytes of each request would fill side by side | – |
-//! | `*.uncached_sectors` | sectors loaded past the first level (`.cg`, `.volatile`, …) | – |
-//! | `*.depth`, `*.max_depth` | lanes at the most wanted address of an atomic request: added up, and at most | – |
-//! | `*.serial`, [`Hottest`] | operations one after another at that address, and at that of the whole launch | – |
-//! | `*.first_sectors`, [`Compulsory`] | sectors touched for the first time: an estimate of misses | `lts__t_sectors…`, `dram__sectors…` |
-//! | `barrier.*` | arrivals, phases, and the work by which warps differ | – |
+//! | `shared.*.conflicts` | passes beyond the minimum | `l1tex__data_bank_conflicts_pipe_lsu_mem_shared…` |
+//! | `*.ideal_sectors` | sectors that the distinct bytes of each request would fill if contiguous | – |
+//! | `*.uncached_sectors` | sectors loaded past L1 (`.cg`, `.volatile`, …) | – |
+//! | `*.depth`, `*.max_depth` | lanes at the most contended address of an atomic request: sum and maximum | – |
+//! | `*.serial`, [`Hottest`] | serialized operations at that address, and at the hottest address of the launch | – |
+//! | `*.first_sectors`, [`Compulsory`] | sectors accessed for the first time: an estimate of misses | `lts__t_sectors…`, `dram__sectors…` |
+//! | `barrier.*` | arrivals, phases, and work imbalance between warps | – |
 //!
-//! The pipes of the table are those of an Ada multiprocessor: half precision runs on the FMA pipe there, and what has no
-//! lanes of its own on the uniform pipe, which PTX does not show.
+//! The pipes of the table are those of an Ada multiprocessor: half precision runs on the FMA pipe, and warp-uniform
+//! instructions run on the uniform pipe, which PTX does not show.
 
 mod atomics;
 mod counters;
@@ -57,10 +58,10 @@ use std::any::Any;
 use std::sync::{Arc, Mutex};
 use tally::{Pool, Sums, Tally};
 
-/// How a launch is counted.
+/// Options for counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountSettings {
-    /// Bytes that may be used to remember which sectors of memory were touched.
+    /// Bytes that may be used to track which sectors of memory were accessed.
     pub memory: u64,
 }
 
@@ -70,16 +71,16 @@ impl Default for CountSettings {
     }
 }
 
-/// What a counted launch did.
+/// The result of a counted launch.
 #[derive(Debug)]
 pub struct Counted {
-    /// What it did.
+    /// The outcome of the launch.
     pub outcome: Outcome,
-    /// How often it did what; up to the stop if there was one.
+    /// The counters; up to the stop if the launch stopped early.
     pub counters: Counters,
 }
 
-/// Blocks that may be under way at once, with counters of their own: in waves, and where they take turns.
+/// Blocks that may run at once with counters of their own, both in waves and when blocks take turns.
 const IN_A_WAVE: u64 = 64;
 const IN_TURNS: u64 = 4096;
 
@@ -89,7 +90,8 @@ impl Device {
         let program = launch.program();
         let sites = Arc::new(Sites::of(&program));
         let pool: Pool = Arc::new(Mutex::new(Vec::new()));
-        // Half for the launch, half for the blocks that run at once; of the launch's, a quarter for atomics.
+        // Half of the memory is for the launch and half for the blocks that run at once; a quarter of the launch's share
+        // is for atomics.
         let all = settings.memory / 2;
         let each = all / if program.communicates { IN_TURNS } else { IN_A_WAVE };
         let instructions = program.code.len();
@@ -149,7 +151,7 @@ impl Device {
     }
 }
 
-/// The counts of every instruction, with its place.
+/// The counts of every instruction, with its location.
 fn instructions_of(program: &Program, sites: &Sites, sums: &Sums) -> Vec<Instruction> {
     let line_ends: Vec<usize> =
         program.text().bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(i, _)| i).collect();

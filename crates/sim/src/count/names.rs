@@ -1,8 +1,8 @@
-//! The names Nsight Compute gives to what is counted here.
+//! The Nsight Compute names of the counters.
 //!
-//! Each entry says how exact the number is. What the addresses of a program decide (sectors, requests, bank conflicts) is the
-//! same on a GPU as long as ptxas keeps the accesses as they are written, which it does but for merging or splitting some.
-//! What counts instructions is counted on PTX. What depends on caches is an estimate.
+//! Each entry states how exact the number is. Numbers that follow from addresses (sectors, requests, bank conflicts) are
+//! the same on a GPU as long as ptxas keeps the accesses, which it does except for merging or splitting some. Instruction
+//! counts are counted on PTX. Numbers that depend on caches are estimates.
 
 use super::counters::{Counters, Issued, MemoryOp, Traffic};
 use crate::isa::Unit;
@@ -11,34 +11,35 @@ use MemoryOp::{
     AsyncCopy, Atomic, Load, LoadMatrix, LoadTile, Mbarrier, Reduction, Store, StoreMatrix, StoreTile,
 };
 
-/// How near a number is to what a GPU would count.
+/// How close a number is to the count of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Exactness {
-    /// Fixed by the launch: equal.
+    /// Determined by the launch: equal.
     Launch,
-    /// Fixed by the accesses, products and barriers of the program: equal unless ptxas merges, splits or removes some.
+    /// Determined by the accesses, matrix products and barriers of the program: equal unless ptxas merges, splits or
+    /// removes some.
     Access,
-    /// Counted on PTX instructions, of which ptxas makes more or fewer SASS instructions.
+    /// Counted on PTX instructions; the number of SASS instructions differs.
     Instruction,
-    /// Depends on caches, which are taken to forget nothing.
+    /// Depends on caches, which are assumed to evict nothing.
     Estimate,
 }
 
 impl Exactness {
-    /// A sentence that says so.
+    /// The explanation as a sentence.
     pub fn note(self) -> &'static str {
         match self {
-            Exactness::Launch => "fixed by the launch",
+            Exactness::Launch => "determined by the launch",
             Exactness::Access => "counted on PTX accesses; ptxas may merge, split or remove some",
-            Exactness::Instruction => "counted on PTX instructions; ptxas makes more or fewer of them",
+            Exactness::Instruction => "counted on PTX instructions; the number of SASS instructions differs",
             Exactness::Estimate => {
-                "an estimate: sectors touched for the first time, as if caches forgot nothing"
+                "an estimate: sectors accessed for the first time, as if caches evicted nothing"
             }
         }
     }
 }
 
-/// A number under a name of Nsight Compute.
+/// The value of an Nsight Compute metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
     /// A count.
@@ -48,7 +49,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// As a number to compute with.
+    /// The value as a floating-point number.
     pub fn number(self) -> f64 {
         match self {
             Value::Count(count) => number(count),
@@ -57,16 +58,16 @@ impl Value {
     }
 }
 
-/// One name.
+/// One metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
     /// The name.
     pub name: &'static str,
     /// The unit as Nsight Compute prints it.
     pub unit: &'static str,
-    /// How near.
+    /// How close it is.
     pub exactness: Exactness,
-    /// What it is here, where that does not follow from the name.
+    /// Its meaning here, where that does not follow from the name.
     pub note: &'static str,
     value: fn(&Counters) -> Value,
 }
@@ -124,7 +125,8 @@ fn pipe(c: &Counters, unit: Unit) -> u64 {
     c.totals.pipe(unit).executions
 }
 
-/// Executions of the opcodes that begin with one of these words and have one of these types; any type if none is named.
+/// Executions of the opcodes that begin with one of these words and have one of these types; of any type if the list is
+/// empty.
 fn opcodes(c: &Counters, words: &[&str], types: &[&str]) -> Issued {
     let mut sum = Issued::default();
     for (opcode, issued) in &c.totals.opcodes {
@@ -146,7 +148,7 @@ fn products(c: &Counters, types: &[&str]) -> u64 {
 
 const INTEGERS: &[&str] = &["s8", "u8", "s4", "u4", "b1"];
 
-/// Products of integers name their accumulator `s32`, and no floating type.
+/// Integer products have an `s32` accumulator and no floating-point type.
 fn integer_products(c: &Counters) -> u64 {
     products(c, INTEGERS)
 }
@@ -159,7 +161,7 @@ fn fp16_types() -> &'static [&'static str] {
     &["f16", "f16x2", "bf16", "bf16x2"]
 }
 
-/// Requests of `cp.async`: those that keep what they bring in the first level, or those that go past it.
+/// Requests of `cp.async`: those that allocate in L1, or those that bypass it.
 fn copies(c: &Counters, past: bool) -> Traffic {
     let mut sum = Traffic::default();
     for instruction in c.instructions.iter().filter(|one| one.opcode.contains(".cg") == past) {
@@ -210,8 +212,8 @@ metrics! {
     Instruction "inst/warp" "smsp__average_inst_executed_per_warp.ratio" "" |c| {
         ratio(c.totals.issued.executions, c.warps())
     };
-    Instruction "" "smsp__thread_inst_executed.sum" "threads that stood at an instruction" |c| count(c.totals.issued.lanes);
-    Instruction "" "smsp__thread_inst_executed_pred_on.sum" "threads whose guard held" |c| count(c.totals.issued.lanes_on);
+    Instruction "" "smsp__thread_inst_executed.sum" "threads that reach an instruction" |c| count(c.totals.issued.lanes);
+    Instruction "" "smsp__thread_inst_executed_pred_on.sum" "threads whose guard is true" |c| count(c.totals.issued.lanes_on);
     Instruction "" "smsp__thread_inst_executed_per_inst_executed.ratio" "" |c| {
         ratio(c.totals.issued.lanes, c.totals.issued.executions)
     };
@@ -221,18 +223,18 @@ metrics! {
 
     // Pipes.
     Instruction "inst" "smsp__inst_executed_pipe_alu.sum" "" |c| count(pipe(c, Unit::Alu));
-    Instruction "inst" "smsp__inst_executed_pipe_fma.sum" "with half precision, which runs on this pipe on Ada" |c| {
+    Instruction "inst" "smsp__inst_executed_pipe_fma.sum" "includes half precision, which runs on this pipe on Ada" |c| {
         count(pipe(c, Unit::Fma) + pipe(c, Unit::Half))
     };
     Instruction "inst" "smsp__inst_executed_pipe_fma_type_fp16.sum" "" |c| count(pipe(c, Unit::Half));
-    Instruction "inst" "smsp__inst_executed_pipe_fp16.sum" "on devices with a pipe of its own" |c| count(pipe(c, Unit::Half));
+    Instruction "inst" "smsp__inst_executed_pipe_fp16.sum" "on devices where it is a separate pipe" |c| count(pipe(c, Unit::Half));
     Instruction "inst" "smsp__inst_executed_pipe_fp64.sum" "" |c| count(pipe(c, Unit::Fp64));
     Instruction "inst" "smsp__inst_executed_pipe_xu.sum" "" |c| count(pipe(c, Unit::Xu));
-    Instruction "inst" "smsp__inst_executed_pipe_lsu.sum" "with loads of parameters, which become operands" |c| count(pipe(c, Unit::Lsu));
+    Instruction "inst" "smsp__inst_executed_pipe_lsu.sum" "includes loads of parameters, which become operands in SASS" |c| count(pipe(c, Unit::Lsu));
     Instruction "inst" "smsp__inst_executed_pipe_adu.sum" "barriers; on a GPU also indexed constants" |c| count(pipe(c, Unit::Adu));
-    Instruction "inst" "smsp__inst_executed_pipe_cbu.sum" "branches, calls, votes, meetings of lanes" |c| count(pipe(c, Unit::Control));
-    Access "inst" "smsp__inst_executed_pipe_tensor.sum" "wmma is one here and several on a GPU" |c| count(pipe(c, Unit::Tensor));
-    Access "inst" "sm__inst_executed_pipe_tensor.sum" "wmma is one here and several on a GPU" |c| count(pipe(c, Unit::Tensor));
+    Instruction "inst" "smsp__inst_executed_pipe_cbu.sum" "branches, calls, votes, warp synchronization" |c| count(pipe(c, Unit::Control));
+    Access "inst" "smsp__inst_executed_pipe_tensor.sum" "a wmma counts as one instruction; a GPU executes several" |c| count(pipe(c, Unit::Tensor));
+    Access "inst" "sm__inst_executed_pipe_tensor.sum" "a wmma counts as one instruction; a GPU executes several" |c| count(pipe(c, Unit::Tensor));
     Access "inst" "sm__inst_executed_pipe_tensor_op_hmma.sum" "f16, bf16, tf32 and fp8 operands" |c| count(float_products(c));
     Access "inst" "sm__inst_executed_pipe_tensor_op_imma.sum" "integer operands" |c| count(integer_products(c));
     Access "inst" "sm__inst_executed_pipe_tensor_op_dmma.sum" "" |c| count(products(c, &["f64"]));
@@ -255,8 +257,8 @@ metrics! {
     // Branches.
     Instruction "inst" "smsp__inst_executed_op_branch.sum" "bra and brx" |c| count(opcodes(c, &["bra", "brx"], &[]).executions);
     Instruction "" "smsp__sass_branch_targets.sum" "executions of bra and brx" |c| count(opcodes(c, &["bra", "brx"], &[]).executions);
-    Instruction "" "smsp__sass_branch_targets_threads_divergent.sum" "executions in which lanes part" |c| count(c.totals.branches.divergent);
-    Instruction "" "smsp__sass_branch_targets_threads_uniform.sum" "executions in which lanes stay together" |c| {
+    Instruction "" "smsp__sass_branch_targets_threads_divergent.sum" "executions in which lanes diverge" |c| count(c.totals.branches.divergent);
+    Instruction "" "smsp__sass_branch_targets_threads_uniform.sum" "executions in which lanes do not diverge" |c| {
         count(c.totals.branches.taken + c.totals.branches.not_taken)
     };
     Instruction "%" "smsp__sass_average_branch_targets_threads_uniform.pct" "" |c| {
@@ -264,15 +266,15 @@ metrics! {
         percent(uniform, uniform + c.totals.branches.divergent)
     };
 
-    // Memory instructions, those that no lane executes left out.
+    // Memory instructions, except those that no lane executes.
     Access "inst" "smsp__inst_executed_op_global_ld.sum" "" |c| count(global(c, LOADS).requests);
     Access "inst" "smsp__inst_executed_op_global_st.sum" "" |c| count(global(c, STORES).requests);
     Access "inst" "smsp__inst_executed_op_global_red.sum" "red, and atom whose old value is not read" |c| count(global(c, &[Reduction]).requests);
-    Access "inst" "smsp__inst_executed_op_local_ld.sum" "stack frames; spills are ptxas's" |c| count(local(c, LOADS).requests);
-    Access "inst" "smsp__inst_executed_op_local_st.sum" "stack frames; spills are ptxas's" |c| count(local(c, STORES).requests);
+    Access "inst" "smsp__inst_executed_op_local_ld.sum" "stack frames only; ptxas decides about spills" |c| count(local(c, LOADS).requests);
+    Access "inst" "smsp__inst_executed_op_local_st.sum" "stack frames only; ptxas decides about spills" |c| count(local(c, STORES).requests);
     Access "inst" "smsp__inst_executed_op_shared_ld.sum" "without ldmatrix" |c| count(shared(c, LOADS).requests);
     Access "inst" "smsp__inst_executed_op_shared_st.sum" "without stmatrix" |c| count(shared(c, STORES).requests);
-    Access "inst" "smsp__inst_executed_op_shared_atom.sum" "with work on mbarriers" |c| count(shared(c, ATOMICS).requests);
+    Access "inst" "smsp__inst_executed_op_shared_atom.sum" "includes mbarrier operations" |c| count(shared(c, ATOMICS).requests);
     Access "inst" "smsp__inst_executed_op_ldsm.sum" "ldmatrix" |c| count(shared(c, &[LoadMatrix]).requests);
     Access "inst" "smsp__inst_executed_op_ldgsts.sum" "cp.async" |c| count(shared(c, &[AsyncCopy]).requests);
     Access "inst" "sm__sass_inst_executed_op_ldgsts_cache_access.sum" "cp.async.ca" |c| count(copies(c, false).requests);
@@ -309,10 +311,10 @@ metrics! {
     Access "sector/request" "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_st.ratio" "" |c| {
         ratio(global(c, STORES).sectors, global(c, STORES).requests)
     };
-    Access "byte/sector" "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio" "bytes that lanes ask for" |c| {
+    Access "byte/sector" "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio" "bytes that lanes request" |c| {
         ratio(global(c, LOADS).bytes, global(c, LOADS).sectors)
     };
-    Access "byte/sector" "smsp__sass_average_data_bytes_per_sector_mem_global_op_st.ratio" "bytes that lanes ask for" |c| {
+    Access "byte/sector" "smsp__sass_average_data_bytes_per_sector_mem_global_op_st.ratio" "bytes that lanes request" |c| {
         ratio(global(c, STORES).bytes, global(c, STORES).sectors)
     };
 
@@ -323,7 +325,7 @@ metrics! {
     Access "" "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum" "" |c| count(shared(c, &[]).conflicts());
     Access "" "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum" "with ldmatrix" |c| count(shared(c, SHARED_LOADS).conflicts());
     Access "" "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum" "with stmatrix" |c| count(shared(c, SHARED_STORES).conflicts());
-    Access "" "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_atom.sum" "lanes at one address too, unless ptxas makes one operation of them" |c| count(shared(c, ATOMICS).conflicts());
+    Access "" "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_atom.sum" "also counts lanes at one address, unless ptxas merges them into one operation" |c| count(shared(c, ATOMICS).conflicts());
     Access "" "sm__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldsm.sum" "ldmatrix" |c| count(shared(c, &[LoadMatrix]).conflicts());
     Access "" "sm__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum" "cp.async, as stores of its width" |c| count(shared(c, &[AsyncCopy]).conflicts());
     Access "" "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared.sum" "" |c| count(shared(c, &[]).wavefronts);
@@ -333,16 +335,16 @@ metrics! {
     Access "" "derived__memory_l1_wavefronts_shared_excessive" "" |c| count(shared(c, &[]).conflicts());
     Access "sector" "memory_l2_theoretical_sectors_global" "" |c| count(global(c, &[]).sectors);
 
-    // Behind the first level.
+    // Behind L1.
     Estimate "sector" "lts__t_sectors.sum" "loads, stores, atomics and reductions" |c| count(c.second_level().sectors());
-    Estimate "sector" "lts__t_sectors_op_read.sum" "what a block loads for the first time, and all loads past L1" |c| {
+    Estimate "sector" "lts__t_sectors_op_read.sum" "sectors that a block loads for the first time, and all loads past L1" |c| {
         count(c.second_level().loads)
     };
     Estimate "sector" "lts__t_sectors_op_write.sum" "all sectors of stores" |c| count(c.second_level().stores);
     Estimate "sector" "lts__t_sectors_op_atom.sum" "all sectors of atomics whose old value is read" |c| count(c.second_level().atomics);
     Estimate "sector" "lts__t_sectors_op_red.sum" "all sectors of other atomics" |c| count(c.second_level().reductions);
-    Estimate "sector" "dram__sectors_read.sum" "sectors that the launch loads for the first time; a cold second level" |c| count(c.compulsory.grid_loaded);
-    Estimate "sector" "dram__sectors_write.sum" "sectors that the launch stores; they may stay in the second level" |c| count(c.compulsory.grid_stored);
+    Estimate "sector" "dram__sectors_read.sum" "sectors that the launch loads for the first time, with a cold L2" |c| count(c.compulsory.grid_loaded);
+    Estimate "sector" "dram__sectors_write.sum" "sectors that the launch stores; they may stay in L2" |c| count(c.compulsory.grid_stored);
     Estimate "byte" "dram__bytes_read.sum" "as dram__sectors_read" |c| count(32 * c.compulsory.grid_loaded);
     Estimate "byte" "dram__bytes_write.sum" "as dram__sectors_write" |c| count(32 * c.compulsory.grid_stored);
 }

@@ -1,12 +1,12 @@
-//! What the addresses of one request of a warp cost: 32-byte sectors and 128-byte lines in the cache, passes through the
-//! banks of shared memory, lanes that meet at one address.
+//! The cost of one warp request by its addresses: 32-byte sectors and 128-byte cache lines, passes through the banks of
+//! shared memory, and lanes that share an address.
 //!
-//! Shared memory has 32 banks of one word of four bytes. A *wavefront* is one pass through them: each bank gives or takes
-//! one word, which any number of lanes may share. A request of up to four bytes a lane is one group of lanes; of eight, two
-//! half-warps; of sixteen, four quarter-warps, because more does not fit into a pass. `ldmatrix` and `stmatrix` move eight
-//! rows of sixteen bytes for each matrix, which is a quarter-warp's worth. The groups of loads and stores are merged in pairs
-//! where lanes 1 apart or lanes 2 apart name one address or are off, so that the pair asks for no more words than one pass
-//! gives; that rule is not NVIDIA's documentation but what measurements have shown.
+//! Shared memory has 32 banks of one four-byte word. A *wavefront* is one pass through them: each bank reads or writes one
+//! word, which any number of lanes may share. A request of up to four bytes per lane is one group of lanes; of eight bytes,
+//! two half-warps; of sixteen bytes, four quarter-warps, because no more fits into one pass. `ldmatrix` and `stmatrix` move
+//! eight rows of sixteen bytes per matrix, the same as a quarter-warp. The groups of loads and stores are merged in pairs
+//! if lanes 1 apart or lanes 2 apart use the same address or are inactive, so that the pair needs no more words than one
+//! pass provides. NVIDIA does not document this merging rule; it was inferred from measurements.
 
 #![expect(
     clippy::as_conversions,
@@ -16,13 +16,13 @@
 
 use crate::machine::{LANES, Row, lanes_of};
 
-/// Bytes of a cache line, and of a row of the banks.
+/// Bytes of a cache line, and of one word in every bank.
 pub(crate) const LINE: u64 = 128;
 /// Bytes of a sector.
 pub(crate) const SECTOR: u64 = 32;
 
-/// The lines a request touches, with the sectors of each. Local memory, which deals words out to lanes, has up to four
-/// lines for each lane. Kept from request to request: to make room for as many takes longer than to look at most requests.
+/// The lines that a request touches, with the sectors of each. Local memory, which interleaves the words of lanes, has up
+/// to four lines per lane. The buffer is reused between requests: allocating one takes longer than analyzing most requests.
 pub(crate) struct Lines {
     count: usize,
     highest: u64,
@@ -36,12 +36,12 @@ impl Default for Lines {
 }
 
 impl Lines {
-    /// Forgets all.
+    /// Clears the list.
     pub(crate) fn clear(&mut self) {
         (self.count, self.highest) = (0, 0);
     }
 
-    /// Adds parts of a line. Lanes that follow each other are mostly in the same one, or in one above all before.
+    /// Adds parts of a line. Consecutive lanes are mostly in the same line, or in one above all previous lines.
     #[inline]
     fn add(&mut self, line: u64, parts: u32) {
         if self.count == 0 || line <= self.highest {
@@ -64,18 +64,18 @@ impl Lines {
         self.entries[..self.count].iter().copied()
     }
 
-    /// How many lines.
+    /// The number of lines.
     pub(crate) fn lines(&self) -> u64 {
         self.count as u64
     }
 
-    /// How many sectors.
+    /// The number of sectors.
     pub(crate) fn sectors(&self) -> u64 {
         self.iter().map(|(_, sectors)| u64::from(sectors.count_ones())).sum()
     }
 }
 
-/// Whether the lanes of a whole warp follow each other without a gap.
+/// Whether the lanes of a whole warp are contiguous.
 #[inline]
 fn contiguous(addresses: &Row<u64>, bytes: u32) -> bool {
     let (first, step) = (addresses.0[0], u64::from(bytes));
@@ -88,7 +88,7 @@ fn contiguous(addresses: &Row<u64>, bytes: u32) -> bool {
     gaps == 0
 }
 
-/// Whether all lanes name one address.
+/// Whether all lanes use one address.
 #[inline]
 pub(crate) fn uniform(addresses: &Row<u64>, lanes: u32) -> bool {
     let first = addresses.0[lanes.trailing_zeros() as usize & 31];
@@ -106,7 +106,8 @@ fn sectors_between(first: u64, last: u64) -> u32 {
 }
 
 impl Lines {
-    /// Takes the lines of a request to global memory. What a lane asks for is aligned to its size, so it lies in one line.
+    /// Collects the lines of a request to global memory. Each lane's access is aligned to its size, so it lies in one
+    /// line.
     pub(crate) fn global(&mut self, addresses: &Row<u64>, bytes: u32, lanes: u32) {
         self.clear();
         let size = u64::from(bytes.max(1));
@@ -131,8 +132,8 @@ impl Lines {
         }
     }
 
-    /// Takes the lines of a request to local memory: consecutive words of a thread lie a line apart, so that the same word
-    /// of all lanes is one line.
+    /// Collects the lines of a request to local memory: consecutive words of a thread are one line apart, so that the
+    /// same word of all lanes is one line.
     pub(crate) fn local(&mut self, addresses: &Row<u64>, bytes: u32, lanes: u32) {
         self.clear();
         let words = u64::from(bytes).div_ceil(4);
@@ -147,9 +148,9 @@ impl Lines {
 /// Passes through the banks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wavefronts {
-    /// As the addresses are.
+    /// With the actual addresses.
     pub actual: u64,
-    /// If no two words were in one bank.
+    /// If no two words shared a bank.
     pub ideal: u64,
 }
 
@@ -183,7 +184,7 @@ pub(crate) fn shared(
     wavefronts
 }
 
-/// Whether lanes 1 apart, or lanes 2 apart, name one address or are off.
+/// Whether lanes 1 apart, or lanes 2 apart, use the same address or are inactive.
 fn paired(addresses: &Row<u64>, lanes: u32) -> bool {
     let together = |distance: usize| {
         lanes_of(lanes).all(|lane| {
@@ -194,7 +195,7 @@ fn paired(addresses: &Row<u64>, lanes: u32) -> bool {
     together(1) || together(2)
 }
 
-/// Passes that a group of lanes takes: the most words that one bank is asked for. `word` has a bit for each word of a lane.
+/// Passes that a group of lanes needs: the most words requested from one bank. `word` has a bit for each word of a lane.
 #[inline]
 fn passes(rows: &mut Lines, addresses: &Row<u64>, group: u32, word: u32) -> u32 {
     let banks = |lane: usize| word << ((addresses.0[lane] as u32 >> 2) & 31);
@@ -208,7 +209,7 @@ fn passes(rows: &mut Lines, addresses: &Row<u64>, group: u32, word: u32) -> u32 
             all |= banks(lane);
         }
     }
-    // As many banks as words: no bank is asked twice.
+    // As many banks as words: no bank is used twice.
     if all.count_ones() == group.count_ones() * word.count_ones() {
         return 1;
     }
@@ -216,7 +217,7 @@ fn passes(rows: &mut Lines, addresses: &Row<u64>, group: u32, word: u32) -> u32 
     for lane in lanes_of(group) {
         rows.add(addresses.0[lane] / LINE, banks(lane));
     }
-    // Counts the rows that ask each bank, with one bit of all banks' counts in each plane.
+    // A bit-sliced counter of the rows requested from each bank: each plane holds one bit of all banks' counts.
     let mut planes = [0u32; 6];
     for (_, banks) in rows.iter() {
         let mut carry = banks;
@@ -235,7 +236,8 @@ fn passes(rows: &mut Lines, addresses: &Row<u64>, group: u32, word: u32) -> u32 
     most
 }
 
-/// The passes of an atomic request to shared memory. A bank does one operation of one lane in a pass, on the same word or not.
+/// The passes of an atomic request to shared memory. A bank performs one operation of one lane per pass, on the same word
+/// or not.
 pub(crate) fn shared_atomic(addresses: &Row<u64>, bytes: u32, lanes: u32) -> Wavefronts {
     let width = match bytes {
         0..=4 => 32,
@@ -263,12 +265,12 @@ pub(crate) fn shared_atomic(addresses: &Row<u64>, bytes: u32, lanes: u32) -> Wav
     wavefronts
 }
 
-/// Lanes that meet.
+/// Address contention between lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Contention {
     /// Distinct addresses.
     pub addresses: u64,
-    /// Lanes at the address that most lanes name.
+    /// Lanes at the most contended address.
     pub most: u64,
 }
 
@@ -286,7 +288,7 @@ pub(crate) fn words(addresses: &Row<u64>, lanes: u32) -> Vec<(u64, u32)> {
     found
 }
 
-/// How the lanes of an atomic request meet at addresses.
+/// How many lanes of an atomic request share addresses.
 pub(crate) fn contention(addresses: &Row<u64>, lanes: u32) -> Contention {
     let all = u64::from(lanes.count_ones());
     if uniform(addresses, lanes) {
@@ -315,7 +317,7 @@ pub(crate) fn contention(addresses: &Row<u64>, lanes: u32) -> Contention {
     found
 }
 
-/// Distinct addresses, which the constant cache serves one after another.
+/// Distinct addresses, which the constant cache serves one at a time.
 pub(crate) fn constants(addresses: &Row<u64>, lanes: u32) -> u64 {
     if uniform(addresses, lanes) { 1 } else { contention(addresses, lanes).addresses }
 }
@@ -334,7 +336,8 @@ mod tests {
         row
     }
 
-    /// The rule as it is told, without any of the shortcuts: distinct words of each bank, the most of them.
+    /// A direct implementation of the documented rule, without shortcuts: the maximum over banks of the distinct words in
+    /// the bank.
     fn plainly(addresses: &Row<u64>, bytes: u64, group: u32) -> u64 {
         let words: BTreeSet<u64> = lanes_of(group)
             .flat_map(|lane| (0..bytes.div_ceil(4)).map(move |word| (lane, word)))

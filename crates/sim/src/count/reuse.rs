@@ -1,26 +1,26 @@
-//! Which sectors of device memory were touched at least once: what no cache can save.
+//! Which sectors of device memory were accessed at least once: the traffic that no cache can avoid.
 //!
-//! Memory is remembered in pages of 64 KiB with a bit for each sector: for loads, for those through the first-level
-//! cache, and for stores. That is about 1/80 of what a kernel touches; there is a limit beyond which nothing more is remembered, and it is said that there was.
+//! Memory is tracked in pages of 64 KiB with a bit for each sector: for loads, for loads through L1, and for stores. That
+//! takes about 1/80 of the memory that a kernel touches. At the memory limit, no further page is tracked and a flag is set.
 
 use crate::machine::at;
 use std::collections::HashMap;
 
 /// Lines of a page.
 const PAGE_LINES: u64 = 512;
-/// Words of a page's bits: four sectors to a line.
+/// Words of a page's bitmap: four sectors to a line.
 const PAGE_WORDS: usize = 32;
-/// Bytes that remembering a page takes, its place in the index included.
+/// Bytes that tracking a page takes, including its index entry.
 const PAGE_BYTES: u64 = 3 * 8 * 32 + 64;
-/// Pages that are found without the index.
+/// Pages that are found without the index, in a direct-mapped cache.
 const RECENT: usize = 64;
 
-/// What a request does to the sectors it touches.
+/// How a request accesses its sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Touch {
-    /// Through the first-level cache.
+    /// A load through L1.
     Load,
-    /// Past it.
+    /// A load past L1.
     Uncached,
     Store,
     Both,
@@ -33,23 +33,23 @@ struct Page {
     stored: [u64; PAGE_WORDS],
 }
 
-/// The sectors that were touched.
+/// The sectors that were accessed.
 pub(crate) struct Touched {
     pages: Vec<Page>,
     index: HashMap<u64, u32>,
     recent: [(u64, u32); RECENT],
     limit: usize,
-    /// Distinct sectors loaded, of those the ones loaded through the first level, stored, and loaded or stored.
+    /// Distinct sectors loaded, loaded through L1, stored, and loaded or stored.
     pub loaded: u64,
     pub cached: u64,
     pub stored: u64,
     pub either: u64,
-    /// Whether something was not remembered.
+    /// Whether some accesses were not tracked.
     pub incomplete: bool,
 }
 
 impl Touched {
-    /// Nothing touched yet, and so many bytes to remember it with.
+    /// An empty tracker with a memory budget in bytes.
     pub(crate) fn new(memory: u64) -> Touched {
         Touched {
             pages: Vec::new(),
@@ -92,7 +92,7 @@ impl Touched {
         self.pages.get_mut(at(place))
     }
 
-    /// Touches sectors of a line, and gives how many of them had not been touched in this way before.
+    /// Marks sectors of a line, and returns how many of them were not yet marked for this kind of access.
     #[inline]
     pub(crate) fn touch(&mut self, line: u64, sectors: u32, touch: Touch) -> u64 {
         let Some(page) = self.page(line / PAGE_LINES) else { return 0 };
@@ -124,7 +124,7 @@ impl Touched {
         }
     }
 
-    /// Adds what another has touched.
+    /// Adds the sectors of another tracker.
     pub(crate) fn merge(&mut self, other: &Touched) {
         self.incomplete |= other.incomplete;
         for theirs in &other.pages {
@@ -145,7 +145,7 @@ impl Touched {
         }
     }
 
-    /// Forgets all, and keeps the room for it.
+    /// Clears the tracker but keeps its memory.
     pub(crate) fn clear(&mut self) {
         self.pages.clear();
         self.index.clear();
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(touched.touch(5, 0b0011, Touch::Load), 2);
         assert_eq!(touched.touch(5, 0b0110, Touch::Load), 1);
         assert_eq!(touched.touch(5, 0b1111, Touch::Store), 4);
-        // Another page that shares the shortcut's place.
+        // Another page in the same slot of the cache.
         assert_eq!(touched.touch(5 + 64 * PAGE_LINES, 0b1000, Touch::Both), 1);
         assert_eq!(touched.touch(5, 0b0001, Touch::Load), 0);
         assert_eq!((touched.loaded, touched.stored, touched.either), (4, 5, 5));
@@ -174,7 +174,7 @@ mod tests {
         touched.merge(&other);
         assert_eq!((touched.loaded, touched.stored, touched.either), (5, 5, 5));
         assert_eq!(touched.cached, 3);
-        // What was loaded past the first level is not in it.
+        // Sectors loaded past L1 are not in L1.
         assert_eq!(touched.touch(9, 0b0011, Touch::Uncached), 2);
         assert_eq!((touched.touch(9, 0b0111, Touch::Load), touched.cached, touched.loaded), (3, 6, 8));
         touched.clear();

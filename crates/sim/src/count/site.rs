@@ -1,4 +1,5 @@
-//! What the instructions of a kernel are to the counters: read once from the program, then looked up by number.
+//! Static facts about the instructions of a kernel that the counters need: computed once per program, then looked up by
+//! index.
 
 use super::atomics::Atomics;
 use super::counters::{Flow, MemoryOp};
@@ -12,15 +13,15 @@ use crate::program::Program;
 pub(crate) struct Site {
     /// Its number among the instructions with a guard.
     pub guard: Option<u32>,
-    /// What it does to memory, if it does anything.
+    /// Its memory operation, if it has one.
     pub op: MemoryOp,
-    /// What it does to the flow of control.
+    /// Its control-flow kind.
     pub flow: Flow,
     /// The pipe it runs on.
     pub pipe: Unit,
-    /// Whether it loads past the first-level cache.
+    /// Whether it loads past L1.
     pub uncached: bool,
-    /// Whether ptxas makes one operation of it where all lanes of a warp name one address.
+    /// Whether ptxas merges the lanes of a warp into one operation if they all use one address.
     pub merges: bool,
 }
 
@@ -28,7 +29,7 @@ pub(crate) struct Site {
 #[derive(Debug)]
 pub(crate) struct Sites {
     sites: Vec<Site>,
-    /// How many have a guard.
+    /// The number of instructions with a guard.
     pub guards: usize,
 }
 
@@ -70,8 +71,8 @@ impl Sites {
     }
 }
 
-/// The opcode of an instruction with its modifiers. What the table does not hold is no instruction of the text, but what the
-/// machine does to hand over parameters that are registers, at the beginning of a function or at its `ret`.
+/// The opcode of an instruction with its modifiers. Instructions without a table entry do not occur in the text; the
+/// simulator adds them to pass parameters that are registers, at the beginning of a function or at its `ret`.
 pub(crate) fn opcode(program: &Program, pc: usize) -> &str {
     let held = program.metas.get(pc).is_some_and(|meta| meta.entry.is_some());
     if held { program.opcode(pc) } else { "(parameter)" }

@@ -1,5 +1,5 @@
-//! The counter of one block: a listener that adds up. What instructions cost is two additions for a whole stretch of them,
-//! at its ends; sums over the code are taken when the launch is over.
+//! The counter of one block: an observer that adds up events. Counting a stretch of instructions takes two additions, one
+//! at each end; prefix sums over the code are computed at the end of the launch.
 
 use super::counters::{Barriers, Flow, MemoryOp, Sample, Traffic};
 use super::heat::Heat;
@@ -14,7 +14,7 @@ use crate::simd::Level;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// How counts change from one instruction to the next.
+/// The differences between the counts of consecutive instructions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Edge {
     pub executions: i64,
@@ -25,13 +25,13 @@ pub(crate) struct Edge {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct GuardCount {
     pub executions: u64,
-    /// Lanes that stood at it.
+    /// Lanes that reached it.
     pub lanes: u64,
-    /// Lanes whose guard held.
+    /// Lanes whose guard was true.
     pub lanes_on: u64,
-    /// Executions in which no guard held.
+    /// Executions in which the guard was false in all lanes.
     pub passed: u64,
-    /// Executions in which some guards held and some did not.
+    /// Executions in which the guard was true in some lanes only.
     pub mixed: u64,
 }
 
@@ -39,19 +39,19 @@ pub(crate) struct GuardCount {
 pub(crate) struct Requests {
     pub pc: u32,
     pub space: Space,
-    /// What is added up.
+    /// Costs that are already added up.
     pub traffic: Traffic,
-    /// What is not: requests to shared memory by 32-bit addresses, and all others.
+    /// Costs that are not yet added up: requests to shared memory with 32-bit addresses, and all others.
     narrow: Memos<u32>,
     wide: Memos<u64>,
-    /// The request that took the most beyond its need.
+    /// The least efficient request.
     pub worst: Option<Box<Sample>>,
     /// The instruction's requests to another space.
     next: u32,
 }
 
 impl Requests {
-    /// Remembers a request if none before took more beyond its need.
+    /// Keeps a request if no earlier one wasted more.
     fn keep(&mut self, addresses: &Row<u64>, bytes: u32, lanes: u32, taken: u64, ideal: u64) {
         if !Sample::is_worse(taken, ideal, self.worst.as_deref()) {
             return;
@@ -69,35 +69,34 @@ impl Requests {
 /// The end of a list of requests.
 const END: u32 = u32::MAX;
 
-/// A phase of a barrier that is not complete: the warps that have come, and the instructions of each since its barrier
-/// before.
+/// An incomplete phase of a barrier: the warps that have arrived, and the instructions of each since its previous barrier.
 #[derive(Clone, Copy, Debug, Default)]
 struct Phase {
     warps: u32,
     work: [u64; 32],
-    /// The instruction by which the last of them came.
+    /// The instruction at which the last of them arrived.
     last: u32,
 }
 
 /// A block's barriers, and the cluster's.
 const BARRIERS: usize = 17;
 
-/// What a block, or all blocks so far, added up.
+/// The sums of one block, or of all blocks so far.
 pub(crate) struct Sums {
-    /// One more than there are instructions.
+    /// The number of instructions plus one.
     pub edges: Vec<Edge>,
     pub guards: Vec<GuardCount>,
     /// The first of each instruction's [`Requests`].
     first: Vec<u32>,
     pub requests: Vec<Requests>,
     pub barriers: BTreeMap<u32, Barriers>,
-    /// Branches through a table whose lanes went different ways.
+    /// Branches through a table whose lanes diverged.
     pub tables: BTreeMap<u32, u64>,
     pub touched: Touched,
 }
 
 impl Sums {
-    /// Nothing yet, of a program with so many instructions, and so many bytes to remember touched memory with.
+    /// Empty sums for a program with this number of instructions, with a budget in bytes for tracking accessed memory.
     pub(crate) fn new(instructions: usize, guards: usize, memory: u64) -> Sums {
         Sums {
             edges: vec![Edge::default(); instructions + 1],
@@ -138,7 +137,7 @@ impl Sums {
         Some(at(place))
     }
 
-    /// Adds up what is only remembered so far.
+    /// Adds up the costs of cached request shapes.
     pub(crate) fn settle(&mut self) {
         for requests in &mut self.requests {
             requests.traffic.add(&requests.narrow.settle());
@@ -146,7 +145,7 @@ impl Sums {
         }
     }
 
-    /// Adds what a block added up, and has settled.
+    /// Adds the sums of a block whose cached costs are already added up.
     pub(crate) fn merge(&mut self, block: &Sums) {
         for (mine, theirs) in self.edges.iter_mut().zip(&block.edges) {
             mine.executions += theirs.executions;
@@ -178,7 +177,7 @@ impl Sums {
         self.touched.merge(&block.touched);
     }
 
-    /// Back to nothing, keeping the room.
+    /// Resets the sums but keeps their memory.
     pub(crate) fn clear(&mut self) {
         self.edges.fill(Edge::default());
         self.guards.fill(GuardCount::default());
@@ -190,21 +189,21 @@ impl Sums {
     }
 }
 
-/// Sums of blocks that are over, for the next blocks to use: a grid of short blocks would spend much of its time on
-/// allocating them.
+/// Sums of finished blocks, for later blocks to reuse: a grid of short blocks would spend much of its time on allocating
+/// them.
 pub(crate) type Pool = Arc<Mutex<Vec<Box<Sums>>>>;
 
-/// The listener of one block.
+/// The observer of one block.
 pub(crate) struct Tally {
     sites: Arc<Sites>,
     narrow: Same<u32>,
     wide: Same<u64>,
     pub sums: Box<Sums>,
-    /// Atomic operations of the whole launch by word: blocks with such operations run one after another.
+    /// Atomic operations of the whole launch by word: blocks with such operations run sequentially.
     heat: Arc<Mutex<Heat>>,
     lines: Lines,
     phases: [Phase; BARRIERS],
-    /// The count of each warp's instructions when it came to its last barrier.
+    /// Each warp's instruction count at its last barrier.
     clocks: [u64; 32],
 }
 
@@ -345,7 +344,7 @@ impl Observer for Tally {
         *clock = arrival.clock;
         let Some(phase) = self.phases.get_mut(at(arrival.id)) else { return };
         phase.warps |= 1 << (arrival.warp & 31);
-        // Lanes of one warp may come apart: the warp has done all its work when the last of them come.
+        // Lanes of one warp may arrive separately: the warp has finished its work when the last of them arrives.
         phase.work[at(arrival.warp & 31)] += work;
         phase.last = arrival.pc;
     }
@@ -364,18 +363,18 @@ impl Observer for Tally {
     }
 }
 
-/// What lanes ask for.
+/// The addresses of the active lanes.
 fn asked(bytes: u32, lanes: u32) -> Traffic {
     let count = u64::from(lanes.count_ones());
     Traffic { requests: 1, lanes: count, bytes: count * u64::from(bytes), ..Traffic::default() }
 }
 
-/// Whether ptxas makes one operation of an atomic request.
+/// Whether ptxas merges the lanes of an atomic request.
 fn merges(site: Site, addresses: &Row<u64>, lanes: u32) -> bool {
     site.merges && pattern::uniform(addresses, lanes)
 }
 
-/// How the lanes of an atomic request meet.
+/// Address contention of an atomic request.
 fn contend(cost: &mut Traffic, kind: AccessKind, site: Site, addresses: &Row<u64>, lanes: u32) {
     if kind == AccessKind::Atomic {
         let contention = pattern::contention(addresses, lanes);
@@ -386,8 +385,8 @@ fn contend(cost: &mut Traffic, kind: AccessKind, site: Site, addresses: &Row<u64
     }
 }
 
-/// What a request to anything but shared memory costs, and the lines of global memory it touches, counted from that of the
-/// first lane.
+/// The cost of a request to any memory except shared memory, and the lines of global memory it touches, relative to the
+/// line of the first lane.
 fn cost_of(lines: &mut Lines, access: &Access<'_>, site: Site) -> (Traffic, Vec<(u64, u32)>) {
     let Access { space, kind, addresses, bytes, lanes, .. } = *access;
     let mut cost = asked(bytes, lanes);
@@ -407,7 +406,7 @@ fn cost_of(lines: &mut Lines, access: &Access<'_>, site: Site) -> (Traffic, Vec<
     cost.lines = lines.lines();
     cost.sectors = lines.sectors();
     if matches!(space, Space::Global | Space::Generic) {
-        // Lanes are aligned to what they ask for, so they touch the same bytes or none in common.
+        // Each lane is aligned to its access size, so two lanes access either the same bytes or disjoint ones.
         let distinct = pattern::contention(addresses, lanes).addresses * u64::from(bytes);
         cost.ideal_sectors = distinct.div_ceil(SECTOR).max(1).min(cost.sectors);
     }
@@ -415,7 +414,7 @@ fn cost_of(lines: &mut Lines, access: &Access<'_>, site: Site) -> (Traffic, Vec<
     (cost, touched)
 }
 
-/// How often a branch went which way.
+/// The outcomes of a branch.
 pub(crate) fn branch(flow: Flow, executions: u64, guard: Option<&GuardCount>, mixed_table: u64) -> [u64; 3] {
     match (flow, guard) {
         (Flow::Branch, Some(guard)) => {

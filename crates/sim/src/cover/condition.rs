@@ -1,5 +1,6 @@
-//! What a condition depends on, read backwards from the program: its value for given parameters and a given thread, and the
-//! constants that loaded values are compared with. Good enough to propose inputs, which are then run; a wrong proposal costs a run.
+//! Analyzes a condition backward through the program: its value for given parameters and a given thread, and the constants
+//! that loaded values are compared with. The result only proposes inputs, which are then run; a wrong proposal costs one
+//! run.
 
 use crate::isa::Op;
 use crate::isa::op::{
@@ -11,13 +12,13 @@ use crate::program::{Program, SpecialKind};
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
-/// Instructions that are looked at for one condition.
+/// Instructions visited per condition, at most.
 const FUEL: u32 = 400;
 
-/// A launch and a thread of it.
+/// A launch and one of its threads.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
-    /// The bytes of each parameter, by its place; `None` for those that are not known, such as addresses.
+    /// The bytes of each parameter, by position; `None` for unknown ones, such as addresses.
     pub parameters: Vec<Option<Vec<u8>>>,
     /// Blocks of the grid.
     pub blocks: [u32; 3],
@@ -29,7 +30,7 @@ pub struct Environment {
     pub thread: [u32; 3],
 }
 
-/// A condition and what it is made of.
+/// A condition and its inputs.
 pub struct Slice<'p> {
     program: &'p Program,
     fuel: Cell<u32>,
@@ -39,19 +40,19 @@ pub struct Slice<'p> {
 type Row = (Width, u32);
 
 impl<'p> Slice<'p> {
-    /// Looks at a program.
+    /// An analysis of a program.
     pub fn of(program: &'p Program) -> Slice<'p> {
         Slice { program, fuel: Cell::new(0) }
     }
 
-    /// The value of a predicate before an instruction, where it can be told.
+    /// The value of a predicate before an instruction, if the analysis can determine it.
     pub fn value(&self, pc: u32, predicate: u32, environment: &Environment) -> Option<bool> {
         self.fuel.set(FUEL);
         self.register(at(pc), (Width::Pred, predicate), environment).map(|value| value & 1 != 0)
     }
 
-    /// The floating-point numbers that a predicate compares something loaded from memory with; `None` if nothing loaded has a part in it.
-    /// Integers are given as numbers.
+    /// The floating-point constants that a predicate compares a loaded value with; `None` if it does not depend on a
+    /// load. Integers are converted to floating point.
     pub fn constants(&self, pc: u32, predicate: u32) -> Option<Vec<f64>> {
         let (mut loads, mut constants) = (false, Vec::new());
         let mut seen = BTreeSet::new();
@@ -99,7 +100,7 @@ impl<'p> Slice<'p> {
         writes.map(|(pc, _)| pc)
     }
 
-    /// The value of a register that one instruction writes; which of several did is not known.
+    /// The value of a register with exactly one definition; with several definitions the analysis gives up.
     fn register(&self, before: usize, row: Row, environment: &Environment) -> Option<u64> {
         let left = self.fuel.get().checked_sub(1)?;
         self.fuel.set(left);
@@ -163,7 +164,7 @@ impl<'p> Slice<'p> {
         Some(part.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
     }
 
-    /// What an instruction writes to a row.
+    /// The value that an instruction writes to a row.
     fn result(&self, pc: usize, row: Row, environment: &Environment) -> Option<u64> {
         let inst = &self.program.code[pc];
         if inst.guard.is_some() || inst.args.all.first() != Some(&row.1) {
@@ -275,7 +276,7 @@ impl Environment {
     }
 }
 
-/// Where `setp` with so many operands has what it compares: it has one result or two.
+/// The positions of the two compared operands of a `setp` with this number of operands: it has one or two results.
 fn compared_operands(count: usize) -> [usize; 2] {
     if count == 3 { [1, 2] } else { [2, 3] }
 }
@@ -292,7 +293,7 @@ fn low(value: i128) -> u64 {
     u64::try_from(value.cast_unsigned() & u128::from(u64::MAX)).unwrap_or(0)
 }
 
-/// The number that bits of an integer type are.
+/// The numeric value of the bits of an integer type.
 fn integer(ty: Type, bits: u64) -> i128 {
     let unused = 64u32.saturating_sub(8 * ty.bytes()).min(63);
     if ty.is_signed() {
@@ -302,7 +303,7 @@ fn integer(ty: Type, bits: u64) -> i128 {
     }
 }
 
-/// The number that bits of a type are.
+/// The numeric value of the bits of a type.
 fn number(ty: Type, bits: u64) -> Option<f64> {
     match ty {
         Type::F32 => Some(f64::from(f32::from_bits(u32::try_from(bits & 0xffff_ffff).ok()?))),

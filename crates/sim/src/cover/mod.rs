@@ -1,8 +1,8 @@
 //! Coverage: which lines of a kernel were executed, and which outcomes its conditions had.
 //!
-//! A condition is the predicate of a branch, of another guarded instruction, or of a `selp`, which is what compilers make of short
-//! branches. It has two outcomes, and conditions of one line that read the same predicate are one. [`Points`] finds them in a program,
-//! [`Watch`] listens to a block, and [`Coverage`] adds up launches, in any order.
+//! A condition is the predicate of a branch, of another guarded instruction, or of a `selp`, to which compilers convert
+//! short branches. It has two outcomes, and conditions of one line that read the same predicate count as one. [`Points`]
+//! finds them in a program, [`Watch`] observes a block, and [`Coverage`] adds up launches, in any order.
 
 mod condition;
 
@@ -40,11 +40,11 @@ impl std::fmt::Display for Line {
 /// A condition of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// The instruction that it decides.
+    /// The instruction that it controls.
     pub pc: u32,
     /// The row of the predicate.
     pub row: u32,
-    /// Where it stands.
+    /// Its location.
     pub line: Line,
 }
 
@@ -52,11 +52,11 @@ pub struct Point {
 #[derive(Clone, Debug)]
 pub struct Points {
     lines: Vec<Line>,
-    /// By instruction: whether its line counts. An instruction without a line counts only where none has one.
+    /// By instruction: whether its line counts. An instruction without a line counts only if no instruction has one.
     counts: Vec<bool>,
     /// By instruction: the predicate's row.
     rows: Vec<Option<u32>>,
-    /// By instruction: whether it chooses rather than being guarded.
+    /// By instruction: whether it is a select (`selp`) rather than a guarded instruction.
     selects: Vec<bool>,
 }
 
@@ -94,7 +94,7 @@ fn points_have_lines(program: &Program) -> bool {
     (0..program.metas.len()).any(|pc| has_line(program, pc))
 }
 
-/// The line of an instruction: in a file of the user's if it was inlined from a header.
+/// The line of an instruction; for code inlined from a header, the line in the user's file.
 fn line(program: &Program, pc: u32) -> Line {
     let source = program.source(pc);
     let own = source.iter().find(|line| !line.file.starts_with('/')).or(source.first());
@@ -116,7 +116,7 @@ pub struct Reached {
 }
 
 impl Reached {
-    /// Takes in what another block or launch of the same kernel reached.
+    /// Adds the coverage of another block or launch of the same kernel.
     pub fn merge(&mut self, other: &Reached) {
         let join = |all: &mut Vec<bool>, one: &[bool]| {
             all.resize(all.len().max(one.len()), false);
@@ -130,7 +130,7 @@ impl Reached {
     }
 }
 
-/// Listens to one block.
+/// Observes one block.
 #[derive(Debug)]
 pub struct Watch {
     points: Arc<Points>,
@@ -138,7 +138,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// A listener that knows the conditions of the kernel.
+    /// An observer for the conditions of a kernel.
     pub fn new(points: Arc<Points>) -> Watch {
         let none = vec![false; points.rows.len()];
         let reached = Reached { executed: none.clone(), issued: 0, outcomes: [none.clone(), none] };
@@ -149,7 +149,7 @@ impl Watch {
         let pc = at(issue.pc);
         let Some(Some(row)) = self.points.rows.get(pc).copied() else { return };
         let value = issue.registers.preds.get(at(row)).copied().unwrap_or(0);
-        // A guard decides for all lanes that stand here, a choice for those that make it.
+        // A guard applies to all lanes that reach the instruction, a select to the lanes that execute it.
         let lanes = if self.points.selects.get(pc) == Some(&true) { issue.exec } else { issue.here };
         for (outcome, lanes) in self.reached.outcomes.iter_mut().zip([lanes & !value, lanes & value]) {
             if let Some(seen) = outcome.get_mut(pc) {
@@ -211,7 +211,7 @@ pub struct Missing {
     pub outcome: bool,
 }
 
-/// Lines and outcomes, counted.
+/// Numbers of lines and outcomes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Lines with instructions.
@@ -220,12 +220,12 @@ pub struct Totals {
     pub lines_reached: u64,
     /// Outcomes of conditions.
     pub outcomes: u64,
-    /// Those that came up.
+    /// Outcomes that occurred.
     pub outcomes_reached: u64,
 }
 
 impl Coverage {
-    /// Adds what launches of a kernel reached; `name` tells the kernel from others.
+    /// Adds the coverage of launches of a kernel; `name` identifies the kernel.
     pub fn add(&mut self, name: &str, points: &Points, reached: &Reached) {
         let kernel = self.kernels.entry(name.to_owned()).or_default();
         let counted = points.lines.iter().enumerate().filter(|(pc, _)| points.counts.get(*pc) == Some(&true));
@@ -240,7 +240,7 @@ impl Coverage {
         }
     }
 
-    /// Takes in what other launches covered.
+    /// Adds the coverage of other launches.
     pub fn merge(&mut self, other: &Coverage) {
         for (name, theirs) in &other.kernels {
             let ours = self.kernels.entry(name.clone()).or_default();
@@ -255,7 +255,7 @@ impl Coverage {
         }
     }
 
-    /// How much was covered.
+    /// The covered share.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for kernel in self.kernels.values() {
@@ -271,7 +271,7 @@ impl Coverage {
         totals
     }
 
-    /// The outcomes that never came up.
+    /// The outcomes that never occurred.
     pub fn missing(&self) -> Vec<Missing> {
         let mut missing = Vec::new();
         for (kernel, covered) in &self.kernels {
@@ -287,7 +287,7 @@ impl Coverage {
         missing
     }
 
-    /// The lines with outcomes that never came up, and how many; then the lines that were never executed.
+    /// The lines with outcomes that never occurred, with their number; then the lines that were never executed.
     pub fn gaps(&self) -> (BTreeMap<Line, u64>, Vec<Line>) {
         let mut outcomes: BTreeMap<Line, u64> = BTreeMap::new();
         for missing in self.missing() {
@@ -305,7 +305,7 @@ impl Coverage {
         format!("{share} % of lines, {} of {} branch outcomes", totals.outcomes_reached, totals.outcomes)
     }
 
-    /// As text that [`Coverage::read`] takes: a line for each line and condition.
+    /// The text format that [`Coverage::read`] parses: a line for each line and condition.
     pub fn write(&self) -> String {
         let mut text = String::new();
         for (name, kernel) in &self.kernels {
@@ -320,7 +320,7 @@ impl Coverage {
         text
     }
 
-    /// What [`Coverage::write`] wrote; lines that it did not are left out.
+    /// Parses the output of [`Coverage::write`]; skips malformed lines.
     pub fn read(text: &str) -> Coverage {
         let mut coverage = Coverage::default();
         for entry in text.lines() {
@@ -345,7 +345,7 @@ impl Coverage {
 }
 
 impl Device {
-    /// Runs a launch and gives what it reached.
+    /// Runs a launch and returns its coverage.
     pub fn cover(&mut self, launch: &Launch, points: &Arc<Points>) -> (Outcome, Reached) {
         let mut reached = Reached::default();
         let listen = |_| -> Option<Box<dyn Observer>> { Some(Box::new(Watch::new(points.clone()))) };

@@ -1,12 +1,12 @@
-//! Atomic operations: `atom` gives back what was there, `red` does not.
+//! Atomic operations: `atom` returns the old value, `red` does not.
 //!
-//! Lanes that name the same address are served from the lowest to the highest. Scopes and memory orders change nothing
-//! here: the accesses of a block happen in one order, and blocks that can observe each other do not run in parallel.
+//! Lanes with the same address are served in order of their lane numbers. Scopes and memory orders have no effect here: the
+//! accesses of a block happen in one order, and blocks that can communicate do not run in parallel.
 
 #![expect(
     clippy::as_conversions,
     clippy::cast_possible_truncation,
-    reason = "a memory cell travels as 128 bits and is cut to the width of its type"
+    reason = "a memory cell is passed as 128 bits and truncated to the width of its type"
 )]
 
 use super::memory::space_of;
@@ -240,10 +240,10 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     },
 ];
 
-/// What becomes of the cell, from what is there and operand `b`.
+/// The new value of the cell, from its old value and operand `b`.
 type Update = fn(u128, u128) -> u128;
 
-/// The operators on a cell. Global memory adds f32 with subnormals flushed, shared memory without; so the manual says.
+/// The operators on a cell. According to the manual, global memory adds f32 with subnormals flushed, shared memory without.
 #[derive(Clone, Copy)]
 struct Operator {
     global: Update,
@@ -295,7 +295,7 @@ fn operator(spec: &Spec<'_>, ty: Type) -> Result<Operator, Refusal> {
     Ok(Operator { global: update, shared: update })
 }
 
-/// The type, which a form names by a class or outright.
+/// The type, which a form gives as a class or as a literal.
 fn type_of(spec: &Spec<'_>) -> Result<Type, Refusal> {
     let named = ["b16", "b128", "u32", "f32", "f64", "f16", "f16x2"].into_iter().find(|name| spec.has(name));
     named.and_then(Type::parse).map_or_else(|| spec.ty("type"), Ok)
@@ -317,11 +317,11 @@ fn red(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     modify(spec, vec![Slot::Address, Slot::Src(ty)], 0, ty)
 }
 
-/// Binds an operator; its operand is at position `b` of the rows, behind the result if there is one.
+/// Binds an operator; its operand is at position `b` of the rows, after the result if there is one.
 fn modify(spec: &Spec<'_>, mut slots: Vec<Slot>, b: usize, ty: Type) -> Result<Bound, Refusal> {
     let space = space_of(spec.get("space"));
     let operator = operator(spec, ty)?;
-    // A cache policy changes no value.
+    // A cache policy does not affect values.
     if spec.operands.len() > slots.len() {
         slots.push(Slot::Src(Type::B64));
     }
@@ -357,14 +357,14 @@ fn cas(w: &mut Warp<'_, '_>, args: &Args, space: Space, ty: Type) -> Result<Flow
     Ok(Flow::Next)
 }
 
-/// The addresses of the lanes, none of which may be a generic address of the thread's own memory.
+/// The addresses of the lanes; a generic address of local memory is an error.
 fn reachable(w: &mut Warp<'_, '_>, args: &Args, space: Space) -> Result<Row<u64>, Flow> {
     let addresses = w.addresses(args.at[0]);
     if space == Space::Generic {
         let local = lanes_of(w.exec).find(|&lane| Space::resolve(addresses.0[lane]).0 == Space::Local);
         if let Some(lane) = local {
             let sentence = format!(
-                "atomic access at local address {:#x}: atomics reach only global and shared memory",
+                "atomic access at local address {:#x}: atomics support only global and shared memory",
                 Space::resolve(addresses.0[lane]).1
             );
             return Err(w.halt_lane(Blame::Kernel, StopKind::Bounds, lane as u32, sentence));
@@ -373,7 +373,7 @@ fn reachable(w: &mut Warp<'_, '_>, args: &Args, space: Space) -> Result<Row<u64>
     Ok(addresses)
 }
 
-/// Blocks observe each other through global memory, and a generic address may be one of it.
+/// Blocks can communicate through global memory, and a generic address may refer to it.
 fn ordered(space: Space, bound: Bound) -> Bound {
     if matches!(space, Space::Generic | Space::Global) { bound.communicating() } else { bound }
 }

@@ -1,5 +1,5 @@
 //! Logic, shifts and bit manipulation.
-#![expect(clippy::unnecessary_wraps, reason = "all binders have one type, and most can refuse")]
+#![expect(clippy::unnecessary_wraps, reason = "all binders share one signature, and most can fail")]
 
 use super::map::{map1, map2, map3, map4, merge};
 use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
@@ -225,13 +225,13 @@ fn cnot<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
 }
 
 fn truth_table(spec: &Spec<'_>) -> Result<u8, Refusal> {
-    spec.integer(4)
-        .and_then(|lut| u8::try_from(lut).ok())
-        .ok_or_else(|| Refusal::Malformed("the truth table of `lop3` is a constant from 0 to 255".into()))
+    spec.integer(4).and_then(|lut| u8::try_from(lut).ok()).ok_or_else(|| {
+        Refusal::Malformed("the truth table of `lop3` must be a constant from 0 to 255".into())
+    })
 }
 
-/// A routine for one truth table. Those that compilers and libraries write most get code of their own; any other costs
-/// the eight terms of the table.
+/// A routine for one truth table. The tables that compilers and libraries use most have specialized code; any other
+/// evaluates the eight terms of the table.
 macro_rules! by_table {
     ($table:expr, $($known:literal)*) => {
         match $table {

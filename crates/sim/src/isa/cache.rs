@@ -1,8 +1,8 @@
-//! Hints to the caches. They change no value; what remains of them is which addresses and operands are allowed.
+//! Cache hints. They do not affect values; only their addresses and operands are checked.
 
 #![expect(
     clippy::unnecessary_wraps,
-    reason = "binders share one signature, and most forms cannot be refused"
+    reason = "all binders share one signature, although most of these cannot fail"
 )]
 
 use super::{Args, Bound, Definition, Refusal, Slot, Spec, Unit};
@@ -85,10 +85,10 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     },
 ];
 
-/// The only size `applypriority` and `discard` take, and the alignment they ask for.
+/// The only size `applypriority` and `discard` accept, and the alignment they require.
 const LINE: u32 = 128;
 
-/// A prefetch of memory that is not there is not an error.
+/// A prefetch of unmapped memory is not an error.
 fn prefetch(_: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(Bound::new([Slot::Address], |_, _| Flow::Next))
 }
@@ -97,14 +97,15 @@ fn applypriority(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     line(spec, AccessKind::Read)
 }
 
-/// The manual calls it a write of an indeterminate value. What is there stays, which is as good as any.
+/// The manual calls it a write of an indeterminate value. Memory keeps its value here, which is one of the allowed
+/// outcomes.
 fn discard(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     line(spec, AccessKind::Write)
 }
 
 fn line(spec: &Spec<'_>, kind: AccessKind) -> Result<Bound, Refusal> {
     if let Some(size) = spec.integer(1).filter(|size| *size != i64::from(LINE)) {
-        return Err(Refusal::Malformed(format!("a size of {size} bytes; only {LINE} is possible")));
+        return Err(Refusal::Malformed(format!("a size of {size} bytes; expected {LINE}")));
     }
     let space = if spec.has("global") { Space::Global } else { Space::Generic };
     Ok(Bound::fallible([Slot::Address, Slot::Static], move |w, args| check_line(w, args, space, kind)))
@@ -129,7 +130,7 @@ fn check_line(w: &mut Warp<'_, '_>, args: &Args, space: Space, kind: AccessKind)
     Ok(Flow::Next)
 }
 
-/// A policy is opaque to kernels. Here it names its two priorities in the low bytes, and is never zero.
+/// A policy is opaque to kernels. Here its low bytes hold its two priorities, and it is never zero.
 fn policy(spec: &Spec<'_>) -> u64 {
     let code = |name: Option<&str>| match name {
         Some("L2::evict_last") => 1,

@@ -1,7 +1,7 @@
 //! Comparison and selection.
 //!
-//! A comparison gives one bit per lane. `setp` without more has a routine per operator that stores those bits; every
-//! other form (a second predicate, a Boolean operator, `set`, half precision) works on the bits of a [`Test`].
+//! A comparison gives one bit per lane. Plain `setp` has a routine per operator that stores those bits; every other form (a
+//! second predicate, a Boolean operator, `set`, half precision) works on the bits of a [`Test`].
 #![expect(clippy::inline_always, reason = "only code inlined into a routine is compiled for its vector unit")]
 
 use super::map::{compare, map3, merge};
@@ -12,7 +12,7 @@ use crate::num::compare::{Cmp, cmp_f32, cmp_f64, slct_f32};
 use crate::num::half::{cmp_bf16, cmp_f16};
 use crate::simd::Isa;
 
-/// An entry for a comparison: the box up to the classes that are the same everywhere.
+/// An entry for a comparison: the syntax box up to the classes that are the same everywhere.
 macro_rules! comparison {
     ($form:literal, $operators:ident, $manual:literal, $unit:ident, $since:expr, $bind:ident) => {
         Definition {
@@ -135,7 +135,7 @@ macro_rules! with_operator {
     };
 }
 
-/// `setp` into one predicate, without a Boolean operator: nearly all that compilers emit, so a routine for each operator.
+/// `setp` into one predicate, without a Boolean operator. Compilers emit almost only this, so each operator has a routine.
 /// `None` for the half-precision types.
 fn direct<I: Isa>(ty: Type, operator: Cmp, ftz: bool) -> Option<Bound> {
     Some(match ty {
@@ -179,7 +179,7 @@ fn store<I: Isa, A: Scalar>(ty: Type, f: impl Fn(A, A) -> bool + Copy + Send + S
 /// One bit per lane from two rows.
 type Test = Box<dyn Fn(&Registers, u32, u32) -> u32 + Send + Sync>;
 
-/// How two operands may stand to each other for an operator to hold: all ones or none.
+/// The relations between two operands for which an operator is true: each mask is all ones or zero.
 #[derive(Clone, Copy)]
 struct Accepts {
     less: u32,
@@ -211,7 +211,7 @@ impl Accepts {
     }
 }
 
-/// A comparison by any operator, from the three that tell how two operands stand to each other.
+/// A comparison by any operator, computed from the three comparisons that determine the relation of the operands.
 fn by_order<I: Isa, A: Scalar>(
     accepts: Accepts,
     f: impl Fn(Cmp, A, A) -> bool + Copy + Send + Sync + 'static,
@@ -240,7 +240,7 @@ fn integer_order<A: Ord>(operator: Cmp, a: &A, b: &A) -> bool {
     }
 }
 
-/// The comparison of an instruction; of packed operands, that of the halves `shift` bits up.
+/// The comparison of an instruction; for packed operands, of the halves that start at bit `shift`.
 fn test<I: Isa>(spec: &Spec<'_>, ty: Type, shift: u32) -> Test {
     let accepts = Accepts::new(operator(spec));
     let ftz = spec.has("ftz");
@@ -301,7 +301,7 @@ fn tests<I: Isa>(spec: &Spec<'_>, ty: Type) -> (Test, Option<Test>) {
     (test::<I>(spec, ty, 0), is_packed(ty).then(|| test::<I>(spec, ty, 16)))
 }
 
-/// The operands of a comparison behind its results.
+/// The operands of a comparison, after its results.
 fn sources(result: Slot, ty: Type, combine: Option<Combine>) -> Vec<Slot> {
     let mut slots = vec![result, Slot::Src(ty), Slot::Src(ty)];
     slots.extend(combine.map(|_| Slot::Src(Type::Pred)));

@@ -1,4 +1,4 @@
-//! Branches, returns, and the ends of threads.
+//! Branches, returns, and thread exit.
 
 use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind_plain;
@@ -90,7 +90,7 @@ fn brx(_: &Spec<'_>) -> Result<Bound, Refusal> {
             return w.branch(taken, target);
         }
         w.diverged();
-        // The lanes that go elsewhere come back to this instruction.
+        // The lanes with other targets execute this instruction again.
         let mut others = w.state.fragment.clone();
         others.mask = w.exec & !taken;
         others.pc = w.pc;
@@ -104,7 +104,7 @@ fn brx(_: &Spec<'_>) -> Result<Bound, Refusal> {
 }
 
 fn built_elsewhere(spec: &Spec<'_>) -> Result<Bound, Refusal> {
-    Err(spec.gap("this shape of call"))
+    Err(spec.gap("this form of call"))
 }
 
 fn ret(_: &Spec<'_>) -> Result<Bound, Refusal> {

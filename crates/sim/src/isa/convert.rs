@@ -1,12 +1,13 @@
 //! Conversions between all types.
 //!
-//! The one instruction whose registers may be wider than its types: the low bits of a source count, and a result is
-//! extended to its register by the sign of its type. Registers of the types' own size, which is what compilers emit, have
-//! vectorized routines; the others go through [`widened`](registers::widened).
+//! `cvt` is the only instruction whose registers may be wider than its types: it reads the low bits of a source, and
+//! extends a result to its register by the sign of its type. Registers of the same size as the types, which compilers
+//! usually emit, have vectorized routines; the others use [`widened`](registers::widened).
 //!
-//! Pipes are those of the SASS that ptxas makes for Ada: `F2FP` (packs to 16 and 8 bits) and `I2FP` (32-bit integers to f32)
-//! run on the ALU, `HADD2` makes f32 of f16, and the rest (`F2F`, `F2I`, `I2F`, `FRND`) is the conversion unit's. A form with
-//! several has that of its usual spelling: `.rm` and `.rp` to f16 are `F2F`, and narrower or wider integers to f32 `I2F`.
+//! Pipes are those of the SASS that ptxas emits for Ada: `F2FP` (packs to 16 and 8 bits) and `I2FP` (32-bit integers to
+//! f32) run on the ALU, `HADD2` converts f16 to f32, and the rest (`F2F`, `F2I`, `I2F`, `FRND`) runs on the conversion
+//! unit. A form that maps to several SASS instructions has the pipe of the usual one: `.rm` and `.rp` to f16 are `F2F`, and
+//! narrower or wider integers to f32 are `I2F`.
 #![expect(clippy::inline_always, reason = "only code inlined into a routine is compiled for its vector unit")]
 
 mod packed;
@@ -373,8 +374,8 @@ pub(super) const DEFINITIONS: &[Definition] = &[
 
 // ---- integer to integer ----
 
-/// Cuts a word to a type and extends it again, without asking for the sign: flipping the sign bit and subtracting it
-/// extends a signed value, and is nothing for an unsigned one.
+/// Truncates a word to a type and extends it again, without a branch on signedness: flipping the sign bit and subtracting
+/// it extends a signed value, and does nothing for an unsigned one.
 #[derive(Clone, Copy)]
 struct Extension {
     mask: u64,
@@ -392,7 +393,7 @@ impl Extension {
         ((word & self.mask) ^ self.sign).wrapping_sub(self.sign)
     }
 
-    /// The same in half the width, for types of at most 32 bits.
+    /// As above in half the width, for types of at most 32 bits.
     #[inline(always)]
     fn apply32(self, word: u32) -> u32 {
         let (mask, sign) = (truncate(self.mask), truncate(self.sign));
@@ -410,7 +411,7 @@ fn integer<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let (d, a, target, source) = integer_types(spec)?;
     let (to, from, limit) = (Extension::of(d), Extension::of(a), ones(target));
     Ok(match (d, a, file(target), file(source)) {
-        // What compilers emit by the hundred.
+        // The conversions that compilers emit most often.
         (Type::S64, Type::S32, Width::W64, Width::W32) => map1::<I, i64, i32>(i64::from),
         (Type::U64, Type::U32, Width::W64, Width::W32) => map1::<I, u64, u32>(u64::from),
         (Type::U32, Type::U64, Width::W32, Width::W64) => map1::<I, u32, u64>(truncate),
@@ -441,7 +442,7 @@ fn integer_sat(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(widened(target, source, signed, Box::new(clamp)))
 }
 
-// ---- floating point to integer; results clamp, so that `.sat` adds nothing ----
+// ---- floating point to integer; results clamp, so `.sat` has no effect ----
 
 fn integer_rounding(spec: &Spec<'_>) -> IntRounding {
     match spec.get("irnd") {
@@ -452,7 +453,7 @@ fn integer_rounding(spec: &Spec<'_>) -> IntRounding {
     }
 }
 
-/// All the less usual results; one routine for all levels.
+/// All less common results; one routine for all levels.
 macro_rules! integer_from {
     ($name:ident, $a:ty $(, $ftz:ident)?: $u8:ident $u16:ident $u32:ident $u64:ident $s8:ident $s16:ident $s32:ident $s64:ident) => {
         fn $name(spec: &Spec<'_>) -> Result<Bound, Refusal> {
@@ -480,7 +481,7 @@ integer_from!(integer_from_bf16, u16: cvt_u8_bf16 cvt_u16_bf16 cvt_u32_bf16 cvt_
 fn integer_from_f32<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     use convert::{cvt_s32_f32, cvt_u32_f32};
     let ftz = spec.has("ftz");
-    // The usual results, with the rounding known to the compiler.
+    // The common results, with the rounding as a compile-time constant.
     match (spec.ty("dtype")?, integer_rounding(spec)) {
         (Type::S32, IntRounding::Rni) => {
             converted::<I, i32, u32>(spec, move |a| cvt_s32_f32(a, IntRounding::Rni, ftz).cast_signed())
@@ -509,7 +510,7 @@ fn integer_from_f64<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
 
 // ---- integer to floating point ----
 
-/// All the less usual sources; one routine for all levels.
+/// All less common sources; one routine for all levels.
 macro_rules! from_integer {
     ($name:ident, $d:ty, $unsigned:ident $signed:ident, $sat:path) => {
         fn $name(spec: &Spec<'_>) -> Result<Bound, Refusal> {
@@ -602,7 +603,7 @@ fn same_f16(spec: &Spec<'_>) -> Result<Bound, Refusal> {
 }
 
 fn f32_from_f16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
-    // Every number of f16 is normal in f32: `.ftz` has nothing to flush.
+    // Every f16 number is normal in f32: `.ftz` has nothing to flush.
     if spec.has("sat") {
         converted::<I, u32, u16>(spec, |a| float::sat_f32(convert::cvt_f32_f16(a)))
     } else {
@@ -691,7 +692,7 @@ fn bf16_from_f64(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     converted::<Portable, u16, u64>(spec, move |a| convert::cvt_bf16_f64(a, rnd))
 }
 
-/// Which of f32's narrow formats, how rounded and how limited: what `cvt.frnd2` chooses.
+/// The parameters of `cvt.frnd2`: the narrow format, the rounding and the limit.
 #[derive(Clone, Copy)]
 struct Narrowing {
     rounding: Rounding,
@@ -708,7 +709,7 @@ impl Narrowing {
         }
     }
 
-    /// To nearest and without a limit.
+    /// Round to nearest, without a limit.
     fn is_plain(self) -> bool {
         self.rounding == Rounding::Rn && !self.relu && !self.satfinite
     }

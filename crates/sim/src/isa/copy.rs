@@ -1,9 +1,9 @@
-//! Asynchronous copies from global to shared memory, and the barriers in shared memory that track them.
+//! Asynchronous copies from global to shared memory, and the mbarriers that track them.
 //!
-//! A copy is checked when it is issued and made at the last moment the program allows, so that a kernel which reads too
-//! early reads what was there before; or at once, if the schedule says so. `cp.async.mbarrier.arrive` arrives when the
-//! thread's copies before it are made. That is when the thread waits for them or exits, when its warp tests an mbarrier,
-//! or when some warp of the block has used up its turn, because it may be one that tests in a loop.
+//! A copy is checked when it is issued and performed at the last moment the program allows, so that a kernel that reads too
+//! early reads the old data; or immediately, if the schedule asks for that. `cp.async.mbarrier.arrive` arrives when the
+//! thread's earlier copies are complete. That happens when the thread waits for them or exits, when its warp tests an
+//! mbarrier, or when a warp of the block has used up its turn, because it may be one that polls in a loop.
 
 #![expect(
     clippy::as_conversions,
@@ -12,7 +12,7 @@
 )]
 #![expect(
     clippy::unnecessary_wraps,
-    reason = "binders share one signature, and most forms cannot be refused"
+    reason = "all binders share one signature, although most of these cannot fail"
 )]
 
 use super::memory::space_of;
@@ -239,16 +239,16 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     },
 ];
 
-/// Copies a warp may have under way; before there are more, the oldest are completed, which is allowed at any time.
+/// Copies a warp may have in flight; beyond that, the oldest are completed, which is allowed at any time.
 const UNDER_WAY: usize = 1 << 14;
 
 /// How much of the source a copy reads.
 #[derive(Clone, Copy)]
 enum Source {
     All,
-    /// As many bytes as the operand says; the rest is zero.
+    /// The number of bytes in the operand; the rest is zero.
     Sized,
-    /// Nothing where the predicate holds.
+    /// Nothing if the predicate is true.
     Unless,
 }
 
@@ -275,7 +275,7 @@ fn copy(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         }
     };
     if hinted && spec.operands.len() > 3 {
-        // A cache policy changes no value.
+        // A cache policy does not affect values.
         slots.push(Slot::Src(Type::B64));
     }
     Ok(Bound::fallible(slots, move |w, args| issue(w, args, size, source)))
@@ -319,7 +319,8 @@ fn issue(w: &mut Warp<'_, '_>, args: &Args, size: u8, source: Source) -> Result<
             pc: w.pc,
         };
         w.copy_issued(copy);
-        // Early bytes are there at once, but to rely on it is as wrong as ever: the copy ends when it is waited for.
+        // An early copy is visible immediately, but relying on that is still a bug: the copy is complete only after a
+        // wait.
         if now {
             w.copy_now(copy)?;
         }
@@ -334,7 +335,7 @@ fn issue(w: &mut Warp<'_, '_>, args: &Args, size: u8, source: Source) -> Result<
     Ok(Flow::Next)
 }
 
-/// The source is aligned to the size of the copy, and as much of it as is read exists.
+/// The source must be aligned to the size of the copy, and all bytes that are read must exist.
 fn readable(w: &Warp<'_, '_>, from: u64, size: u8, read: u8) -> Result<(), Fault> {
     if read == 0 {
         return Ok(());
@@ -349,7 +350,7 @@ fn readable(w: &Warp<'_, '_>, from: u64, size: u8, read: u8) -> Result<(), Fault
     w.global.heap().locate(from, u64::from(read)).map(|_| ())
 }
 
-/// Announces the reads, one access for each number of bytes.
+/// Reports the reads to the observer, one access per distinct byte count.
 fn announce(w: &mut Warp<'_, '_>, from: &Row<u64>, reads: &[u8; 32]) {
     let mut rest = lanes_of(w.exec).filter(|&lane| reads[lane] > 0).fold(0u32, |mask, lane| mask | 1 << lane);
     while rest != 0 {
@@ -376,7 +377,9 @@ fn commit_group(_: &Spec<'_>) -> Result<Bound, Refusal> {
 
 fn wait_group(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let Some(pending) = spec.integer(0).and_then(|n| u32::try_from(n).ok()) else {
-        return Err(Refusal::Malformed("cp.async.wait_group takes a constant that is not negative".into()));
+        return Err(Refusal::Malformed(
+            "the operand of cp.async.wait_group must be a non-negative constant".into(),
+        ));
     };
     Ok(Bound::fallible([Slot::Static], move |w, _| wait(w, pending)))
 }
@@ -388,7 +391,7 @@ fn wait_all(_: &Spec<'_>) -> Result<Bound, Refusal> {
     }))
 }
 
-/// Completes all groups but the last `pending`.
+/// Completes all groups except the last `pending`.
 fn wait(w: &mut Warp<'_, '_>, pending: u32) -> Result<Flow, Flow> {
     let committed = w.state.committed;
     w.complete_copies(|lane, group| group < committed[lane].saturating_sub(pending), w.exec)?;
@@ -414,7 +417,7 @@ fn barriers(w: &mut Warp<'_, '_>, args: &Args, space: Space) -> Result<Row<u64>,
     Ok(addresses)
 }
 
-/// Changes each lane's barrier in turn by `change`, and gives the words before.
+/// Applies `change` to each lane's barrier in turn, and returns the words before.
 fn change(
     w: &mut Warp<'_, '_>,
     addresses: &Row<u64>,
@@ -460,7 +463,7 @@ fn init(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         for lane in lanes_of(w.exec) {
             let count = counts.0[lane];
             if count == 0 || count > MAX_COUNT {
-                let sentence = format!("an mbarrier for {count} arrivals; 1 to {MAX_COUNT} are possible");
+                let sentence = format!("an mbarrier for {count} arrivals; expected 1 to {MAX_COUNT}");
                 return Err(w.halt_lane(Blame::Kernel, StopKind::Mbarrier, lane as u32, sentence));
             }
             let word = Mbarrier { pending: count, expected: count, transactions: 0, parity: false }.pack();
@@ -485,7 +488,7 @@ fn inval(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     }))
 }
 
-/// `arrive` and `arrive_drop`, with their kinds of operand.
+/// `arrive` and `arrive_drop`, with their operand variants.
 fn arrive(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let space = space_of(spec.get("space"));
     let (dropping, expecting, keeping) =
@@ -577,7 +580,7 @@ fn copies_arrive(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         if w.grid.schedule.copies == CopyTiming::Early {
             w.complete_copies(|_, _| true, w.exec)?;
         }
-        // The group of each lane's last copy that is under way, with which the arrival becomes due.
+        // The group of each lane's last copy in flight; the arrival happens when that group completes.
         let mut groups = [None; 32];
         for pending in &w.state.copies {
             groups[pending.lane()] = Some(pending.group());

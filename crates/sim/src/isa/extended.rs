@@ -1,4 +1,4 @@
-//! Extended-precision integer arithmetic: the carry travels in the condition code.
+//! Extended-precision integer arithmetic: the condition code holds the carry.
 
 use super::map::merge;
 use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
@@ -52,7 +52,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     },
 ];
 
-/// What an instruction does with the condition code.
+/// How an instruction uses the condition code.
 #[derive(Clone, Copy)]
 struct Carry {
     reads: bool,
@@ -65,7 +65,7 @@ fn carry_in(spec: &Spec<'_>) -> Carry {
     Carry { reads: true, writes: spec.has("cc") }
 }
 
-/// `d, carry = f(a, b, c, carry)`, where a form of two sources has its second for `c` as well.
+/// `d, carry = f(a, b, c, carry)`; a form with two sources passes its second as `c` too.
 fn chain<I: Isa, T: Scalar>(
     sources: usize,
     carry: Carry,

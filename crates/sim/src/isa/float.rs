@@ -1,8 +1,8 @@
 //! Arithmetic in f32 and f64.
 //!
-//! Values travel as bits, so that a NaN reaches the arithmetic as it is. What compilers emit all the time (`.rn`, without
-//! `.sat`) has routines of its own, free of branches; the other modes share one each.
-#![expect(clippy::unnecessary_wraps, reason = "all binders have one type, and most can refuse")]
+//! Values are passed as bits, so that a NaN reaches the arithmetic unchanged. The forms that compilers emit most (`.rn`,
+//! without `.sat`) have branch-free routines of their own; the other modes share one each.
+#![expect(clippy::unnecessary_wraps, reason = "all binders share one signature, and most can fail")]
 
 use super::map::{map1, map2, map3, test1};
 use super::{Bound, Definition, Refusal, Spec, Unit};
@@ -244,7 +244,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     },
 ];
 
-/// The rounding a class of the form chose; `.rn` if none is written.
+/// The rounding that a class of the form selects; `.rn` by default.
 pub(super) fn rounding(spec: &Spec<'_>, class: &str) -> Rounding {
     match spec.get(class) {
         Some("rz") => Rounding::Rz,
@@ -259,11 +259,11 @@ pub(super) fn extremum(spec: &Spec<'_>) -> Extremum {
     if spec.modifiers.form().opcode == "min" { Extremum::Min } else { Extremum::Max }
 }
 
-/// A f32 operation with rounding, `.ftz` and `.sat`.
+/// An f32 operation with rounding, `.ftz` and `.sat`.
 macro_rules! single {
     ($name:ident = $f:ident, $map:ident($($x:ident: $t:ident),+)) => {
         fn $name<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
-            /// Integer arithmetic that no vector unit helps with: one routine for all levels.
+            /// Integer arithmetic that does not vectorize: one routine for all levels.
             fn directed(rnd: Rounding, ftz: bool, sat: bool) -> Bound {
                 $map::<Portable, u32, $($t),+>(move |$($x),+| {
                     let d = $f($($x),+, rnd, ftz);
@@ -287,7 +287,7 @@ macro_rules! single {
     };
 }
 
-/// A f64 operation with rounding.
+/// An f64 operation with rounding.
 macro_rules! double {
     ($name:ident = $f:ident, $map:ident($($x:ident: $t:ident),+)) => {
         fn $name<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {

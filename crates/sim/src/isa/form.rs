@@ -1,5 +1,5 @@
 //! The syntax boxes: `add{.rnd}{.ftz}{.sat}.f32 d, a, b; .rnd = .rn .rz .rm .rp`, parsed once and matched against the
-//! modifiers of an instruction in whatever order they come.
+//! modifiers of an instruction, in any order.
 
 use crate::machine::Type;
 
@@ -8,7 +8,7 @@ use crate::machine::Type;
 pub struct Form {
     /// The box as written in the table.
     pub text: &'static str,
-    /// What stands before the first modifier.
+    /// The part before the first modifier.
     pub opcode: &'static str,
     /// The operand list as written, for the documentation.
     pub operands: &'static str,
@@ -19,7 +19,7 @@ pub struct Form {
 struct Part {
     /// The name of a class, or the literal modifier.
     name: &'static str,
-    /// What it accepts: the class's values, or the literal itself.
+    /// The accepted values: those of the class, or the literal itself.
     values: Vec<&'static str>,
     optional: bool,
 }
@@ -32,7 +32,8 @@ pub struct Modifiers<'f> {
 }
 
 impl Form {
-    /// Parses a syntax box. Boxes are ours and checked by a test, so a malformed one only loses what cannot be read.
+    /// Parses a syntax box. The boxes are constants of this crate and a test checks them, so this does not report errors:
+    /// it skips malformed parts.
     pub fn parse(text: &'static str) -> Form {
         let mut sections = text.split(';');
         let head = sections.next().unwrap_or("").trim();
@@ -64,15 +65,15 @@ impl Form {
         Form { text, opcode, operands: operands.trim(), parts }
     }
 
-    /// Matches the modifiers of an instruction: every one is used, every mandatory part is there. Order is free, except
-    /// that types and layouts keep theirs: they fill the parts that accept them from the left.
+    /// Matches the modifiers of an instruction: each of them must be used, and every mandatory part must be present. The
+    /// order is free, except for types and layouts: they fill the parts that accept them from left to right.
     pub fn matches<'f>(&'f self, given: &[&str]) -> Option<Modifiers<'f>> {
         let mut chosen = vec![None; self.parts.len()];
         let (mut next_type, mut next_layout) = (0, 0);
         for modifier in given {
-            // `set.eq.u16.f16` and `set.eq.f16.u16` are different instructions: types keep their order.
+            // `set.eq.u16.f16` and `set.eq.f16.u16` are different instructions: the order of types matters.
             let is_type = Type::parse(modifier).is_some();
-            // So do the layouts of the two matrices.
+            // The same holds for the layouts of the two matrices.
             let is_layout = matches!(*modifier, "row" | "col");
             let (slot, value) = self.parts.iter().enumerate().find_map(|(i, part)| {
                 let free =
@@ -92,7 +93,7 @@ impl Form {
     }
 
     /// Spellings of the form that together use every value of every part at least once: the shortest first, then each
-    /// alternative of each part in turn, then everything optional at once.
+    /// alternative of each part, then all optional parts together.
     pub fn spellings(&self) -> Vec<Vec<&'static str>> {
         let base: Vec<Option<usize>> = self.parts.iter().map(|p| (!p.optional).then_some(0)).collect();
         let mut picks = vec![base.clone()];
@@ -129,12 +130,12 @@ impl<'f> Modifiers<'f> {
             .and_then(|(_, value)| *value)
     }
 
-    /// All that were given, in the order of the form.
+    /// All modifiers of the instruction, in the order of the form.
     pub fn values(&self) -> impl Iterator<Item = &'static str> {
         self.chosen.iter().filter_map(|value| *value)
     }
 
-    /// Whether the optional literal (or any value of the optional class) is there.
+    /// Whether the instruction has the optional literal (or any value of the optional class).
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
@@ -161,7 +162,7 @@ mod tests {
         let form = Form::parse("set.f16.stype d, a, b; .stype = .u16 .s16");
         assert!(
             form.matches(&["f16", "u16"]).is_some() && form.matches(&["u16", "f16"]).is_none(),
-            "types keep their order"
+            "the order of types matters"
         );
     }
 

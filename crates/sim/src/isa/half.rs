@@ -159,13 +159,13 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     },
 ];
 
-/// Whether the form's `.type` is two values in a register.
+/// Whether the form's `.type` packs two values in a register.
 pub(super) fn is_packed(spec: &Spec<'_>) -> Result<bool, Refusal> {
     Ok(matches!(spec.ty("type")?, Type::F16x2 | Type::BF16x2))
 }
 
-/// The halves of packed registers, all lower ones first: one array for one loop, whose body then exists once and is
-/// inlined and vectorized however long it is.
+/// The halves of packed registers, all lower ones first, as one array for one loop: the loop body exists only once and is
+/// inlined and vectorized even if it is long.
 #[inline(always)]
 #[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "a half of a register")]
 fn halves(row: &Row<u32>) -> [u16; 2 * LANES] {
@@ -177,7 +177,7 @@ fn halves(row: &Row<u32>) -> [u16; 2 * LANES] {
     out
 }
 
-/// The packed registers of such halves.
+/// Packs halves back into registers.
 #[inline(always)]
 fn joined(halves: &[u16; 2 * LANES]) -> Row<u32> {
     let mut row = Row([0; LANES]);
@@ -187,7 +187,7 @@ fn joined(halves: &[u16; 2 * LANES]) -> Row<u32> {
     row
 }
 
-/// `d = f(a)` on 16-bit values, one or two to a register.
+/// `d = f(a)` on 16-bit values, one or two per register.
 pub(super) fn lanewise1<I: Isa>(
     packed: bool,
     f: impl Fn(u16) -> u16 + Copy + Send + Sync + 'static,
@@ -209,7 +209,7 @@ pub(super) fn lanewise1<I: Isa>(
     })
 }
 
-/// `d = f(a, b)` on 16-bit values, one or two to a register.
+/// `d = f(a, b)` on 16-bit values, one or two per register.
 fn lanewise2<I: Isa>(packed: bool, f: impl Fn(u16, u16) -> u16 + Copy + Send + Sync + 'static) -> Bound {
     if !packed {
         return map2::<I, u16, u16, u16>(f);
@@ -229,7 +229,7 @@ fn lanewise2<I: Isa>(packed: bool, f: impl Fn(u16, u16) -> u16 + Copy + Send + S
     })
 }
 
-/// `d = f(a, b, c)` on 16-bit values, one or two to a register.
+/// `d = f(a, b, c)` on 16-bit values, one or two per register.
 fn lanewise3<I: Isa>(packed: bool, f: impl Fn(u16, u16, u16) -> u16 + Copy + Send + Sync + 'static) -> Bound {
     if !packed {
         return map3::<I, u16, u16, u16, u16>(f);
@@ -250,7 +250,7 @@ fn lanewise3<I: Isa>(packed: bool, f: impl Fn(u16, u16, u16) -> u16 + Copy + Sen
     })
 }
 
-/// A f16 operation of two operands with `.ftz` and `.sat`, and its bf16 sibling, which has no modifiers.
+/// An f16 operation of two operands with `.ftz` and `.sat`, and the bf16 operation, which has no modifiers.
 macro_rules! arithmetic {
     ($f16:ident = $f:ident, $bf16:ident = $b:ident) => {
         fn $f16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {

@@ -1,5 +1,5 @@
 //! Integer arithmetic.
-#![expect(clippy::unnecessary_wraps, reason = "all binders have one type, and most can refuse")]
+#![expect(clippy::unnecessary_wraps, reason = "all binders share one signature, and most can fail")]
 
 use super::map::{map1, map2, map3};
 use super::{Bound, Definition, Refusal, Spec, Unit};

@@ -1,13 +1,14 @@
 //! Exchange between the lanes of a warp.
 //!
 //! The `.sync` forms wait until every lane of the member mask has arrived; a lane that has exited counts as arrived. Each
-//! lane may bring a mask of its own, and lanes whose mask is complete go on even while others of the warp still wait.
-//! Lanes may also meet at copies of the instruction (`machine/meeting.rs`). The forms without `.sync` act on the lanes that happen to execute them together.
+//! lane may have a different mask, and lanes whose mask is complete continue even while other lanes of the warp still wait.
+//! Lanes may also synchronize at copies of the instruction (`machine/meeting.rs`). The forms without `.sync` act on the
+//! lanes that happen to execute them together.
 
 #![expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "lane numbers are below 32")]
 #![expect(
     clippy::unnecessary_wraps,
-    reason = "binders share one signature, and most forms cannot be refused"
+    reason = "all binders share one signature, although most of these cannot fail"
 )]
 
 use super::map::merge;
@@ -103,8 +104,8 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     },
 ];
 
-/// Runs `body` for the lanes in `exec` whose member mask, in row `mask`, is complete. `body` finds those lanes in
-/// `warp.exec` and, for each lane, the members that take part. The other lanes stay at the instruction.
+/// Runs `body` for the lanes in `exec` whose member mask, in row `mask`, is complete. `body` gets those lanes in
+/// `warp.exec` and, for each lane, the participating members. The other lanes stay at the instruction.
 pub(super) fn together(
     w: &mut Warp<'_, '_>,
     mask: u32,
@@ -143,8 +144,8 @@ pub(super) fn together(
     Flow::Wait
 }
 
-/// The union of the masks of the lanes in `exec`, and each mask cut to the lanes that are here. A lane that its own mask
-/// leaves out is the kernel's mistake.
+/// The union of the masks of the lanes in `exec`, and each mask restricted to the lanes that are present. A lane that is
+/// not in its own mask is a bug in the kernel.
 fn member_masks(w: &mut Warp<'_, '_>, masks: &Row<u32>) -> Result<(u32, Row<u32>), Flow> {
     let here = w.exec;
     let mut members = Row([0; LANES]);
@@ -171,14 +172,14 @@ enum Shuffle {
     Idx,
 }
 
-/// The source lane of `lane`, and whether it is in range; if it is not, a lane reads itself.
+/// The source lane of `lane`, and whether it is in range; a lane whose source is out of range reads itself.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the mode is constant in the loop over lanes")]
 fn source_lane(mode: Shuffle, lane: u32, b: u32, c: u32) -> (u32, bool) {
     let (b, clamp, segment) = (b & 31, c & 31, c >> 8 & 31);
     let last = lane & segment | clamp & !segment;
     let (source, in_range) = match mode {
-        // A negative lane is far above any limit when wrapped, and must not count as in range.
+        // A negative lane number is far above any limit when wrapped, and must not count as in range.
         Shuffle::Up => (lane.wrapping_sub(b), lane >= b && lane - b >= last),
         Shuffle::Down => (lane + b, lane + b <= last),
         Shuffle::Bfly => (lane ^ b, lane ^ b <= last),
@@ -232,7 +233,7 @@ fn shfl(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     }))
 }
 
-/// What the members' predicates come to.
+/// The combined result of the members' predicates.
 type Verdict = fn(u32, u32) -> bool;
 
 fn verdict(spec: &Spec<'_>) -> Verdict {
@@ -333,7 +334,7 @@ fn redux(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         let values = w.state.regs.w32[at(args.o[1])];
         together(w, args.o[2], |w, members| {
             let mut out = Row([0; LANES]);
-            // Lanes of one group have one result; nearly always the warp is one group.
+            // Lanes of one group have one result; almost always the warp is one group.
             let mut rest = w.exec;
             while rest != 0 {
                 let group = members.0[at(rest.trailing_zeros())];

@@ -1,8 +1,8 @@
-//! Routines made of a function on one lane: the shapes nearly every arithmetic instruction has.
+//! Routines built from a function on one lane: the shapes of nearly every arithmetic instruction.
 //!
-//! Each takes a plain function of scalars, applies it to all 32 lanes in a loop the compiler vectorizes for the level
-//! `I`, and stores the lanes in `warp.exec`. Lanes that are off are computed too and thrown away, so a function must not
-//! panic for any operand.
+//! Each takes a plain function of scalars, applies it to all 32 lanes in a loop that the compiler vectorizes for the level
+//! `I`, and stores the lanes in `warp.exec`. Inactive lanes are computed too and discarded, so a function must not panic
+//! for any operand.
 
 use super::{Bound, Slot};
 use crate::machine::{Flow, LANES, Lane, Row, Scalar, Width};
@@ -100,7 +100,7 @@ pub fn map4<I: Isa, D: Scalar, A: Scalar, B: Scalar, C: Scalar, E: Scalar>(
     })
 }
 
-/// One bit per lane: `f(a, b)` of all lanes, whatever the mask.
+/// One bit per lane: `f(a, b)` of all lanes, regardless of the mask.
 #[inline(always)]
 pub fn compare<A: Scalar>(a: &Row<A::Store>, b: &Row<A::Store>, f: impl Fn(A, A) -> bool) -> u32 {
     let mut bits = 0;

@@ -1,5 +1,5 @@
 //! Approximations: reciprocals, roots, exponentials, logarithms, trigonometry.
-#![expect(clippy::unnecessary_wraps, reason = "all binders have one type, and most can refuse")]
+#![expect(clippy::unnecessary_wraps, reason = "all binders share one signature, and most can fail")]
 
 use super::half::{is_packed, lanewise1};
 use super::map::map1;
@@ -117,7 +117,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     },
 ];
 
-/// A f32 approximation with `.ftz`.
+/// An f32 approximation with `.ftz`.
 macro_rules! single {
     ($name:ident = $f:ident) => {
         fn $name<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {

@@ -1,4 +1,4 @@
-//! Matrices between shared memory and registers: `ldmatrix`, `stmatrix`, `movmatrix`.
+//! Transfers of matrices between shared memory and registers: `ldmatrix`, `stmatrix`, `movmatrix`.
 
 use super::map::merge;
 use super::memory::space_of;
@@ -48,7 +48,7 @@ fn ldmatrix(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         }
         let all = w.exec;
         let addresses = w.addresses(args.at[0]);
-        // Only the lanes that name a row read.
+        // Only the lanes that give a row address read memory.
         w.exec = all & if matrices == 4 { u32::MAX } else { (1 << (8 * matrices)) - 1 };
         let words: Result<[Row<u32>; 4], Flow> = w.load_at(space, &addresses, 16);
         w.exec = all;

@@ -7,7 +7,8 @@ use crate::machine::{Flow, LANES, Row, Type, Warp, Width, at};
 use crate::memory::Space;
 use crate::simd::Isa;
 
-/// The box of a form, its own classes, and those that `ld` and `st` share: only classes the box names count.
+/// The syntax box of a form, its own classes, and the classes that `ld` and `st` share; classes that the box does not
+/// mention are ignored.
 macro_rules! boxed {
     ($head:literal, $classes:literal) => {
         concat!(
@@ -177,7 +178,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     op!(boxed!("st.mmio.relaxed.sys{.global}.type [a], b", ""), "st", (8, 2, 70), store_ordered),
 ];
 
-/// The space a `.ss` modifier names.
+/// The space of a `.ss` modifier.
 pub(super) fn space_of(name: Option<&str>) -> Space {
     match name {
         None => Space::Generic,
@@ -189,12 +190,12 @@ pub(super) fn space_of(name: Option<&str>) -> Space {
     }
 }
 
-/// The space of an access: a class of the form, or written into it.
+/// The space of an access: a class of the form, or a literal in it.
 fn space(spec: &Spec<'_>) -> Space {
     space_of(spec.get("ss").or(spec.get("global")).or(spec.get("local")))
 }
 
-/// Parameters of device functions live in the frame, those of the kernel in parameter memory.
+/// Parameters of device functions are in the frame, those of the kernel in parameter memory.
 fn actual(space: Space, arg: AddressArg, w: &Warp<'_, '_>) -> Space {
     if space == Space::Param && (arg.frame || !w.state.fragment.frames.is_empty()) {
         Space::Local
@@ -203,7 +204,7 @@ fn actual(space: Space, arg: AddressArg, w: &Warp<'_, '_>) -> Space {
     }
 }
 
-/// How the elements of an access lie in registers.
+/// How the elements of an access are laid out in registers.
 struct Layout {
     /// Bytes of an element in memory, and whether it is sign-extended into a wider register.
     bytes: u32,
@@ -269,8 +270,8 @@ fn load<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(if spec.get("cop") == Some("cv") { talking(bound, space) } else { bound })
 }
 
-/// An access by which blocks can talk to each other: ordered ones, and, from the time before those, fetching anew and
-/// writing through.
+/// Whether blocks can communicate by this access: ordered accesses and, from older PTX, `.cv` loads (fetch again) and `.wt`
+/// stores (write through).
 fn talking(bound: Bound, space: Space) -> Bound {
     if matches!(space, Space::Generic | Space::Global) { bound.communicating() } else { bound }
 }
@@ -282,7 +283,7 @@ fn load_ordered<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
 }
 
 fn hint_slot(spec: &Spec<'_>, slots: &mut Vec<Slot>) {
-    // A cache policy changes no value.
+    // A cache policy does not affect values.
     if spec.has("L2::cache_hint") {
         slots.push(Slot::Src(Type::B64));
     }
@@ -310,7 +311,7 @@ fn load_from<I: Isa>(spec: &Spec<'_>, space: Space) -> Result<Bound, Refusal> {
         });
     }
     if total == 4 && layout.registers == [32] {
-        // By far the most common load.
+        // The most common load.
         return Ok(Bound::fallible(slots, move |w, args| {
             if space == Space::Shared && I::vectorize(|| w.get_shared_words::<I, 1>(args.at[0], &args.o[..1]))
             {
@@ -362,7 +363,7 @@ fn load_words<const WORDS: usize>(
     Ok(Flow::Next)
 }
 
-/// A load that reads more than it uses.
+/// A load that reads more bytes than it uses.
 fn load_used<const WORDS: usize>(
     w: &mut Warp<'_, '_>,
     args: &Args,
@@ -376,7 +377,7 @@ fn load_used<const WORDS: usize>(
     Ok(Flow::Next)
 }
 
-/// Puts what was read into the registers.
+/// Writes the loaded data to the registers.
 fn spread<const WORDS: usize>(w: &mut Warp<'_, '_>, args: &Args, words: &[Row<u32>; WORDS], layout: &Layout) {
     for (i, &bits) in layout.registers.iter().enumerate() {
         if bits == 0 {
@@ -470,7 +471,7 @@ fn store_to<I: Isa>(spec: &Spec<'_>, space: Space) -> Result<Bound, Refusal> {
     })
 }
 
-#[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "a byte at a time")]
+#[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "one byte at a time")]
 fn store_words<const WORDS: usize>(
     w: &mut Warp<'_, '_>,
     args: &Args,

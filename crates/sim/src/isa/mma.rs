@@ -110,7 +110,7 @@ fn slots(d: usize, a: usize, b: usize, c: usize) -> [Slot; 4] {
     ]
 }
 
-/// Where each operand's registers are in `args.all`.
+/// The position of each operand's registers in `args.all`.
 #[derive(Clone, Copy)]
 struct Counts {
     d: usize,
@@ -127,8 +127,8 @@ impl Counts {
     }
 }
 
-/// One multiplication of fragments of type `T`, with `f` doing the arithmetic. `packed` says whether C and D are f16;
-/// `given` is the number of registers of A and of B where that is not what the layout needs, because they hold copies.
+/// One multiplication of fragments of type `T`; `f` does the arithmetic. `packed` is true if C and D are f16; `given` is
+/// the number of registers of A and of B if it differs from the layout's, because they hold copies.
 pub(super) fn multiply<I: Isa, T: Code, const M: usize, const N: usize, const K: usize>(
     packed: (bool, bool),
     given: Option<usize>,
@@ -157,7 +157,7 @@ pub(super) fn multiply<I: Isa, T: Code, const M: usize, const N: usize, const K:
     })
 }
 
-/// The accumulator of D; C of the other type is converted first, which is exact or rounds to nearest.
+/// The accumulator of D. C of the other type is converted first; the conversion is exact or rounds to nearest.
 fn accumulators(spec: &Spec<'_>) -> (bool, bool, Accumulator) {
     let d = !spec.has("f32");
     let c = spec.get("ctype").map_or(d, |ty| ty == "f16");
@@ -218,7 +218,7 @@ fn fp8<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let (c, d, accumulator) = accumulators(spec);
     let formats = (fp8_format(spec.get("atype")), fp8_format(spec.get("btype")));
     let small = spec.get("shape") == Some("m16n8k16");
-    // The common pair gets a routine of its own, in which the formats are constants.
+    // The common pair of types has its own routine, in which the formats are constants.
     Ok(match (formats, accumulator, small) {
         ((Fp8::E4m3, Fp8::E4m3), Accumulator::F32, false) => {
             multiply::<I, u8, 16, 8, 32>((c, d), None, |a, b, m| {
@@ -283,7 +283,7 @@ fn int4<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
 
 fn single_bit<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let op = if spec.get("op") == Some("and") { BitOp::And } else { BitOp::Xor };
-    // 32 single bits are one word, so K counts words here.
+    // 32 single bits form one word, so K counts words here.
     Ok(match spec.get("shape") {
         Some("m8n8k128") => {
             multiply::<I, u32, 8, 8, 4>((false, false), None, move |a, b, m| mma::bits(op, a, b, m))
@@ -304,7 +304,7 @@ pub(super) fn rounding(spec: &Spec<'_>) -> Rounding {
     }
 }
 
-/// f64 fragments: one element per lane and register, as 32-bit elements lie.
+/// f64 fragments: one element per lane and register, laid out like 32-bit elements.
 pub(super) fn multiply_f64<I: Isa>(rounding: Rounding) -> Bound {
     let wide = |n: usize| Slot::SrcVec(vec![Type::F64; n]);
     Bound::new([Slot::DstVec(vec![Width::W64; 2]), wide(1), wide(1), wide(2)], move |w, args| {

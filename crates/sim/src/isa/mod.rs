@@ -1,8 +1,8 @@
-//! The instruction table: one entry per form of the manual, by family.
+//! The instruction table: one entry per form in the manual, by family.
 //!
-//! An entry is all there is to an instruction. [`decode`](crate::program) finds the entry by opcode and modifiers, its
-//! `bind` picks a routine over a warp and says which operands that routine takes, and everything else (decoding,
-//! counting, cost, the table in the book) follows from the entry.
+//! An entry fully defines an instruction. [`decode`](crate::program) finds the entry by opcode and modifiers, its `bind`
+//! selects a routine over a warp and lists the operands of that routine, and everything else (decoding, counting, cost, the
+//! table in the book) follows from the entry.
 
 mod atomic;
 mod bits;
@@ -51,13 +51,13 @@ pub struct Definition {
     pub manual: &'static str,
     /// The pipe it runs on.
     pub unit: Unit,
-    /// The first PTX version and architecture that have it.
+    /// The first PTX version and architecture that support it.
     pub since: Since,
-    /// Picks the routine.
+    /// Selects the routine.
     pub bind: Bind,
 }
 
-/// The first PTX version (major, minor) and `sm_` number that have a form.
+/// The first PTX version (major, minor) and `sm_` number that support a form.
 pub type Since = (u8, u8, u32);
 
 /// The pipes of a streaming multiprocessor.
@@ -79,9 +79,9 @@ pub enum Unit {
     Tensor,
     /// Barriers of the block.
     Adu,
-    /// Branches, calls, votes, meetings of a warp's lanes.
+    /// Branches, calls, votes, warp synchronization.
     Control,
-    /// Takes no pipe of its own.
+    /// Uses no pipe.
     None,
 }
 
@@ -106,7 +106,7 @@ impl Unit {
 /// A routine over the warp: reads and writes registers of the lanes in `warp.exec`.
 pub type Run = Box<dyn Fn(&mut Warp<'_, '_>, &Args) -> Flow + Send + Sync>;
 
-/// What an instruction's operands resolved to. Sources are always rows: immediates and symbols have rows of their own.
+/// The resolved operands of an instruction. Sources are always rows: immediates and symbols have rows of their own.
 #[derive(Clone, Debug, Default)]
 pub struct Args {
     /// The first eight operand rows, vectors flattened, in the order of the slots; addresses and labels are not counted.
@@ -138,20 +138,20 @@ pub struct AddressArg {
     pub offset: i64,
 }
 
-/// What `bind` gives back: the routine and the operands it takes.
+/// The result of `bind`: the routine and the operands it takes.
 pub struct Bound {
     /// The routine.
     pub run: Run,
     /// What each operand of the instruction must be.
     pub slots: Vec<Slot>,
-    /// Whether the instruction lets a block observe or influence another block while both run.
+    /// Whether the instruction lets a block communicate with another block while both run.
     pub communicates: bool,
 }
 
-/// What an operand position takes.
+/// What an operand position accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Slot {
-    /// A result register; `_` is a row nobody reads.
+    /// A result register; `_` is a row that is never read.
     Dst(Width),
     /// A register, special register, symbol address, or an immediate read as this type.
     Src(Type),
@@ -159,7 +159,8 @@ pub enum Slot {
     DstVec(Vec<Width>),
     /// A source of several registers.
     SrcVec(Vec<Type>),
-    /// Two results, `a|b`; the second is a predicate. A single operand leaves the second to a row nobody reads.
+    /// Two results, `a|b`; the second is a predicate. With a single operand, the second result goes to a row that is
+    /// never read.
     DstPair(Width),
     /// `[base+offset]`.
     Address,
@@ -167,7 +168,7 @@ pub enum Slot {
     Label,
     /// The label of a `.branchtargets` list.
     Table,
-    /// Nothing at run time: the routine was built from it.
+    /// Nothing at run time: the routine already includes it.
     Static,
 }
 
@@ -181,13 +182,13 @@ impl Slot {
 /// Why an instruction cannot be bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The instruction exists, but not here yet: a gap in warpproof.
+    /// The instruction exists, but warpproof does not support it yet.
     Gap(String),
-    /// The operands or modifiers make no instruction: the module's fault.
+    /// The operands or modifiers do not form a valid instruction: an error in the module.
     Malformed(String),
 }
 
-/// The shape of an operand as written, for binders that need it before operands are resolved.
+/// The form of an operand as written, for binders that need it before operands are resolved.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
     /// A declared register and its size in bits (1 for a predicate).
@@ -222,7 +223,7 @@ pub struct Spec<'a> {
     pub operands: Vec<Shape>,
     /// The architecture number of the module's target.
     pub sm: u32,
-    /// Which bytes of what a load reads are used, a bit for each, as `.pragma "used_bytes_mask …"` before it says.
+    /// Which bytes of a load are used, one bit each, from a preceding `.pragma "used_bytes_mask …"`.
     pub used: u32,
 }
 
@@ -230,7 +231,7 @@ pub struct Spec<'a> {
 #[derive(Clone, Copy)]
 pub struct Bind(pub [Binder; 3]);
 
-/// Picks the routine and the operands of an instruction.
+/// Selects the routine and the operands of an instruction.
 pub type Binder = fn(&Spec<'_>) -> Result<Bound, Refusal>;
 
 /// The binders of a generic function `fn f<I: Isa>(&Spec) -> Result<Bound, Refusal>`.
@@ -253,7 +254,7 @@ macro_rules! bind {
     };
 }
 
-/// The binders of a function that is the same at every level, because it does not compute on lanes in bulk.
+/// The binders of a function that is the same at every level, because it does no bulk computation on lanes.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! bind_plain {
@@ -271,7 +272,7 @@ impl Bound {
         Bound { run: Box::new(run), slots: slots.into_iter().collect(), communicates: false }
     }
 
-    /// A routine that may stop: an early [`Flow`] is the error.
+    /// A routine that may stop: its error is an early [`Flow`].
     pub fn fallible(
         slots: impl IntoIterator<Item = Slot>,
         run: impl Fn(&mut Warp<'_, '_>, &Args) -> Result<Flow, Flow> + Send + Sync + 'static,
@@ -279,7 +280,7 @@ impl Bound {
         Bound::new(slots, move |w, args| run(w, args).unwrap_or_else(|flow| flow))
     }
 
-    /// Says that the instruction lets blocks observe each other, so that they must not run in parallel.
+    /// Marks the instruction as one through which blocks communicate, so that they must not run in parallel.
     #[must_use]
     pub fn communicating(mut self) -> Bound {
         self.communicates = true;
@@ -293,7 +294,7 @@ impl Spec<'_> {
         self.modifiers.get(name)
     }
 
-    /// Whether an optional part is there.
+    /// Whether an optional part is present.
     pub fn has(&self, name: &str) -> bool {
         self.modifiers.has(name)
     }
@@ -302,7 +303,7 @@ impl Spec<'_> {
     pub fn ty(&self, name: &str) -> Result<Type, Refusal> {
         self.get(name)
             .and_then(Type::parse)
-            .ok_or_else(|| Refusal::Gap(format!("no type for .{name} in `{}`", self.modifiers.form().text)))
+            .ok_or_else(|| Refusal::Gap(format!("`.{name}` has no type in `{}`", self.modifiers.form().text)))
     }
 
     /// The integer immediate at an operand position.
@@ -321,7 +322,7 @@ impl Spec<'_> {
         }
     }
 
-    /// A refusal that names the modifiers' combination.
+    /// A refusal that shows the combination of modifiers.
     pub fn gap(&self, what: &str) -> Refusal {
         Refusal::Gap(format!("{what} is not supported in `{}`", self.modifiers.form().text))
     }
@@ -355,7 +356,7 @@ const FAMILIES: &[(&str, &[Definition])] = &[
 
 /// Every form, parsed, with its family.
 pub struct Entry {
-    /// The file it stands in.
+    /// The source file of the entry.
     pub family: &'static str,
     /// The entry as written.
     pub definition: &'static Definition,
@@ -368,7 +369,7 @@ pub fn table() -> &'static [Entry] {
     &TABLE.0
 }
 
-/// The entries, and which of them an opcode has.
+/// The entries, and the entries of each opcode.
 type Table = (Vec<Entry>, HashMap<&'static str, Vec<usize>>);
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
@@ -390,7 +391,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     (entries, by_opcode)
 });
 
-/// The entry for an opcode and its modifiers, and the matched modifiers. `Err(true)` if the opcode is known with other
+/// The entry for an opcode and its modifiers, and the matched modifiers. `Err(true)` if the opcode exists with other
 /// modifiers.
 pub fn find(opcode: &str, modifiers: &[&str]) -> Result<(usize, Modifiers<'static>), bool> {
     let (entries, by_opcode) = &*TABLE;

@@ -1,5 +1,5 @@
 //! Moves between registers, special registers and addresses.
-#![expect(clippy::unnecessary_wraps, reason = "all binders have one type, and most can refuse")]
+#![expect(clippy::unnecessary_wraps, reason = "all binders share one signature, and most can fail")]
 
 use super::map::{map1, map3, merge, test1};
 use super::{Bound, Definition, Refusal, Shape, Slot, Spec, Unit};
@@ -60,7 +60,7 @@ fn mov<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             w.set_pred(args.o[0], bits);
             Flow::Next
         }),
-        // An immediate may have more bits than a narrow register holds.
+        // An immediate may have more bits than a narrow register.
         Width::W32 if ty.bytes() == 2 => with_type(map1::<I, u16, u16>(|a| a), ty),
         Width::W32 => with_type(map1::<I, u32, u32>(|a| a), ty),
         Width::W64 => with_type(map1::<I, u64, u64>(|a| a), ty),
@@ -68,7 +68,7 @@ fn mov<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-/// The routine moves bits; an immediate is read as the instruction's own type.
+/// The routine copies bits; an immediate is read as the instruction's own type.
 fn with_type(mut bound: Bound, ty: Type) -> Bound {
     if let Some(Slot::Src(source)) = bound.slots.get_mut(1) {
         *source = ty;
@@ -76,7 +76,7 @@ fn with_type(mut bound: Bound, ty: Type) -> Bound {
     bound
 }
 
-/// The address of a variable in the frame is only known when its function runs.
+/// The address of a frame variable is known only when its function runs.
 fn frame_address(ty: Type, offset: u32) -> Bound {
     Bound::new([Slot::Dst(ty.width()), Slot::Static], move |w, args| {
         let address = w.state.fragment.sp.wrapping_add(offset);
@@ -85,7 +85,7 @@ fn frame_address(ty: Type, offset: u32) -> Bound {
     })
 }
 
-/// Time is counted in the warp's own instructions, so it is the same in every run.
+/// Clocks count the warp's own instructions, so they are the same in every run.
 fn clock(ty: Type, name: &str) -> Option<Bound> {
     let read: fn(&mut Warp<'_, '_>) -> u64 = match name {
         "%clock" | "%globaltimer_lo" => |w| w.time() & 0xffff_ffff,
@@ -233,7 +233,7 @@ fn pack_halves<I: Isa>() -> Bound {
 }
 
 fn prmt<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
-    // A constant selector is what compilers write; its shifts are then the same in every lane.
+    // Compilers usually write a constant selector; then the shifts are the same in every lane.
     let constant = spec.integer(3).map(|c| c.cast_unsigned() & 0xffff).and_then(|c| u32::try_from(c).ok());
     Ok(match (spec.get("mode"), constant) {
         (None, Some(c)) => {
@@ -253,11 +253,11 @@ fn isspacep<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let space = super::memory::space_of(spec.get("space"));
     let test = move |a: u64| {
         let found = Space::resolve(a).0;
-        // The window of kernel parameters lies within that of global memory.
+        // The window of kernel parameters is inside that of global memory.
         found == space || (space == Space::Global && found == Space::Param)
     };
     Ok(match spec.bits(1) {
-        // The assembler still takes a register of 32 bits; its address is below every window.
+        // The assembler still accepts a 32-bit register; its address is below every window.
         Some(32) => test1::<I, u32>(move |a| test(u64::from(a))),
         _ => test1::<I, u64>(test),
     })

@@ -1,22 +1,23 @@
-//! What a spelling needs beyond its form: types, shapes and modifiers that came later than the form itself.
+//! Requirements of a spelling beyond those of its form: types, shapes and modifiers that were added later than the form
+//! itself.
 //!
-//! The rules are the manual's; where it and ptxas differ, ptxas has the word, since it decides what can be compiled.
-//! `tests/vectors/architectures.tsv` holds what ptxas asks for, spelling by spelling.
+//! The rules are the manual's; where the manual and ptxas differ, this follows ptxas, because it decides what can be
+//! compiled. `tests/vectors/architectures.tsv` lists the requirements of ptxas, spelling by spelling.
 
 use super::{Modifiers, Since, table};
 
-/// The module that an instruction needs.
+/// The module requirements of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
-    /// The least PTX version, major and minor.
+    /// The minimum PTX version, major and minor.
     pub version: (u32, u32),
-    /// The least architecture.
+    /// The minimum architecture.
     pub sm: u32,
-    /// Whether it is a feature of single architectures, so that the target must be one like `sm_90a`.
+    /// Whether it is an architecture-specific feature, so that the target must be one like `sm_90a`.
     pub specific: bool,
 }
 
-/// A rule: instructions of these opcodes (of any, if none is named) with all these modifiers are as old as this.
+/// A rule: instructions of these opcodes (any, if the list is empty) with all these modifiers have these requirements.
 type Rule = (&'static [&'static str], &'static [&'static str], Since);
 
 const RULES: &[Rule] = &[
@@ -64,10 +65,10 @@ const RULES: &[Rule] = &[
     (&["wmma"], &["s32"], (6, 3, 72)),
 ];
 
-/// Opcodes that only targets of a single architecture have.
+/// Opcodes that only architecture-specific targets support.
 const SPECIFIC: &[&str] = &["setmaxnreg"];
 
-/// What an instruction needs of its module: of the form with this index, with these modifiers.
+/// The module requirements of an instruction with this form index and these modifiers.
 pub fn needs(entry: usize, modifiers: &Modifiers<'_>) -> Needs {
     let form = modifiers.form();
     let (major, minor, sm) = table().get(entry).map_or((1, 0, 10), |entry| entry.definition.since);

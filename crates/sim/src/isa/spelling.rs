@@ -1,11 +1,12 @@
-//! The table against itself: every spelling of every form finds that form and binds.
+//! Self-consistency of the table: every spelling of every form finds that form and binds.
 
 use super::{Bound, Form, Op, Refusal, Shape, Slot, Spec, find, table};
 use crate::machine::Type;
 use crate::simd::Level;
 use std::collections::BTreeSet;
 
-/// Entries whose routine is not built by `bind`: decoding builds `call`, because it takes names the table does not know.
+/// Entries whose routine is not built by `bind`: the decoder builds `call`, because it takes names that are not in the
+/// table.
 const BUILT_BY_DECODING: &[&str] = &["call"];
 
 /// One operand of a form as written in its box.
@@ -41,7 +42,8 @@ fn operands(form: &Form) -> Vec<Operand> {
     found
 }
 
-/// Registers of as many bits as the spelled types say: the first type is that of the result, the last that of the rest.
+/// Registers with the widths of the spelled types: the first type is that of the result, the last that of the other
+/// operands.
 fn register(spelling: &[&str], first: bool) -> Shape {
     let mut types = spelling.iter().filter_map(|modifier| Type::parse(modifier));
     let ty = if first { types.next() } else { types.next_back() };
@@ -61,7 +63,7 @@ fn register(spelling: &[&str], first: bool) -> Shape {
     }
 }
 
-/// The shapes an operand can have; most have one.
+/// The possible forms of an operand; most have one.
 fn shapes(text: &str, position: usize, spelling: &[&str]) -> Vec<Shape> {
     let plain = register(spelling, position == 0);
     let pair = || Shape::Pair(Box::new((Shape::Register(32), Shape::Register(1))));
@@ -78,15 +80,15 @@ fn shapes(text: &str, position: usize, spelling: &[&str]) -> Vec<Shape> {
         "cache-policy" => vec![Shape::Register(64)],
         "cp-size" => [4, 8, 16].map(Shape::Integer).to_vec(),
         _ if text.parse::<i64>().is_ok() => vec![Shape::Integer(text.parse().unwrap_or(0))],
-        // Anything that is read may be an immediate instead.
+        // Any source may be an immediate instead.
         _ => vec![plain],
     }
 }
 
-/// Optional operands that are there exactly if one of these modifiers is.
+/// Optional operands that are present exactly if the instruction has one of these modifiers.
 const TIED: &[(&str, &[&str])] = &[("cache-policy", &["L2::cache_hint"]), ("{!}c", &["and", "or", "xor"])];
 
-/// Every list of operands that a spelling takes: with and without what is optional.
+/// Every operand list of a spelling: with and without the optional operands.
 fn lists(form: &Form, spelling: &[&str]) -> Vec<Vec<Shape>> {
     let mut lists = vec![Vec::new()];
     for (position, operand) in operands(form).iter().enumerate() {
@@ -105,7 +107,7 @@ fn lists(form: &Form, spelling: &[&str]) -> Vec<Vec<Shape>> {
     lists
 }
 
-/// Whether the operands as written can stand where the routine wants them.
+/// Whether the routine accepts the operands as written.
 fn fits(bound: &Bound, written: &[Shape]) -> bool {
     bound.slots.len() == written.len()
         && bound.slots.iter().zip(written).all(|(slot, shape)| match (slot, shape) {
@@ -123,7 +125,7 @@ fn fits(bound: &Bound, written: &[Shape]) -> bool {
         })
 }
 
-fn say(form: &Form, spelling: &[&str]) -> String {
+fn dotted(form: &Form, spelling: &[&str]) -> String {
     std::iter::once(form.opcode).chain(spelling.iter().copied()).collect::<Vec<_>>().join(".")
 }
 
@@ -163,8 +165,8 @@ fn every_spelling_binds() {
     assert!(count > 5_000, "only {count} spellings");
 }
 
-/// A spelling finds its own form, or one of the same opcode that stands before it and gives it the same section: then the
-/// later box only adds to the earlier one. No form may be hidden as a whole.
+/// A spelling finds its own form, or an earlier one of the same opcode and section: then the later box only extends the
+/// earlier one. No form may be hidden completely.
 #[test]
 fn every_form_is_found() {
     let mut wrong = Vec::new();
@@ -178,13 +180,13 @@ fn every_form_is_found() {
                     if found > index || other.definition.manual != entry.definition.manual {
                         wrong.push(format!(
                             "{} of `{}` finds `{}`",
-                            say(&entry.form, &spelling),
+                            dotted(&entry.form, &spelling),
                             entry.form.text,
                             other.form.text
                         ));
                     }
                 }
-                Err(_) => wrong.push(format!("{} is not found", say(&entry.form, &spelling))),
+                Err(_) => wrong.push(format!("no form found for {}", dotted(&entry.form, &spelling))),
             }
         }
         if own == 0 {
@@ -202,9 +204,9 @@ fn boxes_are_well_formed() {
         for c in text.chars() {
             depth += i32::from(c == '{') - i32::from(c == '}');
             deepest = deepest.max(depth);
-            assert!(depth >= 0, "a brace too many: {text}");
+            assert!(depth >= 0, "unbalanced brace: {text}");
         }
-        // One level for what is optional, and one more for a negation in it.
+        // One level for optional parts, and one more for a negation inside them.
         assert!(depth == 0 && deepest <= 2, "braces: {text}");
         for class in text.split(';').skip(1) {
             let (name, values) = class.split_once('=').unwrap_or_default();

@@ -1,6 +1,6 @@
-//! Memory on the stack whose size is known only at run time.
+//! Stack memory whose size is known only at run time.
 //!
-//! The stack of all lanes of a fragment ends at the same place, so a lane gets as much as the lane that asks for most.
+//! The stacks of all lanes of a fragment end at the same offset, so every lane gets as much as the lane that requests most.
 
 use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind_plain;
@@ -30,7 +30,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     },
 ];
 
-/// The alignment of an allocation that names none.
+/// The default alignment of an allocation.
 const ALIGN: i64 = 8;
 
 fn stacksave(spec: &Spec<'_>) -> Result<Bound, Refusal> {

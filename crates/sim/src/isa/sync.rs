@@ -1,11 +1,11 @@
 //! Barriers and fences.
 //!
-//! Fences have nothing to do: memory operations of a block happen in one order that all of its threads see, and blocks
-//! that can observe each other do not run in parallel.
+//! Fences have no effect: memory operations of a block happen in one order that all of its threads see, and blocks that can
+//! communicate do not run in parallel.
 
 #![expect(
     clippy::unnecessary_wraps,
-    reason = "binders share one signature, and most forms cannot be refused"
+    reason = "all binders share one signature, although most of these cannot fail"
 )]
 
 use super::lanes::together;
@@ -26,14 +26,14 @@ macro_rules! op {
     };
 }
 
-/// The section of `bar` and `barrier`, which the unit for diverging addresses handles too.
+/// The manual's section for `bar` and `barrier`, which run on the address divergence unit.
 macro_rules! barrier_op {
     ($form:expr, $since:expr, $bind:expr) => {
         op!(Adu, $form, "parallel-synchronization-and-communication-instructions-bar", $since, $bind)
     };
 }
 
-/// The section of `membar` and `fence`, which wait for memory in its own pipe.
+/// The manual's section for `membar` and `fence`, which run on the memory pipe.
 macro_rules! fence_op {
     ($form:expr, $since:expr) => {
         op!(Lsu, $form, "parallel-synchronization-and-communication-instructions-membar", $since, fence)
@@ -98,7 +98,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     ),
 ];
 
-/// Memory is always up to date here. A fence beyond the block says that blocks talk to each other.
+/// Memory is always up to date here. A fence with a scope beyond the block means that blocks communicate.
 fn fence(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let wide = ["level", "scope"].iter().any(|class| matches!(spec.get(class), Some("gl" | "gpu" | "sys")));
     let bound = Bound::new([], |_, _| Flow::Next);
@@ -113,8 +113,8 @@ fn set_registers(_: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(Bound::new([Slot::Static], |_, _| Flow::Next))
 }
 
-/// The barrier and thread count of the first lane. Lanes that name others are set apart, to execute the instruction by
-/// themselves.
+/// The barrier and thread count of the first lane. Lanes with other operands are split off and execute the instruction
+/// separately.
 struct Named {
     id: u32,
     threads: Option<u32>,
@@ -128,7 +128,7 @@ impl Named {
         let first = at(w.first_lane());
         let name = |lane: usize| (ids.0[lane], counts.as_ref().map(|counts| counts.0[lane]));
         let (id, threads) = name(first);
-        // A constant in nearly every program.
+        // The operand is a constant in nearly every program.
         if ids.0 == [id; 32]
             && counts.as_ref().is_none_or(|counts| threads.is_some_and(|n| counts.0 == [n; 32]))
         {
@@ -149,7 +149,7 @@ impl Named {
         Named { id, threads, split }
     }
 
-    /// The lanes that are left in the fragment are through.
+    /// The remaining lanes of the fragment have passed the barrier.
     fn done(&self, w: &mut Warp<'_, '_>) -> Flow {
         if !self.split {
             return Flow::Next;
@@ -159,7 +159,7 @@ impl Named {
     }
 }
 
-/// Arrives and waits; `finish` gets what all threads brought along once they are there.
+/// Arrives and waits; `finish` gets the combined values of all threads once they have arrived.
 fn wait(
     w: &mut Warp<'_, '_>,
     id: u32,
@@ -183,7 +183,7 @@ fn sync(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let constant = |operand| spec.integer(operand).and_then(|value| u32::try_from(value).ok());
     let (id, threads) = (constant(0), constant(1));
     if let Some(id) = id.filter(|_| counted == threads.is_some()) {
-        // As compilers write it: no lane can name another barrier than the first does.
+        // The form that compilers emit: all lanes use the same barrier.
         return Ok(Bound::fallible(slots, move |w, _| {
             Ok(if w.arrive_and_wait(id, threads, 0)?.is_some() { Flow::Next } else { Flow::Wait })
         }));
@@ -199,7 +199,7 @@ fn arrive(_: &Spec<'_>) -> Result<Bound, Refusal> {
     }))
 }
 
-/// The operands of `red`: a result, the barrier, perhaps a thread count, a predicate. Also gives the position of the
+/// The operands of `red`: a result, the barrier, an optional thread count, a predicate. Also returns the position of the
 /// predicate.
 fn reduction_slots(spec: &Spec<'_>, result: Width) -> (Vec<Slot>, usize) {
     let mut slots = vec![Slot::Dst(result), Slot::Src(Type::U32)];
@@ -236,9 +236,9 @@ fn test(spec: &Spec<'_>) -> Result<Bound, Refusal> {
 fn warp_sync(_: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(Bound::new([Slot::Src(Type::U32)], |w, args| {
         together(w, args.o[0], |w, members| {
-            // At copies of the barrier, others of a group are not in `exec`.
+            // If the lanes of a group are at copies of the barrier, some are not in `exec`.
             let apart = w.state.meeting.is_some();
-            // Lanes with one mask are a group; nearly always the warp is one group.
+            // Lanes with one mask form a group; almost always the warp is one group.
             let mut rest = w.exec;
             while rest != 0 {
                 let group = members.0[at(rest.trailing_zeros())];
@@ -251,7 +251,7 @@ fn warp_sync(_: &Spec<'_>) -> Result<Bound, Refusal> {
     }))
 }
 
-/// A cluster is one block here.
+/// A cluster is always one block here.
 fn cluster_arrive(_: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(Bound::fallible([], |w, _| w.arrive_cluster()))
 }

@@ -14,8 +14,8 @@
 //!        r2, r3: the next chunk of k     └───────────────┘
 //! ```
 //!
-//! A matrix of 8 rows has no r1/r3; one of 32 rows is two of 16; one of 16 or 32 columns is two or four of 8. That is
-//! what the manual defines for `mma`; `wmma` leaves its layout open and uses the same here.
+//! A matrix of 8 rows has no r1/r3; one of 32 rows is two of 16; one of 16 or 32 columns is two or four of 8. The manual
+//! defines this layout for `mma`; it leaves the layout of `wmma` open, which uses the same one here.
 
 use crate::machine::{LANES, Row, Warp, at};
 
@@ -25,7 +25,7 @@ pub(super) trait Code: Copy + Default + 'static {
     const PER: usize;
     /// One of them.
     fn take(word: u32, index: usize) -> Self;
-    /// All of them, in order, into as many places.
+    /// All elements in order, into an output slice.
     fn spread(word: u32, out: &mut [Self]);
 }
 
@@ -83,7 +83,7 @@ pub(super) fn place_a<T: Code>(m: usize, k: usize, register: usize, lane: usize)
     place_a_of(T::PER, m, k, register, lane)
 }
 
-/// As [`place_a`], for so many elements in a register.
+/// As [`place_a`], for this number of elements per register.
 pub(crate) fn place_a_of(per: usize, m: usize, k: usize, register: usize, lane: usize) -> (usize, usize) {
     let halves = m.min(16) / 8;
     let chunks = k / (4 * per);
@@ -97,7 +97,7 @@ pub(super) fn place_b<T: Code>(k: usize, register: usize, lane: usize) -> (usize
     place_b_of(T::PER, k, register, lane)
 }
 
-/// As [`place_b`], for so many elements in a register.
+/// As [`place_b`], for this number of elements per register.
 pub(crate) fn place_b_of(per: usize, k: usize, register: usize, lane: usize) -> (usize, usize) {
     let chunks = k / (4 * per);
     let (tile, chunk) = (register / chunks, register % chunks);
@@ -119,7 +119,7 @@ pub(super) fn rows<'w>(w: &'w Warp<'_, '_>, registers: &'w [u32]) -> impl Iterat
 }
 
 /// The words of the lanes' column `t` in registers of eight rows each: one word for every row of the matrix. A column is
-/// put together as a whole, because half-written ones would have to be waited for when they are read.
+/// assembled as a whole, because reading a partially written one would stall (no store forwarding).
 #[inline(always)]
 fn column<'w, const M: usize>(t: usize, register: impl Fn(usize) -> &'w Row<u32>) -> [u32; M] {
     let mut words = [0; M];

@@ -1,6 +1,5 @@
-//! SIMD video instructions on two halves or four bytes of a word: what CUDA's intrinsics such as `__vabsdiffu4` and `__vsadu4`
-//! become. Operands are taken whole; their selectors (`a.b3210`) and masks are not supported, nor are the scalar video
-//! instructions.
+//! SIMD video instructions on two halves or four bytes of a word, to which CUDA intrinsics such as `__vabsdiffu4` and
+//! `__vsadu4` compile. Operand selectors (`a.b3210`) and masks are not supported, nor are the scalar video instructions.
 
 use super::map::map3;
 use super::{Bound, Definition, Refusal, Spec, Unit};
@@ -64,7 +63,7 @@ macro_rules! binders {
 binders! {
     vadd2 vadd4: |a, b| a + b;
     vsub2 vsub4: |a, b| a - b;
-    // Halves away from zero for sums that are not negative, towards minus infinity otherwise.
+    // Rounds halves up for non-negative sums, and toward minus infinity otherwise.
     vavrg2 vavrg4: |a, b| (a + b + i32::from(a + b >= 0)) >> 1;
     vabsdiff2 vabsdiff4: |a, b| (a - b).abs();
     vmin2 vmin4: i32::min;

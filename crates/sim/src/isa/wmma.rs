@@ -1,8 +1,8 @@
-//! `wmma`: the portable matrix instructions. Fragments lie as those of `mma` do, so both compute the same bits.
+//! `wmma`: the portable matrix instructions. Fragments have the layout of `mma`, so both compute the same bits.
 //!
-//! A matrix in memory must be aligned. The PTX manual wants each row (or column, if those are stored together) aligned to the
-//! size of a thread's fragment; CUDA's guide to C++ wants the same of the first, but of the stride only that it is a
-//! multiple of 16 bytes. Kernels rely on the latter, so the stride is held to the laxer of the two.
+//! A matrix in memory must be aligned. The PTX manual requires each row (or column, for column-major matrices) to be
+//! aligned to the size of a thread's fragment. The CUDA C++ guide requires the same of the first row, but of the stride
+//! only that it is a multiple of 16 bytes. Kernels rely on the latter, so the weaker requirement applies to the stride.
 
 use super::memory::space_of;
 use super::mma::{convert_c, int_elements, multiply, multiply_f64, rounding, widen};
@@ -40,7 +40,7 @@ macro_rules! load_op {
     };
 }
 
-/// Elements smaller than a byte come in one layout only.
+/// Elements smaller than a byte have only one layout.
 macro_rules! sub_byte_op {
     ($matrix:literal, $layout:literal, $shape:literal, $types:literal) => {
         Definition {
@@ -156,7 +156,7 @@ enum Matrix {
     C,
 }
 
-/// Where the pieces of a fragment lie in memory: for each register, each lane's (row, column) and how many elements.
+/// The location of a fragment's pieces in memory: for each register, each lane's (row, column) and the number of elements.
 struct Transfer {
     matrix: Matrix,
     m: usize,
@@ -201,7 +201,7 @@ fn transfer(spec: &Spec<'_>) -> Transfer {
         (Matrix::B, "tf32") => b_registers::<u32>(n, k),
         _ => 1,
     };
-    // f16 fragments have eight registers whatever they hold: the hardware of the first architecture kept copies.
+    // f16 fragments have eight registers for any shape: the hardware of the first architecture kept copies.
     let registers = if ty == "f16" && matrix != Matrix::C { 8 } else { natural };
     let by_row = spec.get("layout") == Some("row") || spec.has("row");
     Transfer { matrix, m, n, k, ty, by_row, space: space_of(spec.get("ss")), registers }
@@ -288,7 +288,7 @@ impl Transfer {
         u64::try_from(columns).unwrap_or(0)
     }
 
-    /// Stops unless the matrix is aligned as the manual wants it.
+    /// Stops unless the matrix has the alignment that the manual requires.
     fn check(&self, w: &mut Warp<'_, '_>, base: &Row<u64>, stride: &Row<u64>) -> Result<(), Flow> {
         let register = if self.width() == Width::W64 { 8 } else { 4 };
         let fragment = register * u64::try_from(self.registers).unwrap_or(1);

@@ -1,5 +1,4 @@
-//! How instructions reach memory. Every access of every instruction goes through here, and here it is announced to
-//! whoever listens; instructions know no memory and no listener.
+//! All memory accesses of instructions go through this module, which reports them to the observer.
 
 #![expect(
     clippy::as_conversions,
@@ -15,7 +14,7 @@ use crate::memory::{Fault, FaultKind, MAX_SHARED, Space};
 use crate::observe::SharedAccess;
 use crate::simd::Isa;
 
-/// What an access does.
+/// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AccessKind {
     /// Reads.
@@ -35,7 +34,7 @@ pub struct Access<'a> {
     pub warp: u32,
     /// The instruction.
     pub pc: u32,
-    /// The space; generic addresses are resolved before, and a warp whose lanes mean several spaces makes one access for each.
+    /// The space, after resolving generic addresses; a warp whose lanes use several spaces makes one access per space.
     pub space: Space,
     /// What it does.
     pub kind: AccessKind,
@@ -45,18 +44,18 @@ pub struct Access<'a> {
     pub bytes: u32,
     /// The lanes.
     pub lanes: u32,
-    /// Lanes whose write left memory as it was.
+    /// Lanes whose write did not change memory.
     pub unchanged: u32,
-    /// What is written, as words of 32 bits; empty where it is not known or nothing is.
+    /// The written data as 32-bit words; empty if unknown or not a write.
     pub words: &'a [Row<u32>],
-    /// Whether the access is made later, by an asynchronous copy.
+    /// Whether an asynchronous copy performs the access later.
     pub deferred: bool,
-    /// Which bytes of a lane are used, a bit for each; a compiler that makes one wide load of several says so. The others
-    /// are read along, and whose they are does not matter.
+    /// Which bytes of a lane are used, one bit each: a compiler that merges several loads into a wide one declares this.
+    /// The other bytes are read too, and it does not matter which allocation they belong to.
     pub used: u32,
 }
 
-/// What is told of an access beyond where it is.
+/// Details of an access besides its addresses.
 #[derive(Clone, Copy)]
 pub(super) struct Told<'a> {
     pub(super) unchanged: u32,
@@ -66,12 +65,12 @@ pub(super) struct Told<'a> {
 }
 
 impl Told<'_> {
-    /// Nothing beyond.
+    /// No details.
     pub(super) const NOTHING: Told<'static> =
         Told { unchanged: 0, words: &[], deferred: false, used: u32::MAX };
 }
 
-/// A value as it lies in memory, which may be narrower than a word.
+/// A value as stored in memory, which may be narrower than a word.
 fn narrowed<const WORDS: usize>(mut words: [u32; WORDS], bytes: u32) -> [u32; WORDS] {
     if bytes < 4
         && let Some(first) = words.first_mut()
@@ -130,8 +129,8 @@ impl Warp<'_, '_> {
         self.load_at(space, &addresses, bytes)
     }
 
-    /// Reads words of each lane from shared memory through 32-bit addresses into registers, when that is all there is to
-    /// it: everything in bounds and aligned. `false` if it is not, and the long way must be gone.
+    /// Reads words of each lane from shared memory through 32-bit addresses into registers, if all lanes are in bounds
+    /// and aligned. Returns `false` if not: the slow path is required.
     #[inline(always)]
     pub fn get_shared_words<I: Isa, const WORDS: usize>(&mut self, arg: AddressArg, rows: &[u32]) -> bool {
         let Some(mut index) = self.shared_offsets::<WORDS>(arg) else { return false };
@@ -159,7 +158,7 @@ impl Warp<'_, '_> {
         }
     }
 
-    /// As [`get_shared_words`](Self::get_shared_words), writing, and only if nobody wants to know what stores change.
+    /// As [`get_shared_words`](Self::get_shared_words), for writes, and only if no observer tracks changes by stores.
     #[inline(always)]
     pub fn put_shared_words<I: Isa, const WORDS: usize>(&mut self, arg: AddressArg, rows: &[u32]) -> bool {
         if self.heard {
@@ -182,9 +181,9 @@ impl Warp<'_, '_> {
         true
     }
 
-    /// Reads a word of each lane from global memory into a register, when that is all there is to it: every lane on, each
-    /// half of the warp reading one word after another or all the same one, from an allocation the block has not written
-    /// to. `false` if it is not, and the long way must be gone.
+    /// Reads a word of each lane from global memory into a register, in the common case: all lanes are active, each half
+    /// of the warp reads consecutive words or one word, and the block has not written to the allocation. Returns `false`
+    /// otherwise: the slow path is required.
     #[inline(always)]
     pub fn get_global_word(&mut self, arg: AddressArg, row: u32) -> bool {
         if self.exec != u32::MAX || !arg.wide || arg.frame {
@@ -245,7 +244,7 @@ impl Warp<'_, '_> {
             }
         }
         if self.exec != u32::MAX {
-            // Lanes that are off read the first word.
+            // Inactive lanes read the first word.
             for (lane, address) in out.0.iter_mut().enumerate() {
                 *address &= (self.exec >> lane & 1).wrapping_neg();
             }
@@ -337,7 +336,7 @@ impl Warp<'_, '_> {
         Ok(())
     }
 
-    /// The lanes whose write leaves memory as it is: it holds their value already, or a lower lane writes it now.
+    /// The lanes whose write does not change memory: it already holds their value, or a lower lane writes that value.
     fn unchanged<const WORDS: usize>(
         &self,
         space: Space,
@@ -346,7 +345,7 @@ impl Warp<'_, '_> {
         bytes: u32,
         words: &[Row<u32>; WORDS],
     ) -> u32 {
-        // Nobody else sees local memory; it matters to whether a loop can end.
+        // Other threads cannot see local memory, but its changes matter for deciding whether a loop can end.
         let seen = matches!(space, Space::Shared | Space::Global) || space == Space::Local && self.cta.probed;
         if !seen {
             return 0;
@@ -356,7 +355,7 @@ impl Warp<'_, '_> {
         let mut highest = None;
         for lane in lanes_of(lanes) {
             let address = addresses.0[lane];
-            // Addresses that grow meet no lower lane.
+            // With increasing addresses, no lane overlaps a lower lane.
             let lower = if highest.is_some_and(|highest| address <= highest) {
                 lanes_of(lanes & ((1 << lane) - 1)).filter(|&lower| addresses.0[lower] == address).last()
             } else {
@@ -375,7 +374,7 @@ impl Warp<'_, '_> {
         unchanged
     }
 
-    /// Replaces the value at each lane's address by `f(lane, old)`, lane by lane, and gives the old values.
+    /// Replaces the value at each lane's address by `f(lane, old)`, lane by lane, and returns the old values.
     pub fn update(
         &mut self,
         space: Space,
@@ -408,7 +407,7 @@ impl Warp<'_, '_> {
         Ok(old)
     }
 
-    /// Splits the active lanes by the space their generic addresses mean. One group nearly always.
+    /// Splits the active lanes by the space of their generic addresses. There is almost always only one group.
     pub(super) fn by_space(&self, addresses: &Row<u64>) -> Vec<(Space, Row<u64>, u32)> {
         let mut groups = Vec::with_capacity(1);
         let mut rest = self.exec;
@@ -487,7 +486,7 @@ impl Warp<'_, '_> {
                 }
                 Space::Global if self.read_global_rows(addresses, lanes, bytes, out) => return Ok(()),
                 Space::Param | Space::Const => {
-                    // Nearly always the same for all lanes: one read.
+                    // The address is almost always the same for all lanes: one read.
                     let lane = lanes.trailing_zeros() as usize & 31;
                     let first = addresses.0[lane];
                     if lanes_of(lanes).all(|lane| addresses.0[lane] == first) {
@@ -535,7 +534,7 @@ impl Warp<'_, '_> {
         Ok(())
     }
 
-    /// Whether all lanes (the inactive ones too, whose addresses are masked away) can be read from shared memory at once.
+    /// Whether all lanes (including inactive ones, whose addresses are masked) can be read from shared memory at once.
     #[inline(always)]
     fn in_shared(&self, addresses: &Row<u64>, lanes: u32, bytes: u32) -> bool {
         let limit = u64::from(self.cta.shared.size()).saturating_sub(u64::from(bytes));
@@ -559,7 +558,7 @@ impl Warp<'_, '_> {
         !bad
     }
 
-    /// Reads rows from one allocation the block has not written to: the common case. `false` if it is not that case.
+    /// Reads rows from one allocation the block has not written to: the common case. Returns `false` in other cases.
     fn read_global_rows<const WORDS: usize>(
         &self,
         addresses: &Row<u64>,
@@ -574,7 +573,7 @@ impl Warp<'_, '_> {
         if let (true, [row]) =
             (lanes == u32::MAX && bytes == 4 && first.is_multiple_of(4), out.as_mut_slice())
         {
-            // One word after another: a coalesced access.
+            // Consecutive words: a coalesced access.
             let mut gaps = 0;
             for lane in 0..LANES {
                 gaps |= addresses.0[lane].wrapping_sub(first) ^ (4 * lane as u64);
@@ -772,7 +771,7 @@ impl Warp<'_, '_> {
         Ok(())
     }
 
-    /// Announces an access that an asynchronous copy will make.
+    /// Reports an access that an asynchronous copy will make.
     pub fn announce_deferred(
         &mut self,
         space: Space,
@@ -784,7 +783,7 @@ impl Warp<'_, '_> {
         self.tell(space, kind, addresses, bytes, lanes, Told { deferred: true, ..Told::NOTHING });
     }
 
-    /// Announces an access that an instruction made lane by lane.
+    /// Reports an access that an instruction made lane by lane.
     pub fn announce_lanes(
         &mut self,
         space: Space,

@@ -1,4 +1,4 @@
-//! A block: its shared memory, its barriers, and the turns of its warps.
+//! A block: its shared memory, its barriers, and the scheduling of its warps.
 
 use super::footprint::{self, Allowance};
 use super::warp::Turn;
@@ -8,96 +8,96 @@ use crate::observe::{Arrival, Detail, Observer};
 use crate::program::SpecialKind;
 use crate::stop::{Blame, Stop, StopKind};
 
-/// What is common to the warps of a block.
+/// The state that the warps of a block share.
 #[derive(Debug)]
 pub struct Cta {
-    /// The block's place in the grid.
+    /// The block's index in the grid.
     pub index: [u32; 3],
-    /// The same, as one number.
+    /// The linear index of the block.
     pub linear: u32,
     /// Shared memory.
     pub shared: SharedMemory,
-    /// The sixteen barriers, and the cluster's behind them.
+    /// The sixteen barriers, followed by the cluster barrier.
     pub barriers: [Barrier; 17],
     /// Threads that have not exited.
     pub live: u32,
     /// What `printf` printed.
     pub output: Vec<u8>,
-    /// Whether someone looks for loops that never end, and then what was seen since: whether anything changed that another
-    /// thread could notice, and whether lanes of a warp met.
+    /// Set while the launch looks for infinite loops; records whether anything changed that another thread could notice,
+    /// and whether lanes of a warp synchronized.
     pub(super) probed: bool,
     pub(super) changed: bool,
     pub(super) met: bool,
-    /// How much later it is than the instructions of a warp say.
+    /// How far the clock is ahead of the warp's instruction count.
     pub(super) later: u64,
-    /// Phases that ended and that threads still have to go on from.
+    /// Completed phases that some threads have not left yet.
     completed: Vec<Completed>,
     /// How often any of the barriers has completed.
     completions: u64,
-    /// Where its warps stop.
+    /// The breakpoint of its warps.
     pub(super) stops: Stops,
 }
 
-/// Where the warps of a block stop before they execute an instruction, if someone listens.
+/// Where the warps of a block stop before they execute an instruction, if the run has an observer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stops {
     /// Nowhere.
     Nowhere,
-    /// At an instruction, once, after warps have executed it so often.
+    /// At an instruction, once, after warps have executed it this often.
     Before {
         /// The instruction.
         pc: u32,
         /// How often.
         times: u32,
     },
-    /// At each of the grid's steps, until told to go on.
+    /// At each step of a guided launch, until the guide releases the warp.
     Steps,
 }
 
-/// Where the barrier of the cluster stands among the barriers of its one block.
+/// The index of the cluster barrier among the barriers of its one block.
 pub(super) const CLUSTER_BARRIER: u32 = 16;
 
 /// One of a block's barriers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Barrier {
-    /// How often it has completed; a fragment waits for this to change.
+    /// How often it has completed; a waiting fragment waits for this to change.
     pub phase: u64,
     /// Threads that arrived in this phase.
     pub(super) arrived: u32,
-    /// Lanes that never come (exited or never there) of warps that have arrived: a count is given in whole warps.
+    /// Lanes of arrived warps that never arrive (exited or nonexistent): a count is given in whole warps.
     absent: u32,
     /// Lanes of each warp that have arrived.
     lanes: [u32; 32],
-    /// Threads it waits for; all live threads if not given.
+    /// The expected number of threads; `None` means all live threads.
     pub(super) expected: Option<u32>,
     /// The instruction that was the first to arrive in this phase.
     first: u32,
-    /// The same of the phase before, with the threads that one waited for.
+    /// The same for the previous phase, with the number of threads it expected.
     pub(super) before: Option<(u32, Option<u32>)>,
     /// Threads that wait in this phase.
     waiting: u32,
     gathered: Reduction,
 }
 
-/// What the threads of a completed phase brought along. Others may complete the barrier again before a thread of that
-/// phase goes on and reads it.
+/// The combined values of the threads of a completed phase. Other threads may complete the barrier again before a thread of
+/// that phase continues and reads them.
 #[derive(Clone, Copy, Debug)]
 struct Completed {
     id: u32,
     phase: u64,
-    /// Threads that have not read it yet; the last one forgets it.
+    /// Threads that have not read the values yet; the last one removes them.
     waiting: u32,
     result: Reduction,
 }
 
-/// What `barrier.red` computes over the threads that arrive.
+/// The values that `barrier.red` combines over the arriving threads.
 #[derive(Clone, Copy, Debug)]
 pub struct Reduction {
-    /// How many brought true.
+    /// How many predicates were true.
     pub count: u32,
-    /// Whether all did.
+    /// Whether all were true.
     pub and: bool,
-    /// Whether any did.
+    /// Whether any was true.
     pub or: bool,
 }
 
@@ -109,7 +109,7 @@ impl Default for Reduction {
 
 impl Cta {
     /// Threads of a warp have exited: barriers that wait for all live threads, or for that warp, may be complete now.
-    /// Gives the barriers that are, one bit each.
+    /// Returns the complete barriers, one bit each.
     pub fn leave(&mut self, warp: u32, lanes: u32) -> u32 {
         self.live -= lanes.count_ones().min(self.live);
         let mut completed = 0;
@@ -117,7 +117,7 @@ impl Cta {
             let done = match barrier.expected {
                 None => barrier.arrived >= self.live,
                 Some(count) => {
-                    // Lanes that arrived before they exited have been counted.
+                    // Lanes that arrived before they exited are already counted.
                     let here = barrier.lanes[at(warp & 31)];
                     if here != 0 {
                         barrier.absent = barrier.absent.saturating_add((lanes & !here).count_ones());
@@ -135,7 +135,7 @@ impl Cta {
         completed
     }
 
-    /// What the threads of a phase brought along, for so many of those that waited.
+    /// The combined values of a phase, read by this number of waiting threads.
     fn take_result(&mut self, id: u32, phase: u64, threads: u32) -> Option<Reduction> {
         let index = self.completed.iter().position(|done| done.id == id && done.phase == phase)?;
         let done = &mut self.completed[index];
@@ -158,12 +158,12 @@ impl Barrier {
 }
 
 impl Warp<'_, '_> {
-    /// The lanes in `exec` arrive at a barrier and go on.
+    /// The lanes in `exec` arrive at a barrier and continue.
     pub fn arrive(&mut self, id: u32, expected: Option<u32>) -> Result<(), super::Flow> {
         self.arrive_with(id, expected, 0, false).map(|_| ())
     }
 
-    /// The lanes in `exec` arrive at a barrier, bringing `values`. If that completes it, gives what all brought.
+    /// The lanes in `exec` arrive at a barrier with `values`. Returns the combined values if that completes the barrier.
     fn arrive_with(
         &mut self,
         id: u32,
@@ -177,7 +177,7 @@ impl Warp<'_, '_> {
         }
         if let Some(count) = expected.filter(|count| *count == 0 || count % 32 != 0) {
             let sentence = format!(
-                "barrier {id} is given {count} threads; the count must be a multiple of 32 and not 0"
+                "barrier {id} has a thread count of {count}; the count must be a nonzero multiple of 32"
             );
             return Err(self.halt(Blame::Kernel, StopKind::Barrier, sentence));
         }
@@ -198,16 +198,17 @@ impl Warp<'_, '_> {
         self.cta.changed = true;
         let barrier = &mut self.cta.barriers[at(id)];
         if barrier.arrived > 0 && barrier.expected.unwrap_or(everyone) != expected.unwrap_or(everyone) {
-            let say = |count: Option<u32>| count.map_or("all threads".to_owned(), |n| format!("{n} threads"));
+            let described =
+                |count: Option<u32>| count.map_or("all threads".to_owned(), |n| format!("{n} threads"));
             let sentence = format!(
                 "warps disagree on barrier {id}: one waits for {}, another for {}",
-                say(barrier.expected),
-                say(expected)
+                described(barrier.expected),
+                described(expected)
             );
-            let (earlier, first) = (say(barrier.expected), barrier.first);
+            let (earlier, first) = (described(barrier.expected), barrier.first);
             let flow = self.halt(Blame::Kernel, StopKind::Barrier, sentence);
             if let Some(stop) = &mut self.stop {
-                stop.label = Some(format!("waits for {}", say(expected)));
+                stop.label = Some(format!("waits for {}", described(expected)));
                 let place = self.grid.program.place(first).filter(|_| first != self.pc);
                 stop.others.extend(place.map(|place| (place, format!("waits for {earlier}"))));
             }
@@ -260,9 +261,11 @@ impl Warp<'_, '_> {
             let result = self.cta.take_result(id, phase, self.exec.count_ones());
             return match result {
                 Some(result) => Ok(Some(result)),
-                None => {
-                    Err(self.halt(Blame::Bug, StopKind::Internal, "a barrier's phase was forgotten".into()))
-                }
+                None => Err(self.halt(
+                    Blame::Bug,
+                    StopKind::Internal,
+                    "the phase of a barrier was already removed".into(),
+                )),
             };
         }
         if let Some(result) = self.arrive_with(id, expected, values, true)? {
@@ -274,12 +277,12 @@ impl Warp<'_, '_> {
         Ok(None)
     }
 
-    /// The lanes in `exec` arrive at the barrier of the cluster and go on.
+    /// The lanes in `exec` arrive at the cluster barrier and continue.
     pub fn arrive_cluster(&mut self) -> Result<super::Flow, super::Flow> {
         let phase = self.cta.barriers[at(CLUSTER_BARRIER)].phase;
         for lane in super::lanes_of(self.exec) {
             if self.state.cluster[lane] != 0 {
-                let sentence = "a thread arrives at the cluster's barrier twice without waiting".to_owned();
+                let sentence = "a thread arrives at the cluster barrier twice without waiting".to_owned();
                 return Err(self.halt(Blame::Kernel, StopKind::Barrier, sentence));
             }
             self.state.cluster[lane] = phase + 1;
@@ -295,8 +298,7 @@ impl Warp<'_, '_> {
         for lane in super::lanes_of(self.exec) {
             match self.state.cluster[lane] {
                 0 => {
-                    let sentence =
-                        "a thread waits at the cluster's barrier without having arrived".to_owned();
+                    let sentence = "a thread waits at the cluster barrier without having arrived".to_owned();
                     return self.halt(Blame::Kernel, StopKind::Barrier, sentence);
                 }
                 arrived if arrived > phase => pending |= 1 << lane,
@@ -320,38 +322,38 @@ pub(super) struct BlockRun {
     pub(super) done: Vec<bool>,
     pub(super) order: Vec<usize>,
     pub(super) instructions: u64,
-    /// Whether its last turn among other blocks changed nothing that cannot be undone.
+    /// Whether its last turn made no irreversible progress (no barrier completed and no thread exited).
     pub(super) idle: bool,
-    /// Whether it stands where it was to stop, and waits to be told to go on.
+    /// Whether it is at its breakpoint and waits for release.
     pub(super) paused: bool,
-    /// Bytes that each warp holds beside its registers, and all together.
+    /// Bytes that each warp holds in addition to its registers, and their sum.
     held: (Vec<u64>, u64),
 }
 
-/// Instructions of a turn of a warp at most, so that what it holds is looked at.
+/// Instructions per turn of a warp, at most, so that its memory use is checked regularly.
 const LONGEST_TURN: u64 = 65_536;
 
-/// Instructions of a turn of a warp in a short turn of its block, at least.
+/// Instructions per turn of a warp in a short turn of its block, at least.
 const SHORTEST_TURN: u64 = 64;
 
-/// Memory of a block that has ended, for the next one to start in: a grid of short blocks would otherwise spend much of
-/// its time on allocating register files.
+/// Memory of a finished block that the next one reuses: a grid of short blocks would otherwise spend much of its time on
+/// allocating register files.
 #[derive(Default)]
 pub(super) struct Spare {
     shared: Option<SharedMemory>,
     warps: Vec<WarpState>,
 }
 
-/// How far a block got.
+/// How a turn of a block ended.
 pub(super) enum Progress {
     Done,
-    /// Its instructions for this turn are used up.
+    /// The instructions of this turn are used up.
     Expired,
     Stopped(Box<Stop>),
 }
 
 impl BlockRun {
-    /// A block about to start, in the memory of one that has ended.
+    /// A block about to start, in the memory of a finished one.
     pub(super) fn new(grid: &Grid<'_>, linear: u32, spare: Spare) -> BlockRun {
         let index = grid.block_index(linear);
         let threads = grid.block_threads();
@@ -393,7 +395,7 @@ impl BlockRun {
         }
     }
 
-    /// Bytes of the host it holds while it runs.
+    /// Bytes of host memory it holds while it runs.
     pub(super) fn holds(&self, grid: &Grid<'_>) -> u64 {
         self.held.1.saturating_add(u64::from(self.cta.shared.size())).saturating_add(grid.register_bytes())
     }
@@ -403,12 +405,12 @@ impl BlockRun {
         u64::try_from(self.cta.output.len()).unwrap_or(u64::MAX)
     }
 
-    /// All bytes it holds, but for stores that are kept apart.
+    /// All bytes it holds, except stores in the overlay.
     pub(super) fn footprint(&self, grid: &Grid<'_>) -> u64 {
         self.holds(grid).saturating_add(self.output_bytes())
     }
 
-    /// Why it must end, if it has used more than it may.
+    /// Why it must end, if it has exceeded a limit.
     fn exceeds(&self, grid: &Grid<'_>, global: &Global<'_>, i: usize, allowance: &Allowance) -> Option<Stop> {
         let kept = global.overlay_bytes().saturating_add(self.output_bytes());
         let mut stop = if global.is_full() || kept > allowance.kept {
@@ -428,12 +430,12 @@ impl BlockRun {
         Some(stop)
     }
 
-    /// What the block printed, and the memory it leaves to the next one.
+    /// The block's output, and its memory for the next block.
     pub(super) fn end(self) -> (Vec<u8>, Spare) {
         (self.cta.output, Spare { shared: Some(self.cta.shared), warps: self.warps })
     }
 
-    /// Runs warps in turn until the block ends, or has used what it may.
+    /// Runs warps in turn until the block ends or exceeds a limit.
     pub(super) fn run<'a>(
         &mut self,
         grid: &'a Grid<'a>,
@@ -443,7 +445,7 @@ impl BlockRun {
     ) -> Progress {
         let start = self.instructions;
         self.paused = false;
-        // A short turn is short for all warps together.
+        // In a short turn, all warps together share the limit.
         let warps = u64::try_from(self.warps.len().max(1)).unwrap_or(1);
         let short = allowance.turn < LONGEST_TURN;
         let share = if short { (allowance.turn / warps).max(SHORTEST_TURN) } else { LONGEST_TURN };
@@ -468,7 +470,7 @@ impl BlockRun {
                     Err(stop) => return Progress::Stopped(stop),
                 }
             }
-            // A warp may be testing mbarriers in a loop that nothing but copies under way can end.
+            // A warp may be polling mbarriers in a loop that only copies in flight can end.
             if expired
                 && let Some(stop) = self.complete_tracked(
                     grid,
@@ -490,7 +492,8 @@ impl BlockRun {
         }
     }
 
-    /// Runs a warp for at most so many instructions: how that ended, and whether anything happened. The warp has not exited.
+    /// Runs a warp for at most this number of instructions: how that ended, and whether anything happened. The warp has
+    /// not exited.
     pub(super) fn turn<'a>(
         &mut self,
         i: usize,
@@ -518,9 +521,9 @@ impl BlockRun {
         let limit = self.exceeds(grid, global, i, allowance).map(Box::new);
         if turn == Turn::Stopped {
             let stop = stop.unwrap_or_else(|| {
-                Box::new(Stop::general(Blame::Bug, StopKind::Internal, "a stop without a reason"))
+                Box::new(Stop::general(Blame::Bug, StopKind::Internal, "a stop has no reason"))
             });
-            // What is wrong after a store that was dropped, is not the kernel's fault.
+            // An error after a dropped store is not the kernel's fault.
             let dropped = global.is_full() && stop.blame != Blame::Limit;
             return Err(limit.filter(|_| dropped).unwrap_or(stop));
         }
@@ -532,7 +535,7 @@ impl BlockRun {
         Ok((turn, moved))
     }
 
-    /// Completes the copies of all warps that mbarriers track; gives why the launch is over if it is.
+    /// Completes the copies of all warps that mbarriers track; returns the reason if that ends the launch.
     pub(super) fn complete_tracked<'a>(
         &mut self,
         grid: &'a Grid<'a>,
@@ -550,7 +553,7 @@ impl BlockRun {
     }
 }
 
-/// Makes a warp ready to start. Of what it was before, only memory is left.
+/// Prepares a warp to start. It keeps only the memory of the previous one.
 fn start_warp(state: &mut WarpState, grid: &Grid<'_>, block: [u32; 3], id: u32, threads: u32) {
     let program = grid.program;
     let WarpState { mut regs, mut local, .. } = std::mem::take(state);
@@ -572,7 +575,7 @@ fn special_row(grid: &Grid<'_>, kind: SpecialKind, block: [u32; 3], warp: u32) -
     let mut row = Row([0u64; 32]);
     match kind {
         SpecialKind::Tid(axis) => {
-            // Counted up, for divisions in every lane of every warp of every block would show.
+            // Incremented instead of divided: divisions in every lane of every warp of every block would be measurable.
             let mut thread = grid.thread(first);
             for value in &mut row.0 {
                 *value = u64::from(thread[axis]);
@@ -604,7 +607,7 @@ fn special_row(grid: &Grid<'_>, kind: SpecialKind, block: [u32; 3], warp: u32) -
 mod tests {
     use crate::{Buffer, Device};
 
-    /// The second block gets the memory of the first one, and nothing of what was in it.
+    /// The second block reuses the memory of the first one but sees none of its contents.
     #[test]
     fn a_block_starts_with_nothing_of_the_block_before_it() {
         let source = ".version 8.7\n.target sm_89\n.address_size 64\n.visible .entry k(.param .u64 out) {
@@ -620,7 +623,7 @@ mod tests {
         let out: Buffer<u32> = device.alloc(210).unwrap();
         let launch = module.kernel("k").unwrap().launch().grid(3).block((7, 5, 2)).arg(out);
         launch.run(&mut device).unwrap();
-        // Threads of three dimensions, in warps that end in the middle of a row.
+        // A three-dimensional block whose warps end in the middle of a row.
         let expected: Vec<u32> = (0..210)
             .map(|i| i % 70)
             .map(|thread| thread % 7 + thread / 7 % 5 * 100 + thread / 35 * 10000)

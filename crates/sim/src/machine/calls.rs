@@ -1,4 +1,4 @@
-//! Calls: how arguments travel, and what a function that calls itself keeps.
+//! Calls: how arguments are passed, and which registers a recursive function saves.
 
 use super::fragment::Saved;
 use super::{Flow, Frame, Row, Warp, Width, at};
@@ -8,7 +8,7 @@ use crate::observe::Holder;
 use crate::stop::{Blame, StopKind};
 use std::sync::Arc;
 
-/// What every call takes of a thread's stack for the way back.
+/// Stack bytes per call for the return address.
 const RETURN_BYTES: u64 = 16;
 
 /// A device function that can be called.
@@ -22,7 +22,7 @@ pub struct Callee {
     pub frame: u32,
     /// The largest alignment of a variable in its frame.
     pub align: u32,
-    /// Whether it may be active already when it is called, so that its registers must be kept.
+    /// Whether it may be active already when it is called (recursion), so that its registers must be saved.
     pub recursive: bool,
     /// The rows of each file that are its registers: w32, w64, w128, predicates.
     pub rows: [(u32, u32); 4],
@@ -36,14 +36,14 @@ impl Callee {
     }
 }
 
-/// A value that travels with a call or a return.
+/// A value that a call or a return passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {
-    /// Bytes from one frame to the other.
+    /// Bytes copied from one frame to the other.
     Memory {
-        /// Offset in the frame it leaves.
+        /// Offset in the source frame.
         from: u32,
-        /// Offset in the frame it enters.
+        /// Offset in the destination frame.
         to: u32,
         /// Bytes.
         size: u32,
@@ -72,7 +72,7 @@ impl Transfer {
 /// One `call` instruction.
 #[derive(Clone, Debug, Default)]
 pub struct CallSite {
-    /// Where to go on.
+    /// The instruction after the call.
     pub resume: u32,
     /// Bytes of the caller's frame.
     pub frame: u32,
@@ -89,11 +89,11 @@ impl Warp<'_, '_> {
         let (Some(call), Some(function)) =
             (program.call_sites.get(at(site)), program.callees.get(at(callee)))
         else {
-            return self.halt(Blame::Bug, StopKind::Internal, "a call site that does not exist".into());
+            return self.halt(Blame::Bug, StopKind::Internal, "the call site does not exist".into());
         };
         let Some(entry) = function.entry else {
             let name = &function.name;
-            // CUDA's own runtime on the device: kernels that launch kernels.
+            // CUDA's device runtime (dynamic parallelism): kernels that launch kernels.
             if name.starts_with("cuda") || name.starts_with("__cuda") {
                 return self.unsupported(format!("the device function `{name}` is not supported"));
             }
@@ -101,7 +101,7 @@ impl Warp<'_, '_> {
             return self.halt(Blame::Input, StopKind::Malformed, sentence);
         };
         if self.exec != self.state.fragment.mask {
-            // The lanes that do not call go on by themselves.
+            // The lanes that do not call continue on their own.
             let mut rest = self.state.fragment.clone();
             rest.mask &= !self.exec;
             rest.pc = self.pc + 1;
@@ -113,13 +113,13 @@ impl Warp<'_, '_> {
         let frame = old.saturating_add(call.frame).saturating_add(dynamic);
         let sp = frame.checked_next_multiple_of(function.align.max(16)).unwrap_or(u32::MAX);
         let top = sp.saturating_add(function.frame);
-        // What a call keeps beside its frame is on the stack of a thread too.
+        // Data that a call saves outside its frame is on the thread's stack too.
         let kept = self.state.fragment.frames.last().map_or(0, |frame| frame.kept)
             + RETURN_BYTES
             + if function.recursive { function.kept() } else { 0 };
         if u64::from(top).saturating_add(kept) > self.grid.limits.stack {
             let sentence = format!(
-                "the stack of a thread passed {} bytes in `{}`",
+                "the stack of a thread exceeded {} bytes in `{}`",
                 self.grid.limits.stack, function.name
             );
             return self.halt(Blame::Limit, StopKind::Limit, sentence);
@@ -134,7 +134,7 @@ impl Warp<'_, '_> {
         };
         if !call.arguments.iter().all(fits) || !call.results.iter().all(returned) {
             let sentence =
-                format!("the function `{}` is called with a prototype that is not its own", function.name);
+                format!("the function `{}` is called with a prototype that does not match it", function.name);
             return self.halt(Blame::Kernel, StopKind::Malformed, sentence);
         }
         self.state.local.grow(top);
@@ -171,7 +171,7 @@ impl Warp<'_, '_> {
             return self.halt(Blame::Kernel, StopKind::Bounds, sentence);
         };
         if same != self.exec {
-            // Lanes that call another function come back to this instruction.
+            // Lanes that call another function execute this instruction again.
             let mut others = self.state.fragment.clone();
             others.mask = self.exec & !same;
             others.pc = self.pc;
@@ -189,7 +189,7 @@ impl Warp<'_, '_> {
         self.call(site, callee)
     }
 
-    /// Returns from a function for the lanes in `exec`; from the kernel itself, that is an exit.
+    /// Returns from a function for the lanes in `exec`; returning from the kernel itself is an exit.
     pub fn ret(&mut self) -> Flow {
         if self.state.fragment.frames.is_empty() {
             return self.exit();
@@ -208,7 +208,8 @@ impl Warp<'_, '_> {
         self.state.fragment.sp = frame.sp;
         self.state.fragment.dynamic = frame.dynamic;
         self.state.fragment.pc = site.resume;
-        // The callee's registers are put back before results arrive, since a function may store a result into itself.
+        // Restores the callee's registers before the results arrive: a recursive function may store a result into its own
+        // registers.
         if let (Some(saved), Some(function)) = (frame.saved, program.callees.get(at(frame.callee))) {
             self.restore(&saved, &function.rows);
         }
@@ -222,7 +223,7 @@ impl Warp<'_, '_> {
         u64::from(top) > self.grid.limits.stack
     }
 
-    /// Where the static frame of the current function ends.
+    /// The end of the static frame of the current function.
     fn frame_end(&self) -> u32 {
         let program = self.grid.program;
         let current =
@@ -230,18 +231,18 @@ impl Warp<'_, '_> {
         self.state.fragment.sp + current.map_or(program.frame, |function| function.frame)
     }
 
-    /// Where the stack of the lanes in `exec` ends.
+    /// The end of the stack of the lanes in `exec`.
     pub fn stack_top(&self) -> u32 {
         self.frame_end() + self.state.fragment.dynamic
     }
 
-    /// Gives every lane in `exec` that many bytes of the current function's frame, and says where.
+    /// Allocates this number of bytes in the current frame for every lane in `exec`, and returns the address.
     pub fn allocate(&mut self, bytes: u64, align: u32) -> Result<u32, Flow> {
         let start = self.stack_top().checked_next_multiple_of(align).unwrap_or(u32::MAX);
         let top = u32::try_from(u64::from(start).saturating_add(bytes)).unwrap_or(u32::MAX);
         if self.passes_stack(top) {
             let sentence =
-                format!("the stack of a thread passed {} bytes in `alloca`", self.grid.limits.stack);
+                format!("the stack of a thread exceeded {} bytes in `alloca`", self.grid.limits.stack);
             return Err(self.halt(Blame::Limit, StopKind::Limit, sentence));
         }
         self.state.local.grow(top);
@@ -250,7 +251,7 @@ impl Warp<'_, '_> {
         Ok(start)
     }
 
-    /// Gives back what was allocated since the stack ended at `top`.
+    /// Frees everything allocated since the stack ended at `top`.
     pub fn release(&mut self, top: u64) {
         let kept = top.saturating_sub(u64::from(self.frame_end()));
         let dynamic = self.state.fragment.dynamic;
@@ -336,7 +337,7 @@ impl Warp<'_, '_> {
         out
     }
 
-    /// Writes the lanes in `exec` of a row of any file.
+    /// Writes a row of any file for the lanes in `exec`.
     #[expect(
         clippy::as_conversions,
         clippy::cast_possible_truncation,

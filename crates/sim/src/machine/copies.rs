@@ -1,4 +1,4 @@
-//! Asynchronous copies between their issue and their end, and the arrivals that follow them.
+//! Asynchronous copies in flight, and the mbarrier arrivals that follow them.
 
 #![expect(
     clippy::as_conversions,
@@ -11,7 +11,7 @@ use crate::memory::Space;
 use crate::observe::MbarrierAction;
 use crate::stop::{Blame, StopKind};
 
-/// What a lane has asked for and has not happened yet.
+/// An issued operation of a lane that has not completed yet.
 #[derive(Clone, Copy, Debug)]
 pub enum Pending {
     /// A copy that is not complete.
@@ -21,7 +21,7 @@ pub enum Pending {
 }
 
 impl Pending {
-    /// The lane that asked for it.
+    /// The lane that issued it.
     pub fn lane(&self) -> usize {
         usize::from(match self {
             Pending::Copy(copy) => copy.lane,
@@ -66,14 +66,14 @@ pub struct PendingCopy {
     pub size: u8,
     /// Bytes read from the source; the rest is zero.
     pub read: u8,
-    /// Whether its bytes have been moved already.
+    /// Whether its bytes have been copied already.
     pub moved: bool,
     /// The instruction that issued it.
     pub pc: u32,
 }
 
 impl PendingCopy {
-    /// The copy as listeners see it.
+    /// The copy as observers see it.
     pub(super) fn event(&self, warp: u32) -> crate::observe::Copy {
         crate::observe::Copy {
             warp,
@@ -89,19 +89,19 @@ impl PendingCopy {
 }
 
 impl Warp<'_, '_> {
-    /// Completes what is pending of the given lanes and for which `which(lane, group)` holds, oldest first.
+    /// Completes the pending operations of the given lanes for which `which(lane, group)` is true, oldest first.
     pub fn complete_copies(&mut self, which: impl Fn(usize, u32) -> bool, lanes: u32) -> Result<(), Flow> {
         self.complete_where(|_, pending| {
             lanes >> pending.lane() & 1 != 0 && which(pending.lane(), pending.group())
         })
     }
 
-    /// Completes the copies of the warp that mbarriers track, and arrives there.
+    /// Completes the copies of the warp that mbarriers track, and performs their arrivals.
     pub fn complete_tracked(&mut self) -> Result<(), Flow> {
         if self.state.arrivals == 0 {
             return Ok(());
         }
-        // Behind each lane's last arrival.
+        // The operations after each lane's last arrival.
         let mut ends = [0; LANES];
         for (i, pending) in self.state.copies.iter().enumerate() {
             if let Pending::Arrival(_) = pending {
@@ -128,13 +128,13 @@ impl Warp<'_, '_> {
         done.into_iter().try_for_each(|pending| self.complete(pending))
     }
 
-    /// Lets happen what was pending.
+    /// Performs a pending operation.
     pub fn complete(&mut self, pending: Pending) -> Result<(), Flow> {
         match pending {
             Pending::Copy(copy) => self.end_copy(copy),
             Pending::Arrival(arrival) => {
                 self.state.arrivals = self.state.arrivals.saturating_sub(1);
-                // It belongs to the instruction that asked for it, not to the one that runs.
+                // Attribute it to the instruction that issued it, not to the current one.
                 let running = std::mem::replace(&mut self.pc, arrival.pc);
                 let result = self.arrive_late(usize::from(arrival.lane), u64::from(arrival.barrier));
                 self.pc = running;
@@ -167,7 +167,7 @@ impl Warp<'_, '_> {
         }
     }
 
-    /// Moves the bytes of one `cp.async` if that was not done yet, and makes them visible.
+    /// Copies the bytes of one `cp.async` if that was not done yet, and makes them visible.
     pub fn end_copy(&mut self, copy: PendingCopy) -> Result<(), Flow> {
         if !copy.moved {
             self.copy_now(copy)?;
@@ -178,7 +178,7 @@ impl Warp<'_, '_> {
         Ok(())
     }
 
-    /// Moves the bytes of one `cp.async`.
+    /// Copies the bytes of one `cp.async`.
     pub fn copy_now(&mut self, copy: PendingCopy) -> Result<(), Flow> {
         let lane = usize::from(copy.lane);
         let mut value = 0;

@@ -1,4 +1,4 @@
-//! The report on a block in which nothing can run: where its warps wait, for what, and what is missing.
+//! The report for a deadlocked block: where its warps wait, for what, and what is missing.
 
 use super::block::{BlockRun, CLUSTER_BARRIER};
 use super::spin::Spin;
@@ -6,7 +6,7 @@ use super::{Fragment, Grid, Wait, WarpState, at};
 use crate::isa::op::Participants;
 use crate::stop::{Blame, Place, Stop, StopKind};
 
-/// Lines of a report, and places it names.
+/// The maximum number of lines and locations of a report.
 const MAX_NOTES: usize = 32;
 const MAX_PLACES: usize = 4;
 
@@ -18,15 +18,15 @@ struct Waiting<'a> {
 }
 
 impl BlockRun {
-    /// Nothing can run: says what every warp waits for.
+    /// No warp can run: reports what every warp waits for.
     pub(super) fn deadlock(&self, grid: &Grid<'_>) -> Stop {
-        let sentence = "deadlock: no thread of the block can go on";
+        let sentence = "deadlock: no thread of the block can make progress";
         let mut stop = Stop::general(Blame::Kernel, StopKind::Deadlock, sentence);
         stop.block = Some(self.cta.index);
         let waiting = self.waiting();
         let mut labels: Vec<(u32, String)> =
             waiting.iter().map(|waiting| (waiting.pc, self.label(waiting))).collect();
-        // Lanes that left the others of their warp at an instruction for all of them are the cause, not the effect.
+        // Lanes that are alone at a warp-wide instruction are the cause, not the effect.
         let aligned = waiting.iter().position(|w| matches!(w.wait, Wait::Lanes(_)) && is_aligned(grid, w.pc));
         if let Some((i, (_, lanes))) = aligned.and_then(|i| Some((i, *waiting[i].who.first()?))) {
             stop.kind = StopKind::Lanes;
@@ -34,7 +34,7 @@ impl BlockRun {
             stop.sentence = format!(
                 "{opcode} is executed by lanes {lanes:#010x} only; all lanes of the warp must execute it"
             );
-            stop.help = Some("move it out of the branch, or let whole warps take the branch".to_owned());
+            stop.help = Some("move it out of the branch, or make whole warps take the branch".to_owned());
             labels.swap(0, i);
         } else {
             stop.help = waiting.iter().find_map(|waiting| self.missing(grid, waiting));
@@ -55,9 +55,9 @@ impl BlockRun {
         stop
     }
 
-    /// Warps go round in loops that can never end, and those that do not wait for them.
+    /// Some warps are in infinite loops, and the others wait for them.
     pub(super) fn endless(&self, grid: &Grid<'_>, spins: &[Spin]) -> Stop {
-        let sentence = "deadlock: a loop can never end: nothing it reads will change";
+        let sentence = "deadlock: a loop can never end because nothing it reads will change";
         let mut stop = Stop::general(Blame::Kernel, StopKind::Deadlock, sentence);
         stop.block = Some(self.cta.index);
         let mut labels: Vec<(u32, String)> = Vec::new();
@@ -70,21 +70,22 @@ impl BlockRun {
             let mut warps: Vec<u32> = spins.iter().filter(|s| s.pc == spin.pc).map(|s| s.warp).collect();
             warps.dedup();
             let what = spin.reads.as_ref().map_or_else(String::new, |reads| format!("; {reads}"));
-            labels.push((spin.pc, format!("{} round here for ever{what}", verb(&warps, "goes", "go"))));
+            labels.push((spin.pc, format!("{} here forever{what}", verb(&warps, "loops", "loop"))));
         }
         labels.extend(self.waiting().iter().map(|waiting| (waiting.pc, self.label(waiting))));
         for spin in spins.iter().take(MAX_NOTES) {
             let line = grid.program.place(spin.pc).map_or_else(String::new, |place| line_of(&place));
-            stop.notes.push(format!("warp {} lanes {:#010x} go round{line}", spin.warp, spin.lanes));
+            stop.notes.push(format!("warp {} lanes {:#010x} loop forever{line}", spin.warp, spin.lanes));
         }
         name_places(grid, &mut stop, labels);
         stop.help = Some(
-            "let what the loop waits for happen, and before it, or by a thread that is not in it".into(),
+            "make sure that what the loop waits for happens before the loop, or in a thread outside it"
+                .into(),
         );
         stop
     }
 
-    /// What waits, by place and reason, in the order of the warps.
+    /// The waiting lanes by location and reason, in warp order.
     fn waiting(&self) -> Vec<Waiting<'_>> {
         let mut all: Vec<Waiting<'_>> = Vec::new();
         for (warp, _) in self.warps.iter().zip(&self.done).filter(|(_, done)| !**done) {
@@ -103,7 +104,7 @@ impl BlockRun {
         all
     }
 
-    /// Threads that a barrier waits for, and threads that have come.
+    /// The expected and the arrived threads of a barrier.
     fn count(&self, id: u32) -> (u32, u32) {
         let barrier = &self.cta.barriers[at(id)];
         (barrier.expected.unwrap_or(self.cta.live), barrier.arrived)
@@ -120,10 +121,10 @@ impl BlockRun {
             Wait::Barrier { id, .. } => {
                 let (expected, arrived) = self.count(id);
                 let barrier = match id {
-                    CLUSTER_BARRIER => "the cluster's barrier".to_owned(),
+                    CLUSTER_BARRIER => "the cluster barrier".to_owned(),
                     _ => format!("barrier {id}"),
                 };
-                format!("{who} at {barrier} for {expected} threads; {arrived} have come")
+                format!("{who} at {barrier} for {expected} threads; {arrived} arrived")
             }
             Wait::Lanes(need) => {
                 let missing =
@@ -134,7 +135,7 @@ impl BlockRun {
         }
     }
 
-    /// Where barriers that are waited at opened before for another number of threads.
+    /// Locations where the barriers completed before with a different thread count.
     fn other_counts(&self, grid: &Grid<'_>, waiting: &[Waiting<'_>]) -> Vec<(u32, String)> {
         let threads = |count: Option<u32>| count.unwrap_or(grid.block_threads().next_multiple_of(32));
         let mut found: Vec<(u32, String)> = Vec::new();
@@ -144,7 +145,7 @@ impl BlockRun {
             let differs = |before: Option<u32>| threads(before) != threads(barrier.expected);
             let Some((pc, before)) = barrier.before.filter(|(_, before)| differs(*before)) else { continue };
             let count = before.map_or("all threads".to_owned(), |count| format!("{count} threads"));
-            let label = format!("barrier {id} opened here before, for {count}");
+            let label = format!("barrier {id} completed here before, for {count}");
             if !found.iter().any(|(known, _)| *known == pc) {
                 found.push((pc, label));
             }
@@ -152,10 +153,10 @@ impl BlockRun {
         found
     }
 
-    /// What a barrier lacks.
+    /// What a barrier is missing.
     fn missing(&self, grid: &Grid<'_>, waiting: &Waiting<'_>) -> Option<String> {
         let Wait::Barrier { id, .. } = waiting.wait else {
-            return Some("let all lanes of the mask reach it, or name only those that do".to_owned());
+            return Some("make all lanes of the mask reach it, or name only the lanes that do".to_owned());
         };
         if id == CLUSTER_BARRIER {
             return None;
@@ -164,8 +165,8 @@ impl BlockRun {
         let elsewhere = self.cta.live.saturating_sub(arrived);
         let exited = grid.block_threads().saturating_sub(self.cta.live);
         Some(format!(
-            "barrier {id} waits for {expected} threads and {arrived} have come; {elsewhere} wait elsewhere and \
-             {exited} have exited: let all come to it, or give it the count of those that do"
+            "barrier {id} waits for {expected} threads: {arrived} arrived, {elsewhere} wait elsewhere and {exited} exited; \
+             make all threads reach it, or give it the number of threads that do"
         ))
     }
 }
@@ -186,7 +187,7 @@ fn fragments(warp: &WarpState) -> impl Iterator<Item = &Fragment> {
 
 fn reason(warp: &WarpState, fragment: &Fragment) -> String {
     match fragment.wait {
-        Wait::Barrier { id: CLUSTER_BARRIER, .. } => "at the cluster's barrier".to_owned(),
+        Wait::Barrier { id: CLUSTER_BARRIER, .. } => "at the cluster barrier".to_owned(),
         Wait::Barrier { id, .. } => format!("at barrier {id}"),
         Wait::Lanes(need) => {
             let missing = need & !(fragment.mask | warp.exited);
@@ -203,7 +204,7 @@ fn line_of(place: &Place) -> String {
     }
 }
 
-/// Gives the stop its places: the first, and a few others at distinct lines.
+/// Adds locations to the stop: the first, and a few others at distinct lines.
 fn name_places(grid: &Grid<'_>, stop: &mut Stop, labels: Vec<(u32, String)>) {
     for (pc, label) in labels {
         let Some(place) = grid.program.place(pc) else { continue };
@@ -220,7 +221,7 @@ fn is_aligned(grid: &Grid<'_>, pc: u32) -> bool {
     grid.program.op(pc).effects().participants == Participants::Warp
 }
 
-/// The opcode up to `.aligned`; what follows says what it computes.
+/// The opcode up to `.aligned`; the rest describes the computation.
 fn aligned_opcode<'p>(grid: &Grid<'p>, pc: u32) -> &'p str {
     let opcode = grid.program.opcode(at(pc));
     let end = opcode.find(".aligned").map_or(opcode.len(), |start| start + ".aligned".len());

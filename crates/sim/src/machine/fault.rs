@@ -1,18 +1,18 @@
-//! What is said of an access that no memory holds: which variable it missed, by how much, and what that looks like.
+//! The report for an invalid memory access: which variable it missed, by how much, and the likely cause.
 
 use super::{AccessKind, Flow, Warp};
 use crate::memory::{Allocation, Fault, FaultKind, Space};
 use crate::stop::{Blame, StopKind};
 
-/// Sizes of elements by which a 32-bit index may have been multiplied.
+/// Element sizes by which a 32-bit index may have been multiplied.
 const SCALES: [i64; 5] = [1, 2, 4, 8, 16];
-/// How far beside a variable an address may lie and still be meant for it, once it is taken as overflowed.
+/// How far outside a variable an address may be and still count as an overflowed access to it.
 const NEAR: i64 = 1 << 20;
-/// Allocations that are looked at for an overflow.
+/// Allocations that are examined for an overflow.
 const LOOKED_AT: usize = 4096;
 
 impl Warp<'_, '_> {
-    /// Ends the launch because of an access that no memory holds.
+    /// Stops the launch because of an invalid memory access.
     #[cold]
     pub fn fault(&mut self, lane: usize, fault: Fault, kind: AccessKind, bytes: u32) -> Flow {
         let verb = match kind {
@@ -66,7 +66,7 @@ impl Warp<'_, '_> {
                 (StopKind::Bounds, format!("{place}: out of bounds, {}", target.side(address)))
             }
             FaultKind::OutOfBounds { .. } => {
-                (StopKind::Bounds, format!("{place}: nothing is allocated there"))
+                (StopKind::Bounds, format!("{place}: no allocation at this address"))
             }
         };
         let lane = u32::try_from(lane).unwrap_or(0);
@@ -78,8 +78,8 @@ impl Warp<'_, '_> {
         flow
     }
 
-    /// The shared variable that lies last, which an access beyond shared memory has passed, or the one that lies first, for
-    /// an access before it.
+    /// For an access past the end of shared memory, the last shared variable; for an access before the start, the first
+    /// one.
     fn missed_shared(&self, size: u64, before: bool) -> Option<(String, u64, u64)> {
         let program = self.grid.program;
         let sized = program.shared_variables.iter().filter(|(_, _, size)| *size > 0);
@@ -94,17 +94,17 @@ impl Warp<'_, '_> {
         Some((format!("`{name}`, the last shared variable"), u64::from(*offset), u64::from(*bytes)))
     }
 
-    /// The help for a launch that gives no memory to a kernel that names some.
+    /// The help for a launch without dynamic shared memory of a kernel that uses some.
     fn forgotten_shared(&self) -> Option<String> {
         let forgotten = self.grid.program.dynamic_shared.is_some() && self.grid.dynamic_shared == 0;
         forgotten.then(|| {
-            "the kernel uses `extern __shared__` memory and the launch gives it none: pass --shared BYTES"
+            "the kernel uses `extern __shared__` memory, but the launch provides none: pass --shared BYTES"
                 .to_owned()
         })
     }
 }
 
-/// An address as a distance from the start of its space: one that went below zero has wrapped around.
+/// An address as an offset from the start of its space; a negative offset has wrapped around.
 fn signed(space: Space, address: u64) -> i128 {
     match u32::try_from(address) {
         Ok(short) if space != Space::Global => i128::from(short.cast_signed()),
@@ -112,7 +112,7 @@ fn signed(space: Space, address: u64) -> i128 {
     }
 }
 
-/// What an access missed.
+/// The variable that an access missed.
 struct Target<'a> {
     name: &'a str,
     base: u64,
@@ -130,7 +130,7 @@ impl Target<'_> {
         if address < base {
             format!("{} before the start of {name} ({has})", count(base - address))
         } else if address < end {
-            format!("it straddles the end of {name} ({has}), starting at byte {}", address - base)
+            format!("it crosses the end of {name} ({has}), starting at byte {}", address - base)
         } else if address == end {
             format!("right at the end of {name} ({has})")
         } else {
@@ -138,23 +138,21 @@ impl Target<'_> {
         }
     }
 
-    /// The index it comes to, where the elements have the size of the access.
+    /// The array index of the access, if elements have its size.
     fn index(&self, address: i128, bytes: u32) -> Option<String> {
         let bytes = i128::from(bytes.max(1));
         let offset = address - i128::from(self.base);
         let size = i128::from(self.size);
-        // One that is far off is no index any more.
+        // A distant address is not a plausible index.
         let near = offset.abs() <= size.max(i128::from(NEAR)) * 16;
         (offset % bytes == 0 && near && size >= bytes).then(|| {
             let (index, last) = (offset / bytes, size / bytes - 1);
-            format!(
-                "as elements of {bytes} bytes this is index {index}; those that are there have 0 to {last}"
-            )
+            format!("as elements of {bytes} bytes this is index {index}; valid indices are 0 to {last}")
         })
     }
 }
 
-/// What an address says of 32-bit arithmetic that overflowed, if it looks like that.
+/// Whether an address looks like the result of a 32-bit overflow.
 fn overflowed<'a>(
     address: u64,
     bytes: u32,
@@ -172,8 +170,8 @@ fn overflowed<'a>(
                 (offset(allocation).saturating_sub(wrap), offset(allocation).saturating_add(wrap));
             if (-NEAR..0).contains(&over) && over % scale == 0 {
                 return Some(format!(
-                    "from the start of `{name}` it is {scale} times 2^32 less {} bytes: so it comes out when the 32-bit \
-                     index {} is taken as unsigned",
+                    "from the start of `{name}` it is {scale} times 2^32 less {} bytes: this happens if the 32-bit \
+                     index {} is read as unsigned",
                     -over,
                     over / scale
                 ));
@@ -182,7 +180,7 @@ fn overflowed<'a>(
                 let (sign, inside) =
                     if (0..size).contains(&over) { ("beyond", over) } else { ("before", under) };
                 return Some(format!(
-                    "it is {scale} times 2^32 bytes {sign} byte {inside} of `{name}`: so it comes out when a 32-bit \
+                    "it is {scale} times 2^32 bytes {sign} byte {inside} of `{name}`: this happens if a 32-bit \
                      index overflows"
                 ));
             }
@@ -193,7 +191,7 @@ fn overflowed<'a>(
     let wrapped = far % scale == 0 && (-(1i64 << 31)..=-(1i64 << 28)).contains(&(far / scale));
     wrapped.then(|| {
         format!(
-            "as elements of {bytes} bytes this is index {} of `{}`: so it comes out when a 32-bit index passes 2^31",
+            "as elements of {bytes} bytes this is index {} of `{}`: this happens if a 32-bit index exceeds 2^31",
             far / scale,
             nearest.name
         )

@@ -1,20 +1,20 @@
-//! What a launch holds of the host's memory beside the buffers, and what it may hold.
+//! The host memory that a launch uses in addition to the buffers, and its limit.
 //!
-//! A limit must not make the outcome depend on how many blocks happen to run at once, so every block has a share of its
-//! own: one for what it holds while it runs, one for what is kept of it until its wave ends. Blocks that run in turns are
-//! on one thread, and share what there is.
+//! A limit must not make the outcome depend on how many blocks happen to run at once. So every block has its own share: one
+//! for the memory it uses while it runs, one for what is kept of it until its wave ends. Blocks that take turns run on one
+//! thread, and share the whole limit.
 
 use super::grid::WAVE;
 use super::warp::WORK_UNIT;
 use super::{Flow, Fragment, Frame, Grid, LANES, Pending, Row, Warp, WarpState};
 use crate::stop::{Blame, Stop, StopKind};
 
-/// What a block may use.
+/// The limits of a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Allowance {
-    /// Instructions after which it lets others run.
+    /// Instructions after which it yields to other blocks.
     pub(super) turn: u64,
-    /// Instructions in all, what its start costs included.
+    /// The total number of instructions, including its start cost.
     pub(super) instructions: u64,
     /// Bytes it may hold while it runs.
     pub(super) running: u64,
@@ -22,9 +22,9 @@ pub(super) struct Allowance {
     pub(super) kept: u64,
 }
 
-/// What a block costs before its first instruction, in instructions: so much for itself,
+/// The start cost of a block in instructions: a constant part,
 const BLOCK_COST: u64 = 64;
-/// so much for each warp, and one for every unit of bytes that are filled in.
+/// a part for each warp, and one instruction per unit of initialized bytes.
 const WARP_COST: u64 = 4;
 
 fn wide(n: usize) -> u64 {
@@ -32,21 +32,21 @@ fn wide(n: usize) -> u64 {
 }
 
 impl Grid<'_> {
-    /// What a block costs before its first instruction, as instructions.
+    /// The start cost of a block, in instructions.
     pub(super) fn start_cost(&self) -> u64 {
         let warps = u64::from(self.block_threads().div_ceil(32));
         BLOCK_COST + WARP_COST * warps + (self.block_bytes() + u64::from(self.shared)) / WORK_UNIT
     }
 
-    /// Bytes that a block of a wave may hold while it runs. Half of the memory is for blocks that run; one that starts with
-    /// much gets more, and so fewer run at once.
+    /// Bytes that a block of a wave may hold while it runs. Half of the memory is for running blocks; a block that needs
+    /// much at its start gets more, and fewer blocks run at once.
     pub(super) fn running_share(&self) -> u64 {
         let half = self.limits.memory / 2;
         let start = self.block_bytes().saturating_add(u64::from(self.shared));
         start.saturating_mul(4).max(half / u64::from(WAVE)).min(half)
     }
 
-    /// Bytes of stores and output that a block of a wave may leave until the wave ends.
+    /// Bytes of stores and output of a block of a wave that may be kept until the wave ends.
     pub(super) fn kept_share(&self) -> u64 {
         self.limits.memory / 2 / self.block_count().clamp(1, u64::from(WAVE))
     }
@@ -57,27 +57,27 @@ impl Grid<'_> {
         threads.min(usize::try_from(most).unwrap_or(usize::MAX)).max(1)
     }
 
-    /// The stop of a launch that holds too much.
+    /// The stop of a launch that exceeds its memory limit.
     pub(super) fn out_of_memory(&self, what: &str, share: u64) -> Stop {
         let limit = self.limits.memory;
         let of = if share < limit { format!(", its share of {limit}") } else { String::new() };
         let mut stop = Stop::general(
             Blame::Limit,
             StopKind::Limit,
-            format!("{what} of a block take more than {share} bytes beside the buffers{of}"),
+            format!("{what} of a block take more than {share} bytes in addition to the buffers{of}"),
         );
         stop.help = Some("raise the memory limit if the kernel is meant to use this much".into());
         stop
     }
 }
 
-/// What the limit on a block's own memory is about, in a sentence.
+/// The subject of the message about a block's own memory.
 pub(super) const RUNNING: &str = "registers, local memory, calls and pending copies";
-/// The same of what is kept.
+/// The subject of the message about memory kept until the wave ends.
 pub(super) const KEPT: &str = "stores and printed text";
 
 impl Fragment {
-    /// Bytes of its calls. Registers that fragments share are counted for each.
+    /// Bytes of its calls. Saved registers that fragments share count for each fragment.
     fn holds(&self) -> u64 {
         let kept = self.frames.last().map_or(0, |frame| frame.kept);
         wide(self.frames.len() * size_of::<Frame>()).saturating_add(kept.saturating_mul(wide(LANES)))
@@ -85,7 +85,7 @@ impl Fragment {
 }
 
 impl Warp<'_, '_> {
-    /// Ends the launch because the block's stores take more than may be kept.
+    /// Stops the launch because the block's stores exceed their limit.
     #[cold]
     pub(super) fn no_room_for_stores(&mut self) -> Flow {
         let stop = self.grid.out_of_memory(KEPT, self.grid.kept_share());
@@ -98,7 +98,7 @@ impl Warp<'_, '_> {
 }
 
 impl WarpState {
-    /// Bytes it holds beside its registers.
+    /// Bytes it holds in addition to its registers.
     pub(super) fn holds(&self) -> u64 {
         let calls = self.parked.iter().map(Fragment::holds).fold(self.fragment.holds(), u64::saturating_add);
         let local = self.local.size() / 4 * wide(size_of::<Row<u32>>());

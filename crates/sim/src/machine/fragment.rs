@@ -1,11 +1,11 @@
-//! Divergence: the lanes of a warp that stand at one program counter, and how the pieces of a warp take turns.
+//! Divergence: a fragment is the set of lanes of a warp at one program counter; the fragments of a warp take turns.
 //!
-//! Since Volta every thread has its own program counter. A warp here is a set of fragments. The one deepest in calls,
-//! and among those the one at the lowest address, runs first; fragments that meet are joined. Compilers lay code out so
-//! that the join point of a branch lies after both sides, so this reconverges where the hardware does. A fragment that
-//! runs too long while another could run gives way, so a lane may spin on a flag that another lane of its warp sets. How long
-//! that is depends on whether the program has instructions to wait with: lanes that wait at a join for a long loop of the others
-//! shall not go on alone.
+//! Since Volta every thread has its own program counter. A warp here is a set of fragments. The fragment deepest in calls
+//! runs first, and among those the one at the lowest address; fragments that reach the same location are joined. Compilers
+//! lay code out so that the join point of a branch is after both sides, so this reconverges where the hardware does. A
+//! fragment that runs too long while another could run yields, so a lane may spin on a flag that another lane of its warp
+//! sets. The length of this time slice depends on whether the program has instructions to wait with: lanes that wait at a
+//! join for a long loop of other lanes should not continue alone.
 
 use super::Row;
 use std::sync::Arc;
@@ -19,34 +19,36 @@ pub struct Fragment {
     pub mask: u32,
     /// The stack pointer into local memory: where the frame of the current function begins.
     pub sp: u32,
-    /// Bytes behind that frame that `alloca` gave out. Lanes that meet take the larger: what is too much is only unused.
+    /// Bytes after that frame that `alloca` allocated. When fragments join, the larger value is kept: the excess is only
+    /// unused.
     pub dynamic: u32,
     /// What it waits for at `pc`.
     pub wait: Wait,
-    /// The calls it is in, outermost first.
+    /// Its active calls, outermost first.
     pub frames: Vec<Frame>,
-    /// When it last ran, in the warp's own count, for taking turns.
+    /// When it last ran, as a value of the warp's counter; used for taking turns.
     pub stamp: u64,
 }
 
 /// One call that has not returned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frame {
-    /// Index of the call site, which knows where to go on and what to hand back.
+    /// Index of the call site, which has the return location and the results to pass.
     pub site: u32,
     /// The function that was called.
     pub callee: u32,
     /// The caller's stack pointer.
     pub sp: u32,
-    /// Bytes that `alloca` gave the caller.
+    /// Bytes that `alloca` allocated for the caller.
     pub dynamic: u32,
-    /// Bytes of a thread's stack that this call and those around it keep beside their frames.
+    /// Bytes of a thread's stack that this call and the outer calls save in addition to their frames.
     pub kept: u64,
-    /// The callee's registers before the call, where it may be active already. Shared by fragments that were one then.
+    /// The callee's registers before the call, if it may be active already. Shared by fragments that were one fragment at
+    /// that time.
     pub saved: Option<Arc<Saved>>,
 }
 
-/// Registers of a function that calls itself, kept over the inner call.
+/// Registers of a recursive function, saved during the inner call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Saved {
     /// 32-bit rows.
@@ -59,7 +61,7 @@ pub struct Saved {
     pub preds: Vec<u32>,
 }
 
-/// Why a fragment does not go on.
+/// Why a fragment is waiting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wait {
     /// It can run.
@@ -77,7 +79,7 @@ pub enum Wait {
 }
 
 impl Fragment {
-    /// Whether `other` stands at the same place of the same calls, so that the two can be one.
+    /// Whether `other` is at the same location in the same calls, so that the two can be joined.
     pub fn meets(&self, other: &Fragment) -> bool {
         let waits = match (self.wait, other.wait) {
             (Wait::None | Wait::Lanes(_), Wait::None | Wait::Lanes(_)) => true,

@@ -1,8 +1,8 @@
-//! A launch: blocks on all cores, with an outcome that does not depend on how many there are.
+//! A launch: runs blocks on all cores, with an outcome that does not depend on the number of cores.
 //!
-//! Blocks that cannot talk to each other run in waves of a fixed size. In a wave every block sees memory as the wave
-//! found it; their stores are merged in block order when the wave ends. If the program can communicate between blocks,
-//! blocks run one after another on one thread, and a block that spins gives way to the next.
+//! Blocks that cannot communicate run in waves of a fixed size. Every block of a wave sees memory as it was at the start of
+//! the wave; their stores are merged in block order when the wave ends. If the program can communicate between blocks,
+//! blocks take turns on one thread, and a block that spins yields to the next.
 
 use super::block::{BlockRun, Progress, Spare};
 use super::footprint::Allowance;
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Blocks in a wave. Fixed, so that the outcome is the same for any number of threads.
 pub(super) const WAVE: u32 = 64;
-/// Instructions a block that runs alone runs before it is looked at.
+/// Instructions that a block running alone executes before its limits are checked.
 const TURN: u64 = 65_536;
 
 /// Rounds in which blocks that were started together may still be on their way to where the others wait.
@@ -29,7 +29,7 @@ const GRACE: u32 = 8;
 /// Bytes of registers and local memory that one block may hold when it starts.
 const MAX_BLOCK_BYTES: u64 = 1 << 30;
 
-/// What is common to all blocks of a launch.
+/// Data that all blocks of a launch share.
 pub struct Grid<'a> {
     /// The kernel.
     pub program: &'a Program,
@@ -37,7 +37,7 @@ pub struct Grid<'a> {
     pub blocks: [u32; 3],
     /// Threads of a block in each direction.
     pub threads: [u32; 3],
-    /// The kernel's parameters as they lie in memory.
+    /// The kernel's parameters as laid out in memory.
     pub params: &'a [u8],
     /// The module's constant memory.
     pub constants: &'a [u8],
@@ -45,19 +45,19 @@ pub struct Grid<'a> {
     pub shared: u32,
     /// The dynamic part of it.
     pub dynamic_shared: u32,
-    /// Where the workspace of a cooperative launch is; `None`: the launch is not cooperative.
+    /// The address of the workspace of a cooperative launch; `None` if the launch is not cooperative.
     pub workspace: Option<u64>,
     /// The architecture number of the module's target.
     pub sm: u32,
     /// How warps take turns.
     pub schedule: Schedule,
-    /// Instructions, by number, before which warps of a guided launch stop; empty if it is not guided.
+    /// Indices of the instructions before which warps of a guided launch stop; empty if it is not guided.
     pub steps: &'a [bool],
-    /// What the launch may use.
+    /// The limits of the launch.
     pub limits: Limits,
 }
 
-/// What a launch may use.
+/// The limits of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Warp instructions.
@@ -66,18 +66,18 @@ pub struct Limits {
     pub stack: u64,
     /// Bytes that `printf` prints.
     pub output: u64,
-    /// Bytes of the host beside the buffers: registers, local memory and calls of the blocks that run, their pending copies,
-    /// what they printed, and stores that are kept apart until a wave of blocks ends. Each block of a wave has a fixed
+    /// Bytes of host memory in addition to the buffers: registers, local memory and calls of the running blocks, their
+    /// pending copies and output, and stores that are kept until a wave of blocks ends. Each block of a wave has a fixed
     /// share, so that the outcome does not depend on how many run at once.
     pub memory: u64,
 }
 
 impl Limits {
-    /// Warp instructions of about a minute. One core of a machine of 2026 was measured to execute 5 million a second of a kernel
-    /// that loads, stores and synchronizes, 25 million of one that only computes, and 0.8 million where all lanes of a warp do
-    /// an atomic on one address. Starting a block counts as instructions too.
+    /// Warp instructions of about a minute. One core of a machine of 2026 was measured to execute 5 million per second of
+    /// a kernel that loads, stores and synchronizes, 25 million of one that only computes, and 0.8 million if all lanes
+    /// of a warp do an atomic on one address. Starting a block counts as instructions too.
     pub const MINUTE: u64 = 300_000_000;
-    /// The same with checks: one core was measured to execute 0.6 million a second of a kernel that loads and stores.
+    /// The same with checks: one core was measured to execute 0.6 million per second of a kernel that loads and stores.
     pub const CHECKED_MINUTE: u64 = 50_000_000;
 }
 
@@ -87,14 +87,14 @@ impl Default for Limits {
     }
 }
 
-/// What a launch did.
+/// The result of a launch.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// Warp instructions executed.
     pub instructions: u64,
     /// What `printf` printed, block by block.
     pub output: Vec<u8>,
-    /// Why it ended early, if it did.
+    /// Why it stopped early, if it did.
     pub stop: Option<Box<Stop>>,
 }
 
@@ -109,13 +109,13 @@ impl Grid<'_> {
         self.blocks.iter().map(|b| u64::from(*b)).product()
     }
 
-    /// The place of a block.
+    /// The index of a block.
     pub fn block_index(&self, linear: u32) -> [u32; 3] {
         let [x, y, _] = self.blocks;
         [linear % x, linear / x % y, linear / x / y]
     }
 
-    /// The place of a thread in its block.
+    /// The index of a thread in its block.
     pub fn thread(&self, linear: u32) -> [u32; 3] {
         let [x, y, _] = self.threads;
         [linear % x, linear / x % y, linear / x / y]
@@ -156,7 +156,8 @@ impl Grid<'_> {
         self.shared.next_multiple_of(if self.sm < 80 { 256 } else { 128 })
     }
 
-    /// Shared memory as it must exist: where the program can name the reserved part, that comes behind its own.
+    /// The size of shared memory, including the reserved part if the program uses it; that part follows the block's own
+    /// memory.
     pub(super) fn shared_extent(&self) -> u32 {
         let reserved = |kind| matches!(kind, SpecialKind::Reserved(_));
         let named = self.program.specials.iter().any(|special| reserved(special.kind));
@@ -180,7 +181,7 @@ impl Grid<'_> {
         self.register_bytes().saturating_add(local)
     }
 
-    /// The stop of a launch that used up its instructions.
+    /// The stop of a launch that exceeded its instruction limit.
     pub fn out_of_instructions(&self) -> Stop {
         let n = self.limits.instructions;
         let mut stop = Stop::general(
@@ -201,15 +202,15 @@ struct Finished {
     stop: Option<Box<Stop>>,
 }
 
-/// A finished block and the listener it had.
+/// A finished block and its observer.
 type Watched = (Finished, Option<Box<dyn Observer>>);
 
-/// Makes the listener of a block.
+/// Creates the observer of a block.
 pub type Listen<'a> = &'a (dyn Fn(u32) -> Option<Box<dyn Observer>> + Sync);
-/// Takes a block's listener back, in block order.
+/// Receives the observers of finished blocks, in block order.
 pub type Collect<'a> = &'a mut dyn FnMut(Box<dyn Observer>);
 
-/// Runs a launch on `threads` threads of the host, or on one in the order that a guide wants.
+/// Runs a launch on `threads` host threads, or on one thread in the order that a guide chooses.
 pub fn run(
     grid: &Grid<'_>,
     heap: &mut Heap,
@@ -224,7 +225,7 @@ pub fn run(
     };
     if grid.block_bytes() > MAX_BLOCK_BYTES {
         let sentence = format!(
-            "a block needs {} bytes for its registers and local memory; at most {MAX_BLOCK_BYTES} are possible",
+            "a block needs {} bytes for its registers and local memory; the maximum is {MAX_BLOCK_BYTES}",
             grid.block_bytes()
         );
         let stop = Stop::general(Blame::Limit, StopKind::Limit, sentence);
@@ -233,7 +234,7 @@ pub fn run(
     if grid.workspace.is_some() && super::at(count) > grid.residency().blocks {
         let most = grid.residency().blocks;
         let sentence =
-            format!("a cooperative launch of {count} blocks; at most {most} run at the same time here");
+            format!("a cooperative launch of {count} blocks; at most {most} can run at the same time");
         let stop = Stop::general(Blame::Limit, StopKind::Limit, sentence);
         return Outcome { stop: Some(Box::new(stop)), ..Outcome::default() };
     }
@@ -256,7 +257,7 @@ fn run_in_waves(
 ) -> Outcome {
     let mut outcome = Outcome::default();
     let mut start = 0;
-    // Instructions, and what it cost to start blocks.
+    // Instructions, and the start cost of blocks.
     let mut used = 0u64;
     let cost = grid.start_cost();
     let threads = grid.workers(threads);
@@ -264,8 +265,8 @@ fn run_in_waves(
         let end = count.min(start.saturating_add(WAVE));
         let size = super::at(end - start);
         let next = AtomicU32::new(start);
-        // What earlier waves left. A block needs not run once the blocks before it have ended the launch, and those that
-        // took their number earlier are before it; so the outcome does not depend on who notices when.
+        // What earlier waves left. A block need not run once an earlier block has ended the launch. Numbers are taken in
+        // order, so all earlier blocks run; the outcome does not depend on timing.
         let left = grid.limits.instructions.saturating_sub(used);
         let spent = AtomicU64::new(0);
         let over = AtomicBool::new(false);
@@ -274,7 +275,7 @@ fn run_in_waves(
         let work = || {
             let mut spare = Spare::default();
             loop {
-                // Looked at before a number is taken: every number that is taken is run.
+                // Checked before a number is taken: every number that is taken is run.
                 if over.load(Ordering::Relaxed) {
                     break;
                 }
@@ -327,13 +328,12 @@ fn run_in_waves(
     outcome
 }
 
-/// The stop of blocks of which none used too much, but all together did.
+/// The stop if the blocks exceed a limit together, although no single block does.
 pub(super) fn over_limit(grid: &Grid<'_>, used: u64, printed: usize, last: [u32; 3]) -> Option<Box<Stop>> {
     let mut stop = if used > grid.limits.instructions {
         let mut stop = grid.out_of_instructions();
         let cost = grid.start_cost();
-        stop.notes
-            .push(format!("the blocks together; what starting a block takes counts as {cost} instructions"));
+        stop.notes.push(format!("the blocks together; starting a block counts as {cost} instructions"));
         stop
     } else if u64::try_from(printed).unwrap_or(u64::MAX) > grid.limits.output {
         let sentence = format!("printf printed more than {} bytes", grid.limits.output);
@@ -343,7 +343,7 @@ pub(super) fn over_limit(grid: &Grid<'_>, used: u64, printed: usize, last: [u32;
     };
     let [x, y, z] = last;
     stop.block = Some(last);
-    stop.notes.push(format!("block ({x},{y},{z}) passed it when it ended"));
+    stop.notes.push(format!("block ({x},{y},{z}) exceeded it when it ended"));
     Some(Box::new(stop))
 }
 
@@ -373,7 +373,7 @@ fn run_block(
         }
         if let Some(steps) = suspicion.is_due(run.instructions, run.progress()) {
             match run.look(grid, &mut global, watch.as_deref_mut(), steps) {
-                // Another block of the wave may write what the loop reads, though it is not seen here.
+                // Another block of the wave may write what the loop reads, although that is not visible here.
                 Look::Stuck(spins) if spins.iter().any(|spin| spin.global) => {}
                 Look::Stuck(spins) => break Some(Box::new(run.endless(grid, &spins))),
                 Look::Ended(Progress::Stopped(stop)) => break Some(stop),
@@ -391,17 +391,17 @@ fn run_block(
     Finished { overlay, output, instructions, index, stop }
 }
 
-/// What was seen of all blocks under way.
+/// The state of all running blocks after a check for progress.
 pub(super) enum Standing {
-    /// One of them may still get on.
+    /// At least one of them may still make progress.
     Moves,
-    /// None can, unless a block that has not started changes memory. The first of them, and how it goes round.
+    /// None can make progress, unless a block that has not started changes memory. Holds the first of them, and its loop.
     Stuck(usize, Vec<Spin>),
-    /// The launch is over.
+    /// The launch has ended.
     Ended(Box<Stop>),
 }
 
-/// Runs all blocks under way for a while, to see whether one of them can get on.
+/// Runs all active blocks for a while, to see whether one of them can make progress.
 pub(super) fn look_at_all(
     grid: &Grid<'_>,
     heap: &mut Heap,
@@ -426,7 +426,7 @@ pub(super) fn look_at_all(
     stuck.map_or(Standing::Moves, |(i, spins)| Standing::Stuck(i, spins))
 }
 
-/// The stop of blocks that wait for ever while `later` others cannot start.
+/// The stop of blocks that wait forever while `later` others cannot start.
 pub(super) fn standstill(
     grid: &Grid<'_>,
     active: &[Active],
@@ -437,14 +437,14 @@ pub(super) fn standstill(
     let mut stop = active.get(first)?.0.endless(grid, spins);
     let running = active.len();
     if running > 1 {
-        stop.notes.push(format!("all {running} blocks that run wait"));
+        stop.notes.push(format!("all {running} running blocks wait"));
     }
     if later > 0 && residency.by_memory {
         stop.blame = Blame::Limit;
         stop.kind = StopKind::Limit;
         stop.sentence = format!(
-            "{running} blocks wait for others, and {later} more cannot start: what blocks hold beside the buffers would take \
-             more than half of {} bytes",
+            "{running} blocks wait for others, and {later} more cannot start: memory in addition to the buffers would exceed \
+             half of {} bytes",
             grid.limits.memory
         );
         stop.help = Some("raise the memory limit, or launch fewer blocks".to_owned());
@@ -457,27 +457,27 @@ pub(super) fn standstill(
              memory at the same time"
         ));
         stop.help = Some(
-            "launch no more blocks than run at the same time (cudaOccupancyMaxActiveBlocksPerMultiprocessor times the \
-             multiprocessors), or let blocks wait for earlier blocks only"
+            "launch at most as many blocks as run at the same time (cudaOccupancyMaxActiveBlocksPerMultiprocessor times the \
+             number of multiprocessors), or let blocks wait for earlier blocks only"
                 .to_owned(),
         );
     }
     Some(Box::new(stop))
 }
 
-/// Lets blocks go on that were to stop.
+/// Releases blocks that are at a breakpoint.
 fn resume(active: &mut [Active]) {
     for (run, _) in active {
         run.paused = false;
     }
 }
 
-/// A block under way, and its listener.
+/// An active block and its observer.
 pub(super) type Active = (BlockRun, Option<Box<dyn Observer>>);
 
-/// Runs blocks one after another on the memory itself. A block that does not finish in its turn lets the next one
-/// start, so blocks may wait for each other. Where all that run wait, as many again are started at once, as far as a device
-/// would have them at the same time.
+/// Runs blocks in turns on the memory itself. A block that does not finish in its turn lets the next one start, so blocks
+/// may wait for each other. If all active blocks wait, their number is doubled, up to the number that a device runs at the
+/// same time.
 fn run_in_turns(
     grid: &Grid<'_>,
     heap: &mut Heap,
@@ -487,7 +487,7 @@ fn run_in_turns(
 ) -> Outcome {
     let mut outcome = Outcome::default();
     let mut active: Vec<Active> = Vec::new();
-    // What is left of blocks that ended, to be handed on in block order.
+    // The results of finished blocks, to be passed on in block order.
     let mut finished: BTreeMap<u32, Ended> = BTreeMap::new();
     let mut spare = Spare::default();
     let residency = grid.residency();
@@ -496,13 +496,13 @@ fn run_in_turns(
     let mut used = 0u64;
     let mut printed = 0usize;
     let mut turns = Turns::new(grid.schedule.blocks, count, resident);
-    // Bytes that the blocks under way hold.
+    // Bytes that the active blocks hold.
     let mut held = 0u64;
     let mut suspicion = Suspicion::default();
-    // What blocks that are finished did that cannot be undone.
+    // The irreversible progress of the finished blocks.
     let mut past = 0u64;
-    // Of blocks that all wait: for how many instructions they were looked at, and rounds that those which were started then
-    // may take to come as far.
+    // For blocks that all wait: for how many instructions they were checked, and the number of rounds that newly started
+    // blocks may take to reach the same point.
     let mut waiting: Option<(u64, u32)> = None;
     // Blocks that the next round starts.
     let mut starts = turns.starts(0);
@@ -514,7 +514,7 @@ fn run_in_turns(
             let Some(next) = turns.start() else { break };
             let mut run = BlockRun::new(grid, next, std::mem::take(&mut spare));
             run.cta.stops = turns.stops(next);
-            // One that comes to others that wait has short turns until it has done something.
+            // A block that joins waiting blocks has short turns until it has made progress.
             run.idle = waiting.is_some();
             held = held.saturating_add(run.footprint(grid));
             active.push((run, listen(next)));
@@ -571,7 +571,7 @@ fn run_in_turns(
             if outcome.stop.is_some() {
                 break;
             }
-            // Those before all that are under way are handed on, so that few are kept.
+            // Results of blocks before the first active one are passed on, so that few are kept.
             let first = active.iter().map(|(run, _)| run.cta.linear).fold(turns.lowest(), u32::min);
             hand_on(&mut finished, first, &mut outcome.output, collect);
         }
@@ -614,10 +614,10 @@ fn run_in_turns(
     outcome
 }
 
-/// What a block printed, and its listener.
+/// The output of a block, and its observer.
 pub(super) type Ended = (Vec<u8>, Option<Box<dyn Observer>>);
 
-/// Hands on what is left of the blocks before `end`, in their order.
+/// Passes on the results of the blocks before `end`, in block order.
 pub(super) fn hand_on(
     finished: &mut BTreeMap<u32, Ended>,
     end: u32,

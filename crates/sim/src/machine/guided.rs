@@ -1,8 +1,8 @@
-//! A launch whose steps someone orders.
+//! A launch in which a guide orders the steps of warps.
 //!
-//! A step is an instruction by which threads can notice each other: an atomic, a flag, a barrier for some of them. Warps run by
-//! themselves up to their next step and stand there; which of them takes its step is asked each time. What lies between two steps is
-//! of no matter to others, unless there is a race, which the checks find whatever the order.
+//! A step is an instruction by which threads can affect each other: an atomic, a flag, a barrier for some of them. Warps
+//! run up to their next step and stop there; then the guide chooses which of them takes its step. Instructions between two
+//! steps do not affect other threads, unless there is a race, which the checks find in any order.
 
 use super::block::{BlockRun, Spare, Stops};
 use super::footprint::Allowance;
@@ -16,7 +16,7 @@ use crate::observe::Observer;
 use crate::stop::{Blame, Stop, StopKind};
 use std::collections::BTreeMap;
 
-/// A warp that stands before a step.
+/// A warp that stopped before a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ready {
     /// The block's linear index.
@@ -27,10 +27,10 @@ pub struct Ready {
     pub pc: u32,
 }
 
-/// What happens next.
+/// The decision of the guide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// The warp at this place of the list takes its step.
+    /// The warp at this index of the list takes its step.
     Step(usize),
     /// No warp seems able to continue. If so, the launch ends.
     Look,
@@ -38,15 +38,15 @@ pub enum Next {
     End,
 }
 
-/// Who orders the steps.
+/// Orders the steps.
 pub trait Guide {
-    /// Of the warps that stand before a step, by block and warp, which one takes it.
+    /// Chooses which of the warps that stopped before a step, sorted by block and warp, takes its step.
     fn next(&mut self, ready: &[Ready]) -> Next;
-    /// After a look by which somebody got on: whether anything changed that others can notice.
+    /// Called after a check in which a warp made progress: whether anything changed that other threads can observe.
     fn looked(&mut self, changed: bool);
 }
 
-/// Instructions that a warp runs without a step before the others get their turn.
+/// Instructions that a warp runs without a step before the other warps get their turn.
 const QUANTUM: u64 = 4096;
 
 /// Runs a launch whose blocks all run at the same time.
@@ -122,7 +122,7 @@ pub(super) fn run(
 }
 
 impl Standing {
-    /// Why the launch is over, where all blocks have started.
+    /// Why the launch ended, if all blocks have started.
     fn stop(self, grid: &Grid<'_>, active: &[Active]) -> Option<Box<Stop>> {
         match self {
             Standing::Moves => None,
@@ -132,10 +132,10 @@ impl Standing {
     }
 }
 
-/// Instructions of each warp by which is seen whether it can get on.
+/// Instructions per warp in a check for progress.
 const LOOK: u64 = 4096;
 
-/// Whether any block can get on, if it may run as it likes.
+/// Whether any block can make progress if it runs freely.
 fn look(grid: &Grid<'_>, heap: &mut Heap, active: &mut [Active], instructions: &mut u64) -> Standing {
     let unfinished = |run: &BlockRun| run.done.iter().any(|done| !done);
     for (run, _) in active.iter_mut() {

@@ -1,37 +1,37 @@
 //! The barriers in shared memory.
 //!
-//! An mbarrier is the eight bytes it occupies and nothing else, so whoever overwrites it destroys it. From the lowest
-//! bit: 20 bits of pending arrivals, 20 bits of expected arrivals, 21 bits of pending transaction bytes (two's
-//! complement), a zero, the parity of the phase, and a one that tells a barrier from zeroed memory. The state that
-//! `arrive` gives back is this word as it was before.
+//! An mbarrier is only the eight bytes it occupies, so a thread that overwrites them destroys it. From the lowest bit: 20
+//! bits of pending arrivals, 20 bits of expected arrivals, 21 bits of pending transaction bytes (two's complement), a zero,
+//! the parity of the phase, and a one that distinguishes a barrier from zeroed memory. The state that `arrive` returns is
+//! this word before the arrival.
 
 #![expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "bit fields of a 64-bit word")]
 
 /// The most arrivals a phase can expect.
 pub const MAX_COUNT: u32 = (1 << 20) - 1;
 
-/// An mbarrier, taken apart.
+/// A decoded mbarrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mbarrier {
-    /// Arrivals that are missing in this phase.
+    /// Pending arrivals of this phase.
     pub pending: u32,
-    /// Arrivals that a phase takes.
+    /// Expected arrivals per phase.
     pub expected: u32,
-    /// Bytes that are missing in this phase.
+    /// Pending transaction bytes of this phase.
     pub transactions: i32,
-    /// Changes with each phase.
+    /// Parity of the phase.
     pub parity: bool,
 }
 
 impl Mbarrier {
-    /// The barrier in a word, if there is one.
+    /// Decodes the barrier in a word, if it is valid.
     pub fn unpack(word: u64) -> Result<Mbarrier, String> {
         if word >> 63 == 0 || word >> 61 & 1 != 0 {
             return Err(
                 "use of an mbarrier that was never initialized, was invalidated or was overwritten".into()
             );
         }
-        // The sign of the 21 bits is moved to the top and back.
+        // Sign-extends the 21 bits.
         let transactions = (((word >> 40) as u32) << 11).cast_signed() >> 11;
         Ok(Mbarrier {
             pending: word as u32 & MAX_COUNT,
@@ -41,14 +41,14 @@ impl Mbarrier {
         })
     }
 
-    /// The word that holds it.
+    /// Encodes it as a word.
     pub fn pack(self) -> u64 {
         let transactions = u64::from(self.transactions.cast_unsigned() & 0x1f_ffff);
         let counts = u64::from(self.pending) | u64::from(self.expected) << 20;
         counts | transactions << 40 | u64::from(self.parity) << 62 | 1 << 63
     }
 
-    /// What it waits for, in a few words.
+    /// A short description of what it waits for.
     pub fn lacks(self) -> String {
         let Mbarrier { pending, expected, transactions, parity } = self;
         let bytes = if transactions == 0 { String::new() } else { format!(" and {transactions} bytes") };
@@ -56,14 +56,14 @@ impl Mbarrier {
         format!("is in a phase of parity {phase} and waits for {pending} more of {expected} arrivals{bytes}")
     }
 
-    /// So many threads arrive.
+    /// This number of threads arrive.
     pub fn arrive(&mut self, count: u32) -> Result<(), String> {
         if count == 0 || count > MAX_COUNT {
-            return Err(format!("an arrival of {count} at an mbarrier; 1 to {MAX_COUNT} are possible"));
+            return Err(format!("an arrival of {count} at an mbarrier; expected 1 to {MAX_COUNT}"));
         }
         if count > self.pending {
             return Err(format!(
-                "{count} arrivals at an mbarrier that waits for {} in this phase",
+                "{count} arrivals at an mbarrier that expects {} more in this phase",
                 self.pending
             ));
         }
@@ -72,7 +72,7 @@ impl Mbarrier {
         Ok(())
     }
 
-    /// So many more arrivals are expected in this phase.
+    /// This phase expects this number of additional arrivals.
     pub fn expect(&mut self, count: u32) -> Result<(), String> {
         match self.pending.checked_add(count).filter(|pending| *pending <= MAX_COUNT) {
             Some(pending) => self.pending = pending,
@@ -81,7 +81,7 @@ impl Mbarrier {
         Ok(())
     }
 
-    /// So many threads drop out of all later phases.
+    /// This number of threads drop out of all later phases.
     pub fn drop(&mut self, count: u32) -> Result<(), String> {
         if count > self.expected {
             return Err(format!("{count} threads drop out of an mbarrier that expects {}", self.expected));
@@ -90,14 +90,14 @@ impl Mbarrier {
         Ok(())
     }
 
-    /// Expects more bytes, or, for a negative number, has received some.
+    /// Expects more bytes or, for a negative number, has received some.
     pub fn transfer(&mut self, bytes: i64) -> Result<(), String> {
         let total = i64::from(self.transactions) + bytes;
         match i32::try_from(total).ok().filter(|total| total.unsigned_abs() <= MAX_COUNT) {
             Some(total) => self.transactions = total,
             None => {
                 return Err(format!(
-                    "a transaction count of {total} bytes at an mbarrier; at most {MAX_COUNT} are possible"
+                    "a transaction count of {total} bytes at an mbarrier; the maximum is {MAX_COUNT}"
                 ));
             }
         }

@@ -1,9 +1,9 @@
-//! Lanes of a warp that meet in a `.sync` instruction although each executes a copy of its own.
+//! Lanes of a warp that synchronize in a `.sync` instruction although each executes its own copy of it.
 //!
 //! The manual lets a thread wait until every thread of its member mask has executed the instruction with the same
-//! qualifiers and the same mask; it does not ask for the same place. So the two sides of a branch may each hold the
-//! `shfl.sync` that the source has once, and two functions may each hold one. Lanes at one place meet by being one
-//! fragment; this is for those that cannot become one.
+//! qualifiers and the same mask; it does not require the same program counter. So the two sides of a branch may each
+//! contain a copy of a `shfl.sync` that occurs once in the source, and so may two functions. Lanes at one program counter
+//! synchronize by joining into one fragment; this module handles lanes that cannot join.
 
 use super::{LANES, Row, Wait, Warp, Width, at, lanes_of};
 use crate::isa::{Args, Op};
@@ -18,8 +18,8 @@ enum Source {
 }
 
 impl<'a> Warp<'a, '_> {
-    /// Executes what parked fragments wait at, for the lanes whose mask is complete when all copies of an instruction are
-    /// taken together. Says whether there were any.
+    /// Executes the instruction at which fragments wait, for the lanes whose mask is complete when all copies of the
+    /// instruction are combined. Returns whether there were any.
     pub(super) fn meet_apart(&mut self) -> bool {
         let waiting: Vec<(usize, &'a Op)> = (0..)
             .zip(&self.state.parked)
@@ -52,7 +52,8 @@ impl<'a> Warp<'a, '_> {
         Some((inst, all.checked_sub(meta.sources.len())?..all))
     }
 
-    /// Executes copies of one instruction together, for the lanes whose mask they complete. `copies` are parked fragments.
+    /// Executes copies of one instruction together, for the lanes whose mask they complete. `copies` are waiting
+    /// fragments.
     fn meet_in(&mut self, copies: &[usize]) -> bool {
         let places: Vec<(u32, u32)> =
             copies.iter().map(|&i| (self.state.parked[i].pc, self.state.parked[i].mask)).collect();
@@ -127,7 +128,7 @@ impl<'a> Warp<'a, '_> {
         Some(combined)
     }
 
-    /// Executes an instruction with other sources: they get rows behind the registers while it runs.
+    /// Executes an instruction with replaced sources, which get temporary rows after the registers.
     fn run_with(&mut self, inst: &Inst, first: usize, sources: &[Source]) {
         let mut args: Args = inst.args.clone();
         let regs = &mut self.state.regs;
@@ -143,7 +144,7 @@ impl<'a> Warp<'a, '_> {
                     regs.w64.len() - 1
                 }
                 Source::Pred(bits) => {
-                    // Negated already where the copy says so.
+                    // Already negated if the copy requires that.
                     args.not &= !(1 << position);
                     regs.preds.push(*bits);
                     regs.preds.len() - 1
@@ -155,7 +156,7 @@ impl<'a> Warp<'a, '_> {
                 *slot = row;
             }
         }
-        // Meeting, it neither waits nor stops.
+        // With a complete mask, it neither waits nor stops.
         let _next = (inst.run)(self, &args);
         let regs = &mut self.state.regs;
         regs.w32.truncate(lengths.0);

@@ -1,8 +1,8 @@
 //! The register file of a warp: every register is a row of 32 lanes.
 //!
-//! Rows are typed by width, so that a routine borrows exactly what it computes on and the compiler vectorizes it.
-//! Immediates, symbol addresses and the constant special registers are rows too (filled once when the warp starts), so
-//! a source operand is always a row index and a routine never asks what kind of operand it has.
+//! Rows are typed by width, so that a routine borrows exactly the rows it computes on and the compiler vectorizes it.
+//! Immediates, symbol addresses and the constant special registers are rows too (filled once when the warp starts), so a
+//! source operand is always a row index and a routine need not distinguish kinds of operands.
 
 /// Lanes in a warp.
 pub const LANES: usize = 32;
@@ -23,7 +23,7 @@ impl<T: Copy> Row<T> {
 /// All registers of a warp.
 #[derive(Clone, Debug, Default)]
 pub struct Registers {
-    /// Registers of up to 32 bits; narrower ones live in the low bits, the rest is zero.
+    /// Registers of up to 32 bits; narrower ones use the low bits, the rest is zero.
     pub w32: Vec<Row<u32>>,
     /// 64-bit registers.
     pub w64: Vec<Row<u64>>,
@@ -34,7 +34,7 @@ pub struct Registers {
 }
 
 impl Registers {
-    /// Becomes a copy of `other` in the memory it has.
+    /// Becomes a copy of `other`, reusing its own memory.
     pub fn copy_from(&mut self, other: &Registers) {
         self.w32.clone_from(&other.w32);
         self.w64.clone_from(&other.w64);
@@ -43,7 +43,7 @@ impl Registers {
     }
 }
 
-/// A storage width: which file of [`Registers`] a value lives in.
+/// A storage width: the file of [`Registers`] that holds a value.
 pub trait Lane: Copy + Default + Send + Sync + 'static {
     /// The width of the file.
     const WIDTH: Width;
@@ -51,12 +51,12 @@ pub trait Lane: Copy + Default + Send + Sync + 'static {
     fn row(registers: &Registers, index: u32) -> &Row<Self>;
     /// A row to write.
     fn row_mut(registers: &mut Registers, index: u32) -> &mut Row<Self>;
-    /// `a` if the lane's bit of `mask` is set, else `b`: with a mask and not a branch, so that a loop over lanes becomes
-    /// a blend.
+    /// `a` if the lane's bit of `mask` is set, else `b`: with a mask and not a branch, so that a loop over lanes compiles
+    /// to a blend.
     fn select(mask: u32, lane: usize, a: Self, b: Self) -> Self;
 }
 
-/// Which file a register lives in.
+/// The file that holds a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Width {
     /// Predicates.
@@ -104,7 +104,7 @@ pub const fn at(index: u32) -> usize {
     index as usize
 }
 
-/// A value type of the ISA and how it is kept in a row.
+/// A value type of the ISA and its representation in a row.
 pub trait Scalar: Copy + Send + Sync + 'static {
     /// The row type that holds it.
     type Store: Lane;
@@ -248,7 +248,7 @@ impl Type {
         }
     }
 
-    /// The register file a value of this type lives in.
+    /// The register file that holds a value of this type.
     pub fn width(self) -> Width {
         match self.bytes() {
             0 => Width::Pred,

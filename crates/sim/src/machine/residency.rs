@@ -1,14 +1,14 @@
-//! How many blocks of a launch can be on a device at the same time.
+//! How many blocks of a launch can be resident on a device at the same time.
 //!
-//! A block that waits for another can only be served by blocks that run beside it: a device starts the next block when one has
-//! ended. PTX runs on its own architecture and on every later one, so the bound is that of the largest of these devices. Figures
-//! for one multiprocessor are from the CUDA programming guide ("Technical Specifications per Compute Capability"), counts of
-//! multiprocessors from NVIDIA's product pages. Registers are left out, because only ptxas knows them: the bound is too high
-//! rather than too low.
+//! A block that waits for another depends on blocks that are resident with it: a device starts the next block when one has
+//! ended. PTX runs on its own architecture and on every later one, so the bound is that of the largest of these devices.
+//! Figures for one multiprocessor are from the CUDA programming guide ("Technical Specifications per Compute Capability"),
+//! numbers of multiprocessors from NVIDIA's product pages. Registers are not considered, because only ptxas knows their
+//! number: the bound is too high rather than too low.
 
 use super::Grid;
 
-/// What the largest device of an architecture has.
+/// The resources of the largest device of an architecture.
 struct Capacity {
     sm: u32,
     multiprocessors: u32,
@@ -35,14 +35,14 @@ const CAPACITIES: [Capacity; 9] = [
     capacity(120, 188, 1536, 24, 100), // RTX PRO 6000 Blackwell
 ];
 
-/// Shared memory that a device takes of each block for itself, in bytes.
+/// Shared memory per block that a device reserves, in bytes.
 const RESERVED: u32 = 1024;
 
-/// Blocks that the software GPU keeps under way, and why no more.
+/// The number of blocks that the software GPU keeps active, and what limits it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Residency {
     pub(super) blocks: usize,
-    /// Whether it is the memory of the host that bounds them, and not the devices.
+    /// Whether host memory limits it, and not the devices.
     pub(super) by_memory: bool,
 }
 
@@ -57,7 +57,7 @@ fn co_resident(sm: u32, threads: u32, shared: u32) -> u32 {
 }
 
 impl Grid<'_> {
-    /// Blocks that may be under way at the same time while they wait for each other.
+    /// Blocks that may be active at the same time while they wait for each other.
     pub(super) fn residency(&self) -> Residency {
         let most = co_resident(self.sm, self.block_threads(), self.shared);
         let each = self.block_bytes().saturating_add(u64::from(self.shared_extent())).max(1);
@@ -80,7 +80,7 @@ mod tests {
         // Threads: six blocks of 256 on each of 188, eight on each of 160.
         assert_eq!(co_resident(89, 256, 0), 160 * 8);
         assert_eq!(co_resident(120, 1024, 0), 188);
-        // Shared memory: two blocks of 100 kB where there are 228.
+        // Shared memory: two blocks of 100 kB per multiprocessor with 228 kB.
         assert_eq!(co_resident(90, 32, 100 << 10), 160 * 2);
         // An architecture that is not in the table yet.
         assert_eq!(co_resident(200, 32, 0), 188 * 24);

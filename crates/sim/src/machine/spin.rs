@@ -1,18 +1,18 @@
-//! Loops that can never end: lanes that come back to a state they were in, while nothing changes that they could read.
+//! Detects infinite loops: lanes return to an earlier state, and nothing that they could read changes.
 //!
-//! A kernel that waits for what will not happen would run until the limit on instructions. After a long stretch in which
-//! no barrier completed and no thread exited, the warps of a block are therefore run for a while instruction by
-//! instruction. If every lane that can run comes back to the same place with the same registers, and no store or atomic
-//! changed a byte meanwhile, memory stays as it is and each of them repeats itself for ever, in whatever order they run.
-//! That is certain, so it is reported as a deadlock. Loops that print, or whose period is longer than [`LONGEST`], are not
-//! decided; they go on to the limit.
+//! Without this, a kernel that waits for an event that never happens would run until the instruction limit. After a long
+//! stretch in which no barrier completed and no thread exited, the warps of a block are therefore run for a while
+//! instruction by instruction. If every lane that can run returns to the same location with the same registers, and no
+//! store or atomic changed a byte meanwhile, memory stays unchanged and each of them repeats itself forever, in any order
+//! of execution. This is certain, so it is reported as a deadlock. Loops that print, or whose period is longer than
+//! [`LONGEST`], are not decided; they run to the limit.
 //!
-//! Loops often look at a clock, to sleep longer each time or to give up. While warps are looked at, every look at a clock is
-//! [`LONG`] after the one before, as if the device had done something else meanwhile: a loop that gives up does so, one that
-//! sleeps longer sleeps as long as it ever does. Registers that hold times then differ in every round and are left out. A loop
-//! that reads nothing but clocks is not decided.
+//! Loops often read a clock, to sleep longer each time or to time out. During the check, every clock read is [`LONG`] after
+//! the previous one, as if the device had done other work meanwhile: a loop with a timeout times out, and a loop with
+//! increasing sleep reaches its longest sleep. Registers that hold times then differ in every iteration and are ignored. A
+//! loop that reads nothing but clocks is not decided.
 //!
-//! What is executed while looking is part of the run and need not be undone.
+//! Instructions executed during the check are part of the run and need not be undone.
 
 use super::block::{BlockRun, Progress};
 use super::warp::Turn;
@@ -24,24 +24,24 @@ use crate::observe::Observer;
 use crate::program::TimeRows;
 use std::collections::BTreeSet;
 
-/// Instructions without a completed barrier or an exit after which to look.
+/// Instructions without a completed barrier or an exit after which to check.
 const QUIET: u64 = 1 << 16;
-/// The part of such a stretch that is spent on looking at a warp: what is looked at and gets on after all pays for it.
+/// The part of such a stretch that is spent on checking a warp: it bounds the cost for blocks that make progress after all.
 const SHARE: u64 = 256;
-/// Instructions of a warp in which a loop must come round to be found, at most.
+/// The longest loop period that is detected, in instructions of a warp.
 const LONGEST: u64 = 1 << 16;
-/// The first snapshot that is compared with; each one is kept twice as long as the one before.
+/// The age of the first snapshot; each later one is kept twice as long as the previous one.
 const FIRST_SNAPSHOT: u64 = 64;
 
-/// What passes between two looks at a clock while warps are looked at: more than programs wait for, in all bits of the clock and
-/// in its low 32.
+/// The time between two clock reads during a check: longer than programs wait, both in the full clock and in its low 32
+/// bits.
 const LONG: u64 = 1 << 40 | 1 << 30;
 
-/// Rounds of a loop that looks at a clock: in the first a branch may still go by an older time, and 32 bits of time are any part
-/// of their range in four.
+/// Iterations of a loop that reads a clock: in the first, a branch may still depend on an older time, and four iterations
+/// cover the range of a 32-bit clock.
 const TIMED_ROUNDS: u32 = 6;
 
-/// When to look.
+/// When to check.
 #[derive(Debug, Default)]
 pub(super) struct Suspicion {
     progress: u64,
@@ -50,8 +50,8 @@ pub(super) struct Suspicion {
 }
 
 impl Suspicion {
-    /// If it is time to look, after so many instructions, then for how many instructions of each warp. `progress` is a
-    /// count of what cannot be undone.
+    /// Returns for how many instructions of each warp to check, if a check is due after this number of instructions.
+    /// `progress` counts irreversible events.
     pub(super) fn is_due(&mut self, instructions: u64, progress: u64) -> Option<u64> {
         if progress != self.progress || self.next == 0 {
             *self = Suspicion { progress, since: instructions, next: instructions.saturating_add(QUIET) };
@@ -66,39 +66,39 @@ impl Suspicion {
     }
 }
 
-/// Lanes that go round for ever.
+/// Lanes in an infinite loop.
 #[derive(Clone, Debug)]
 pub(super) struct Spin {
     pub warp: u32,
     pub lanes: u32,
-    /// The instruction that reads what does not change.
+    /// The instruction that reads the unchanged value.
     pub pc: u32,
-    /// What it reads, where there is something to say.
+    /// A description of what it reads, if there is one.
     pub reads: Option<String>,
     /// Whether the lanes read memory that other blocks may write.
     pub global: bool,
 }
 
-/// What was seen of a block.
+/// The result of checking a block.
 pub(super) enum Look {
-    /// It may still get on.
+    /// It may still make progress.
     Moves,
-    /// It cannot, unless another block changes memory.
+    /// It cannot make progress, unless another block changes memory.
     Stuck(Vec<Spin>),
-    /// It came to an end.
+    /// It ended.
     Ended(Progress),
 }
 
-/// The lanes of a warp as they were.
+/// A snapshot of the lanes of a warp.
 struct Snapshot {
     regs: Registers,
     carry: u32,
     fragments: Vec<Fragment>,
-    /// Lanes that have executed something since.
+    /// Lanes that have executed an instruction since.
     moved: u32,
-    /// Lanes that were found to be as they were, at some moment since.
+    /// Lanes that have returned to their state in the snapshot at some moment since.
     back: u32,
-    /// What was executed since, and by which lanes.
+    /// The kinds of instructions executed since, with their lanes.
     trail: Vec<(u32, u32)>,
 }
 
@@ -115,7 +115,7 @@ impl Snapshot {
         }
     }
 
-    /// The lanes that are where they were, with the registers they had, times left out.
+    /// The lanes that are at the same location with the same registers, ignoring times.
     fn same(&self, warp: &WarpState, times: &TimeRows) -> u32 {
         let mut here = 0;
         for now in warp.parked.iter().chain([&warp.fragment]) {
@@ -146,7 +146,7 @@ impl Snapshot {
     }
 }
 
-/// The lanes in which rows differ, but for those of `times`.
+/// The lanes in which rows differ, ignoring the rows in `times`.
 fn differences<T: PartialEq>(now: &[Row<T>], then: &[Row<T>], times: &BTreeSet<u32>) -> u32 {
     let mut differ = 0;
     for (row, (now, then)) in (0u32..).zip(now.iter().zip(then)) {
@@ -161,7 +161,8 @@ fn differences<T: PartialEq>(now: &[Row<T>], then: &[Row<T>], times: &BTreeSet<u
 }
 
 impl Warp<'_, '_> {
-    /// The time: the warp's own instructions, so that it is the same in every run, and what is left out of them.
+    /// The time: the warp's own instruction count, so that it is the same in every run, plus the time skipped during
+    /// checks.
     pub fn time(&mut self) -> u64 {
         if self.cta.probed {
             self.cta.later = self.cta.later.wrapping_add(LONG);
@@ -171,14 +172,14 @@ impl Warp<'_, '_> {
 }
 
 impl BlockRun {
-    /// What cannot be undone: barriers that completed and threads that exited.
+    /// Irreversible events: completed barriers and exited threads.
     pub(super) fn progress(&self) -> u64 {
         let phases: u64 = self.cta.barriers.iter().map(|barrier| barrier.phase).sum();
         let exited: u64 = self.warps.iter().map(|warp| u64::from(warp.exited.count_ones())).sum();
         phases + exited
     }
 
-    /// Runs each warp for at most so many instructions, to see whether it can get on.
+    /// Runs each warp for at most this number of instructions, to see whether it can make progress.
     pub(super) fn look<'a>(
         &mut self,
         grid: &'a Grid<'a>,
@@ -213,10 +214,10 @@ impl BlockRun {
             }
         }
         self.cta.probed = false;
-        // A copy may still bring what a loop reads, but it arrives at no mbarrier.
+        // A copy may still bring data that a loop reads, but it arrives at no mbarrier.
         let copies = self.warps.iter().any(|warp| !warp.copies.is_empty());
         let decided = !copies || spins.iter().all(|spin| Effect::of(grid, spin.pc) == Effect::Asks);
-        // Warps that all wait are found where they take turns.
+        // The scheduler already detects that all warps wait.
         let nothing = if spins.is_empty() || !decided { Look::Moves } else { Look::Stuck(spins) };
         result.unwrap_or(nothing)
     }
@@ -278,7 +279,7 @@ impl BlockRun {
             let found = snapshot.repeats(&warp).then(|| snapshot.spins(&warp));
             self.instructions += ran;
             if let Some(spins) = found {
-                // A loop that time alone ends may end at any time.
+                // A loop that only time can end may end at any time.
                 let timed = |spin: &Spin| needed > 1 && Effect::of(grid, spin.pc) > Effect::ReadsGlobal;
                 rounds = if spins.iter().any(timed) { needed } else { rounds - 1 };
                 if rounds == 0 {
@@ -293,7 +294,7 @@ impl BlockRun {
 }
 
 impl Snapshot {
-    /// Whether every lane of the warp waits, or repeats itself.
+    /// Whether every lane of the warp waits or repeats itself.
     fn repeats(&mut self, warp: &Warp<'_, '_>) -> bool {
         let state = &*warp.state;
         let same = self.same(state, &warp.grid.program.time_rows);
@@ -305,14 +306,14 @@ impl Snapshot {
             .fold(0, |lanes, fragment| lanes | fragment.mask);
         let live = !state.exited;
         if warp.cta.met {
-            // What a lane does depends on the others: all of them must be as they were, at one moment.
+            // Lanes affect each other: all of them must be in their earlier state at one moment.
             return live & !(same & (self.moved | waiting)) == 0 && self.moved != 0;
         }
         self.back |= same & self.moved;
         live & !(self.back | waiting) == 0 && self.back != 0
     }
 
-    /// Which lanes go round, and where.
+    /// Which lanes loop, and where.
     fn spins(&self, warp: &Warp<'_, '_>) -> Vec<Spin> {
         let mut rest = !warp.state.exited & self.moved;
         let mut spins = Vec::new();
@@ -334,7 +335,7 @@ impl Snapshot {
     }
 }
 
-/// What an mbarrier that is polled lacks.
+/// What a polled mbarrier is missing.
 fn reads(warp: &Warp<'_, '_>, pc: u32, lane: u32) -> Option<String> {
     let Op::Mbarrier(mbarrier) = warp.grid.program.op(pc) else { return None };
     let inst = warp.grid.program.code.get(at(pc))?;
@@ -345,23 +346,23 @@ fn reads(warp: &Warp<'_, '_>, pc: u32, lane: u32) -> Option<String> {
     Some(format!("the mbarrier at shared address {address:#x} {state}"))
 }
 
-/// What an instruction does beside computing, as far as loops that never end are concerned. What explains a loop best
-/// comes first.
+/// The side effects of an instruction, as far as they matter for infinite loops. The kinds that explain a loop best come
+/// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Effect {
-    /// Asks an mbarrier.
+    /// Tests an mbarrier.
     Asks,
-    /// Reads memory that others of the block may write.
+    /// Reads memory that other threads of the block may write.
     Reads,
     /// Reads memory that other blocks may write.
     ReadsGlobal,
-    /// Goes elsewhere.
+    /// Changes control flow.
     Branches,
     /// Computes from its registers.
     Computes,
     /// Depends on other lanes of the warp.
     Exchange,
-    /// Does something that this file does not follow, or that differs each time.
+    /// Has an effect that this module does not model, or a result that differs each time.
     Unknown,
 }
 

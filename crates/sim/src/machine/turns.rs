@@ -3,17 +3,18 @@
 use super::block::Stops;
 use crate::schedule::{Blocks, SplitMix};
 
-/// Instructions a block that communicates runs before the next one gets a turn.
+/// Instructions that a communicating block runs before the next one gets a turn.
 const TURN: u64 = 65_536;
 /// Likewise, if no barrier completed and no thread exited in its last turn: it may be waiting for a block that has not started.
 const IDLE_TURN: u64 = 2048;
-/// Blocks whose order is drawn together, at most.
+/// The maximum number of blocks that are shuffled together.
 const WINDOW: usize = 1024;
 
 /// The turns of the blocks of a grid.
 ///
-/// Blocks of one window start in any order, and all of them before the next window begins. A window is never larger than what
-/// runs at the same time: a kernel whose blocks wait for blocks with lower numbers, which devices start first, ends here too.
+/// Blocks of one window start in any order, and all of them before the next window begins. A window is never larger than
+/// the number of resident blocks: a kernel whose blocks wait for blocks with lower numbers, which devices start first, also
+/// ends here.
 pub(super) struct Turns {
     blocks: Blocks,
     random: SplitMix,
@@ -21,9 +22,9 @@ pub(super) struct Turns {
     window: usize,
     /// Blocks of the current window that have not started, the next one last.
     waiting: Vec<u32>,
-    /// The first block behind it.
+    /// The first block after it.
     behind: u32,
-    /// The block that started before all others, if one does.
+    /// The block that starts before all others, if any.
     first: Option<u32>,
 }
 
@@ -42,7 +43,7 @@ impl Turns {
         Turns { blocks, random: SplitMix(seed), count, window, waiting, behind: 0, first }
     }
 
-    /// Where a block stops.
+    /// The breakpoint of a block.
     pub(super) fn stops(&self, block: u32) -> Stops {
         match self.blocks {
             Blocks::Overtaken { pc, times, .. } if self.first == Some(block) => Stops::Before { pc, times },
@@ -65,17 +66,17 @@ impl Turns {
     /// Blocks that have not started.
     pub(super) fn left(&self) -> u32 {
         let waiting = u32::try_from(self.waiting.len()).unwrap_or(u32::MAX);
-        // The block that comes first is in both until it has started, then in the second.
+        // The block that starts first is in both lists until it has started, then only in the second.
         let early = u32::from(self.first.is_some_and(|first| first >= self.behind));
         (self.count - self.behind).saturating_add(waiting) - early
     }
 
-    /// No block with a lower number is still to start.
+    /// Whether all blocks with lower numbers have started.
     pub(super) fn lowest(&self) -> u32 {
         self.waiting.iter().copied().fold(self.behind, u32::min)
     }
 
-    /// How many blocks the next round starts while `running` are under way and none of them is known to wait.
+    /// How many blocks the next round starts while `running` are active and none of them is known to wait.
     pub(super) fn starts(&self, running: usize) -> usize {
         match self.blocks {
             Blocks::InOrder | Blocks::Overtaken { .. } => 1,

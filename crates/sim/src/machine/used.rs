@@ -1,8 +1,9 @@
-//! Loads that read more than they use.
+//! Loads that read more bytes than they use.
 //!
-//! A compiler makes one wide load of several narrow ones, and of the gaps between them, where alignment says that no page is
-//! crossed; `.pragma "used_bytes_mask …"` before it names the bytes that the program asked for. Hardware reads all of
-//! them. Whether the others are anybody's, written, or another thread's is no question of the program's.
+//! A compiler may merge several narrow loads and the gaps between them into one wide load, if alignment guarantees that it
+//! does not cross a page; `.pragma "used_bytes_mask …"` before it names the bytes that the program requested. Hardware
+//! reads all of them. The program does not depend on whether the other bytes are allocated, initialized, or written by
+//! another thread.
 
 use super::access::{Told, aligned};
 use super::{AccessKind, Flow, LANES, Row, Warp, at, lanes_of};
@@ -25,8 +26,8 @@ pub(crate) fn used_pieces(used: u32, bytes: u32) -> impl Iterator<Item = (u32, u
 }
 
 impl Warp<'_, '_> {
-    /// As [`load`](Self::load), where only some of the bytes are used, a bit of `used` for each. The others are not looked
-    /// at, since they may be nobody's, and are zero.
+    /// As [`load`](Self::load), if only some of the bytes are used; `used` has a bit for each. The others may be
+    /// unallocated, so they are not read and are zero.
     pub fn load_used<const WORDS: usize>(
         &mut self,
         space: Space,

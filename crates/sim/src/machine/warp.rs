@@ -8,18 +8,18 @@ use crate::observe::{Detail, Exchange, Guarded, Holder, Mbarrier, MbarrierAction
 use crate::program::Inst;
 use crate::stop::{Blame, Stop, StopKind};
 
-/// What a routine did to the flow of control.
+/// The effect of a routine on control flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// Go on with the next instruction.
+    /// Continue with the next instruction.
     Next,
     /// The current fragment's program counter was set.
     Jump,
-    /// The lanes in `exec` stay at this instruction; the fragment's `wait` says for what.
+    /// The lanes in `exec` stay at this instruction; the fragment's `wait` has the reason.
     Wait,
     /// Lanes left the current fragment, or it became empty: choose again. The routine set every program counter.
     Split,
-    /// The launch is over; `warp.stop` says why.
+    /// The launch ends; `warp.stop` has the reason.
     Stop,
 }
 
@@ -42,13 +42,13 @@ pub struct WarpState {
     pub local: LocalMemory,
     /// Instructions executed by this warp.
     pub clock: u64,
-    /// Work beyond that of an instruction that is not yet counted as instructions.
+    /// Work of expensive instructions that is not yet converted to instructions.
     pub extra: u64,
     /// How the fragment of the next turn is chosen.
     pub(super) choice: Choice,
-    /// The address at which the running fragment may meet another.
+    /// The address at which the running fragment may join another.
     pub(super) meet: u32,
-    /// When the running fragment gives way to another that can run.
+    /// When the running fragment yields to another that can run.
     pub(super) gives_way: u64,
     /// `cp.async` copies that are not complete, and arrivals at mbarriers that follow them, oldest first.
     pub copies: Vec<Pending>,
@@ -58,11 +58,11 @@ pub struct WarpState {
     pub committed: [u32; 32],
     /// One more than the phase in which each lane arrived at the cluster's barrier; 0 if it did not.
     pub cluster: [u64; 32],
-    /// Whether it may take the step that it stands before.
+    /// Whether it may take the step before which it stopped.
     pub(super) granted: bool,
-    /// Whether it stands before a step.
+    /// Whether it stopped before a step.
     pub(super) stands: bool,
-    /// The members of each lane's group, while a `.sync` instruction is executed by lanes that met at copies of it.
+    /// The members of each lane's group, while lanes that synchronized at copies of a `.sync` instruction execute it.
     pub(crate) meeting: Option<Box<Row<u32>>>,
 }
 
@@ -76,15 +76,15 @@ pub struct Warp<'a, 'm> {
     pub state: &'a mut WarpState,
     /// The block.
     pub cta: &'a mut Cta,
-    /// What is common to all blocks.
+    /// Data that all blocks share.
     pub grid: &'a Grid<'a>,
     /// Device memory as the block sees it.
     pub global: &'a mut Global<'m>,
-    /// Who listens.
+    /// The observer.
     pub watch: Option<&'a mut (dyn Observer + 'static)>,
-    /// Whether anyone wants to know what stores change: someone listens to that, or looks for loops that never end.
+    /// Whether changes by stores must be tracked: for the observer, or to detect infinite loops.
     pub heard: bool,
-    /// Why the launch is over.
+    /// Why the launch ends.
     pub stop: Option<Box<Stop>>,
 }
 
@@ -97,33 +97,33 @@ pub enum Turn {
     Blocked,
     /// The turn's instructions are used up.
     Expired,
-    /// It stands before an instruction that it was not to execute yet.
+    /// It stopped before an instruction that it may not execute yet.
     Stood,
-    /// The launch is over.
+    /// The launch ends.
     Stopped,
 }
 
-/// Instructions a fragment runs before another runnable fragment of the warp gets its turn, if the program has instructions
-/// by which lanes wait for each other.
+/// Instructions that a fragment runs before another runnable fragment of the warp gets its turn, if the program has
+/// instructions by which lanes wait for each other.
 const SLICE: u64 = 1024;
-/// The same for a program that has none. Its lanes wait at a join while others run a long loop, so they should not go on alone; only
-/// one that polls memory by plain loads, which is a race, depends on the turn.
+/// The same for a program without such instructions. Its lanes wait at a join while others run a long loop, so they should
+/// not continue alone; only a program that polls memory by plain loads, which is a race, depends on the turn.
 const LONG_SLICE: u64 = 1 << 20;
-/// Bytes an instruction may move one by one before it counts as more than one.
+/// Bytes that an instruction may move one by one before it counts as more than one instruction.
 pub(super) const WORK_UNIT: u64 = 4096;
-/// Slices after which a runnable fragment gets its turn even though others, which diverge and meet again before a slice ends,
-/// always come first.
+/// Slices after which a runnable fragment gets its turn even if other fragments, which diverge and join again before a
+/// slice ends, always come first.
 const PATIENCE: u64 = 16;
 
-/// How to go on after an instruction that ended a stretch.
+/// How to continue after an instruction that ended a stretch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// Choose a fragment by its place.
+    /// Choose a fragment by its location.
     #[default]
     ByPlace,
     /// Choose the fragment that ran least recently.
     ByAge,
-    /// The same fragment goes on: only the warp's turn was over. How long turns are changes nothing within a warp.
+    /// Continue with the same fragment: only the warp's turn ended. The length of turns has no effect within a warp.
     Same,
 }
 
@@ -151,7 +151,7 @@ impl Warp<'_, '_> {
         }
     }
 
-    /// Runs, telling who listens of each instruction (`WATCHED`), of stretches (`COUNTED`), or of neither.
+    /// Runs, and reports to the observer each instruction (`WATCHED`), stretches (`COUNTED`), or neither.
     fn run_loop<const WATCHED: bool, const COUNTED: bool>(&mut self, quantum: u64) -> Turn {
         let code: &[Inst] = &self.grid.program.code;
         let end = self.state.clock.saturating_add(quantum);
@@ -163,7 +163,7 @@ impl Warp<'_, '_> {
                     return if empty { Turn::Done } else { Turn::Blocked };
                 };
                 self.state.meet = meet;
-                // Alone, a fragment runs to the end of the turn; beside others, to the end of its slice.
+                // A single fragment runs to the end of the turn; with other fragments, to the end of its slice.
                 self.state.gives_way =
                     if self.state.parked.is_empty() { u64::MAX } else { self.state.clock + self.slice() };
             }
@@ -171,7 +171,7 @@ impl Warp<'_, '_> {
             let slice = end.min(gives_way);
             let mut pc = self.state.fragment.pc;
             let mut clock = self.state.clock;
-            // Where the stretch of instructions began that is not told yet, and its lanes.
+            // The start of the stretch of instructions that is not reported yet, and its lanes.
             let (mut from, mut lanes) = (pc, self.state.fragment.mask);
             self.state.choice = loop {
                 let Some(inst) = code.get(super::at(pc)) else {
@@ -197,7 +197,7 @@ impl Warp<'_, '_> {
                     }
                     Flow::Next
                 } else {
-                    // An instruction that waited is executed again; it was seen the first time.
+                    // An instruction that waited is executed again; it was reported the first time.
                     if WATCHED && self.state.fragment.wait == Wait::None {
                         if self.cta.stops != Stops::Nowhere && self.stops_before(pc) {
                             self.state.clock = clock - 1;
@@ -231,7 +231,7 @@ impl Warp<'_, '_> {
                         clock -= 1;
                         self.state.fragment.pc = pc;
                         if self.exec != self.state.fragment.mask {
-                            // The guarded lanes wait; the others go on.
+                            // The guarded lanes wait; the others continue.
                             let mut waiting = self.state.fragment.clone();
                             waiting.mask = self.exec;
                             self.state.parked.push(waiting);
@@ -282,7 +282,7 @@ impl Warp<'_, '_> {
         }
     }
 
-    /// Whether the warp stops here; it goes on when it runs again.
+    /// Whether the warp stops here; it continues when it runs again.
     #[cold]
     #[inline(never)]
     fn stops_before(&mut self, pc: u32) -> bool {
@@ -325,7 +325,7 @@ impl Warp<'_, '_> {
         }
     }
 
-    /// Tells a listener to stretches what was executed.
+    /// Reports the executed stretch to the observer.
     #[inline(never)]
     pub(super) fn told_stretch(&mut self, start: u32, end: u32, lanes: u32) {
         if let Some(watch) = self.watch.as_deref_mut().filter(|_| start < end) {
@@ -333,7 +333,7 @@ impl Warp<'_, '_> {
         }
     }
 
-    /// Tells a listener to stretches of an instruction with a guard.
+    /// Reports an instruction with a guard to an observer of stretches.
     #[inline(never)]
     pub(super) fn told_guarded(&mut self, pc: u32, exec: u32, here: u32) {
         if let Some(watch) = self.watch.as_deref_mut() {
@@ -341,21 +341,21 @@ impl Warp<'_, '_> {
         }
     }
 
-    /// Tells who listens that lanes take different ways at a branch through a table.
+    /// Reports to the observer that lanes diverge at a branch through a table.
     pub fn diverged(&mut self) {
         if let Some(watch) = self.watch.as_deref_mut() {
             watch.diverge(self.state.id, self.pc);
         }
     }
 
-    /// Instructions that a fragment runs beside others that could.
+    /// Instructions that a fragment runs while other fragments could run.
     fn slice(&self) -> u64 {
         if self.grid.program.lanes_wait { SLICE } else { LONG_SLICE }
     }
 
-    /// Chooses the fragment to run: joins those that meet, takes the one deepest in calls and lowest in the code (or,
-    /// to be fair, the one that ran least recently), and gives the address at which to choose again. `None` if none can
-    /// run.
+    /// Chooses the fragment to run: joins fragments at the same location, selects the one deepest in calls and lowest in
+    /// the code (or, for fairness, the one that ran least recently), and returns the address at which to choose again.
+    /// `None` if none can run.
     fn select(&mut self, by_age: bool) -> Option<u32> {
         if self.state.parked.is_empty() {
             if self.state.fragment.mask == 0 || !self.runnable(&self.state.fragment) {
@@ -430,7 +430,7 @@ impl Warp<'_, '_> {
         here
     }
 
-    /// Branches the lanes of `taken` to `target`; the others go on.
+    /// Branches the lanes of `taken` to `target`; the others continue.
     pub fn branch(&mut self, taken: u32, target: u32) -> Flow {
         let fragment = &mut self.state.fragment;
         if taken == fragment.mask {
@@ -446,8 +446,8 @@ impl Warp<'_, '_> {
         Flow::Split
     }
 
-    /// Counts the work of an instruction that moves many bytes as so many more instructions, so that the limit on
-    /// instructions bounds time. The instruction ends with the [`Flow`] given back.
+    /// Counts the work of an instruction that moves many bytes as additional instructions, so that the instruction limit
+    /// bounds time. The instruction ends with the returned [`Flow`].
     pub fn worked(&mut self, bytes: usize) -> Flow {
         let units = u64::try_from(bytes).unwrap_or(u64::MAX) / WORK_UNIT;
         if units == 0 {
@@ -475,18 +475,18 @@ impl Warp<'_, '_> {
         Flow::Split
     }
 
-    /// Tells who listens that these lanes have met, which orders their memory accesses.
+    /// Reports to the observer that these lanes synchronized, which orders their memory accesses.
     pub fn converged(&mut self, lanes: u32) {
         if let Some(watch) = self.watch.as_deref_mut() {
             watch.converge(self.state.id, lanes);
         }
     }
 
-    /// Tells who listens that the lanes in `exec` exchange values.
+    /// Reports to the observer that the lanes in `exec` exchange values.
     pub fn exchanged(&mut self, masks: Option<&Row<u32>>, sources: Option<&Row<u32>>) {
         if let Some(watch) = self.watch.as_deref_mut() {
             let (warp, pc, exited) = (self.state.id, self.pc, self.state.exited);
-            // Where lanes met at copies of the instruction, those at the others take part too.
+            // If lanes synchronized at copies of the instruction, the lanes at the other copies take part too.
             let meeting = self.state.meeting.as_deref();
             let groups =
                 |members: &Row<u32>| super::lanes_of(self.exec).fold(0, |all, lane| all | members.0[lane]);
@@ -495,7 +495,7 @@ impl Warp<'_, '_> {
         }
     }
 
-    /// Tells who listens that a lane used an mbarrier in shared memory.
+    /// Reports to the observer that a lane used an mbarrier in shared memory.
     pub fn used_mbarrier(&mut self, lane: usize, address: u64, action: MbarrierAction, completes: bool) {
         if let Some(watch) = self.watch.as_deref_mut() {
             let lane = u32::try_from(lane).unwrap_or(0);
@@ -504,21 +504,21 @@ impl Warp<'_, '_> {
         }
     }
 
-    /// Tells who listens that the lanes in `exec` hand a value over with a call.
+    /// Reports to the observer that the lanes in `exec` pass a value with a call.
     pub fn handed(&mut self, from: Holder, to: Holder, bytes: u32) {
         if let Some(watch) = self.watch.as_deref_mut() {
             watch.moved(&Moved { warp: self.state.id, lanes: self.exec, pc: self.pc, from, to, bytes });
         }
     }
 
-    /// Tells who listens that the lanes in `exec` got a piece of local memory.
+    /// Reports to the observer that the lanes in `exec` got a piece of local memory.
     pub fn framed(&mut self, frame: std::ops::Range<u32>) {
         if let Some(watch) = self.watch.as_deref_mut() {
             watch.framed(self.state.id, self.exec, frame);
         }
     }
 
-    /// Tells who listens that a copy was issued.
+    /// Reports to the observer that a copy was issued.
     pub fn copy_issued(&mut self, copy: PendingCopy) {
         if let Some(watch) = self.watch.as_deref_mut() {
             watch.copy_issued(&copy.event(self.state.id));
@@ -538,7 +538,7 @@ impl Warp<'_, '_> {
         self.state.regs.preds[super::at(row)]
     }
 
-    /// A predicate source, negated where the operand says so. `index` is its position in `args.all`.
+    /// A predicate source, negated if the operand requires it. `index` is its position in `args.all`.
     #[inline]
     pub fn pred_arg(&self, args: &Args, index: usize) -> u32 {
         let bits = self.pred(args.all[index]);
@@ -550,13 +550,13 @@ impl Warp<'_, '_> {
         self.exec.trailing_zeros().min(31)
     }
 
-    /// Ends the launch, blaming the lowest lane in `exec`.
+    /// Stops the launch and attributes the stop to the lowest lane in `exec`.
     pub fn halt(&mut self, blame: Blame, kind: StopKind, sentence: String) -> Flow {
         let lane = self.first_lane();
         self.halt_lane(blame, kind, lane, sentence)
     }
 
-    /// Ends the launch, blaming one lane.
+    /// Stops the launch and attributes the stop to one lane.
     pub fn halt_lane(&mut self, blame: Blame, kind: StopKind, lane: u32, sentence: String) -> Flow {
         let thread = self.grid.thread(self.state.id * 32 + lane);
         self.stop = Some(Box::new(Stop {
@@ -574,13 +574,13 @@ impl Warp<'_, '_> {
         Flow::Stop
     }
 
-    /// Ends the launch at an instruction that warpproof does not execute.
+    /// Stops the launch at an instruction that warpproof does not support.
     pub fn unsupported(&mut self, sentence: String) -> Flow {
         self.halt(Blame::Gap, StopKind::Unsupported, sentence)
     }
 }
 
-/// A routine that only refuses, for instructions that are reached but not supported.
+/// A routine that only stops the launch, for unsupported instructions.
 pub fn refuse(blame: Blame, kind: StopKind, sentence: String) -> crate::isa::Run {
     Box::new(move |w: &mut Warp<'_, '_>, _: &Args| w.halt(blame, kind, sentence.clone()))
 }

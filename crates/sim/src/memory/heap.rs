@@ -3,21 +3,22 @@
 use super::{Fault, FaultKind, HEAP_BASE, Space};
 use std::ops::{Deref, DerefMut};
 
-/// Distance kept between allocations, so that a small overrun is never another allocation.
+/// Distance between allocations, so that a small overrun never reaches another allocation.
 const GUARD: u64 = 4096;
 /// Alignment of every allocation: at least the 256 bytes CUDA promises, and a whole number of overlay pages.
 const ALIGN: u64 = 4096;
-/// Allocations ever made, for each is remembered after it was freed; a kernel may call `malloc` without end.
+/// The maximum number of allocations ever made: each is remembered after it was freed, and a kernel may call `malloc`
+/// endlessly.
 const MOST: usize = 1 << 20;
 
-/// Bytes that the heap owns, or that somebody lent to it.
+/// Bytes that the heap owns or that the host lent to it.
 #[derive(Debug)]
 pub enum Bytes {
-    /// The heap's own.
+    /// Owned by the heap.
     Owned(Vec<u8>),
-    /// Memory of the host that the device reaches at the same address, while it is here.
+    /// Host memory that the device accesses at the same address, while it is attached.
     Lent(&'static mut [u8]),
-    /// Memory of the host that is not here: the host uses it.
+    /// Host memory that is detached: the host uses it.
     Away,
 }
 
@@ -44,7 +45,7 @@ impl DerefMut for Bytes {
     }
 }
 
-/// A copy is the heap's own.
+/// A copy is owned by the heap.
 impl Clone for Bytes {
     fn clone(&self) -> Bytes {
         match self {
@@ -59,9 +60,9 @@ impl Clone for Bytes {
 pub struct Allocation {
     /// The first address.
     pub base: u64,
-    /// What the user or the module calls it.
+    /// The name that the user or the module gave it.
     pub name: String,
-    /// The contents; empty once freed.
+    /// The contents; empty after a free.
     pub bytes: Bytes,
     size: u64,
     freed: bool,
@@ -91,20 +92,20 @@ pub struct Heap {
 /// An allocation that cannot be made or freed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeapError {
-    /// The device's memory limit would be passed.
+    /// The device's memory limit would be exceeded.
     OutOfMemory {
-        /// Bytes asked for.
+        /// Bytes requested.
         asked: u64,
         /// Bytes in use.
         used: u64,
         /// The limit.
         limit: u64,
     },
-    /// More allocations than are remembered.
+    /// More allocations than the heap can remember.
     TooMany,
     /// Not the start of a live allocation.
     NotAllocated(u64),
-    /// Memory that would be lent is in use already.
+    /// Memory to be lent is already in use.
     Overlap(u64),
 }
 
@@ -112,13 +113,13 @@ impl std::fmt::Display for HeapError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             HeapError::OutOfMemory { asked, used, limit } => {
-                write!(f, "out of device memory: {asked} bytes asked for with {used} of {limit} in use")
+                write!(f, "out of device memory: {asked} bytes requested with {used} of {limit} in use")
             }
             HeapError::TooMany => write!(f, "more than {MOST} allocations were made"),
             HeapError::NotAllocated(address) => {
                 write!(f, "{address:#x} is not the start of a live allocation")
             }
-            HeapError::Overlap(address) => write!(f, "memory at {address:#x} is in use already"),
+            HeapError::Overlap(address) => write!(f, "memory at {address:#x} is already in use"),
         }
     }
 }
@@ -136,7 +137,7 @@ impl Heap {
         Heap { allocations: Vec::new(), next: base.next_multiple_of(ALIGN), used: 0, limit }
     }
 
-    /// Allocates `size` zeroed bytes and gives their address.
+    /// Allocates `size` zeroed bytes and returns their address.
     pub fn allocate(&mut self, name: &str, size: u64) -> Result<u64, HeapError> {
         let fits = self.used.checked_add(size).is_some_and(|total| total <= self.limit);
         let (Ok(length), true) = (usize::try_from(size), fits) else {
@@ -148,15 +149,15 @@ impl Heap {
         let base = self.next;
         self.next = (base + size + GUARD).next_multiple_of(ALIGN);
         self.used += size;
-        // At the end, but for lent memory behind the heap's own.
+        // The end of the heap's own memory, ignoring lent memory after it.
         let place = self.allocations.partition_point(|a| a.base < base);
         let bytes = Bytes::Owned(vec![0; length]);
         self.allocations.insert(place, Allocation { base, name: name.to_owned(), bytes, size, freed: false });
         Ok(base)
     }
 
-    /// Memory of the host that the device reaches at `base` from now on, whenever it is here ([`Heap::attach`]); freeing it
-    /// gives the loan up. Freed allocations that once were there are forgotten.
+    /// Makes host memory available to the device at `base`, whenever it is attached ([`Heap::attach`]); freeing it ends
+    /// the loan. Freed allocations at these addresses are forgotten.
     pub fn lend(&mut self, name: &str, base: u64, size: u64) -> Result<(), HeapError> {
         let end = base.checked_add(size).ok_or(HeapError::NotAllocated(base))?;
         let overlaps = |a: &Allocation| a.base < end && base < a.base.saturating_add(a.size);
@@ -173,7 +174,7 @@ impl Heap {
         Ok(())
     }
 
-    /// Lent memory comes here, until [`Heap::detach`]: nobody else may look at it meanwhile.
+    /// Attaches lent memory until [`Heap::detach`]: no other code may access it meanwhile.
     pub fn attach(&mut self, base: u64, bytes: &'static mut [u8]) -> Result<(), HeapError> {
         let known = self.find(base).and_then(|i| self.allocations.get_mut(i));
         let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
@@ -184,14 +185,14 @@ impl Heap {
         Ok(())
     }
 
-    /// All lent memory goes back to the host.
+    /// Detaches all lent memory, so that the host can use it.
     pub fn detach(&mut self) {
         for allocation in self.allocations.iter_mut().filter(|a| matches!(a.bytes, Bytes::Lent(_))) {
             allocation.bytes = Bytes::Away;
         }
     }
 
-    /// Forgets freed allocations but the last `keep`: what is remembered of them makes reports better and takes room.
+    /// Forgets all freed allocations except the last `keep`: remembering them improves reports and takes memory.
     pub fn forget(&mut self, keep: usize) {
         let freed = self.allocations.iter().filter(|a| a.freed).count();
         let mut excess = freed.saturating_sub(keep);
@@ -202,7 +203,7 @@ impl Heap {
         });
     }
 
-    /// Brings contents and allocations back to what they were; lent memory stays lent.
+    /// Restores earlier contents and allocations; lent memory stays lent.
     pub fn restore(&mut self, before: &Heap) {
         let mut lent = Vec::new();
         for allocation in self.allocations.drain(..) {
@@ -258,7 +259,7 @@ impl Heap {
         self.allocations.partition_point(|a| a.base <= address).checked_sub(1)
     }
 
-    /// The live allocation that holds all of `address .. address + length`.
+    /// The live allocation that contains all of `address .. address + length`.
     #[inline]
     pub fn locate(&self, address: u64, length: u64) -> Result<usize, Fault> {
         if let Some(i) = self.find(address) {
@@ -274,7 +275,7 @@ impl Heap {
     fn explain(&self, address: u64) -> Fault {
         let before = self.find(address);
         let kind = match before {
-            // Also before it: an address below zero wraps around.
+            // It may also be before the first allocation: an address below zero wraps around.
             _ if !(GUARD..=u64::MAX - GUARD).contains(&address) => FaultKind::Null,
             Some(i)
                 if self.allocations[i].freed
@@ -294,7 +295,7 @@ impl Heap {
             (i, i64::try_from(address - a.base).unwrap_or(i64::MAX).saturating_sub_unsigned(a.size))
         });
         if address.cast_signed() < 0 {
-            // Wrapped around below zero: before all of them.
+            // Wrapped around below zero: before all allocations.
             return self.allocations.first().map(|_| (0, i64::MIN));
         }
         let next = before.map_or(0, |i| i + 1);
@@ -353,7 +354,7 @@ mod tests {
         let mut heap = Heap::at(0x1000_0000, 1 << 20);
         let own = heap.allocate("own", 8).unwrap();
         heap.lend("lent", 0x7000_0000, 64).unwrap();
-        assert!(heap.read(0x7000_0004, 1).is_err(), "it is not here");
+        assert!(heap.read(0x7000_0004, 1).is_err(), "it is detached");
         assert!(heap.attach(0x7000_0000, Box::leak(Box::new([1u8; 63]))).is_err());
         assert!(heap.attach(own, Box::leak(Box::new([1u8; 8]))).is_err());
         heap.attach(0x7000_0000, Box::leak(Box::new([1u8; 64]))).unwrap();

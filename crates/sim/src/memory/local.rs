@@ -1,6 +1,6 @@
-//! The local memory of a warp's threads: one stack per lane, kept word by word across the lanes.
+//! The local memory of a warp's threads: one stack per lane, interleaved word by word across the lanes.
 //!
-//! All lanes use the same offset nearly always, so a word of all 32 lanes is a row, and an access is a row copy.
+//! All lanes almost always use the same offset, so a word of all 32 lanes is a row, and an access is a row copy.
 
 use crate::machine::{LANES, Row};
 
@@ -24,8 +24,8 @@ impl LocalMemory {
         }
     }
 
-    /// Makes it ready for another block: `bytes` per thread, zeroed. What a block grew beyond that is given back, for else
-    /// every warp would come to hold what the deepest calls of any block took.
+    /// Prepares it for another block: `bytes` per thread, zeroed. Memory beyond that is freed, because otherwise every
+    /// warp would eventually hold as much as the deepest calls of any block needed.
     pub fn reset(&mut self, bytes: u32) {
         self.rows.clear();
         self.rows.shrink_to(crate::machine::at(bytes.div_ceil(4)));
@@ -42,7 +42,7 @@ impl LocalMemory {
         self.rows.get_mut(crate::machine::at(index))
     }
 
-    /// Reads bytes of one lane; what does not exist reads as zero, so callers check bounds first.
+    /// Reads bytes of one lane; nonexistent memory reads as zero, so callers check bounds first.
     pub fn read<const N: usize>(&self, lane: usize, offset: u32) -> [u8; N] {
         let mut out = [0; N];
         for (at, byte) in (offset..).zip(&mut out) {
@@ -52,7 +52,7 @@ impl LocalMemory {
         out
     }
 
-    /// Writes bytes of one lane; what does not exist is dropped, so callers check bounds first.
+    /// Writes bytes of one lane; writes to nonexistent memory are dropped, so callers check bounds first.
     pub fn write<const N: usize>(&mut self, lane: usize, offset: u32, bytes: [u8; N]) {
         for (at, byte) in (offset..).zip(bytes) {
             if let Some(row) = self.row_mut(at / 4) {

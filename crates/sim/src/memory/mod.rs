@@ -1,8 +1,8 @@
-//! The memories of the device and the one address map they share.
+//! The memories of the device and their shared address map.
 //!
-//! A *generic* address says by its window which memory it means; an address in a named space is an offset into that
-//! memory, except for global memory, whose addresses are generic ones already. Windows are 4 GiB apart, so an overrun
-//! never reaches another memory.
+//! The window of a *generic* address determines which memory it refers to; an address in a named space is an offset into
+//! that memory, except for global memory, whose addresses are already generic. Windows are 4 GiB apart, so an overrun never
+//! reaches another memory.
 
 mod heap;
 mod local;
@@ -17,7 +17,7 @@ pub use shared::{MAX_SHARED, SharedMemory};
 /// A state space that instructions address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Space {
-    /// Decided by the window the address falls into.
+    /// Determined by the window of the address.
     Generic,
     /// Device memory.
     Global,
@@ -32,7 +32,7 @@ pub enum Space {
 }
 
 impl Space {
-    /// The space as people say it.
+    /// The name of the space in messages.
     pub fn name(self) -> &'static str {
         match self {
             Space::Generic => "generic",
@@ -55,7 +55,7 @@ impl Space {
         }
     }
 
-    /// The space a generic address falls into and its address there.
+    /// The space of a generic address and the address in that space.
     pub fn resolve(generic: u64) -> (Space, u64) {
         match generic & !(WINDOW_SIZE - 1) {
             SHARED_WINDOW => (Space::Shared, generic - SHARED_WINDOW),
@@ -72,33 +72,33 @@ const SHARED_WINDOW: u64 = WINDOW_SIZE;
 const LOCAL_WINDOW: u64 = 2 * WINDOW_SIZE;
 const CONST_WINDOW: u64 = 3 * WINDOW_SIZE;
 const PARAM_WINDOW: u64 = 4 * WINDOW_SIZE;
-/// Function addresses: a function's number times 16 from here. Nothing can be loaded from them.
+/// Function addresses: a function's number times 16, plus this base. They cannot be loaded from.
 pub const FUNCTION_WINDOW: u64 = 5 * WINDOW_SIZE;
 /// The first address of device memory.
 pub const HEAP_BASE: u64 = 0x7f00_0000_0000;
 
-/// An access that no memory holds.
+/// An invalid memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The space of the access, after a generic address was resolved.
     pub space: Space,
     /// The address in that space.
     pub address: u64,
-    /// Why.
+    /// The reason.
     pub kind: FaultKind,
 }
 
-/// Why an access is not possible.
+/// Why an access is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// The first page, where null pointers and small offsets from them point.
     Null,
-    /// No allocation there; the nearest one is named by its index with the distance of the access from its end (positive)
-    /// or from its start (negative).
+    /// No allocation contains the address. The nearest one is given by its index and the distance of the access from its
+    /// end (positive) or from its start (negative).
     OutOfBounds {
         /// Index and signed distance in bytes of the nearest allocation, if there is any.
         nearest: Option<(usize, i64)>,
-        /// The size of the memory, where it is a single one.
+        /// The size of the memory, if it is a single block.
         size: Option<u64>,
     },
     /// The allocation was freed.

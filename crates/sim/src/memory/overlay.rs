@@ -1,9 +1,9 @@
 //! Device memory as one block sees it.
 //!
-//! Blocks that cannot talk to each other run in parallel against the memory as it was when their wave began, each
-//! keeping its own stores in an [`Overlay`]; the overlays are merged in block order when the wave ends. No two threads
-//! of the host ever share a writable byte, and the outcome is the same for any number of them, for racy kernels too.
-//! Blocks that can talk to each other (atomics, volatile or ordered accesses) run one after another on the memory itself.
+//! Blocks that cannot communicate run in parallel on the memory as it was when their wave began, each keeping its own
+//! stores in an [`Overlay`]; the overlays are merged in block order when the wave ends. No two host threads ever share a
+//! writable byte, and the outcome is the same for any number of them, even for kernels with races. Blocks that can
+//! communicate (atomics, volatile or ordered accesses) run in turns on the memory itself.
 
 use super::{Fault, Heap};
 use crate::machine::{Row, lanes_of};
@@ -21,13 +21,13 @@ pub struct Overlay {
     /// Allocations with at least one page here; reads of all others go straight to the heap.
     touched: Vec<bool>,
     last: Option<(u64, usize)>,
-    /// Pages it may have.
+    /// The maximum number of pages.
     room: usize,
-    /// Takes the stores for which there is no room. A block that has it is stopped, and nothing it reads matters.
+    /// Receives the stores that exceed the limit. A block that has this page is stopped, and its reads do not matter.
     excess: Option<Box<Page>>,
 }
 
-/// Bytes of the host that a page takes, with its entry in the index.
+/// Bytes of host memory per page, including its index entry.
 const PAGE_BYTES: usize = size_of::<Page>() + PAGE + 4 * size_of::<(u64, usize)>();
 
 #[derive(Debug)]
@@ -40,7 +40,7 @@ struct Page {
     dirty: [u64; PAGE / 64],
 }
 
-/// Page numbers are spread by one multiplication; they come from our own allocator, not from an adversary.
+/// Page numbers are hashed by one multiplication; they come from our own allocator, not from an adversary.
 #[derive(Default)]
 struct PageHasher(u64);
 
@@ -59,13 +59,13 @@ impl Hasher for PageHasher {
 }
 
 impl Overlay {
-    /// An empty one that may take so many bytes of the host.
+    /// An empty overlay with a limit in bytes of host memory.
     pub fn with_room(bytes: u64) -> Overlay {
         let room = usize::try_from(bytes).unwrap_or(usize::MAX) / PAGE_BYTES;
         Overlay { room, ..Overlay::default() }
     }
 
-    /// Bytes of the host it takes.
+    /// Bytes of host memory it takes.
     pub fn bytes(&self) -> u64 {
         u64::try_from(self.pages.len() * PAGE_BYTES).unwrap_or(u64::MAX)
     }
@@ -115,7 +115,7 @@ impl Overlay {
         &mut self.pages[i]
     }
 
-    /// Stores what the block stored into the heap.
+    /// Copies the block's stores into the heap.
     pub fn merge_into(self, heap: &mut Heap) {
         for page in self.pages {
             let target = heap.bytes_mut(page.allocation);
@@ -145,7 +145,7 @@ pub enum Global<'a> {
 }
 
 impl Global<'_> {
-    /// The heap behind the view, without the block's own stores.
+    /// The heap under the view, without the block's own stores.
     pub fn heap(&self) -> &Heap {
         match self {
             Global::Direct(heap) => heap,
@@ -153,7 +153,7 @@ impl Global<'_> {
         }
     }
 
-    /// Bytes of the host that the block's own stores take.
+    /// Bytes of host memory that the block's own stores take.
     pub fn overlay_bytes(&self) -> u64 {
         match self {
             Global::Direct(_) => 0,
@@ -161,7 +161,7 @@ impl Global<'_> {
         }
     }
 
-    /// Whether a store found no room: the block must be stopped.
+    /// Whether a store exceeded the limit: the block must be stopped.
     #[inline]
     pub fn is_full(&self) -> bool {
         matches!(self, Global::Overlay(_, overlay) if overlay.excess.is_some())
@@ -191,7 +191,7 @@ impl Global<'_> {
         out
     }
 
-    /// Whether every read of this allocation can be served by the heap's own bytes.
+    /// Whether every read of this allocation can use the heap's own bytes.
     #[inline]
     pub fn plain(&self, allocation: usize) -> Option<&[u8]> {
         match self {
@@ -200,8 +200,8 @@ impl Global<'_> {
         }
     }
 
-    /// Writes a word per lane, where all lanes fall into one allocation and are aligned. `false`, and nothing written, if
-    /// they do not.
+    /// Writes a word per lane, if all lanes are aligned and in one allocation. Returns `false` and writes nothing
+    /// otherwise.
     pub fn write_words(&mut self, addresses: &Row<u64>, lanes: u32, words: &Row<u32>) -> bool {
         let first = addresses.0[crate::machine::at(lanes.trailing_zeros() & 31)];
         let Ok(allocation) = self.heap().locate(first, 4) else { return false };
@@ -243,7 +243,7 @@ impl Global<'_> {
                 if offset + N <= PAGE {
                     let page = overlay.page_mut(heap, allocation, address >> PAGE_SHIFT);
                     page.data[offset..offset + N].copy_from_slice(&bytes);
-                    // Aligned accesses of at most 16 bytes never straddle a 64-bit mask word.
+                    // Aligned accesses of at most 16 bytes never cross a 64-bit mask word.
                     if N < 64 && offset % 64 + N <= 64 {
                         page.dirty[offset / 64] |= ((1u64 << N) - 1) << (offset % 64);
                     } else {
@@ -264,12 +264,12 @@ impl Global<'_> {
     }
 }
 
-/// Lays the block's own stores over bytes read from the heap.
+/// Overwrites bytes read from the heap with the block's own stores.
 fn patch<const N: usize>(overlay: &Overlay, address: u64, out: &mut [u8; N]) {
     let offset = in_page(address);
     if offset + N <= PAGE {
         if let Some(page) = overlay.page(address >> PAGE_SHIFT) {
-            // A page starts as a copy of the heap, so all of it is current, stored or not.
+            // A page starts as a copy of the heap, so all of it is current, whether the block stored to it or not.
             out.copy_from_slice(&page.data[offset..offset + N]);
         }
     } else {
@@ -322,7 +322,7 @@ mod tests {
             view.write(a + page * 1024, [1]).unwrap();
         }
         view.write(a + 1, [1]).unwrap();
-        assert!(!view.is_full(), "a page that is there needs no room");
+        assert!(!view.is_full(), "an existing page needs no space");
         view.write(a + 3 * 1024, [1]).unwrap();
         assert!(view.is_full() && view.overlay_bytes() <= 4500);
         let Global::Overlay(_, overlay) = view else { unreachable!() };

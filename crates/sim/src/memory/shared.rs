@@ -25,7 +25,7 @@ impl SharedMemory {
         }
     }
 
-    /// Makes it ready for another block: `size` bytes, zeroed.
+    /// Prepares it for another block: `size` bytes, zeroed.
     pub fn reset(&mut self, size: u32) {
         let used = usize::try_from(self.size.max(size)).unwrap_or(MAX_SHARED).min(MAX_SHARED);
         self.words[..used.div_ceil(4)].fill(0);
@@ -50,7 +50,7 @@ impl SharedMemory {
         I::gather(&self.words, index)
     }
 
-    /// Stores a word per lane at word indices; of lanes with the same index the last one counts.
+    /// Stores a word per lane at word indices; of lanes with the same index, the last one wins.
     #[inline(always)]
     pub fn scatter<I: Isa>(&mut self, index: &[u32; 32], values: &[u32; 32]) {
         I::scatter(&mut self.words, index, values);
@@ -119,7 +119,7 @@ mod tests {
                 assert_eq!(shared.word(at), values[last], "shape {shape}");
             }
         }
-        // Past the end it wraps, whichever way is taken.
+        // Past the end the index wraps, on every path.
         let shared = SharedMemory::new(64);
         assert_eq!(shared.gather::<I>(&std::array::from_fn(|lane| u32::MAX - 31 + at(lane))), [0; 32]);
     }
@@ -128,7 +128,7 @@ mod tests {
         u32::try_from(lane).unwrap()
     }
 
-    /// However the lanes' indices lie to each other, and at every level.
+    /// For any pattern of the lanes' indices, at every level.
     #[test]
     fn every_lane_reaches_its_word() {
         lanes_reach_their_words::<crate::simd::Portable>();

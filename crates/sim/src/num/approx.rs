@@ -1,9 +1,9 @@
-//! The approximate instructions, modeled to the manual's specification and not to silicon.
+//! The approximate instructions, modeled on the manual's specification and not on hardware.
 //!
-//! Hardware returns *some* value within the bound the manual states; these return one chosen value within it, in most cases
-//! the correctly rounded one, and always the same on every host: only additions, multiplications, divisions and square roots
-//! of the host are used, which IEEE 754 defines to the bit. Corner cases follow the manual's tables. Without `.ftz`,
-//! subnormal inputs and results are supported.
+//! Hardware returns *some* value within the bound in the manual. These functions return one chosen value within it, in most
+//! cases the correctly rounded one, and always the same on every host: they use only additions, multiplications, divisions
+//! and square roots of the host, which IEEE 754 defines to the bit. Corner cases follow the manual's tables. Without
+//! `.ftz`, subnormal inputs and results are supported.
 //!
 //! | instruction | the manual's bound | here |
 //! |---|---|---|
@@ -119,7 +119,7 @@ pub fn ex2_approx_f32(a: u32, ftz: bool) -> u32 {
     // 1.5·2^23: adding it leaves the nearest integer in the low bits.
     const MAGIC: f32 = 12_582_912.0;
     let x = f32::from_bits(flush_f32_if(ftz, a));
-    // Beyond these bounds the result is 0 or infinite; NaN takes the first and is put back at the end.
+    // Beyond these bounds the result is 0 or infinite; a NaN is clamped to the first bound and restored at the end.
     let low = if x > -152.0 { x } else { -152.0 };
     let x = if low < 129.0 { low } else { 129.0 };
     let shifted = x + MAGIC;
@@ -178,7 +178,7 @@ fn reduce_angle(x: f32) -> (f64, i64) {
     // π/2 in two parts, the first with 33 bits, so that its multiples are exact.
     const HIGH: f64 = f64::from_bits(0x3ff9_21fb_5440_0000);
     const LOW: f64 = f64::from_bits(0x3dd0_b461_1a62_6331);
-    // Beyond 2^30 the manual promises nothing; the remainder by f64's 2π keeps the result a sine.
+    // The manual gives no bound beyond 2^30; the remainder modulo the f64 value of 2π keeps the result a sine.
     let x = f64::from(x);
     let x = if x.abs() > 1_073_741_824.0 { x % (2.0 * std::f64::consts::PI) } else { x };
     let quadrant = (x * std::f64::consts::FRAC_2_PI).round_ties_even();
@@ -281,18 +281,18 @@ pub fn tanh_approx_bf16(a: u16) -> u16 {
 
 // ---- f64 ----
 
-/// The upper word of a f64, a subnormal one flushed to zero.
+/// The upper word of an f64; subnormals are flushed to zero.
 #[inline(always)]
 fn upper_word(a: u64) -> u64 {
     let high = a & 0xffff_ffff_0000_0000;
     if high & 0x7ff0_0000_0000_0000 == 0 { high & (1 << 63) } else { high }
 }
 
-/// A f64 rounded to its upper word, subnormals flushed.
+/// An f64 rounded to its upper word; subnormals are flushed to zero.
 #[inline(always)]
 fn to_upper_word(r: f64) -> u64 {
     let bits = r.to_bits();
-    // Half of the last place kept; a carry may run into the exponent, which is right.
+    // Half of the last place kept; a carry into the exponent is correct.
     let rounded = if r.is_finite() { bits.wrapping_add(0x8000_0000) } else { bits };
     upper_word(rounded)
 }

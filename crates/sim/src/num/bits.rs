@@ -1,6 +1,6 @@
 //! Bit fields, shifts, permutations and logic.
 
-/// What a bit position or count beyond the register does.
+/// How a bit position or count beyond the register width is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beyond {
     /// `.clamp`: it is limited to the width.
@@ -59,7 +59,7 @@ pub fn shf_r(a: u32, b: u32, c: u32, beyond: Beyond) -> u32 {
     (both >> funnel_amount(c, beyond)) as u32
 }
 
-/// `lop3`: `lut` is the truth table; bit 4·a + 2·b + c of it answers for those input bits.
+/// `lop3`: `lut` is the truth table; its bit 4·a + 2·b + c is the result for those input bits.
 #[inline(always)]
 pub fn lop3(a: u32, b: u32, c: u32, lut: u8) -> u32 {
     let mut result = 0;
@@ -75,7 +75,7 @@ pub fn lop3(a: u32, b: u32, c: u32, lut: u8) -> u32 {
 
 macro_rules! fields {
     ($($bfe_u:ident $bfe_s:ident $bfi:ident $bfind_u:ident $bfind_s:ident, $bits:ty, $value:ty, $size:literal;)*) => {$(
-        #[doc = concat!("`bfe.u", $size, "`: `len` bits from bit `pos` on, zero-extended. Only the low 8 bits of both count.")]
+        #[doc = concat!("`bfe.u", $size, "`: `len` bits starting at bit `pos`, zero-extended. Only the low 8 bits of both count.")]
         #[inline(always)]
         pub fn $bfe_u(a: $bits, pos: u32, len: u32) -> $bits {
             let (pos, len) = (pos & 0xff, len & 0xff);
@@ -94,7 +94,7 @@ macro_rules! fields {
             if len == 0 { 0 } else { extended }
         }
 
-        #[doc = concat!("`bfi.b", $size, "`: the low `len` bits of `a` put into `b` from bit `pos` on.")]
+        #[doc = concat!("`bfi.b", $size, "`: the low `len` bits of `a` inserted into `b` at bit `pos`.")]
         #[inline(always)]
         pub fn $bfi(a: $bits, b: $bits, pos: u32, len: u32) -> $bits {
             let (pos, len) = (pos & 0xff, len & 0xff);
@@ -103,7 +103,7 @@ macro_rules! fields {
             (b & !mask) | (field & mask)
         }
 
-        #[doc = concat!("`bfind.u", $size, "`: the position of the topmost 1, or how far it is from the top; all ones if none.")]
+        #[doc = concat!("`bfind.u", $size, "`: the position of the topmost 1, or its distance from the top; all ones if none.")]
         #[inline(always)]
         pub fn $bfind_u(a: $bits, shiftamt: bool) -> u32 {
             let zeros = a.leading_zeros();
@@ -124,8 +124,8 @@ fields! {
     bfe_u64 bfe_s64 bfi_b64 bfind_u64 bfind_s64, u64, i64, "64";
 }
 
-/// `fns`: the position of the n-th set bit of `mask` from bit `base` on, upward for a positive `offset` and downward for a
-/// negative one; all ones if there is none. A base above 31, which the manual leaves undefined, finds nothing.
+/// `fns`: the position of the n-th set bit of `mask` starting at bit `base`, upward for a positive `offset` and downward
+/// for a negative one; all ones if there is none. A base above 31, which the manual leaves undefined, finds nothing.
 #[inline]
 pub fn fns(mask: u32, base: u32, offset: i32) -> u32 {
     if base > 31 {
@@ -164,7 +164,7 @@ pub fn szext(a: u32, b: u32, signed: bool, beyond: Beyond) -> u32 {
     if signed { ((a << unused) as i32 >> unused) as u32 } else { (a << unused) >> unused }
 }
 
-/// `bmsk`: `b` ones from bit `a` on.
+/// `bmsk`: `b` ones starting at bit `a`.
 #[inline(always)]
 pub fn bmsk(a: u32, b: u32, beyond: Beyond) -> u32 {
     let clamp = beyond == Beyond::Clamp;

@@ -1,6 +1,6 @@
 //! Comparison, minimum and maximum, sign operations and classes of floating-point numbers.
 //!
-//! Minimum and maximum work on any format: magnitudes of one sign order as their codes do.
+//! Minimum and maximum work on any format: magnitudes of one sign have the same order as their codes.
 
 use super::float::{NAN_F32, NAN_F64, flush_f32_if, is_nan_f32, is_nan_f64};
 
@@ -93,7 +93,7 @@ macro_rules! extremum {
             let signs = (a ^ b) & SIGN;
             let (a, b) = if xorsign_abs { (a & !SIGN, b & !SIGN) } else { (a, b) };
             let (a_nan, b_nan) = (a & !SIGN > $inf, b & !SIGN > $inf);
-            // A key that orders like the numbers: negative codes reversed below positive ones.
+            // A key with the order of the numbers: negative codes are reversed below positive ones.
             let key = |x: $bits| if x & SIGN != 0 { !x } else { x | SIGN };
             let less = key(a) < key(b);
             let keep_a = match which {
@@ -128,27 +128,27 @@ pub fn minmax_f64(which: Extremum, a: u64, b: u64) -> u64 {
     if both { a | 0x0008_0000_0000_0000 } else { extremum_f64(which, a, b, false, false) }
 }
 
-/// `abs.f32`: NaN gives the machine's NaN.
+/// `abs.f32`: NaN gives the canonical NaN.
 #[inline(always)]
 pub fn abs_f32(a: u32, ftz: bool) -> u32 {
     let a = flush_f32_if(ftz, a);
     if is_nan_f32(a) { NAN_F32 } else { a & 0x7fff_ffff }
 }
 
-/// `neg.f32`: NaN gives the machine's NaN.
+/// `neg.f32`: NaN gives the canonical NaN.
 #[inline(always)]
 pub fn neg_f32(a: u32, ftz: bool) -> u32 {
     let a = flush_f32_if(ftz, a);
     if is_nan_f32(a) { NAN_F32 } else { a ^ 0x8000_0000 }
 }
 
-/// `abs.f64`: NaN passes through unchanged, as the manual says.
+/// `abs.f64`: NaN is unchanged, as the manual specifies.
 #[inline(always)]
 pub fn abs_f64(a: u64) -> u64 {
     if is_nan_f64(a) { a } else { a & !(1 << 63) }
 }
 
-/// `neg.f64`: only the sign bit changes, of a NaN too.
+/// `neg.f64`: only the sign bit changes, also for a NaN.
 #[inline(always)]
 pub fn neg_f64(a: u64) -> u64 {
     a ^ (1 << 63)

@@ -1,7 +1,7 @@
 //! `cvt` among integers and floating-point numbers.
 //!
-//! Conversion to an integer clamps. NaN becomes 0 when neither side is 64 bits wide (a f64 source or a 64-bit destination),
-//! and the destination's topmost bit alone otherwise, as the manual's newer editions state.
+//! Conversion to an integer clamps. NaN becomes 0 if neither side is 64 bits wide (an f64 source or a 64-bit destination);
+//! otherwise it becomes the value with only the destination's topmost bit set, as newer editions of the manual specify.
 
 use super::float::{NAN_F32, flush_f32_if, is_nan_f32, is_nan_f64};
 use super::half::{NAN_F16, is_nan_bf16, is_nan_f16};
@@ -9,11 +9,11 @@ use super::round::{BF16, F16, F32, F64, Format, IntRounding, Rounding, narrow_f3
 
 // ---- float to float ----
 
-/// `cvt.f32.f16`: exact; NaN gives the machine's f32 NaN.
+/// `cvt.f32.f16`: exact; NaN gives the canonical f32 NaN.
 #[inline(always)]
 pub fn cvt_f32_f16(a: u16) -> u32 {
     let a = u32::from(a);
-    // The fields land where f32 has them, and a factor makes up for the bias, for subnormals too.
+    // The fields are moved to their positions in f32, and a factor corrects the bias, for subnormals too.
     let magnitude = f32::from_bits((a & 0x7fff) << 13) * f32::from_bits((127 + 112) << 23);
     let number = magnitude.to_bits() | ((a & 0x8000) << 16);
     let infinite = 0x7f80_0000 | ((a & 0x8000) << 16);
@@ -21,7 +21,7 @@ pub fn cvt_f32_f16(a: u16) -> u32 {
     if a & 0x7fff > 0x7c00 { NAN_F32 } else { code }
 }
 
-/// `cvt.f32.bf16`: a shift, of NaNs too, which is how the compiler implements it.
+/// `cvt.f32.bf16`: a shift, also for NaNs, which is how the compiler implements it.
 #[inline(always)]
 pub fn cvt_f32_bf16(a: u16) -> u32 {
     u32::from(a) << 16
@@ -59,7 +59,7 @@ pub fn cvt_f32_f64(a: u64, rounding: Rounding, ftz: bool) -> u32 {
     if is_nan_f64(a) { NAN_F32 } else { code }
 }
 
-/// `cvt.f32.f32`, which only `.ftz` can change; NaN gives the machine's NaN.
+/// `cvt.f32.f32`, which only `.ftz` can change; NaN gives the canonical NaN.
 #[inline(always)]
 pub fn cvt_f32_f32(a: u32, ftz: bool) -> u32 {
     if is_nan_f32(a) { NAN_F32 } else { flush_f32_if(ftz, a) }
@@ -178,7 +178,7 @@ macro_rules! to_integer {
         #[inline(always)]
         pub fn $f32(a: u32, rounding: IntRounding, ftz: bool) -> $bits {
             let a = flush_f32_if(ftz, a);
-            // `as` clamps, and turns NaN into 0.
+            // `as` clamps, and converts NaN to 0.
             let value = integral_f32(f32::from_bits(a), rounding) as $int as $bits;
             if $wide && is_nan_f32(a) { 1 << (<$bits>::BITS - 1) } else { value }
         }

@@ -37,15 +37,15 @@ pub fn is_nan_f64(a: u64) -> bool {
     a & !(1 << 63) > F64.infinity()
 }
 
-/// The bits of a result of host arithmetic, with the machine's own NaN. Whether it is one, its bits say: where a number does,
-/// LLVM takes "not a number, or else the root" for the root, whose NaN on x86 is another.
+/// The bits of a result of host arithmetic, with the canonical NaN. The test for NaN is on the bits: with a test on the
+/// number, LLVM replaces "NaN, or else the root" by the root, whose NaN differs on x86.
 #[inline(always)]
 pub(crate) fn canonical_f32(r: f32) -> u32 {
     let bits = r.to_bits();
     if is_nan_f32(bits) { NAN_F32 } else { bits }
 }
 
-/// The NaN that follows from f64 operands: the first NaN made quiet, or the machine's own.
+/// The NaN that results from f64 operands: the first NaN made quiet, or the canonical one.
 #[inline(always)]
 fn nan_from(operands: [u64; 3]) -> u64 {
     let [a, b, c] = operands;
@@ -115,7 +115,7 @@ fn classify(format: Format, bits: u64) -> Class {
     })
 }
 
-/// What an exact operation gave: a code, or an invalid operation.
+/// The result of an exact operation: a code, or an invalid operation.
 type Exact = Option<u64>;
 
 const TOP: i32 = 125;

@@ -1,8 +1,8 @@
-//! e4m3, e5m2 and tf32: conversions of `cvt`.
+//! Conversions of `cvt` to and from e4m3, e5m2 and tf32.
 //!
-//! e4m3 has no infinity: its topmost exponent holds numbers up to 448, and only the code of all ones is NaN. e5m2 is laid
-//! out like a shortened f16. Conversions to them always carry `.satfinite`: a magnitude beyond the largest finite value,
-//! infinity included, becomes that value with its sign, and NaN becomes `0x7f`.
+//! e4m3 has no infinity: its topmost exponent encodes numbers up to 448, and only the code of all ones is NaN. e5m2 has the
+//! layout of a shortened f16. Conversions to them always have `.satfinite`: a magnitude beyond the largest finite value,
+//! including infinity, becomes that value with its sign, and NaN becomes `0x7f`.
 
 use super::convert::{cvt_f16_f32, cvt_f32_f16};
 use super::float::{NAN_F32, is_nan_f32};
@@ -25,7 +25,7 @@ pub enum Fp8 {
 #[inline(always)]
 pub fn cvt_fp8_f32(format: Fp8, a: u32, relu: bool) -> u8 {
     let code = match format {
-        // No reserved exponent gets in the way: clamp first, then round a magnitude that e4m3 can hold.
+        // e4m3 has no reserved exponent: clamp first, then round a magnitude that e4m3 can represent.
         Fp8::E4m3 => {
             let sign = (a >> 24) & 0x80;
             let magnitude = f32::from_bits(a & 0x7fff_ffff);
@@ -49,7 +49,7 @@ fn e4m3_magnitude(a: f32) -> u32 {
     let exponent = ((bits >> 23) as i32 - 127).max(-6);
     // The quantum is 2^(exponent − 3). Adding 2^23 quanta leaves no bits below it, and the host rounds to nearest even.
     let anchor = f32::from_bits(((exponent - 3 + 23 + 127) as u32) << 23);
-    // Wrapping, for a NaN that the caller discards.
+    // Wraps for a NaN, which the caller discards.
     let quanta = (a + anchor).to_bits().wrapping_sub(anchor.to_bits());
     (((exponent + 6) as u32) << 3).wrapping_add(quanta)
 }
@@ -60,13 +60,13 @@ pub fn cvt_fp8_f16(format: Fp8, a: u16, relu: bool) -> u8 {
     cvt_fp8_f32(format, cvt_f32_f16(a), relu)
 }
 
-/// An 8-bit code widened to f32, exactly; NaN gives the machine's f32 NaN.
+/// An 8-bit code widened to f32, exactly; NaN gives the canonical f32 NaN.
 #[inline(always)]
 pub fn cvt_f32_fp8(format: Fp8, a: u8) -> u32 {
     let a = u32::from(a);
     match format {
         Fp8::E4m3 => {
-            // The fields land where f32 has them, and a factor makes up for the bias, for subnormals too.
+            // The fields are moved to their positions in f32, and a factor corrects the bias, for subnormals too.
             let magnitude = f32::from_bits((a & 0x7f) << 20) * f32::from_bits((127 + 120) << 23);
             let number = magnitude.to_bits() | ((a & 0x80) << 24);
             if a & 0x7f == 0x7f { NAN_F32 } else { number }
@@ -88,7 +88,7 @@ pub fn cvt_f16_fp8(format: Fp8, a: u8, relu: bool) -> u16 {
     if relu & (wide & 0x8000 != 0) { 0 } else { wide }
 }
 
-/// `cvt.{rna,rn,rz}{.relu}{.satfinite}.tf32.f32`: the result is a f32 code whose 13 low bits are zero.
+/// `cvt.{rna,rn,rz}{.relu}{.satfinite}.tf32.f32`: the result is an f32 code whose 13 low bits are zero.
 #[inline(always)]
 pub fn cvt_tf32_f32(a: u32, rounding: Rounding, relu: bool, satfinite: bool) -> u32 {
     let code = narrow_f32(TF32, a, rounding) << 13;

@@ -1,7 +1,8 @@
 //! f16 and bf16 arithmetic, one rounding per operation.
 //!
-//! Sums and products of two numbers are formed in f32 or f64, where they are exact or wide enough for a second rounding to be
-//! harmless; fused multiply-add rounds its f64 sum to odd, which makes the final rounding that of the exact value.
+//! Sums and products of two numbers are computed in f32 or f64, where they are exact or wide enough for a second rounding
+//! to be harmless. Fused multiply-add rounds its f64 sum to odd, so that the final rounding equals a rounding of the exact
+//! value.
 
 use super::compare::{Cmp, Extremum, extremum_bf16, extremum_f16};
 use super::convert::{cvt_bf16_f64, cvt_f16_f32, cvt_f16_f64, cvt_f32_bf16, cvt_f32_f16};
@@ -53,8 +54,8 @@ pub fn sat_bf16(a: u16) -> u16 {
     positive.min(0x3f80)
 }
 
-/// `.relu` on a f16 or bf16 result: negative numbers become +0. NaN, which every result here has in its canonical, positive
-/// form, stays.
+/// `.relu` on an f16 or bf16 result: negative numbers become +0. NaN, which every result here has in its canonical,
+/// positive form, is kept.
 #[inline(always)]
 pub fn relu(a: u16) -> u16 {
     if a & 0x8000 != 0 { 0 } else { a }
@@ -119,7 +120,7 @@ pub fn fma_f16(a: u16, b: u16, c: u16, ftz: bool) -> u16 {
     flush_f16_if(ftz, cvt_f16_f64(sum.to_bits(), Rounding::Rn))
 }
 
-/// `add.bf16` (sm_90 and later; earlier compilers spell it `fma.bf16` by one)
+/// `add.bf16` (sm_90 and later; for earlier targets compilers emit `fma.bf16` with a factor of one)
 #[inline(always)]
 pub fn add_bf16(a: u16, b: u16) -> u16 {
     fma_bf16(a, 0x3f80, b)
@@ -156,27 +157,27 @@ pub fn minmax_bf16(which: Extremum, a: u16, b: u16, nan: bool, xorsign_abs: bool
     extremum_bf16(which, a, b, nan, xorsign_abs)
 }
 
-/// `neg.f16`: NaN gives the machine's NaN.
+/// `neg.f16`: NaN gives the canonical NaN.
 #[inline(always)]
 pub fn neg_f16(a: u16, ftz: bool) -> u16 {
     let a = flush_f16_if(ftz, a);
     if is_nan_f16(a) { NAN_F16 } else { a ^ 0x8000 }
 }
 
-/// `neg.bf16`: NaN gives the machine's NaN.
+/// `neg.bf16`: NaN gives the canonical NaN.
 #[inline(always)]
 pub fn neg_bf16(a: u16) -> u16 {
     if is_nan_bf16(a) { NAN_F16 } else { a ^ 0x8000 }
 }
 
-/// `abs.f16`: NaN gives the machine's NaN.
+/// `abs.f16`: NaN gives the canonical NaN.
 #[inline(always)]
 pub fn abs_f16(a: u16, ftz: bool) -> u16 {
     let a = flush_f16_if(ftz, a);
     if is_nan_f16(a) { NAN_F16 } else { a & 0x7fff }
 }
 
-/// `abs.bf16`: NaN gives the machine's NaN.
+/// `abs.bf16`: NaN gives the canonical NaN.
 #[inline(always)]
 pub fn abs_bf16(a: u16) -> u16 {
     if is_nan_bf16(a) { NAN_F16 } else { a & 0x7fff }

@@ -1,4 +1,4 @@
-//! Integer arithmetic beyond what a plain operator says: halves of products, saturation, carries, dot products, division.
+//! Integer arithmetic beyond plain operators: halves of products, saturation, carries, dot products, division.
 
 /// A 32-bit operand of `mul24`/`mad24`: its low 24 bits, sign-extended.
 #[inline(always)]
@@ -104,14 +104,14 @@ sad! {
 
 macro_rules! divide {
     ($($div:ident $rem:ident, $bits:ty, $value:ty, $type:literal;)*) => {$(
-        #[doc = concat!("`div.", $type, "`. The manual leaves division by zero to the machine: all bits set, as NVIDIA's give.")]
-        /// The quotient that does not fit wraps.
+        #[doc = concat!("`div.", $type, "`. The result of a division by zero is machine-specific: all bits set, as on NVIDIA GPUs.")]
+        /// A quotient that does not fit wraps.
         #[inline(always)]
         pub fn $div(a: $bits, b: $bits) -> $bits {
             if b == 0 { <$bits>::MAX } else { (a as $value).wrapping_div(b as $value) as $bits }
         }
 
-        #[doc = concat!("`rem.", $type, "`: the sign of the dividend. The remainder by zero is the dividend.")]
+        #[doc = concat!("`rem.", $type, "`: has the sign of the dividend. The remainder of a division by zero is the dividend.")]
         #[inline(always)]
         pub fn $rem(a: $bits, b: $bits) -> $bits {
             if b == 0 { a } else { (a as $value).wrapping_rem(b as $value) as $bits }

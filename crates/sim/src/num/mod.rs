@@ -1,19 +1,19 @@
-//! The arithmetic of the machine, and nothing else of it: every function here maps bit patterns to bit patterns and knows no
-//! warp, register or instruction.
+//! The arithmetic of the machine. Every function here maps bit patterns to bit patterns, independent of warps, registers and
+//! instructions.
 //!
 //! Conventions
-//! - A value travels as the bits a register holds: `u32` for `.f32`, `u64` for `.f64`, `u16` for `.f16` and `.bf16`, `u8` for
-//!   `.e4m3` and `.e5m2`. Packed types are the caller's loop over their halves.
+//! - A value is passed as the bits of a register: `u32` for `.f32`, `u64` for `.f64`, `u16` for `.f16` and `.bf16`, `u8` for
+//!   `.e4m3` and `.e5m2`. The caller loops over the halves of packed types.
 //! - Names mirror the manual: `add_f32` is `add.f32`, `cvt_s32_f32` is `cvt.s32.f32`. Modifiers are plain arguments; the
 //!   functions are inlined, so a literal `Rounding::Rn` or `false` costs nothing and a loop over lanes vectorizes.
 //! - `.sat` and `.relu` are separate functions ([`float::sat_f32`], [`half::relu`]) that the caller applies to a result.
-//! - The same operands give the same bits on every host: NaNs are chosen here and never by the host's arithmetic, and nothing
-//!   calls a platform's mathematical library for anything but correctly rounded operations.
+//! - The same operands give the same bits on every host: this module chooses NaNs, never the host's arithmetic, and nothing
+//!   calls a platform's math library except for correctly rounded operations.
 //!
 //! NaN results
 //! - f32: `0x7fffffff`; f16 and bf16: `0x7fff`; e4m3 and e5m2: `0x7f`.
-//! - f64: the first NaN operand, made quiet, because the manual says that payloads are supported; an invalid operation on
-//!   numbers gives `0xfff8000000000000`, the NaN that CUDA's own headers name.
+//! - f64: the first NaN operand, made quiet, because the manual specifies that payloads are supported; an invalid operation on
+//!   numbers gives `0xfff8000000000000`, the NaN in CUDA's own headers.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::as_conversions,

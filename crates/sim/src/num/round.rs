@@ -1,4 +1,4 @@
-//! Rounding: the one place that turns an exact value into a code of a binary format.
+//! Rounding: the only place that converts an exact value to a code of a binary format.
 
 /// A floating-point rounding modifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct Format {
 pub const F64: Format = Format { exponent_bits: 11, fraction_bits: 52 };
 /// `.f32`
 pub const F32: Format = Format { exponent_bits: 8, fraction_bits: 23 };
-/// `.tf32`, without the 13 low bits it leaves empty in a register.
+/// `.tf32`, without the 13 low bits that are unused in a register.
 pub const TF32: Format = Format { exponent_bits: 8, fraction_bits: 10 };
 /// `.f16`
 pub const F16: Format = Format { exponent_bits: 5, fraction_bits: 10 };
@@ -49,7 +49,7 @@ pub const F16: Format = Format { exponent_bits: 5, fraction_bits: 10 };
 pub const BF16: Format = Format { exponent_bits: 8, fraction_bits: 7 };
 /// `.e5m2`
 pub const E5M2: Format = Format { exponent_bits: 5, fraction_bits: 2 };
-/// `.e4m3` as if its topmost exponent were an infinity's; its real largest values lie beyond, see `fp8`.
+/// `.e4m3` as if its topmost exponent were reserved for infinity; `fp8` handles its largest values.
 pub const E4M3: Format = Format { exponent_bits: 4, fraction_bits: 3 };
 
 impl Format {
@@ -96,8 +96,8 @@ pub(crate) fn overflows(rounding: Rounding, negative: bool) -> bool {
     }
 }
 
-/// The code of (−1)^`negative` · `significand` · 2^`exponent`, rounded once. A significand that stands for a longer one must
-/// have at least two more bits than the format, with its lowest bit set if anything was discarded below it.
+/// The code of (−1)^`negative` · `significand` · 2^`exponent`, rounded once. A significand that was shortened must have at
+/// least two more bits than the format, with its lowest bit set if a nonzero bit was discarded below it.
 pub fn pack(format: Format, negative: bool, exponent: i32, significand: u128, rounding: Rounding) -> u64 {
     let sign = if negative { format.sign() } else { 0 };
     if significand == 0 {
@@ -127,8 +127,8 @@ pub fn pack(format: Format, negative: bool, exponent: i32, significand: u128, ro
     sign | code
 }
 
-/// Rounds a finite f32 or an infinity to a narrower format; the caller has dealt with NaN. Written without branches on the
-/// value, so that it vectorizes.
+/// Rounds a finite f32 or an infinity to a narrower format; the caller handles NaN. There are no branches on the value, so
+/// that it vectorizes.
 #[inline(always)]
 pub(crate) fn narrow_f32(format: Format, bits: u32, rounding: Rounding) -> u32 {
     let negative = bits >> 31 != 0;

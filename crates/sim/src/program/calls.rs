@@ -78,8 +78,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
         &mut self,
         instruction: &'d ptx::Instruction<'s>,
     ) -> Result<(Run, Vec<(Width, u32)>, Vec<(Width, u32)>), Refusal> {
-        let call = parts(instruction)
-            .ok_or_else(|| Refusal::Malformed("a call of a shape that is not known".into()))?;
+        let call = parts(instruction).ok_or_else(|| Refusal::Malformed("malformed call".into()))?;
         if let Some((Width::W64, row)) = self.register(call.target) {
             let prototype = call.prototype.and_then(|name| self.prototypes.get(name)).copied();
             let Some(prototype) = prototype else {
@@ -101,7 +100,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
             return Err(Refusal::Malformed(format!("`{}` is not a function of this module", call.target)));
         };
         let number = *number;
-        // An alias has another name than its function.
+        // An alias has a different name than its function.
         let name = self.linked.functions.get(at(number)).map_or(call.target, String::as_str);
         let Some(function) = self.declarations.get(name).copied() else {
             return Err(Refusal::Malformed(format!("`{}` is not declared", call.target)));
@@ -151,7 +150,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
         let (results, arguments, _) = formals(returns, params);
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
         let wrong = |what: &str, given: usize, wanted: usize| {
-            Refusal::Malformed(format!("{given} {what} where `{}` has {wanted}", call.target))
+            Refusal::Malformed(format!("{given} {what}, but `{}` has {wanted}", call.target))
         };
         if call.results.len() > results.len() {
             return Err(wrong("results", call.results.len(), results.len()));
@@ -184,7 +183,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
                     Transfer::Register { width, row, offset, size }
                 }
                 (None, ptx::Operand::Sink) => continue,
-                _ => return Err(Refusal::Malformed("a result that is not a register or parameter".into())),
+                _ => return Err(Refusal::Malformed("a result must be a register or a parameter".into())),
             };
             site.results.push(transfer);
         }

@@ -1,7 +1,7 @@
-//! From the tree of a module to a [`Program`]: names become rows and addresses, instructions become routines.
+//! Decodes the tree of a module to a [`Program`]: names become rows and addresses, instructions become routines.
 //!
-//! An instruction that cannot be bound does not fail the load: it becomes a routine that stops, with its place, when it
-//! is reached. So a module may hold more than the kernel at hand needs.
+//! An instruction that cannot be bound does not fail the load: it becomes a routine that stops, with its location, when it
+//! is reached. So a module may contain unsupported instructions that the kernel does not execute.
 
 use super::link::{Linked, Parameter, Symbol, extent};
 use super::operands::Names;
@@ -16,7 +16,7 @@ use crate::stop::{Blame, SourceLine, Stop, StopKind};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use warpproof_ptx as ptx;
 
-/// Makes a kernel of a linked module ready to run at a level.
+/// Decodes a kernel of a linked module for a vector level.
 pub fn decode(linked: &Linked, kernel: &str, level: Level) -> Result<Program, Box<Stop>> {
     let (module, _) = ptx::parse(&linked.text);
     let mut definitions = HashMap::new();
@@ -35,9 +35,9 @@ pub fn decode(linked: &Linked, kernel: &str, level: Level) -> Result<Program, Bo
             format!("the module has no kernel named `{kernel}`"),
         );
         stop.help = Some(if known.is_empty() {
-            "it has no kernel at all".into()
+            "the module contains no kernels".into()
         } else {
-            format!("it has: {known}")
+            format!("available kernels: {known}")
         });
         return Err(Box::new(stop));
     };
@@ -46,10 +46,11 @@ pub fn decode(linked: &Linked, kernel: &str, level: Level) -> Result<Program, Bo
     Ok(decoder.finish())
 }
 
-/// Instructions a kernel may have with all it calls, and entries of all its branch tables.
+/// The maximum number of instructions of a kernel, including the functions it calls, and of entries of all its branch
+/// tables.
 const MAX_CODE: usize = 1 << 22;
 
-/// Where shared variables of a kernel lie.
+/// The layout of a kernel's shared variables.
 #[derive(Default)]
 pub(super) struct SharedLayout {
     pub(super) named: BTreeMap<String, u32>,
@@ -74,15 +75,15 @@ pub(super) struct Decoder<'s, 'd> {
     /// Functions to decode, by number.
     pending: Vec<u32>,
     seen: Vec<bool>,
-    /// Calls made by each function, for finding recursion; `None` is the kernel.
+    /// Calls made by each function, to find recursion; `None` is the kernel.
     pub(super) edges: Vec<(Option<u32>, Option<u32>)>,
     /// Functions whose address is taken.
     pub(super) taken: BTreeSet<u32>,
-    /// Whether a call through a pointer was seen.
+    /// Whether there is a call through a pointer.
     indirect: bool,
     /// Entries of branch tables so far.
     table_entries: usize,
-    /// The first instruction that the module's target or version does not have.
+    /// The first instruction that the module's target or version does not support.
     refused: Option<(u32, Box<Stop>)>,
     // The function being decoded.
     pub(super) scopes: Scopes<'s>,
@@ -92,7 +93,7 @@ pub(super) struct Decoder<'s, 'd> {
     pub(super) frame: u32,
     /// The largest alignment of a variable in the frame.
     frame_align: u32,
-    /// What a pragma says of the load that follows it: which of its bytes are used.
+    /// The used bytes of the next load, from a pragma.
     used: u32,
     fixups: Vec<Fixup<'s>>,
     pub(super) prototypes: HashMap<&'s str, &'d ptx::CallPrototype<'s>>,
@@ -236,7 +237,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
                 let offset = top.next_multiple_of(align);
                 let end = offset.checked_add(size).filter(|end| *end <= 32_764);
                 let Some(end) = end else {
-                    let sentence = "kernel parameters of more than 32764 bytes";
+                    let sentence = "kernel parameters exceed 32764 bytes";
                     return Err(Box::new(Stop::general(Blame::Input, StopKind::Launch, sentence)));
                 };
                 top = end;
@@ -268,7 +269,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
         Ok(())
     }
 
-    /// Asks for a function to be decoded too.
+    /// Schedules a function for decoding.
     pub(super) fn reach(&mut self, number: u32) {
         if let Some(seen) = self.seen.get_mut(at(number))
             && !std::mem::replace(seen, true)
@@ -277,8 +278,8 @@ impl<'s, 'd> Decoder<'s, 'd> {
         }
     }
 
-    /// Asks for every function that a call through a pointer may reach. Those whose address is taken later are asked for
-    /// then.
+    /// Schedules every function that a call through a pointer may reach. Functions whose address is taken later are
+    /// scheduled at that point.
     pub(super) fn reach_taken(&mut self) {
         if !std::mem::replace(&mut self.indirect, true) {
             for number in self.taken.clone() {
@@ -326,7 +327,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
         }
     }
 
-    /// Declares results or parameters. Those that are registers live in the frame while they travel.
+    /// Declares results or parameters. Register parameters are passed in the frame.
     fn formal_names(&mut self, variables: &'d [ptx::Variable<'s>], places: &[(u32, u32)], incoming: bool) {
         let names = variables.iter().flat_map(|v| v.names.iter().map(move |n| (v, n)));
         for ((variable, name), &(offset, size)) in names.zip(places) {
@@ -361,7 +362,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
         self.collect_prototypes(statements);
         let first_site = self.program.call_sites.len();
         self.statements(statements);
-        // A function whose end is reached returns.
+        // A function returns at its end.
         self.ret(None, ptx::Span::default());
         for fixup in std::mem::take(&mut self.fixups) {
             self.resolve_labels(&fixup);
@@ -387,7 +388,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
     fn resolve_labels(&mut self, fixup: &Fixup<'s>) {
         let found = if fixup.table {
             let mut targets = Vec::new();
-            // Ends at the first label that does not exist, so a giant count costs nothing.
+            // Stops at the first label that does not exist, so a huge count costs nothing.
             let mut add = |label: &str| {
                 let found = self.scopes.find_label(fixup.scope, label);
                 targets.extend(found);
@@ -477,7 +478,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
         }
     }
 
-    /// Gives a shared variable its place; `None` for dynamic memory, whose place is known at the end.
+    /// Allocates a shared variable; `None` for dynamic memory, whose offset is known only at the end.
     pub(super) fn place_shared(&mut self, name: &str, size: Option<u32>, align: u32) -> Option<u32> {
         let Some(size) = size else {
             self.shared.dynamic_align = self.shared.dynamic_align.max(align);
@@ -493,7 +494,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
     fn instruction(&mut self, instruction: &'d ptx::Instruction<'s>) {
         let used = std::mem::replace(&mut self.used, u32::MAX);
         if self.program.code.len() > MAX_CODE {
-            // The kernel is refused at the end.
+            // The kernel is rejected at the end.
             return;
         }
         let guard = match self.guard(instruction) {
@@ -577,7 +578,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
         }
     }
 
-    /// Emits a routine that only stops. It belongs to no entry of the table: nothing of the entry is executed.
+    /// Emits a routine that only stops. It has no table entry: nothing of the instruction is executed.
     pub(super) fn refusal(
         &mut self,
         refusal: &Refusal,
@@ -635,7 +636,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
 
     fn source_of(&mut self, span: ptx::Span) -> Option<u32> {
         let location = self.lines.location(span.start)?;
-        // Line 0 is code that the compiler moved or made: it belongs to none.
+        // Line 0 marks code that the compiler moved or generated: it belongs to no line.
         let lines = location.chain().take(64).filter(|location| location.line > 0);
         let chain: Vec<(String, u32, u32)> =
             lines.map(|line| (line.file.to_owned(), line.line, line.column)).collect();
@@ -676,11 +677,11 @@ impl<'s, 'd> Decoder<'s, 'd> {
         program
     }
 
-    /// A function is recursive if calls can lead from it back to it; a call through a pointer may reach every function
+    /// A function is recursive if it can reach itself through calls; a call through a pointer may reach every function
     /// whose address is taken.
     fn mark_recursion(&mut self) {
         let count = self.program.callees.len();
-        // One more node stands for all that a call through a pointer may reach.
+        // One extra node represents everything that a call through a pointer may reach.
         let mut calls: Vec<Vec<usize>> = vec![Vec::new(); count + 1];
         for (from, to) in &self.edges {
             if let Some(from) = from {
@@ -698,7 +699,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
 fn on_cycles(edges: &[Vec<usize>]) -> Vec<bool> {
     const NEW: usize = usize::MAX;
     let mut out = vec![false; edges.len()];
-    // The order of discovery, and the earliest node on the stack that can be reached.
+    // The discovery order, and the earliest reachable node on the stack.
     let (mut order, mut low) = (vec![NEW; edges.len()], vec![0; edges.len()]);
     let mut on_stack = vec![false; edges.len()];
     let (mut stack, mut found) = (Vec::new(), 0);

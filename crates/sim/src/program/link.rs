@@ -1,4 +1,4 @@
-//! Linking: where the variables of a module live, and what they start with.
+//! Linking: addresses and initial values of the variables of a module.
 
 use crate::device_functions;
 use crate::machine::at;
@@ -27,14 +27,14 @@ pub struct Linked {
     pub version: (u32, u32),
     /// Names of the kernels, in source order.
     pub kernels: Vec<String>,
-    /// Functions that are declared, and neither defined here nor the device's own: calls of them cannot be made.
+    /// Functions that are declared, but neither defined here nor provided by the device: they cannot be called.
     pub missing: Vec<String>,
 }
 
 /// The module's constant memory.
 pub type ConstantBank = Vec<u8>;
 
-/// What a module-level name means.
+/// The meaning of a module-level name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Symbol {
     /// A variable in device memory.
@@ -51,7 +51,7 @@ pub enum Symbol {
         /// Its size in bytes.
         size: u64,
     },
-    /// A variable in shared memory; it gets its place per kernel. `None` for `extern` arrays of open size.
+    /// A variable in shared memory; its offset is assigned per kernel. `None` for `extern` arrays without a size.
     Shared {
         /// Its size in bytes.
         size: Option<u32>,
@@ -77,12 +77,12 @@ pub struct Parameter {
     pub align: u32,
 }
 
-/// Largest constant memory of a module: what the hardware has.
+/// The maximum constant memory of a module: the hardware's limit.
 const MAX_CONST: u64 = 64 * 1024;
-/// Largest single variable that is not in device memory.
+/// The maximum size of a variable that is not in device memory.
 const MAX_VARIABLE: u64 = 1 << 24;
 
-/// Size and alignment of a declared name; `None` for an open array.
+/// Size and alignment of a declared name; `None` for an array without a size.
 pub(super) fn extent(
     variable: &ptx::Variable<'_>,
     name: &ptx::Declarator<'_>,
@@ -115,7 +115,7 @@ fn input(sentence: impl Into<String>) -> Box<Stop> {
     Box::new(Stop::general(Blame::Input, StopKind::Malformed, sentence))
 }
 
-/// Gives every module-level variable its place and its initial value.
+/// Assigns an address and an initial value to every module-level variable.
 pub fn link(text: &str, heap: &mut Heap) -> Result<Linked, Box<Stop>> {
     let (module, errors) = ptx::parse(text);
     if let Some(error) = errors.first() {
@@ -166,7 +166,7 @@ pub fn link(text: &str, heap: &mut Heap) -> Result<Linked, Box<Stop>> {
             linked.symbols.insert(alias.name.to_owned(), symbol);
         }
     }
-    // First the places of all variables, then their values: an initializer may name a variable that comes later.
+    // First the addresses of all variables, then their values: an initializer may name a later variable.
     let mut values = Vec::new();
     for variable in module.variables() {
         for name in &variable.names {
@@ -215,7 +215,7 @@ fn place(
     name: &ptx::Declarator<'_>,
 ) -> Result<Option<Symbol>, Box<Stop>> {
     if matches!(variable.ty, "texref" | "surfref" | "samplerref") {
-        // Known to the module, but nothing here can use it; an instruction that names it stops as unsupported.
+        // A valid declaration, but unsupported; an instruction that uses it stops as unsupported.
         return Ok(None);
     }
     let (size, align) = extent(variable, name).map_err(input)?;
@@ -260,7 +260,7 @@ fn place(
     Ok(Some(symbol))
 }
 
-/// What an initializer fills: elements of so many bytes and a type, in a variable of so many bytes.
+/// The target of an initializer: the size and type of its elements, and the size of the variable.
 #[derive(Clone, Copy)]
 struct Initialized<'a> {
     symbols: &'a HashMap<String, Symbol>,
@@ -362,7 +362,7 @@ pub(super) fn float_bits(float: ptx::Float<'_>, ty: &str) -> u64 {
 #[expect(
     clippy::as_conversions,
     clippy::cast_possible_truncation,
-    reason = "rounds to nearest, as the manual asks"
+    reason = "rounds to nearest, as the manual requires"
 )]
 fn narrow(value: f64) -> f32 {
     value as f32

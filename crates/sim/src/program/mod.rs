@@ -1,4 +1,4 @@
-//! A kernel made ready to run: instructions bound to routines, operands resolved to rows.
+//! A decoded kernel: instructions bound to routines, operands resolved to rows.
 
 mod calls;
 mod decode;
@@ -22,19 +22,19 @@ use crate::machine::{CallSite, Callee, Registers, Width, at};
 use crate::stop::{Place, SourceLine};
 use std::sync::Arc;
 
-/// A kernel ready to run.
+/// A decoded kernel.
 pub struct Program {
     /// The kernel's name.
     pub name: String,
-    /// All instructions: the kernel's first, then those of the functions it can reach.
+    /// All instructions: the kernel's first, then those of the functions it can call.
     pub code: Vec<Inst>,
-    /// What listeners and reports need to know of each instruction, apart from what running needs.
+    /// Per-instruction data for observers and reports, separate from the data needed for execution.
     pub metas: Vec<Meta>,
     /// The kernel's first instruction.
     pub entry: u32,
     /// Bytes of the kernel's own frame in local memory.
     pub frame: u32,
-    /// The register file a warp starts with: immediates and addresses filled in.
+    /// The initial register file of a warp, including immediates and addresses.
     pub registers: Registers,
     /// Rows that hold special registers.
     pub specials: Vec<Special>,
@@ -44,7 +44,7 @@ pub struct Program {
     pub call_sites: Vec<CallSite>,
     /// Bytes of static shared memory.
     pub static_shared: u32,
-    /// Where dynamic shared memory begins, if the kernel names any.
+    /// The start of dynamic shared memory, if the kernel uses it.
     pub dynamic_shared: Option<u32>,
     /// Names of shared variables with their offset and size, by offset.
     pub shared_variables: Vec<(String, u32, u32)>,
@@ -52,20 +52,20 @@ pub struct Program {
     pub params: Vec<Parameter>,
     /// Threads per block the kernel was compiled for: at most (`.maxntid`) and exactly (`.reqntid`).
     pub bounds: LaunchBounds,
-    /// Whether blocks can observe each other while they run.
+    /// Whether blocks can communicate while they run.
     pub communicates: bool,
-    /// Whether it has instructions by which a lane may wait for another of its warp: atomics, ordered or volatile loads, tests of
-    /// mbarriers, sleeping, looking at the clock.
+    /// Whether it has instructions by which a lane may wait for another lane of its warp: atomics, ordered or volatile
+    /// loads, mbarrier tests, sleeping, reading the clock.
     pub lanes_wait: bool,
     /// Registers whose values come from a clock.
     pub(crate) time_rows: TimeRows,
-    /// Rows that hold addresses in dynamic shared memory, while its place is not known yet.
+    /// Rows that hold addresses in dynamic shared memory, until its start is known.
     dynamic_rows: Vec<(Width, u32, i64)>,
     sources: Vec<Vec<SourceLine>>,
     text: Arc<str>,
 }
 
-/// What a kernel says of its own launch.
+/// The launch requirements that a kernel declares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaunchBounds {
     /// `.maxntid`: the most threads per block, as a product.
@@ -86,7 +86,7 @@ pub struct Inst {
     pub args: Args,
 }
 
-/// What is known of an instruction beside how to run it.
+/// Data about an instruction besides what execution needs.
 #[derive(Clone, Debug)]
 pub struct Meta {
     /// What it is.
@@ -95,11 +95,11 @@ pub struct Meta {
     pub entry: Option<usize>,
     /// Byte range in the PTX text.
     pub span: (u32, u32),
-    /// The function it stands in, by its number in [`Program::callees`]; `None` for the kernel itself.
+    /// The function that contains it, by its number in [`Program::callees`]; `None` for the kernel itself.
     pub function: Option<u32>,
     /// Index of the source lines, innermost first.
     source: Option<u32>,
-    /// The files of its sources, which are the last of its operands, if lanes meet in it by a member mask.
+    /// The register files of its sources, which are its last operands, if it synchronizes lanes by a member mask.
     pub(crate) sources: Box<[Width]>,
     /// Rows it reads.
     pub reads: Box<[(Width, u32)]>,
@@ -112,7 +112,7 @@ pub struct Meta {
 }
 
 impl Program {
-    /// Where an instruction stands.
+    /// The location of an instruction.
     pub fn place(&self, pc: u32) -> Option<Place> {
         let meta = self.metas.get(at(pc))?;
         let function = meta.function.and_then(|i| self.callees.get(at(i))).map_or(&self.name, |f| &f.name);
@@ -150,7 +150,7 @@ impl Program {
         self.instruction(pc).split(|c: char| c.is_whitespace() || c == ';').next().unwrap_or("")
     }
 
-    /// Whether an instruction is one by which a lane may wait for another.
+    /// Whether a lane may wait for another by this instruction.
     fn lets_wait(&self, pc: usize) -> bool {
         match &self.metas[pc].op {
             Op::Atomic(atomic) => atomic.returns,

@@ -1,4 +1,4 @@
-//! Operands: what a name, a number or an address in brackets means here, as a row.
+//! Operands: resolves names, numbers and addresses in brackets to rows.
 
 use super::decode::{Decoder, narrow};
 use super::link::{Symbol, float_bits};
@@ -152,7 +152,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
         row
     }
 
-    /// The address a symbol has in its own space, and that space. `None` if it is not a variable or function.
+    /// The address of a symbol in its own space, and that space. `None` if it is not a variable or function.
     pub(super) fn address(&mut self, name: &'s str) -> Option<(u64, Space, bool)> {
         match self.scopes.find(name).map(|(_, local)| local) {
             Some(Local::Frame { offset, .. }) => return Some((u64::from(offset), Space::Local, true)),
@@ -237,7 +237,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
         if instruction.operands.len() != slots.len() {
             let (given, wanted) = (instruction.operands.len(), slots.len());
             return Err(Refusal::Malformed(format!(
-                "{given} operands where this form of `{}` takes {wanted}",
+                "{given} operands, but this form of `{}` takes {wanted}",
                 instruction.opcode
             )));
         }
@@ -285,7 +285,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
                 }
                 Slot::Label | Slot::Table => match operand {
                     ptx::Operand::Name(name) => resolved.labels.push((name, *slot == Slot::Table)),
-                    _ => return Err(Refusal::Malformed("a label was expected".into())),
+                    _ => return Err(Refusal::Malformed("expected a label".into())),
                 },
                 Slot::Static => {}
             }
@@ -312,13 +312,13 @@ impl<'s, 'd> Decoder<'s, 'd> {
                     Ok(row)
                 }
                 Some((found, _)) => Err(Refusal::Malformed(format!(
-                    "`{name}` is {} where {} is written",
-                    say(found),
-                    say(width)
+                    "`{name}` is {}, but {} is required for the result",
+                    describe(found),
+                    describe(width)
                 ))),
                 None => Err(Refusal::Malformed(format!("`{name}` is not a register"))),
             },
-            _ => Err(Refusal::Malformed("a result that is not a register".into())),
+            _ => Err(Refusal::Malformed("expected a register as the result".into())),
         }
     }
 
@@ -362,7 +362,8 @@ impl<'s, 'd> Decoder<'s, 'd> {
             {
                 if let Some((found, row)) = self.register(name) {
                     if found != width {
-                        let sentence = format!("`{name}` is {} where {} is read", say(found), say(width));
+                        let sentence =
+                            format!("`{name}` is {}, but {} is required", describe(found), describe(width));
                         return Err(Refusal::Malformed(sentence));
                     }
                     resolved.reads.push((width, row));
@@ -373,7 +374,10 @@ impl<'s, 'd> Decoder<'s, 'd> {
                 }
                 if let Some((kind, _)) = SpecialKind::parse(name) {
                     if !matches!(width, Width::W32 | Width::W64) {
-                        return Err(Refusal::Malformed(format!("`{name}` where {} is read", say(width))));
+                        return Err(Refusal::Malformed(format!(
+                            "found `{name}`, but {} is required",
+                            describe(width)
+                        )));
                     }
                     return Ok(self.special(kind, width));
                 }
@@ -407,14 +411,14 @@ impl<'s, 'd> Decoder<'s, 'd> {
             }
             ptx::Operand::Offset(address) => match address.base.map(|base| self.address(base)) {
                 Some(Some((base, _, frame))) => self.symbol_row(width, base, frame, address.offset),
-                _ => Err(Refusal::Malformed("an offset from something that is not a variable".into())),
+                _ => Err(Refusal::Malformed("an offset requires a variable".into())),
             },
             ptx::Operand::Element(element) if element.index != 0 => Err(indexed(element)),
             ptx::Operand::Element(element) => match self.address(element.name) {
                 Some((base, _, frame)) => self.symbol_row(width, base, frame, 0),
                 None => Err(Refusal::Malformed(format!("`{}` is not a variable", element.name))),
             },
-            _ => Err(Refusal::Malformed("this operand cannot be read here".into())),
+            _ => Err(Refusal::Malformed("this operand cannot be used as a source".into())),
         }
     }
 
@@ -425,7 +429,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
             ));
         }
         if !matches!(width, Width::W32 | Width::W64) {
-            return Err(Refusal::Malformed(format!("an address where {} is read", say(width))));
+            return Err(Refusal::Malformed(format!("found an address, but {} is required", describe(width))));
         }
         if address == DYNAMIC {
             let row = self.new_row(width);
@@ -445,7 +449,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
             ptx::Operand::Element(element) if element.index != 0 => return Err(indexed(element)),
             ptx::Operand::Element(element) => ptx::Address::new(Some(element.name), 0),
             ptx::Operand::Compound(compound) if compound.rest.is_empty() => compound.address,
-            _ => return Err(Refusal::Malformed("an address in brackets was expected".into())),
+            _ => return Err(Refusal::Malformed("expected an address in brackets".into())),
         };
         let Some(base) = address.base else {
             let row = self.constant(Width::W64, u128::from(address.offset.cast_unsigned()));
@@ -483,10 +487,10 @@ pub(super) struct Resolved<'s> {
     pub(super) writes: Vec<(Width, u32)>,
 }
 
-/// Stands for the start of dynamic shared memory until it is known.
+/// Placeholder for the start of dynamic shared memory until it is known.
 const DYNAMIC: u64 = u64::MAX;
 
-/// The elements of a vector operand: `{a, b}`, or a single operand where one is wanted.
+/// The elements of a vector operand: `{a, b}`, or a single operand where one is expected.
 fn elements<'o, 's>(operand: &'o ptx::Operand<'s>, count: usize) -> Result<&'o [ptx::Operand<'s>], Refusal> {
     let items = match operand {
         ptx::Operand::Vector(items) => items.as_slice(),
@@ -496,10 +500,10 @@ fn elements<'o, 's>(operand: &'o ptx::Operand<'s>, count: usize) -> Result<&'o [
 }
 
 fn miscounted(given: usize, wanted: usize) -> Refusal {
-    Refusal::Malformed(format!("a vector of {given} elements where {wanted} are needed"))
+    Refusal::Malformed(format!("a vector of {given} elements, but {wanted} are required"))
 }
 
-/// Whether a vector register has the elements that an operand takes.
+/// Whether a vector register has the number of elements that an operand takes.
 fn same(found: &[(Width, u32)], wanted: impl ExactSizeIterator<Item = Width>) -> Result<(), Refusal> {
     if found.len() != wanted.len() {
         return Err(miscounted(found.len(), wanted.len()));
@@ -507,14 +511,14 @@ fn same(found: &[(Width, u32)], wanted: impl ExactSizeIterator<Item = Width>) ->
     match found.iter().zip(wanted).find(|((found, _), wanted)| found != wanted) {
         None => Ok(()),
         Some(((found, _), wanted)) => Err(Refusal::Malformed(format!(
-            "a vector register whose elements are each {} where each must be {}",
-            say(*found),
-            say(wanted)
+            "each element of the vector register is {}, but {} is required",
+            describe(*found),
+            describe(wanted)
         ))),
     }
 }
 
-/// The number of a component of a vector register: they have two names each.
+/// The index of a component of a vector register: each has two names.
 fn element(component: &str) -> Option<u32> {
     match component {
         "x" | "r" => Some(0),
@@ -534,7 +538,7 @@ fn width_of(bits: u32) -> Width {
     }
 }
 
-fn say(width: Width) -> &'static str {
+fn describe(width: Width) -> &'static str {
     match width {
         Width::Pred => "a predicate",
         Width::W32 => "a register of at most 32 bits",
@@ -547,7 +551,7 @@ fn extend(bits: u64, negative: bool) -> u128 {
     if negative { u128::from(bits) | u128::MAX << 64 } else { u128::from(bits) }
 }
 
-/// An integer literal where a floating-point value is wanted.
+/// An integer literal used as a floating-point value.
 #[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "rounds to nearest")]
 fn number_bits(value: i64, ty: Type) -> u64 {
     match ty {
@@ -557,7 +561,7 @@ fn number_bits(value: i64, ty: Type) -> u64 {
     }
 }
 
-/// `array[4]` counts elements, whose size is not kept with the symbol.
+/// `array[4]` counts elements, whose size is not stored with the symbol.
 fn indexed(element: &ptx::Element<'_>) -> Refusal {
     Refusal::Gap(format!(
         "the element `{}[{}]` is not supported; write its byte offset",

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-/// What a local name means.
+/// The meaning of a local name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Local {
-    /// A register of so many bits (1 for a predicate), of so many elements.
+    /// A register with its width in bits (1 for a predicate) and its number of elements.
     Register { bits: u32, vector: u32 },
     /// A variable in the function's frame.
     Frame { offset: u32, size: u32 },
@@ -71,7 +71,7 @@ impl<'s> Scopes<'s> {
         std::iter::successors(Some(from), |i| self.scopes[*i].parent).map(|i| (i, &self.scopes[i]))
     }
 
-    /// What a name means here, and the scope that declares it.
+    /// The meaning of a name here, and the scope that declares it.
     pub(super) fn find(&self, name: &str) -> Option<(usize, Local)> {
         // No count has more than ten digits.
         let first_digit = name.len() - name.bytes().rev().take(10).take_while(u8::is_ascii_digit).count();

@@ -1,4 +1,4 @@
-//! Special registers that do not change while a thread runs: rows, filled when the warp starts.
+//! Special registers that do not change while a thread runs: they are rows, filled when the warp starts.
 
 use crate::machine::{Registers, Row, Width, at};
 
@@ -13,8 +13,8 @@ pub struct Special {
     pub row: u32,
 }
 
-/// Bytes of shared memory that a block has beside its own, for system software: CUDA's cooperative groups keep the barriers
-/// of tiles larger than a warp there (CUDA programming guide: 1 KB for each block on compute capability 8.x).
+/// Bytes of shared memory per block that are reserved for system software: CUDA's cooperative groups keep the barriers of
+/// tiles larger than a warp there (CUDA programming guide: 1 KB per block on compute capability 8.x).
 pub const RESERVED_SHARED: u32 = 1024;
 
 /// The special registers that are constant for a thread.
@@ -38,17 +38,17 @@ pub enum SpecialKind {
     LanemaskGt,
     DynamicSharedSize,
     TotalSharedSize,
-    /// An offset into the shared memory that is reserved for system software, from its beginning.
+    /// An offset into the shared memory that is reserved for system software.
     Reserved(u32),
     ReservedSize,
-    /// What the driver tells a launch, by number.
+    /// A value that the driver passes to a launch, by number.
     Environment(u32),
     Zero,
     One,
 }
 
 impl SpecialKind {
-    /// The register a name such as `%tid.x` means, and its width in bits. Clusters are of one block here.
+    /// The register that a name such as `%tid.x` denotes, and its width in bits. Clusters always have one block here.
     pub fn parse(name: &str) -> Option<(SpecialKind, u32)> {
         let (base, component) = warpproof_ptx::component(name);
         let axis = match component {

@@ -1,4 +1,5 @@
-//! What the module's `.target` and `.version` have: an instruction that came later is refused, as ptxas refuses it.
+//! Checks instructions against the module's `.target` and `.version`: instructions that need a later one are rejected, as
+//! by ptxas.
 
 use super::Linked;
 use crate::isa::{self, Modifiers};
@@ -6,7 +7,7 @@ use crate::stop::{Blame, Stop, StopKind};
 use warpproof_ptx as ptx;
 
 impl Linked {
-    /// The stop for an instruction that the module's target or version does not have.
+    /// The stop for an instruction that the module's target or version does not support.
     pub(super) fn lacks(
         &self,
         instruction: &ptx::Instruction<'_>,
@@ -24,7 +25,7 @@ impl Linked {
                 format!("`{}` needs sm_{sm}{suffix}; the module's target is {}", spelled(), self.target),
                 if needs.specific {
                     format!(
-                        "compile for sm_{sm}a, or for another target whose name ends in `a` and that has it"
+                        "compile for sm_{sm}a, or for another architecture-specific target (ending in `a`) that supports it"
                     )
                 } else {
                     format!("compile for sm_{sm} or later")
@@ -33,9 +34,9 @@ impl Linked {
         } else if self.version < needs.version {
             let ((major, minor), (own, own_minor)) = (needs.version, self.version);
             (
-                format!("`{}` needs PTX {major}.{minor}; the module is of PTX {own}.{own_minor}", spelled()),
+                format!("`{}` needs PTX {major}.{minor}; the module is PTX {own}.{own_minor}", spelled()),
                 format!(
-                    "compile with a compiler that writes PTX {major}.{minor} or later, or raise `.version`"
+                    "compile with a compiler that emits PTX {major}.{minor} or later, or raise `.version`"
                 ),
             )
         } else {
@@ -46,7 +47,7 @@ impl Linked {
         Some(Box::new(stop))
     }
 
-    /// Whether the target has what belongs to one architecture or one family alone: `sm_90a`, `sm_100f`.
+    /// Whether the target includes the features specific to one architecture or family: `sm_90a`, `sm_100f`.
     fn is_specific(&self) -> bool {
         self.target.ends_with(['a', 'f'])
     }

@@ -1,13 +1,13 @@
 //! Registers whose values come from a clock.
 //!
-//! A loop that waits often looks at a clock, to sleep longer each time. Whether it repeats itself is decided by the other
-//! registers; these differ each time.
+//! A loop that waits often reads a clock, to sleep longer each time. Registers that hold times differ in each iteration, so
+//! only the other registers decide whether the loop repeats itself.
 
 use super::{Program, Width};
 use crate::isa::Op;
 use std::collections::BTreeSet;
 
-/// Rows that a clock reaches through registers, by file. Values that go through memory are not followed.
+/// Rows that depend on a clock through registers, by file. Values that pass through memory are not tracked.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TimeRows {
     pub(crate) preds: BTreeSet<u32>,

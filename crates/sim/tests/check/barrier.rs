@@ -1,4 +1,4 @@
-//! How the block's barriers are used.
+//! Misuse of the block's barriers.
 
 use super::{check, found};
 use warpproof_sim::check::Check;
@@ -29,7 +29,7 @@ fn lanes_of_a_warp_at_two_barriers() {
     );
     assert_eq!(classes(&both("barrier.sync.aligned"), 64).len(), 1);
     silent(&both("barrier.sync"), 64);
-    // Whole warps part.
+    // Whole warps diverge.
     silent(
         "setp.lt.u32 %p1, %t, 32; @%p1 bra A; bar.sync 0; bra DONE; A: bar.sync 0; DONE: st.global.u32 [%to], %t;",
         64,
@@ -51,7 +51,7 @@ fn a_barrier_in_a_branch_of_half_a_warp() {
 }
 
 #[test]
-fn loops_that_lanes_of_a_warp_go_round_differently() {
+fn loops_whose_iteration_count_differs_between_lanes() {
     let body = "mov.u32 %r1, 0; and.b32 %r3, %t, 1; add.u32 %r3, %r3, 1;
         LOOP: bar.sync 0; add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, %r3; @%p1 bra LOOP;
         st.global.u32 [%to], %r1;";

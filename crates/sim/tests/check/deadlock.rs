@@ -1,4 +1,4 @@
-//! Nothing can run any more, or what runs can never end.
+//! Deadlocks: no thread can run, or the running threads can never end.
 
 use super::{check, found};
 use warpproof_sim::check::{Check, Checked};
@@ -20,12 +20,12 @@ fn every_place_at_which_warps_wait_is_named() {
     assert_eq!(
         labels,
         [
-            "warps 0, 1 wait here at barrier 1 for 96 threads; 64 have come",
-            "warp 2 waits here at barrier 2 for 96 threads; 32 have come"
+            "warps 0, 1 wait here at barrier 1 for 96 threads; 64 arrived",
+            "warp 2 waits here at barrier 2 for 96 threads; 32 arrived"
         ]
     );
     let help = checked.findings[0].help.as_deref().unwrap();
-    assert!(help.starts_with("barrier 1 waits for 96 threads and 64 have come; 32 wait elsewhere"), "{help}");
+    assert!(help.starts_with("barrier 1 waits for 96 threads: 64 arrived, 32 wait elsewhere"), "{help}");
     assert!(stop(&checked).1.contains("warps 0, 1 wait here"));
 }
 
@@ -39,16 +39,16 @@ fn an_mbarrier_that_never_completes() {
     assert_eq!(found(&checked), [("deadlock", vec!["mbarrier.test_wait.shared.b64 %p1, [%r9], %d1"])]);
     assert!(checked.outcome.instructions < 200_000, "{}", checked.outcome.instructions);
     let label = &checked.findings[0].places[0].text;
-    assert!(label.starts_with("warps 0, 1 go round here for ever"), "{label}");
+    assert!(label.starts_with("warps 0, 1 loop here forever"), "{label}");
     assert!(label.contains("waits for 1 more of 65 arrivals"), "{label}");
 }
 
 #[test]
 fn loops_that_nothing_ends() {
     let endless = [
-        // A flag that nobody sets.
+        // A flag that no thread sets.
         "SPIN: ld.volatile.global.u32 %r1, [%out]; setp.eq.u32 %p1, %r1, 0; @%p1 bra SPIN;",
-        // A lock that nobody releases.
+        // A lock that no thread releases.
         "setp.ne.u32 %p2, %t, 0; @%p2 bra SPIN; mov.u32 %r2, 1; st.volatile.global.u32 [%out], %r2;
          SPIN: atom.global.cas.b32 %r1, [%out], 0, 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra SPIN;",
         // Some lanes spin, the others wait for them.
@@ -58,12 +58,12 @@ fn loops_that_nothing_ends() {
         "setp.lt.u32 %p2, %lane, 8; @!%p2 bra OTHER; SPIN: ld.volatile.global.u32 %r1, [%out];
          setp.eq.u32 %p1, %r1, 0; @%p1 bra SPIN; ret;
          OTHER: ld.volatile.global.u32 %r1, [%out]; add.u32 %r2, %r1, 7; setp.eq.u32 %p1, %r2, 7; @%p1 bra OTHER;",
-        // All lanes ask together.
+        // All lanes vote on the exit condition.
         "SPIN: ld.volatile.global.u32 %r1, [%to]; setp.ne.u32 %p1, %r1, 0; vote.sync.any.pred %p3, %p1, -1; @!%p3 bra SPIN;",
-        // A counter that comes round.
+        // A counter that wraps around quickly.
         "SPIN: ld.volatile.global.u32 %r1, [%out]; add.u32 %r2, %r2, 1; and.b32 %r2, %r2, 63;
          setp.eq.u32 %p1, %r1, 0; @%p1 bra SPIN;",
-        // It stores what is there already.
+        // A store that does not change the value.
         "mov.u32 %r3, 0; SPIN: st.volatile.global.u32 [%to], %r3; bra SPIN;",
         "SELF: bra SELF;",
     ];
@@ -77,17 +77,17 @@ fn loops_that_nothing_ends() {
     }
 }
 
-/// The limit decides where looking cannot.
+/// Loops that the deadlock detection cannot classify run until the instruction limit.
 #[test]
-fn loops_that_may_end_are_not_judged() {
+fn loops_that_may_end_reach_the_limit() {
     let open = [
-        // Time passes.
+        // The clock changes.
         "SPIN: mov.u64 %d1, %clock64; setp.ne.u64 %p1, %d1, 0; @%p1 bra SPIN;",
-        // Other blocks may write it, and do so unseen.
+        // Other blocks may write it, which this block does not observe.
         "SPIN: ld.global.u32 %r1, [%out]; setp.eq.u32 %p1, %r1, 0; @%p1 bra SPIN;",
-        // A counter comes round after a long time only.
+        // A counter that wraps around only after a long time.
         "SPIN: add.u32 %r2, %r2, 1; setp.ne.u32 %p1, %r2, 0; @%p1 bra SPIN;",
-        // Memory changes each time.
+        // Memory changes in each iteration.
         "SPIN: atom.global.add.u32 %r1, [%out], 1; setp.ne.u32 %p1, %r1, 0x7fffffff; @%p1 bra SPIN;",
     ];
     for body in open {
@@ -95,13 +95,13 @@ fn loops_that_may_end_are_not_judged() {
     }
 }
 
-/// Long waits that end.
+/// Long waits that end are not deadlocks.
 #[test]
-fn loops_that_end_go_on() {
+fn loops_that_end_are_not_deadlocks() {
     let count = |n: u32| {
         format!("mov.u32 %r2, 0; COUNT: add.u32 %r2, %r2, 1; setp.ne.u32 %p4, %r2, {n}; @%p4 bra COUNT;")
     };
-    // Warp 1 sets the flag after many rounds; block 1 does.
+    // Warp 1, or block 1, sets the flag after many iterations.
     for (who, grid, block) in [("setp.ge.u32 %p2, %t, 32;", 1, 64), ("setp.eq.u32 %p2, %cta, 1;", 2, 32)] {
         let body = format!(
             "{who} @%p2 bra SET; SPIN: ld.volatile.global.u32 %r1, [%out]; setp.eq.u32 %p1, %r1, 0; @%p1 bra SPIN; ret;

@@ -1,9 +1,10 @@
-//! Every order of a small launch.
+//! Exploration of every order of a small launch.
 
 use warpproof_sim::check::{Bounds, BufferRole, Class, Explored, Role, Settings};
 use warpproof_sim::{Buffer, Device};
 
-/// Explores `body` with the address of eight words, all zero, in `%out`, the block's number in `%cta` and the lane's in `%lane`.
+/// Explores `body` with the address of eight zeroed words in `%out`, the block's index in `%cta` and the lane's in
+/// `%lane`.
 fn explore(body: &str, grid: u32, block: u32, preemptions: u32) -> Explored {
     let ptx = format!(
         ".version 8.7\n.target sm_89\n.address_size 64\n.visible .entry k(.param .u64 out) {{\n\
@@ -33,7 +34,7 @@ fn classes(explored: &Explored) -> Vec<Class> {
     explored.checked.findings.iter().map(|finding| finding.class).collect()
 }
 
-/// Each block reads a counter and writes one more: whether two lose an update depends on the order.
+/// Each block reads a counter and writes it plus one: whether an update is lost depends on the order.
 #[test]
 fn a_lost_update_needs_a_preemption() {
     const BODY: &str =
@@ -71,15 +72,15 @@ fn locks_in_opposite_order_are_a_deadlock() {
     assert_eq!((classes(&explored), explored.complete), (vec![], true));
 }
 
-/// Sums whose parts nobody looks at are the same in every order, so one is enough.
+/// Atomic additions whose results are unused commute, so one order is enough.
 #[test]
-fn what_changes_places_is_not_reordered() {
+fn commuting_atomics_are_not_reordered() {
     let explored = explore("red.relaxed.gpu.global.add.u32 [%out], 1;", 8, 64, 9);
     assert_eq!((explored.executions, explored.complete, explored.unbounded), (1, true, true));
     assert!(explored.steps == 16 && classes(&explored).is_empty());
 }
 
-/// A flag between two warps of a block: the one that waits does so in every order, and is not mistaken for one that hangs.
+/// A flag between two warps of a block: the waiting warp is not reported as a deadlock in any order.
 #[test]
 fn a_flag_that_is_raised_is_waited_for() {
     let explored = explore(

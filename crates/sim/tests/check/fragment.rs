@@ -1,4 +1,4 @@
-//! Where the elements of fragments came from: d = a · bᵀ of one tile, with the mistakes that hardware does not see.
+//! Provenance of fragment elements: d = a · bᵀ of one tile, with layout bugs that the hardware does not detect.
 
 use warpproof_sim::Device;
 use warpproof_sim::check::{BufferRole, Check, Class, Finding, Role, Settings};
@@ -25,7 +25,7 @@ const LOAD_B: &str = "
 mad.lo.u32 %r21, %g, 8, %t; mul.wide.u32 %a5, %r21, 4; add.u64 %a5, %a2, %a5;
 ld.global.u32 %r4, [%a5]; ld.global.u32 %r5, [%a5+16];
 ";
-/// The accumulators where they belong.
+/// Stores the accumulators to their correct elements.
 const STORE: &str = "
 mad.lo.u32 %r22, %g, 4, %t; mul.wide.u32 %a6, %r22, 8; add.u64 %a6, %a3, %a6;
 st.global.f32 [%a6], %f1; st.global.f32 [%a6+4], %f2; st.global.f32 [%a6+256], %f3; st.global.f32 [%a6+260], %f4;
@@ -65,7 +65,7 @@ fn findings(body: &[&str], b: [u64; 2]) -> Vec<Finding> {
     checked.findings
 }
 
-/// The one finding, its class checked: the instruction and the sentence.
+/// The instruction and the sentence of the only finding, which must be of class `Provenance`.
 fn one(body: &[&str], b: [u64; 2]) -> (String, String) {
     let found = findings(body, b);
     assert_eq!(found.len(), 1, "{found:?}");
@@ -87,24 +87,21 @@ fn registers_of_a_exchanged() {
     assert!(at.starts_with("mma"), "{at}");
     assert_eq!(
         sentence,
-        "thread (0,0,0) of block (0,0,0) holds a[8][0] as element (0,8) of A, where the tile has a[0][8]"
+        "thread (0,0,0) of block (0,0,0) holds a[8][0] as element (0,8) of A, expected a[0][8]"
     );
 }
 
 #[test]
 fn halves_of_k_exchanged_in_both_or_in_one() {
     let found = findings(&[LOAD_A, LOAD_B, &mma([2, 3, 0, 1], [5, 4]), STORE], BY_COLUMNS);
-    assert_eq!(found, [], "both take k in the same order");
+    assert_eq!(found, [], "both use the same order of k");
     let (at, sentence) = one(&[LOAD_A, LOAD_B, &mma([2, 3, 0, 1], [4, 5]), STORE], BY_COLUMNS);
-    assert!(
-        at.starts_with("mma") && sentence.starts_with("A and B take k in different orders"),
-        "{sentence}"
-    );
+    assert!(at.starts_with("mma") && sentence.starts_with("A and B use different orders of k"), "{sentence}");
 }
 
 #[test]
 fn tags_go_through_packing_conversion_and_selection() {
-    // Both halves to f32, scaled, back to f16, and together again.
+    // Convert both halves to f32, scale them, convert them back to f16 and pack them again.
     let through = "
 .reg .b16 %h<4>; .reg .f32 %x<4>; .reg .pred %p;
 mov.b32 {%h0, %h1}, %r2; cvt.f32.f16 %x0, %h0; cvt.f32.f16 %x1, %h1;
@@ -119,7 +116,7 @@ shr.u32 %r7, %r6, 16; shl.b32 %r8, %r6, 16; or.b32 %r9, %r7, %r8; prmt.b32 %r6, 
     assert!(sentence.contains("holds a[8][0] as element (0,8) of A"), "{sentence}");
 }
 
-/// B stored by rows goes to shared memory and comes back by `ldmatrix`.
+/// Stores B by rows to shared memory and loads it with `ldmatrix`.
 fn by_rows(trans: &str) -> String {
     format!(
         "mul.wide.u32 %a5, %l, 8; add.u64 %a5, %a2, %a5; ld.global.v2.u32 {{%r10, %r11}}, [%a5];
@@ -138,10 +135,7 @@ fn ldmatrix_with_and_without_trans() {
     assert_eq!(found, []);
     let (at, sentence) = one(&[LOAD_A, &by_rows(""), &product, STORE], [16, 8]);
     assert!(at.starts_with("mma"), "{at}");
-    assert!(
-        sentence.contains("holds b[0][1] as element (1,0) of B, where the tile has b[1][0]"),
-        "{sentence}"
-    );
+    assert!(sentence.contains("holds b[0][1] as element (1,0) of B, expected b[1][0]"), "{sentence}");
 }
 
 #[test]
@@ -159,7 +153,7 @@ st.global.f32 [%a6], %f1; st.global.f32 [%a6+16], %f2; st.global.f32 [%a6+256], 
 }
 
 #[test]
-fn an_address_out_of_memory_is_let_be() {
+fn a_data_dependent_address_is_ignored() {
     let gather = "
 mul.wide.u32 %a9, %l, 4; add.u64 %a9, %a8, %a9; ld.global.u32 %r23, [%a9];
 mul.wide.u32 %a10, %r23, 4; add.u64 %a1, %a1, %a10;
@@ -169,7 +163,7 @@ mul.wide.u32 %a10, %r23, 4; add.u64 %a1, %a1, %a10;
 }
 
 #[test]
-fn a_constant_operand_excuses_the_other() {
+fn the_other_operand_of_a_constant_is_not_reported() {
     let ones = "mov.b32 %r4, 0x3c003c00; mov.b32 %r5, 0x3c003c00;\n";
     let found = findings(&[LOAD_A, ones, &mma([0, 2, 1, 3], [4, 5])], BY_COLUMNS);
     assert_eq!(found, []);

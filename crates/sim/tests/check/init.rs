@@ -1,9 +1,9 @@
-//! Values that nobody has written.
+//! Uninitialized values.
 
 use super::Case;
 use warpproof_sim::check::{Check, Class, Role};
 
-/// The places of the findings of `body` in 64 threads, with an output `%a0` and an input `%a1`.
+/// The lines of the findings of `body` in 64 threads, with an output `%a0` and an input `%a1`.
 fn lines(body: &str) -> Vec<Vec<u32>> {
     lines_of(body, "", &[Check::Init])
 }
@@ -20,13 +20,13 @@ fn lines_of(body: &str, functions: &str, checks: &[Check]) -> Vec<Vec<u32>> {
         .collect()
 }
 
-/// Stores `%r0` to the thread's output.
+/// Stores `%r0` to the thread's element of the output.
 const STORE: &str = "add.u64 %d0, %a0, %d15; st.global.u32 [%d0], %r0;";
 /// Poisons `%r1` in odd threads.
 const ODD: &str = "and.b32 %r2, %t, 1; setp.eq.u32 %p1, %r2, 0; @%p1 mov.u32 %r1, 3;";
 
 #[test]
-fn a_register_is_told_where_it_matters_and_where_it_was_read() {
+fn a_register_is_reported_where_it_matters_and_where_it_was_read() {
     assert_eq!(lines("add.u64 %d0, %a0, %d15;\nst.global.u32 [%d0], %r1;"), [[2]]);
     assert_eq!(lines(&format!("{ODD}\nadd.u32 %r0, %r1, 1;\n{STORE}")), [[3, 2]]);
     let address = format!(
@@ -83,14 +83,14 @@ fn bytes_are_kept_apart() {
         (false, "setp.ge.u32 %p1, %t, 99; setp.lt.or.u32 %p2, %r2, 5, %p1; selp.u32 %r0, 1, 2, %p2;"),
         (false, "setp.lt.u32 %p1, %t, 99; selp.u32 %r0, %r2, 1, %p1;"),
     ] {
-        // The upper half of each word is what %h0 held, which nobody wrote.
+        // The upper half of each word is %h0, which was never written.
         let found = lines(&format!("{load}{body}\n{STORE}"));
         assert_eq!(found.is_empty(), clean, "{body}: {found:?}");
     }
 }
 
 #[test]
-fn shared_memory_holds_nothing_at_first_with_and_without_the_race_check() {
+fn shared_memory_is_uninitialized_at_first_with_and_without_the_race_check() {
     let body = format!(
         ".shared .align 4 .b8 s[256];\nmov.u32 %r1, s; mad.lo.u32 %r1, %t, 4, %r1; setp.lt.u32 %p1, %t, 50;\n\
          @%p1 st.shared.u32 [%r1], %t;\nbar.sync 0;\nld.shared.u32 %r0, [%r1];\n{STORE}"
@@ -103,7 +103,7 @@ fn shared_memory_holds_nothing_at_first_with_and_without_the_race_check() {
 }
 
 #[test]
-fn a_read_that_races_is_told_as_a_race() {
+fn a_read_that_races_is_reported_as_a_race() {
     let body = format!(
         ".shared .align 4 .b8 s[256];\nmov.u32 %r1, s; mad.lo.u32 %r1, %t, 4, %r1;\nst.shared.u32 [%r1], %t;\n\
          mov.u32 %r2, s; sub.u32 %r3, 63, %t; mad.lo.u32 %r2, %r3, 4, %r2;\nld.shared.u32 %r0, [%r2];\n{STORE}"
@@ -115,7 +115,7 @@ fn a_read_that_races_is_told_as_a_race() {
 }
 
 #[test]
-fn copies_take_the_state_of_their_source_along() {
+fn copies_propagate_the_state_of_their_source() {
     let copy = |source: &str, read: &str| {
         format!(
             ".shared .align 4 .b8 s[256];\nmov.u32 %r1, s; mad.lo.u32 %r1, %t, 4, %r1; add.u64 %d1, {source}, %d15;\n\
@@ -124,23 +124,23 @@ fn copies_take_the_state_of_their_source_along() {
     };
     for checks in [&[Check::Init][..], &[Check::Init, Check::Race]] {
         assert!(lines_of(&copy("%a1", ""), "", checks).is_empty());
-        assert_eq!(lines_of(&copy("%a0", ""), "", checks), [[6, 3]], "an output that holds nothing yet");
+        assert_eq!(lines_of(&copy("%a0", ""), "", checks), [[6, 3]], "an output that is not written yet");
         assert!(lines_of(&copy("%a0", ", 0"), "", checks).is_empty(), "zeros");
     }
 }
 
 #[test]
-fn lanes_hand_poison_on() {
+fn shuffles_and_votes_propagate_poison() {
     let shuffle = format!(
         "setp.lt.u32 %p1, %t, 1; @!%p1 mov.u32 %r1, 5;\nshfl.sync.down.b32 %r1, %r1, 1, 31, -1;\nmov.u32 %r0, %r1;\n{STORE}"
     );
-    assert!(lines(&shuffle).is_empty(), "lane 0 is the only one poisoned, and nobody reads it");
+    assert!(lines(&shuffle).is_empty(), "only lane 0 is poisoned, and no lane reads it");
     assert_eq!(lines(&shuffle.replace("down.b32 %r1, %r1, 1", "bfly.b32 %r1, %r1, 2")), [[4, 2]]);
     let exited = format!(
         "setp.lt.u32 %p1, %t, 63; mov.u32 %r0, 1;\n@!%p1 bra END;\nmov.u32 %r1, 1;\n\
          shfl.sync.down.b32 %r0, %r1, 1, 31, -1;\n{STORE}\nEND:\n"
     );
-    assert!(lines(&exited).is_empty(), "what a lane that is not there gives is not a matter of this check");
+    assert!(lines(&exited).is_empty(), "the lanes check reports values from missing lanes");
     let vote = format!("{ODD}\nsetp.eq.u32 %p2, %r1, 3;\nvote.sync.ballot.b32 %r0, %p2, -1;\n{STORE}");
     assert_eq!(lines(&vote), [[4, 2]]);
 }
@@ -157,11 +157,11 @@ fn fragments_of_matrices() {
     let multiply = "mov.f32 %f1, 0f00000000;\nmma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f2, %f3, %f4, %f5}, \
                     {%r4, %r5, %r6, %r7}, {%r3, %r3}, {%f1, %f1, %f1, %f1};\nmov.b32 %r0, %f2;\n";
     assert!(lines(&format!("{}{multiply}{STORE}", load(32))).is_empty());
-    // Row 31 is the second half of row 15 of A: the last row of D, which %f2 is not of, and %f4 is in the last lanes.
+    // Row 31 is the second half of row 15 of A, so it affects the last row of D: %f4 of the last lanes, but not %f2.
     assert!(lines(&format!("{}{multiply}{STORE}", load(31))).is_empty());
     let last = multiply.replace("mov.b32 %r0, %f2", "mov.b32 %r0, %f4");
     assert_eq!(lines(&format!("{}{last}{STORE}", load(31))), [[9, 5]]);
-    // Without the last 8 of k, no row is of use, stored or not.
+    // Without the last 8 of k, every row of D is poisoned, stored or not.
     assert_eq!(lines(&format!("{}{multiply}{STORE}", load(16))), [[7, 5]]);
     // A register that was never written is not the tail of a matrix.
     let register = multiply.replace("{%r3, %r3}", "{%r3, %r8}");
@@ -210,7 +210,7 @@ fn local_memory_and_calls() {
 }
 
 #[test]
-fn a_function_that_calls_itself_keeps_its_registers() {
+fn a_recursive_function_keeps_its_registers() {
     let function = ".func (.reg .b32 %out) sum(.reg .b32 %n) { .reg .b32 %m; .reg .b32 %s; .reg .pred %q; mov.u32 %out, 0; \
                     setp.eq.u32 %q, %n, 0; @%q bra END; sub.u32 %m, %n, 1; call (%s), sum, (%m); add.u32 %out, %s, %n; END: ret; }";
     let body = format!("mov.u32 %r1, 5;\ncall (%r0), sum, (%r1);\n{STORE}");
@@ -218,7 +218,7 @@ fn a_function_that_calls_itself_keeps_its_registers() {
 }
 
 #[test]
-fn outputs_hold_nothing_and_atomics_read() {
+fn outputs_are_uninitialized_and_atomics_read() {
     let read = format!("add.u64 %d1, %a0, %d15; ld.global.u32 %r0, [%d1];\nadd.u32 %r0, %r0, 1;\n{STORE}");
     assert_eq!(lines(&read), [[3, 1]]);
     let after = format!("add.u64 %d1, %a0, %d15; st.global.u32 [%d1], %t;\n{read}");
@@ -229,7 +229,7 @@ fn outputs_hold_nothing_and_atomics_read() {
 }
 
 #[test]
-fn blocks_that_talk_see_what_others_wrote() {
+fn blocks_that_communicate_see_what_others_wrote() {
     // Block 0 writes; block 1 waits for the flag and reads.
     let body = "mov.u32 %r1, %ctaid.x; setp.eq.u32 %p1, %r1, 1; @%p1 bra READ;\n\
                 mov.u32 %r2, 7; st.global.u32 [%a0], %r2; fence.acq_rel.gpu; mov.u32 %r3, 99; st.relaxed.gpu.global.u32 [%a1], %r3; ret;\n\
@@ -248,11 +248,8 @@ fn the_report_names_the_memory_and_the_buffer() {
     let checked =
         Case { functions: "", body: &body, grid: 1, block: 64, buffers, checks: &[Check::Init] }.check();
     let finding = &checked.findings[0];
-    assert_eq!(
-        finding.sentence,
-        "the value that thread (0,0,0) of block (0,0,0) stores to `out[0]` was never written"
-    );
-    assert_eq!(finding.notes, ["it comes from shared variable `tile`, byte offset 96"]);
+    assert_eq!(finding.sentence, "thread (0,0,0) of block (0,0,0) stores an uninitialized value to `out[0]`");
+    assert_eq!(finding.notes, ["the value comes from shared variable `tile`, byte offset 96"]);
     assert_eq!(
         finding.places.iter().map(|label| label.text.as_str()).collect::<Vec<_>>(),
         ["the store", "the value is read"]

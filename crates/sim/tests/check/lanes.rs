@@ -1,4 +1,4 @@
-//! Lanes that exchange values, vote or step together.
+//! Warp-level synchronization: lanes that exchange values, vote, or execute an instruction together.
 
 use super::{check, found};
 use warpproof_sim::check::Check;
@@ -33,7 +33,7 @@ fn a_shuffle_from_a_lane_outside_its_mask() {
 }
 
 #[test]
-fn an_undefined_value_counts_where_it_decides_something() {
+fn an_undefined_value_is_reported_where_it_has_an_effect() {
     let shuffle = "setp.ge.u32 %p1, %lane, 20; @%p1 bra DONE; shfl.sync.down.b32 %r2, %t, 1, 31, 0xfffff;";
     let finding: &[(&str, &[&str])] = &[("lanes", &["shfl.sync.down.b32 %r2, %t, 1, 31, 0xfffff"])];
     let stored = [
@@ -60,9 +60,10 @@ fn an_undefined_value_counts_where_it_decides_something() {
     }
 }
 
-/// The first lane of 16 gets a sum of lanes that are there; the others compute with lanes that are not, for nobody.
+/// In a block of 16 threads, lane 0 sums existing lanes; the other lanes compute with missing lanes, but their results
+/// are unused.
 #[test]
-fn a_reduction_over_part_of_a_warp_is_right_for_its_first_lane() {
+fn a_reduction_over_part_of_a_warp_is_correct_for_its_first_lane() {
     let step =
         |distance: u32| format!("shfl.sync.down.b32 %r2, %r1, {distance}, 31, -1; add.u32 %r1, %r1, %r2;");
     let sum: String = [8, 4, 2, 1].map(step).concat();
@@ -81,18 +82,18 @@ fn out_of_range_lanes_read_themselves() {
 }
 
 #[test]
-fn lanes_of_the_mask_that_went_past() {
-    // The store is behind the vote for all; those who skip the vote do it first.
+fn lanes_of_the_mask_that_passed_the_instruction() {
+    // The store comes after the vote for all lanes; lanes that skip the vote execute the store first.
     let body = "setp.ge.u32 %p1, %lane, 20; mov.u32 %r1, 0; @%p1 bra DONE;
         vote.sync.ballot.b32 %r1, %p1, -1;
         DONE: st.global.u32 [%to], %r1;";
     reports(body, 32, &[("lanes", &["vote.sync.ballot.b32 %r1, %p1, -1"])]);
-    // They return instead: votes leave exited lanes out.
+    // The lanes return instead: votes ignore exited lanes.
     silent(
         "setp.ge.u32 %p1, %lane, 20; @%p1 bra DONE; vote.sync.ballot.b32 %r1, %p1, -1; st.global.u32 [%to], %r1; DONE:",
         32,
     );
-    // They do other work first, which is not behind the vote.
+    // The lanes do other work first, which is not reachable from the vote.
     silent(
         "setp.ge.u32 %p1, %lane, 20; @%p1 bra ELSE; vote.sync.ballot.b32 %r1, %p1, -1; st.global.u32 [%to], %r1; ret;
         ELSE: st.global.u32 [%to], %t;",
@@ -103,7 +104,7 @@ fn lanes_of_the_mask_that_went_past() {
         setp.le.u32 %p1, %r1, %lane; @%p1 bra LOOP; st.global.u32 [%to], %r1;";
     let checked = check(body, 1, 32, LANES);
     assert_eq!(found(&checked)[0].0, "lanes", "{:#?}", checked.findings);
-    // The mask is made anew in each round.
+    // The mask is recomputed in each iteration.
     silent(
         "mov.u32 %r1, 0; LOOP: activemask.b32 %r3; shfl.sync.idx.b32 %r2, %r1, %lane, 31, %r3; add.u32 %r1, %r1, 1;
         setp.le.u32 %p1, %r1, %lane; @%p1 bra LOOP; st.global.u32 [%to], %r1;",
@@ -116,7 +117,7 @@ fn a_warp_barrier_in_a_branch() {
     let body =
         "setp.ge.u32 %p1, %lane, 20; @%p1 bra DONE; bar.warp.sync 0xffffffff; DONE: st.global.u32 [%to], %t;";
     reports(body, 32, &[("lanes", &["bar.warp.sync 0xffffffff"])]);
-    // Each side has its own, and they meet.
+    // Each side of the branch has its own barrier, and the lanes synchronize there.
     silent(
         "setp.ge.u32 %p1, %lane, 20; @%p1 bra ELSE; bar.warp.sync 0xffffffff; bra DONE;
         ELSE: bar.warp.sync 0xffffffff; DONE: st.global.u32 [%to], %t;",
@@ -157,7 +158,7 @@ fn matrix_instructions_by_part_of_a_warp() {
         );
     }
     silent(&format!("{MMA};"), 32);
-    // The others wait elsewhere: the launch ends there.
+    // The other lanes wait elsewhere: the launch stops there.
     let body = format!("setp.ge.u32 %p1, %lane, 16; @%p1 bra DONE; {MMA}; DONE: bar.sync 0;");
     let checked = check(&body, 1, 32, LANES);
     let places: Vec<Vec<&str>> = found(&checked).into_iter().map(|(_, places)| places).collect();

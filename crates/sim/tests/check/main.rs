@@ -1,5 +1,5 @@
-//! The checks, on small kernels: what they find and where, and what must stay silent.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+//! Tests of the checks on small kernels: which findings they report and where, and what they must not report.
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod barrier;
 mod deadlock;
@@ -15,11 +15,11 @@ mod taint;
 use warpproof_sim::check::{BufferRole, Check, Checked, Class, Role, Settings};
 use warpproof_sim::{Buffer, Device};
 
-/// A kernel to check: text around the body, its launch, and its buffers of words.
+/// A kernel to check: its PTX, its launch, and its buffers of 32-bit words.
 struct Case<'a> {
     /// Declarations before the kernel.
     functions: &'a str,
-    /// The kernel's body, which finds its buffers' addresses in `%a0`, `%a1`, … and the thread's number in `%t`.
+    /// The kernel's body. `%a0`, `%a1`, … hold the addresses of the buffers, and `%t` the thread's index.
     body: &'a str,
     grid: u32,
     block: u32,
@@ -27,7 +27,7 @@ struct Case<'a> {
     checks: &'a [Check],
 }
 
-/// Lines of text before the body.
+/// Lines of PTX before the body.
 const LINES_BEFORE: u32 = 10;
 
 impl Case<'_> {
@@ -74,7 +74,7 @@ impl Case<'_> {
         device.check(&launch, &settings)
     }
 
-    /// The findings as classes and lines of the body, counted from 1; the first place first.
+    /// The findings as classes and lines of the body, counted from 1, in the order of the finding's places.
     fn findings(&self) -> Vec<(Class, Vec<u32>)> {
         let checked = self.check();
         assert!(checked.outcome.stop.is_none(), "{:?}", checked.outcome.stop);
@@ -85,7 +85,8 @@ impl Case<'_> {
     }
 }
 
-/// Checks `body` in a kernel with one parameter, the address of words (`%out`); `%to` is the address of each thread's own.
+/// Checks `body` in a kernel with one parameter, the address of an array of words (`%out`); `%to` is the address of
+/// each thread's own word.
 fn check(body: &str, grid: u32, block: u32, checks: &[Check]) -> Checked {
     let ptx = format!(
         ".version 8.7\n.target sm_89\n.address_size 64\n.visible .entry k(.param .u64 out) {{\n\

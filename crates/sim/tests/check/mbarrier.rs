@@ -1,4 +1,4 @@
-//! How mbarriers are used.
+//! Misuse of mbarriers.
 
 use super::{check, found};
 use warpproof_sim::check::Check;
@@ -16,7 +16,7 @@ fn misuse_is_a_class_of_its_own() {
     assert_eq!(found(&checked), [("mbarrier", vec!["mbarrier.arrive.shared.b64 %d1, [%r9], 2"])]);
 }
 
-/// A producer asks for the phase before the first, which counts as complete: its slot is empty.
+/// A producer waits for the phase before the first, which counts as complete: its slot is empty.
 #[test]
 fn waiting_for_the_phase_before_the_first_is_legal() {
     let body = "mov.u32 %r9, tile; setp.ne.u32 %p1, %t, 0; @%p1 bra DONE; mbarrier.init.shared.b64 [%r9], 1;

@@ -32,14 +32,14 @@ fn outputs_are_written_by_all_blocks_together() {
 }
 
 #[test]
-fn atomics_write_and_blocks_that_talk_count_together() {
+fn atomics_write_and_communicating_blocks_count_together() {
     let body = leak(format!("{PLACE}atom.global.exch.b32 %r2, [%d2], %t;"));
     assert_eq!(case(body, 2).findings(), []);
     assert_eq!(case(body, 1).findings()[0].0, Class::Unwritten);
 }
 
 #[test]
-fn a_store_to_an_input_is_told_at_the_store() {
+fn a_store_to_an_input_is_reported_at_the_store() {
     let body = leak(format!("{PLACE}st.global.u32 [%d2], %t;\nst.global.u32 [%d3], 5;"));
     assert_eq!(case(body, 2).findings(), [(Class::ModifiedInput, vec![3])]);
     let same =
@@ -50,7 +50,7 @@ fn a_store_to_an_input_is_told_at_the_store() {
 }
 
 #[test]
-fn nothing_is_said_of_the_outputs_of_a_launch_that_was_stopped() {
+fn outputs_of_a_stopped_launch_are_not_reported() {
     let checked = case("trap;", 1).check();
     assert_eq!(checked.findings.iter().map(|f| f.class).collect::<Vec<_>>(), [Class::Trap]);
 }

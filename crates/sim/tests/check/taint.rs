@@ -3,7 +3,7 @@
 use super::Case;
 use warpproof_sim::check::{Check, Class, Role};
 
-/// The places of the findings of `body` in 64 threads, with an output `%a0` and an input `%a1`.
+/// The lines of the findings of `body` in 64 threads, with an output `%a0` and an input `%a1`.
 fn lines(body: &str) -> Vec<Vec<u32>> {
     lines_of(body, "")
 }
@@ -18,13 +18,13 @@ fn lines_of(body: &str, functions: &str) -> Vec<Vec<u32>> {
     lines.collect()
 }
 
-/// Stores `%r0` to the thread's output.
+/// Stores `%r0` to the thread's element of the output.
 const STORE: &str = "add.u64 %d0, %a0, %d15; st.global.u32 [%d0], %r0;";
-/// The line of the harness that reads addresses from parameters, which comes before the body's first.
+/// The line of the harness that reads addresses from parameters; it is before the first line of the body.
 const PARAMETERS: u32 = 0;
 
 #[test]
-fn registers_of_the_machine_are_reported_where_they_are_stored() {
+fn machine_dependent_registers_are_reported_where_they_are_stored() {
     for name in ["%clock", "%smid", "%nsmid", "%warpid", "%nwarpid", "%globaltimer_lo"] {
         assert_eq!(
             lines(&format!("mov.u32 %r1, {name};\nadd.u32 %r0, %r1, 1;\n{STORE}")),
@@ -55,7 +55,7 @@ fn control_flow_is_a_sink() {
 }
 
 #[test]
-fn memory_shuffles_and_votes_pass_it_on() {
+fn memory_shuffles_and_votes_propagate_taint() {
     let shared = ".shared .align 16 .b8 s[256];\nmov.u32 %r1, %clock;\nshl.b32 %r2, %t, 2; mov.u32 %r3, s; add.u32 %r2, %r2, %r3;\n\
                   st.shared.u32 [%r2], %r1;\nbar.sync 0;\nld.shared.u32 %r0, [%r2];\n";
     assert_eq!(lines(&format!("{shared}{STORE}")), [[7, 2]]);
@@ -74,7 +74,7 @@ fn memory_shuffles_and_votes_pass_it_on() {
 }
 
 #[test]
-fn calls_pass_it_on() {
+fn calls_propagate_taint() {
     let function = ".func (.param .b32 v) f(.param .b32 x) { .reg .b32 %x; ld.param.b32 %x, [x]; add.u32 %x, %x, 1; \
                     st.param.b32 [v], %x; ret; }";
     let body = "mov.u32 %r1, %clock;\n{ .param .b32 x; st.param.b32 [x], %r1; .param .b32 v; call.uni (v), f, (x); \
@@ -92,19 +92,19 @@ fn addresses_as_values_are_reported() {
     );
     assert_eq!(lines(&branch), [[5, PARAMETERS]]);
     let between = format!("sub.s64 %d1, %a1, %a0;\ncvt.u32.u64 %r0, %d1;\n{STORE}");
-    assert_eq!(lines(&between), [[3, PARAMETERS]], "the distance of two arrays");
+    assert_eq!(lines(&between), [[3, PARAMETERS]], "the distance between two arrays");
     let hash = format!(
         "shr.u64 %d1, %a1, 8;\nand.b64 %d1, %d1, 15;\nshl.b64 %d1, %d1, 2;\nadd.s64 %d1, %d1, %a1;\n\
          ld.global.u32 %r0, [%d1];\n{STORE}"
     );
-    assert_eq!(lines(&hash), [[6, PARAMETERS]], "an index made of an address");
+    assert_eq!(lines(&hash), [[6, PARAMETERS]], "an index computed from an address");
     let global = ".global .align 4 .b32 counter;";
     let variable = format!("mov.u64 %d1, counter;\nshr.u64 %d1, %d1, 9;\ncvt.u32.u64 %r0, %d1;\n{STORE}");
     assert_eq!(lines_of(&variable, global), [[4]]);
 }
 
 #[test]
-fn what_kernels_do_with_pointers_is_silent() {
+fn ordinary_pointer_arithmetic_is_not_reported() {
     let aligned =
         "and.b64 %d1, %a1, 15; setp.ne.s64 %p1, %d1, 0; mov.u32 %r0, 1; @%p1 bra L; mov.u32 %r0, 2; L:";
     let both = "or.b64 %d1, %a1, %a0; cvt.u32.u64 %r1, %d1; and.b32 %r1, %r1, 15; setp.ne.s32 %p1, %r1, 0; mov.u32 %r0, 1; \
@@ -127,15 +127,15 @@ fn what_kernels_do_with_pointers_is_silent() {
 }
 
 #[test]
-fn waiting_and_printing_are_silent() {
+fn waiting_and_printing_are_not_reported() {
     let delay = "mov.u64 %d1, %clock64; L: mov.u64 %d2, %clock64; sub.s64 %d3, %d2, %d1; setp.lt.s64 %p1, %d3, 40; @%p1 bra L; \
                  mov.u32 %r0, 1;";
     assert!(lines(&format!("{delay}\n{STORE}")).is_empty());
     let counted = "mov.u32 %r0, 0; mov.u64 %d1, %clock64;\nL: mov.u64 %d2, %clock64; sub.s64 %d3, %d2, %d1; add.u32 %r0, %r0, 1; \
                    setp.lt.s64 %p1, %d3, 40;\n@%p1 bra L;";
-    assert_eq!(lines(&format!("{counted}\n{STORE}")), [[3, 2]], "the rounds are counted");
+    assert_eq!(lines(&format!("{counted}\n{STORE}")), [[3, 2]], "the iterations are counted");
     let late = "mov.u32 %r0, 1; mov.u64 %d1, %clock64; setp.lt.s64 %p1, %d1, 0; @!%p1 bra L; trap; L:";
-    assert!(lines(&format!("{late}\n{STORE}")).is_empty(), "too late is the end of the launch");
+    assert!(lines(&format!("{late}\n{STORE}")).is_empty(), "a timeout that ends the launch");
     let sleep = "mov.u32 %r1, %clock; and.b32 %r1, %r1, 63; nanosleep.u32 %r1; mov.u32 %r0, 1;";
     assert!(lines(&format!("{sleep}\n{STORE}")).is_empty());
     let local =
@@ -146,7 +146,7 @@ fn waiting_and_printing_are_silent() {
 }
 
 #[test]
-fn what_a_task_allows_is_silent() {
+fn allowed_sources_are_not_reported() {
     use warpproof_sim::Device;
     use warpproof_sim::check::{Settings, Source};
     let ptx = ".version 8.7\n.target sm_89\n.address_size 64\n.visible .entry k(.param .u64 out) {\n\
@@ -169,5 +169,5 @@ fn what_a_task_allows_is_silent() {
     assert_eq!(found(&[Check::Machine], &[Source::Clock]), [10, 11]);
     assert_eq!(found(&[Check::Machine], &[Source::Machine, Source::Address]), [8]);
     assert!(found(&[Check::Machine], &Source::ALL).is_empty());
-    assert!(found(&Check::DEFAULT, &[]).is_empty(), "off unless asked for");
+    assert!(found(&Check::DEFAULT, &[]).is_empty(), "disabled by default");
 }

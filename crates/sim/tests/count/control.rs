@@ -12,14 +12,14 @@ fn ways(taken: u64, not_taken: u64, divergent: u64) -> Branches {
 
 #[test]
 fn lanes_at_a_join_wait_for_a_long_loop_of_the_others() {
-    // Lane 0 goes 3,000 times round a loop of three instructions, which is far more than a slice of lanes that poll; the others
-    // stand at the join meanwhile. All 32 then store together: one request.
+    // Lane 0 makes 3,000 iterations of a loop of three instructions, far more than the time slice of lanes that poll; the
+    // others wait at the join meanwhile. All 32 then store together: one request.
     let body = "setp.ne.u32 %p1, %lane, 0;\n@%p1 bra JOIN;\nmov.u32 %r1, 0;\nLOOP:\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p2, %r1, 3000;\n\
         @%p2 bra LOOP;\nJOIN:\nst.global.u32 [%g], %t;";
     let counters = Case::new(body, 32, |t| 4 * t).count();
     let store = traffic(&counters, 9, Global, Store);
     assert_eq!((store.requests, store.lanes), (1, 32));
-    // A kernel with instructions to wait with takes turns: the 31 lanes go on when the loop has run for a slice.
+    // A kernel with instructions to wait with takes turns: the 31 lanes continue after the loop has run for a slice.
     let waits = format!("{body}\nld.volatile.global.u32 %r2, [%g];");
     let counters = Case::new(&waits, 32, |t| 4 * t).count();
     let store = traffic(&counters, 9, Global, Store);
@@ -28,7 +28,7 @@ fn lanes_at_a_join_wait_for_a_long_loop_of_the_others() {
 
 #[test]
 fn a_branch_that_lanes_take_both_ways() {
-    // Lanes 0 to 11 take the branch, 20 do not; both execute their side, and all the end.
+    // Lanes 0 to 11 take the branch, 20 do not; both execute their side, and all execute the end.
     let body = "setp.lt.u32 %p1, %lane, 12;\n@%p1 bra THEN;\nadd.u32 %r1, %t, 1;\nbra END;\nTHEN:\nadd.u32 %r1, %t, 2;\nEND:\nadd.u32 %r2, %r1, 3;";
     let counters = Case::new(body, 64, |_| 0).count();
     assert_eq!(on_line(&counters, 2).branches, ways(0, 0, 2));
@@ -44,7 +44,7 @@ fn a_branch_that_lanes_take_both_ways() {
 
 #[test]
 fn a_branch_that_whole_warps_take() {
-    // Of four warps the first takes it, the others do not.
+    // Of four warps the first takes the branch, the others do not.
     let body = "setp.lt.u32 %p1, %t, 32;\n@%p1 bra END;\nadd.u32 %r1, %t, 1;\nEND:\nadd.u32 %r2, %r1, 3;";
     let counters = Case::new(body, 128, |_| 0).count();
     assert_eq!(on_line(&counters, 2).branches, ways(1, 3, 0));
@@ -54,8 +54,8 @@ fn a_branch_that_whole_warps_take() {
 
 #[test]
 fn a_loop_that_lanes_leave_one_by_one() {
-    // Lane l makes l + 1 rounds: the body runs 32 times, by 32 + 31 + … + 1 = 528 lanes. The branch back parts the lanes in 31
-    // rounds, and in the last one lane is there that does not take it.
+    // Lane l makes l + 1 iterations: the body runs 32 times, by 32 + 31 + … + 1 = 528 lanes. The lanes diverge at the
+    // backward branch in 31 iterations; in the last iteration the only remaining lane does not take it.
     let body = "mov.u32 %r1, 0;\nLOOP:\nadd.u32 %r1, %r1, 1;\nsetp.le.u32 %p1, %r1, %lane;\n@%p1 bra LOOP;\nadd.u32 %r2, %r1, 1;";
     let counters = Case::new(body, 32, |_| 0).count();
     assert_eq!(issued(on_line(&counters, 3)), (32, 528, 528, 0));
@@ -68,7 +68,7 @@ fn a_loop_that_lanes_leave_one_by_one() {
 
 #[test]
 fn a_long_loop_beyond_a_turn() {
-    // 10,000 rounds of four instructions, more than a warp's turn: nothing is lost between turns.
+    // 10,000 iterations of four instructions, more than a warp's turn: nothing is lost between turns.
     let body = "mov.u32 %r1, 0;\nLOOP:\nadd.u32 %r1, %r1, 1;\nadd.u32 %r3, %r3, %r1;\nsetp.lt.u32 %p1, %r1, 10000;\n@%p1 bra LOOP;";
     let counters = Case::new(body, 64, |_| 0).count();
     for line in [3, 4, 5] {
@@ -92,14 +92,14 @@ fn guards() {
 
 #[test]
 fn a_branch_through_a_table() {
-    // Lane l goes to entry l % 4: the branch is executed once for each of four ways, by 32, 24, 16 and 8 lanes, and in the
-    // first three executions lanes part.
+    // Lane l goes to entry l % 4: the branch is executed once for each of four targets, by 32, 24, 16 and 8 lanes, and
+    // the lanes diverge in the first three executions.
     let body = "T: .branchtargets A, B, C, D;\nand.b32 %r1, %lane, 3;\nbrx.idx %r1, T;\nA:\nadd.u32 %r2, %t, 1;\nB:\nadd.u32 %r2, %t, 2;\nC:\nadd.u32 %r2, %t, 3;\nD:\nadd.u32 %r2, %t, 4;";
     let counters = Case::new(body, 32, |_| 0).count();
     let branch = on_line(&counters, 3);
     assert_eq!(branch.branches.divergent, 3);
     assert_eq!(branch.branches.taken, 1);
-    // Ways fall through to the next: 8, 16, 24 and 32 lanes in the end.
+    // Targets fall through to the next: 8, 16, 24 and 32 lanes in the end.
     let lanes: Vec<u64> = [5, 7, 9, 11].map(|line| on_line(&counters, line).issued.lanes).to_vec();
     assert_eq!(lanes, [8, 16, 24, 32]);
 }

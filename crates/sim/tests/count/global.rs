@@ -11,7 +11,7 @@ fn coalesced_words() {
     let load = traffic(&counters, 1, Global, Load);
     assert_eq!(sectors(&load), (4, 16, 4));
     assert_eq!((load.lanes, load.bytes), (128, 512));
-    // Nothing of it was touched before.
+    // All of it is accessed for the first time.
     assert_eq!(load.first_sectors, 16);
     // Head, load, tail, by each of four warps.
     assert_eq!(counters.totals.issued.executions, 4 * (HEAD + 1 + TAIL));
@@ -39,7 +39,7 @@ fn coalesced_of_every_width() {
 #[test]
 fn strides_of_2_to_32_words() {
     // Lane t reads word s t. Up to eight words apart, every sector of the 128 s bytes is touched: 4 s of them. Farther
-    // apart, each lane has a sector of its own. The lanes span s lines, and at most 32 words apart they touch all.
+    // apart, each lane has its own sector. The lanes span s lines, and at most 32 words apart they touch all.
     for stride in 2..=32u64 {
         let counters = Case::new("ld.global.u32 %r1, [%g];", 32, |t| 4 * stride * t).count();
         let load = traffic(&counters, 1, Global, Load);
@@ -50,8 +50,8 @@ fn strides_of_2_to_32_words() {
 
 #[test]
 fn misaligned_words() {
-    // 128 bytes from byte 4: bytes 4 to 131 are in sectors 0 to 4 and in lines 0 and 1.
-    // From byte 32 or 64: four sectors, but of two lines. From 128: one line again.
+    // 128 bytes from byte 4: bytes 4 to 131 are in sectors 0 to 4 and in lines 0 and 1. From byte 32 or 64: four sectors,
+    // but of two lines. From 128: one line again.
     for (start, expected) in
         [(4, (1, 5, 2)), (32, (1, 4, 2)), (64, (1, 4, 2)), (124, (1, 5, 2)), (128, (1, 4, 1))]
     {
@@ -62,14 +62,14 @@ fn misaligned_words() {
 
 #[test]
 fn broadcast_and_any_order() {
-    // One word for all: one sector, though lanes ask for 128 bytes.
+    // One word for all lanes: one sector, although lanes request 128 bytes.
     let counters = Case::new("ld.global.u32 %r1, [%g];", 32, |_| 40).count();
     let load = traffic(&counters, 1, Global, Load);
     assert_eq!((sectors(&load), load.bytes), ((1, 1, 1), 128));
-    // The 32 words of a line in another order: as if they were in order.
+    // The 32 words of a line in another order: the same as in order.
     let counters = Case::new("ld.global.u32 %r1, [%g];", 32, |t| 4 * (t * 13 % 32)).count();
     assert_eq!(sectors(&traffic(&counters, 1, Global, Load)), (1, 4, 1));
-    // Halves of the warp in lines far apart: two sectors of each.
+    // Half-warps in distant lines: two sectors of each.
     let counters = Case::new("ld.global.u32 %r1, [%g];", 32, |t| 4 * (t % 16) + 4096 * (t / 16)).count();
     assert_eq!(sectors(&traffic(&counters, 1, Global, Load)), (1, 4, 2));
 }
@@ -89,15 +89,15 @@ fn the_least_sectors_are_those_of_each_request() {
         let load = traffic(&Case::new(body, 32, offset).count(), line, Global, Load);
         (load.requests, load.sectors, load.ideal_sectors)
     };
-    // 128 bytes side by side, then from byte 4: five sectors where four would do.
+    // 128 contiguous bytes, then from byte 4: five sectors instead of the ideal four.
     let load = "ld.global.u32 %r1, [%g];";
     assert_eq!(ideal(load, 1, |t| 4 * t), (1, 4, 4));
     assert_eq!(ideal(load, 1, |t| 4 + 4 * t), (1, 5, 4));
-    // One word for all is four bytes, not 128; eight words are one sector's worth.
+    // One word for all lanes is four bytes, not 128; eight words fill one sector.
     assert_eq!(ideal(load, 1, |_| 40), (1, 1, 1));
     assert_eq!(ideal(load, 1, |t| 32 * (t % 8)), (1, 8, 1));
-    // Nine requests of one lane and then one of all: 9 + 4 sectors, and none too many, though the 164 bytes of all ten
-    // requests together would fill six.
+    // Nine requests of one lane and then one of all lanes: 9 + 4 sectors, and no excess, although the 164 bytes of all
+    // ten requests together would fill six.
     let body = "mov.u32 %r1, 0;\nLOOP:\nsetp.eq.u32 %p1, %r1, 9;\nsetp.eq.or.u32 %p1, %lane, 0, %p1;\n\
         @%p1 ld.global.u32 %r2, [%g];\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p2, %r1, 10;\n@%p2 bra LOOP;";
     assert_eq!(ideal(body, 5, |t| 4 * t), (10, 13, 13));
@@ -110,7 +110,7 @@ fn stores_and_what_was_touched_before() {
     for line in [1, 2] {
         assert_eq!(sectors(&traffic(&counters, line, Global, Store)), (1, 4, 1));
     }
-    // The second store and the second load touch nothing new.
+    // The second store and the second load touch no new sector.
     let first = |line, op| traffic(&counters, line, Global, op).first_sectors;
     assert_eq!([first(1, Store), first(2, Store), first(3, Load), first(4, Load)], [4, 0, 4, 0]);
     // The four sectors, and the table of offsets in the head: 32 × 8 bytes are 8 sectors.
@@ -131,8 +131,8 @@ fn blocks_that_load_the_same_share_it_behind_their_first_level() {
 
 #[test]
 fn traffic_of_the_second_level() {
-    // A block loads the table of offsets (8 sectors) and four sectors twice: 12 through the first level. Past it, the same four
-    // sectors three times. Two stores of four sectors each, and one sector of a reduction and of an atomic.
+    // A block loads the table of offsets (8 sectors) and four sectors twice: 12 through L1. Past L1, it loads the same
+    // four sectors three times. Two stores of four sectors each, and one sector each of a reduction and of an atomic.
     let body = "ld.global.u32 %r1, [%g];\nld.global.u32 %r1, [%g];\nld.global.cg.u32 %r2, [%g];\nld.volatile.global.u32 %r2, [%g];\n\
         ld.relaxed.gpu.global.u32 %r3, [%g];\nst.global.u32 [%g], %t;\nst.global.u32 [%g], %t;\nred.global.add.u32 [%data], %t;\n\
         atom.global.add.u32 %r4, [%data], %t;\nst.shared.u32 [%s], %r4;";
@@ -147,7 +147,7 @@ fn traffic_of_the_second_level() {
 
 #[test]
 fn local_memory() {
-    // The same word of all lanes lies side by side: one line. Sixteen bytes are four words, a line apart from each other.
+    // The same word of all lanes is contiguous: one line. Sixteen bytes are four words at distances of one line.
     let body = "st.local.u32 [frame], %t;\nst.local.v4.u32 [frame+16], {%t, %t, %t, %t};\nld.local.u64 %d1, [frame+16];\n\
         ld.local.u8 %h1, [frame+1];";
     let counters = Case::new(body, 64, |_| 0).count();
@@ -160,32 +160,32 @@ fn local_memory() {
 
 #[test]
 fn local_memory_indexed_by_lane() {
-    // Odd lanes use the word behind that of even lanes: two lines, of which all four sectors are touched.
+    // Odd lanes use the word after that of even lanes: two lines, of which all four sectors are touched.
     let body = "mov.u64 %d1, frame;\nand.b32 %r1, %lane, 1;\nmul.wide.u32 %d2, %r1, 4;\nadd.u64 %d1, %d1, %d2;\n\
         st.local.u32 [%d1], %t;\nsetp.lt.u32 %p1, %lane, 8;\n@%p1 ld.local.u32 %r2, [frame];";
     let counters = Case::new(body, 32, |_| 0).count();
     assert_eq!(sectors(&traffic(&counters, 5, Local, Store)), (1, 8, 2));
-    // Lanes 0 to 7 alone: one sector.
+    // Only lanes 0 to 7: one sector.
     assert_eq!(sectors(&traffic(&counters, 7, Local, Load)), (1, 1, 1));
 }
 
 #[test]
 fn asynchronous_copies() {
-    // 16 bytes a lane: 512 bytes are 16 sectors of global memory, and four quarter-warps of 128 bytes for the banks.
+    // 16 bytes per lane: 512 bytes are 16 sectors of global memory, and four quarter-warps of 128 bytes for the banks.
     let body = "cp.async.cg.shared.global [%s], [%g], 16;\ncp.async.ca.shared.global [%s], [%g], 8;\n\
         cp.async.ca.shared.global [%s], [%g], 4;\ncp.async.wait_all;";
     let counters = Case::new(body, 32, |t| 16 * t).count();
     let side = |line, space| traffic(&counters, line, space, AsyncCopy);
     assert_eq!(sectors(&side(1, Global)), (1, 16, 4));
     assert_eq!(passes(&side(1, Shared)), (1, 4, 0));
-    // Of the same places only 8 bytes: still 16 sectors. In the banks, lane t of a half-warp has words 4 t and 4 t + 1: the
-    // 16 lanes meet in pairs at each bank, so each half takes 2 passes instead of 1.
+    // Only 8 bytes of the same locations: still 16 sectors. In the banks, lane t of a half-warp has words 4 t and 4 t +
+    // 1: the 16 lanes share each bank in pairs, so each half takes 2 passes instead of 1.
     assert_eq!(sectors(&side(2, Global)), (1, 16, 4));
     assert_eq!(passes(&side(2, Shared)), (1, 4, 2));
     // 4 bytes: word 4 t of 32 lanes is in one of 8 banks: four lanes at each.
     assert_eq!(passes(&side(3, Shared)), (1, 4, 3));
     assert_eq!(side(3, Global).bytes, 128);
-    // Copies do not touch memory again when they arrive.
+    // Copies do not count as accesses again when they complete.
     assert!(on_line(&counters, 4).memory.is_empty());
 }
 
@@ -213,9 +213,9 @@ fn generic_addresses_count_where_they_point() {
 fn parameters_and_constants() {
     let counters = Case::new("ld.param.u32 %r1, [data];", 96, |_| 0).count();
     let parameter = traffic(&counters, 1, Param, Load);
-    // All lanes of a warp ask for one address: one pass.
+    // All lanes of a warp request one address: one pass.
     assert_eq!((parameter.requests, parameter.wavefronts, parameter.lanes), (3, 3, 96));
-    // A constant by lane: as many addresses as there are.
+    // A constant indexed by lane: as many passes as distinct addresses.
     let text = Case::new("and.b32 %r1, %lane, 7;\nmul.wide.u32 %d1, %r1, 4;\nmov.u64 %d2, c;\nadd.u64 %d1, %d1, %d2;\nld.const.u32 %r2, [%d1];", 32, |_| 0)
         .text()
         .replace(".visible .entry", ".const .align 4 .u32 c[8] = {1, 2, 3, 4, 5, 6, 7, 8}; .visible .entry");
@@ -231,7 +231,7 @@ fn parameters_and_constants() {
 
 #[test]
 fn a_stream_and_the_same_stream_again() {
-    // Two warps read 16 lines of their own, 4 KiB apart, and then the same again: 64 sectors each time, new only once.
+    // Two warps each read 16 lines, 4 KiB apart, and then the same again: 64 sectors each time, new only the first time.
     let body = "mov.u32 %r5, 0;\nAGAIN:\nmov.u64 %d1, %g;\nmov.u32 %r1, 0;\nLOOP:\nld.global.u32 %r2, [%d1];\nadd.u64 %d1, %d1, 128;\nadd.u32 %r1, %r1, 1;\n\
         setp.lt.u32 %p1, %r1, 16;\n@%p1 bra LOOP;\nadd.u32 %r5, %r5, 1;\nsetp.lt.u32 %p1, %r5, 2;\n@%p1 bra AGAIN;";
     let counters = Case::new(body, 64, |t| 4 * (t % 32) + 4096 * (t / 32)).count();
@@ -241,8 +241,9 @@ fn a_stream_and_the_same_stream_again() {
 
 #[test]
 fn a_window_that_moves_by_a_word() {
-    // 128 bytes from byte 4 i, for i from 0 to 31: four sectors of one or two lines where 4 i is a multiple of 32, which are four
-    // of the 32 places, and five sectors elsewhere. Only place 0 is in one line. Bytes 0 to 251 are touched: eight sectors.
+    // 128 bytes from byte 4 i, for i from 0 to 31: four sectors of one or two lines where 4 i is a multiple of 32, which
+    // are four of the 32 offsets, and five sectors elsewhere. Only offset 0 is in one line. Bytes 0 to 251 are touched:
+    // eight sectors.
     let body = "mov.u64 %d1, %g;\nmov.u32 %r1, 0;\nLOOP:\nld.global.u32 %r2, [%d1];\nadd.u64 %d1, %d1, 4;\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p1, %r1, 32;\n@%p1 bra LOOP;";
     let load = traffic(&Case::new(body, 32, |t| 4 * t).count(), 4, Global, Load);
     assert_eq!((sectors(&load), load.first_sectors), ((32, 4 * 4 + 28 * 5, 1 + 31 * 2), 8));

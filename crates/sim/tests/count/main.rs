@@ -1,5 +1,5 @@
-//! The counters, on kernels small enough to count by hand: each number is worked out in the comment beside it.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+//! The counters, on kernels small enough to count by hand: the comment at each number derives it.
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod atomics;
 mod barrier;
@@ -15,10 +15,11 @@ use warpproof_sim::count::{Counted, Counters, Instruction, MemoryOp, Totals, Tra
 use warpproof_sim::memory::Space;
 use warpproof_sim::{Device, Launch};
 
-/// A kernel: its body, one instruction to a line, and an offset in bytes for each thread of a block.
+/// A kernel: its body, one instruction per line, and an offset in bytes for each thread of a block.
 struct Case<'a> {
-    /// Finds in `%data` the address of a buffer, in `%g` the same plus the thread's offset, in `%s` the thread's offset into
-    /// shared memory, in `%off` the offset itself; the thread's number in `%t`, its lane in `%lane`, its block in `%cta`.
+    /// The body finds the address of a buffer in `%data`, the same plus the thread's offset in `%g`, the thread's offset
+    /// into shared memory in `%s`, the offset itself in `%off`; the thread's number in `%t`, its lane in `%lane`, its
+    /// block in `%cta`.
     body: &'a str,
     target: &'a str,
     grid: u32,
@@ -27,14 +28,14 @@ struct Case<'a> {
     threads: usize,
 }
 
-/// Instructions before the body, and the one behind it.
+/// Instructions before the body, and the one after it.
 const HEAD: u64 = 12;
 const TAIL: u64 = 1;
 /// Lines before the body.
 const LINES: u32 = 11;
 
 impl<'a> Case<'a> {
-    /// One block of so many threads, each with its offset.
+    /// One block of this number of threads, each with its offset.
     fn new(body: &'a str, block: u32, offset: impl Fn(u64) -> u64) -> Case<'a> {
         let offsets = (0..u64::from(block)).map(offset).collect();
         Case { body, target: "sm_89", grid: 1, block, offsets, threads: 1 }
@@ -75,7 +76,7 @@ impl<'a> Case<'a> {
         device.count(&launch, &warpproof_sim::count::CountSettings::default())
     }
 
-    /// The counters of a launch that ends well. Whatever the kernel, instructions add up.
+    /// The counters of a launch that succeeds. For any kernel, the counts of instructions add up.
     fn count(&self) -> Counters {
         let counted = self.run();
         assert!(counted.outcome.stop.is_none(), "{}", counted.outcome.stop.unwrap());
@@ -103,12 +104,12 @@ fn sectors(traffic: &Traffic) -> (u64, u64, u64) {
     (traffic.requests, traffic.sectors, traffic.lines)
 }
 
-/// Requests, passes through the banks, and passes beyond those needed.
+/// Requests, passes through the banks, and passes beyond the minimum.
 fn passes(traffic: &Traffic) -> (u64, u64, u64) {
     (traffic.requests, traffic.wavefronts, traffic.conflicts())
 }
 
-/// Executions, lanes at the instruction, lanes that executed it, executions by none.
+/// Executions, lanes at the instruction, lanes that executed it, executions by no lane.
 fn issued(instruction: &Instruction) -> (u64, u64, u64, u64) {
     let issued = instruction.issued;
     (issued.executions, issued.lanes, issued.lanes_on, issued.passed)

@@ -11,7 +11,7 @@ const KERNEL: &str = "ld.global.u32 %r1, [%g];\nst.shared.u32 [%s], %r1;\nbar.sy
 
 #[test]
 fn every_number_of_a_kernel() {
-    // Four warps in two blocks; offsets of 8 bytes, so that 32 words are in 8 sectors, and lanes meet in pairs in the banks.
+    // Four warps in two blocks; offsets of 8 bytes, so that 32 words are in 8 sectors, and lanes share banks in pairs.
     let counters = Case { grid: 2, ..Case::new(KERNEL, 64, |t| 8 * t) }.count();
     let warps = 4;
     let expected: &[(&str, u64)] = &[
@@ -43,7 +43,7 @@ fn every_number_of_a_kernel() {
         ("smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", 0),
         ("smsp__sass_branch_targets_threads_divergent.sum", warps),
         ("smsp__sass_branch_targets_threads_uniform.sum", 0),
-        // With the head's load of offsets, eight sectors as well.
+        // Including the head's load of offsets, also eight sectors.
         ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", 2 * warps),
         ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", 16 * warps),
         ("l1tex__t_bytes_pipe_lsu_mem_global_op_ld.sum", 512 * warps),
@@ -53,7 +53,7 @@ fn every_number_of_a_kernel() {
         ("smsp__inst_executed_op_shared_ld.sum", warps),
         ("smsp__inst_executed_op_shared_st.sum", warps),
         ("smsp__inst_executed_op_ldsm.sum", warps),
-        // Words eight bytes apart: two passes for one. All matrices at one row: four passes.
+        // Words eight bytes apart: two passes instead of one. All matrices at one row: four passes.
         ("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum", (2 + 4) * warps),
         ("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum", 2 * warps),
         ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum", warps),
@@ -63,7 +63,7 @@ fn every_number_of_a_kernel() {
         ("memory_l1_wavefronts_shared_ideal", 6 * warps),
         // A block loads 512 bytes of data and 512 of offsets; both blocks the same.
         ("lts__t_sectors_op_read.sum", 2 * 32),
-        // Two sectors of each warp's store, each time.
+        // Two sectors per warp for each of the stores.
         ("lts__t_sectors_op_write.sum", 2 * warps),
         ("lts__t_sectors.sum", 2 * 32 + 2 * warps),
         ("dram__sectors_read.sum", 32),
@@ -76,7 +76,7 @@ fn every_number_of_a_kernel() {
     let near = |a: f64, b: f64| (a - b).abs() < 1e-12;
     assert!(near(ratio("l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"), 8.0));
     assert!(near(ratio("smsp__sass_average_branch_targets_threads_uniform.pct"), 0.0));
-    // Lanes ask for 128 bytes of data and 256 of offsets in 16 sectors.
+    // Lanes request 128 bytes of data and 256 of offsets in 16 sectors.
     assert!(near(ratio("smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio"), 24.0));
     assert!(near(ratio("smsp__average_inst_executed_per_warp.ratio"), 26.0));
 }

@@ -1,11 +1,12 @@
-//! The same counters in every run and for any number of threads; what differs between two kernels; launches that stop.
+//! The counters are the same in every run and for any number of threads; differences between two kernels; launches that
+//! stop.
 
 use crate::{Case, LINES, on_line, traffic};
 use warpproof_sim::count::{CountSettings, LineKey, MemoryOp, diff};
 use warpproof_sim::memory::Space;
 use warpproof_sim::schedule::Order;
 
-/// Something of everything, in blocks that differ.
+/// A mix of all kinds of instructions, in blocks that differ.
 const MIXED: &str = "mov.u32 %r1, 0;\nLOOP:\nadd.u32 %r1, %r1, 1;\nadd.u32 %r2, %lane, %cta;\nand.b32 %r2, %r2, 7;\n\
     setp.le.u32 %p1, %r1, %r2;\n@%p1 bra LOOP;\nst.shared.u32 [%s], %r1;\nbar.sync 0;\nld.shared.u32 %r3, [%s];\n\
     mul.wide.u32 %d1, %cta, 64;\nadd.u64 %d1, %g, %d1;\nst.global.u32 [%d1], %r3;\nld.global.u32 %r4, [%g];";
@@ -55,11 +56,11 @@ fn a_difference_names_lines() {
         of_line.map(|change| (change.counter.as_str(), change.before, change.after)).collect()
     };
     let line = LineKey { file: None, line: LINES + 2 };
-    // Twice the stride: eight sectors for four, two lines for one.
+    // Twice the stride: eight sectors instead of four, two lines instead of one.
     let expected =
         [("global.ld.first_sectors", 4, 8), ("global.ld.lines", 1, 2), ("global.ld.sectors", 4, 8)];
     assert_eq!(of(Some(line)), expected);
-    // With the head's load of 8 sectors in two lines.
+    // Including the head's load of 8 sectors in two lines.
     let expected = [
         ("first_sectors.block_cached", 12, 16),
         ("first_sectors.block_loaded", 12, 16),
@@ -84,7 +85,7 @@ fn a_line_that_is_gone_differs_too() {
 
 #[test]
 fn a_launch_that_stops_is_counted_up_to_there() {
-    // Block 70 traps: blocks 0 to 70 are counted, whoever ran beside them.
+    // Block 70 traps: blocks 0 to 70 are counted, regardless of which blocks ran at the same time.
     let body = "setp.eq.u32 %p1, %cta, 70;\n@%p1 trap;\nadd.u32 %r1, %t, 1;";
     let mut first = None;
     for threads in [1, 2, 5] {

@@ -4,8 +4,8 @@ use crate::{Case, passes, traffic};
 use warpproof_sim::count::MemoryOp::{Load, Mbarrier, Store};
 use warpproof_sim::memory::Space::Shared;
 
-/// Offsets of a group of `size` lanes with `bytes` each, of which `degree` want each bank they use: lane t of the group gets
-/// place `t / degree` of row `t % degree`, and rows are 128 bytes apart, so that a place is in the same banks in each row.
+/// Offsets of a group of `size` lanes with `bytes` each, of which `degree` use each bank: lane t of the group gets slot `t
+/// / degree` of row `t % degree`, and rows are 128 bytes apart, so that a slot is in the same banks in each row.
 fn crowded(t: u64, bytes: u64, degree: u64) -> u64 {
     t / degree * bytes + t % degree * 128
 }
@@ -62,14 +62,14 @@ fn one_word_for_all_is_one_pass() {
 
 #[test]
 fn lanes_that_share_words_of_one_bank() {
-    // Three words of bank 0, wanted by 11, 11 and 10 lanes: three passes.
+    // Three words of bank 0, used by 11, 11 and 10 lanes: three passes.
     let counters = Case::new("ld.shared.u32 %r1, [%s];", 32, |t| t % 3 * 128).count();
     assert_eq!(passes(&traffic(&counters, 1, Shared, Load)), (1, 3, 2));
 }
 
 #[test]
 fn a_column_of_a_matrix_and_its_padding() {
-    // Rows of 32 words: a column is in one bank. Rows of 33 words: a column is in all banks.
+    // Rows of 32 words: a column is in one bank. Rows of 33 words: a column uses all banks.
     let column = |words: u64| {
         let counters = Case::new("ld.shared.u32 %r1, [%s];", 32, |t| 4 * words * t).count();
         passes(&traffic(&counters, 1, Shared, Load))
@@ -84,7 +84,7 @@ fn a_column_of_a_matrix_and_its_padding() {
 
 #[test]
 fn bytes_and_halves_share_words() {
-    // 32 bytes in 8 words; 32 halves in 16 words: no bank is asked for two.
+    // 32 bytes in 8 words; 32 halves in 16 words: no bank has two words.
     let body = "ld.shared.u8 %h1, [%s];";
     assert_eq!(passes(&traffic(&Case::new(body, 32, |t| t).count(), 1, Shared, Load)), (1, 1, 0));
     let body = "st.shared.u16 [%s], %h1;";
@@ -95,13 +95,13 @@ fn bytes_and_halves_share_words() {
 
 #[test]
 fn wide_requests_that_need_fewer_passes() {
-    // All lanes at one place: lanes 1 apart name one address, so half-warps (quarter-warps) are merged in pairs: one pass of
-    // eight bytes, two of sixteen, and no conflict.
+    // All lanes at one address: lanes 1 apart use the same address, so half-warps (quarter-warps) are merged in pairs:
+    // one pass for eight bytes, two for sixteen, and no conflict.
     let body = "ld.shared.u64 %d1, [%s];\nld.shared.v4.u32 {%r1, %r2, %r3, %r4}, [%s];";
     let counters = Case::new(body, 32, |_| 0).count();
     assert_eq!(passes(&traffic(&counters, 1, Shared, Load)), (1, 1, 0));
     assert_eq!(passes(&traffic(&counters, 2, Shared, Load)), (1, 2, 0));
-    // Eight lanes alone, sixteen bytes each: one quarter-warp.
+    // Only eight lanes, sixteen bytes each: one quarter-warp.
     let body = "setp.lt.u32 %p1, %lane, 8;\n@%p1 ld.shared.v4.u32 {%r1, %r2, %r3, %r4}, [%s];";
     let counters = Case::new(body, 32, |t| 16 * t).count();
     assert_eq!(passes(&traffic(&counters, 2, Shared, Load)), (1, 1, 0));
@@ -109,7 +109,7 @@ fn wide_requests_that_need_fewer_passes() {
 
 #[test]
 fn lanes_that_are_off_ask_for_nothing() {
-    // All words in one bank, but only four lanes ask.
+    // All words in one bank, but only four lanes are active.
     let body = "and.b32 %r1, %lane, 7;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 st.shared.u32 [%s], %t;";
     let counters = Case::new(body, 32, |t| 128 * t).count();
     let store = traffic(&counters, 3, Shared, Store);
@@ -128,8 +128,8 @@ fn mbarriers_are_atomics_of_their_own_kind() {
 
 #[test]
 fn a_stride_that_changes_in_a_loop() {
-    // Round k reads words k t: with 32 banks, gcd(32, k) lanes want each bank that is used. For k = 1 to 10 that is 1, 2, 1, 4,
-    // 1, 2, 1, 8, 1, 2: together 23 passes, of which 13 are conflicts. All of it twice, by two warps.
+    // Iteration k reads words k t: with 32 banks, gcd(32, k) lanes share each bank that is used. For k = 1 to 10 that is
+    // 1, 2, 1, 4, 1, 2, 1, 8, 1, 2: together 23 passes, of which 13 are conflicts. All of it twice, by two warps.
     let body = "mov.u32 %r5, 0;\nAGAIN:\nmov.u32 %r1, 0;\nLOOP:\nadd.u32 %r1, %r1, 1;\nmul.lo.u32 %r2, %r1, %lane;\nmad.lo.u32 %r2, %r2, 4, %base;\n\
         ld.shared.u32 %r3, [%r2];\nsetp.lt.u32 %p1, %r1, 10;\n@%p1 bra LOOP;\nadd.u32 %r5, %r5, 1;\nsetp.lt.u32 %p1, %r5, 2;\n@%p1 bra AGAIN;";
     let load = traffic(&Case::new(body, 64, |_| 0).count(), 8, Shared, Load);
@@ -139,7 +139,7 @@ fn a_stride_that_changes_in_a_loop() {
 
 #[test]
 fn a_row_that_moves_keeps_its_conflicts() {
-    // Words two apart, from 40 places a word apart: two passes at each.
+    // Words two apart, at 40 starts one word apart: two passes at each.
     let body = "mov.u32 %r1, 0;\nLOOP:\nadd.u32 %s, %s, 4;\nst.shared.u32 [%s], %t;\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p1, %r1, 40;\n@%p1 bra LOOP;";
     let store = traffic(&Case::new(body, 32, |t| 8 * t).count(), 4, Shared, Store);
     assert_eq!(passes(&store), (40, 80, 40));

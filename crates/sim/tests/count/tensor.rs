@@ -32,7 +32,7 @@ fn products_of_several_shapes() {
 
 #[test]
 fn a_product_in_a_loop() {
-    // Seven rounds of two products, by two warps.
+    // Seven iterations of two products, by two warps.
     let mma = "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e4m3.f32 {%f0, %f1, %f2, %f3}, {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%f0, %f1, %f2, %f3};";
     let body = format!(
         "mov.u32 %r20, 0;\nLOOP:\n{mma}\n{mma}\nadd.u32 %r20, %r20, 1;\nsetp.lt.u32 %p1, %r20, 7;\n@%p1 bra LOOP;"

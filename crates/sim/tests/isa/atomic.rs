@@ -1,13 +1,13 @@
 //! `atom` and `red`.
 
-#![expect(clippy::unwrap_used, reason = "a failure to prepare a test fails it")]
+#![expect(clippy::unwrap_used, reason = "a setup failure fails the test")]
 
 use crate::harness::{Column, check, eval, pairs, patterns};
 use crate::sync::Grid;
 use warpproof_sim::StopKind;
 use warpproof_sim::num::half;
 
-/// Code that makes `%p` the address of a cell of the thread's own, in a memory, with `%s0` in it.
+/// Code that sets `%p` to the address of the thread's own cell in a memory space, initialized with `%s0`.
 fn cell(space: &str) -> &'static str {
     match space {
         "global" | "generic" => "ld.param.u64 %p, [in0]; add.u64 %p, %p, %o;",
@@ -107,7 +107,7 @@ fn integer_operators() {
     operator("dec", "u32", |a, b, _| if a == 0 || a > b { b } else { a - 1 });
 }
 
-/// The host's sum, with the NaN of the machine.
+/// The host's sum, with the canonical NaN.
 fn sum_f32(a: u64, b: u64, flush: bool) -> u64 {
     let value = |v: u64| {
         let v = f32::from_bits(u32::try_from(v).unwrap());
@@ -138,7 +138,7 @@ fn floating_point_addition() {
         [0.0, -0.0, 1.0, -1.5, 1e300, 1e308, -1e308, 5e-324, f64::MIN_POSITIVE, f64::INFINITY, 0.1]
             .map(f64::to_bits)
             .to_vec();
-    // Opposite infinities are left to the tests of the arithmetic.
+    // The tests of the arithmetic cover opposite infinities.
     operator_on("sm_89", "add", "f64", &pairs(&f64s, &f64s), |a, b, _| {
         (f64::from_bits(a) + f64::from_bits(b)).to_bits()
     });
@@ -199,7 +199,7 @@ fn cells_of_128_bits() {
 
 #[test]
 fn contended_cells_are_updated_one_lane_after_another() {
-    // A ticket from a shared and from a global counter: every number once.
+    // A ticket from a shared and from a global counter: every number occurs once.
     let body = ".shared .b32 count; .reg .b32 %c; mov.u32 %c, count; atom.shared.add.u32 %d0, [%c], 1;
         ld.param.u64 %p, [in0]; atom.global.inc.u32 %d1, [%p], 0xffffffff; atom.add.u64 %d2, [%p+8], 3;
         atom.global.add.L2::cache_hint.u32 %d3, [%p+16], %t, %o; red.global.add.L2::cache_hint.u32 [%p+16], 1, %o;";

@@ -1,4 +1,4 @@
-//! Logic, shifts and bit manipulation, against one bit at a time.
+//! Logic, shifts and bit manipulation, compared with one bit at a time.
 
 use crate::harness::{Column, check, pairs, patterns};
 use crate::int::{bits, cut, number};
@@ -14,7 +14,7 @@ fn three() -> (Column, Column, Column) {
     (a, b, c)
 }
 
-/// Positions and lengths around every edge: below, at and beyond the width, the 8 bits that count, and far off.
+/// Positions and lengths at every edge: below, at and beyond the width, the 8 bits that count, and far out of range.
 fn amounts() -> Column {
     let mut out: Column = (0..=66).step_by(3).collect();
     out.extend([1, 15, 16, 17, 31, 32, 34, 63, 64, 127, 128, 255, 256, 257, 0xffff_ffff, 0x8000_0000]);

@@ -19,7 +19,7 @@ fn hints_change_no_value() {
         ld.global.b64 %d0, [%a];";
     let got = Grid::block(64).run(body, &["b64"], &lines()).unwrap();
     assert_eq!(got[0], (0..64).map(|t| 16 * t).collect::<Column>());
-    // An address that is not there can be prefetched; so can shared memory, to no effect.
+    // An unmapped address can be prefetched; so can shared memory, without effect.
     let body = ".reg .b64 %a; .shared .b32 cell; mov.u64 %a, 16; prefetch.global.L1 [%a]; prefetchu.L1 [%a];
         mov.u64 %a, cell; cvta.shared.u64 %a, %a; prefetch.L1 [%a]; mov.u32 %d0, 3;";
     assert_eq!(Grid::block(32).column(body), vec![3; 32]);

@@ -1,4 +1,4 @@
-//! Comparison and selection, against Rust's own ordering of numbers.
+//! Comparison and selection, compared with Rust's own ordering of numbers.
 #![expect(
     clippy::as_conversions,
     clippy::cast_possible_truncation,
@@ -34,7 +34,7 @@ const TYPES: [(&str, &[&str], bool); 13] = [
     ("bf16", &FLOAT, false),
 ];
 
-/// Whether an operator holds for two operands in this order; `None` if one is NaN.
+/// Whether an operator is true for two operands in this order; `None` if one is NaN.
 fn holds(operator: &str, order: Option<Ordering>) -> bool {
     let Some(order) = order else {
         return matches!(operator, "equ" | "neu" | "ltu" | "leu" | "gtu" | "geu" | "nan");
@@ -86,7 +86,7 @@ fn truth(operator: &str, ty: &str, ftz: bool, a: u64, b: u64) -> bool {
     holds(operator, order(ty, ftz, a, b))
 }
 
-/// Codes worth comparing as a type: integers' edges, or zeros, subnormals, ones, infinities and NaNs of both signs.
+/// Codes worth comparing as a type: integer edge values, or zeros, subnormals, ones, infinities and NaNs of both signs.
 fn codes(ty: &str) -> Column {
     let magnitudes: &[u64] = match ty {
         "f32" => &[

@@ -1,13 +1,13 @@
-//! Branches, calls, and the ends of threads.
+//! Branches, calls, and thread exit.
 
-#![expect(clippy::unwrap_used, reason = "a failure to prepare a test fails it")]
+#![expect(clippy::unwrap_used, reason = "a setup failure fails the test")]
 
 use crate::harness::{check, kernel, launch, levels, patterns, try_eval};
 use warpproof_sim::{Blame, Device, Level, StopKind};
 
 #[test]
 fn branches_diverge_and_meet_again() {
-    // Steps of the Collatz sequence, at most 50: every lane leaves the loop at another time.
+    // Steps of the Collatz sequence, at most 50: every lane leaves the loop at a different time.
     let body = ".reg .pred %q, %r; .reg .b32 %n; setp.eq.u32 %r, %x, %x; mov.u32 %d0, 0; and.b32 %n, %s0, 1023; add.u32 %n, %n, 1;
         again: setp.le.u32 %q, %n, 1; @%q bra done; setp.ge.u32 %q, %d0, 50; @%q bra done;
         add.u32 %d0, %d0, 1; and.b32 %x, %n, 1; setp.eq.u32 %q, %x, 0; @!%q bra odd; shr.u32 %n, %n, 1; bra.uni again;
@@ -40,7 +40,7 @@ fn a_table_of_labels() {
     assert_eq!((stop.blame, stop.kind), (Blame::Kernel, StopKind::Bounds));
 }
 
-/// Runs a body that calls `functions`, with 32 threads at every level, and gives one 32-bit result of each.
+/// Runs a body that calls `functions`, with 32 threads at every level, and returns one 32-bit result of each.
 fn call(functions: &str, body: &str) -> Vec<u64> {
     let text =
         kernel(body, &["b32"], &[]).replace(".visible .entry", &format!("{functions}\n.visible .entry"));
@@ -53,7 +53,7 @@ fn call(functions: &str, body: &str) -> Vec<u64> {
         device.read(&output)
     });
     let first = columns.next().unwrap();
-    assert!(columns.all(|column| column == first), "{body}: levels differ");
+    assert!(columns.all(|column| column == first), "{body}: results differ between levels");
     first
 }
 
@@ -65,7 +65,7 @@ fn calls_pass_values_both_ways() {
     let body = "{ .param .b32 a; .param .b32 r; st.param.b32 [a], %t; call.uni (r), triple, (a); ld.param.b32 %x, [r]; }
         call (%d0), sum, (%x, %o);";
     assert_eq!(call(functions, body), (0..32).map(|t| 3 * t + 8 * t).collect::<Vec<u64>>());
-    // Lanes that take different ways call different functions, and one returns early.
+    // Diverged lanes call different functions, and one returns early.
     let functions =
         ".func (.reg .b32 %r) low(.reg .b32 %u) { .reg .pred %q; mov.u32 %r, 1; setp.lt.u32 %q, %u, 4;
         @%q ret; mov.u32 %r, 2; ret; }

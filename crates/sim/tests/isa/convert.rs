@@ -1,5 +1,5 @@
-//! Tests of the family `convert`: integers against plain integer arithmetic, floating point against an independent
-//! soft-float, packed forms against the scalar arithmetic, which has exhaustive tests of its own.
+//! Tests of the family `convert`: integers compared with plain integer arithmetic, floating point with an independent
+//! soft-float, packed forms with the scalar arithmetic, which has exhaustive tests of its own.
 #![expect(clippy::unwrap_used, reason = "a value that does not fit fails the test")]
 
 use super::float::{ROUNDINGS, SINGLES, doubles, flushed, low, num_round, saturated, soft_round};
@@ -32,7 +32,7 @@ fn value(x: u64, ty: &str) -> i128 {
     if signed(ty) { x << unused >> unused } else { (x.cast_unsigned() << unused >> unused).cast_signed() }
 }
 
-/// An integer cut to a type, then extended by its sign to a register.
+/// An integer truncated to a type, then extended by its sign to a register.
 fn stored(x: i128, ty: &str, register: u32) -> u64 {
     let cut = value(u64::try_from(x & i128::from(u64::MAX)).unwrap(), ty);
     let mask = (1i128 << register) - 1;
@@ -44,7 +44,7 @@ fn range(ty: &str) -> (i128, i128) {
     if signed(ty) { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
 }
 
-/// The register the harness gives a type.
+/// The register that the harness uses for a type.
 fn register(ty: &str) -> u32 {
     bits(ty).max(16)
 }
@@ -78,7 +78,7 @@ fn integers_to_integers() {
 #[test]
 fn integers_that_saturate() {
     for from in INTEGERS {
-        // `.sat` is only for results that do not hold every value of the source.
+        // `.sat` is valid only for results that do not hold every value of the source.
         let (low, high) = range(from);
         let results: Vec<&str> =
             INTEGERS.into_iter().filter(|to| range(to).0 > low || range(to).1 < high).collect();
@@ -127,7 +127,7 @@ where
     u64::try_from(wide.convert_r(Round::NearestTiesToEven, &mut false).value.to_bits()).unwrap()
 }
 
-/// The code of a NaN is not a number whatever its format; everything else is exact in f64.
+/// The value of a code as f64: a NaN code gives NaN in any format, and everything else is exact.
 fn number<T: Float + FloatConvert<Double>>(code: u64) -> f64 {
     let wide: Double = T::from_bits(u128::from(code)).convert_r(Round::NearestTiesToEven, &mut false).value;
     f64::from_bits(u64::try_from(wide.to_bits()).unwrap())
@@ -337,7 +337,7 @@ fn floats_to_wider_floats() {
     check("cvt.rp.f64.bf16 %d0, %s0;", &["f64"], &[("bf16", halves())], |x| {
         vec![convert::cvt_f64_bf16(u16::try_from(x[0]).unwrap())]
     });
-    // A result in a register that is wider than it, from a register that is wider than the source.
+    // A result in a wider register, from a source in a wider register.
     let body = "cvt.f32.f16 %d0, %s0;\ncvt.rn.f16.f32 %d1, %s0;\ncvt.rn.f16.f32 %d2, %s0;";
     let column: Column = singles().iter().map(|x| x | 0xdead_beef << 32).collect();
     check(body, &["b64", "b64", "b32"], &[("b64", column)], |x| {
@@ -421,7 +421,7 @@ fn fp8() {
                 let d = |x: u64| u64::from(fp8::cvt_fp8_f16(format, u16::try_from(x & 0xffff).unwrap(), r));
                 vec![d(x[0] >> 16) << 8 | d(x[0])]
             });
-            // Every code, beside its complement.
+            // Every code, paired with its complement.
             let codes: Column = (0..256).map(|i| i << 8 | (255 - i)).collect();
             check(&format!("cvt.rn{relu}.f16x2.{name} %d0, %s0;"), &["b32"], &[("b16", codes)], |x| {
                 let d = |x: u64| u64::from(fp8::cvt_f16_fp8(format, u8::try_from(x & 0xff).unwrap(), r));

@@ -64,14 +64,15 @@ fn what_is_not_read_is_zero() {
             data().iter().zip(&ignore).map(|(v, p)| if *p == when { 0 } else { *v }).collect();
         assert_eq!(got[0], expected, "{copy}");
     }
-    // A source of which nothing is read may be anywhere.
+    // A copy that reads no source bytes may have any source address.
     let body = "st.shared.b64 [%a], -1; cp.async.ca.shared.global [%a], [%o], 8, 0; cp.async.wait_all; ld.shared.b64 %d0, [%a];";
     assert_eq!(run(Grid::block(128), body, &["b64"], &[("b64", data())])[0], vec![0; 128]);
 }
 
 #[test]
 fn copies_arrive_as_late_as_the_program_allows() {
-    // Two groups, each with one copy, and then a copy that only `wait_all` waits for; what is seen after each wait.
+    // Two groups, each with one copy, and then a copy that only `wait_all` waits for; checks what is visible after each
+    // wait.
     let body = ".shared .align 8 .b8 more[1024]; .reg .b32 %z; mov.u32 %z, more; mad.lo.u32 %z, %t, 8, %z;
         ld.param.u64 %p, [in1]; add.u64 %p, %p, %o; st.shared.b64 [%a], 1; st.shared.b64 [%z], 2;
         cp.async.ca.shared.global [%a], [%f], 8; cp.async.commit_group;
@@ -113,7 +114,7 @@ fn many_copies_may_be_under_way() {
     assert_eq!(run(Grid::block(128), body, &["b64"], &[("b64", data())])[0], data());
 }
 
-/// Initializes `bar` for so many arrivals, by the first thread.
+/// The first thread initializes `bar` for this number of arrivals.
 fn with_barrier(count: u32, body: &str) -> String {
     format!(
         ".shared .align 8 .b64 bar; .reg .b32 %m, %c; .reg .b64 %st, %ga; .reg .pred %first, %q, %r; mov.u32 %m, bar; cvt.u64.u32 %ga, %m;
@@ -165,7 +166,7 @@ fn an_mbarrier_synchronizes_its_threads() {
 
 #[test]
 fn counts_pending_arrivals_and_drops() {
-    // One thread arrives in pieces; the state tells how many were pending before.
+    // One thread arrives in pieces; the state gives the number of pending arrivals before.
     let body = with_barrier(
         10,
         "mbarrier.arrive.noComplete.shared.b64 %st, [%m], 4; mbarrier.pending_count.b64 %c, %st; cvt.u64.u32 %d0, %c;
@@ -224,7 +225,8 @@ fn an_mbarrier_tracks_copies() {
     }
 }
 
-/// Before its warp tests a barrier, a thread does not see what an mbarrier tracks; a barrier of the block is no wait.
+/// Before its warp tests an mbarrier, a thread does not see copies that the mbarrier tracks; a block barrier does not wait
+/// for them.
 #[test]
 fn tracked_copies_are_late() {
     let body = with_barrier(
@@ -241,7 +243,7 @@ fn tracked_copies_are_late() {
     assert_eq!(early, [data(), vec![128; 128], mirrored]);
 }
 
-/// The arrival comes with the copies before it, whatever is issued behind it.
+/// The arrival happens with the earlier copies, regardless of later ones.
 #[test]
 fn an_arrival_waits_for_the_copies_before_it_alone() {
     let body = with_barrier(
@@ -257,7 +259,7 @@ fn an_arrival_waits_for_the_copies_before_it_alone() {
     assert_eq!(got, [vec![256; 128], vec![128; 128], data(), data()]);
 }
 
-/// Threads that only consume see the copies of others, whose warps have nothing more to do with the barrier.
+/// Threads that only consume see the copies of other threads, whose warps do not use the barrier afterward.
 #[test]
 fn tracked_copies_end_a_loop_of_tests_in_another_warp() {
     let body = with_barrier(
@@ -296,7 +298,7 @@ fn misused_mbarriers_are_reported() {
     assert_eq!(kind("mbarrier.arrive.noComplete.shared.b64 _, [%m], 2;"), StopKind::Mbarrier);
     assert_eq!(kind("mbarrier.arrive_drop.shared.b64 _, [%m], 3;"), StopKind::Mbarrier);
     assert_eq!(kind("mbarrier.expect_tx.shared.b64 [%m], 0x100000;"), StopKind::Mbarrier);
-    // The arrival comes when the copy is made, and finds no barrier.
+    // The arrival happens when the copy completes, and there is no barrier then.
     assert_eq!(
         kind(
             "mov.u64 %p, 0; cp.async.ca.shared.global [%a], [%f], 8; cp.async.mbarrier.arrive.shared.b64 [%m];

@@ -1,4 +1,4 @@
-//! Chains of carries, against 128-bit arithmetic.
+//! Chains of carries, compared with 128-bit arithmetic.
 #![expect(
     clippy::as_conversions,
     clippy::cast_sign_loss,

@@ -1,4 +1,4 @@
-//! Tests of the family `float`: arithmetic against an independent soft-float, the rest against its definition.
+//! Tests of the family `float`: arithmetic compared with an independent soft-float, the rest with its definition.
 #![expect(clippy::unwrap_used, reason = "a value that does not fit fails the test")]
 
 use super::harness::{Column, check, pairs};
@@ -203,7 +203,7 @@ fn double_precision_arithmetic_in_every_rounding() {
     let soft = |operation, rnd: &str, x: &[u64]| {
         let f = |i: usize| Double::from_bits(u128::from(x[i]));
         let d = apply(operation, f(0), f(1), f(x.len() - 1), soft_round(rnd));
-        // Which NaN results is the arithmetic's own choice, which has its own tests.
+        // The tests of the arithmetic cover the choice of the NaN.
         if d.is_nan() { None } else { Some(u64::try_from(d.to_bits()).unwrap()) }
     };
     for rnd in ROUNDINGS {

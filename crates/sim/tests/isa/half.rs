@@ -12,7 +12,7 @@ const CODES: [u64; 22] = [
     0x7c01, 0xfe00, 0x007f, 0x0080, 0x3f80, 0xff7f, 0x7f80, 0xff80,
 ];
 
-/// Codes of one half beside arbitrary ones of the other.
+/// Codes of one half paired with arbitrary ones of the other.
 fn columns() -> [Column; 3] {
     let (mut a, mut b) = pairs(&CODES, &CODES);
     let mut random = SplitMix(5);

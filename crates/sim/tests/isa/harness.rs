@@ -1,6 +1,6 @@
 //! Runs one instruction (or a few) on many lanes of chosen values.
 
-#![expect(clippy::unwrap_used, reason = "a failure to prepare a test fails it")]
+#![expect(clippy::unwrap_used, reason = "a setup failure fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use warpproof_sim::observe::{Issue, Observer};
 use warpproof_sim::simd::Level;
 use warpproof_sim::{Buffer, Device, Outcome, Stop};
 
-/// A module that has every form there is.
+/// A module header that supports every form.
 pub(crate) const HEAD: &str = ".version 9.1\n.target sm_100a\n.address_size 64\n";
 
 /// A column of values, one per thread, as bits.
@@ -26,11 +26,11 @@ impl Observer for Recorder {
     }
 }
 
-/// Forms by test, as far as this process has executed them.
+/// The forms that this process has executed, by test.
 static EXECUTED: Mutex<BTreeMap<String, BTreeSet<&str>>> = Mutex::new(BTreeMap::new());
 
-/// Writes down which forms the current test executed: one file per test in `isa-coverage` below cargo's directory for
-/// tests. What an earlier process wrote is replaced.
+/// Records which forms the current test executed: one file per test in `isa-coverage` in cargo's directory for tests. It
+/// replaces the files of an earlier process.
 fn record(entries: &BTreeSet<usize>) {
     let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("isa-coverage");
     std::fs::create_dir_all(&directory).unwrap();
@@ -42,7 +42,7 @@ fn record(entries: &BTreeSet<usize>) {
     std::fs::write(directory.join(&test), text).unwrap();
 }
 
-/// Launches a kernel with a recorder listening.
+/// Launches a kernel with a recording observer.
 pub(crate) fn launch(device: &mut Device, launch: &warpproof_sim::Launch) -> Outcome {
     let entries = Arc::new(Mutex::new(BTreeSet::new()));
     let seen = entries.clone();
@@ -66,7 +66,7 @@ fn register_class(ty: &str) -> &'static str {
 }
 
 /// Wraps `body`, which reads `%s0`, `%s1`, … and writes `%d0`, `%d1`, …, into a kernel over arrays. Types are PTX types
-/// (`b16`, `b32`, `b64`, `pred`, …); a predicate travels as 0 or 1. `%t` is the thread's index, `%lane` its lane.
+/// (`b16`, `b32`, `b64`, `pred`, …); a predicate is passed as 0 or 1. `%t` is the thread's index, `%lane` its lane.
 pub(crate) fn kernel(body: &str, results: &[&str], sources: &[&str]) -> String {
     let mut text = format!("{HEAD}.visible .entry k(");
     let names: Vec<String> = (0..results.len())
@@ -143,7 +143,7 @@ pub(crate) fn try_eval(
         .collect())
 }
 
-/// Runs `body` at every level this machine has, insists on equal bits, and gives the results.
+/// Runs `body` at every level of this machine, asserts equal bits, and returns the results.
 pub(crate) fn eval(body: &str, results: &[&str], sources: &[(&str, Column)]) -> Vec<Column> {
     let mut all = levels().into_iter().map(|level| {
         let columns = try_eval(level, body, results, sources).unwrap_or_else(|stop| panic!("{body}: {stop}"));
@@ -156,7 +156,7 @@ pub(crate) fn eval(body: &str, results: &[&str], sources: &[(&str, Column)]) -> 
     first
 }
 
-/// Compares `body` with `expected`, thread by thread; columns are cut to the width of their types first.
+/// Compares `body` with `expected`, thread by thread; columns are truncated to the width of their types first.
 pub(crate) fn check(
     body: &str,
     results: &[&str],
@@ -171,7 +171,7 @@ pub(crate) fn check(
         let found: Vec<u64> = got.iter().map(|column| column[i]).collect();
         assert_eq!(found.len(), wanted.len());
         for (f, w) in found.iter().zip(&wanted) {
-            assert!(f == w, "{body}\n  sources {row:x?}\n  gave    {found:x?}\n  want    {wanted:x?}");
+            assert!(f == w, "{body}\n  sources  {row:x?}\n  found    {found:x?}\n  expected {wanted:x?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Integer arithmetic, against 128-bit arithmetic.
+//! Integer arithmetic, compared with 128-bit arithmetic.
 #![expect(
     clippy::as_conversions,
     clippy::cast_sign_loss,

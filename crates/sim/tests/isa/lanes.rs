@@ -1,6 +1,6 @@
-//! `shfl`, `vote`, `match`, `redux` and their like.
+//! `shfl`, `vote`, `match`, `redux` and similar instructions.
 
-#![expect(clippy::unwrap_used, reason = "a failure to prepare a test fails it")]
+#![expect(clippy::unwrap_used, reason = "a setup failure fails the test")]
 
 use crate::harness::{Column, eval};
 use crate::sync::Grid;
@@ -36,7 +36,7 @@ fn source(mode: &str, lane: i64, b: u64, c: u64) -> Option<i64> {
 fn shfl_moves_values_between_lanes() {
     let a = random(512, 1);
     let b = random(512, 2);
-    // Clamps and segments as compilers write them, and any others.
+    // Clamps and segments as compilers emit them, and arbitrary ones.
     let mut c = random(512, 3);
     for (i, c) in c.iter_mut().enumerate().filter(|(i, _)| i % 3 != 0) {
         let width = 1u64 << (i / 32 % 6);
@@ -75,7 +75,7 @@ fn shfl_into_its_own_source() {
 
 #[test]
 fn shfl_under_a_branch_and_after_it() {
-    // A reduction by halves in one side of a branch, with the mask of that side; then lanes of both sides together.
+    // A reduction by halves on one side of a branch, with the mask of that side; then lanes of both sides together.
     let body = ".reg .pred %q; .reg .b32 %v; mov.u32 %d0, %t;
         setp.ge.u32 %q, %lane, 16; @%q bra HIGH;
         shfl.sync.bfly.b32 %v, %d0, 8, 31, 0xffff; add.u32 %d0, %d0, %v;
@@ -95,8 +95,8 @@ fn shfl_under_a_branch_and_after_it() {
 
 #[test]
 fn groups_of_one_warp_go_on_without_each_other() {
-    // One instruction, two groups: the low half arrives long after the high half, which must not wait for it, because
-    // the low half waits for a flag that the high half sets after its shuffle.
+    // One instruction, two groups: the low half arrives long after the high half, which must not wait for it, because the
+    // low half waits for a flag that the high half sets after its shuffle.
     let body =
         ".shared .b32 flag; .reg .pred %q; .reg .b32 %f, %m, %v; mov.u32 %f, flag; mov.u32 %m, 0xffff0000;
         setp.ge.u32 %q, %lane, 16; @%q bra SHUFFLE;
@@ -124,14 +124,14 @@ fn exited_lanes_count_as_arrived_and_absent_callers_are_reported() {
         let body = format!(".reg .pred %q; setp.ge.u32 %q, %lane, 20; {instruction}");
         assert_eq!(Grid::block(32).stop(&body), StopKind::Lanes, "{instruction}");
     }
-    // Lanes that never come: the two sides of a branch wait for each other in different shuffles.
+    // Lanes that never arrive: the two sides of a branch wait for each other in different shuffles.
     let body =
         ".reg .pred %q; setp.ge.u32 %q, %lane, 20; @%q bra A; shfl.sync.idx.b32 %d0, %t, 0, 31, -1; bra B;
         A: shfl.sync.bfly.b32 %d0, %t, 0, 31, -1; B:";
     assert_eq!(Grid::block(32).stop(body), StopKind::Deadlock);
 }
 
-/// What a vote comes to.
+/// The result of a vote.
 type Rule = fn(&[u64]) -> bool;
 
 #[test]

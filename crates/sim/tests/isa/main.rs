@@ -1,5 +1,5 @@
 //! Every form of every instruction, executed as a kernel on lanes of chosen values and compared with an independent
-//! computation. What each test executed is recorded, so that the table in the book can say what is tested by what.
+//! computation. The tests record which forms they execute, so that the table in the book can list the tests of each form.
 
 mod atomic;
 mod bits;

@@ -1,4 +1,4 @@
-//! Tests of the family `math`: the instructions give what the arithmetic gives, and that lies within the manual's bounds.
+//! Tests of the family `math`: the instructions return the values of the arithmetic, which are within the manual's bounds.
 
 use super::float::{SINGLES, doubles, flushed, low};
 use super::harness::{Column, check, eval};
@@ -11,7 +11,7 @@ fn column() -> Column {
     while all.len() < 480 {
         all.push(random.next() & 0xffff_ffff);
     }
-    // Around one, where exponentials and logarithms are used.
+    // Around one, the usual range of exponentials and logarithms.
     while all.len() < 736 {
         all.push(random.next() & 0x83ff_ffff | 0x3e00_0000);
     }
@@ -63,7 +63,7 @@ fn within_the_stated_errors() {
             let wanted = reference(a);
             let error = (d - wanted).abs();
             let bound = (wanted.abs() * f64::from(relative).exp2()).max(f64::from(absolute).exp2());
-            assert!(error <= bound, "{name} of {a}: {d}, not {wanted}");
+            assert!(error <= bound, "{name} of {a}: found {d}, expected {wanted}");
         }
     }
 }

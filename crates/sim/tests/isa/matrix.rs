@@ -1,4 +1,4 @@
-//! `ldmatrix`, `stmatrix`, `movmatrix`: elements carry their own place, so a wrong lane shows.
+//! `ldmatrix`, `stmatrix`, `movmatrix`: elements encode their own position, so a wrong lane is detected.
 #![expect(
     clippy::precedence,
     clippy::format_push_string,
@@ -6,13 +6,13 @@
     clippy::needless_range_loop,
     clippy::as_conversions,
     clippy::cast_possible_truncation,
-    reason = "small numbers that are chosen here"
+    reason = "small numbers chosen by the test"
 )]
 
 use crate::harness::{eval, launch, levels};
 use warpproof_sim::{Buffer, Device};
 
-/// Loads matrices of 8 × 8 elements of value `100 matrix + 10 row + column` and gives each lane's registers.
+/// Loads matrices of 8 × 8 elements of value `100 matrix + 10 row + column` and returns each lane's registers.
 fn ldmatrix(count: usize, trans: &str, space: &str) -> Vec<Vec<u32>> {
     let registers: Vec<String> = (0..count).map(|i| format!("%r{i}")).collect();
     let mut stores = String::new();
@@ -32,7 +32,7 @@ fn ldmatrix(count: usize, trans: &str, space: &str) -> Vec<Vec<u32>> {
         {stores} ret; }}",
         registers.join(", ")
     );
-    // Row r of matrix i stands at 16 (8 i + r).
+    // Row r of matrix i is at 16 (8 i + r).
     let halves: Vec<u16> =
         (0..32 * 8).map(|i| u16::try_from(100 * (i / 64) + 10 * (i / 8 % 8) + i % 8).unwrap()).collect();
     let mut device = Device::new();

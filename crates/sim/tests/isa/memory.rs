@@ -1,6 +1,6 @@
-//! Loads and stores: every space, every type, vectors, and what happens beyond the end.
+//! Loads and stores: every space, every type, vectors, and accesses past the end.
 
-#![expect(clippy::unwrap_used, reason = "a failure to prepare a test fails it")]
+#![expect(clippy::unwrap_used, reason = "a setup failure fails the test")]
 
 use crate::harness::{Column, kernel, launch, levels};
 use warpproof_sim::schedule::SplitMix;
@@ -10,20 +10,20 @@ const THREADS: usize = 64;
 /// Global memory of a thread, in 8-byte words.
 const WORDS: usize = 4;
 
-/// What global memory holds before: the bytes of thread `t` begin at `32 t`.
+/// The initial contents of global memory: the bytes of thread `t` begin at `32 t`.
 fn bytes() -> Vec<u8> {
     let mut random = SplitMix(11);
     (0..THREADS * WORDS).flat_map(|_| random.next().to_le_bytes()).collect()
 }
 
-/// `size` bytes of a thread from `start` on, as a number.
+/// `size` bytes of a thread starting at `start`, as a number.
 fn number(bytes: &[u8], thread: usize, start: usize, size: usize) -> u64 {
     let at = thread * WORDS * 8 + start;
     bytes[at..at + size].iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
 /// Runs a body at one level. `%a` is the address of the thread's own 32 bytes of global memory, `%c` a cache policy,
-/// `table` four words of constant memory; shared and local memory have 32 bytes a thread, at `%sh` and `frame`.
+/// `table` four words of constant memory; shared and local memory have 32 bytes per thread, at `%sh` and `frame`.
 fn run_at(level: Level, body: &str, results: &[&str]) -> Result<Vec<Column>, Box<Stop>> {
     let body = format!(
         ".reg .b64 %a, %c; .reg .b32 %sh; .shared .align 32 .b8 tile[2048]; .local .align 32 .b8 frame[32];
@@ -33,7 +33,7 @@ fn run_at(level: Level, body: &str, results: &[&str]) -> Result<Vec<Column>, Box
     );
     let constants = ".const .align 16 .u32 table[4] = {11, 22, 33, 44};\n.visible .entry";
     let text = kernel(&body, results, &["b64"]).replace(".visible .entry", constants);
-    // `in0` is read by the harness's own prologue too, eight bytes a thread.
+    // The harness's own prologue also reads `in0`, eight bytes per thread.
     let mut device = Device::new().with_level(level).with_threads(1);
     let prepared = device.load(&text)?.kernel("k")?;
     let outputs: Vec<Buffer<u64>> = results.iter().map(|_| device.alloc(THREADS).unwrap()).collect();
@@ -230,7 +230,7 @@ fn the_other_spaces() {
     check("ld.const.u32 %d0, [table+8]; ld.const.v4.u32 {_, %d1, _, _}, [table];", &["b32", "b32"], |_| {
         vec![33, 22]
     });
-    // Another constant in every lane, and the same through a generic address.
+    // A different constant in every lane, and the same through a generic address.
     let body =
         ".reg .b64 %k; and.b32 %x, %t, 3; mul.wide.u32 %k, %x, 4; mov.u64 %p, table; add.u64 %k, %k, %p;
         ld.const.u32 %d0, [%k]; cvta.const.u64 %k, %k; ld.u32 %d1, [%k];";
@@ -260,7 +260,7 @@ fn memory_that_is_not_there_stops_the_launch() {
     assert_eq!(stop("ld.global.wt.u32 %d0, [%a];"), (Blame::Gap, StopKind::Unsupported));
 }
 
-/// Runs a load of 16 bytes from the middle of seven words, with a pragma before it, and gives its first and third word.
+/// Runs a load of 16 bytes from the middle of seven words, after a pragma, and returns its first and third word.
 fn load_at_the_end(level: Level, pragma: &str) -> Result<Vec<u32>, Box<Stop>> {
     let text = format!(
         ".version 8.8\n.target sm_89\n.address_size 64\n.visible .entry k(.param .u64 in, .param .u64 out) {{
@@ -287,7 +287,7 @@ fn bytes_that_a_load_does_not_use_may_be_nobodys() {
             let pragma = format!(".pragma \"used_bytes_mask {mask}\";");
             assert_eq!(load_at_the_end(level, &pragma).unwrap(), [14, 16]);
         }
-        // The last word is used here, and is nobody's; so it is where nothing is said.
+        // The last word is used here but unallocated; without a pragma all bytes count as used.
         for pragma in ["", ".pragma \"used_bytes_mask 0xF00F\";", ".pragma \"nounroll\";"] {
             let stop = load_at_the_end(level, pragma).unwrap_err();
             assert_eq!(stop.kind, StopKind::Bounds, "{pragma}: {stop}");

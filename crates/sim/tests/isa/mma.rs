@@ -1,4 +1,4 @@
-//! `mma`: fragments placed by the manual's formulas, results by the rule of one output at a time.
+//! `mma`: fragments placed by the manual's formulas, results computed by the rule for one output at a time.
 #![expect(
     clippy::unwrap_used,
     clippy::needless_range_loop,
@@ -7,7 +7,7 @@
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,
-    reason = "small numbers that are chosen here"
+    reason = "small numbers chosen by the test"
 )]
 
 use crate::harness::{Column, eval};
@@ -122,7 +122,7 @@ fn run(case: &Case<'_>, a: &Matrix, b: &Matrix, c: &Matrix, expected: impl Fn(&[
     }
 }
 
-/// Codes whose exponents lie close enough together to matter to each other; with specials now and then.
+/// Codes whose exponents are close enough to affect each other; with occasional special values.
 pub(crate) fn code(random: &mut SplitMix, element: Element, specials: bool) -> u64 {
     let bits = random.next();
     if specials && bits % 50 == 0 {

@@ -1,4 +1,4 @@
-//! `mov`, `cvta`, `prmt` and their like.
+//! `mov`, `cvta`, `prmt` and similar instructions.
 
 use crate::harness::{Column, check, levels, pairs, patterns, try_eval};
 use warpproof_sim::{Blame, StopKind};

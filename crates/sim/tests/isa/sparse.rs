@@ -1,5 +1,5 @@
-//! `mma.sp`: metadata packed as the manual's figures have it, results from the whole matrix where sums are exact, and from
-//! the rule over the stored elements where they are not.
+//! `mma.sp`: metadata packed as in the manual's figures; results computed from the whole matrix where sums are exact, and
+//! by the rule over the stored elements where they are not.
 #![expect(
     clippy::unwrap_used,
     clippy::as_conversions,
@@ -7,7 +7,7 @@
     clippy::cast_precision_loss,
     clippy::cast_possible_wrap,
     clippy::cast_sign_loss,
-    reason = "small numbers that are chosen here"
+    reason = "small numbers chosen by the test"
 )]
 
 use crate::harness::{Column, eval, levels, try_eval};
@@ -20,7 +20,7 @@ use warpproof_sim::{Blame, StopKind};
 
 const VARIANTS: [&str; 2] = ["sp", "sp::ordered_metadata"];
 
-/// What a shape and its types are.
+/// A shape and its types.
 #[derive(Clone)]
 struct Case {
     /// Shape and types as written.
@@ -53,7 +53,7 @@ impl Case {
         16 / self.chunks()
     }
 
-    /// Which places of a chunk a nibble stores elements for.
+    /// The positions of a chunk for which a nibble stores elements.
     fn places(&self, nibble: u64) -> Vec<usize> {
         let (first, second) = ((nibble & 3) as usize, (nibble >> 2 & 3) as usize);
         match self.bits {
@@ -85,7 +85,7 @@ impl Case {
         })
     }
 
-    /// The metadata register: what the figures show for the selected lanes, rubbish in the others.
+    /// The metadata register: as in the figures for the selected lanes, garbage in the others.
     fn metadata(&self, nibbles: &Matrix, selector: usize, random: &mut SplitMix) -> Column {
         let lanes = self.chunks() / 4;
         (0..32)
@@ -138,7 +138,8 @@ fn prepare(
         list("s", a_count + b_count, c_count),
         a_count + b_count + c_count
     );
-    // Eight warps that do the same: the harness runs whole blocks, and would fill up with what the manual leaves undefined.
+    // Eight warps that do the same: the harness runs whole blocks, and would fill the rest with data that the manual
+    // leaves undefined.
     (body, c_count, columns.into_iter().map(|column| ("b32", column.repeat(8))).collect())
 }
 
@@ -219,7 +220,7 @@ fn small(element: Element, value: i64) -> u64 {
     })
 }
 
-/// The whole matrix times B in plain integers: no rounding, no order, nothing but the layouts can be wrong.
+/// The whole matrix times B in plain integers: without rounding, only the layouts can be wrong.
 #[test]
 fn products_of_small_integers() {
     for (case, (a_type, b_type)) in floats() {
@@ -258,7 +259,7 @@ fn products_of_small_integers() {
     }
 }
 
-/// Random codes, with infinities, NaNs and subnormals now and then, against the rule over what is stored.
+/// Random codes, with occasional infinities, NaNs and subnormals, compared with the rule over the stored elements.
 #[test]
 fn floating_point() {
     for (case, types) in floats() {

@@ -1,4 +1,4 @@
-//! Tests of the family `stack`; what the stack is like around calls is tested with the machine.
+//! Tests of the family `stack`; the tests of the machine cover the stack across calls.
 
 use super::harness::{check, patterns};
 

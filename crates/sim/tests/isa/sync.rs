@@ -1,12 +1,12 @@
-//! Barriers, fences, and how diverged lanes and warps make progress.
+//! Barriers, fences, and forward progress of diverged lanes and warps.
 
-#![expect(clippy::unwrap_used, reason = "a failure to prepare a test fails it")]
+#![expect(clippy::unwrap_used, reason = "a setup failure fails the test")]
 
 use crate::harness::{Column, kernel, launch};
 use warpproof_sim::schedule::{CopyTiming, Order};
 use warpproof_sim::{Blame, Buffer, Device, Stop, StopKind};
 
-/// A launch of a body, as [`kernel`] wraps it, in blocks of any size.
+/// A launch of a body, wrapped by [`kernel`], in blocks of any size.
 #[derive(Clone, Copy)]
 pub(crate) struct Grid {
     pub(crate) target: &'static str,
@@ -17,17 +17,17 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// One block of so many threads, for sm_89.
+    /// One block of this number of threads, for sm_89.
     pub(crate) fn block(threads: u32) -> Grid {
         Grid { target: "sm_89", blocks: 1, threads, copies: CopyTiming::Late, order: Order::Forward }
     }
 
-    /// One block of so many threads, for sm_90.
+    /// One block of this number of threads, for sm_90.
     pub(crate) fn hopper(threads: u32) -> Grid {
         Grid { target: "sm_90a", ..Grid::block(threads) }
     }
 
-    /// Runs the body and gives its results, one value per thread.
+    /// Runs the body and returns its results, one value per thread.
     pub(crate) fn run(
         self,
         body: &str,
@@ -59,10 +59,10 @@ impl Grid {
         self.run(body, &["b32"], &[]).unwrap_or_else(|stop| panic!("{body}: {stop}")).remove(0)
     }
 
-    /// Runs a body that must stop, and gives the kind of stop, for which the kernel is to blame.
+    /// Runs a body that must stop, and returns the kind of stop, for which the kernel is to blame.
     pub(crate) fn stop(self, body: &str) -> StopKind {
         match self.run(body, &["b32"], &[]) {
-            Ok(columns) => panic!("{body} went on and gave {columns:x?}"),
+            Ok(columns) => panic!("{body}: expected a stop, found results {columns:x?}"),
             Err(stop) => {
                 assert_eq!(stop.blame, Blame::Kernel, "{stop}");
                 stop.kind
@@ -98,7 +98,7 @@ fn a_barrier_makes_stores_visible_in_every_order_of_warps() {
 
 #[test]
 fn threads_that_have_exited_do_not_hold_up_a_barrier() {
-    // A block that is not a multiple of the warp, and lanes and whole warps that leave before and after others arrive.
+    // A block that is not a multiple of the warp, and lanes and whole warps that exit before and after others arrive.
     for order in ORDERS {
         let body = ".shared .b32 cell; .reg .pred %q; .reg .b32 %a; mov.u32 %a, cell;
             setp.ge.u32 %q, %t, 40; @%q exit;
@@ -107,11 +107,11 @@ fn threads_that_have_exited_do_not_hold_up_a_barrier() {
             ld.shared.b32 %d0, [%a];";
         let got = Grid { order, ..Grid::block(100) }.column(body);
         assert_eq!(got, (0..100).map(|t| if t < 40 { 77 } else { 0 }).collect::<Column>());
-        // The count is given in whole warps although 8 of the lanes of warp 1 are gone.
+        // The count is given in whole warps although 8 of the lanes of warp 1 have exited.
         let body = body.replace("bar.sync 0;", "bar.sync 0, 64;");
         let got = Grid { order, ..Grid::block(64) }.column(&body);
         assert_eq!(got, (0..64).map(|t| if t < 40 { 77 } else { 0 }).collect::<Column>());
-        // Lanes that leave after other lanes of their warp have arrived.
+        // Lanes that exit after other lanes of their warp have arrived.
         let body = ".reg .pred %q; setp.ge.u32 %q, %t, 40; @%q bra AWAY; bar.sync 0, 64; mov.u32 %d0, 1; bra DONE; AWAY: exit; DONE:";
         let got = Grid { order, ..Grid::block(64) }.column(body);
         assert_eq!(got, (0..64).map(|t| u64::from(t < 40)).collect::<Column>());
@@ -174,7 +174,7 @@ fn reductions_over_a_barrier() {
             assert_eq!(Grid { order, ..Grid::block(256) }.column(&body), vec![expected; 256], "{body}");
         }
     }
-    // Used twice in a row, the second result is the second's.
+    // Used twice in a row, the second result belongs to the second use.
     let body = format!(
         "{prefix} bar.red.popc.u32 %d0, 0, %q; bar.red.popc.u32 %m, 0, !%q; mad.lo.u32 %d0, %d0, 1000, %m;"
     );
@@ -183,10 +183,10 @@ fn reductions_over_a_barrier() {
 
 #[test]
 fn a_barrier_number_may_come_from_a_register_and_differ_between_lanes() {
-    // Even and odd lanes of both warps meet at barriers of their own.
+    // Even and odd lanes of both warps synchronize at separate barriers.
     let body = ".reg .b32 %b; .reg .pred %q; and.b32 %b, %t, 1; setp.lt.u32 %q, %t, 40;
         barrier.red.popc.u32 %d0, %b, 64, %q;";
-    // Each barrier counts 32 threads and the absent half of nobody: 64 threads never come.
+    // 32 threads arrive at each barrier, and absent lanes are not counted: 64 threads never arrive.
     assert_eq!(Grid::block(64).stop(body), StopKind::Deadlock);
     let body = ".reg .b32 %b; .reg .pred %q; and.b32 %b, %t, 1; setp.lt.u32 %q, %t, 40;
         barrier.red.popc.u32 %d0, %b, 32, %q;";
@@ -227,7 +227,7 @@ fn warp_barriers_meet_lanes_of_their_mask() {
         B: bar.warp.sync 0xffffffff;
         xor.b32 %i, %t, 31; mov.u32 %a, cells; mad.lo.u32 %a, %i, 4, %a; ld.shared.b32 %d0, [%a];";
     assert_eq!(Grid::block(32).column(body), (0..32).rev().collect::<Column>());
-    // The two sides of a branch meet although they execute different instructions.
+    // The two sides of a branch synchronize although they execute different instructions.
     let body = ".shared .b32 cells[32]; .reg .b32 %a, %i; .reg .pred %q;
         mov.u32 %a, cells; mad.lo.u32 %a, %t, 4, %a; st.shared.b32 [%a], %t;
         xor.b32 %i, %t, 16; mov.u32 %a, cells; mad.lo.u32 %a, %i, 4, %a;
@@ -236,7 +236,7 @@ fn warp_barriers_meet_lanes_of_their_mask() {
         A: bar.warp.sync 0xffffffff; ld.shared.b32 %d0, [%a];
         B:";
     assert_eq!(Grid::block(32).column(body), (0..32).map(|t| t ^ 16).collect::<Column>());
-    // A mask that leaves the caller out.
+    // A mask without the calling lane.
     assert_eq!(Grid::block(32).stop("bar.warp.sync 0xfffffffe; mov.u32 %d0, 1;"), StopKind::Lanes);
 }
 
@@ -284,7 +284,7 @@ fn fences_change_nothing() {
 
 #[test]
 fn the_barrier_of_a_cluster_of_one_block() {
-    // Twice, so that the barrier is seen to start afresh.
+    // Twice, to check that the barrier starts a new phase.
     let round = "st.shared.b32 [%a], %v; barrier.cluster.arrive; mov.u32 %v, %t;
         barrier.cluster.wait; ld.shared.b32 %v, [%b]; bar.sync 0;";
     let body = format!(

@@ -1,5 +1,5 @@
 //! `wmma`: whole kernels that load, multiply and store, in every layout, shape and type; compared with the same products
-//! by `mma`'s rule.
+//! computed by the rule of `mma`.
 #![expect(
     clippy::unwrap_used,
     clippy::format_push_string,
@@ -7,7 +7,7 @@
     clippy::as_conversions,
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
-    reason = "small numbers that are chosen here"
+    reason = "small numbers chosen by the test"
 )]
 
 use crate::harness::{launch, levels, try_eval};
@@ -41,7 +41,7 @@ struct Case {
     shared: bool,
 }
 
-/// Lays a matrix out in memory, by row or column, with padding between the lines.
+/// Stores a matrix in memory, by row or column, with padding between the lines.
 fn memory(matrix: &Matrix, ty: Type, layout: &str) -> (Vec<u8>, usize) {
     let (outer, inner) =
         if layout == "row" { (matrix.rows, matrix.columns) } else { (matrix.columns, matrix.rows) };
@@ -72,7 +72,7 @@ fn run(case: &Case, a: &Matrix, b: &Matrix, c: &Matrix) -> Matrix {
     };
     let class = if case.c.bits == 64 { "b64" } else { "b32" };
     let (ra, rb, rc) = case.registers;
-    // C passes through shared memory in some cases, so that both spaces are used.
+    // C goes through shared memory in some cases, so that both spaces are used.
     let (space, copy) = if case.shared {
         let mut copy = String::new();
         for offset in (0..c_bytes.len().next_multiple_of(4)).step_by(4) {
@@ -121,7 +121,7 @@ fn run(case: &Case, a: &Matrix, b: &Matrix, c: &Matrix) -> Matrix {
         });
         results.push(Matrix::new(m, n, || element.next().unwrap()).codes);
     }
-    assert!(results.windows(2).all(|pair| pair[0] == pair[1]), "levels differ");
+    assert!(results.windows(2).all(|pair| pair[0] == pair[1]), "results differ between levels");
     Matrix { rows: m, columns: n, codes: results.swap_remove(0) }
 }
 
@@ -388,7 +388,7 @@ fn matrices_in_memory_are_aligned() {
     let uneven = f16("buffer", 20).unwrap();
     assert_eq!((uneven.blame, uneven.kind), (Blame::Kernel, StopKind::Alignment));
     assert_eq!(uneven.sentence, "a matrix of .f16 with a stride of 20 elements: not a multiple of 16 bytes");
-    // Smaller fragments ask for less.
+    // Smaller fragments require less alignment.
     let u8s = |address: &str, stride: u32| {
         stop(&format!(
             "wmma.load.b.sync.aligned.col.m16n16k16.shared.u8 {{%r0, %r1}}, [{address}], {stride};"

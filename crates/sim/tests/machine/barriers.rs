@@ -1,9 +1,9 @@
-//! Barriers between turns.
+//! Barriers across turns.
 
 use super::run;
 use warpproof_sim::schedule::Schedule;
 
-/// Warps 0 and 1 reduce over barrier 1; warp 1 then lets warps 2 and 3 reduce over it too, before warp 0 goes on. Each
+/// Warps 0 and 1 reduce over barrier 1; warp 1 then lets warps 2 and 3 reduce over it too, before warp 0 continues. Each
 /// reads the count of its own phase.
 #[test]
 fn a_reduction_belongs_to_its_phase() {
@@ -28,7 +28,7 @@ fn a_reduction_belongs_to_its_phase() {
     }
 }
 
-/// One warp completes a barrier of its own many times before another goes on from its reduction.
+/// One warp completes its own barrier many times before another continues from its reduction.
 #[test]
 fn a_result_waits_for_its_reader() {
     let body = "
@@ -42,7 +42,7 @@ fn a_result_waits_for_its_reader() {
     assert!(words.iter().all(|count| *count == 40), "{words:?}");
 }
 
-/// A count that names all threads means the same as no count.
+/// A count of all threads is equivalent to no count.
 #[test]
 fn all_threads_may_be_spelled_out() {
     let body = "shr.u32 %r1, %t, 5; setp.eq.u32 %p1, %r1, 0;
@@ -60,7 +60,7 @@ fn the_clock_moves() {
     assert_eq!(run(body, "", 1, 0, 1, Schedule::default()).0, [3]);
 }
 
-/// A variable of a called function is as aligned as it says.
+/// A variable of a called function has its declared alignment.
 #[test]
 fn frames_keep_the_alignment_of_their_variables() {
     let functions = ".func (.param .b32 r) f () {

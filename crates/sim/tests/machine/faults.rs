@@ -1,4 +1,4 @@
-//! What is said of accesses that miss their memory.
+//! Reports of accesses that miss their memory.
 
 use super::run;
 use warpproof_sim::schedule::Schedule;
@@ -12,7 +12,7 @@ fn stop(body: &str, functions: &str, shared: u32) -> Box<Stop> {
 }
 
 #[track_caller]
-fn says(stop: &Stop, sentence: &str, note: &str) {
+fn assert_reports(stop: &Stop, sentence: &str, note: &str) {
     assert!(stop.sentence.ends_with(sentence), "{stop}");
     assert!(stop.notes.iter().any(|line| line.contains(note)), "{stop}");
 }
@@ -20,17 +20,29 @@ fn says(stop: &Stop, sentence: &str, note: &str) {
 #[test]
 fn how_far_beside_a_buffer() {
     let at = |address: &str| stop(&format!("ld.global.u32 %r1, [{address}];"), "", 0);
-    says(
+    assert_reports(
         &at("%out+200"),
         "out of bounds, right at the end of `buffer` (200 bytes)",
-        "index 50; those that are there have 0 to 49",
+        "index 50; valid indices are 0 to 49",
     );
-    says(&at("%out+204"), "out of bounds, 4 bytes past the end of `buffer` (200 bytes)", "index 51;");
-    says(&at("%out+-4"), "out of bounds, 4 bytes before the start of `buffer` (200 bytes)", "index -1;");
+    assert_reports(
+        &at("%out+204"),
+        "out of bounds, 4 bytes past the end of `buffer` (200 bytes)",
+        "index 51;",
+    );
+    assert_reports(
+        &at("%out+-4"),
+        "out of bounds, 4 bytes before the start of `buffer` (200 bytes)",
+        "index -1;",
+    );
     let odd = stop("ld.global.u8 %r1, [%out+201];", "", 0);
-    says(&odd, "out of bounds, 1 byte past the end of `buffer` (200 bytes)", "index 201");
+    assert_reports(&odd, "out of bounds, 1 byte past the end of `buffer` (200 bytes)", "index 201");
     let wide = stop("ld.global.v2.u32 {%r1, %r2}, [%out+200];", "", 0);
-    says(&wide, "right at the end of `buffer` (200 bytes)", "as elements of 8 bytes this is index 25;");
+    assert_reports(
+        &wide,
+        "right at the end of `buffer` (200 bytes)",
+        "as elements of 8 bytes this is index 25;",
+    );
 }
 
 #[test]
@@ -39,7 +51,7 @@ fn overflows_of_32_bits_are_recognized() {
     let unsigned =
         "mov.u32 %r1, -1; mul.wide.u32 %d1, %r1, 4; add.u64 %d1, %out, %d1; st.global.u32 [%d1], 1;";
     let unsigned = stop(unsigned, "", 0);
-    assert!(unsigned.notes[0].contains("the 32-bit index -1 is taken as unsigned"), "{unsigned}");
+    assert!(unsigned.notes[0].contains("the 32-bit index -1 is read as unsigned"), "{unsigned}");
     assert!(unsigned.help.unwrap().contains("64 bits"));
     let negative =
         "mov.u32 %r1, 0x90000003; mul.wide.s32 %d1, %r1, 4; add.u64 %d1, %out, %d1; st.global.u32 [%d1], 1;";
@@ -57,10 +69,10 @@ fn overflows_of_32_bits_are_recognized() {
 fn shared_variables_are_named() {
     let body = ".shared .u32 first[4]; .shared .u32 tile[8]; mov.u32 %r1, first; mov.u32 %r1, tile; ld.shared.u32 %r2, [%r1+36];";
     let stop = stop(body, "", 0);
-    says(
+    assert_reports(
         &stop,
         "4 bytes past the end of `tile`, the last shared variable (32 bytes)",
-        "index 9; those that are there have 0 to 7",
+        "index 9; valid indices are 0 to 7",
     );
     assert_eq!(stop.help, None);
 }
@@ -73,10 +85,10 @@ fn forgotten_dynamic_shared_memory_is_pointed_out() {
     assert!(none.sentence.ends_with("64 bytes past the end of dynamic shared memory (0 bytes)"), "{none}");
     assert!(none.help.unwrap().contains("pass --shared BYTES"));
     let short = stop(body, dynamic, 64);
-    says(
+    assert_reports(
         &short,
         "right at the end of dynamic shared memory (64 bytes)",
-        "index 16; those that are there have 0 to 15",
+        "index 16; valid indices are 0 to 15",
     );
     assert_eq!(short.help, None);
     assert_eq!(run(body, dynamic, 1, 68, 50, Schedule::default()).1.stop, None);

@@ -1,5 +1,5 @@
-//! The machine around the instructions: how diverged lanes take turns, the stack, and what special registers say.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+//! The machine around the instructions: turns of diverged lanes, the stack, and values of special registers.
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod barriers;
 mod faults;
@@ -12,7 +12,7 @@ mod turns;
 use warpproof_sim::schedule::Schedule;
 use warpproof_sim::{Device, Outcome};
 
-/// Runs `body` in a kernel with one parameter, the address of `count` words (`%out`), and gives them and the outcome.
+/// Runs `body` in a kernel with one parameter, the address of `count` words (`%out`), and returns them and the outcome.
 fn run(
     body: &str,
     functions: &str,

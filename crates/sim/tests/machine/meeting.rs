@@ -1,4 +1,4 @@
-//! Lanes that execute copies of one `.sync` instruction meet; lanes that execute different ones do not.
+//! Lanes that execute copies of one `.sync` instruction synchronize; lanes that execute different ones do not.
 
 use super::run;
 use warpproof_sim::schedule::Schedule;
@@ -19,7 +19,7 @@ fn each(f: impl Fn(u32) -> u32) -> Vec<u32> {
 
 #[test]
 fn a_shuffle_on_both_sides_of_a_branch_is_one() {
-    // Different registers for everything, and a result that overwrites a source.
+    // Different registers for every operand, and a result that overwrites a source.
     let body = format!(
         "{SPLIT} add.u32 %r9, %t, 200; mov.u32 %r3, 16; shfl.sync.bfly.b32 %r9|%p3, %r9, %r3, 31, -1; bra END;\n\
          LOW: add.u32 %r5, %t, 100; mov.u32 %r6, 31; mov.u32 %r7, -1; shfl.sync.bfly.b32 %r9, %r5, 16, %r6, %r7; END: {STORE}"
@@ -33,7 +33,7 @@ fn one_register_may_be_several_sources_of_one_copy() {
         "{SPLIT} mov.u32 %r1, 3; mov.u32 %r2, 31; shfl.sync.idx.b32 %r9, %t, %r1, %r2, -1; bra END;\n\
          LOW: mov.u32 %r1, 31; shfl.sync.idx.b32 %r9, %r1, %r1, %r1, -1; END: {STORE}"
     );
-    // Lanes below 16 hand out 31 and read from lane 31; the others hand out their number and read from lane 3.
+    // Lanes below 16 pass 31 and read from lane 31; the others pass their number and read from lane 3.
     assert_eq!(words(&body, ""), each(|_| 31));
 }
 
@@ -69,7 +69,7 @@ fn votes_and_matches_meet_with_their_own_negations() {
 
 #[test]
 fn a_lane_that_exits_completes_the_meeting_of_others() {
-    // Lane 31 runs long, then exits; the others wait at two places.
+    // Lane 31 runs long, then exits; the others wait at two locations.
     let body = format!(
         "setp.eq.u32 %p1, %t, 31; @%p1 bra LAST; {SPLIT} shfl.sync.idx.b32 %r9, %t, 0, 31, -1; bra END;\n\
          LOW: shfl.sync.idx.b32 %r9, %t, 30, 31, -1; bra END;\n\
@@ -80,7 +80,7 @@ fn a_lane_that_exits_completes_the_meeting_of_others() {
 
 #[test]
 fn a_spinning_lane_does_not_keep_others_from_meeting() {
-    // Lanes 0 to 30 meet at two places while lane 31 waits for what lane 0 stores afterwards.
+    // Lanes 0 to 30 synchronize at two locations while lane 31 waits for what lane 0 stores afterward.
     let body = format!(
         ".shared .u32 flag; setp.eq.u32 %p1, %t, 31; @%p1 bra LAST; {SPLIT}\n\
          shfl.sync.idx.b32 %r9, %t, 0, 31, 0x7fffffff; bra END;\n\
@@ -102,10 +102,10 @@ fn other_qualifiers_or_masks_do_not_meet() {
         let (_, outcome) = run(&body, "", 32, 0, 32, Schedule::default());
         let stop = outcome.stop.unwrap();
         assert_eq!((stop.blame, stop.kind), (Blame::Kernel, StopKind::Deadlock), "{body}: {stop}");
-        let says = |lanes: &str, instruction: &str| {
+        let reports = |lanes: &str, instruction: &str| {
             let spelled = instruction.split(' ').next().unwrap();
             stop.notes.iter().any(|note| note.contains(lanes) && note.contains(spelled))
         };
-        assert!(says("lanes 0xffff0000 wait", high) && says("lanes 0x0000ffff wait", low), "{stop}");
+        assert!(reports("lanes 0xffff0000 wait", high) && reports("lanes 0x0000ffff wait", low), "{stop}");
     }
 }

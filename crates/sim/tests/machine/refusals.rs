@@ -1,4 +1,4 @@
-//! What looks like something supported but is not, and so must stop rather than compute something else.
+//! Constructs that look supported but are not, and so must stop instead of computing something else.
 
 use super::run;
 use std::sync::{Arc, Mutex};
@@ -69,7 +69,7 @@ fn static_shared_memory_ends_at_48_kb() {
     assert_eq!(launch("", body), (Blame::Input, StopKind::Launch));
 }
 
-/// The entries of the table that a listener is told of.
+/// The table entries that are reported to an observer.
 struct Entries(Arc<Mutex<Vec<Option<usize>>>>);
 
 impl Observer for Entries {

@@ -1,4 +1,4 @@
-//! Shared memory that the launch does not ask for: rounding to allocation units, and the part reserved for system software.
+//! Shared memory that the launch does not request: rounding to allocation units, and the part reserved for system software.
 
 use super::run;
 use warpproof_sim::StopKind;
@@ -12,7 +12,7 @@ fn the_total_is_in_allocation_units() {
     assert_eq!(words, [896, 832]);
 }
 
-/// It lies behind the block's own memory, is as large as it says, and can be used.
+/// It follows the block's own memory, has its stated size, and can be used.
 #[test]
 fn reserved_memory_is_apart() {
     let body = "mov.u32 %r1, %reserved_smem_offset_begin; mov.u32 %r2, %reserved_smem_offset_end;\n\
@@ -24,7 +24,7 @@ fn reserved_memory_is_apart() {
     assert_eq!(words, [128, 1152, 1024, 5]);
 }
 
-/// A program that does not name it has no memory behind its own.
+/// A program that does not use it has no memory after its own.
 #[test]
 fn memory_nobody_names_is_not_there() {
     let (_, outcome) = run("mov.u32 %r1, 128; st.shared.u32 [%r1], %r1;", "", 1, 100, 1, Schedule::default());

@@ -1,10 +1,10 @@
-//! `alloca`, `stacksave`, `stackrestore`, and calls above what they hold.
+//! `alloca`, `stacksave`, `stackrestore`, and calls while they hold memory.
 
 use super::run;
 use warpproof_sim::schedule::Schedule;
 use warpproof_sim::{Blame, StopKind};
 
-/// Lanes ask for different sizes; each fills its own memory, and a function called then has a frame of its own.
+/// Lanes request different sizes; each fills its own memory, and a function called afterward has its own frame.
 #[test]
 fn allocations_of_different_sizes_do_not_overlap() {
     let function = ".func spoil() { .local .align 16 .b8 frame[64]; .reg .b32 %v;\n\
@@ -30,7 +30,7 @@ fn allocations_of_different_sizes_do_not_overlap() {
     assert_eq!(words, expected);
 }
 
-/// What a loop gives back it can have again: the stack does not grow.
+/// A loop can reuse memory that it frees: the stack does not grow.
 #[test]
 fn restoring_the_stack_gives_memory_back() {
     let body = "mov.u32 %r1, 0;\n\

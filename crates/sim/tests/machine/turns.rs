@@ -1,14 +1,14 @@
-//! Forward progress: a lane that waits for another lane of its warp must not keep it from running.
+//! Forward progress: a lane that waits for another lane of its warp must not prevent it from running.
 
 use super::run;
 use warpproof_sim::schedule::Schedule;
 
 fn schedules() -> impl Iterator<Item = Schedule> {
-    // Turns shorter than a fragment's slice of the warp's time, as long as it, and longer.
+    // Turns shorter than a fragment's time slice, equal to it, and longer.
     [1, 13, 1024, 4096].into_iter().map(|quantum| Schedule { quantum, ..Schedule::default() })
 }
 
-/// Lane after lane waits for its number to come up, in a loop without a branch but its own.
+/// Each lane waits for its turn in a loop whose only branch is its own.
 #[test]
 fn lanes_wait_for_each_other_whatever_the_quantum() {
     let body = "spin: ld.volatile.global.u32 %r1, [%out]; setp.ne.u32 %p1, %r1, %t; @%p1 bra spin;\n\
@@ -21,7 +21,7 @@ fn lanes_wait_for_each_other_whatever_the_quantum() {
     }
 }
 
-/// The waiting lanes diverge and meet again in every turn of their loop, so that no stretch is ever as long as a slice.
+/// The waiting lanes diverge and reconverge in every iteration, so that no stretch is ever as long as a slice.
 #[test]
 fn a_loop_that_diverges_gives_way_too() {
     let body = "setp.eq.u32 %p1, %t, 31; @%p1 bra release;\n\
@@ -37,7 +37,7 @@ fn a_loop_that_diverges_gives_way_too() {
     }
 }
 
-/// The waiting lanes are deeper in calls, and each call chooses anew.
+/// The waiting lanes are deeper in calls, and each call chooses a fragment again.
 #[test]
 fn a_loop_that_calls_gives_way_too() {
     let function = ".func (.reg .b32 %v) look(.reg .b64 %a) { ld.volatile.global.u32 %v, [%a]; ret; }";
@@ -52,7 +52,7 @@ fn a_loop_that_calls_gives_way_too() {
     }
 }
 
-/// How long a warp's turns are is nothing its own lanes can tell.
+/// Lanes cannot observe the length of their warp's turns.
 #[test]
 fn the_quantum_changes_no_count_within_a_warp() {
     let body = "mov.u32 %r1, %t; mov.u32 %r2, 0;\n\

@@ -1,13 +1,13 @@
-//! The statistics of the speed stage as its user sees them, on clocks whose truth is known.
+//! Tests the public API of the speed statistics, on clocks whose truth is known.
 //!
-//! `study` holds the scenarios, `methods` the intervals that were weighed; the quick tests run some trials of each, and the
-//! full ones all of them:
+//! `study` contains the scenarios, `methods` the intervals that were compared; the quick tests run some
+//! trials of each, and the full tests all of them:
 //!
 //! ```text
-//! cargo test --release -p warpproof-gate --test speed -- --ignored
+//! cargo test --release -p warpproof-speed --test speed -- --ignored
 //! ```
 //!
-//! With `WARPPROOF_BLESS=1` the full ones also write their figures into `book/src/gate/statistics.md`.
+//! With `WARPPROOF_BLESS=1` the full tests also write their numbers into `book/src/gate/statistics.md`.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -25,7 +25,7 @@ fn compare(clock: &mut dyn Clock, plan: &Plan) -> Comparison {
     Comparison::of(&measure(clock, plan).unwrap(), plan)
 }
 
-/// A gain of exactly one tick of the event timer: 656 µs on a timer of 1.024 µs is 641 ticks, the candidate takes 640.
+/// A gain of exactly one tick of the event timer: 656 µs on a timer with ticks of 1.024 µs is 641 ticks; the candidate takes 640.
 fn one_tick(noise: Noise, quantized: Quantized, launch_limit: u32) -> Truth {
     let ticks = Some(Ticks::event(quantized));
     Truth { noise, ticks, launch_limit, ..Truth::new(656_384.0 + 300.0, 655_360.0 + 300.0) }
@@ -56,7 +56,7 @@ fn the_sentence_about_one_tick() {
     assert_eq!(
         judgement.to_string(),
         "inconclusive: −0.2 % latency (1.00×), 95 % interval +0.2 % to −0.5 %, threshold 0.0 %; the interval from +0.2 % \
-         to −0.5 % holds the threshold of 0.0 %: more blocks or less noise would decide; the timer is too coarse: its tick \
+         to −0.5 % contains the threshold of 0.0 %: more blocks or less noise would decide; the timer is too coarse: its tick \
          of 1.024 µs leaves the ratio uncertain by 0.31 %; the most launches this clock can time at once is reached at 1, \
          and one tick is 0.16 % of a batch; the two differ by no more than one tick of the timer (1.024 µs, 0.16 % of a \
          batch)"
@@ -179,7 +179,7 @@ fn the_outcome_survives_json() {
     );
 }
 
-/// Gives any number at all.
+/// A clock that returns arbitrary numbers.
 struct Nonsense(Random);
 
 impl Clock for Nonsense {
@@ -220,7 +220,7 @@ fn no_times_make_it_panic_or_go_on_for_ever() {
     }
 }
 
-/// Few trials of each scenario, held to the same limits with the allowance that chance asks for, and all of them together.
+/// Few trials of each scenario, with the same limits plus an allowance for chance, and all of them together.
 #[test]
 fn the_procedure_holds_what_it_states() {
     let (mut improved, mut covered, mut count) = (0.0, 0.0, 0.0);
@@ -234,14 +234,14 @@ fn the_procedure_holds_what_it_states() {
             count += 1.0;
         }
     }
-    // Some 700 and 1000 trials.
+    // About 700 and 1000 trials.
     assert!(improved / count < 0.05, "{}", improved / count);
     assert!((covered / count - 0.95).abs() < 0.02, "{}", covered / count);
 }
 
 /// 2,000 trials for each scenario without a gain, 2,000 for coverage, 1,000 for power.
 #[test]
-#[ignore = "takes a minute in a release build; the figures of the book"]
+#[ignore = "takes a minute in a release build; generates the numbers in the book"]
 fn the_procedure_holds_what_it_states_in_full() {
     let rows: Vec<Row> = std::thread::scope(|scope| {
         let all = scenarios();
@@ -279,7 +279,7 @@ fn the_interval_in_use_holds_what_it_states() {
 }
 
 #[test]
-#[ignore = "takes a minute in a release build; the figures of the book"]
+#[ignore = "takes a minute in a release build; generates the numbers in the book"]
 fn the_intervals_that_were_weighed() {
     let lines = methods::lines(2000, 1000);
     for line in &lines {

@@ -1,4 +1,4 @@
-//! The intervals that were weighed against each other, on log-ratios of blocks whose truth is zero.
+//! The intervals that were compared, on log-ratios of blocks whose truth is zero.
 
 use warpproof_speed::{Random, bootstrap};
 
@@ -34,10 +34,10 @@ impl Shape {
     }
 }
 
-/// What a method did.
+/// The results of a method.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Method {
-    /// Share of intervals that held the truth.
+    /// Fraction of intervals that contained the truth.
     pub(crate) covered: f64,
     /// Mean of half their width.
     half_width: f64,
@@ -47,7 +47,7 @@ fn quantile(sorted: &[f64], permille: usize) -> f64 {
     sorted[(sorted.len() - 1) * permille / 1000]
 }
 
-/// Plain percentile intervals of the mean and the median, and the one in use.
+/// Plain percentile intervals of the mean and the median, and the interval in use.
 pub(crate) fn coverage(shape: Shape, blocks: u32, trials: u32, resamples: u32) -> [Method; 3] {
     let mut random = Random::new(u64::from(blocks) + 1000);
     let mut methods = [Method::default(); 3];

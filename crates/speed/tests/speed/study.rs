@@ -1,4 +1,4 @@
-//! Scenarios of known truth, and what the procedure makes of them over many trials.
+//! Scenarios with a known truth, and the results of the procedure over many trials.
 
 use std::{fs, path::Path};
 
@@ -7,26 +7,26 @@ use warpproof_speed::{
     Ticks, Truth, measure,
 };
 
-/// The gain that is to be found.
+/// The true gain.
 const GAIN: f64 = 0.10;
-/// The threshold a task would state.
+/// The threshold that a task would state.
 const THRESHOLD: f64 = 0.05;
 
-/// Trials of a scenario in the full study: as many without a gain as with one.
+/// Trials of a scenario in the full study, both without a gain and with one.
 pub(crate) const FULL: u32 = 2000;
 
-/// What a scenario must show.
+/// The required result of a scenario.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Must {
     /// Coverage within 2 points of nominal, and the gain is found.
     Hold,
-    /// Coverage within 2 points of nominal; the noise is too much for the gain to be found every time.
+    /// Coverage within 2 points of nominal; the noise is too large to find the gain every time.
     Cover,
-    /// Coverage of at least nominal less 2 points: the error of ticks is added on top, so more is right.
+    /// Coverage of at least nominal minus 2 points: the tick error is added, so more is correct.
     Exceed,
     /// Wrong no more often than the level allows; it may be inconclusive.
     NotWrong,
-    /// There are two ratios: nothing may be decided.
+    /// There are two ratios: no decision is allowed.
     Refuse,
 }
 
@@ -47,7 +47,7 @@ impl Scenario {
     }
 
     fn drift(mut self) -> Self {
-        // 10 % over the run, which must not end before.
+        // 10 % over the run, which must not end earlier.
         self.truth.drift_per_batch = 0.10 / 400.0;
         self.blocks(100)
     }
@@ -89,7 +89,8 @@ impl Scenario {
         truth.candidate_ns = truth.baseline_ns * (1.0 - gain);
         let mut random = Random::for_purpose(seed, 77);
         if let Some((baseline, candidate)) = self.step {
-            // Probing and warm-up take the first 40 to 60 batches, 100 blocks take 400: the middle half of these.
+            // Probing and warm-up take the first 40 to 60 batches, 100 blocks take 400: choose from the
+            // middle half of these.
             let at = 150 + u32::try_from(random.below(200)).unwrap();
             truth.steps.push(FrequencyStep { at, baseline, candidate });
         }
@@ -120,22 +121,22 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         Scenario::new("Gaussian, drift", Must::Hold, gaussian).drift(),
         Scenario::new("log-normal tail, drift", Must::Hold, tail).drift(),
         Scenario::new("contention in bursts, drift", Must::Hold, bursts).drift(),
-        Scenario::new("Gaussian, ticks cut", Must::Hold, gaussian).ticks(Quantized::Floor),
+        Scenario::new("Gaussian, ticks truncated", Must::Hold, gaussian).ticks(Quantized::Floor),
         Scenario::new("Gaussian, ticks rounded", Must::Hold, gaussian).ticks(Quantized::Round),
         Scenario::new("log-normal tail, ticks at both ends", Must::Hold, tail).ticks(Quantized::Edges),
-        Scenario::new("contention, ticks cut", Must::Hold, contention).ticks(Quantized::Floor),
-        Scenario::new("Gaussian, 0.5 %, ticks cut", Must::Hold, quiet).ticks(Quantized::Floor),
-        Scenario::new("Gaussian, ticks cut, no batches", Must::Hold, gaussian)
+        Scenario::new("contention, ticks truncated", Must::Hold, contention).ticks(Quantized::Floor),
+        Scenario::new("Gaussian, 0.5 %, ticks truncated", Must::Hold, quiet).ticks(Quantized::Floor),
+        Scenario::new("Gaussian, ticks truncated, no batches", Must::Hold, gaussian)
             .ticks(Quantized::Floor)
             .single(),
-        Scenario::new("Gaussian, 0.5 %, ticks cut, no batches", Must::Exceed, quiet)
+        Scenario::new("Gaussian, 0.5 %, ticks truncated, no batches", Must::Exceed, quiet)
             .ticks(Quantized::Floor)
             .single(),
         Scenario::new("Gaussian, 0.05 %, ticks rounded", Must::Exceed, still).ticks(Quantized::Round),
         Scenario::new("Gaussian, +25 % step", Must::NotWrong, gaussian).step(1.25, 1.25),
         Scenario::new("Gaussian, +25 % step, clocks read", Must::NotWrong, gaussian).step(1.25, 1.25).read(),
         Scenario::new("log-normal tail, +8 % step", Must::NotWrong, tail).step(1.08, 1.08),
-        Scenario::new("bursts, drift, ticks cut, −20 % step", Must::NotWrong, bursts)
+        Scenario::new("bursts, drift, ticks truncated, −20 % step", Must::NotWrong, bursts)
             .drift()
             .ticks(Quantized::Floor)
             .step(0.8, 0.8),
@@ -143,20 +144,20 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     ]
 }
 
-/// What came out of a scenario.
+/// The results of a scenario.
 pub(crate) struct Row {
     name: &'static str,
     /// Trials of a program against itself.
     same: u32,
-    /// Of these, shares that said improved, that were told apart either way, and that were refused for another cause than
-    /// an interval that holds nothing.
+    /// Of these, the fractions that reported an improvement, that found a difference in either direction, and
+    /// that were rejected for a reason other than an interval that contains the threshold.
     pub(crate) improved: f64,
     told_apart: f64,
     unfit: f64,
     /// Trials of a gain.
     gain: u32,
-    /// Of these, shares whose interval held the truth, that were found against a threshold of nothing and of 5 %, that
-    /// were said to be no gain of 5 %, and that were refused.
+    /// Of these, the fractions whose interval contained the truth, that were found with a threshold of 0 and
+    /// of 5 %, that were reported as no gain of 5 %, and that were rejected.
     pub(crate) covered: f64,
     found: f64,
     found_threshold: f64,
@@ -216,7 +217,7 @@ impl Row {
         }
     }
 
-    /// Asserts what the scenario must show, with so many standard errors of allowance.
+    /// Asserts the required result of the scenario, with an allowance of `sigmas` standard errors.
     pub(crate) fn hold(&self, scenario: &Scenario, sigmas: f64) {
         let slack = |rate: f64, trials: u32| sigmas * (rate * (1.0 - rate) / f64::from(trials)).sqrt();
         let line = self.line();
@@ -256,7 +257,7 @@ impl Row {
     }
 }
 
-/// Writes a table into the book, in place of the one that is there.
+/// Replaces a table in the book.
 pub(crate) fn bless(name: &str, head: &str, lines: &[String]) {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../book/src/gate/statistics.md");
     let text = fs::read_to_string(&page).unwrap();
@@ -267,6 +268,6 @@ pub(crate) fn bless(name: &str, head: &str, lines: &[String]) {
 }
 
 /// The head of the table of rows.
-pub(crate) const HEAD: &str = "| conditions | A/A: said improved | A/A: told apart | interval holds the truth | gain found, \
+pub(crate) const HEAD: &str = "| conditions | A/A: improved | A/A: different | coverage | gain found, \
                                threshold 0 | gain found, threshold −5 % | gain denied | refused |\n\
                                |---|--:|--:|--:|--:|--:|--:|--:|";

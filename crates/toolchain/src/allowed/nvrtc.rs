@@ -1,4 +1,4 @@
-//! Options of NVRTC: those of its documentation, and those that its library knows besides.
+//! Options of NVRTC: the documented ones, and undocumented ones that its library accepts.
 
 use super::CompilerOption;
 use super::Ruling::{self, Allowed, Refused};
@@ -10,8 +10,8 @@ const fn option(long: &'static str, short: &'static str, value: Value, ruling: R
 
 const WRITES: Ruling = Refused("it writes a file");
 const READS: Ruling = Refused("it reads a file");
-const NO_PTX: Ruling = Refused("it gives something else than PTX");
-const INTERNAL: Ruling = Refused("it passes any option on to a part of the compiler");
+const NO_PTX: Ruling = Refused("its output is not PTX");
+const INTERNAL: Ruling = Refused("it passes arbitrary options to a part of the compiler");
 const UNDOCUMENTED: Ruling = Refused("NVIDIA does not document it");
 
 /// All options, in the order of NVIDIA's documentation.
@@ -100,12 +100,7 @@ pub const NVRTC_OPTIONS: &[CompilerOption] = &[
     option("--diag-error", "-diag-error", Numbers, Allowed),
     option("--diag-suppress", "-diag-suppress", Numbers, Allowed),
     option("--diag-warn", "-diag-warn", Numbers, Allowed),
-    option(
-        "--brief-diagnostics",
-        "-brief-diag",
-        Switch,
-        Refused("messages would lose the lines they are about"),
-    ),
+    option("--brief-diagnostics", "-brief-diag", Switch, Refused("messages would lose their source lines")),
     option("--time", "-time", Path, WRITES),
     option(
         "--split-compile",

@@ -9,18 +9,13 @@ const fn option(long: &'static str, short: &'static str, value: Value, ruling: R
 }
 
 const ALREADY: Ruling = Refused("Warpproof sets it");
-const LISTS: Ruling = Refused("it prints something else than a module's resources");
+const LISTS: Ruling = Refused("it does not print a module's resources");
 
 /// All options, in the order of `ptxas --help`.
 pub const PTXAS_OPTIONS: &[CompilerOption] = &[
     option("--Ofast-compile", "-Ofc", OneOf(&["0", "min", "mid", "max"]), Allowed),
     option("--allow-expensive-optimizations", "-allow-expensive-optimizations", Switch, Allowed),
-    option(
-        "--compile-as-tools-patch",
-        "-astoolspatch",
-        None,
-        Refused("it gives something else than a cubin"),
-    ),
+    option("--compile-as-tools-patch", "-astoolspatch", None, Refused("its output is not a cubin")),
     option("--compile-only", "-c", None, Allowed),
     option("--compiler-annotations", "-annotate", None, Allowed),
     option("--def-load-cache", "-dlcm", OneOf(&["ca", "cg", "cs", "lu", "cv"]), Allowed),
@@ -41,7 +36,7 @@ pub const PTXAS_OPTIONS: &[CompilerOption] = &[
     option("--gno-tensor-memory-access-check", "-gno-tmem-access-check", None, Allowed),
     option("--gpu-name", "-arch", Text, ALREADY),
     option("--help", "-h", None, LISTS),
-    option("--input-as-string", "-ias", Text, Refused("it assembles another text than the module")),
+    option("--input-as-string", "-ias", Text, Refused("it assembles a text other than the module")),
     option(
         "--jobserver",
         "-jobserver",

@@ -1,17 +1,17 @@
-//! Where the definitions of a CUDA C++ text begin and end, and which of them the device can see.
+//! Finds the definitions of a CUDA C++ text, and which of them are visible to the device.
 //!
-//! This is not a parser of C++: it follows brackets and a few keywords, accepts any text and never fails. What it
-//! cannot place belongs to no item, and is then never cut.
+//! This is not a C++ parser: it follows brackets and a few keywords, accepts any text and never fails. Text that it cannot classify
+//! belongs to no item and is never removed.
 
 use std::ops::Range;
 
 use super::lex::{Kind, Lexed, Token};
 use super::macros::Macros;
 
-/// Nested scopes beyond this are not looked into.
+/// Deeper nested scopes are not examined.
 const MAX_DEPTH: usize = 64;
 
-/// What an item is.
+/// Kind of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// A function with its body.
@@ -22,34 +22,34 @@ pub(super) enum What {
     Declaration,
     /// `using a::b;`, `using namespace a;` and aliases of namespaces.
     Using,
-    /// What is never cut, such as `static_assert`.
+    /// An item that is never removed, such as `static_assert`.
     Fixed,
 }
 
 /// A definition or declaration in a namespace or a class.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own that was read from the text")]
+#[expect(clippy::struct_excessive_bools, reason = "the flags are independent of each other")]
 pub(super) struct Item {
     pub(super) what: What,
-    /// Its bytes.
+    /// Its byte range.
     pub(super) span: Range<usize>,
-    /// Its tokens.
+    /// Its token range.
     pub(super) tokens: Range<usize>,
-    /// The bytes of a function's body, from its brace or from the colon of its initializers on.
+    /// Byte range of a function's body, starting at its brace or at the colon of its initializers.
     pub(super) body: Option<Range<usize>>,
-    /// The names by which other code can mean it.
+    /// The names by which other code can refer to it.
     pub(super) names: Vec<String>,
-    /// Whether it is marked for the device, or holds something that is.
+    /// Whether it, or one of its members, is marked for the device.
     pub(super) device: bool,
-    /// Whether it is `constexpr`, or a declaration that is `const` or an alias: device code may use it unmarked.
+    /// Whether it is `constexpr`, or a declaration that is `const` or an alias: device code may use it without annotation.
     pub(super) constant: bool,
-    /// Whether it is virtual, and a part of its class's layout.
+    /// Whether it is virtual, and thus part of its class's layout.
     pub(super) dispatched: bool,
     /// Whether it declares a function.
     pub(super) prototype: bool,
-    /// Whether its head holds a macro of unknown meaning.
+    /// Whether its head contains a macro of unknown meaning.
     pub(super) doubtful: bool,
-    /// The class that it is a member of.
+    /// The class that contains it.
     pub(super) class: Option<usize>,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn items(text: &str, lexed: &Lexed, macros: &Macros) -> Vec<Item> {
     reader.items
 }
 
-/// For each opening bracket the index of what closes it, or of the end.
+/// For each opening bracket the index of its closing bracket, or of the end.
 fn closes(tokens: &[Token]) -> Vec<usize> {
     let mut closes = vec![tokens.len(); tokens.len()];
     let mut open: Vec<(u8, usize)> = Vec::new();
@@ -75,7 +75,7 @@ fn closes(tokens: &[Token]) -> Vec<usize> {
                     _ => b'{',
                 };
                 if let Some(found) = open.iter().rposition(|(byte, _)| *byte == opens) {
-                    // What is open inside of it was never closed, and ends here too.
+                    // Brackets opened inside of it were never closed; they end here too.
                     for (_, start) in open.drain(found..) {
                         closes[start] = at;
                     }
@@ -95,16 +95,16 @@ struct Reader<'a> {
     items: Vec<Item>,
 }
 
-/// What was seen of a declaration so far.
+/// The parts of a declaration read so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Head {
     /// The keyword of a type.
     type_keyword: Option<usize>,
-    /// Parameters, or what looks like them.
+    /// Parameters, or tokens that look like them.
     parameters: bool,
     /// The colon before a constructor's initializers.
     initializers: Option<usize>,
-    /// An `=`: braces that follow hold values.
+    /// An `=`: braces after it contain values.
     assigned: bool,
 }
 
@@ -123,12 +123,12 @@ impl Reader<'_> {
         }
     }
 
-    /// Past what closes the bracket at `at`.
+    /// The index after the bracket that closes the one at `at`.
     fn past(&self, at: usize) -> usize {
         self.closes[at].saturating_add(1).min(self.tokens.len())
     }
 
-    /// The items between two braces.
+    /// Reads the items between two braces.
     fn scope(&mut self, range: Range<usize>, class: Option<usize>, depth: usize) {
         let mut at = range.start;
         while at < range.end {
@@ -179,7 +179,7 @@ impl Reader<'_> {
                     Some(next) => return next,
                     None => at = self.past(at),
                 },
-                // Closes what this item did not open.
+                // Closes a bracket that this item did not open.
                 b'}' | b')' | b']' => return at + 1,
                 _ => match self.word(at) {
                     "template" if self.punct(at + 1) == b'<' => at = self.past_angles(at + 1),
@@ -223,7 +223,7 @@ impl Reader<'_> {
         Some(self.past(brace))
     }
 
-    /// A macro that stands for a whole definition, such as `DEFINE_KERNEL(float)`.
+    /// A macro that expands to a whole definition, such as `DEFINE_KERNEL(float)`.
     fn expansion(&mut self, start: usize, class: Option<usize>) -> Option<usize> {
         if !self.macros.is_definition(self.word(start)) {
             return None;
@@ -233,7 +233,7 @@ impl Reader<'_> {
         Some(next)
     }
 
-    /// A brace outside of parentheses. `Some`: it ends the item, and the next one begins there.
+    /// Handles a brace outside of parentheses. `Some`: it ends the item, and the next one begins there.
     fn brace(
         &mut self,
         start: usize,
@@ -249,7 +249,7 @@ impl Reader<'_> {
             return Some(self.type_definition(start, keyword, at, class, depth));
         }
         if head.parameters {
-            // `: a{1}, b(2) {`: a name precedes the braces of an initializer, and not those of the body.
+            // `: a{1}, b(2) {`: a name precedes the braces of an initializer, but not those of the body.
             let initializer =
                 head.initializers.is_some() && (!self.word(at - 1).is_empty() || self.punct(at - 1) == b'>');
             if initializer {
@@ -261,7 +261,7 @@ impl Reader<'_> {
             return Some(next);
         }
         if at == start + 1 {
-            // A head that is a macro: whatever it is, it is not ours to cut.
+            // The head is a macro of unknown meaning, so the item is not removed.
             let next = self.past(at);
             self.push(What::Fixed, start..next, class);
             return Some(next);
@@ -337,7 +337,7 @@ impl Reader<'_> {
         *item = Item { names, constant, dispatched, prototype, ..item.clone() };
     }
 
-    /// The names that a declaration may declare, and perhaps more: words that something follows which ends a declarator.
+    /// The names that a declaration may declare, possibly too many: words followed by a token that ends a declarator.
     fn declared(&self, range: Range<usize>) -> Vec<String> {
         let mut names = Vec::new();
         let (mut at, mut value) = (range.start, false);
@@ -410,7 +410,7 @@ impl Reader<'_> {
         known || (head.type_keyword.is_some() && shouted)
     }
 
-    /// Past template parameters. Where they do not end, past the bracket.
+    /// The index after template parameters, or after the opening bracket if they do not end.
     fn past_angles(&self, open: usize) -> usize {
         let (mut at, mut depth) = (open, 0_usize);
         while at < self.tokens.len() {
@@ -430,7 +430,7 @@ impl Reader<'_> {
         open + 1
     }
 
-    /// Past `operator=`, `operator()` and the like, to the parameters.
+    /// The index of the parameters after `operator=`, `operator()` and similar names.
     fn past_operator(&self, operator: usize) -> usize {
         let mut at = operator + 1;
         if self.punct(at) == b'(' && self.punct(at + 1) == b')' {

@@ -1,8 +1,8 @@
-//! CUDA C++ cut into tokens, as far as it takes to see where definitions begin and end. Accepts any text.
+//! Tokenizes CUDA C++ as far as needed to find the start and end of definitions. Accepts any text.
 
 use std::ops::Range;
 
-/// What a token is.
+/// Kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A name or a keyword.
@@ -13,7 +13,7 @@ pub(super) enum Kind {
     Literal,
 }
 
-/// A token and its bytes.
+/// A token and its byte range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) kind: Kind,
@@ -26,21 +26,21 @@ pub(super) struct Macro {
     pub(super) name: String,
     /// Whether it takes arguments.
     pub(super) function: bool,
-    /// What it stands for, without its parameters.
+    /// Its replacement text, without parameters.
     pub(super) replacement: String,
 }
 
 /// A text's tokens and preprocessor lines.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lexed {
-    /// The tokens of every branch of a conditional, or of its first branch where a branch alone has unbalanced braces.
+    /// The tokens of every branch of a conditional, or only of its first branch if a branch has unbalanced braces.
     pub(super) tokens: Vec<Token>,
-    /// The bytes of preprocessor lines, in order.
+    /// The byte ranges of preprocessor lines, in order.
     pub(super) directives: Vec<Range<usize>>,
     pub(super) macros: Vec<Macro>,
 }
 
-/// Cuts a text.
+/// Tokenizes a text.
 pub(super) fn lex(text: &str) -> Lexed {
     let mut lexer = Lexer { bytes: text.as_bytes(), at: 0, line_start: true };
     let mut lexed = Lexed::default();
@@ -65,7 +65,7 @@ pub(super) fn lex(text: &str) -> Lexed {
 struct Lexer<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// Whether only blanks precede on this line.
+    /// Whether only whitespace precedes on this line.
     line_start: bool,
 }
 
@@ -93,7 +93,7 @@ impl Lexer<'_> {
         false
     }
 
-    /// To the newline that ends a line, past those that a backslash joins.
+    /// Skips to the newline that ends a line, including lines joined by a backslash.
     fn skip_line(&mut self) {
         while let Some(&byte) = self.bytes.get(self.at) {
             match byte {
@@ -116,7 +116,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// A whole preprocessor line, and a comment that goes on past its end.
+    /// Reads a whole preprocessor line, including a comment that continues past its end.
     fn directive(&mut self) {
         while let Some(&byte) = self.bytes.get(self.at) {
             match (byte, self.peek(1)) {
@@ -175,7 +175,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// A string or a character. One that is not closed ends with its line.
+    /// Reads a string or a character. An unclosed one ends with its line.
     fn quoted(&mut self, quote: u8) {
         self.at += 1;
         while let Some(&byte) = self.bytes.get(self.at) {
@@ -190,7 +190,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// `R"mark( … )mark"`, from its quote on.
+    /// Reads `R"mark( … )mark"`, starting at its quote.
     fn raw_string(&mut self) -> Kind {
         self.at += 1;
         let rest = &self.bytes[self.at..];
@@ -202,7 +202,7 @@ impl Lexer<'_> {
     }
 }
 
-/// Bytes past ASCII belong to names or to nothing.
+/// Non-ASCII bytes are treated as parts of names.
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
 }
@@ -230,12 +230,12 @@ fn definition(text: &str) -> Option<Macro> {
     (!name.is_empty()).then(|| Macro { name: name.to_owned(), function, replacement })
 }
 
-/// The tokens within conditionals.
+/// The tokens inside conditionals.
 #[derive(Debug, Default)]
 struct Branches {
-    /// Outside of any conditional.
+    /// Tokens outside of any conditional.
     tokens: Vec<Token>,
-    /// The branches of each open conditional, and whether its first is `#if 0`.
+    /// The branches of each open conditional, and whether it starts with `#if 0`.
     open: Vec<(bool, Vec<Vec<Token>>)>,
 }
 

@@ -1,21 +1,21 @@
-//! What macros stand for, as far as it decides whether code is for the device.
+//! Expansion of macros, as far as needed to decide whether code is for the device.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::lex::{Kind, Macro, lex};
 
-/// CUDA's marks of functions and variables that exist on the device.
+/// CUDA's annotations of functions and variables that exist on the device.
 const MARKS: [&str; 6] =
     ["__device__", "__global__", "__constant__", "__shared__", "__managed__", "__grid_constant__"];
 
 /// The macros of all files of a compilation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Macros {
-    /// The words that each macro stands for.
+    /// The words in each macro's expansion.
     words: BTreeMap<String, BTreeSet<String>>,
-    /// Those that stand for something that marks device code.
+    /// Macros whose expansion marks device code.
     device: BTreeSet<String>,
-    /// Those that stand for whole definitions.
+    /// Macros that expand to whole definitions.
     definitions: BTreeSet<String>,
 }
 
@@ -48,8 +48,8 @@ impl Macros {
         }
     }
 
-    /// Whether a word marks what it stands before as device code. Of a macro that is defined elsewhere the name
-    /// decides: it is better to keep host code than to cut device code.
+    /// Whether a word marks the following item as device code. For a macro defined elsewhere its name decides: keeping host code is
+    /// better than removing device code.
     pub(super) fn marks_device(&self, word: &str) -> bool {
         if MARKS.contains(&word) || self.device.contains(word) {
             return true;
@@ -58,7 +58,7 @@ impl Macros {
         shouted && (word.contains("DEVICE") || word.contains("GLOBAL")) && !self.words.contains_key(word)
     }
 
-    /// Whether a word looks like a macro that is defined elsewhere, and may stand for anything.
+    /// Whether a word looks like a macro that is defined elsewhere and may expand to anything.
     pub(super) fn is_doubtful(&self, word: &str) -> bool {
         let shouted = word.len() > 2 && !word.bytes().any(|byte| byte.is_ascii_lowercase());
         shouted && !self.words.contains_key(word)
@@ -68,7 +68,7 @@ impl Macros {
         self.definitions.contains(word)
     }
 
-    /// The words that a word stands for, if it is a macro.
+    /// The words in the expansion of a macro; empty for other words.
     pub(super) fn words(&self, word: &str) -> impl Iterator<Item = &String> {
         self.words.get(word).into_iter().flatten()
     }

@@ -11,7 +11,7 @@ fn error(line: u32, message: &str) -> Diagnostic {
     Diagnostic { severity: Severity::Error, code: None, message, place, excerpt: None, notes: Vec::new() }
 }
 
-/// What is left of a text once NVRTC has found an error in each of its lines.
+/// The remaining text after NVRTC reported an error in each line.
 fn left(text: &str) -> String {
     let mut files = files(text);
     for line in 1..=u32::try_from(text.lines().count()).unwrap() {
@@ -108,7 +108,7 @@ fn only_functions_without_doubt_are_cut_together() {
     assert_eq!(files.skipped_function("main"), Some((0, 5)));
 }
 
-/// Any text: no panic, as many bytes and lines as before, and no marked line that changed.
+/// Any text: no panic, the same number of bytes and lines, and no marked line changes.
 #[test]
 fn any_text_is_accepted() {
     const PIECES: [&str; 40] = [

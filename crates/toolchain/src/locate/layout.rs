@@ -1,4 +1,4 @@
-//! The directory layouts in which NVIDIA's parts come: a toolkit, a Debian package, and two generations of wheels.
+//! The directory layouts of NVIDIA's parts: a toolkit, a Debian package, and two generations of wheels.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use super::{Found, Part, Rule};
 use crate::program;
 use crate::version::Version;
 
-/// Directories of libraries, below a root.
+/// Library directories, relative to a root.
 const LIBRARIES: &[&str] = &[
     "nvidia/cuda_nvrtc/lib",
     "nvidia/cu13/lib",
@@ -22,10 +22,10 @@ const LIBRARIES: &[&str] = &[
     "",
 ];
 
-/// Directories of programs, below a root.
+/// Program directories, relative to a root.
 const PROGRAMS: &[&str] = &["nvidia/cuda_nvcc/bin", "nvidia/cu13/bin", "nvidia/cu12/bin", "bin", ""];
 
-/// Groups of include directories, below a root; the first of a group must hold CUDA's runtime header.
+/// Groups of include directories, relative to a root; the first of a group must contain CUDA's runtime header.
 const INCLUDES: &[&[&str]] = &[
     &["nvidia/cuda_runtime/include", "nvidia/cuda_nvcc/include", "nvidia/cuda_cccl/include"],
     &["nvidia/cu13/include", "nvidia/cu13/include/cccl"],
@@ -35,7 +35,7 @@ const INCLUDES: &[&[&str]] = &[
     &["targets/sbsa-linux/include", "targets/sbsa-linux/include/cccl"],
 ];
 
-/// The parts below one root, each that runs or can be read.
+/// All parts below one root that run or can be read.
 pub(super) fn parts_below(root: &Path, rule: Rule) -> Vec<Found> {
     let mut found = Vec::new();
     let mut push = |part, path: PathBuf, version, include_dirs| {
@@ -71,8 +71,8 @@ pub(super) fn parts_below(root: &Path, rule: Rule) -> Vec<Found> {
     found
 }
 
-/// The NVRTC libraries of a directory: `libnvrtc.so.12`, without its builtins and its alternative build. Of links
-/// to the same file the one with the shortest version is kept: it is the name the library knows itself by.
+/// The NVRTC libraries of a directory: `libnvrtc.so.12`, without its builtins and its alternative build. Among links to the same
+/// file, the one with the shortest version is kept: it is the library's soname.
 fn nvrtc_libraries(dir: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     let mut libraries: Vec<(PathBuf, PathBuf)> = entries
@@ -92,12 +92,12 @@ fn nvrtc_libraries(dir: &Path) -> Vec<PathBuf> {
     libraries.into_iter().map(|(_, path)| path).collect()
 }
 
-/// NVRTC's version from the names beside it, so that a cached build need not open a library of a hundred megabytes.
+/// NVRTC's version, derived from the file names next to it, so that a cached build need not open a library of a hundred megabytes.
 fn nvrtc_version(library: &Path, dir: &Path, root: &Path) -> Option<Version> {
     let after = |path: &Path, prefix: &str| -> Option<Version> {
         Version::parse(path.file_name()?.to_str()?.strip_prefix(prefix)?)
     };
-    // A toolkit's real file carries the whole version.
+    // The real file of a toolkit has the whole version in its name.
     let real = fs::canonicalize(library).ok()?;
     let named = after(&real, "libnvrtc.so.");
     if let Some(version) = named
@@ -107,7 +107,7 @@ fn nvrtc_version(library: &Path, dir: &Path, root: &Path) -> Option<Version> {
     }
     let major: u32 =
         library.file_name()?.to_str()?.strip_prefix("libnvrtc.so.")?.split('.').next()?.parse().ok()?;
-    // A wheel's metadata does too.
+    // The metadata of a wheel contains it too.
     let from_wheel = fs::read_dir(root).ok().and_then(|entries| {
         entries.flatten().find_map(|entry| {
             let name = entry.file_name();
@@ -120,7 +120,7 @@ fn nvrtc_version(library: &Path, dir: &Path, root: &Path) -> Option<Version> {
     if from_wheel.is_some() {
         return from_wheel;
     }
-    // The builtins are named by release.
+    // The name of the builtins library contains the release.
     let from_builtins = fs::read_dir(dir).ok().and_then(|entries| {
         entries
             .flatten()
@@ -143,7 +143,7 @@ fn header_version(dir: &Path) -> Option<Version> {
     Some(Version::from_cuda_version(number))
 }
 
-/// The toolkits that `PATH` and `LD_LIBRARY_PATH` lead to.
+/// The toolkits found through `PATH` and `LD_LIBRARY_PATH`.
 pub(super) fn roots_on_path(path: &[PathBuf], library_path: &[PathBuf]) -> Vec<PathBuf> {
     let mut roots: Vec<PathBuf> = Vec::new();
     let mut push = |root: &Path| {
@@ -154,7 +154,7 @@ pub(super) fn roots_on_path(path: &[PathBuf], library_path: &[PathBuf]) -> Vec<P
     for dir in path {
         for name in ["ptxas", "nvdisasm", "cuobjdump"] {
             let program = dir.join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
-            // Links are followed: /usr/local/bin/ptxas may lead into a toolkit whose library stands elsewhere.
+            // Links are resolved: /usr/local/bin/ptxas may point into a toolkit whose libraries are elsewhere.
             let Ok(real) = fs::canonicalize(&program) else { continue };
             let Some(bin) = real.parent() else { continue };
             let root = if bin.ends_with("bin") { bin.parent().unwrap_or(bin) } else { bin };

@@ -1,4 +1,4 @@
-//! Which of the parts that were found are used together.
+//! Selects which of the parts found are used together.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -10,7 +10,7 @@ use crate::nvrtc::Nvrtc;
 use crate::pins::SETS;
 use crate::version::Version;
 
-/// A compiler whose parts go together.
+/// A compiler whose parts are compatible.
 #[derive(Debug)]
 pub struct Toolchain {
     pub(crate) nvrtc: Option<Found>,
@@ -18,7 +18,7 @@ pub struct Toolchain {
     pub(crate) ptxas: Option<Found>,
     pub(crate) nvdisasm: Option<Found>,
     pub(crate) cuobjdump: Option<Found>,
-    /// Every ptxas, oldest first, for modules that need a newer one than the chosen.
+    /// Every ptxas, oldest first, for modules that need a newer one than the selected.
     pub(crate) assemblers: Vec<Found>,
     pub(crate) opened: OnceLock<Result<Nvrtc, String>>,
     pub(crate) cache: Option<BuildCache>,
@@ -29,23 +29,23 @@ pub struct Toolchain {
 }
 
 impl Toolchain {
-    /// Finds all that is needed to take CUDA C++ to machine code: NVRTC, its headers, and a ptxas that fits.
+    /// Finds everything needed to compile CUDA C++ to machine code: NVRTC, its headers, and a compatible ptxas.
     pub fn find(options: &Options) -> Result<Self, NotFound> {
         let toolchain = Self::partial(options);
         toolchain.require(&[Part::Nvrtc, Part::Headers, Part::Ptxas])?;
         Ok(toolchain)
     }
 
-    /// Finds what there is; what is missing is an error when it is used.
+    /// Finds the available parts; a missing part is an error only when it is used.
     pub fn partial(options: &Options) -> Self {
         let survey = Survey::until(options, |survey| Self::select(survey, options).is_complete());
         Self::select(&survey, options)
     }
 
-    /// Chooses from a survey.
+    /// Selects parts from a survey.
     pub fn select(survey: &Survey, options: &Options) -> Self {
         let wanted = |found: &&Found| options.cuda.is_none_or(|major| found.version.major == major);
-        // Within one rule, the pinned default release first: its PTX loads on more drivers than a newer one's.
+        // Within one rule, the pinned default release comes first: more drivers can load its PTX.
         let default = SETS[0].version.major;
         let nvrtc = survey
             .of(Part::Nvrtc)
@@ -63,7 +63,7 @@ impl Toolchain {
             .filter(wanted)
             .filter(|f| nvrtc.is_none_or(|n| n.version.major == f.version.major))
             .min_by_key(|f| (other_release(f), f.rule, std::cmp::Reverse(f.version)));
-        // A disassembler reads the machine code of every release before its own: the newest is best.
+        // A disassembler reads the machine code of every earlier release, so the newest is best.
         let newest = |part| survey.of(part).min_by_key(|f| (std::cmp::Reverse(f.version), f.rule));
         let mut assemblers: Vec<Found> = survey.of(Part::Ptxas).filter(wanted).cloned().collect();
         assemblers.sort_by_key(|f| (f.version, f.rule));
@@ -99,7 +99,7 @@ impl Toolchain {
         &self.allowed
     }
 
-    /// The part in use.
+    /// The selected part.
     pub fn part(&self, part: Part) -> Option<&Found> {
         match part {
             Part::Nvrtc => self.nvrtc.as_ref(),
@@ -110,12 +110,12 @@ impl Toolchain {
         }
     }
 
-    /// NVRTC's version, or else that of ptxas.
+    /// NVRTC's version, or that of ptxas if NVRTC is missing.
     pub fn version(&self) -> Option<Version> {
         self.nvrtc.as_ref().or(self.ptxas.as_ref()).map(|found| found.version)
     }
 
-    /// The parts `warpproof build` cannot do without, and does not have.
+    /// The parts that `warpproof build` requires but that are missing.
     pub fn missing(&self) -> Vec<Part> {
         Part::ALL
             .into_iter()
@@ -134,20 +134,20 @@ impl Toolchain {
         if missing.is_empty() { Ok(()) } else { Err(self.not_found(missing)) }
     }
 
-    /// The error for missing parts, with the one command that mends it.
+    /// The error for missing parts, with the command that fixes it.
     pub fn not_found(&self, missing: Vec<Part>) -> NotFound {
         let names: Vec<&str> = missing.iter().map(|part| part.name()).collect();
         let names = names.join(", ");
         let of_major = self.cuda.map(|major| format!(" of CUDA {major}")).unwrap_or_default();
         if let Some(dir) = &self.empty_explicit {
-            let reason = format!("{} holds no part of a CUDA toolchain", dir.display());
+            let reason = format!("{} contains no part of a CUDA toolchain", dir.display());
             let mend = Some("warpproof doctor".to_owned());
             return NotFound { missing, reason, mend };
         }
         if !cfg!(target_os = "linux") {
             let reason = format!(
-                "{names}{of_major} not found, and NVIDIA publishes no compiler for this system; compile on Linux \
-                 (a container will do) and give warpproof the .ptx"
+                "{names}{of_major} not found, and NVIDIA publishes no compiler for this system; compile on Linux, for example \
+                 in a container, and pass the .ptx to warpproof"
             );
             return NotFound { missing, reason, mend: None };
         }
@@ -211,7 +211,7 @@ mod tests {
         assert!(chosen.part(Part::Headers).is_some());
         let error = chosen.require(&[Part::Ptxas]).unwrap_err();
         assert!(error.to_string().starts_with("ptxas not found"), "{error}");
-        // A module of its own age it still assembles.
+        // It can still assemble a module of its own release.
         assert_eq!(chosen.assemblers.len(), 1);
     }
 

@@ -1,4 +1,4 @@
-//! Elementwise, reduction and tensor-core kernels of CubeCL, each held against the CPU.
+//! Elementwise, reduction and tensor-core kernels of CubeCL, each compared with the CPU.
 
 use std::process::ExitCode;
 
@@ -110,7 +110,7 @@ fn matmul(lhs: &Array<f16>, rhs: &Array<f16>, out: &mut Array<f32>, #[comptime] 
     cmma::store(&mut out.slice_mut(corner, end), &accumulator, n as u32, cmma::MatrixLayout::RowMajor);
 }
 
-/// Numbers from -1 to 1 that look random and are the same everywhere.
+/// Pseudorandom numbers from -1 to 1, the same on every machine.
 fn numbers(count: usize, seed: u32) -> Vec<f32> {
     let mut state = seed;
     let next = || {
@@ -120,10 +120,10 @@ fn numbers(count: usize, seed: u32) -> Vec<f32> {
     std::iter::repeat_with(next).take(count).collect()
 }
 
-/// Holds results against expected ones: the largest error may be so many roundings of the largest value.
+/// Compares results with expected ones: the largest error may be this number of roundings of the largest value.
 fn close(got: &[f32], want: &[f64], roundings: f64) -> Result<(), String> {
     if got.len() != want.len() {
-        return Err(format!("{} results, not {}", got.len(), want.len()));
+        return Err(format!("found {} results, expected {}", got.len(), want.len()));
     }
     let size = want.iter().fold(1.0_f64, |size, x| size.max(x.abs()));
     let error = got.iter().zip(want).fold(0.0_f64, |error, (a, b)| error.max((f64::from(*a) - b).abs()));
@@ -268,7 +268,7 @@ fn tensor_cores(client: &Client) -> Result<(), String> {
     close(f32::from_bytes(&client.read_one_unchecked(out)), &want, 2.0 * k as f64)
 }
 
-/// A kernel's name, and what runs and judges it.
+/// A kernel's name, and the function that runs it and checks its results.
 type Case = (&'static str, fn(&Client) -> Result<(), String>);
 
 fn main() -> ExitCode {
@@ -284,7 +284,7 @@ fn main() -> ExitCode {
     let mut failed = 0;
     for (name, case) in cases {
         match case(&client) {
-            Ok(()) => println!("{name}: as on the CPU"),
+            Ok(()) => println!("{name}: same as on the CPU"),
             Err(problem) => {
                 println!("FAILED {name}: {problem}");
                 failed += 1;

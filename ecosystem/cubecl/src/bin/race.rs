@@ -1,4 +1,4 @@
-//! A kernel with a planted race: units read their neighbor's element of shared memory without a barrier before.
+//! A kernel with a planted race: units read their neighbor's element of shared memory without a barrier.
 
 use cubecl::cuda::{CudaDevice, CudaRuntime};
 use cubecl::prelude::*;

@@ -161,5 +161,5 @@ fn token_line(token: &TokenView) -> String {
         (Some(at), true) => format!("expired {at}"),
     };
     let (name, roles) = (token.name.escape_debug(), roles.join(","));
-    format!("{:>5} {name}: {roles}, made {}, {ends}\n", token.id, token.made_at)
+    format!("{:>5} {name}: {roles}, created {}, {ends}\n", token.id, token.made_at)
 }

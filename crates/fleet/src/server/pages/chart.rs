@@ -1,5 +1,5 @@
-//! Pictures of the dashboard, as SVG: drawn here, so that a page needs no script.
-#![expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "counts become places of a picture")]
+//! Charts of the dashboard as SVG, rendered on the server, so that pages need no script.
+#![expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "counts become coordinates")]
 
 use std::fmt::Write;
 
@@ -9,26 +9,26 @@ use super::layout::{number, tone};
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 190.0;
-/// Room for the figures at the left, and for the hours below.
+/// Margins for the axis labels on the left and below.
 const LEFT: f64 = 52.0;
 const BELOW: f64 = 24.0;
 const ABOVE: f64 = 12.0;
 
-/// How many results of each verdict one hour had.
+/// Number of results per verdict in one hour.
 pub(super) struct Column {
-    /// The hour, as people write it.
+    /// The label of the hour.
     pub(super) label: String,
     /// Verdicts with their counts.
     pub(super) parts: Vec<(String, i64)>,
 }
 
-/// What went through some of the stages and failed none: a search does it, and nobody is judged.
+/// A search ran some stages of these candidates and none failed: they have no verdict.
 pub(super) const SCREENED: &str = "SCREENED";
 
-/// The verdicts in the order in which they are stacked, the best at the bottom.
+/// Stacking order of the verdicts, best at the bottom.
 const ORDER: [&str; 6] = ["MERGE", "PROVISIONAL", "DEFER", "INCONCLUSIVE", "REJECT", SCREENED];
 
-/// The class of a verdict: the color that it has everywhere. Of two that share one, the second is an outline.
+/// The CSS class of a verdict: its color on all pages. If two share a color, the second is an outline.
 fn class(verdict: &str) -> String {
     match verdict {
         SCREENED => "faint".to_owned(),
@@ -37,7 +37,7 @@ fn class(verdict: &str) -> String {
     }
 }
 
-/// Columns side by side, each stacked from its parts.
+/// A stacked column chart.
 pub(super) fn columns(title: &str, columns: &[Column]) -> String {
     let sum = |column: &Column| column.parts.iter().map(|(_, count)| *count).sum::<i64>();
     let largest = columns.iter().map(sum).max().unwrap_or(0);
@@ -91,7 +91,7 @@ pub(super) fn columns(title: &str, columns: &[Column]) -> String {
     out + "</ul></figure>\n"
 }
 
-/// The best so far, in the order in which it became known.
+/// A chart of the best latency over time.
 pub(super) fn course(title: &str, unit: &str, predicted: bool, points: &[(String, f64)]) -> String {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return String::new() };
     if points.len() < 2 {

@@ -1,4 +1,4 @@
-//! What the records of a candidate say, as the gate's own reports.
+//! Pages with the gate's reports, generated from a candidate's records.
 
 use axum::extract::{Path, State};
 use sqlx::{PgPool, Row};
@@ -10,19 +10,19 @@ use super::layout::{Page, segment, time};
 use crate::server::refused::{Refused, patiently};
 use crate::server::{Shared, evidence};
 
-/// How many negatives a page shows.
+/// Maximum number of negative results on a page.
 const NEGATIVES: i64 = 100;
 
-/// A report that its own records do not bear out is no page.
+/// A report that its records do not support is an error.
 fn unresolved(error: &ViewError) -> Refused {
-    Refused::failed(format!("a report does not resolve: {error}"))
+    Refused::failed(format!("the records do not support the report: {error}"))
 }
 
-/// Bytes of the segments that one page is made of.
+/// Maximum size of the segments used for one page, in bytes.
 const BYTES: i64 = 32 << 20;
 
-/// A report of the records of segments, the most important of which are named first; and how many segments were left out
-/// because they would have been too much for one page.
+/// Builds a report from segments, the most important ones first; also returns the number of segments left out because of the size
+/// limit.
 pub(super) async fn reported<T: Send + 'static>(
     pool: &PgPool,
     ids: &[String],
@@ -62,7 +62,7 @@ pub(super) async fn reported<T: Send + 'static>(
     Ok((made, left_out))
 }
 
-/// Says that a page is not all of it.
+/// A note about results that are not shown.
 pub(super) fn left_out(count: usize) -> String {
     if count == 0 {
         return String::new();
@@ -84,7 +84,7 @@ pub(super) async fn job(State(shared): State<Shared>, Path(job): Path<i64>) -> S
     let (worker, attempts): (String, i32) = (row.try_get(2)?, row.try_get(3)?);
     let accepted: String = row.try_get(4)?;
     let report = |records: &Evidence| {
-        // The segment of a result is read whole, or not at all.
+        // The segment of a result is read completely, or not at all.
         let Some(run) = records.newest_run() else { return Ok(None) };
         let report = warpproof_report::validation(records, &run.run).map_err(|error| unresolved(&error))?;
         Ok(Some(report.html_content()))
@@ -114,8 +114,8 @@ pub(super) async fn negatives(State(shared): State<Shared>) -> Shown {
     .await?;
     let ids: Vec<String> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
     let body = if ids.is_empty() {
-        "<p class=\"nothing\">No candidate was green, measured and not fast enough: a valid negative. Where nothing is \
-         measured, there are none.</p>\n"
+        "<p class=\"nothing\">No candidate passed all checks and was measured as not fast enough. Negative results \
+         require measurements.</p>\n"
             .to_owned()
     } else {
         let report = |records: &Evidence| {
@@ -127,7 +127,7 @@ pub(super) async fn negatives(State(shared): State<Shared>) -> Shown {
     Ok(Page::new("/negatives", "Negatives", body))
 }
 
-/// How the candidates of a task came to be as fast as they are; nothing where none of its runs is there.
+/// The history of the best candidates of a task; empty if none of its runs is available.
 pub(super) fn history(records: &Evidence, task: &str) -> Result<String, Refused> {
     match warpproof_report::history(records, task) {
         Ok(report) => Ok(report.html_content()),

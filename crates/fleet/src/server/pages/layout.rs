@@ -1,4 +1,4 @@
-//! What all pages share: head, navigation, style, and headers that let nothing else in.
+//! Common parts of all pages: head, navigation, style, and security headers.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use warpproof_evidence::record::Verdict;
 use warpproof_report::{STYLE, markup, verdict_class};
 
 const SITE: &str = include_str!("site.css");
-/// Nothing is loaded and nothing runs; forms go to this server only; no other page may frame this one.
+/// No resources and no scripts are loaded; forms go only to this server; no other page may frame this one.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 const PLACES: [(&str, &str); 6] = [
     ("/", "Overview"),
@@ -21,13 +21,13 @@ const PLACES: [(&str, &str); 6] = [
 
 /// A page.
 pub(super) struct Page {
-    /// The place of the navigation it belongs to.
+    /// The navigation entry it belongs to.
     place: &'static str,
     title: String,
     body: String,
-    /// Seconds after which it is asked for again.
+    /// Seconds after which the browser reloads it.
     refresh: Option<u32>,
-    /// Whether there is somebody who could sign out.
+    /// Whether a user is signed in.
     signed_in: bool,
 }
 
@@ -36,13 +36,13 @@ impl Page {
         Self { place, title: title.into(), body, refresh: None, signed_in: true }
     }
 
-    /// Asked for again after so many seconds.
+    /// Sets the reload interval in seconds.
     pub(super) fn refreshed(mut self, seconds: u32) -> Self {
         self.refresh = Some(seconds);
         self
     }
 
-    /// For nobody in particular.
+    /// A page for users who are not signed in.
     pub(super) fn signed_out(mut self) -> Self {
         self.signed_in = false;
         self
@@ -90,7 +90,7 @@ impl IntoResponse for Page {
     }
 }
 
-/// A table whose cells are markup already.
+/// A table whose cells are already markup.
 pub(super) struct Table {
     out: String,
     rows: usize,
@@ -115,7 +115,7 @@ impl Table {
         self.out.push_str("</tr>\n");
     }
 
-    /// The table, or a sentence where it has no rows.
+    /// The table, or a sentence if it has no rows.
     pub(super) fn or(self, nothing: &str) -> String {
         if self.rows == 0 {
             return format!("<p class=\"nothing\">{}</p>\n", markup(nothing));
@@ -124,7 +124,7 @@ impl Table {
     }
 }
 
-/// A number with its thousands apart.
+/// A number with thousands separators.
 pub(super) fn number(value: i64) -> String {
     let digits = value.unsigned_abs().to_string();
     let mut out = String::from(if value < 0 { "−" } else { "" });
@@ -141,7 +141,7 @@ pub(super) fn number(value: i64) -> String {
 const VERDICTS: [Verdict; 5] =
     [Verdict::Merge, Verdict::Provisional, Verdict::Defer, Verdict::Inconclusive, Verdict::Reject];
 
-/// The tone in which a verdict, or a job's state, is shown; verdicts as the gate's reports show them.
+/// The CSS class of a verdict or of a job's state; verdicts match the gate's reports.
 pub(super) fn tone(word: &str) -> &'static str {
     if let Some(verdict) = VERDICTS.into_iter().find(|verdict| verdict.as_str() == word) {
         return verdict_class(verdict);
@@ -154,13 +154,13 @@ pub(super) fn pill(word: &str) -> String {
     format!("<span class=\"pill {}\">{}</span>", tone(word), markup(word))
 }
 
-/// A time of the database, for people: without its letters.
+/// A time of the database in a readable form.
 pub(super) fn time(text: &str) -> String {
     let plain = text.replace('T', " ");
     format!("<time datetime=\"{}\">{}</time>", markup(text), markup(plain.trim_end_matches('Z')))
 }
 
-/// A piece of a path: everything that is not a letter, a digit or one of a few signs is encoded.
+/// A percent-encoded path segment.
 pub(super) fn segment(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! Runs, workers, and what waits.
+//! Pages of runs, workers and the queue.
 
 use std::fmt::Write;
 
@@ -12,16 +12,16 @@ use crate::server::refused::patiently;
 use crate::server::{Shared, jobs};
 use crate::wire::{RunSummary, State as JobState};
 
-/// How many runs a page shows.
+/// Maximum number of runs on a page.
 const RUNS: i64 = 50;
-/// How many lost leases a page shows.
+/// Maximum number of lost leases on a page.
 const LOST: i64 = 50;
-/// How many candidates of a run a page shows.
+/// Maximum number of candidates of a run on a page.
 const CANDIDATES: usize = 1000;
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Before {
-    /// Runs whose number is below this.
+    /// Show runs whose number is below this.
     before: Option<i64>,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn runs_table(runs: &[RunSummary]) -> String {
     table.or("No runs yet. To submit one: `warpproof gate TASK --fleet URL`.")
 }
 
-/// What became of the candidates of a run, and how many are open.
+/// Number of candidates per verdict, and number of unfinished ones.
 fn verdicts(run: &RunSummary) -> String {
     let mut out: Vec<String> = Vec::new();
     for (word, count) in &run.verdicts {
@@ -119,7 +119,7 @@ pub(super) async fn run(State(shared): State<Shared>, Path(run): Path<String>) -
 fn word(state: JobState) -> &'static str {
     match state {
         JobState::Queued => "queued",
-        JobState::Leased => "in work",
+        JobState::Leased => "running",
         JobState::Done => "done",
         JobState::Failed => "failed",
         JobState::Cancelled => "cancelled",

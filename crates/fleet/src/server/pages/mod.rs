@@ -1,7 +1,7 @@
-//! The dashboard: pages for people, made here from what the database holds. No script, nothing loaded from elsewhere.
+//! The dashboard: HTML pages generated from the database. They contain no scripts and load nothing from other servers.
 //!
-//! What a page says of a candidate is a report of the gate's, made from the records of its segment; the numbers of the lists
-//! are counted in the database when the page is asked for.
+//! Information about a candidate comes from a gate report, generated from the records of its segment; the numbers in lists are
+//! counted in the database for each request.
 
 mod chart;
 mod evidence;
@@ -22,7 +22,7 @@ use super::refused::Refused;
 pub(super) use sign_in::token as cookie_token;
 pub(super) use standing::{Standing, insert as insert_standings, of as standings_of};
 
-/// Every page; who may see which is in `access.rs`.
+/// Routes of all pages; their access rules are in `access.rs`.
 pub(super) fn router() -> Router<Shared> {
     Router::new()
         .route("/", get(overview::overview))
@@ -38,13 +38,13 @@ pub(super) fn router() -> Router<Shared> {
         .route("/sign-out", axum::routing::post(sign_in::sign_out))
 }
 
-/// Whether a route is a page, and is answered as one when it is refused.
+/// Whether a route is a page, so that errors are shown as a page.
 pub(super) fn is_page(route: &str) -> bool {
     let programs = ["/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json"];
     !route.is_empty() && !programs.iter().any(|start| route.starts_with(start))
 }
 
-/// A refusal as a page; who is not known is asked to sign in, and comes back to what was wanted.
+/// An error as a page; an unauthenticated user is redirected to the sign-in page, and returns to the requested page afterwards.
 pub(super) fn refusal_of(refused: Refused, wanted: Option<&str>) -> Response {
     if refused.status() == StatusCode::UNAUTHORIZED {
         return match wanted.filter(|wanted| *wanted != "/" && sign_in::is_local(wanted)) {
@@ -57,22 +57,22 @@ pub(super) fn refusal_of(refused: Refused, wanted: Option<&str>) -> Response {
     refusal(refused)
 }
 
-/// A refusal as a page.
+/// An error as a page.
 pub(super) fn refusal(refused: Refused) -> Response {
     let status = refused.status();
     let body = format!("<p>{}</p>", warpproof_report::markup(refused.message()));
     let title = status.canonical_reason().unwrap_or("Refused");
     let mut response = layout::Page::new("", title, body).into_response();
     *response.status_mut() = status;
-    // The cause goes on to the log.
+    // Pass the cause to the log.
     response.extensions_mut().extend(refused.into_response().extensions().clone());
     response
 }
 
-/// A page, or the refusal of one.
+/// A page, or an error.
 type Shown = Result<layout::Page, Unshown>;
 
-/// A refusal that is shown as a page.
+/// An error that is shown as a page.
 struct Unshown(Refused);
 
 impl<E: Into<Refused>> From<E> for Unshown {

@@ -1,4 +1,4 @@
-//! The first page: is the fleet well, and what came of the last two days.
+//! The start page: health of the fleet, and results of the last two days.
 
 use std::fmt::Write;
 
@@ -40,13 +40,13 @@ pub(super) async fn overview(State(shared): State<Shared>) -> Shown {
             write!(body, "<div class=\"tile\"><b>{}</b><span>{}</span></div>", number(count), markup(what));
     }
     body.push_str("</div>\n");
-    body.push_str(&columns("Results of each hour, last two days (UTC)", &hours));
+    body.push_str(&columns("Results per hour, last two days (UTC)", &hours));
     body.push_str("<h2>Newest runs</h2>\n");
     body.push_str(&runs_table(&jobs::runs(pool, i64::MAX, 10).await?));
     Ok(Page::new("/", "Fleet", body).refreshed(30))
 }
 
-/// The last hours, each with its verdicts; one without results is there too.
+/// The last hours with their verdicts, including hours without results.
 async fn hours(shared: &Shared) -> Result<Vec<Column>, Refused> {
     let rows = sqlx::query(
         "SELECT to_char(hour AT TIME ZONE 'UTC', 'HH24:MI'), verdict, count(results.job)
@@ -63,11 +63,11 @@ async fn hours(shared: &Shared) -> Result<Vec<Column>, Refused> {
     for row in &rows {
         let label: String = row.try_get(0)?;
         let verdict: Option<String> = row.try_get(1)?;
-        // Two days have each hour twice, but never one after the other.
+        // In two days each label occurs twice, but never consecutively.
         if columns.last().is_none_or(|(last, _)| *last != label) {
             columns.push((label.clone(), Column { label, parts: Vec::new() }));
         }
-        // An hour without results has a row that counts none.
+        // The query returns a row with count 0 for an hour without results.
         if let (Some((_, column)), count @ 1..) = (columns.last_mut(), row.try_get(2)?) {
             column.parts.push((verdict.unwrap_or_else(|| SCREENED.to_owned()), count));
         }

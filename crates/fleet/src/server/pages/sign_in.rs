@@ -1,5 +1,5 @@
-//! A browser shows its token once, and keeps it in a cookie that no script reads, and that other sites send only with a link
-//! that somebody follows: it lets a browser look, and change nothing.
+//! A user enters a token once; the browser keeps it in a cookie that scripts cannot read and that other sites send only with a
+//! followed link. The cookie allows reading only.
 
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
@@ -16,7 +16,7 @@ const COOKIE: &str = "warpproof_token";
 /// A week, in seconds.
 const KEPT: u32 = 604_800;
 
-/// The token of a browser.
+/// The token in the browser's cookie.
 pub(in crate::server) fn token(headers: &HeaderMap) -> Option<&str> {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     cookies.flat_map(|line| line.split(';')).find_map(|pair| {
@@ -25,7 +25,7 @@ pub(in crate::server) fn token(headers: &HeaderMap) -> Option<&str> {
     })
 }
 
-/// Whether a place is one of this server's: a path, and nothing that a browser reads as another server's name.
+/// Whether a redirect target is on this server: a path, without anything that a browser interprets as another host.
 pub(super) fn is_local(place: &str) -> bool {
     place.len() <= 512
         && place.starts_with('/')
@@ -40,16 +40,16 @@ fn page(wrong: bool, next: &str) -> Page {
         ""
     };
     let body = format!(
-        "{word}<form class=\"sign-in\" method=\"post\" action=\"/sign-in\">\n<label for=\"token\">A token that may read, as \
-         <code>warpproof-fleet serve</code> or an administrator made it</label>\n<input id=\"token\" name=\"token\" \
-         type=\"password\" autocomplete=\"current-password\" placeholder=\"wpf_…\" required autofocus>\n\
+        "{word}<form class=\"sign-in\" method=\"post\" action=\"/sign-in\">\n<label for=\"token\">A token with \
+         the role <code>read</code>, created by <code>warpproof-fleet serve</code> or an administrator</label>\n\
+         <input id=\"token\" name=\"token\" type=\"password\" autocomplete=\"current-password\" placeholder=\"wpf_…\" required autofocus>\n\
          <input type=\"hidden\" name=\"next\" value=\"{}\">\n<button>Sign in</button>\n</form>\n",
         markup(next)
     );
     Page::new("", "Sign in", body).signed_out()
 }
 
-/// Where somebody wanted to go.
+/// The page to return to after signing in.
 #[derive(Deserialize)]
 pub(super) struct Wanted {
     #[serde(default)]
@@ -72,7 +72,7 @@ pub(super) async fn sign_in(State(shared): State<Shared>, text: Result<Short, Re
         Ok(Short(text)) => text,
         Err(refused) => return super::refusal(refused),
     };
-    // A form is written as the query of an address is.
+    // A form body has the syntax of a query string.
     let given = format!("/?{text}").parse::<Uri>().ok();
     let Some(Query(given)) = given.and_then(|uri| Query::<Given>::try_from_uri(&uri).ok()) else {
         return super::refusal(Refused::wrong("expected a sign-in form"));
@@ -81,7 +81,7 @@ pub(super) async fn sign_in(State(shared): State<Shared>, text: Result<Short, Re
     let next = if is_local(&given.next) { &*given.next } else { "/" };
     match crate::server::access::may_read(&shared, token).await {
         Ok(true) => {
-            // Only what was found is written into a header: it has hexadecimal digits and nothing else.
+            // Only a valid token is written into a header: it contains only hexadecimal digits.
             let secure = if shared.tls { "; Secure" } else { "" };
             let cookie = format!("{COOKIE}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age={KEPT}{secure}");
             with_cookie(&cookie, next)

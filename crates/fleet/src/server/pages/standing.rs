@@ -1,4 +1,4 @@
-//! Leaderboards: the latencies of what stands, by task, shape, device, and whether measured or predicted.
+//! Leaderboards: latencies of accepted candidates, by task, shape, device, and whether measured or predicted.
 
 use std::fmt::Write;
 
@@ -17,19 +17,18 @@ use crate::server::Shared;
 use crate::server::jobs::named;
 use crate::server::refused::{Refused, patiently};
 
-/// How many places a leaderboard has.
+/// Number of places on a leaderboard.
 const PLACES: usize = 25;
-/// How many of the best the course is drawn from.
+/// Number of the best results used for the chart.
 const LOOKED_AT: i64 = 500;
 
-/// What a candidate stands with, and in which task file.
+/// The latency of a candidate, and its task file.
 pub(in crate::server) struct Standing {
     one: warpproof_report::Standing,
     task_hash: Hash,
 }
 
-/// What the records of a run make its candidates stand with. What no report can be made of has no standing; the verdict is
-/// what it is.
+/// The latencies of a run's candidates from its records. A run without a valid report has none; its verdict is not affected.
 pub(in crate::server) fn of(records: &[Record], run: &str, task_hash: &Hash) -> Vec<Standing> {
     let mut evidence = Evidence::default();
     for record in records {
@@ -39,7 +38,7 @@ pub(in crate::server) fn of(records: &[Record], run: &str, task_hash: &Hash) -> 
     all.into_iter().map(|one| Standing { one, task_hash: *task_hash }).collect()
 }
 
-/// Writes down with what a result stands. It is part of the transaction that accepts the result.
+/// Stores the latencies of a result, in the transaction that accepts the result.
 pub(in crate::server) async fn insert(
     connection: &mut PgConnection,
     job: i64,
@@ -48,7 +47,7 @@ pub(in crate::server) async fn insert(
     if standings.is_empty() {
         return Ok(());
     }
-    // The database has no U+0000.
+    // The database cannot store U+0000.
     let texts = |text: fn(&warpproof_report::Standing) -> &str| -> Vec<String> {
         standings.iter().map(|standing| text(&standing.one).replace('\0', "\u{fffd}")).collect()
     };
@@ -110,7 +109,7 @@ pub(super) async fn tasks(State(shared): State<Shared>) -> Shown {
     Ok(Page::new("/tasks", "Leaderboards", body))
 }
 
-/// Which leaderboard of a task.
+/// The selected leaderboard of a task.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Wanted {
     version: Option<i64>,
@@ -157,7 +156,7 @@ impl Board {
 }
 
 async fn boards(pool: &PgPool, task: &str) -> Result<Vec<Board>, Refused> {
-    // What was measured goes before what was predicted, the newest version before others.
+    // Measured latencies come before predicted ones, newer versions before older ones.
     let rows = sqlx::query(
         "SELECT task_version, shape, kind, device, task_hash FROM boards WHERE task = $1
          ORDER BY task_version DESC, kind, shape, device, made_at DESC LIMIT 200",
@@ -186,7 +185,7 @@ pub(super) async fn task(
     let board =
         boards.iter().find(|board| board.is(&wanted)).ok_or_else(|| Refused::absent("leaderboard"))?;
     let rows = patiently(|| async {
-        // A candidate with the same files is one candidate, however often it was judged.
+        // Candidates with the same files count as one, however often they were evaluated.
         let statement = "SELECT candidate, latency, unit, best.verdict, job, segment_id,
                 to_char(made_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')
              FROM (SELECT DISTINCT ON (candidate, bundle) * FROM standings
@@ -237,7 +236,7 @@ pub(super) async fn task(
         ]);
     }
     body.push_str(&table.or("No candidates."));
-    let course_title = format!("The best so far, {} for {}", board.kind, board.device);
+    let course_title = format!("Best latency so far, {} for {}", board.kind, board.device);
     body.push_str(&course(&course_title, &unit, board.kind == "predicted", &best_so_far(times)));
     let name = task.clone();
     let (report, left) =
@@ -248,7 +247,7 @@ pub(super) async fn task(
     Ok(Page::new("/tasks", task, body))
 }
 
-/// Those that were the best when they came, in the order of time.
+/// The results that were the best when they were accepted, in order of time.
 fn best_so_far(mut times: Vec<(String, f64)>) -> Vec<(String, f64)> {
     times.sort_by(|one, other| one.0.cmp(&other.0));
     let mut best: Vec<(String, f64)> = Vec::new();

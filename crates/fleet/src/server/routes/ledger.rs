@@ -1,4 +1,4 @@
-//! The ledger: segments in and out, to the byte.
+//! Routes of the ledger: import and export of segments, byte for byte.
 
 use axum::Json;
 use axum::extract::State;
@@ -18,9 +18,9 @@ use crate::wire::{Imported, Refusal, SegmentView};
 
 #[derive(Debug, Deserialize, IntoParams)]
 pub(super) struct Page {
-    /// Segments whose number is above this.
+    /// Return segments whose number is above this.
     after: Option<i64>,
-    /// How many.
+    /// Maximum number of segments.
     #[param(minimum = 0, maximum = 1000)]
     limit: Option<u32>,
 }
@@ -33,7 +33,7 @@ fn segment_name(id: &str) -> Result<&str, Refused> {
     if is_segment_name(id) { Ok(id) } else { Err(Refused::wrong("expected the name of a segment")) }
 }
 
-/// Segments, in the order they came
+/// List segments in order of acceptance
 #[utoipa::path(get, path = "/v1/segments", tag = "ledger", params(Page), responses((status = 200, body = Vec<SegmentView>)))]
 pub(super) async fn list(
     State(shared): State<Shared>,
@@ -43,7 +43,7 @@ pub(super) async fn list(
     patiently(|| evidence::segments(&shared.pool, after, limit)).await.map(Json)
 }
 
-/// The lines of a segment
+/// Get the lines of a segment
 #[utoipa::path(
     get, path = "/v1/segments/{id}", tag = "ledger", params(("id" = String, Path, pattern = "^[0-9A-Za-z-]{1,64}$")),
     responses((status = 200, body = String, content_type = "application/jsonl"), (status = 404, body = Refusal))
@@ -56,7 +56,7 @@ pub(super) async fn get(State(shared): State<Shared>, Path(id): Path<String>) ->
 
 /// Import a segment
 ///
-/// It is held against what `warpproof verify` asks, and all it names must be here.
+/// The segment must pass the checks of `warpproof verify`, and everything it refers to must exist on the server.
 #[utoipa::path(
     put, path = "/v1/segments/{id}", tag = "ledger", params(("id" = String, Path, pattern = "^[0-9A-Za-z-]{1,64}$")),
     request_body(content = String, content_type = "application/jsonl"),
@@ -82,7 +82,7 @@ pub(super) async fn put(
     Ok(Json(Imported { id: segment.id, records: segment.records.len(), new }))
 }
 
-/// One record
+/// Get one record
 #[utoipa::path(
     get, path = "/v1/records/{hash}", tag = "ledger", params(("hash" = String, Path, pattern = "^[0-9a-f]{64}$")),
     responses((status = 200, body = Object, content_type = "application/json"), (status = 404, body = Refusal))

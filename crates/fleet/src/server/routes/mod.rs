@@ -1,4 +1,4 @@
-//! The routes, one file for each thing they are about. Who may use which is in `access.rs`.
+//! The routes, one file per topic. Access rules are in `access.rs`.
 
 mod ledger;
 mod objects;
@@ -21,7 +21,7 @@ use super::refused::Refused;
 use super::{Shared, access, log, pages};
 use crate::wire::Role;
 
-/// The most of a list in one answer.
+/// Maximum number of list entries in one response.
 const MAX_PAGE: u32 = 1_000;
 
 #[derive(OpenApi)]
@@ -75,7 +75,7 @@ fn described() -> (Router<Shared>, Description) {
     (router, description)
 }
 
-/// What stands before a route, and before its body, refuses alike everywhere.
+/// Adds the error responses that are common to all routes.
 fn add_refusals(method: &str, path: &str, operation: &mut Operation) {
     let mut refusals = Vec::new();
     let guarded =
@@ -100,7 +100,7 @@ fn add_refusals(method: &str, path: &str, operation: &mut Operation) {
     }
     for (status, why) in refusals {
         let mut response = ResponseBuilder::new().description(why);
-        // An answer to HEAD has no body.
+        // A response to HEAD has no body.
         if method != "HEAD" {
             let refusal = ContentBuilder::new().schema(Some(Ref::from_schema_name("Refusal"))).build();
             response = response.content("application/json", refusal);
@@ -114,7 +114,7 @@ pub(super) fn description() -> Description {
     described().1
 }
 
-/// Everything that is answered.
+/// All routes.
 pub(super) fn router(shared: &Shared) -> Router {
     let (router, description) = described();
     let description = serde_json::to_value(&description).unwrap_or_default();
@@ -122,21 +122,21 @@ pub(super) fn router(shared: &Shared) -> Router {
     router
         .route("/openapi.json", axum::routing::get(describe))
         .merge(pages::router())
-        // Whoever may not is told so before anything of a body is read.
+        // Access is checked before any part of a body is read.
         .route_layer(middleware::from_fn_with_state(shared.clone(), access::guard))
         .fallback(|| async { Refused::absent("page") })
         .layer(middleware::from_fn_with_state(shared.clone(), log::record))
-        // Bodies have a limit of their own, before and after they are unpacked.
+        // Bodies have their own limits, before and after decompression.
         .layer(DefaultBodyLimit::disable())
         .with_state(shared.clone())
 }
 
-/// A hash in a path.
+/// Parses a hash in a path.
 fn hash(text: &str) -> Result<Hash, Refused> {
     text.parse().map_err(|error: warpproof_evidence::hash::NotAHash| Refused::wrong(error.to_string()))
 }
 
-/// How many of a list.
+/// The number of list entries to return.
 fn limit(wanted: Option<u32>) -> Result<i64, Refused> {
     match wanted.unwrap_or(100) {
         limit @ 0..=MAX_PAGE => Ok(i64::from(limit)),
@@ -144,7 +144,7 @@ fn limit(wanted: Option<u32>) -> Result<i64, Refused> {
     }
 }
 
-/// A word of a request that is kept: short, and nothing that steers a terminal or that a database cannot hold.
+/// Validates a short text that is stored: no control characters, which terminals interpret or databases cannot store.
 fn word<'t>(what: &str, text: &'t str, most: usize) -> Result<&'t str, Refused> {
     if text.is_empty() || text.len() > most || text.contains(char::is_control) {
         return Err(Refused::wrong(format!(

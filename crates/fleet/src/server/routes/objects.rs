@@ -1,4 +1,4 @@
-//! Bytes by their hash.
+//! Routes of objects, by hash.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::server::refused::{Refused, patiently};
 use crate::server::{Shared, inventory};
 use crate::wire::{MAX_UPLOADS, Refusal, Stored, Uploads};
 
-/// Bytes, as the description has them.
+/// Schema of a binary body.
 #[derive(ToSchema)]
 #[schema(value_type = String, format = Binary)]
 #[expect(dead_code, reason = "only its schema is used")]
@@ -48,7 +48,7 @@ fn stored(hash: Hash, bytes: usize) -> Stored {
     Stored { hash: hash.to_string(), bytes: u64::try_from(bytes).unwrap_or(u64::MAX) }
 }
 
-/// Keeps objects whose bytes are those they are named by.
+/// Stores objects; their bytes must match their hashes.
 pub(super) async fn keep(shared: &Shared, objects: Vec<(Hash, Vec<u8>)>) -> Result<(), Refused> {
     if objects.is_empty() {
         return Ok(());
@@ -63,7 +63,7 @@ pub(super) async fn keep(shared: &Shared, objects: Vec<(Hash, Vec<u8>)>) -> Resu
     patiently(|| inventory::note(&shared.pool, &stored)).await
 }
 
-/// Objects from base64, whose bytes are those they are named by.
+/// Decodes base64 objects and verifies their hashes.
 pub(super) fn read(objects: BTreeMap<String, String>) -> Result<Vec<(Hash, Vec<u8>)>, Refused> {
     let mut read = Vec::new();
     for (name, text) in objects {
@@ -78,9 +78,9 @@ pub(super) fn read(objects: BTreeMap<String, String>) -> Result<Vec<(Hash, Vec<u
     Ok(read)
 }
 
-/// Upload objects together
+/// Upload several objects
 ///
-/// Small ones: all of them are one body. All are taken, or the first that is not what it is named by is told.
+/// For small objects, all in one body. Either all are stored, or the first one that does not match its hash is reported.
 #[utoipa::path(
     post, path = "/v1/objects", tag = "objects", request_body = Uploads,
     responses((status = 200, body = Vec<Stored>), (status = 400, body = Refusal), (status = 413, body = Refusal))
@@ -99,14 +99,14 @@ pub(super) async fn put_all(
     Ok(Json(answer))
 }
 
-/// The bytes of an object
+/// Get the bytes of an object
 #[utoipa::path(
     get, path = "/v1/objects/{hash}", tag = "objects", params(("hash" = String, Path, pattern = "^[0-9a-f]{64}$")),
     responses((status = 200, body = Binary, content_type = "application/octet-stream"), (status = 404, body = Refusal))
 )]
 pub(super) async fn get(State(shared): State<Shared>, Path(name): Path<String>) -> Result<Response, Refused> {
     let bytes = shared.objects.get(&hash(&name)?).await?;
-    // Never a page: whatever somebody uploaded, no browser runs it.
+    // Never as a page: a browser must not run uploaded content.
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -115,7 +115,7 @@ pub(super) async fn get(State(shared): State<Shared>, Path(name): Path<String>) 
     Ok((headers, bytes).into_response())
 }
 
-/// Whether an object is there
+/// Check whether an object exists
 #[utoipa::path(
     head, path = "/v1/objects/{hash}", tag = "objects", params(("hash" = String, Path, pattern = "^[0-9a-f]{64}$")),
     responses((status = 200), (status = 404))
@@ -124,7 +124,7 @@ pub(super) async fn head(
     State(shared): State<Shared>,
     Path(name): Path<String>,
 ) -> Result<StatusCode, Refused> {
-    // Who asks is about to name it: it stays for now.
+    // The client is about to refer to it, so it is kept for now.
     let wanted = BTreeSet::from([hash(&name)?]);
     let missing = patiently(|| inventory::missing(&shared.pool, &wanted)).await?;
     if missing.is_empty() { Ok(StatusCode::OK) } else { Err(Refused::absent("object")) }

@@ -1,4 +1,4 @@
-//! For those who run a fleet: is it well, what waits, who works, what may go.
+//! Routes for operators: health, queue, workers, deletion of old results.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use crate::server::refused::{Refused, patiently};
 use crate::server::{Shared, jobs, retention};
 use crate::wire::{QueueView, Refusal, Retained, Retention, WorkerView};
 
-/// The longest that anything is kept for, in days; a century.
+/// Maximum retention in days; a century.
 const MAX_DAYS: u32 = 36_500;
 
-/// How long readiness waits for the database.
+/// How long the readiness check waits for the database.
 const READY: Duration = Duration::from_secs(2);
 
-/// Whether the process answers
+/// Check whether the process responds
 #[utoipa::path(get, path = "/healthz", tag = "operations", security(()), responses((status = 200, body = String)))]
 pub(super) async fn alive() -> &'static str {
     "ok\n"
 }
 
-/// Whether it can do its work
+/// Check whether the server can reach its database
 #[utoipa::path(
     get, path = "/readyz", tag = "operations", security(()),
     responses((status = 200, body = String), (status = 503, body = String))
@@ -40,10 +40,10 @@ pub(super) async fn ready(State(shared): State<Shared>) -> (StatusCode, &'static
     }
 }
 
-/// Counters for Prometheus
+/// Get counters for Prometheus
 #[utoipa::path(get, path = "/metrics", tag = "operations", security(()), responses((status = 200, body = String)))]
 pub(super) async fn metrics(State(shared): State<Shared>) -> Response {
-    // Without the database there are still the counters of this process.
+    // Without the database, the counters of this process are still available.
     let queue = timeout(READY, shared.queue()).await;
     let queue = queue.ok().and_then(Result::ok).unwrap_or_default();
     let vitals = timeout(READY, shared.vitals()).await.ok().and_then(Result::ok);
@@ -51,24 +51,24 @@ pub(super) async fn metrics(State(shared): State<Shared>) -> Response {
     (kind, shared.metrics.text(&queue, vitals)).into_response()
 }
 
-/// The workers
+/// List the workers
 #[utoipa::path(get, path = "/v1/workers", tag = "operations", responses((status = 200, body = Vec<WorkerView>)))]
 pub(super) async fn workers(State(shared): State<Shared>) -> Result<Json<Vec<WorkerView>>, Refused> {
     patiently(|| jobs::workers(&shared.pool)).await.map(Json)
 }
 
-/// What waits and what is held
+/// Get the numbers of waiting and leased jobs
 ///
-/// Counted within the last five seconds.
+/// Counts are at most five seconds old.
 #[utoipa::path(get, path = "/v1/queue", tag = "operations", responses((status = 200, body = Vec<QueueView>)))]
 pub(super) async fn queue(State(shared): State<Shared>) -> Result<Json<Vec<QueueView>>, Refused> {
     patiently(|| shared.queue()).await.map(Json)
 }
 
-/// Drop what is old
+/// Delete old results
 ///
-/// Whole stretches of jobs and of segments go, when all in them ended longer ago than so many days. Of objects go those that no
-/// task and no record names any more, a day after they were uploaded or asked for last.
+/// Drops partitions of jobs and of segments in which everything ended more than `days` days ago. Deletes objects that no task and
+/// no record refers to, one day after they were last uploaded or requested.
 #[utoipa::path(
     post, path = "/v1/retention", tag = "operations", request_body = Retention,
     responses((status = 200, body = Retained), (status = 400, body = Refusal))
@@ -80,7 +80,7 @@ pub(super) async fn retain(
     if wanted.days > MAX_DAYS {
         return Err(Refused::wrong(format!("expected at most {MAX_DAYS} days")));
     }
-    // To its end, also when whoever asked hangs up: bytes are removed while a row is held.
+    // Continues even if the client disconnects: bytes are deleted while a row is locked.
     let retained =
         tokio::spawn(async move { retention::retain(&shared.pool, &shared.objects, wanted.days).await });
     retained.await.map_err(Refused::failed)?.map(Json)

@@ -1,4 +1,4 @@
-//! Asking for evaluations, and what became of them.
+//! Routes of runs: submission and status.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -23,13 +23,13 @@ use crate::server::refused::{Refused, patiently};
 use crate::server::{Shared, inventory};
 use crate::wire::{MAX_CANDIDATES, Refusal, RunSummary, RunView, Submission};
 
-/// Another one where the same content may be judged differently.
+/// Part of the job key; changes whenever the same content may be evaluated differently.
 const RULES: &str = concat!("warpproof fleet 1, ", env!("CARGO_PKG_VERSION"));
-/// The longest that somebody waits for a run in one request.
+/// Maximum wait for a run in one request, in seconds.
 const MAX_WAIT: u64 = 30;
-/// How often a run that is waited for is looked at: other servers may have taken its last result.
+/// Poll interval of a run: other servers may have accepted its last result.
 const LOOK: Duration = Duration::from_millis(500);
-/// How long at least between two looks.
+/// Minimum interval between two polls.
 const BETWEEN: Duration = Duration::from_millis(250);
 
 fn check(submission: &Submission) -> Result<(), Refused> {
@@ -66,18 +66,18 @@ fn check(submission: &Submission) -> Result<(), Refused> {
     Ok(())
 }
 
-/// What a bundle is.
+/// The hash of a bundle.
 fn bundle_hash(submission: &Submission) -> Hash {
     let bundle = &submission.bundle;
     let secret = bundle.secret.as_deref().map(|secret| u64::from_str_radix(secret, 16).unwrap_or(0));
     let mut pieces = vec![bundle.task.clone(), format!("{secret:x?}")];
     pieces.extend(bundle.files.iter().flat_map(|(path, hash)| [path.clone(), hash.clone()]));
-    // After pairs, so that no file can be taken for it.
+    // After pairs, so that it cannot be confused with a file.
     pieces.extend(bundle.stages.as_ref().map(|stages| format!("{stages:?}")));
     Hash::of_pieces(pieces.iter().map(String::as_bytes))
 }
 
-/// The name and the version of a submission's task, where its file is a task that this server reads.
+/// The name and the version of a submission's task, if this server can parse its file.
 async fn task_of(shared: &Shared, submission: &Submission) -> Result<Option<(String, i64)>, Refused> {
     let Some(name) = submission.bundle.files.get(&submission.bundle.task) else { return Ok(None) };
     let name = hash(name)?;
@@ -93,9 +93,9 @@ async fn task_of(shared: &Shared, submission: &Submission) -> Result<Option<(Str
     tokio::task::spawn_blocking(read).await.map_err(Refused::failed)
 }
 
-/// Ask for evaluations
+/// Submit candidates
 ///
-/// What was judged before by this very content comes back at once. All objects must have been uploaded.
+/// Results of the same content are returned immediately. All objects must have been uploaded before.
 #[utoipa::path(
     post, path = "/v1/runs", tag = "runs", request_body = Submission,
     responses(
@@ -118,7 +118,8 @@ pub(super) async fn submit(
         return Err(inventory::refusal(&missing));
     }
     let bundle = bundle_hash(&submission);
-    // What an evaluation depends on. It is made here: a key that a client could choose could claim another's verdict.
+    // Everything that an evaluation depends on. The server computes the key: a client that chose it could claim another result's
+    // verdict.
     let own = bundle.to_string();
     let keys: Vec<Hash> = submission
         .candidates
@@ -154,7 +155,7 @@ pub(super) struct Wait {
     wait: u64,
 }
 
-/// What became of a run
+/// Get the state of a run
 #[utoipa::path(
     get, path = "/v1/runs/{run}", tag = "runs", params(("run" = String, Path, pattern = "^[0-9a-f]{32}$"), Wait),
     responses((status = 200, body = RunView), (status = 404, body = Refusal))
@@ -170,7 +171,7 @@ pub(super) async fn show(
     }
     let end = Instant::now() + Duration::from_secs(wait.wait);
     loop {
-        // Registered before the look, so that nothing ends unseen between the two.
+        // Registered before the check, so that no end is missed in between.
         let ended = shared.ended.notified();
         let open = patiently(|| jobs::open(&shared.pool, &run)).await?;
         let open = open.ok_or_else(|| Refused::absent("run"))?;
@@ -180,21 +181,21 @@ pub(super) async fn show(
         let left = end.saturating_duration_since(Instant::now());
         let again = Instant::now() + BETWEEN.min(left);
         let _looked = timeout(LOOK.min(left), ended).await;
-        // Many results, one after the other, are one look.
+        // Several results in a short time cause only one poll.
         tokio::time::sleep_until(again).await;
     }
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
 pub(super) struct Page {
-    /// Runs whose number is below this.
+    /// Return runs whose number is below this.
     before: Option<i64>,
-    /// How many.
+    /// Maximum number of runs.
     #[param(minimum = 0, maximum = 1000)]
     limit: Option<u32>,
 }
 
-/// Runs, newest first
+/// List runs, newest first
 #[utoipa::path(get, path = "/v1/runs", tag = "runs", params(Page), responses((status = 200, body = Vec<RunSummary>)))]
 pub(super) async fn list(
     State(shared): State<Shared>,
@@ -204,9 +205,9 @@ pub(super) async fn list(
     patiently(|| jobs::runs(&shared.pool, before, limit)).await.map(Json)
 }
 
-/// Take back what of a run waits and nobody else asked for
+/// Cancel the waiting jobs of a run that no other run needs
 ///
-/// Only with the token that asked for the run.
+/// Requires the token that submitted the run.
 #[utoipa::path(
     post, path = "/v1/runs/{run}/cancel", tag = "runs", params(("run" = String, Path, pattern = "^[0-9a-f]{32}$")),
     responses((status = 204), (status = 404, body = Refusal))

@@ -1,4 +1,4 @@
-//! Tokens: made, listed, revoked.
+//! Routes of tokens: create, list, revoke.
 
 use axum::Json;
 use axum::extract::State;
@@ -13,7 +13,7 @@ use crate::server::refused::{Refused, patiently};
 use crate::server::{Shared, access};
 use crate::wire::{MAX_TOKEN_DAYS, MadeToken, NewToken, Refusal, Role, TokenView};
 
-/// Makes a token; only its hash is kept.
+/// Creates a token; only its hash is stored.
 pub(in crate::server) async fn make(pool: &PgPool, wanted: &NewToken) -> Result<MadeToken, Refused> {
     word("a token's name", &wanted.name, 128)?;
     if wanted.roles.is_empty() || wanted.quota < 0 {
@@ -43,9 +43,9 @@ pub(in crate::server) async fn make(pool: &PgPool, wanted: &NewToken) -> Result<
     Ok(MadeToken { id, token })
 }
 
-/// Make a token
+/// Create a token
 ///
-/// Its text is told once.
+/// Its text is returned only once.
 #[utoipa::path(
     post, path = "/v1/tokens", tag = "tokens", request_body = NewToken,
     responses((status = 200, body = MadeToken), (status = 400, body = Refusal))
@@ -57,7 +57,7 @@ pub(super) async fn create(
     make(&shared.pool, &wanted).await.map(Json)
 }
 
-/// The tokens, without their texts
+/// List the tokens, without their texts
 #[utoipa::path(get, path = "/v1/tokens", tag = "tokens", responses((status = 200, body = Vec<TokenView>)))]
 pub(super) async fn list(State(shared): State<Shared>) -> Result<Json<Vec<TokenView>>, Refused> {
     let statement = format!(
@@ -85,7 +85,7 @@ pub(super) async fn list(State(shared): State<Shared>) -> Result<Json<Vec<TokenV
 
 /// Revoke a token
 ///
-/// Servers that have just seen it may take it for two seconds more.
+/// Servers that cached the token may accept it for two more seconds.
 #[utoipa::path(
     delete, path = "/v1/tokens/{id}", tag = "tokens", params(("id" = i64, Path, minimum = 1, maximum = 9223372036854775807i64)),
     responses((status = 204), (status = 404, body = Refusal))

@@ -1,4 +1,4 @@
-//! What workers ask: jobs, time, and to be heard.
+//! Routes of workers: claims, heartbeats and results.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ use crate::wire::{
 /// Objects with their bytes.
 type Objects = Vec<(Hash, Vec<u8>)>;
 
-/// The longest lease, in seconds.
+/// Maximum duration of a lease, in seconds.
 const MAX_LEASE: u32 = 3_600;
 
 fn lease(seconds: u32) -> Result<(), Refused> {
@@ -32,9 +32,9 @@ fn lease(seconds: u32) -> Result<(), Refused> {
     Err(Refused::wrong(format!("expected a lease of 1 to {MAX_LEASE} seconds")))
 }
 
-/// Get work
+/// Claim jobs
 ///
-/// Each job comes with a token: only who has the newest is listened to, and only while the lease holds.
+/// Each job has a fencing token: only the newest one is accepted, and only while the lease is valid.
 #[utoipa::path(
     post, path = "/v1/claims", tag = "work", request_body = Claim,
     responses((status = 200, body = Claimed), (status = 400, body = Refusal), (status = 409, body = Refusal))
@@ -60,8 +60,8 @@ pub(super) async fn claim(
         return Err(Refused::wrong(format!("expected a claim of 1 to {MAX_CLAIM} jobs")));
     }
     lease(claim.lease_seconds)?;
-    // In the order they came, some at a time: claims that run into each other pass over each other's jobs, and the last waits
-    // longest.
+    // Claims are admitted in order, a few at a time: concurrent claims skip each other's locked jobs, which would make the last one
+    // wait longest.
     let jobs = patiently(|| async {
         let _turn = shared.claims.acquire().await.map_err(Refused::failed)?;
         jobs::claim(&shared.pool, caller.id, shared.attempts, &claim).await
@@ -72,7 +72,7 @@ pub(super) async fn claim(
     Ok(Json(Claimed { jobs }))
 }
 
-/// Keep what is held
+/// Extend leases
 #[utoipa::path(
     post, path = "/v1/heartbeats", tag = "work", request_body = Heartbeat,
     responses((status = 200, body = Beaten), (status = 400, body = Refusal))
@@ -90,9 +90,9 @@ pub(super) async fn heartbeat(
     Ok(Json(Beaten { lost }))
 }
 
-/// Say that a worker ends
+/// Sign off a worker
 ///
-/// It gave back what it held. From now on it is not one of those that could try a job at which another failed.
+/// The worker has released its jobs. It no longer counts as one that could retry a failed job.
 #[utoipa::path(
     post, path = "/v1/goodbyes", tag = "work", request_body = Goodbye,
     responses((status = 204), (status = 400, body = Refusal))
@@ -107,7 +107,7 @@ pub(super) async fn goodbye(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Give a job back untouched
+/// Release a job that was not started
 #[utoipa::path(
     post, path = "/v1/jobs/{job}/release", tag = "work", params(("job" = i64, Path, minimum = 1, maximum = 9223372036854775807i64)), request_body = Release,
     responses((status = 204), (status = 409, body = Refusal))
@@ -122,9 +122,9 @@ pub(super) async fn release(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Say that a job could not be done
+/// Report that a job failed
 ///
-/// It waits for another try; after the third it is given up. Of each worker one word counts, as long as others could try.
+/// The job is retried; after the third failure it fails. Each worker counts once, as long as other workers could try.
 #[utoipa::path(
     post, path = "/v1/jobs/{job}/failure", tag = "work", params(("job" = i64, Path, minimum = 1, maximum = 9223372036854775807i64)), request_body = Failure,
     responses((status = 204), (status = 409, body = Refusal))
@@ -143,7 +143,8 @@ pub(super) async fn fail(
 
 /// Send a result
 ///
-/// It is taken once: with the newest token, while the lease holds. The same result again gets the same answer.
+/// A result is accepted once: with the newest fencing token, while the lease is valid. Sending the same result again returns the
+/// same response.
 #[utoipa::path(
     post, path = "/v1/jobs/{job}/result", tag = "work", params(("job" = i64, Path, minimum = 1, maximum = 9223372036854775807i64)), request_body = Outcome,
     responses(
@@ -177,7 +178,7 @@ async fn take(shared: &Shared, job: i64, outcome: Outcome) -> Result<Accepted, R
     let judged = evidence::judged(&segment, &bundle, &candidate)?;
     let wanted = segment.objects();
     if let Some((hash, _)) = objects.iter().find(|(hash, _)| !wanted.contains(hash)) {
-        return Err(Refused::wrong(format!("no record names object {hash}")));
+        return Err(Refused::wrong(format!("no record refers to object {hash}")));
     }
     let brought: BTreeSet<Hash> = objects.iter().map(|(hash, _)| *hash).collect();
     let (new, missing): (Vec<Hash>, Vec<Hash>) = patiently(|| inventory::missing(&shared.pool, &wanted))
@@ -187,13 +188,13 @@ async fn take(shared: &Shared, job: i64, outcome: Outcome) -> Result<Accepted, R
     if !missing.is_empty() {
         return Err(inventory::refusal(&missing));
     }
-    // Objects come before the records that name them.
+    // Objects are stored before the records that refer to them.
     objects.retain(|(hash, _)| new.contains(hash));
     objects::keep(shared, objects).await?;
     patiently(|| evidence::accept(&shared.pool, (job, token), &segment, &judged)).await
 }
 
-/// Reads a segment, and objects that have the bytes they are named by.
+/// Parses a segment, and verifies the objects against their hashes.
 fn read(outcome: Outcome) -> Result<(Segment, Objects), Refused> {
     let segment = Segment::read(&outcome.segment, outcome.text.as_bytes())?;
     Ok((segment, objects::read(outcome.objects)?))

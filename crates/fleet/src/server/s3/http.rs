@@ -1,4 +1,4 @@
-//! Requests of the object store through the project's one HTTP client, which blocks: each is a blocking task of the runtime.
+//! Sends requests of the object store through this project's blocking HTTP client, each as a blocking task of the runtime.
 
 use std::error::Error;
 use std::io;
@@ -16,7 +16,7 @@ use ureq::tls::RootCerts;
 use ureq::{Agent, Timeout};
 use warpproof_fleet_client::client::agent;
 
-/// Bytes of the largest answer that is read: the largest object that the server takes, and more.
+/// Maximum size of a response in bytes: more than the largest object that the server accepts.
 const MAX_ANSWER: u64 = 1 << 30;
 
 /// The connector of an object store.
@@ -26,7 +26,7 @@ pub(super) struct Http {
 }
 
 impl Http {
-    /// With so much time to connect, and for a whole request.
+    /// Creates a connector with a connect timeout and a timeout for the whole request.
     pub(super) fn new(connect: Duration, whole: Duration) -> Self {
         Self { agent: agent(RootCerts::PlatformVerifier, connect, whole) }
     }
@@ -38,7 +38,7 @@ impl HttpConnector for Http {
     }
 }
 
-/// What the object store may try again.
+/// Classifies an error, which determines whether the object store retries.
 fn kind(error: &ureq::Error) -> HttpErrorKind {
     match error {
         ureq::Error::Timeout(Timeout::Connect | Timeout::Resolve)
@@ -69,7 +69,7 @@ impl HttpService for Http {
         let body = body.collect().await?.to_bytes();
         let agent = self.agent.clone();
         let asked = tokio::task::spawn_blocking(move || {
-            // A method that has no body gets none: ureq refuses it.
+            // ureq rejects a body for methods without one.
             let mut answer = if body.is_empty() && !["PUT", "POST"].contains(&head.method.as_str()) {
                 agent.run(ureq::http::Request::from_parts(head, ()))
             } else {

@@ -1,4 +1,4 @@
-//! The keys and values of a head, as blocks that a core multiplies, with their scales.
+//! The keys and values of a head with their scales, in the blocks that a core multiplies.
 
 use super::product::{Block, Core, ROWS, SIDE, Tall};
 use super::{Format, Problem};
@@ -9,33 +9,34 @@ use crate::tensor::Quantized;
 pub(super) struct Keys<K, V> {
     /// The sequence and the head.
     pub place: (usize, usize),
-    /// Blocks of 32 keys, each cut into blocks of 32 elements: `[key / 32][element / 32]`, columns are keys.
+    /// Blocks of 32 keys, each divided into blocks of 32 elements: `[key / 32][element / 32]`; columns are
+    /// keys.
     k: Vec<Block<K>>,
-    /// Likewise, columns are elements.
+    /// As `k`, but columns are elements.
     v: Vec<Block<V>>,
     /// Blocks of 32 elements in a row.
     across: usize,
-    /// Keys of a tile.
+    /// Keys per tile.
     tile: usize,
-    /// A scale for each key, whole tiles of them.
+    /// One scale per key, padded to whole tiles.
     k_scales: Vec<f32>,
     /// Whether each key has a scale of its own.
     pub own_scales: bool,
-    /// What scales the output at the end.
+    /// The scale of the output at the end.
     pub v_scale: f32,
-    /// What scales each tile of values, where scales differ inside a head.
+    /// The scales of each tile of values, if scales differ inside a head.
     tiles: Vec<TileScales>,
 }
 
 /// Scales of a tile of values.
 pub(super) struct TileScales {
-    /// The scale of what the tile adds.
+    /// The scale of the tile's contribution.
     pub whole: f32,
-    /// The scale of each value against it.
+    /// The scale of each value divided by `whole`.
     pub ratios: Vec<f32>,
 }
 
-/// Elements of a stored row as a core reads them.
+/// Converts elements of a stored row to the form that a core reads.
 struct Reader<C: Core> {
     core: C,
     table: Vec<C::Code>,
@@ -47,7 +48,7 @@ impl<C: Core> Reader<C> {
         Reader { core, table: Vec::new(), scale: None }
     }
 
-    /// What each of the 256 codes means in a row.
+    /// The element for each of the 256 codes of a row.
     fn table(&mut self, operand: &Quantized, batch: usize, head: usize, row: usize) -> &[C::Code] {
         let scale = if operand.format.folds_scale() { operand.scale_of(batch, head, row) } else { 1.0 };
         if self.scale != Some(scale.to_bits()) {
@@ -57,7 +58,7 @@ impl<C: Core> Reader<C> {
         &self.table
     }
 
-    /// A row.
+    /// The elements of a row.
     fn row<'r>(
         &'r mut self,
         operand: &'r Quantized,
@@ -150,7 +151,7 @@ impl<K: Copy + Default, V: Copy + Default> Keys<K, V> {
         self.k_scales.get(tile * self.tile..(tile + 1) * self.tile).unwrap_or_default()
     }
 
-    /// Scales of the values of a tile, where scales differ inside a head.
+    /// Scales of the values of a tile, if scales differ inside a head.
     pub(super) fn v_scales(&self, tile: usize) -> Option<&TileScales> {
         self.tiles.get(tile)
     }
@@ -170,14 +171,14 @@ impl TileScales {
 }
 
 impl Quantized {
-    /// The scale of a row that is still to be applied to its elements as a core reads them.
+    /// The scale of a row that [`Core::element`] did not fold into the elements.
     pub(super) fn factor(&self, batch: usize, head: usize, row: usize) -> f32 {
         if self.format.folds_scale() { 1.0 } else { self.scale_of(batch, head, row) }
     }
 }
 
 impl Format {
-    /// Whether the scale is part of an element as a core reads it.
+    /// Whether the scale is folded into the elements that a core reads.
     pub(super) fn folds_scale(self) -> bool {
         self == Format::Linear8
     }

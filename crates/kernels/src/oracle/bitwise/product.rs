@@ -1,7 +1,7 @@
 //! Products of blocks: 16 rows of A times 32 columns of B over 32 k, by fused multiply-adds or by a tensor core.
 //!
-//! Matrices are stored as [`mma`] has them, so that the rows of A and C are the lanes of the host's vectors. A block of 32 k
-//! is as many instructions of 16 or 32 k in a chain, and 32 columns are four instructions side by side.
+//! Matrices are stored as in [`mma`], so that the rows of A and C are the lanes of the host's vectors. A
+//! block of 32 k is a chain of instructions of 16 or 32 k, and 32 columns are four independent instructions.
 
 use super::Format;
 use warpproof_sim::num::convert::{cvt_f16_f32, cvt_f32_f16};
@@ -11,7 +11,7 @@ use warpproof_sim::simd::{Level, Vectorized};
 
 /// Query rows that are computed together.
 pub(super) const ROWS: usize = 16;
-/// Columns of a block, and its k.
+/// Columns of a block, and its extent in k.
 pub(super) const SIDE: usize = 32;
 
 /// A value for each row.
@@ -21,12 +21,13 @@ pub(super) type Tall<T> = [Row<T>; SIDE];
 /// B as `[column][k]`.
 pub(super) type Block<T> = [[T; SIDE]; SIDE];
 
-/// What multiplies.
+/// The unit that multiplies.
 pub(super) trait Core: Copy + Send + Sync {
     /// An element as the core reads it; the default is +0.
     type Code: Copy + Default + Send + Sync;
 
-    /// A stored code as the core reads it. The scale is folded in only where the format says so.
+    /// A stored code as the core reads it. The scale is folded in only if the format requires it
+    /// (`folds_scale`).
     fn element(self, format: Format, code: u8, scale: f32) -> Self::Code;
 
     /// A softmax weight as the core reads it.
@@ -84,7 +85,8 @@ impl Vectorized for Chained<'_> {
 
     #[inline(always)]
     fn run(self) {
-        // Four columns at a time: as many chains as it takes to not wait for a multiply-add, and few enough for registers.
+        // Four columns at a time: enough independent chains to hide the latency of a multiply-add, and few
+        // enough for the registers.
         let (b, _) = self.b.as_chunks::<4>();
         let (c, _) = self.c.as_chunks_mut::<4>();
         for (b, c) in b.iter().zip(c) {
@@ -189,7 +191,7 @@ impl Vectorized for EightProduct<'_> {
         let EightProduct { core, a, b, c } = self;
         let to = mma::Accumulator::F32;
         let mut bits = bits(c);
-        // Each pair as literals, or every element would ask which format it has.
+        // Each combination as literals: otherwise every element would branch on its format.
         match (core.left, core.right) {
             (E4m3, E4m3) => mma::fp8((E4m3, E4m3), to, a, b, &mut bits),
             (E4m3, E5m2) => mma::fp8((E4m3, E5m2), to, a, b, &mut bits),

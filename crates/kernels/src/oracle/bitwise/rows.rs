@@ -1,4 +1,4 @@
-//! Sixteen query rows through the tiles of their keys.
+//! Computes sixteen query rows over the tiles of their keys.
 
 use super::keys::{Keys, TileScales};
 use super::product::{Core, ROWS, Row, SIDE, Tall};
@@ -10,20 +10,20 @@ use warpproof_sim::num::convert::cvt_f16_f32;
 use warpproof_sim::num::float::NAN_F32;
 use warpproof_sim::simd::{Level, Vectorized};
 
-/// Rows that see the same keys and values, though not all of them.
+/// Rows that share keys and values, but may see different numbers of them.
 pub(super) struct RowTile<'a, S: Core, V: Core> {
     pub arithmetic: &'a Arithmetic,
     pub cores: (S, V),
     pub keys: &'a Keys<S::Code, V::Code>,
-    /// Elements, 32 a block.
+    /// Elements, 32 per block.
     pub queries: Vec<Tall<S::Code>>,
-    /// What scales the scores of a row, but for the key's scale.
+    /// The factor of a row's scores, without the key's scale.
     pub factors: Row<f32>,
-    /// Keys that a row sees, from the first on.
+    /// The number of keys that a row sees, from the first on.
     pub visible: Row<usize>,
 }
 
-/// What is known of the rows after some tiles.
+/// The state of the rows after some tiles.
 pub(super) struct State {
     /// The largest score.
     pub largest: Row<f32>,
@@ -33,7 +33,7 @@ pub(super) struct State {
     pub accumulator: Vec<Tall<f32>>,
 }
 
-/// The most lanes that share a row.
+/// The maximum number of lanes that share a row.
 const MAX_LANES: usize = 32;
 
 #[inline(always)]
@@ -41,14 +41,14 @@ fn ex2(x: f32, flush: bool) -> f32 {
     f32::from_bits(ex2_approx_f32(x.to_bits(), flush))
 }
 
-/// The score that is subtracted from all: the largest, or 0 where no key is seen.
+/// The score that is subtracted from all scores: the largest, or 0 if the row sees no key.
 #[inline(always)]
 fn reference(largest: f32) -> f32 {
     if largest == f32::NEG_INFINITY { 0.0 } else { largest }
 }
 
 impl<S: Core, V: Core> RowTile<'_, S, V> {
-    /// The rows over all their keys; where these are divided, a part at a time, merged at the end.
+    /// Computes the rows over all their keys; if these are divided, each part separately, merged at the end.
     pub(super) fn run(&self, division: Division) -> State {
         let seen = self.visible.iter().copied().max().unwrap_or(0);
         let tiles = seen.div_ceil(self.arithmetic.tile);
@@ -138,14 +138,14 @@ impl<S: Core, V: Core> RowTile<'_, S, V> {
     }
 }
 
-/// Scores of a tile to weights; the state follows. Gives what the state before is to be multiplied by.
+/// Turns the scores of a tile into weights and updates the state. Returns the factor for the previous state.
 struct Softmax<'a> {
     /// Scores of codes, replaced by weights: `[key][row]`.
     scores: &'a mut [Row<f32>],
     factors: &'a Row<f32>,
     scales: &'a [f32],
     exponent: Exponent,
-    /// Whether keys have scales of their own; a folded scale then takes the rows' alone.
+    /// Whether keys have their own scales; a folded scale then consists of the rows' factor only.
     own_scales: bool,
     visible: Row<u32>,
     shift: f32,
@@ -167,7 +167,7 @@ impl Vectorized for Softmax<'_> {
         for ((key, scores), scale) in (0u32..).zip(self.scores.iter_mut()).zip(self.scales) {
             let own = if folded && self.own_scales { *scale } else { 1.0 };
             for row in 0..ROWS {
-                // Times one where keys have no scales of their own: nothing.
+                // Multiplying by one is exact, so keys without their own scales need no branch.
                 let score = scores[row] * own;
                 let scaled = score * factor(row, *scale);
                 let scaled = if key < self.visible[row] { scaled } else { f32::NEG_INFINITY };
@@ -198,7 +198,7 @@ impl Vectorized for Softmax<'_> {
         let lanes = self.order.lanes;
         let mut part = [[0.0; ROWS]; MAX_LANES];
         for (key, weights) in self.scores.iter().enumerate() {
-            // Adding to the zero a lane starts with gives its first weight: weights are never −0.
+            // Adding to the lane's initial zero gives its first weight exactly: weights are never −0.
             let part = &mut part[lanes.of(key) % MAX_LANES];
             for row in 0..ROWS {
                 part[row] += weights[row];
@@ -220,7 +220,7 @@ impl Vectorized for Softmax<'_> {
     }
 }
 
-/// The lanes' sum by exchanges with the lane 1, 2, 4 … away, in the first lane.
+/// The lanes' sum by butterfly exchanges with the lane 1, 2, 4 … away, in the first lane.
 #[inline(always)]
 fn butterfly(lanes: &mut [Row<f32>]) {
     let mut left = lanes.len();
@@ -258,7 +258,7 @@ impl<V: Core> Vectorized for Weigh<'_, V> {
     }
 }
 
-/// What a tile adds, to what came before.
+/// Adds a tile's products to the accumulator.
 struct Add<'a> {
     accumulator: &'a mut Tall<f32>,
     alpha: &'a Row<f32>,
@@ -298,7 +298,7 @@ impl State {
         }
     }
 
-    /// One sum for each row.
+    /// Reduces the lanes' sums to one sum per row.
     fn combine(&mut self, order: Sum) {
         if order.combine == Combine::AtEnd {
             butterfly(&mut self.sum[..order.lanes.count()]);
@@ -328,7 +328,7 @@ impl State {
         all
     }
 
-    /// The output of a row, one f16 for each element.
+    /// The output of a row, one f16 per element.
     pub(super) fn output(&self, row: usize, v_scale: f32, exponent: Exponent) -> impl Iterator<Item = u16> {
         let sum = self.sum[0].get(row).copied().unwrap_or(0.0);
         let reciprocal = match exponent {
@@ -356,7 +356,7 @@ impl State {
 }
 
 impl Lanes {
-    /// How many they are.
+    /// The number of lanes.
     #[inline(always)]
     fn count(self) -> usize {
         match self {

@@ -1,4 +1,4 @@
-//! The oracle against the same arithmetic written one row, one key and one element at a time.
+//! Compares the oracle with the same arithmetic written one row, one key and one element at a time.
 #![expect(
     clippy::as_conversions,
     clippy::cast_possible_truncation,
@@ -23,7 +23,7 @@ use warpproof_sim::simd::{Level, Vectorized};
 const MINUS_INFINITY: u32 = 0xff80_0000;
 const ONE: u32 = 0x3f80_0000;
 
-/// Every arithmetic of the ladder with the formats its rungs read.
+/// Every arithmetic of the ladder with the formats that its rungs read.
 const LADDER: [(&str, Arithmetic, &[Format]); 7] = [
     ("h0", Arithmetic::H0, &[Format::Linear8]),
     ("h2", Arithmetic::H2, &[Format::Linear8]),
@@ -34,7 +34,7 @@ const LADDER: [(&str, Arithmetic, &[Format]); 7] = [
     ("n4 one level", Arithmetic::N4_ONE_LEVEL, &[Format::E4m3, Format::E5m2]),
 ];
 
-/// Numbers that look random (SplitMix64).
+/// Pseudorandom numbers (SplitMix64).
 struct Random(Cell<u64>);
 
 impl Random {
@@ -63,7 +63,7 @@ impl Random {
         (1.0 + fraction) * 0.5f32.powi(i32::try_from(1 + self.below(bits)).unwrap())
     }
 
-    /// A finite code; `wild` reaches for the whole range, else values stay around one.
+    /// A finite code; `wild` covers the whole range, otherwise values stay around one.
     fn code(&self, format: Format, wild: bool) -> u8 {
         let byte = self.next().to_le_bytes()[0];
         match format {
@@ -121,12 +121,12 @@ impl Tensor {
         &self.codes[self.rows.offset(batch, head, row)..][..self.rows.dim]
     }
 
-    /// The scale that is left to apply.
+    /// The scale that is not yet applied.
     fn left(&self, batch: usize, head: usize, row: usize) -> u32 {
         if self.format == Format::Linear8 { ONE } else { self.scale(batch, head, row).to_bits() }
     }
 
-    /// Codes as the rule of the tensor core takes them.
+    /// Codes in the form that the tensor core's rule takes.
     fn wide(&self, batch: usize, head: usize, row: usize) -> Vec<u32> {
         self.codes(batch, head, row).iter().copied().map(u32::from).collect()
     }
@@ -158,7 +158,7 @@ impl Tensor {
         }
     }
 
-    /// What an element stands for.
+    /// The value of an element.
     fn value(&self, batch: usize, head: usize, row: usize, d: usize) -> f64 {
         let (code, scale) = (self.codes(batch, head, row)[d], f64::from(self.scale(batch, head, row)));
         match self.format {
@@ -268,7 +268,7 @@ fn tensor_core(elements: (Element, Element), row: &[u32], column: &[u32], c: u32
     dot(&Rule::of(elements.0, Accumulator::F32), elements, Accumulator::F32, row, column, c)
 }
 
-/// What a part of the keys leaves of a row.
+/// The partial result of a row over a part of the keys.
 #[derive(Debug)]
 struct Part {
     m: u32,
@@ -276,7 +276,7 @@ struct Part {
     acc: Vec<u32>,
 }
 
-/// One row, one tile after another, over every tile of the part.
+/// Computes one row over every tile of the part, one tile after another.
 fn part(case: &Case, arithmetic: &Arithmetic, at: (usize, usize, usize), tiles: Range<usize>) -> Part {
     let (batch, head, row) = at;
     let kv_head = head / (case.shape.heads / case.shape.kv_heads);
@@ -390,7 +390,7 @@ fn part(case: &Case, arithmetic: &Arithmetic, at: (usize, usize, usize), tiles: 
     Part { m, l, acc }
 }
 
-/// What every lane holds after exchanges with the lane 1, 2, 4 … away.
+/// The value of every lane after butterfly exchanges with the lane 1, 2, 4 … away.
 fn exchanged(mut lanes: Vec<u32>) -> u32 {
     let mut distance = 1;
     while distance < lanes.len() {
@@ -466,7 +466,7 @@ fn every_rung_follows_its_arithmetic_row_by_row() {
     }
 }
 
-/// The f32 state of every row against the reference: f16 would hide most of a last bit.
+/// Compares the f32 state of every row with the reference: f16 would hide most differences in the last bit.
 fn compare_states<S: Core, V: Core>(case: &Case, arithmetic: &Arithmetic, cores: (S, V)) {
     let problem = case.problem();
     for at @ (batch, head, row) in case.rows() {
@@ -620,7 +620,7 @@ fn in_f64(case: &Case, at: (usize, usize, usize)) -> (Vec<f64>, f64) {
 #[test]
 fn every_rung_is_close_to_f64() {
     for (name, arithmetic, formats) in LADDER {
-        // The root mean square error against that of the output: 8-bit weights cost the most.
+        // The root mean square error relative to that of the output: 8-bit weights cost the most.
         let bound = match arithmetic.values {
             Values::Chain | Values::F16 => 2e-3,
             Values::Fp8 { two_level: true } => 3e-2,
@@ -708,7 +708,7 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(refused(&dim, &Arithmetic::N4), Unfit::Dim);
 }
 
-/// Multiply-adds whose result tells a fused one from two roundings.
+/// Multiply-adds whose result distinguishes a fused operation from two roundings.
 struct Fused([f32; 32]);
 
 impl Vectorized for Fused {
@@ -732,7 +732,7 @@ fn every_vector_level_gives_the_same_bits() {
 
 /// `cargo test --release -p warpproof-kernels bitwise -- --ignored --nocapture`
 #[test]
-#[ignore = "a measurement, of use in a release build only"]
+#[ignore = "a benchmark, useful in a release build only"]
 fn how_long_2048_rows_take() {
     let shape = Shape::equal(1, 8, 2048, 64);
     for (name, arithmetic, formats) in LADDER {

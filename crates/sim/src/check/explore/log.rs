@@ -1,11 +1,12 @@
-//! What a step touches: two steps of which one changes what the other touches are taken in both orders, others in one.
+//! What each step accesses. Two dependent steps (one writes what the other accesses) are explored in both orders,
+//! independent steps in one.
 
 use crate::machine::{Access, AccessKind, Ready, lanes_of};
 use crate::memory::Space;
 use crate::observe::{Arrival, Mbarrier, MbarrierAction};
 use std::sync::{Mutex, PoisonError};
 
-/// Where a step touches something.
+/// The memory or barrier that a step accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Global,
@@ -15,16 +16,16 @@ enum Place {
     Barrier(u32),
 }
 
-/// What it does there.
+/// How a step accesses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Effect {
     Reads,
-    /// Adds, or the like, and does not look at the result: two of a kind may change places.
+    /// An addition or similar atomic whose result is unused: two of the same kind commute.
     Combines(u32),
     Writes,
 }
 
-/// Bytes that a step touches.
+/// Bytes that a step accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Mark {
     place: Place,
@@ -63,32 +64,32 @@ pub(super) fn touches(changes: &[Mark], read: &[Mark]) -> bool {
     changes.iter().filter(|mark| mark.writes()).any(|change| read.iter().any(|read| change.meets(read)))
 }
 
-/// What the step touches that is being taken; listeners of all blocks write it.
+/// What the current step accesses; the observers of all blocks write to it.
 #[derive(Debug, Default)]
 pub(crate) struct Log(Mutex<Taken>);
 
 #[derive(Debug, Default)]
 struct Taken {
     step: Option<Ready>,
-    /// Of an atomic that may change places with others of its kind: the kind.
+    /// For an atomic that commutes with others of its kind: the kind.
     combines: Option<u32>,
     marks: Vec<Mark>,
 }
 
 impl Log {
-    /// A step is taken from now on.
+    /// Starts recording a step.
     pub(super) fn begin(&self, step: Ready, combines: Option<u32>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
             Taken { step: Some(step), combines, marks: Vec::new() };
     }
 
-    /// What the last step touched.
+    /// Ends the step and returns what it accessed.
     pub(super) fn take(&self) -> Vec<Mark> {
         let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         taken.step = None;
         let mut marks = std::mem::take(&mut taken.marks);
         marks.sort_unstable();
-        // Lanes side by side are one mark.
+        // Merge adjacent bytes of several lanes into one mark.
         marks.dedup_by(|next, mark| {
             let joins = (mark.place, mark.effect) == (next.place, next.effect) && next.begin <= mark.end;
             if joins {

@@ -1,11 +1,12 @@
-//! All orders of a small launch: what `loom` does for Rust, for the warps of a kernel.
+//! Explores all schedules of a small launch, as `loom` does for Rust threads.
 //!
-//! The launch is run again and again from the same memory. Each time another order is taken of the steps, the instructions by which
-//! threads can notice each other, until every order with at most so many preemptions has been seen, up to orders that differ in
-//! nothing that anyone can notice. All checks listen to every run.
+//! The launch is run repeatedly from the same initial memory. A *step* is an instruction by which threads can observe
+//! each other. Each run takes the steps in another order, until every order within the bound on preemptions has been
+//! explored, except orders that no thread can distinguish. All checks observe every run.
 //!
-//! Can miss: what takes more preemptions than the bound; sums of floats are taken to be the same in every order; what a weak
-//! memory shows although no order of the steps does, unless it is a race. Never reports: what no order of the steps shows.
+//! Can miss: bugs that need more preemptions than the bound; differences from the order of floating-point sums, which
+//! count as equal; effects of the weak memory model that no order of the steps shows, unless they are races. Never
+//! reports: anything that no order of the steps shows.
 
 mod log;
 mod search;
@@ -20,33 +21,33 @@ use crate::{Device, Launch};
 use search::Search;
 use std::sync::Arc;
 
-/// What an exploration may use.
+/// Limits of an exploration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Switches away from a warp that could have continued, in one execution.
+    /// Maximum number of preemptions in one execution: switches away from a warp that could have continued.
     pub preemptions: u32,
-    /// Executions.
+    /// Maximum number of executions.
     pub executions: u32,
 }
 
-/// What an exploration saw.
+/// The result of an exploration.
 #[derive(Debug)]
 pub struct Explored {
-    /// The first execution, with the findings of all.
+    /// The first execution, with the findings of all executions.
     pub checked: Checked,
-    /// How many there were.
+    /// Number of executions.
     pub executions: u32,
-    /// Steps of the longest.
+    /// Number of steps of the longest execution.
     pub steps: usize,
-    /// Whether every order within the bound on preemptions was seen.
+    /// Whether every order within the bound on preemptions was explored.
     pub complete: bool,
-    /// Whether there are no orders beyond that bound.
+    /// Whether no order exceeds that bound.
     pub unbounded: bool,
 }
 
 impl Device {
     /// Runs a launch with checks in every order of its steps, within the bounds. Memory is left as the first execution leaves
-    /// it. `progress` is told of every execution.
+    /// it. `progress` is called for every execution.
     pub fn explore(
         &mut self,
         launch: &Launch,

@@ -1,8 +1,9 @@
-//! Which order of the steps is tried next.
+//! Chooses which order of the steps to explore next.
 //!
-//! Dynamic partial-order reduction (Flanagan and Godefroid, POPL 2005): where two steps of an execution depend on each other and
-//! nothing else orders them, the second is tried before the first. Orders with more preemptions than the bound are left out; because
-//! of the bound, a warp is also tried where the one it overtakes had begun (Coons, Musuvathi and McKinley, OOPSLA 2013).
+//! Dynamic partial-order reduction (Flanagan and Godefroid, POPL 2005): if two steps of an execution are dependent and
+//! nothing else orders them, the second is tried before the first. Orders with more preemptions than the bound are
+//! skipped; because of the bound, a warp is also tried at the point where the overtaken warp had begun (Coons,
+//! Musuvathi and McKinley, OOPSLA 2013).
 
 use super::log::{Log, Mark, dependent, touches};
 use crate::machine::{Guide, Next, Ready};
@@ -12,24 +13,24 @@ use std::sync::Arc;
 /// A warp: block and number.
 type Unit = (u32, u32);
 
-/// Steps of one execution, at most: every pair of them is looked at.
+/// Maximum number of steps of one execution: the search looks at every pair of them.
 const STEPS: usize = 2000;
-/// How often warps that repeat a read may continue if no other warp can and nothing changes.
+/// How often all warps that repeat a read may continue if no other warp can run and nothing changes.
 const PATIENCE: u32 = 3;
 
-/// How often no warp may seem able to continue. Parked lanes may only have to end.
+/// How often the machine may look again when no warp seems able to continue: parked lanes may only have to exit.
 const LOOKS: u32 = 8;
 
-/// A moment at which a warp was chosen.
+/// A point at which a warp was chosen to take the next step.
 struct Node {
     /// Warps that could take a step.
     ready: Vec<Unit>,
-    /// The one that did, and the one that had the step before.
+    /// The warp that took it, and the warp that took the previous step.
     chosen: Unit,
     before: Option<Unit>,
     /// Preemptions so far.
     preemptions: u32,
-    /// Warps that were tried, and those that are to be.
+    /// Warps that were tried here, and those still to try.
     done: BTreeSet<Unit>,
     todo: BTreeSet<Unit>,
     marks: Vec<Mark>,
@@ -52,14 +53,14 @@ impl Node {
 #[derive(Default)]
 struct Asked {
     questions: Vec<(u32, Vec<Mark>)>,
-    /// It repeated a read: until one of these locations changes, it reads the same.
+    /// It repeated a read: it reads the same values until one of these locations changes.
     waits: bool,
 }
 
-/// The orders that were tried, and those to be.
+/// The orders that were explored, and those still to explore.
 pub(super) struct Search {
     log: Arc<Log>,
-    /// By instruction: the kind of an atomic that may change places with others of its kind.
+    /// By instruction: the kind of an atomic that commutes with others of its kind.
     combines: Vec<Option<u32>>,
     bound: u32,
     nodes: Vec<Node>,
@@ -67,15 +68,15 @@ pub(super) struct Search {
     at: usize,
     last: Option<Ready>,
     asked: BTreeMap<Unit, Asked>,
-    /// How often all waiting warps were released since anything changed.
+    /// How often all waiting warps were released since memory last changed.
     released: u32,
     /// How often no warp seemed able to continue.
     looks: u32,
-    /// Whether an execution was not followed to its end.
+    /// Whether any execution was cut short.
     pub(super) cut: bool,
-    /// Whether the last one was not.
+    /// Whether the last execution was cut short.
     pub(super) ended_early: bool,
-    /// Orders that would have taken more preemptions than the bound.
+    /// Number of orders skipped because they exceed the bound on preemptions.
     pub(super) beyond: u64,
     /// Steps of the longest execution.
     pub(super) longest: usize,
@@ -100,7 +101,7 @@ impl Search {
         }
     }
 
-    /// Takes the marks of the previous step and wakes the warps that waited for what it wrote.
+    /// Records what the previous step accessed and wakes the warps that waited for what it wrote.
     fn settle(&mut self) {
         let Some(step) = self.last else { return };
         let marks = self.log.take();
@@ -127,7 +128,7 @@ impl Search {
         }
     }
 
-    /// The next order; `false` if there is none.
+    /// Advances to the next order; `false` if all are explored.
     pub(super) fn turn(&mut self) -> bool {
         self.settle();
         self.longest = self.longest.max(self.at);
@@ -152,12 +153,12 @@ impl Search {
         false
     }
 
-    /// Finds steps that depend on each other and could have come in the other order.
+    /// Finds dependent steps that could have run in the other order.
     fn look_back(&mut self) {
         let units: BTreeSet<Unit> = self.nodes.iter().map(|node| node.chosen).collect();
         let number: BTreeMap<Unit, usize> = units.into_iter().zip(0..).collect();
         let of = |node: &Node| number.get(&node.chosen).copied().unwrap_or(0);
-        // For each step: how many steps come before it whatever the order, as the number of the last one of each warp.
+        // For each step, its vector clock: by warp, one more than the index of the last step that happens before it.
         let mut clocks: Vec<Vec<usize>> = Vec::with_capacity(self.nodes.len());
         let mut own: Vec<Vec<usize>> = vec![vec![0; number.len()]; number.len()];
         let mut more: Vec<(usize, Unit)> = Vec::new();
@@ -236,7 +237,7 @@ impl Guide for Search {
     }
 
     fn looked(&mut self, changed: bool) {
-        // Then this execution is no longer what the steps say.
+        // If the look changed a warp's state, the recorded steps no longer describe this execution.
         self.cut |= changed;
         self.ended_early |= changed;
     }

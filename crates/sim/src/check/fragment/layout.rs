@@ -1,48 +1,48 @@
-//! Whether the elements of a fragment lie as a matrix does.
+//! Checks whether the elements of a fragment form a matrix tile.
 //!
-//! A fragment is looked at as a table: one line for each row of A (or column of B), one column for each k. It is in order
+//! A fragment is viewed as a table: one line for each row of A (or column of B), one column for each k. It is in order
 //! if every index of its elements (which matrix, row, column of the buffer they came from) depends on the line alone or on
 //! k alone. That holds for any tile, transposed or not, strided, gathered, or with k permuted; it fails when registers,
 //! quarters or chunks are exchanged, and when a tile of several 8 × 8 quarters is transposed quarter by quarter.
 //!
-//! A table that is not in order is called wrong only if nothing else explains it: each of its elements is known, no two are
-//! the same, they belong to one matrix, and they either are exactly the elements of one rectangle of the fragment's size, or
-//! one index is in order and the other follows no sum of a line's and a k's part.
+//! A table that is not in order is reported only if nothing else explains it: all of its elements are known, distinct
+//! and of one matrix, and either they are exactly the elements of one rectangle of the fragment's size, or one index is
+//! in order and the other is not a sum of a part that depends on the line and a part that depends on k.
 //!
-//! A fragment of accumulators (P of attention) is in order in the same sense: the line of the first product's A that each
-//! stands for depends on the line alone, and the line of its B on k alone. Elements that a mask has cleared are left out, if
-//! at least half remain. It is wrong if it is not in order, no accumulator occurs twice, and they come from no more lines of
-//! A and of B than the fragment has lines and k.
+//! A fragment of accumulators (P of attention) is in order in the same sense: the line of A in the first product that
+//! each one stands for depends on the line alone, and the line of B on k alone. Elements that a mask has replaced are
+//! ignored, if at least half remain. It is wrong if it is not in order, no accumulator occurs twice, and they come from
+//! no more lines of A and of B than the fragment has lines and k.
 
 use super::origin::{LOST, Lines, Place, Sources, Tag, is_element, is_sum, lines_of};
 use super::pitch::Window;
 use std::collections::BTreeSet;
 
-/// What the tags of a fragment say.
+/// The result of checking the tags of a fragment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Judged {
     /// The line (of [`Lines`]) of each line of the table; 0 where it is not known.
     pub lines: Vec<u32>,
-    /// The index that runs with k: the buffer, which index, and its values. Empty if there is no such one.
+    /// The index that varies with k: the buffer, which index, and its values. `None` if there is no such index.
     pub along: Option<(usize, usize, Vec<u32>)>,
-    /// Whether nothing in it comes from memory.
+    /// Whether none of its elements comes from memory.
     pub constant: bool,
     /// What is wrong.
     pub wrong: Option<Wrong>,
     /// Whether it is made of accumulators.
     pub of_sums: bool,
-    /// Of those, what the lines that run with k have in common: their place, with 0 for the index that runs.
+    /// For accumulators: the position that the lines along k have in common, with 0 for the index that varies.
     pub base: Place,
-    /// A table that is not in order, and may be one of another width.
+    /// A table that is not in order, but may be a tile of a matrix of another width.
     pub window: Option<Window>,
     /// Two places of a fragment of accumulators that contradict each other.
     pub mixed: Option<Mixed>,
 }
 
-/// Two accumulators in one row (or one column) of a fragment that belong to different ones.
+/// Two accumulators in one row (or one column) of a fragment that belong to different rows (or columns).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mixed {
-    /// Line and k of the one, and the two lines that it is a sum for.
+    /// Line and k of the first one, and its tag: the two lines whose product it is.
     pub first: (usize, usize, Tag),
     pub second: (usize, usize, Tag),
     /// Whether both are in one line of the fragment, rather than at one k.
@@ -53,7 +53,7 @@ pub(super) struct Mixed {
 #[derive(Clone, Debug)]
 pub(super) struct Wrong {
     pub buffer: usize,
-    /// What stands where another element belongs: line, k, what is there, what belongs there.
+    /// The misplaced elements: line, k, the element found, the element expected.
     pub places: Vec<(usize, usize, Place, Place)>,
 }
 
@@ -73,7 +73,7 @@ impl Table<'_> {
         (0..self.lines).flat_map(|line| (0..self.ks).map(move |k| (line, k)))
     }
 
-    /// Whether each tag is the sum of its line's and its column's part.
+    /// Whether each tag is the sum of a part that depends on its line and a part that depends on its column.
     fn additive(&self) -> bool {
         let base = self.get(0, 0);
         let (first, rest) = self.tags.split_at(self.ks.min(self.tags.len()));
@@ -94,7 +94,7 @@ impl Table<'_> {
         })
     }
 
-    /// Looks at the table. `packed` says whether its elements were stored in the order in which lanes hold them.
+    /// Checks the table. `packed` returns whether its elements were stored in the order in which lanes hold them.
     pub(super) fn judge(&self, sources: &Sources, lines: &mut Lines, packed: impl Fn() -> bool) -> Judged {
         let nothing = Judged { constant: false, ..Judged::default() };
         if self.tags.len() != self.lines * self.ks || self.lines == 0 || self.ks == 0 {
@@ -175,7 +175,7 @@ impl Table<'_> {
         }
         let both = by_k & by_line;
         if both == 0 {
-            // With elements missing, an index may seem constant that is not.
+            // If elements are missing, an index may seem constant although it is not.
             if complete || by_k != 0 {
                 judged.lines = starts
                     .iter()
@@ -203,7 +203,7 @@ impl Table<'_> {
         self.tags.iter().collect::<BTreeSet<_>>().len() == self.tags.len()
     }
 
-    /// What is wrong with a complete table of one matrix that is not in order, if that is certain.
+    /// The misplaced elements of a complete table of one matrix that is not in order, if the error is certain.
     fn explain(&self, buffer: usize, both: u8, by_k: u8, all: &[Place]) -> Option<Wrong> {
         if !self.distinct() {
             return None;
@@ -310,7 +310,7 @@ impl Table<'_> {
         judged
     }
 
-    /// Two accumulators of one line whose first part differs, or at one k whose second part does.
+    /// Two accumulators in one line whose lines of A differ, or at one k whose lines of B differ.
     fn clash(&self, known: &[(usize, usize, Tag)], parts: impl Fn(Tag) -> (u32, u32)) -> Option<Mixed> {
         let mut by_line: Vec<Option<(usize, usize, Tag)>> = vec![None; self.lines];
         let mut by_k: Vec<Option<(usize, usize, Tag)>> = vec![None; self.ks];
@@ -326,12 +326,12 @@ impl Table<'_> {
     }
 }
 
-/// Which indices of two places differ.
+/// Which indices of two positions differ, one bit each.
 fn difference(a: Place, b: Place) -> u8 {
     u8::from(a[0] != b[0]) | u8::from(a[1] != b[1]) << 1 | u8::from(a[2] != b[2]) << 2
 }
 
-/// The one index that runs.
+/// The single index that varies, if there is exactly one.
 fn running(buffer: usize, varies: u8, places: &[Place]) -> Option<(usize, usize, Vec<u32>)> {
     let index = match varies {
         0b001 => 0,
@@ -342,8 +342,8 @@ fn running(buffer: usize, varies: u8, places: &[Place]) -> Option<(usize, usize,
     Some((buffer, index, places.iter().map(|place| place[index]).collect()))
 }
 
-/// Whether two orders of k contradict each other: both are orders of a run of neighbors, and neither the same nor reverse.
-/// Gives the first k at which they part.
+/// Whether two orders of k contradict each other: both are permutations of consecutive indices, and they are neither
+/// equal nor reversed. Returns the first k at which they differ.
 pub(super) fn contradict(a: &[u32], b: &[u32]) -> Option<usize> {
     let start = |values: &[u32]| -> Option<u32> {
         let set: BTreeSet<u32> = values.iter().copied().collect();

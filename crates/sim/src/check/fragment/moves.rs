@@ -1,8 +1,8 @@
 //! How tags move between registers.
 //!
-//! Moves, packing, selection and conversion keep them; arithmetic keeps the tag of its one tagged operand, and loses two
-//! different ones. What is added to an accumulator or scales it (a bias, a row's maximum) does not change whose it is, nor
-//! does a mask that puts a constant in its place.
+//! Moves, packing, selection and conversion keep them; arithmetic keeps the tag of its one tagged operand, and loses
+//! two different ones. Adding a value to an accumulator or scaling it (a bias, a row's maximum) keeps the accumulator's
+//! tag, and so does a mask that replaces it by a constant.
 
 use super::origin::{LOST, Tag, is_element, is_sum};
 use super::plan::{Action, Blend, Step};
@@ -10,19 +10,19 @@ use super::tags::{Lanes, NONE, Rows};
 use crate::machine::{LANES, at};
 use crate::observe::Issue;
 
-/// What is left of two origins.
+/// The tag of a value computed from two tagged values.
 fn blend(a: Tag, b: Tag, kind: Blend) -> Tag {
     match (a, b) {
         _ if a == b => a,
         (0, other) | (other, 0) => other,
-        // What is added to an accumulator, or scales it, does not change whose it is.
+        // Adding an element to an accumulator, or scaling it by one, keeps the accumulator's tag.
         (sum, other) | (other, sum) if is_sum(sum) && is_element(other) => sum,
         (sum, LOST) | (LOST, sum) if is_sum(sum) && kind == Blend::Keep => sum,
         _ => LOST,
     }
 }
 
-/// An instruction between registers.
+/// Moves tags for an instruction between registers.
 pub(super) fn step(rows: &mut Rows, step: &Step, issue: &Issue<'_>, grain: u32) {
     let live = step.from.iter().any(|row| rows.live(*row));
     let grains = at(4 / grain);
@@ -59,7 +59,7 @@ pub(super) fn step(rows: &mut Rows, step: &Step, issue: &Issue<'_>, grain: u32) 
                 for (lane, out) in value.iter_mut().enumerate() {
                     let first = bits >> lane & 1 != 0;
                     let (chosen, other) = if first { (a[lane], b[lane]) } else { (b[lane], a[lane]) };
-                    // A score that is masked, by a constant that is not zero, keeps its place.
+                    // A score that is masked by a nonzero constant keeps its tag.
                     let masked =
                         chosen == 0 && is_sum(other) && value32(if first { 1 } else { 2 }, lane) != 0;
                     *out = if masked { other } else { chosen };
@@ -140,7 +140,7 @@ pub(super) fn step(rows: &mut Rows, step: &Step, issue: &Issue<'_>, grain: u32) 
     }
 }
 
-/// The sum that a result belongs to: that of the operand whose tags it has.
+/// The sum that a result belongs to: the sum of the operand whose tags it has.
 fn chain(rows: &Rows, step: &Step, exec: u32, result: &Lanes) -> u32 {
     if let ([only], Action::Combine(_)) = (&*step.from, step.action) {
         return rows.chain(*only);
@@ -178,8 +178,8 @@ mod tests {
         assert_eq!(blend(a, b, Blend::Mix), LOST);
         assert_eq!(blend(a, LOST, Blend::Keep), LOST);
         assert_eq!(blend(c, a, Blend::Mix), c, "an accumulator and its bias");
-        assert_eq!(blend(LOST, c, Blend::Keep), c, "a score less the maximum of its row");
-        assert_eq!(blend(LOST, c, Blend::Mix), LOST, "a maximum so far and a score");
+        assert_eq!(blend(LOST, c, Blend::Keep), c, "a score minus the maximum of its row");
+        assert_eq!(blend(LOST, c, Blend::Mix), LOST, "a running maximum and a score");
         assert_eq!(blend(c, sum(1, 3), Blend::Keep), LOST);
     }
 }

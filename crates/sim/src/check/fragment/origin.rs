@@ -1,22 +1,22 @@
-//! Where an element came from, as a number.
+//! The origin of an element, encoded as a number (its tag).
 //!
-//! Every element of the buffers that the launch names has a number of its own, in the order of memory, so that a load
-//! finds its tags by arithmetic. A *line* is what the elements of one row (or column) of an operand have in common, and
-//! an accumulator's tag is the line of A and the line of B whose product it is.
+//! Every element of the buffers that the launch names has a number of its own, in memory order, so that a load computes
+//! its tags by arithmetic. A *line* is what the elements of one row (or column) of an operand have in common, and an
+//! accumulator's tag is the line of A and the line of B whose product it is.
 
 use super::super::settings::BufferRole;
 use std::collections::HashMap;
 
-/// Where an element came from: 0, [`LOST`], the number of an element, or an accumulator's two lines.
+/// The origin of an element: 0 (none), [`LOST`], the number of an element, or an accumulator's two lines.
 pub(super) type Tag = u32;
-/// Comes from somewhere, but not from one element.
+/// The value comes from memory, but not from a single element.
 pub(super) const LOST: Tag = 1;
 const FIRST: u32 = 2;
 const SUM: u32 = 1 << 31;
-/// Lines that can be told apart in a block.
+/// Maximum number of distinct lines in a block.
 const LINES: usize = 1 << 15;
 
-/// Place in a buffer: the index of the matrix, the row, the column.
+/// Position in a buffer: the index of the matrix, the row, the column.
 pub(super) type Place = [u32; 3];
 
 /// One buffer of the launch.
@@ -26,9 +26,9 @@ pub(super) struct Source {
     address: u64,
     bytes: u64,
     element: u64,
-    /// The number of its first element; `None` if its elements are not told apart.
+    /// The number of its first element; `None` if its elements are not distinguished.
     first: Option<u32>,
-    /// What its elements are tagged with otherwise.
+    /// The tag of all its elements in that case.
     other: Tag,
     rows: u32,
     columns: u32,
@@ -67,12 +67,12 @@ impl Sources {
         Sources(sources.collect())
     }
 
-    /// Whether any element can be told from others.
+    /// Whether no element can be distinguished from others.
     pub(super) fn is_empty(&self) -> bool {
         self.0.iter().all(|source| source.first.is_none())
     }
 
-    /// The buffer that holds an address, by its number; `hint` is looked at first.
+    /// The number of the buffer that contains an address; `hint` is tried first.
     pub(super) fn holding(&self, address: u64, hint: usize) -> Option<usize> {
         let holds = |source: &Source| address.wrapping_sub(source.address) < source.bytes;
         if self.0.get(hint).is_some_and(holds) { Some(hint) } else { self.0.iter().position(holds) }
@@ -105,13 +105,13 @@ impl Sources {
         self.0.get(buffer).map_or(1, |source| source.element)
     }
 
-    /// How far an index of a buffer's places runs.
+    /// The extent of an index of a buffer.
     pub(super) fn extent(&self, buffer: usize, index: usize) -> Option<u32> {
         let source = self.0.get(buffer)?;
         [None, Some(source.rows), Some(source.columns)].get(index).copied().flatten()
     }
 
-    /// The buffer and place of an element.
+    /// The buffer and position of an element.
     pub(super) fn place(&self, tag: Tag) -> Option<(usize, Place)> {
         if !is_element(tag) {
             return None;
@@ -129,14 +129,14 @@ impl Sources {
         Some((buffer, [row / source.rows, row % source.rows, index % source.columns]))
     }
 
-    /// The number of the element at a place.
+    /// The number of the element at a position.
     pub(super) fn at(&self, buffer: usize, [matrix, row, column]: Place) -> Option<Tag> {
         let source = self.0.get(buffer)?;
         let line = matrix.checked_mul(source.rows)?.checked_add(row)?;
         source.first?.checked_add(line.checked_mul(source.columns)?.checked_add(column)?)
     }
 
-    /// An element as a reader would write it.
+    /// An element in source notation, such as `a[1][2]`.
     pub(super) fn name(&self, buffer: usize, [matrix, row, column]: Place) -> String {
         let Some(source) = self.0.get(buffer) else { return String::new() };
         let rank = source.bytes / source.element / u64::from(source.rows) / u64::from(source.columns);
@@ -181,7 +181,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// The line of an element, with the directions in which it runs: one bit for each index of a place.
+    /// The line through an element in the directions `along`: one bit for each index of a position.
     pub(super) fn line(&mut self, sources: &Sources, buffer: usize, mut place: Place, along: u8) -> u32 {
         for (direction, index) in place.iter_mut().enumerate() {
             if along >> direction & 1 != 0 {
@@ -201,7 +201,7 @@ impl Lines {
         line
     }
 
-    /// The index of a place that tells a line from its neighbors, if there is one.
+    /// The index that distinguishes a line from its neighbors, if there is exactly one.
     pub(super) fn across(&self, line: u32) -> Option<usize> {
         let index = usize::try_from(line.checked_sub(1)?).ok()?;
         match self.lines.get(index)?.1 {

@@ -1,34 +1,33 @@
 //! Which k of A meets which k of B, over all matrix instructions that add to one accumulator.
 //!
-//! An accumulator is a sum of products of one line of A and one line of B, so the place of k in A and its place in B differ
-//! by a constant: 0 for a plain product, whatever it is for parts of matrices. The instructions that add to one accumulator,
-//! from the zero it starts with, are a *chain*. In a chain it is wrong
+//! An accumulator is a sum of products of one line of A and one line of B, so the index of k in A and the index of k in
+//! B differ by a constant: 0 for a plain product, any constant for parts of matrices. The instructions that add to one
+//! accumulator, starting from zero, are a *chain*. A chain is wrong
 //!
-//! - if that difference changes: another tile of B than of A (stages that do not agree, a slot that was not filled again), or
-//!   scores of some keys with the values of others;
+//! - if that difference changes: the tiles of A and B do not match (different pipeline stages, a stage that was not
+//!   refilled), or scores of some keys with the values of others;
 //! - if some k is added twice as often as the rest, or if as many products are added as the buffers have k, but not of all of
-//!   them: a slot that was not filled again, in A and in B.
+//!   them: a stage that was not refilled, in A and in B.
 //!
-//! Scores of other rows than before, though of the same rows as a whole, are reported too: rows of P that were exchanged on
-//! the way. Neither of the two above is reported in a block that has races or copies that are not waited for, which bring
-//! old tiles about.
+//! Exchanged rows of P are reported too: scores are added to the sums of other rows, but the set of rows is the same.
+//! Neither of the two errors above is reported in a block that has races or unfinished copies, which cause stale tiles.
 //!
-//! A chain is given up, and nothing is said of it, when an instruction adds elements whose k is not known (zeros at the tail
-//! do), or which belong to another line: a convolution takes its rows from elsewhere for each tap, so it is never compared.
-//! Within one instruction the difference must be the same for all k; only scores, which lie in registers by the layout of
-//! accumulators rather than by one of the user's, are compared if it is the same for half of them. Products that are
-//! repeated for all k alike (operands split into high and low parts, benchmarks) are not wrong.
+//! A chain is dropped without a report when an instruction adds elements whose k is unknown (for example zeros at the
+//! tail) or that belong to another line: a convolution uses other rows for each tap, so it is never compared. Within
+//! one instruction the difference must be the same for all k; only scores, whose register layout is that of
+//! accumulators and not chosen by the user, are compared if it is the same for half of them. Products that are repeated
+//! equally for all k (operands split into high and low parts, benchmarks) are not wrong.
 
 use super::layout::Judged;
 use super::origin::{Place, Tag, is_sum, lines_of};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Chains of a warp that are remembered.
+/// Maximum number of chains recorded per warp.
 const CHAINS: usize = 1 << 10;
-/// Runs of k that are remembered of a chain; a longer one is given up.
+/// Maximum number of runs of k recorded per chain; a longer chain is dropped.
 const RUNS: usize = 1 << 11;
 
-/// Where k runs: the buffer, and which index of its places.
+/// The axis of k: the buffer, and which index of its positions.
 type Axis = (usize, usize);
 
 /// The instructions that have added to an accumulator.
@@ -37,11 +36,11 @@ struct Chain {
     a: Axis,
     b: Axis,
     base: (Place, Place),
-    /// How many k both buffers have, if it is one number.
+    /// The extent of k, if it is the same in both buffers.
     extent: Option<u32>,
-    /// What k of A and k of B differ by, as the first pair.
+    /// The first pair of k in A and k in B; it defines the difference.
     pair: (u32, u32),
-    /// Runs of k of A that were added: the first one, how many, and the instruction.
+    /// Runs of k of A that were added: the first k, the count, and the instruction.
     runs: Vec<(u32, u32, u32)>,
     touched: u32,
 }
@@ -51,7 +50,7 @@ struct Chain {
 pub(super) struct Apart {
     pub a: Axis,
     pub b: Axis,
-    /// k of A and of B that met before, and those that meet now.
+    /// The k of A and of B that were paired before, and those that are paired now.
     pub before: (u32, u32),
     pub now: (u32, u32),
 }
@@ -69,13 +68,13 @@ pub(super) struct Again {
 /// How often a run of k was added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum More {
-    /// So often, and the rest so often.
+    /// The count of this run, and the count of the rest.
     Than(u32, u32),
-    /// In place of others: so many products were added, as many as there are k.
+    /// In place of other k: the number of products added equals the extent of k.
     InPlace(u32),
 }
 
-/// What an instruction finds in its C.
+/// What the C operand of an instruction holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Before {
     /// Zero: a sum begins.
@@ -95,7 +94,8 @@ pub(super) struct Chains {
 }
 
 impl Chains {
-    /// An instruction adds to an accumulator. Gives the chain that it belongs to now (0: none), and what is wrong.
+    /// An instruction adds to an accumulator. Returns the chain that the result belongs to (0: none), and the
+    /// contradiction, if there is one.
     pub(super) fn add(
         &mut self,
         before: Before,
@@ -159,7 +159,7 @@ impl Chains {
         }
     }
 
-    /// Lets go of the chains that were added to longest ago.
+    /// Drops the least recently extended chains.
     fn make_room(&mut self, again: &mut impl FnMut(Again)) {
         if self.open.len() < CHAINS {
             return;
@@ -177,14 +177,14 @@ impl Chains {
         });
     }
 
-    /// What is wrong with the chains as a whole.
+    /// Returns the errors of the chains as a whole.
     pub(super) fn finish(self) -> impl Iterator<Item = Again> {
         self.open.into_values().filter_map(|chain| chain.repeated())
     }
 }
 
-/// A sum of one row to which a product of another is added, if rows are only exchanged: the sums before and the products now
-/// are of the same rows and columns, and all are known. `added` has those that are not of the same row and column.
+/// A sum to which a product of another row is added, if rows are only exchanged: the sums and the products are of the
+/// same set of rows and columns, and all are known. `added` contains the pairs whose row or column differs.
 pub(super) fn rows_exchanged(added: &[(Tag, Tag)]) -> Option<(Tag, Tag)> {
     let known = added
         .iter()
@@ -194,7 +194,7 @@ pub(super) fn rows_exchanged(added: &[(Tag, Tag)]) -> Option<(Tag, Tag)> {
     added.first().copied().filter(|_| exchanged)
 }
 
-/// What k of A and k of B differ by.
+/// The difference between k of B and k of A.
 fn offset((a, b): (u32, u32)) -> i64 {
     i64::from(b) - i64::from(a)
 }
@@ -206,11 +206,12 @@ fn is_complex(before: i64, now: i64, extent: Option<u32>) -> bool {
     before == -now && (before.abs() == 1 || halves)
 }
 
-/// A k of A and the k of B that it meets.
+/// A k of A and the k of B that it is paired with.
 type Pair = (u32, u32);
 
-/// The pair of k at the lowest k of A with the difference that all pairs have, or (of scores) half of them; then also the
-/// first one that has another. `None` if there is no such difference.
+/// Returns the pair with the lowest k of A among those with the common difference, and the first pair with another
+/// difference. All pairs must have the common difference, or, for scores (`half`), half of them. `None` if there is no
+/// such difference.
 fn pairs(a: &[u32], b: &[u32], half: bool) -> Option<(Pair, Option<Pair>)> {
     if a.len() != b.len() {
         return None;
@@ -235,7 +236,7 @@ fn pairs(a: &[u32], b: &[u32], half: bool) -> Option<(Pair, Option<Pair>)> {
     Some((like, Some(unlike)))
 }
 
-/// Adds values as runs of neighbors.
+/// Adds values as runs of consecutive k.
 fn add_runs(runs: &mut Vec<(u32, u32, u32)>, values: &[u32], pc: u32) {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
@@ -253,9 +254,9 @@ fn add_runs(runs: &mut Vec<(u32, u32, u32)>, values: &[u32], pc: u32) {
 }
 
 impl Chain {
-    /// The first k that was added more often than it should.
+    /// The first run of k that was added more often than the rest.
     fn repeated(&self) -> Option<Again> {
-        // Where the number of runs over a k changes.
+        // The k at which the number of overlapping runs changes, and by how much.
         let mut steps: BTreeMap<u32, i64> = BTreeMap::new();
         for (first, count, _) in &self.runs {
             *steps.entry(*first).or_default() += 1;
@@ -296,7 +297,7 @@ impl Chain {
         Some(Again { a: self.a, first, last: to - 1, pc: *pc, more })
     }
 
-    /// Whether no run is added twice in succession, as parts of the same elements are.
+    /// Whether no run is added twice in succession, which happens if elements are split into parts.
     fn alternates(&self) -> bool {
         self.runs.windows(2).all(|pair| pair[0].0 != pair[1].0)
     }
@@ -315,7 +316,8 @@ mod tests {
         (first..first + 16).collect()
     }
 
-    /// Adds tiles of A and B that begin at these k to one accumulator; gives how many pairs contradict, and what is repeated.
+    /// Adds tiles of A and B that begin at these k to one accumulator; returns how many pairs contradict, and the
+    /// repeated runs.
     fn sum(tiles: &[(u32, u32)]) -> (usize, Vec<(u32, u32)>) {
         let (mut chains, mut before, mut apart) = (Chains::default(), Before::Zero, 0);
         for (a, b) in tiles {
@@ -347,7 +349,7 @@ mod tests {
         let parts = [(0, 0), (0, 0), (0, 0), (16, 16), (16, 16), (16, 16)];
         assert_eq!(sum(&parts), (0, vec![]), "in three parts, of a third of k");
         let round = [(0, 0), (16, 16), (32, 32), (0, 0), (16, 16), (32, 32)];
-        assert_eq!(sum(&round), (0, vec![(0, 47)]), "as many as there are k, but half of them");
+        assert_eq!(sum(&round), (0, vec![(0, 47)]), "as many products as k, but only half of the k");
         assert_eq!(sum(&[(0, 0), (16, 16), (32, 32), (48, 48), (0, 0), (16, 16), (0, 0)]).1, vec![]);
     }
 
@@ -355,7 +357,7 @@ mod tests {
     fn rows_that_are_exchanged() {
         let (a, b, c) = (sum_of(1, 9), sum_of(2, 9), sum_of(3, 9));
         assert_eq!(rows_exchanged(&[(a, b), (b, a)]), Some((a, b)));
-        assert_eq!(rows_exchanged(&[(a, b), (b, c)]), None, "a convolution goes on to the next row");
+        assert_eq!(rows_exchanged(&[(a, b), (b, c)]), None, "a convolution continues with the next row");
         assert_eq!(rows_exchanged(&[(a, b), (b, a), (0, c)]), None);
         assert_eq!(rows_exchanged(&[]), None);
     }

@@ -1,34 +1,34 @@
-//! Rows of a tile at another distance than they lie in memory: the leading dimension of a `wmma.load`, in bytes or of another
-//! array.
+//! Wrong leading dimension of a `wmma.load`: given in bytes instead of elements, or taken from another array.
 //!
-//! Two mistakes are told apart from what may be meant (every second row, a matrix seen as one of another width):
+//! Two bugs are distinguished from what may be intended (every second row, a matrix viewed with another width):
 //!
-//! - *Rows that are stepped over.* The distance between two rows of a fragment is as many times the distance of rows in shared
-//!   memory as an element has bytes, so that the rows between are left out, and no fragment of the block ever has one of them.
-//!   A kernel that takes even and odd rows apart loads both.
-//! - *Rows that overlap.* The fragment's rows are at another distance than those of the buffer, the next k of the same sum has
-//!   elements of other rows of the fragment before, and the buffer's rows are as long as the other operand's k. A convolution
-//!   has overlapping rows too, but its filter is not as long as a row of the image.
+//! - *Skipped rows.* The distance between two rows of a fragment is the row distance in shared memory times the element
+//!   size in bytes, so the rows between are skipped, and no fragment of the block loads any of them. A kernel that
+//!   handles even and odd rows separately loads both.
+//! - *Overlapping rows.* The fragment's row distance differs from the buffer's, the fragment for the next k of the same
+//!   sum repeats elements of other rows of the previous fragment, and the row length of the buffer equals the extent of
+//!   k of the other operand. A convolution has overlapping rows too, but its filter is shorter than a row of the image.
 
 use super::origin::{Sources, Tag};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Rows that a load steps over which are remembered.
+/// Maximum number of recorded loads that skip rows.
 const SKIPS: usize = 256;
-/// Sums whose tiles are remembered.
+/// Maximum number of sums whose tiles are recorded.
 const SUMS: usize = 1 << 8;
 
-/// A fragment that is not in order, though each of its elements is at a distance that its line and its k add up to.
+/// A fragment that is not in order although its element addresses are strided: each is a sum of a part of its line and
+/// a part of its k.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Window {
     pub buffer: usize,
     pub ks: usize,
-    /// The elements, a line behind the other.
+    /// The elements, line by line.
     pub tags: Arc<[Tag]>,
 }
 
-/// An element that was in another line of a fragment at the k before.
+/// An element that was in another line of the fragment at the previous k.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Overlap {
     pub tag: Tag,
@@ -38,7 +38,7 @@ pub(super) struct Overlap {
 }
 
 impl Window {
-    /// The first element that another one has in another line, if it has none in the same one.
+    /// The first element that `next` has in another line, if no element is in the same line in both.
     fn overlap(&self, next: &Window) -> Option<Overlap> {
         if (self.buffer, self.ks) != (next.buffer, next.ks) || self.ks == 0 {
             return None;
@@ -57,7 +57,7 @@ impl Window {
     }
 }
 
-/// The tiles that the sums of a warp were last made of.
+/// The last tiles that were added to the sums of a warp.
 #[derive(Debug, Default)]
 pub(super) struct Windows {
     sums: BTreeMap<u32, [Option<Window>; 2]>,
@@ -65,7 +65,7 @@ pub(super) struct Windows {
 }
 
 impl Windows {
-    /// The next product of a sum; 0 is one that is not known. Gives the number of the sum, and the operand that overlaps.
+    /// The next product of a sum; 0 is an unknown sum. Returns the number of the sum, and the operand that overlaps.
     pub(super) fn add(
         &mut self,
         sum: u32,
@@ -76,7 +76,7 @@ impl Windows {
             if self.sums.len() >= SUMS {
                 self.sums.clear();
             }
-            // Chains of `pairing.rs` are numbered from below.
+            // The high bit separates these numbers from the chains of `pairing.rs`.
             self.last = self.last.wrapping_add(1) | 1 << 31;
             self.sums.insert(self.last, now);
             return (self.last, None);
@@ -91,11 +91,11 @@ impl Windows {
     }
 }
 
-/// A load that steps over rows.
+/// A load that skips rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Skip {
     pub pc: u32,
-    /// An element, the one after it in the fragment, and the first that was left out between.
+    /// An element, the one after it in the fragment, and the first skipped element between them.
     pub here: Tag,
     pub next: Tag,
     pub between: Tag,
@@ -104,7 +104,7 @@ pub(super) struct Skip {
     pub warp: u32,
 }
 
-/// What the `wmma.load`s of a block have loaded from shared memory, and left out.
+/// What the `wmma.load`s of a block have loaded from shared memory, and what they skipped.
 #[derive(Debug, Default)]
 pub(super) struct Loads {
     /// A bit for each 2 bytes of shared memory.
@@ -118,7 +118,7 @@ fn bit(address: u64) -> (usize, u64) {
 }
 
 impl Loads {
-    /// Loads of so many bytes.
+    /// Records a load of `bytes` bytes.
     pub(super) fn load(&mut self, address: u64, bytes: u32, shared_bytes: u32) {
         if self.loaded.is_empty() {
             self.loaded = vec![0; bit(u64::from(shared_bytes)).0 + 1];
@@ -131,8 +131,8 @@ impl Loads {
         }
     }
 
-    /// A load of an element, with what lies one row of the fragment further on, and what lies (at an address) where that would
-    /// be if the distance had been given in bytes.
+    /// Records the stride of a load. `skip` holds an element and the element one fragment row further; `between` is the
+    /// address that row would have if the distance had been given in bytes.
     pub(super) fn stride(&mut self, sources: &Sources, skip: Skip, between: u64) {
         let follows = |a: Tag, b: Tag| {
             let (Some((first, x)), Some((second, y))) = (sources.place(a), sources.place(b)) else {
@@ -148,7 +148,7 @@ impl Loads {
         }
     }
 
-    /// Loads that step over rows that nothing else loads.
+    /// Loads that skip rows that no other load reads.
     pub(super) fn finish(self) -> impl Iterator<Item = Skip> {
         let Loads { loaded, skips } = self;
         skips.into_values().filter_map(move |skips| {

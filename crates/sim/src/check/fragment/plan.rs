@@ -1,5 +1,5 @@
-//! What each instruction does with tags, found once from the program: only what lies between the loads and the matrix
-//! instructions, and between those and the stores, is followed; everything else costs a look into a table.
+//! What each instruction does with tags, computed once from the program. Only values between loads and matrix
+//! instructions, and between those and stores, are followed; every other instruction costs one table lookup.
 
 use crate::isa::Op;
 use crate::isa::op::{
@@ -16,7 +16,7 @@ type Row = (Width, u32);
 /// What an instruction does with tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Its results come from nowhere, or from too many places (`true`).
+    /// Its results have no origin, or are computed from other values (`true`).
     Clear(bool),
     /// `ld`: bytes of each register.
     Load(u32),
@@ -54,12 +54,12 @@ pub(super) enum Action {
     Multiply(Shape),
 }
 
-/// What arithmetic with a value of mixed origin leaves.
+/// The result of arithmetic between an accumulator and a value of mixed origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Blend {
-    /// The mixture: sums, largest and smallest.
+    /// Mixed origin: sums, minimum, maximum.
     Mix,
-    /// The other operand, scaled or shifted.
+    /// The accumulator, scaled or shifted.
     Keep,
 }
 
@@ -69,7 +69,7 @@ pub(in crate::check) struct Shape {
     pub m: usize,
     pub n: usize,
     pub k: usize,
-    /// Elements of A and B in a register.
+    /// Elements of A or B per register.
     pub per: usize,
     /// Whether C and D hold two elements in a register.
     pub packed: (bool, bool),
@@ -85,13 +85,13 @@ impl Shape {
     }
 }
 
-/// One instruction that handles tags. Rows are numbered anew, and `None` is a row that never has any.
+/// One instruction that handles tags. Rows are renumbered, and `None` is a row that never has tags.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub action: Action,
     pub to: Box<[Option<u32>]>,
     pub from: Box<[Option<u32>]>,
-    /// Whether its address depends on thread, block and arguments alone, not on data.
+    /// Whether its address depends only on the thread, the block and the kernel arguments, not on data.
     pub steady: bool,
 }
 
@@ -180,8 +180,8 @@ impl Plan {
     }
 }
 
-/// The rows whose tags matter: those that reach operands of matrix instructions, and those in which accumulators go to
-/// global memory.
+/// The rows whose tags are needed: those that reach operands of matrix instructions, and those that carry accumulators
+/// to global memory.
 fn needed(drafts: &[Option<Draft>]) -> BTreeSet<Row> {
     let all = || drafts.iter().flatten();
     let (mut sums, mut in_shared) = (BTreeSet::new(), false);
@@ -228,7 +228,7 @@ fn needed(drafts: &[Option<Draft>]) -> BTreeSet<Row> {
     }
 }
 
-/// The rows that depend on what was loaded from memory: an address made of them is a matter of data.
+/// The rows that depend on values loaded from memory: an address computed from them depends on data.
 fn tainted(program: &Program) -> BTreeSet<Row> {
     let mut rows: BTreeSet<Row> = BTreeSet::new();
     loop {
@@ -346,7 +346,7 @@ fn draft(program: &Program, pc: usize) -> Option<Draft> {
         _ if meta.writes.is_empty() => return None,
         _ => unknown(),
     };
-    // A result in a register of another size than the type says.
+    // The register of the result has another size than its type.
     let known =
         drafted.to.iter().all(|row| meta.writes.contains(row) || !meta.writes.iter().any(|w| w.1 == row.1));
     Some(if known { drafted } else { unknown() })

@@ -1,4 +1,4 @@
-//! Findings about fragments and accumulators, in words.
+//! Messages of the findings about fragments and accumulators.
 
 use super::super::context::Context;
 use super::super::finding::{Class, Severity};
@@ -13,13 +13,14 @@ use crate::machine::{LANES, at};
 use crate::observe::Issue;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rows and columns of the tile of accumulators that is looked at.
+/// Rows and columns of the accumulator tiles that are checked.
 const TILE: (usize, usize) = (16, 8);
-const CONVENTION: &str = "rows and columns are those of the extents that the launch gives for the buffer";
+const CONVENTION: &str = "row and column indices refer to the buffer extents given for the launch";
 
-const LEADING: &str = "give load_matrix_sync the distance of two rows in memory as its last argument, in elements, not in bytes";
+const LEADING: &str = "pass the leading dimension as the last argument of load_matrix_sync: the distance between two rows in \
+     memory, in elements, not in bytes";
 
-/// The matrix instruction that found something.
+/// The matrix instruction at which an error was found.
 pub(super) struct Seen<'s, 'i> {
     pub context: &'s Context,
     pub sources: &'s Sources,
@@ -29,7 +30,7 @@ pub(super) struct Seen<'s, 'i> {
 }
 
 impl Seen<'_, '_> {
-    /// Elements of an operand that stand where others belong.
+    /// Reports misplaced elements of an operand.
     pub(super) fn misplaced(
         &self,
         ledger: &mut Ledger,
@@ -46,7 +47,7 @@ impl Seen<'_, '_> {
 
     fn describe(&self, operand: Operand, wrong: &Wrong, origin: Option<u32>) -> Raw {
         let name = if operand == Operand::A { "A" } else { "B" };
-        let say = |place: Place| self.sources.name(wrong.buffer, place);
+        let element = |place: Place| self.sources.name(wrong.buffer, place);
         let index = |line: usize, k: usize| {
             let (row, column) = if operand == Operand::A { (line, k) } else { (k, line) };
             format!("({row},{column})")
@@ -57,14 +58,14 @@ impl Seen<'_, '_> {
         if let Some(&(line, k, is, belongs)) = wrong.places.first() {
             let thread = self.issue.warp * 32 + lane(line, k);
             sentence = format!(
-                "{} holds {} as element {} of {name}, where the tile has {}",
+                "{} holds {} as element {} of {name}, expected {}",
                 self.context.thread(self.block, thread),
-                say(is),
+                element(is),
                 index(line, k),
-                say(belongs)
+                element(belongs)
             );
             spots.push(Spot {
-                label: format!("{name} is not a tile of {}", self.sources.buffer(wrong.buffer)),
+                label: format!("operand {name} is not a tile of {}", self.sources.buffer(wrong.buffer)),
                 pc: self.issue.pc,
                 thread: Some((self.block, thread)),
             });
@@ -75,7 +76,7 @@ impl Seen<'_, '_> {
             .skip(1)
             .take(3)
             .map(|&(line, k, is, belongs)| {
-                format!("lane {}: {} where {} belongs", lane(line, k), say(is), say(belongs))
+                format!("lane {}: expected {}, found {}", lane(line, k), element(belongs), element(is))
             })
             .collect();
         let (rows, columns) =
@@ -100,8 +101,8 @@ impl Seen<'_, '_> {
             spots,
             notes,
             help: Some(
-                "compare the order of the fragment's registers, the row addresses and `.trans` of its ldmatrix, and \
-                 the swizzle of what stores the tile in shared memory with that of what loads it"
+                "check the order of the fragment's registers, the row addresses and `.trans` of its ldmatrix, and \
+                 that the store of the tile to shared memory and its load use the same swizzle"
                     .to_owned(),
             ),
             count: 1,
@@ -118,7 +119,7 @@ impl Seen<'_, '_> {
         (0..LANES).find(|lane| holds(*lane)).and_then(|lane| u32::try_from(lane).ok()).unwrap_or(0)
     }
 
-    /// Accumulators of several rows in one row of an operand, or of several columns in one column.
+    /// Reports accumulators of several rows in one row of an operand, or of several columns in one column.
     pub(super) fn mixed(&self, ledger: &mut Ledger, lines: &Lines, operand: Operand, mixed: &Mixed) {
         let pc = self.issue.pc;
         let variant = 4 + u32::from(operand == Operand::B);
@@ -131,12 +132,13 @@ impl Seen<'_, '_> {
             let (line, k, _) = mixed.second;
             let thread = self.issue.warp * 32 + self.lane(operand, line, k);
             let shared = if mixed.in_line == (operand == Operand::A) { "row" } else { "column" };
-            let label = format!("one {shared} of {name} holds accumulators of several");
+            let label = format!("one {shared} of {name} holds accumulators of several {shared}s");
             Raw {
                 class: Class::Provenance,
                 severity: Severity::Error,
                 sentence: format!(
-                    "{} holds the accumulator of {} as element {} of {name}, but element {} in the same {shared} is that of {}",
+                    "{} holds the accumulator of {} as element {} of {name}, but element {} in the same {shared} is the \
+                     accumulator of {}",
                     self.context.thread(self.block, thread),
                     accumulator(self.sources, lines, mixed.second.2),
                     index(mixed.second),
@@ -146,7 +148,7 @@ impl Seen<'_, '_> {
                 spots: vec![Spot { label, pc, thread: Some((self.block, thread)) }],
                 notes: vec![CONVENTION.to_owned()],
                 help: Some(
-                    "compare the order in which accumulators are packed into the operand with its layout: in a 16x16 A \
+                    "check that accumulators are packed into the operand in the order of its layout: in a 16x16 A \
                      operand of 16-bit elements, registers 0 and 1 hold the 16 rows of the first 8 columns, registers 2 \
                      and 3 those of the last 8"
                         .to_owned(),
@@ -156,25 +158,25 @@ impl Seen<'_, '_> {
         });
     }
 
-    /// Products of scores that are added to the sum of another row.
+    /// Reports products of scores that are added to the sum of another row.
     pub(super) fn exchanged(&self, ledger: &mut Ledger, lines: &Lines, before: Tag, now: Tag) {
         let pc = self.issue.pc;
         ledger.add((Class::Provenance, pc, pc, 11), Severity::Error, || Raw {
             class: Class::Provenance,
             severity: Severity::Error,
             sentence: format!(
-                "the accumulator of {} gets a product of {}",
+                "the accumulator of {} receives a product of {}",
                 accumulator(self.sources, lines, before),
                 accumulator(self.sources, lines, now)
             ),
             spots: vec![Spot { label: "the product".to_owned(), pc, thread: None }],
             notes: vec![CONVENTION.to_owned()],
-            help: Some("keep the rows of the scores in one order on their way into the operand".to_owned()),
+            help: Some("pack the rows of the scores into the operand in their original order".to_owned()),
             count: 1,
         });
     }
 
-    /// k of A and k of B that meet in a sum, and do not belong together.
+    /// Reports k of A and k of B that are paired in a sum but do not match.
     pub(super) fn apart(&self, ledger: &mut Ledger, apart: &Apart, of_sums: bool) {
         let pc = self.issue.pc;
         if old_tiles(ledger) {
@@ -187,13 +189,13 @@ impl Seen<'_, '_> {
             let help = if of_sums {
                 "multiply the scores of a tile of keys with the values of the same keys, in the same order"
             } else {
-                "read A and B from the same stage, and fill a stage again before it is read again"
+                "read A and B from the same pipeline stage, and refill a stage before reading it again"
             };
             Raw {
                 class: Class::Provenance,
                 severity: Severity::Error,
                 sentence: format!(
-                    "one sum pairs {scores}{} with {}, but {} with {}",
+                    "one accumulator pairs {scores}{} with {}, but {} with {}",
                     a(apart.before.0),
                     b(apart.before.1),
                     a(apart.now.0),
@@ -202,7 +204,7 @@ impl Seen<'_, '_> {
                 spots: vec![Spot { label: "the product".to_owned(), pc, thread: None }],
                 notes: vec![
                     format!(
-                        "the places of k in A and in B differ by {} there, and by {} here",
+                        "the indices of k in A and in B differ by {} for the first pair, and by {} for the second",
                         by(apart.before),
                         by(apart.now)
                     ),
@@ -214,7 +216,7 @@ impl Seen<'_, '_> {
         });
     }
 
-    /// Rows of an operand that overlap those of the k before.
+    /// Reports rows of an operand that overlap those of the previous k.
     pub(super) fn overlap(&self, ledger: &mut Ledger, operand: Operand, overlap: &Overlap, other: &Judged) {
         let pc = self.issue.pc;
         let Some((buffer, place)) = self.sources.place(overlap.tag) else { return };
@@ -230,7 +232,7 @@ impl Seen<'_, '_> {
                 class: Class::Provenance,
                 severity: Severity::Error,
                 sentence: format!(
-                    "{} is in {what} {} of {name} in one product of a sum, and in {what} {} in the next",
+                    "{} is in {what} {} of {name} in one product of an accumulator, and in {what} {} in the next",
                     self.sources.name(buffer, place),
                     overlap.before.0,
                     overlap.now.0
@@ -238,7 +240,7 @@ impl Seen<'_, '_> {
                 spots: vec![Spot { label: format!("the {what}s of {name} overlap"), pc, thread: None }],
                 notes: vec![
                     format!(
-                        "{} has {columns} elements in a row, as many as there are k",
+                        "{} has {columns} elements in a row, which is the extent of k",
                         self.sources.buffer(buffer)
                     ),
                     CONVENTION.to_owned(),
@@ -249,7 +251,7 @@ impl Seen<'_, '_> {
         });
     }
 
-    /// A and B that do not agree on the order of k.
+    /// Reports that A and B use different orders of k.
     pub(super) fn other_order(
         &self,
         ledger: &mut Ledger,
@@ -268,7 +270,7 @@ impl Seen<'_, '_> {
             class: Class::Provenance,
             severity: Severity::Error,
             sentence: format!(
-                "A and B take k in different orders: k = 0 pairs {} with {}, but k = {k} pairs {} with {}",
+                "A and B use different orders of k: k = 0 pairs {} with {}, but k = {k} pairs {} with {}",
                 index(a, 0),
                 index(b, 0),
                 index(a, k),
@@ -280,13 +282,15 @@ impl Seen<'_, '_> {
                 format!("order of k in B: {}", list(&b.2)),
                 CONVENTION.to_owned(),
             ],
-            help: Some("an order of k of one's own is fine if both operands use it".to_owned()),
+            help: Some(
+                "use the same order of k in both operands; any permutation is fine if both use it".to_owned(),
+            ),
             count: 1,
         });
     }
 }
 
-/// A load that steps over rows which nothing loads.
+/// Reports a load that skips rows that no other load reads.
 pub(super) fn skipped(sources: &Sources, block: u32, ledger: &mut Ledger, skip: &Skip) {
     ledger.add((Class::Provenance, skip.pc, skip.pc, 10), Severity::Error, || {
         let name = |tag: Tag| {
@@ -300,12 +304,12 @@ pub(super) fn skipped(sources: &Sources, block: u32, ledger: &mut Ledger, skip: 
             class: Class::Provenance,
             severity: Severity::Error,
             sentence: format!(
-                "a fragment has {next} in the row after {}, and steps over {}, which no fragment has",
+                "a fragment has {next} in the row after {}, and skips {}, which no fragment loads",
                 name(skip.here),
                 name(skip.between)
             ),
             spots: vec![Spot {
-                label: format!("its rows are taken {} bytes apart", skip.pitch),
+                label: format!("rows are loaded {} bytes apart", skip.pitch),
                 pc: skip.pc,
                 thread: Some((block, 32 * skip.warp)),
             }],
@@ -326,7 +330,7 @@ fn along(sources: &Sources, (buffer, index): (usize, usize), value: u32) -> Stri
     format!("{what} {value} of {}", sources.buffer(buffer))
 }
 
-/// The two lines that an accumulator is a sum for.
+/// The two lines whose product an accumulator is.
 fn accumulator(sources: &Sources, lines: &Lines, tag: Tag) -> String {
     let (a, b) = lines_of(tag);
     let line = |line: u32| {
@@ -336,16 +340,16 @@ fn accumulator(sources: &Sources, lines: &Lines, tag: Tag) -> String {
     };
     match (line(a), line(b)) {
         (Some(a), Some(b)) => format!("{a} and {b}"),
-        _ => "two other lines".to_owned(),
+        _ => "an unknown row and column".to_owned(),
     }
 }
 
-/// Whether the block has read what was not there yet, so that old tiles are a consequence.
+/// Whether the block has read data before it was written or copied, which explains stale tiles.
 fn old_tiles(ledger: &Ledger) -> bool {
     [Class::AsyncCopy, Class::SharedRace, Class::Mbarrier].into_iter().any(|class| ledger.has(class))
 }
 
-/// A run of k that a sum has more often than the rest.
+/// Reports a run of k that a sum contains more often than the rest.
 pub(super) fn again(sources: &Sources, ledger: &mut Ledger, again: &Again) {
     if old_tiles(ledger) {
         return;
@@ -364,17 +368,20 @@ pub(super) fn again(sources: &Sources, ledger: &mut Ledger, again: &Again) {
             severity: Severity::Error,
             sentence: match again.more {
                 More::Than(times, rest) => {
-                    format!("one sum adds {run} {}, and its other {what} {}", often(times), often(rest))
+                    format!("one accumulator adds {run} {}, and its other {what} {}", often(times), often(rest))
                 }
                 More::InPlace(count) => {
-                    format!("one sum adds {count} {what}, as many as {array} has, but {run} more than once and others never")
+                    format!(
+                        "one accumulator adds {count} {what}, as many as {array} has, but {run} more than once and \
+                         others never"
+                    )
                 }
             },
             spots: vec![Spot { label: "the product that adds them again".to_owned(), pc: again.pc, thread: None }],
             notes: vec![CONVENTION.to_owned()],
             help: Some(
-                "a stage of shared memory that is not filled again still holds an older tile: copy the last tiles too, \
-                 or stop before they are multiplied"
+                "copy the last tiles too, or stop before multiplying them: a pipeline stage that is not refilled \
+                 still holds an older tile"
                     .to_owned(),
             ),
             count: 1,
@@ -382,7 +389,7 @@ pub(super) fn again(sources: &Sources, ledger: &mut Ledger, again: &Again) {
     });
 }
 
-/// The rows of a matrix with some places marked; rows that look alike are drawn once.
+/// Draws a matrix with some elements marked; identical consecutive rows are drawn once.
 fn picture(rows: usize, columns: usize, marked: &BTreeSet<(usize, usize)>) -> Vec<String> {
     let mut drawn: Vec<(usize, usize, String)> = Vec::new();
     for row in 0..rows {
@@ -406,18 +413,20 @@ fn picture(rows: usize, columns: usize, marked: &BTreeSet<(usize, usize)>) -> Ve
 fn loaded(context: &Context, pc: u32) -> Option<String> {
     let place = context.program.place(pc)?;
     Some(match place.source.first() {
-        Some(line) => format!("it was loaded at {}:{} (`{}`)", line.file, line.line, place.instruction),
-        None => format!("it was loaded at PTX line {} (`{}`)", place.ptx_line, place.instruction),
+        Some(line) => {
+            format!("the fragment was loaded at {}:{} (`{}`)", line.file, line.line, place.instruction)
+        }
+        None => format!("the fragment was loaded at PTX line {} (`{}`)", place.ptx_line, place.instruction),
     })
 }
 
-/// The accumulators of a tile that were stored: row, column, and where to.
+/// The stored accumulators of a tile: row, column, and the store.
 type Tile = Vec<(usize, usize, Stored)>;
 
-/// One side of a tile: the buffer, the matrix, which index tells its lines apart, and the number of the tile.
+/// One side of a tile: the buffer, the matrix, which index distinguishes its lines, and the number of the tile.
 type Side = (usize, u32, usize, u32);
 
-/// Accumulators that went to the wrong place of an output.
+/// Reports accumulators that were stored to the wrong element of an output.
 pub(super) fn stores(
     context: &Context,
     sources: &Sources,
@@ -445,19 +454,19 @@ pub(super) fn stores(
     }
     for ((a, b, out), tile) in tiles {
         if let Some((i, j, stored, belongs)) = misplaced(sources, &tile) {
-            let say = |(buffer, matrix, across, tile): Side, size: usize, line: usize| {
+            let line_name = |(buffer, matrix, across, tile): Side, size: usize, line: usize| {
                 let mut place = [matrix, 0, 0];
                 place[across] = tile * u32::try_from(size).unwrap_or(1) + u32::try_from(line).unwrap_or(0);
                 let what = if across == 1 { "row" } else { "column" };
                 format!("{what} {} of {}", place[across], sources.buffer(buffer))
             };
-            let (from_a, from_b) = (say(a, TILE.0, i), say(b, TILE.1, j));
+            let (from_a, from_b) = (line_name(a, TILE.0, i), line_name(b, TILE.1, j));
             let Some((_, is)) = sources.place(stored.to) else { continue };
             ledger.add((Class::Provenance, stored.pc, stored.pc, 3), Severity::Error, || Raw {
                 class: Class::Provenance,
                 severity: Severity::Error,
                 sentence: format!(
-                    "{} stores the accumulator of {from_a} and {from_b} to {}, which belongs to {}",
+                    "{} stores the accumulator of {from_a} and {from_b} to {}, expected {}",
                     context.thread(block, stored.thread),
                     sources.name(out, is),
                     sources.name(out, belongs)
@@ -468,7 +477,7 @@ pub(super) fn stores(
                     thread: Some((block, stored.thread)),
                 }],
                 notes: vec![
-                    "the tile fills a rectangle of the output, but not in the order of its rows and columns"
+                    "the tile fills a rectangle of the output, but its rows and columns are not in order"
                         .to_owned(),
                     CONVENTION.to_owned(),
                 ],
@@ -482,8 +491,8 @@ pub(super) fn stores(
     }
 }
 
-/// The first accumulator of a tile that stands where another belongs, and where it belongs: if the tile is whole, fills a
-/// rectangle, and its rows and columns do not run with those of the rectangle.
+/// The first misplaced accumulator of a tile, and the position where it belongs: if the tile is complete, fills a
+/// rectangle, and its rows and columns do not match those of the rectangle.
 fn misplaced(sources: &Sources, tile: &[(usize, usize, Stored)]) -> Option<(usize, usize, Stored, Place)> {
     let (rows, columns) = TILE;
     let mut cells: Vec<Option<(Stored, Place)>> = vec![None; rows * columns];
@@ -525,7 +534,7 @@ fn misplaced(sources: &Sources, tile: &[(usize, usize, Stored)]) -> Option<(usiz
     Some((i, j, cells[i * columns + j].0, belongs))
 }
 
-/// Whether the tile was dumped as lanes hold it.
+/// Whether the tile was stored in lane order, as lanes hold it.
 fn raw(cells: &[(Stored, Place)]) -> bool {
     let least = cells.iter().map(|(stored, _)| stored.to).min().unwrap_or(0);
     let each = u32::try_from(cells.len() / LANES).unwrap_or(1).max(1);

@@ -13,7 +13,7 @@ struct Held {
     live: bool,
     stamp: u32,
     origin: u32,
-    /// The sum (of `pairing.rs`) that an accumulator belongs to; 0 if it is not known.
+    /// The sum (of `pairing.rs`) that an accumulator belongs to; 0 if unknown.
     chain: u32,
     grains: Box<[Lanes]>,
 }
@@ -23,7 +23,7 @@ struct Held {
 pub(super) struct Rows {
     held: Vec<Held>,
     clock: u32,
-    /// Grains of a 32-bit register.
+    /// Grains per 32-bit register.
     grains: usize,
 }
 
@@ -57,14 +57,14 @@ impl Rows {
         self.held(row).map_or(0, |held| held.chain)
     }
 
-    /// Says which sum an accumulator belongs to.
+    /// Sets the sum that an accumulator belongs to.
     pub(super) fn set_chain(&mut self, row: Option<u32>, chain: u32) {
         if let Some(held) = row.and_then(|row| self.held.get_mut(at(row))).filter(|held| held.live) {
             held.chain = chain;
         }
     }
 
-    /// A number that changes when one of the registers does.
+    /// A number that changes when the content of one of the registers changes.
     pub(super) fn fingerprint(&self, rows: &[Option<u32>]) -> u64 {
         rows.iter().flatten().fold(0, |sum: u64, row| {
             let stamp = self.held.get(at(*row)).map_or(0, |held| held.stamp);

@@ -1,14 +1,14 @@
-//! Which bytes of shared and local memory hold what nobody has written.
+//! Which bytes of shared and local memory are uninitialized or hold poisoned values.
 
 use super::super::race::SharedRace;
 use super::registers::{Origin, Source};
 use crate::machine::at;
 use std::collections::BTreeMap;
 
-/// Bytes of a line of shared memory that is known to be written in whole.
+/// Bytes per line; for each line of shared memory, a bit records whether it is known to be fully written.
 const LINE: u32 = 64;
 
-/// A mask of so many low bits.
+/// A mask of `count` low bits.
 fn ones(count: u32) -> u32 {
     if count >= 32 { u32::MAX } else { (1 << count) - 1 }
 }
@@ -37,24 +37,24 @@ impl Bits {
 #[derive(Debug)]
 pub(super) struct Shared {
     size: u32,
-    /// Bytes that were written, where the race check does not know it already.
+    /// Bytes that were written; `None` if the race check records them.
     written: Option<Bits>,
-    /// Lines that are known to be written in whole.
+    /// Lines that are known to be fully written.
     complete: Bits,
-    /// Lines that are not.
+    /// Number of lines that are not.
     lines_left: u32,
-    /// Bytes that a poisoned value was stored to.
+    /// Bytes to which a poisoned value was stored.
     dirty: Option<Bits>,
-    /// Where these came from, by pairs of bytes.
+    /// The origins of those values, by pairs of bytes.
     origins: BTreeMap<u32, Origin>,
 }
 
 impl Shared {
-    /// `told` says whether the race check is asked what was written.
-    pub(super) fn new(size: u32, told: bool) -> Shared {
+    /// `race_tracks`: the race check records which bytes were written.
+    pub(super) fn new(size: u32, race_tracks: bool) -> Shared {
         Shared {
             size,
-            written: (!told).then(|| Bits::new(size)),
+            written: (!race_tracks).then(|| Bits::new(size)),
             complete: Bits::new(size.div_ceil(LINE)),
             lines_left: size.div_ceil(LINE),
             dirty: None,
@@ -83,20 +83,20 @@ impl Shared {
         self.dirty.is_none()
     }
 
-    /// Whether all of it was written, and nothing poisoned.
+    /// Whether all of it was written, with no poisoned value.
     #[inline]
     pub(super) fn all_written(&self) -> bool {
         self.lines_left == 0 && self.clean()
     }
 
-    /// The poisoned ones of up to 32 bytes.
+    /// The poisoned bytes among up to 32 bytes.
     #[inline]
     pub(super) fn poisoned(&mut self, race: Option<&SharedRace>, address: u32, bytes: u32) -> u32 {
-        // What lies behind the block's own memory is the system's.
+        // Memory beyond the block's own belongs to the system.
         if address >= self.size {
             return 0;
         }
-        // An access is aligned and so does not leave its line.
+        // An access is aligned, so it stays within its line.
         if self.clean() && self.complete.get(address / LINE) {
             return 0;
         }
@@ -116,7 +116,7 @@ impl Shared {
             }
             byte += 1;
         }
-        // Tried now and then, for memory that is never written in whole.
+        // Tried only at the start of a line, to limit the cost for memory that is never fully written.
         if missing == 0 && address.is_multiple_of(LINE) {
             let end = self.size.min(address.saturating_add(LINE));
             if (address / 4..end / 4).all(|word| self.word_written(race, word)) && end.is_multiple_of(4) {
@@ -130,13 +130,13 @@ impl Shared {
         missing & ones(bytes)
     }
 
-    /// Where a poisoned value came from that was stored there.
+    /// The origin of the poisoned value that was stored there.
     pub(super) fn stored(&self, byte: u32) -> Option<Origin> {
         self.dirty.as_ref().filter(|dirty| dirty.get(byte))?;
         self.origins.get(&(byte / 2)).copied()
     }
 
-    /// A store of values that are clean.
+    /// A store of clean values.
     #[inline]
     pub(super) fn write(&mut self, address: u32, bytes: u32) {
         if self.written.is_some() || self.dirty.is_some() {
@@ -144,7 +144,7 @@ impl Shared {
         }
     }
 
-    /// A store of values some bytes of which are poisoned; `origin` says where a byte of them comes from.
+    /// A store of values with some poisoned bytes; `origin` gives the origin of each byte.
     pub(super) fn write_poisoned(
         &mut self,
         address: u32,
@@ -175,12 +175,12 @@ impl Shared {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Local {
     written: Vec<u128>,
-    /// Where poisoned values came from that were stored, by word and lane.
+    /// The origins of poisoned values that were stored, by word and lane.
     origins: BTreeMap<(u32, usize), Origin>,
 }
 
 impl Local {
-    /// The poisoned ones of up to 32 bytes.
+    /// The poisoned bytes among up to 32 bytes.
     pub(super) fn poisoned(&self, lane: usize, address: u32, bytes: u32) -> u32 {
         let mut missing = 0;
         for i in 0..bytes.min(32) {
@@ -191,12 +191,12 @@ impl Local {
         missing
     }
 
-    /// Where a poisoned value came from that was stored there.
+    /// The origin of the poisoned value that was stored there.
     pub(super) fn stored(&self, lane: usize, byte: u32) -> Option<Origin> {
         self.origins.get(&(byte / 4, lane)).copied()
     }
 
-    /// A store; `poisoned` bytes of it count as never written, and `origin` says where a byte of them comes from.
+    /// A store; its `poisoned` bytes count as never written, and `origin` gives the origin of each byte.
     pub(super) fn write(
         &mut self,
         lane: usize,
@@ -217,7 +217,7 @@ impl Local {
                 *word = if is { *word & !bit } else { *word | bit };
             }
             let is = poisoned.checked_shr(i).unwrap_or(0) & 1 != 0;
-            // A value that goes back to where it was read (`count[i]++`) is best named by whoever reads it next.
+            // A value that is stored back to where it was read (`count[i]++`) gets its origin from the next read.
             let elsewhere =
                 |origin: &Origin| !matches!(origin.source, Source::Local(from) if from / 4 == byte / 4);
             if let Some(origin) = origin(i).filter(|origin| is && elsewhere(origin)) {

@@ -1,9 +1,10 @@
-//! Poison in a matrix multiplication: which elements of D it reaches.
+//! Propagation of poison through a matrix multiplication: which elements of D it reaches.
 //!
-//! Element (i, j) is poisoned if something in row i of A, in column j of B, or element (i, j) of C is. What multiplies it does
-//! not matter: nothing times what may be NaN is not nothing. Rows of A and columns of B that are poisoned in whole or in part
-//! leave the rest of D alone; it is wrong in itself if every row of A (or column of B) has poison but not everything in it is
-//! poisoned: then it is the inner dimension that was not written, and no element of D is of use.
+//! Element (i, j) of D is poisoned if any element in row i of A, in column j of B, or element (i, j) of C is poisoned,
+//! even if the other factor is zero: a poisoned value may be NaN, and zero times NaN is NaN. A poisoned row of A or
+//! column of B does not affect the rest of D. The multiplication itself is an error if every row of A (or column of B)
+//! contains poison but is not fully poisoned: then part of the inner dimension was not written, and every element of D
+//! is poisoned.
 
 use super::super::facts::{Cold, Facts};
 use super::super::fragment::{Operand, Shape, place, registers_of};
@@ -11,15 +12,15 @@ use super::registers::{Bytes, Origin, Poison};
 use crate::isa::tile::place_c;
 use crate::machine::LANES;
 
-/// What is poisoned in an operand, one bit for each row of A or column of B.
+/// The poison of an operand, one bit for each row of A or column of B.
 struct Lines {
     some: u32,
-    /// Whether nothing in it is written.
+    /// Whether no element of it is written.
     whole: bool,
 }
 
 impl Lines {
-    /// Whether each of so many rows or columns has poison, but not all over.
+    /// Whether each of `count` rows or columns contains poison, but is not fully poisoned.
     fn inner(&self, count: usize) -> bool {
         !self.whole && self.some.count_ones() == u32::try_from(count).unwrap_or(u32::MAX)
     }
@@ -30,7 +31,7 @@ impl Lines {
 }
 
 impl Poison {
-    /// Writes D. Gives where poison comes from that makes all of D useless, and the lanes that hold it.
+    /// Writes D. If poison reaches all of D, returns its origin and the lanes that hold it.
     pub(super) fn multiply(
         &mut self,
         facts: &Facts,
@@ -51,7 +52,7 @@ impl Poison {
             _ => None,
         };
         let useless = useless.map(|operand| (self.first_origin(operand, u32::MAX, pc), self.any(operand)));
-        // Elements of a register, and their bytes.
+        // Elements per register, and the bytes of one.
         let layout = |packed: bool| if packed { (2usize, 0b11u16) } else { (1, 0b1111) };
         let ((in_c, bytes_c), (in_d, bytes_d)) = (layout(shape.packed.0), layout(shape.packed.1));
         let results: Vec<Bytes> = (0..to.len())

@@ -1,11 +1,11 @@
-//! Which bytes of a warp's registers hold what nobody has written, and how that spreads.
+//! Which bytes of a warp's registers are poisoned, and how instructions propagate poison.
 
 use super::super::facts::{BitMove, Cold, Facts, NO_ROW, Rule};
 use crate::machine::{LANES, Registers, Row, Width, at, lanes_of};
 use crate::num::bits::{self, Beyond, Permute};
 use std::collections::BTreeMap;
 
-/// Where a poisoned value comes from.
+/// The origin of a poisoned value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     /// A register that was never written.
@@ -15,7 +15,7 @@ pub(super) enum Source {
     Global(u64),
 }
 
-/// Where a poisoned value comes from, and the instruction that read it there.
+/// The origin of a poisoned value, and the instruction that read it there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) pc: u32,
@@ -23,7 +23,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// Whether two are read by one instruction from one kind of memory: one report tells of both.
+    /// Whether one instruction reads both from the same kind of memory: they share one report.
     pub(super) fn alike(self, other: Origin) -> bool {
         let kind = std::mem::discriminant::<Source>;
         self.pc == other.pc && kind(&self.source) == kind(&other.source)
@@ -33,12 +33,12 @@ impl Origin {
 /// The bytes of each lane, one bit each.
 pub(super) type Bytes = [u16; LANES];
 
-/// Of an origin: the value was never written, and is read by whatever instruction asks.
+/// `Origin::pc` of a register that was never written: the current instruction is the one that reads it.
 const NOW: u32 = u32::MAX;
-/// Bytes that have one origin.
+/// Bytes that share one origin.
 const PIECE: u32 = 4;
 
-/// The poisoned bytes of a row. Only lanes that the row's mask names count.
+/// The poisoned bytes of a row. Only lanes in the row's mask are valid.
 #[derive(Clone, Debug)]
 struct Stain {
     bytes: Bytes,
@@ -47,7 +47,7 @@ struct Stain {
 }
 
 impl Stain {
-    /// Of a row that was never written.
+    /// The stain of a row that was never written.
     fn new(full: u16) -> Stain {
         let pieces = at(full.count_ones().div_ceil(PIECE).max(1));
         let never = Origin { pc: NOW, source: Source::Register };
@@ -58,7 +58,8 @@ impl Stain {
         self.origins.len() / LANES
     }
 
-    /// The origin of the first poisoned one of some bytes of a lane, or else of the lane's first.
+    /// The origin of the first poisoned byte among some bytes of a lane; if none of them is poisoned, of the lane's
+    /// first.
     fn origin(&self, lane: usize, among: u16) -> Option<Origin> {
         let own = self.bytes[lane];
         let asked = if own & among == 0 { own } else { own & among };
@@ -77,7 +78,7 @@ fn piece_bytes(piece: u32) -> u16 {
 pub(super) struct Poison {
     /// Poisoned lanes of each row.
     masks: Vec<u32>,
-    /// Rows that were poisoned by something else than never being written, or in part.
+    /// Rows that are partly poisoned, or poisoned by something other than never being written.
     stains: BTreeMap<u32, Stain>,
 }
 
@@ -99,7 +100,7 @@ fn short(bits: u64) -> u16 {
     u16::try_from(bits & 0xffff).unwrap_or(0)
 }
 
-/// Cuts a value to so many bytes and extends it again.
+/// Truncates a value to a number of bytes and extends it again.
 fn extend(value: u64, (bytes, signed): (u32, bool)) -> u64 {
     let unused = 64u32.saturating_sub(8 * bytes).min(63);
     if signed {
@@ -126,7 +127,7 @@ impl Poison {
         rows.iter().fold(0, |lanes, row| lanes | self.lanes(*row))
     }
 
-    /// Lanes of a row have been written, or count as such.
+    /// Lanes of a row have been written, or count as written.
     #[inline]
     pub(super) fn clear(&mut self, row: u32, lanes: u32) {
         if let Some(mask) = self.masks.get_mut(at(row)) {
@@ -141,25 +142,25 @@ impl Poison {
         self.stains.get(&row).map_or_else(|| facts.numbering.full(row), |stain| stain.bytes[lane])
     }
 
-    /// Where the first poisoned one of some bytes of a lane comes from; `pc` reads it now.
+    /// The origin of the first poisoned byte among some bytes of a lane; `pc` is the instruction that reads it now.
     pub(super) fn origin_of(&self, row: u32, lane: usize, among: u16, pc: u32) -> Origin {
         let known = self.stains.get(&row).and_then(|stain| stain.origin(lane, among));
         known.filter(|origin| origin.pc != NOW).unwrap_or(Origin { pc, source: Source::Register })
     }
 
-    /// Where a lane's value comes from in the first row that is poisoned in it.
+    /// The origin of a lane's value in the first row in which the lane is poisoned.
     pub(super) fn lane_origin(&self, rows: &[u32], lane: usize, pc: u32) -> Origin {
         let poisoned = rows.iter().find(|row| self.lanes(**row) >> lane & 1 != 0);
         self.origin_of(poisoned.copied().unwrap_or(NO_ROW), lane, u16::MAX, pc)
     }
 
-    /// Where the first lane that is poisoned in any of the rows gets it from.
+    /// The origin for the first lane that is poisoned in any of the rows.
     pub(super) fn first_origin(&self, rows: &[u32], lanes: u32, pc: u32) -> Origin {
         let lane = at((self.any(rows) & lanes).trailing_zeros()) % LANES;
         self.lane_origin(rows, lane, pc)
     }
 
-    /// Poisoned lanes of a row by where they come from: hands on each group with the origin of its first lane.
+    /// Groups the poisoned lanes of a row by origin: calls `each` with every group and the origin of its first lane.
     pub(super) fn by_origin(&self, row: u32, lanes: u32, pc: u32, mut each: impl FnMut(u32, Origin)) {
         let mut rest = lanes;
         while rest != 0 {
@@ -172,7 +173,8 @@ impl Poison {
         }
     }
 
-    /// Writes the lanes of a row, poisoned where `bytes` says so; `origin` is asked for each piece of four bytes of each lane.
+    /// Writes the lanes of a row; `bytes` marks the poisoned bytes, and `origin` is called for each piece of four bytes
+    /// of each lane.
     pub(super) fn set_from(
         &mut self,
         facts: &Facts,
@@ -200,14 +202,14 @@ impl Poison {
         }
     }
 
-    /// Poisons whole lanes of a row and writes the others.
+    /// Writes lanes of a row: `poisoned` lanes become fully poisoned, the others clean.
     fn set_lanes(&mut self, facts: &Facts, row: u32, lanes: u32, poisoned: u32, origins: &[Origin; LANES]) {
         let mut bytes = [0; LANES];
         lanes_of(poisoned).for_each(|lane| bytes[lane] = u16::MAX);
         self.set_from(facts, row, lanes, &bytes, |lane, _| origins[lane]);
     }
 
-    /// An instruction that reads something poisoned writes its results.
+    /// An instruction that reads poison writes its results.
     pub(super) fn spread(&mut self, facts: &Facts, pc: u32, exec: u32, registers: &Registers, cold: &Cold) {
         let (reads, writes, _) = facts.rows(pc);
         let hit = self.any(reads) & exec;
@@ -222,7 +224,7 @@ impl Poison {
                 let first = [self.first_origin(reads, exec, pc); LANES];
                 self.whole(facts, writes, exec, if hit == 0 { 0 } else { exec }, &first);
             }
-            // Told by the exchange.
+            // Handled when the exchange is observed.
             Rule::Vote | Rule::Lanes => {}
             Rule::Halves => {
                 let mut bytes = [0; LANES];
@@ -249,7 +251,7 @@ impl Poison {
             Rule::Pack(part) => {
                 let Some((target, parts)) = cold.operands.split_first() else { return };
                 let mut whole = [0u16; LANES];
-                // By piece of the whole.
+                // One origin for each piece of the packed result.
                 let mut from = [origins; 4];
                 for (i, row) in (0u32..).zip(parts) {
                     for lane in lanes_of(exec) {
@@ -373,8 +375,8 @@ impl Poison {
         }
     }
 
-    /// Lanes got their value from other lanes. Those that do not take part give nothing that could be relied on, which is
-    /// not a matter of what they had written.
+    /// Lanes got their value from other lanes. Reading from a lane that does not take part is undefined, whatever that
+    /// lane had written; the lane check reports it.
     pub(super) fn shuffled(&mut self, facts: &Facts, pc: u32, lanes: u32, from: &Row<u32>, cold: &Cold) {
         let [target, in_range, source, ..] = cold.operands[..] else { return };
         self.clear(in_range, lanes);
@@ -390,7 +392,7 @@ impl Poison {
         self.set_from(facts, target, lanes, &bytes, |lane, _| origins[lane]);
     }
 
-    /// Lanes have voted, or have computed something together.
+    /// Lanes have executed a vote, match or reduction.
     pub(super) fn voted(&mut self, facts: &Facts, pc: u32, lanes: u32) {
         let (reads, writes, _) = facts.rows(pc);
         let hit = self.any(reads) & lanes != 0;
@@ -413,7 +415,7 @@ fn bitwise(table: u8, values: [u64; 4], poison: [u64; 4]) -> u64 {
 }
 
 impl BitMove {
-    /// What comes of the bits of its sources.
+    /// Applies the move to the bits of the sources.
     fn apply(self, [a, b, c, d]: [u64; 4]) -> u64 {
         match self {
             BitMove::Shl(2) => u64::from(bits::shl_b16(short(a), low(b))),
@@ -462,7 +464,11 @@ mod tests {
         assert_eq!(apply(BitMove::Shr(4, true), 0b1000, 16, 0), 0b1110);
         assert_eq!(apply(BitMove::Shr(4, false), 0b1000, 16, 0), 0b0010);
         assert_eq!(apply(BitMove::Extract(4, false), 0b0010, 8, 8), 0b0001);
-        assert_eq!(apply(BitMove::Convert((1, true), (4, true)), 0b0001, 0, 0), 0xff, "cut to the register");
+        assert_eq!(
+            apply(BitMove::Convert((1, true), (4, true)), 0b0001, 0, 0),
+            0xff,
+            "truncated to the register"
+        );
         assert_eq!(apply(BitMove::Convert((1, false), (4, false)), 0b1111, 0, 0), 0b0001);
         assert_eq!(apply(BitMove::Convert((4, false), (2, false)), 0b1100, 0, 0), 0);
         assert_eq!(apply(BitMove::Permute, 0b0001, 0, 0x3120), 0b0001);

@@ -1,24 +1,24 @@
-//! What is known of one value: which sources decide it, and how often it contains the address of an allocation.
+//! The taint of one value: which sources affect it, and how often it contains the address of an allocation.
 //!
-//! A value is `times × base + rest`, where `base` is the address of an allocation and `rest` does not depend on the machine; or it
-//! is decided by `sources` in a way that is not followed any further. Allocations begin at multiples of 256 bytes, so the
-//! lowest 8 bits of an address are the same on every machine.
+//! A value is `times × base + rest`, where `base` is the address of an allocation and `rest` does not depend on the
+//! machine; or it depends on `sources` in a way that is not tracked further. Allocations begin at multiples of 256
+//! bytes, so the lowest 8 bits of an address are the same on every machine.
 
 use super::sources::Sources;
 
 /// Bits of an address that are zero in the address of every allocation.
 const ALIGNED_BITS: u8 = 8;
-/// Low bits of a value that depends on nothing.
+/// Low bits of a value that depends on no source.
 const ALL_BITS: u8 = 64;
 
-/// What is known of the value of a register in one lane.
+/// The taint of a register in one lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lane {
-    /// The sources that decide it.
+    /// The sources that it depends on.
     pub(super) sources: Sources,
-    /// Low bits that no source decides.
+    /// Number of low bits that depend on no source.
     low: u8,
-    /// Whether it is the upper half of what the rest describes.
+    /// Whether it is the upper half of the value that the other fields describe.
     upper: bool,
     /// The allocation, by number.
     pub(super) base: u16,
@@ -29,11 +29,11 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    /// A value that depends on the inputs alone.
+    /// A value that depends only on the inputs.
     pub(super) const CLEAN: Lane =
         Lane { sources: Sources::NONE, low: ALL_BITS, upper: false, base: 0, times: 0, origin: 0 };
 
-    /// What an instruction reads from a source.
+    /// A value that an instruction reads from a source.
     pub(super) fn read(sources: Sources, origin: u32) -> Lane {
         Lane { sources, low: 0, origin, ..Lane::CLEAN }
     }
@@ -47,7 +47,7 @@ impl Lane {
         self.sources.is_empty() && self.times == 0
     }
 
-    /// The sources, an address that is contained in it among them.
+    /// The sources, including `Address` if it contains an address.
     pub(super) fn all_sources(self) -> Sources {
         if self.times == 0 { self.sources } else { self.sources.with(Sources::ADDRESS) }
     }
@@ -56,36 +56,36 @@ impl Lane {
         if self.is_clean() { Lane::CLEAN } else { self }
     }
 
-    /// The same where only the sources are followed.
+    /// The same value, with only its sources tracked.
     fn opaque(self) -> Lane {
         let low = if self.upper { 0 } else { self.low };
         Lane { sources: self.all_sources(), low, upper: false, base: 0, times: 0, origin: self.origin }
     }
 
-    /// The upper half of an address is not a sum of addresses.
+    /// The same value, opaque if it is an upper half: the upper half of an address is not a sum of addresses.
     fn whole(self) -> Lane {
         if self.upper { self.opaque() } else { self }
     }
 
-    /// Where the one of both comes from that says more: a source rather than an address, an address rather than nothing.
+    /// The origin of the more relevant value: a source before an address, an address before a clean value.
     fn origin_with(self, other: Lane) -> u32 {
         let rank = |lane: Lane| (!lane.sources.is_empty(), lane.times != 0);
         if rank(self) >= rank(other) { self.origin } else { other.origin }
     }
 
-    /// A value made of both in a way that is not followed; `low` bits of it depend on nothing.
+    /// A value computed from both in a way that is not tracked; its `low` bits depend on no source.
     fn mixed(self, other: Lane, low: u8) -> Lane {
         let origin = self.origin_with(other);
         let (a, b) = (self.opaque(), other.opaque());
         Lane { sources: a.sources.with(b.sources), low, origin, ..Lane::CLEAN }.or_clean()
     }
 
-    /// A value that any bit of both may decide.
+    /// A value that may depend on every bit of both.
     pub(super) fn joined(self, other: Lane) -> Lane {
         self.mixed(other, 0)
     }
 
-    /// Bit by bit from both: low bits that nothing decides stay so.
+    /// A bitwise combination of both: low bits that depend on no source in either stay clean.
     pub(super) fn bitwise(self, other: Lane) -> Lane {
         self.mixed(other, self.low.min(other.low))
     }
@@ -102,7 +102,7 @@ impl Lane {
             .or_clean()
     }
 
-    /// So many times the value.
+    /// The value times `factor`.
     pub(super) fn scaled(self, factor: i64) -> Lane {
         let a = self.whole();
         if factor == 0 {
@@ -120,7 +120,7 @@ impl Lane {
         self.plus(other.scaled(-1))
     }
 
-    /// `self & mask` in a register of `bits`, where the mask depends on nothing.
+    /// `self & mask` in a register of `bits`, where the mask depends on no source.
     pub(super) fn masked(self, mask: u64, bits: u32) -> Lane {
         let a = self.whole();
         let known = low_bits(u32::from(a.low));
@@ -133,7 +133,7 @@ impl Lane {
         }
     }
 
-    /// `self | bits` or `self ^ bits`, where the bits depend on nothing.
+    /// `self | bits` or `self ^ bits`, where the bits depend on no source.
     pub(super) fn with_bits(self, bits: u64) -> Lane {
         let a = self.whole();
         if bits & !low_bits(u32::from(a.low)) == 0 { a } else { a.opaque() }
@@ -146,7 +146,7 @@ impl Lane {
         Lane { low: a.low.saturating_sub(by), ..a }
     }
 
-    /// Cut to the low bits, and extended again to `to` bits.
+    /// Truncated to `from` bits, and extended to `to` bits.
     pub(super) fn converted(self, from: u32, to: u32) -> Lane {
         let a = self.whole();
         let bits = from.min(to);
@@ -184,11 +184,12 @@ impl Lane {
         self.mixed(upper, self.low)
     }
 
-    /// What a comparison of two values depends on: whether it asks for equality, and whether one of them is zero.
+    /// What a comparison of two values depends on. `equality`: it tests only equality; `zero`: one of them is zero.
     pub(super) fn compared(self, other: Lane, equality: bool, zero: bool) -> Lane {
         let (a, b) = (self.whole(), other.whole());
         if a.sources.with(b.sources).is_empty() {
-            // Addresses in the same allocation keep their order wherever it is, those in two are never equal, and none is zero.
+            // Addresses in one allocation keep their order wherever it lies, addresses in two allocations are never
+            // equal, and no address is zero.
             let one = a.times == b.times && (a.times == 0 || a.base == b.base);
             let two = equality && a.times == 1 && b.times == 1;
             let null = equality && zero && (a.times | b.times).abs() == 1;
@@ -199,8 +200,8 @@ impl Lane {
         a.joined(b)
     }
 
-    /// What is decided by choosing this address. A pointer that was changed in a way that is not followed still names the same
-    /// element on every machine; an index that is made from an address does not.
+    /// What the choice of this address depends on. A pointer that was modified in an untracked way still names the same
+    /// element on every machine; an index that is computed from an address does not.
     pub(super) fn as_address(self) -> Lane {
         let a = self.whole();
         let sources = if a.times == 0 { a.sources.without(Sources::ADDRESS) } else { a.sources };
@@ -227,7 +228,7 @@ mod tests {
         let other = Lane::pointer(4, 9);
         assert_eq!(P.minus(other).all_sources(), Sources::ADDRESS);
         assert!(!P.compared(other, false, false).is_clean());
-        assert_eq!(P.compared(other, true, false), Lane::CLEAN, "two arrays are never one");
+        assert_eq!(P.compared(other, true, false), Lane::CLEAN, "two arrays never have the same address");
         assert_eq!(P.scaled(-2).plus(P).plus(P), Lane::CLEAN);
     }
 

@@ -1,14 +1,14 @@
-//! What shared and local memory holds of values that depend on the machine, by words of 32 bits.
+//! The machine-dependent values in shared and local memory, per 32-bit word.
 
 use super::lane::Lane;
 use std::collections::BTreeMap;
 
-/// The words that depend on something. A word of a longer value says which part of it it is.
+/// The words that depend on a source. The flag marks the second word of an 8-byte value.
 #[derive(Debug, Default)]
 pub(super) struct Shadow(BTreeMap<(usize, u32), (Lane, bool)>);
 
 impl Shadow {
-    /// An element is stored. Part of a word is added to what the word holds.
+    /// An element is stored. A store to a part of a word is joined with the rest of the word.
     pub(super) fn store(&mut self, lane: usize, address: u32, bytes: u32, value: Lane) {
         if value.is_clean() && self.0.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! What a kernel can read that differs from run to run or from machine to machine, and which instructions read it.
+//! The sources: values that differ from run to run or from machine to machine, and the instructions that read them.
 
 use super::super::facts::{Facts, NO_ROW};
 use super::super::settings::Source;
@@ -45,7 +45,7 @@ impl Sources {
         Sources(self.0 & !other.0)
     }
 
-    /// The sources by themselves.
+    /// The single sources of the set.
     pub(super) fn each(self) -> impl Iterator<Item = Source> {
         Source::ALL.into_iter().filter(move |source| self.0 & Sources::of(*source).0 != 0)
     }
@@ -96,11 +96,11 @@ fn named(meta: &Meta) -> Sources {
 
 /// Where sources enter a launch.
 pub(crate) struct Entrances {
-    /// What each instruction reads by itself, and whether one of its constants is an address.
+    /// By instruction: the sources it reads directly, and whether one of its constants is an address.
     own: Vec<(Sources, bool)>,
-    /// Branches that only wait, or end the launch.
+    /// By instruction: whether it is a branch that only waits or ends the launch.
     harmless: Vec<bool>,
-    /// Places in parameter memory that hold an address, and the allocation.
+    /// Offsets in parameter memory that hold an address, and the allocation.
     parameters: Vec<(u64, u16)>,
     /// Rows of constants that hold an address, and the allocation.
     constants: Vec<(u32, u16)>,
@@ -159,7 +159,7 @@ impl Entrances {
         u16::try_from(at).ok()
     }
 
-    /// What an instruction reads by itself, and whether one of its constants is an address.
+    /// The sources that an instruction reads directly, and whether one of its constants is an address.
     #[inline]
     pub(super) fn own(&self, pc: u32) -> (Sources, bool) {
         self.own.get(at(pc)).copied().unwrap_or_default()
@@ -175,7 +175,7 @@ impl Entrances {
         self.constants.iter().map(|(row, base)| (*row, [Lane::pointer(*base, NO_ROW); LANES]))
     }
 
-    /// What a load of so many bytes from parameter memory gets.
+    /// The taint of a load of `bytes` bytes from parameter memory.
     pub(super) fn parameter(&self, address: u64, bytes: u32, pc: u32) -> Lane {
         let word = self.parameters.iter().find(|(offset, _)| address / 8 == offset / 8);
         match word {
@@ -191,8 +191,8 @@ impl Entrances {
         self.bases.get(usize::from(base)).copied()
     }
 
-    /// Whether a branch is the end of a loop that does nothing but wait (it touches no memory, and what it writes is read nowhere
-    /// else, or is a source itself), or one of its ways goes straight to `trap`.
+    /// Whether a branch closes a loop that only waits (it accesses no memory, and what it writes is not read outside
+    /// the loop, or is a source itself), or one of its targets leads directly to `trap`.
     fn only_waits(&self, program: &Program, pc: usize) -> bool {
         let op = |pc: usize| &program.metas[pc].op;
         if *op(pc) == Op::Trap {

@@ -1,5 +1,5 @@
 //! Conversions that fill a register with several values: the first operand goes to the upper part.
-#![expect(clippy::unnecessary_wraps, reason = "all binders have one type, and most can refuse")]
+#![expect(clippy::unnecessary_wraps, reason = "all binders share one signature, and most can fail")]
 #![expect(clippy::inline_always, reason = "only code inlined into a routine is compiled for its vector unit")]
 
 use super::Narrowing;
@@ -16,7 +16,7 @@ fn pack16(upper: u16, lower: u16) -> u32 {
     u32::from(upper) << 16 | u32::from(lower)
 }
 
-/// `f` of both operands, packed. `f` stands in one loop over all 64 values, so that it is inlined and vectorized.
+/// `f` of both operands, packed. `f` is called in one loop over all 64 values, so that it is inlined and vectorized.
 fn packed<I: Isa>(f: impl Fn(u32) -> u16 + Copy + Send + Sync + 'static) -> Bound {
     let slots = [Slot::Dst(Width::W32), Slot::Src(Type::F32), Slot::Src(Type::F32)];
     Bound::new(slots, move |w, args| {

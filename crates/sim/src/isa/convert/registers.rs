@@ -6,7 +6,7 @@ use crate::isa::{Bound, Refusal, Slot, Spec};
 use crate::machine::{Flow, LANES, Lane, Row, Scalar, Type, Width};
 use crate::simd::Isa;
 
-/// A type that converts: its width and sign, and its way through a 64-bit word.
+/// A type of a conversion: its width and sign, and its conversion to and from a 64-bit word.
 pub(super) trait Value: Scalar {
     const BITS: u32;
     const SIGNED: bool;
@@ -39,13 +39,13 @@ value! {
 }
 
 #[inline(always)]
-#[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "the low half is what is wanted")]
+#[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "only the low half is needed")]
 pub(super) fn truncate(word: u64) -> u32 {
     word as u32
 }
 
 #[inline(always)]
-#[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "the low half is what is wanted")]
+#[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "only the low half is needed")]
 pub(super) fn truncate16(word: u32) -> u16 {
     word as u16
 }
@@ -75,8 +75,8 @@ pub(super) fn ones(bits: u32) -> u64 {
     u64::MAX.checked_shr(64u32.saturating_sub(bits)).unwrap_or(0)
 }
 
-/// Bits of the register at an operand position that holds a type of `ty` bits. An immediate has the type's own width, and
-/// so has a register of a narrower file: decoding refuses that by itself.
+/// Bits of the register at an operand position that holds a type of `ty` bits. An immediate has the type's own width. So
+/// does a register of a narrower file, because the decoder rejects it.
 pub(super) fn register_bits(spec: &Spec<'_>, operand: usize, ty: u32) -> Result<u32, Refusal> {
     match spec.bits(operand) {
         Some(bits) if bits < ty && file(bits) == file(ty) => {
@@ -86,7 +86,7 @@ pub(super) fn register_bits(spec: &Spec<'_>, operand: usize, ty: u32) -> Result<
     }
 }
 
-/// `d = f(a)`, whatever the registers' widths.
+/// `d = f(a)`, for any register widths.
 pub(super) fn converted<I: Isa, D: Value, A: Value>(
     spec: &Spec<'_>,
     f: impl Fn(A) -> D + Copy + Send + Sync + 'static,
@@ -101,7 +101,7 @@ pub(super) fn converted<I: Isa, D: Value, A: Value>(
     Ok(map1::<I, D, A>(f))
 }
 
-/// `d = f(a)` between registers of any width. `f` takes a word whose low bits are the source and gives a word that is
+/// `d = f(a)` between registers of any width. `f` takes a word whose low bits are the source and returns a word that is
 /// already extended; lanes are computed one at a time.
 pub(super) fn widened(
     target: u32,

@@ -1,18 +1,18 @@
-//! `mma.sp`: matrix multiply and accumulate over a warp, with an A of which half is zero and not stored.
+//! `mma.sp`: matrix multiply and accumulate over a warp, with a sparse A: half of its elements are zero and not stored.
 //!
-//! Of every chunk of four elements in a row of A, two are stored, at the places that a nibble of the metadata gives: the
-//! first's in its low two bits. With 4-bit elements a chunk is eight and each place is that of two neighbors; with tf32 it is
-//! two, of which one is stored, and the nibble is 0b0100 for the first and 0b1110 for the second.
+//! Of every chunk of four elements in a row of A, two are stored, at the positions in a nibble of the metadata; the
+//! position of the first is in the low two bits. With 4-bit elements a chunk has eight elements and each position stands for
+//! two neighbors; with tf32 it has two, of which one is stored, and the nibble is 0b0100 for the first and 0b1110 for the
+//! second.
 //!
 //! ```text
-//!  stored   a b │ c d        nibbles  0b1000, 0b1101 (low one first: places 0, 2 and 1, 3)
+//!  stored   a b │ c d        nibbles  0b1000, 0b1101 (low one first: positions 0, 2 and 1, 3)
 //!  whole    a 0 b 0 │ 0 c 0 d
 //! ```
 //!
-//! The stored elements lie as a dense A of half the columns does, B, C and D as dense ones (`tile.rs`). The metadata is one
-//! register of which the lanes of each group of four hold so much as the whole group needs, in lanes that the *selector*
-//! names. A row has 4, 8 or 16 chunks, for which 1, 2 or 4 lanes of each group are needed, so that there are 4, 2 or 1
-//! selectors. With `g` the group, and `first` = 4 g + lanes · selector:
+//! The stored elements have the layout of a dense A with half the columns; B, C and D have their dense layouts (`tile.rs`).
+//! The metadata is one register; in each group of four lanes, the *selector* chooses the lanes whose registers are used. A
+//! row has 4, 8 or 16 chunks, which take 1, 2 or 4 lanes of each group, so that there are 4, 2 or 1 selectors. With `g` the group, and `first` = 4 g + lanes · selector:
 //!
 //! ```text
 //!  16-bit elements, tf32: lane first + i   bits 0-15   row g,     chunks 4 i to 4 i + 3, the lowest in the lowest bits
@@ -20,16 +20,16 @@
 //!  8-bit and 4-bit:       lane first + i   bits 0-31   row g (even i) or g + 8 (odd i), chunks 8 (i / 2) and seven more
 //! ```
 //!
-//! What establishes it: the manual's text gives the fragments, the selectors and the meaning of a nibble. Its figures give
-//! the lanes and bits of the metadata, and others have written down the same from running it: Apache TVM's tests of
-//! `ptx_mma_sp` for m16n8k16 and m16n8k32 in f16, LLVM's of `nvgpu.mma.sp.sync` for m16n8k32, and a public port of Triton's
-//! sparse dot product that probed m16n8k64 of 8-bit elements on sm_89 bit by bit. CUTLASS's reordering of metadata gives the
-//! rest: it is one for all types whose unit of metadata has 16 bits (f16, bf16, tf32) and one for all of 32 bits (8-bit and
-//! 4-bit), and its result, read in lanes, is the above.
+//! Sources: the manual's text defines the fragments, the selectors and the meaning of a nibble. Its figures define the lanes
+//! and bits of the metadata. These projects confirm the figures on hardware: Apache TVM's tests of
+//! `ptx_mma_sp` for m16n8k16 and m16n8k32 in f16, LLVM's tests of `nvgpu.mma.sp.sync` for m16n8k32, and a public port of Triton's
+//! sparse dot product that probed m16n8k64 of 8-bit elements on sm_89 bit by bit. CUTLASS's reordering of metadata covers
+//! the rest: it has one order for all types with a 16-bit unit of metadata (f16, bf16, tf32) and one for all types with a
+//! 32-bit unit (8-bit and 4-bit), and its result, split into lanes, is the layout above.
 //!
-//! Indices that the manual calls undefined stop the kernel, as does a selector that a shape does not have: for `.sp` two
-//! equal indices, for `.sp::ordered_metadata` and for 8-bit floating point also two that are not in increasing order. For the
-//! order in which products are summed, see [`mma::Sparse`].
+//! The kernel stops at a selector that the shape does not have, and at indices that the manual leaves undefined: for `.sp`
+//! two equal indices; for `.sp::ordered_metadata` and for 8-bit floating point also two that are not in increasing order.
+//! For the order in which products are summed, see [`mma::Sparse`].
 
 use super::super::tile::{Code, Nibble, a_registers, b_registers, gather_a, gather_b, gather_c, scatter_c};
 use super::{
@@ -55,7 +55,7 @@ macro_rules! op {
     };
 }
 
-/// The two forms that differ in the order of indices alone.
+/// The two forms, which differ only in the required order of the indices.
 macro_rules! both {
     ($rest:literal, $since:expr, $bind:ident) => {
         [op!(".sp", $rest, $since, $bind), op!(".sp::ordered_metadata", $rest, (8, 5, $since.2), $bind)]
@@ -95,7 +95,7 @@ const M: usize = 16;
 /// Columns of B.
 const N: usize = 8;
 
-/// How the metadata says which elements of a chunk are stored.
+/// How the metadata encodes which elements of a chunk are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Granularity {
     /// Two of four.
@@ -120,7 +120,7 @@ struct Metadata {
 }
 
 impl Metadata {
-    /// Lanes of a group of four that hold it.
+    /// Lanes of a group of four that hold the metadata.
     fn lanes(&self) -> usize {
         self.chunks / 4
     }
@@ -135,7 +135,7 @@ impl Metadata {
         }
     }
 
-    /// The two indices of a nibble, if the instruction knows it.
+    /// The two indices of a nibble, if they are valid.
     fn indices(&self, nibble: u32) -> Option<(u8, u8)> {
         let (first, second) = (two_bits(nibble), two_bits(nibble >> 2));
         let known = match self.granularity {
@@ -146,7 +146,7 @@ impl Metadata {
         known.then_some((first, second))
     }
 
-    /// The columns of the stored elements, by column and row as the elements themselves are; or the lane, row, chunk and
+    /// The columns of the stored elements, in the same layout as the elements themselves; or the lane, row, chunk and
     /// nibble of an index pair that the manual leaves undefined.
     fn columns<const H: usize>(&self, words: &Row<u32>) -> Result<[[u8; M]; H], (usize, usize, usize, u32)> {
         let mut columns = [[0u8; M]; H];
@@ -178,7 +178,7 @@ impl Metadata {
         }
     }
 
-    /// Stops the kernel at an index pair that means nothing.
+    /// Stops the kernel at an invalid index pair.
     #[cold]
     fn undefined(
         &self,
@@ -187,7 +187,7 @@ impl Metadata {
     ) -> Flow {
         let first = chunk * self.width();
         let wanted = match self.granularity {
-            Granularity::OneOfTwo => "0b0100 and 0b1110 are possible",
+            Granularity::OneOfTwo => "expected 0b0100 or 0b1110",
             Granularity::TwoOfFour | Granularity::Pairs if self.ordered => {
                 "the two indices must be different and the smaller one in the low bits"
             }
@@ -206,7 +206,7 @@ fn two_bits(word: u32) -> u8 {
     (word & 3) as u8
 }
 
-/// One multiplication of an A with H stored elements in a row, of K, with `f` doing the arithmetic.
+/// One multiplication of an A with H stored elements per row of K; `f` does the arithmetic.
 fn multiply<I: Isa, T: Code, const H: usize, const K: usize>(
     spec: &Spec<'_>,
     (granularity, whole_words): (Granularity, bool),
@@ -233,7 +233,7 @@ fn multiply<I: Isa, T: Code, const H: usize, const K: usize>(
     metadata.chunks = K / metadata.width();
     if (metadata.selector + 1) * metadata.lanes() > 4 {
         let sentence = format!(
-            "sparsity selector {selector} where the metadata is in {} of every four lanes; {} is the largest",
+            "sparsity selector {selector}, but the metadata is in {} of every four lanes; the maximum is {}",
             metadata.lanes(),
             4 / metadata.lanes() - 1
         );
@@ -304,7 +304,7 @@ fn fp8<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-/// Sums of integers are exact, so that zeros for what is not stored change nothing.
+/// Integer sums are exact, so zeros for the elements that are not stored change nothing.
 fn int8<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     fn shape<I: Isa, const H: usize, const K: usize>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         let (elements, sat) = (int_elements(spec), spec.has("satfinite"));

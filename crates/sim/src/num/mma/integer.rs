@@ -35,8 +35,8 @@ pub fn integer<const M: usize, const N: usize, const K: usize>(
     b: &[[u8; K]; N],
     c: &mut [[u32; M]; N],
 ) {
-    // 256 products of at most 65025 stay below 2^24, where f32 is exact; the compiler may not reorder float sums, and so
-    // keeps the rows as its lanes.
+    // 256 products of at most 65025 stay below 2^24, where f32 is exact. The compiler must not reorder float sums, so it
+    // vectorizes over the rows.
     let mut wide = [[0f32; M]; K];
     for k in 0..K {
         for m in 0..M {
@@ -46,7 +46,7 @@ pub fn integer<const M: usize, const N: usize, const K: usize>(
     for (column, c) in b.iter().zip(c) {
         let mut total = *c;
         for (rows, column) in wide.chunks(256).zip(column.chunks(256)) {
-            // Two sums, so that one addition need not wait for the one before it.
+            // Two sums break the dependency between consecutive additions.
             let (mut sum, mut other) = ([0f32; M], [0f32; M]);
             let (row_pairs, row_rest) = rows.as_chunks::<2>();
             let (code_pairs, code_rest) = column.as_chunks::<2>();

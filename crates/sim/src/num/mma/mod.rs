@@ -1,16 +1,16 @@
-//! The tensor core: one matrix multiply-accumulate D = A·B + C, bit for bit as Ada's does it.
+//! The tensor core: one matrix multiply-accumulate D = A·B + C, bit for bit as on Ada.
 //!
-//! The rule is [`rule`]'s; this module computes the same bits quickly. All matrices are stored by column, which makes the
+//! [`rule`] defines the arithmetic; this module computes the same bits faster. All matrices are stored by column, which makes the
 //! rows of A, C and D the lanes of the host's vectors:
 //!
 //! - `a[k][row]`, M rows of codes for each of the K columns of A;
 //! - `b[col][k]`, K codes for each of the N columns of B;
-//! - `c[col][row]`, M codes for each of the N columns of C, replaced by those of D. A f16 accumulator is the low half.
+//! - `c[col][row]`, M codes for each of the N columns of C, replaced by those of D. An f16 accumulator is the low half.
 //!
 //! Every term of the rule is an exact product, scaled by a power of two and truncated to an integer: exact operations of
 //! binary floating point. f32 holds the terms and sums of 8-bit operands, f64 those of the others. Infinities and NaNs, and
-//! the corners where the exponent of zero or a subnormal result matters, leave the short way: their column, or the whole
-//! matrix, is computed by the rule itself.
+//! the corner cases in which the exponent of zero or a subnormal result matters, do not use this fast path: the rule itself
+//! computes their column, or the whole matrix.
 
 mod integer;
 pub mod rule;

@@ -1,9 +1,10 @@
-//! The rule of the Ada tensor core, as published (arXiv 2511.10909 and 2512.07004) and confirmed on captures of hardware.
+//! The rule of the Ada tensor core, as published (arXiv 2511.10909 and 2512.07004) and confirmed by captures of hardware.
 //!
-//! K is cut into blocks, in increasing k. Each block adds its exact products and the running value: every term is truncated
-//! toward zero to a multiple of 2^(emax − F), where emax is the largest exponent among the terms; the sum is exact, and is
-//! rounded to the accumulator. Products are not normalized, so that the exponent of one is the sum of its factors', and a
-//! subnormal has the exponent of the smallest normal. This is the rule one output at a time; it is plain on purpose.
+//! K is split into blocks, in increasing k. Each block adds its exact products and the running value: every term is
+//! truncated toward zero to a multiple of 2^(emax − F), where emax is the largest exponent among the terms; the sum is
+//! exact, and is rounded to the accumulator. Products are not normalized: the exponent of a product is the sum of the
+//! exponents of its factors, and a subnormal has the exponent of the smallest normal. This module computes one output at a
+//! time and is deliberately simple.
 
 use crate::num::round::{F16, F32, Format, Rounding, pack};
 
@@ -14,7 +15,7 @@ pub enum Element {
     F16,
     /// `.bf16`
     Bf16,
-    /// `.tf32`, as a f32 code whose 13 low bits are ignored
+    /// `.tf32`, as an f32 code whose 13 low bits are ignored
     Tf32,
     /// `.e4m3`
     E4m3,
@@ -47,7 +48,7 @@ impl Accumulator {
         }
     }
 
-    /// The exponent given to a term of value zero.
+    /// The exponent of a term of value zero.
     pub const fn zero_exponent(self) -> i32 {
         match self {
             Self::F32 => -132,
@@ -61,9 +62,9 @@ impl Accumulator {
 pub struct Rule {
     /// Products per block.
     pub block: usize,
-    /// F: how far below emax the last bit kept of a term lies.
+    /// F: the distance of a term's last kept bit below emax.
     pub fraction: i32,
-    /// Fraction bits that the result keeps.
+    /// Fraction bits of the result.
     pub output_fraction: u32,
     /// How the sum is rounded to them.
     pub rounding: Rounding,
@@ -210,7 +211,7 @@ fn add_block(
     if magnitude == 0 {
         return 0;
     }
-    // Overflow is infinite even where the rounding is toward zero.
+    // Overflow gives infinity even if the rounding is toward zero.
     let top = quantum + 127 - magnitude.leading_zeros() as i32;
     let negative = sum < 0;
     if top > format.bias() {

@@ -1,26 +1,26 @@
-//! A of which half the elements are stored, each with its place in the row.
+//! A sparse A, of which half the elements are stored, each with its position in the row.
 //!
-//! No capture of hardware covers the arithmetic of sparse matrices; it is modeled. The unit is taken to be that of dense
-//! matrices with a selection of B's elements before it: a sparse instruction over K columns takes the cycles of a dense one
-//! over K / 2, and has as many products. So a block of the [rule](super::rule) is as many *stored* elements as a dense block
-//! has elements, in their order, and what is not stored takes no part: its product is not a term of value zero, and an
+//! No hardware capture covers the arithmetic of sparse matrices; it is modeled. The model is the dense unit with a
+//! selection of B's elements in front of it: a sparse instruction over K columns takes the cycles of a dense one over K /
+//! 2, and has as many products. So a block of the [rule](super::rule) has as many *stored* elements as a dense block has
+//! elements, in their order. Elements that are not stored take no part: their product is not a term of value zero, and an
 //! infinity or NaN of B that no stored element of a row selects does not reach that row.
 
 use super::rule::{Accumulator, Element, Rule, dot};
 use super::vector::{Double, Lane, Single};
 
-/// M rows of H stored elements, by column as other matrices are.
+/// M rows of H stored elements, stored by column like other matrices.
 #[derive(Clone, Copy, Debug)]
 pub struct Sparse<T, const M: usize, const H: usize> {
     /// The stored elements.
     pub values: [[T; M]; H],
-    /// The column of the whole matrix that each stands in. Those of a block of the rule lie in as many columns of the
-    /// whole matrix as twice the block, and no two of a row are the same.
+    /// The column of each stored element in the whole matrix. Those of a block of the rule are within twice as many
+    /// columns of the whole matrix as the block has, and no two of a row are the same.
     pub places: [[u8; M]; H],
 }
 
 impl<T: Copy + Default, const M: usize, const H: usize> Sparse<T, M, H> {
-    /// The whole matrix, with zeros where nothing is stored.
+    /// The whole matrix, with zeros for the elements that are not stored.
     #[inline(always)]
     pub fn whole<const K: usize>(&self) -> [[T; M]; K] {
         let mut whole = [[T::default(); M]; K];
@@ -51,7 +51,8 @@ pub fn sparse<
     c: &mut [[u32; M]; N],
 ) {
     let rule = Rule::of(elements.0, accumulator);
-    // A zero has the lowest exponent there is on the short way, so that it is no term: the whole matrix will do.
+    // On the fast path a zero has the lowest possible exponent and does not count as a term, so the whole matrix gives
+    // the same result.
     let (whole, block) = (a.whole::<K>(), 2 * rule.block);
     let exact = |column: &[T; K], c: &[u32; M]| by_rule(&rule, elements, accumulator, a, column, c);
     match elements.0 {
@@ -64,7 +65,7 @@ pub fn sparse<
     }
 }
 
-/// A column of outputs by the rule itself, over what is stored.
+/// A column of outputs by the rule itself, over the stored elements.
 #[cold]
 #[inline(never)]
 fn by_rule<T: Copy + Default + Into<u32>, const M: usize, const H: usize, const K: usize>(

@@ -1,11 +1,11 @@
-//! The rule over a column of outputs at a time, in host floating point.
+//! Computes the rule for a column of outputs at a time, in host floating point.
 
 use super::rule::{Accumulator, Element, Rule, dot};
 use crate::num::convert::{cvt_f32_bf16, cvt_f32_f16};
 use crate::num::fp8::{Fp8, cvt_f32_fp8};
 use crate::num::round::{F16, Rounding, narrow_f32, narrow_f64};
 
-/// The exponent of an operand that is zero: low enough that no partner lifts its product to a real exponent.
+/// The exponent of an operand that is zero: low enough that its product never reaches a real exponent.
 const ZERO: i32 = -1000;
 
 /// The value of an element as f32, exact for every type.
@@ -20,7 +20,7 @@ fn value(element: Element, code: u32) -> f32 {
     })
 }
 
-/// The exponent of an element, a subnormal's that of the smallest normal.
+/// The exponent of an element; a subnormal has that of the smallest normal.
 #[inline(always)]
 fn exponent(element: Element, code: u32) -> i32 {
     let (magnitude, fraction_bits, bias) = match element {
@@ -52,7 +52,7 @@ fn accumulator_exponent(accumulator: Accumulator, code: u32) -> i32 {
         Accumulator::F32 => (code & 0x7fff_ffff, 23, 127),
         Accumulator::F16 => (code & 0x7fff, 10, 15),
     };
-    // Arithmetic instead of a branch, which would cost the loop its vectors.
+    // Arithmetic instead of a branch, which would prevent vectorization.
     let exponent = ((magnitude >> fraction_bits) as i32).max(1) - bias;
     exponent + i32::from(magnitude == 0) * (accumulator.zero_exponent() - (1 - bias))
 }
@@ -69,7 +69,7 @@ pub(super) trait Lane: Copy + Default {
     fn start(accumulator: Accumulator, code: u32, exponent: i32, emax: i32) -> Self;
     /// The sum of two exact integers.
     fn plus(self, other: Self) -> Self;
-    /// The result of a block, and whether the rule itself has to compute it.
+    /// The result of a block, and whether the rule itself must compute it.
     fn finish(self, accumulator: Accumulator, emax: i32) -> (u32, bool);
 
     /// D = A·B + C.
@@ -87,8 +87,8 @@ pub(super) trait Lane: Copy + Default {
         });
     }
 
-    /// D = A·B + C for blocks of so many columns of A; `exact` computes a column of D from one of B and one of C where
-    /// the short way does not.
+    /// D = A·B + C for blocks of this number of columns of A; `exact` computes a column of D from one of B and one of C
+    /// if the fast path cannot.
     #[inline(always)]
     fn by_blocks<T: Copy + Into<u32>, const M: usize, const N: usize, const K: usize>(
         elements: (Element, Element),
@@ -103,7 +103,7 @@ pub(super) trait Lane: Copy + Default {
 
         let mut a_value = [[Self::default(); M]; K];
         let mut a_exponent = [[0i32; M]; K];
-        // Specials are gathered lane by lane and looked at once.
+        // Special values are collected lane by lane and checked once.
         let mut seen = [0u32; M];
         for k in 0..K {
             for m in 0..M {
@@ -141,7 +141,7 @@ pub(super) trait Lane: Copy + Default {
             leave[n] |= any(&seen);
         }
 
-        // Columns inside blocks: consecutive columns do not wait for each other, consecutive blocks of a column do.
+        // Columns are the inner loop: consecutive columns are independent, consecutive blocks of a column are not.
         let mut running = *c;
         let mut first = 0;
         while first < K && !found {
@@ -185,13 +185,13 @@ fn add_block<L: Lane, const M: usize>(
     for m in 0..M {
         c_exponent[m] = accumulator_exponent(accumulator, c[m]);
     }
-    // Several partial maxima and sums, all exact, so that one operation need not wait for the one before it.
-    // They are named one by one: as an array, the compiler would make them its lanes instead of the rows.
+    // Several partial maxima and sums, all exact, shorten the dependency chains. They are separate variables: with an
+    // array, the compiler would vectorize over it instead of over the rows.
     let (mut p, mut q, mut r, mut s) = ([ZERO; M], [ZERO; M], [ZERO; M], [ZERO; M]);
     let (a_fours, a_rest) = a_exponent.as_chunks::<4>();
     let (b_fours, b_rest) = b_exponent.as_chunks::<4>();
     for (rows, y) in a_fours.iter().zip(b_fours) {
-        // Opaque, or the compiler would make k its lanes, and gather.
+        // Opaque to the compiler, which would otherwise vectorize over k and gather.
         let rows = std::hint::black_box(rows);
         for m in 0..M {
             p[m] = p[m].max(rows[0][m] + y[0]);
@@ -215,7 +215,7 @@ fn add_block<L: Lane, const M: usize>(
     for m in 0..M {
         largest[m] = p[m].max(q[m]).max(r[m].max(s[m])).max(c_exponent[m]);
     }
-    // Below the exponent of zero, a zero term would decide, and those are not told apart here.
+    // Below the exponent of zero, a zero term would decide, and this path does not distinguish zero terms.
     let mut emax = [0i32; M];
     let mut scale = [L::default(); M];
     let mut sum = [L::default(); M];
@@ -286,7 +286,7 @@ impl Lane for Single {
 
     #[inline(always)]
     fn scale(emax: i32) -> Self {
-        // Far below the exponent of any product all products are zero, and any power will do.
+        // Far below the exponent of any product all products are zero, and any power works.
         Self::from_bits(((127 + 13 - emax.max(-60)) as u32) << 23)
     }
 
