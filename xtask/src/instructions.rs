@@ -59,8 +59,11 @@ type Coverage = BTreeMap<String, BTreeSet<String>>;
 pub(crate) fn run(bless: bool) -> Result<(), String> {
     let table = isa::table();
     let coverage = coverage(&target().join("tmp").join("isa-coverage"), &root().join(TESTS))?;
-    let untested: Vec<&str> =
-        table.iter().map(|entry| entry.definition.form).filter(|form| !coverage.contains_key(*form)).collect();
+    let untested: Vec<&str> = table
+        .iter()
+        .map(|entry| entry.definition.form)
+        .filter(|form| !coverage.contains_key(*form))
+        .collect();
     if !untested.is_empty() {
         return Err(format!("no test executes these forms:\n  {}", untested.join("\n  ")));
     }

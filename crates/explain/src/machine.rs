@@ -17,6 +17,7 @@ use warpproof_model::schedule::{
 };
 use warpproof_model::{Device, Pipe, work};
 use warpproof_sim::count::{Counters, Instruction, MemoryOp};
+use warpproof_sim::isa::Op;
 use warpproof_sim::memory::Space;
 
 /// The contents of the L2 cache when the kernel starts.
@@ -67,7 +68,7 @@ pub struct Timeline {
 pub(super) fn single_lines(counters: &Counters) -> BTreeMap<u32, &Instruction> {
     let mut lines: BTreeMap<u32, Option<&Instruction>> = BTreeMap::new();
     // Call sequences of the machine are not instructions of the text.
-    for instruction in counters.instructions.iter().filter(|i| i.opcode != "(parameter)") {
+    for instruction in counters.instructions.iter().filter(|i| i.op != Op::Parameter) {
         lines.entry(instruction.ptx_line).and_modify(|known| *known = None).or_insert(Some(instruction));
     }
     lines.into_iter().filter_map(|(line, instruction)| Some((line, instruction?))).collect()

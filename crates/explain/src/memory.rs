@@ -254,6 +254,7 @@ mod tests {
             function: "k".to_owned(),
             ptx_line: line,
             source: Vec::new(),
+            op: warpproof_sim::isa::Op::Refused,
             opcode: opcode.to_owned(),
             pipe: warpproof_sim::isa::Unit::Lsu,
             tensor: None,

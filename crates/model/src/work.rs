@@ -3,7 +3,8 @@
 use crate::bound::Work;
 use crate::{Device, Pipe, TensorType, Usage};
 use warpproof_sim::count::{Counters, MemoryOp, Traffic, multiply_adds};
-use warpproof_sim::isa::Unit;
+use warpproof_sim::isa::op::ArithmeticKind;
+use warpproof_sim::isa::{Op, Unit};
 use warpproof_sim::memory::Space;
 
 const SECTOR: u64 = 32;
@@ -113,20 +114,18 @@ pub fn coalesced(work: &Work, counters: &Counters) -> Work {
 fn of_ptx(counters: &Counters) -> Vec<(Pipe, u64)> {
     let mut pipes: Vec<(Pipe, u64)> = Vec::new();
     for instruction in &counters.instructions {
-        let integer = instruction.opcode.starts_with("mad.") || instruction.opcode.starts_with("mul.");
-        let float = instruction.opcode.ends_with("f32") || instruction.opcode.ends_with("f32x2");
         let pipe = match instruction.pipe {
-            _ if instruction.opcode.starts_with("ld.param") => continue,
+            _ if matches!(&instruction.op, Op::Load(load) if load.space == Space::Param) => continue,
+            _ if matches!(instruction.op, Op::Redux { .. }) => Pipe::Reduce,
             Unit::None => continue,
             Unit::Alu => Pipe::Alu,
-            Unit::Fma if integer && !float => Pipe::IntegerFma,
+            Unit::Fma if multiplies_integers(&instruction.op) => Pipe::IntegerFma,
             Unit::Fma => Pipe::Fma,
             Unit::Half => Pipe::Half,
             Unit::Fp64 => Pipe::Double,
             Unit::Xu => Pipe::Special,
-            Unit::Lsu if is_exchange(&instruction.opcode) => Pipe::Shuffle,
+            Unit::Lsu if matches!(instruction.op, Op::Shuffle(_) | Op::Match { .. }) => Pipe::Shuffle,
             Unit::Lsu => Pipe::Memory,
-            _ if instruction.opcode.starts_with("redux.") => Pipe::Reduce,
             Unit::Tensor => Pipe::Tensor,
             Unit::Adu | Unit::Control => Pipe::Control,
         };
@@ -141,9 +140,10 @@ fn of_ptx(counters: &Counters) -> Vec<(Pipe, u64)> {
     pipes
 }
 
-/// Whether the instruction exchanges values between the lanes of a warp.
-fn is_exchange(opcode: &str) -> bool {
-    opcode.starts_with("shfl.") || opcode.starts_with("match.")
+/// Whether the instruction multiplies whole numbers.
+fn multiplies_integers(op: &Op) -> bool {
+    let Op::Arithmetic(op) = op else { return false };
+    matches!(op.kind, ArithmeticKind::Mul | ArithmeticKind::Mad) && op.ty.is_some_and(|ty| !ty.is_float())
 }
 
 /// Multiply-adds of a product that take time: a sparse product skips half of its depth.

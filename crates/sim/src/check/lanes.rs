@@ -301,7 +301,7 @@ fn one_sided(
 /// An instruction for the whole warp, executed by a part of it.
 fn whole_warp(context: &Context, block: u32, exchange: &Exchange<'_>) -> Raw {
     let name = context.program.opcode(at(exchange.pc));
-    let short = name.find(".aligned").and_then(|end| name.get(..end + ".aligned".len())).unwrap_or(name);
+    let short = name.until_aligned();
     let sentence = format!(
         "{short} is executed by lanes {:#010x} only; all lanes of the warp must execute it",
         exchange.lanes

@@ -1,7 +1,7 @@
 //! The counters of a launch: per instruction, per line, and in total.
 
 use super::site::multiply_adds;
-use crate::isa::Unit;
+use crate::isa::{Op, Unit};
 use crate::memory::Space;
 use crate::stop::SourceLine;
 use std::collections::BTreeMap;
@@ -268,7 +268,9 @@ pub struct Instruction {
     pub ptx_line: u32,
     /// The CUDA lines it came from, the innermost inlined call first.
     pub source: Vec<SourceLine>,
-    /// The opcode with its modifiers.
+    /// What it is.
+    pub op: Op,
+    /// The opcode with its modifiers, to be shown.
     pub opcode: String,
     /// The pipe it runs on.
     pub pipe: Unit,

@@ -5,7 +5,8 @@
 //! counts are counted on PTX. Numbers that depend on caches are estimates.
 
 use super::counters::{Counters, Issued, MemoryOp, Traffic};
-use crate::isa::Unit;
+use crate::isa::op::CacheOperator;
+use crate::isa::{Op, Unit};
 use crate::memory::Space;
 use MemoryOp::{
     AsyncCopy, Atomic, Load, LoadMatrix, LoadTile, Mbarrier, Reduction, Store, StoreMatrix, StoreTile,
@@ -164,7 +165,8 @@ fn fp16_types() -> &'static [&'static str] {
 /// Requests of `cp.async`: those that allocate in L1, or those that bypass it.
 fn copies(c: &Counters, past: bool) -> Traffic {
     let mut sum = Traffic::default();
-    for instruction in c.instructions.iter().filter(|one| one.opcode.contains(".cg") == past) {
+    let bypasses = |op: &Op| matches!(op, Op::CopyAsync(copy) if copy.cache == CacheOperator::Cg);
+    for instruction in c.instructions.iter().filter(|one| bypasses(&one.op) == past) {
         for ((space, op), traffic) in &instruction.memory {
             if (*space, *op) == (Space::Global, AsyncCopy) {
                 sum.add(traffic);

@@ -73,9 +73,11 @@ impl Sites {
 
 /// The opcode of an instruction with its modifiers. Instructions without a table entry do not occur in the text; the
 /// simulator adds them to pass parameters that are registers, at the beginning of a function or at its `ret`.
-pub(crate) fn opcode(program: &Program, pc: usize) -> &str {
-    let held = program.metas.get(pc).is_some_and(|meta| meta.entry.is_some());
-    if held { program.opcode(pc) } else { "(parameter)" }
+pub(crate) fn opcode(program: &Program, pc: usize) -> String {
+    match program.metas.get(pc).map(|meta| &meta.op) {
+        None | Some(Op::Parameter | Op::Refused) => "(parameter)".to_owned(),
+        Some(_) => program.opcode(pc).to_string(),
+    }
 }
 
 fn memory_op(op: &Op) -> MemoryOp {

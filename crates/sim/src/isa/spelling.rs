@@ -144,7 +144,7 @@ fn every_spelling_binds() {
                         sm: entry.definition.since.2,
                         used: u32::MAX,
                     };
-                    let line = say(&entry.form, &spelling);
+                    let line = dotted(&entry.form, &spelling);
                     if Op::of(&spec).is_none() {
                         wrong.insert(format!("{line} {written:?} is not described"));
                     }

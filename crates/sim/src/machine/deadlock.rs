@@ -30,7 +30,7 @@ impl BlockRun {
         let aligned = waiting.iter().position(|w| matches!(w.wait, Wait::Lanes(_)) && is_aligned(grid, w.pc));
         if let Some((i, (_, lanes))) = aligned.and_then(|i| Some((i, *waiting[i].who.first()?))) {
             stop.kind = StopKind::Lanes;
-            let opcode = aligned_opcode(grid, waiting[i].pc);
+            let opcode = grid.program.opcode(at(waiting[i].pc)).until_aligned();
             stop.sentence = format!(
                 "{opcode} is executed by lanes {lanes:#010x} only; all lanes of the warp must execute it"
             );
@@ -219,11 +219,4 @@ fn name_places(grid: &Grid<'_>, stop: &mut Stop, labels: Vec<(u32, String)>) {
 
 fn is_aligned(grid: &Grid<'_>, pc: u32) -> bool {
     grid.program.op(pc).effects().participants == Participants::Warp
-}
-
-/// The opcode up to `.aligned`; the rest describes the computation.
-fn aligned_opcode<'p>(grid: &Grid<'p>, pc: u32) -> &'p str {
-    let opcode = grid.program.opcode(at(pc));
-    let end = opcode.find(".aligned").map_or(opcode.len(), |start| start + ".aligned".len());
-    opcode.get(..end).unwrap_or("")
 }

@@ -20,6 +20,7 @@ use crate::isa::op::{CacheOperator, Semantics};
 use crate::isa::{Args, Op, Run};
 use crate::machine::{CallSite, Callee, Registers, Width, at};
 use crate::stop::{Place, SourceLine};
+use std::fmt;
 use std::sync::Arc;
 
 /// A decoded kernel.
@@ -111,6 +112,24 @@ pub struct Meta {
     pub symbols: Box<[String]>,
 }
 
+/// How an opcode is spelled. It can be shown and not compared: what an instruction does is its [`Op`].
+#[derive(Clone, Copy)]
+pub struct Spelling<'p>(&'p str);
+
+impl Spelling<'_> {
+    /// Up to `.aligned`: what follows is only what the instruction computes.
+    pub(crate) fn until_aligned(self) -> Self {
+        let end = self.0.find(".aligned").map_or(self.0.len(), |start| start + ".aligned".len());
+        Spelling(&self.0[..end])
+    }
+}
+
+impl fmt::Display for Spelling<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
 impl Program {
     /// The location of an instruction.
     pub fn place(&self, pc: u32) -> Option<Place> {
@@ -133,21 +152,13 @@ impl Program {
         index.and_then(|i| self.sources.get(at(i))).map_or(&[], Vec::as_slice)
     }
 
-    /// An instruction as written, without its guard.
-    pub fn instruction(&self, pc: usize) -> &str {
+    /// The opcode of an instruction with its modifiers, to be shown.
+    pub fn opcode(&self, pc: usize) -> Spelling<'_> {
         let (start, end) = self.metas.get(pc).map_or((0, 0), |meta| meta.span);
-        let text = self.text.get(at(start)..at(end)).unwrap_or("").trim();
-        match text.strip_prefix('@') {
-            Some(guarded) => {
-                guarded.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim_start())
-            }
-            None => text,
-        }
-    }
-
-    /// The opcode of an instruction with its modifiers.
-    pub fn opcode(&self, pc: usize) -> &str {
-        self.instruction(pc).split(|c: char| c.is_whitespace() || c == ';').next().unwrap_or("")
+        let text = self.text.get(at(start)..at(end)).unwrap_or("");
+        let mut words = text.split(|c: char| c.is_whitespace() || c == ';').filter(|word| !word.is_empty());
+        let guarded = text.trim_start().starts_with('@');
+        Spelling(words.nth(usize::from(guarded)).unwrap_or(""))
     }
 
     /// Whether a lane may wait for another by this instruction.
