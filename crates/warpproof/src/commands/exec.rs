@@ -47,13 +47,17 @@ pub(crate) struct Exec {
     /// Enable these checks: all, none, or a comma-separated list
     #[arg(long, value_name = "NAMES")]
     checks: Option<String>,
-    /// Check each launch in N orders of warps and blocks [default: 4 to 12 with locks, flags or tickets, else 1]
+    /// Check each launch in N orders of warps and blocks [default: 1, or 4 to 12]
+    ///
+    /// The default is 4 to 12 for kernels with locks, flags or tickets, and 1 for all others.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     schedules: Option<u32>,
     /// Simulate these devices, comma-separated [default: l4]
     #[arg(long, value_name = "NAMES")]
     device: Option<String>,
-    /// Stop a launch after N warp instructions [default: 50000000; without checks 300000000]
+    /// Stop a launch after N warp instructions [default: 50000000]
+    ///
+    /// Without checks, the default is 300000000.
     #[arg(long, value_name = "N")]
     max_instructions: Option<u64>,
     /// Make a launch with a finding fail, like a device error

@@ -44,7 +44,9 @@ pub(crate) struct Init {
     /// Select the kernel [default: the only one]
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
-    /// Set the operator: softmax, layer_norm, gemm, reduction, elementwise or custom [default: guessed from the kernel's name]
+    /// Set the operator [default: guessed from the kernel's name]
+    ///
+    /// One of softmax, layer_norm, gemm, reduction, elementwise, custom.
     #[arg(long, value_name = "OPERATOR", value_parser = operator)]
     operator: Option<Operator>,
     /// Define a macro

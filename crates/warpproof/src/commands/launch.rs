@@ -55,7 +55,9 @@ pub(crate) struct LaunchFlags {
     /// Add an argument, in the kernel's order [default: the launch line's]
     #[arg(long = "arg", value_name = "SPEC")]
     args: Vec<String>,
-    /// Set a __constant__ or __device__ variable, such as coef:f32[9]=iota [default: the launch line's]
+    /// Set a __constant__ or __device__ variable [default: the launch line's]
+    ///
+    /// Write it like an argument, such as coef:f32[9]=iota.
     #[arg(long = "symbol", value_name = "SPEC")]
     symbols: Vec<String>,
     /// Launch cooperatively [default: if the kernel calls grid.sync()]

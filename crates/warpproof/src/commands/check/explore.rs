@@ -11,9 +11,10 @@ const PREEMPTIONS: u32 = 2;
 
 #[derive(Debug, Args)]
 pub(super) struct ExploreFlags {
-    /// Run each launch in every order of its atomics, flags and barriers with at most N preemptions [default N: 2]
+    /// Run each launch in every order with at most N preemptions [default N: 2]
     ///
-    /// For small launches: a few blocks of a few warps. The summary reports whether all of these orders were run.
+    /// Explores the orders of atomics, flags and barriers. For small launches: a few blocks of a few warps.
+    /// The summary reports whether all of these orders were run.
     #[arg(
         long,
         value_name = "N",
