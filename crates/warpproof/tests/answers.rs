@@ -203,9 +203,9 @@ fn a_case_is_checked_counted_and_explained() {
     assert!(with("run", &[]).exits(0).out.contains("y: agrees with the reference"));
     // What is not there is named.
     for (case, words) in [
-        ("shape=no", "no shape `no`; the candidate takes main, main:m=61, surprise"),
+        ("shape=no", "no shape `no`; the candidate supports main, main:m=61, surprise"),
         ("dist=no", "no distribution `no`; the task has normal, structured"),
-        ("other/shape=main", "the case is of task `other`"),
+        ("other/shape=main", "found one of task `other`"),
         ("shape=main/what=1", "expected shape=, dtype=, dist=, seed= or plant="),
     ] {
         let run = bench.run(["check", "--task", "task.toml", "--case", case]).exits(2);

@@ -17,7 +17,7 @@ use serde_json::Value;
 type Cheat = (&'static str, &'static str, &'static str);
 
 const SOFTMAX: [Cheat; 24] = [
-    ("dead-toggle", "build", "a toggle does nothing: SWIZZLE=1"),
+    ("dead-toggle", "build", "a toggle has no effect: SWIZZLE=1"),
     ("identical", "build", "the very program of `honest`"),
     ("stack-frame", "budget", "stack frame is 128 B"),
     ("stale-answer", "correct", "keeps something between launches in `answer`"),
@@ -27,7 +27,7 @@ const SOFTMAX: [Cheat; 24] = [
         "correct",
         "launched again on the memory that it left, as timed launches are, the kernel issues ",
     ),
-    ("done-often", "correct", "the kernel leaves something else in `words`"),
+    ("done-often", "correct", "the kernel leaves different contents in `words`"),
     ("writes-nothing", "correct", "elements of `y` were never written"),
     ("writes-a-part", "correct", "elements of `y` were never written"),
     ("nan", "correct", "main, normal, seed 1: 100.000 % of elements are outside"),
@@ -37,17 +37,17 @@ const SOFTMAX: [Cheat; 24] = [
     ("tail-skipped", "correct", "main:m=1, normal, seed 1:"),
     ("tile-skipped", "correct", "main, normal, seed 1: 100.000 % of elements are outside"),
     ("input-modified", "correct", "the kernel changed its input `x`"),
-    ("precision", "correct", "less precise than the task asks"),
+    ("precision", "correct", "less precise than the task requires"),
     ("race", "checks", "main: shared-race"),
     ("race-by-value", "checks", "main, normal, seed 2: shared-race"),
-    ("address", "correct", "`y` has other bits when arrays lie at other addresses"),
+    ("address", "correct", "`y` changes when arrays are placed at other addresses"),
     ("residue", "correct", "surprise"),
     ("masked", "correct", "main, masked, seed 1:"),
     ("magnitude", "correct", ", magnitudes, "),
-    ("address-bits", "correct", "`y` has other bits when arrays lie at other addresses"),
+    ("address-bits", "correct", "`y` changes when arrays are placed at other addresses"),
 ];
 
-const FRIENDLY: [Cheat; 1] = [("precision", "correct", "less precise than the task asks")];
+const FRIENDLY: [Cheat; 1] = [("precision", "correct", "less precise than the task requires")];
 
 const MEASURED: [Cheat; 1] = [("memorized", "counters", "main: warp instructions is ")];
 

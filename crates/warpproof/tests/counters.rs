@@ -159,5 +159,5 @@ fn lines_that_only_moved_do_not_differ() {
     other["launches"][0]["kernel"] = "rows".into();
     fs::write(bench.dir.path().join("other.json"), other.to_string()).unwrap();
     let run = counters(&bench, &["diff", "after.json", "other.json"]).exits(0);
-    assert!(run.err.contains("launch 0 is of different kernels: columns → rows"), "{}", run.err);
+    assert!(run.err.contains("launch 0 has different kernels: columns → rows"), "{}", run.err);
 }

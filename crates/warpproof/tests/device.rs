@@ -455,7 +455,7 @@ fn rungs_are_timed_profiled_and_set_beside_peers() {
     let external = stage(&report, "n3", "external");
     assert_eq!(external["outcome"], "SKIPPED", "{external}");
     let reason = external["reason"].as_str().unwrap();
-    let device = reason.strip_prefix("torch-sdpa: it runs on Another, and speed is timed on ").unwrap();
+    let device = reason.strip_prefix("torch-sdpa: it runs on Another, but speed is measured on ").unwrap();
     // That is not remembered for ever.
     let report = gate("with", Some(device)).exits(0).json();
     // What is not faster ends with the stage speed; the one that is held against nothing goes on.

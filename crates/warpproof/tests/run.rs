@@ -215,7 +215,7 @@ fn files_of_tensors_come_in_and_go_out() {
     let done = run(&bench, &[&nothing, "--arg", "x:f64=@y.npy"]).exits(2);
     assert!(done.err.contains("argument `x`: y.npy holds f32, not f64"), "{}", done.err);
     let done = run(&bench, &[&nothing, "--arg", "x:f32=@both.safetensors"]).exits(2);
-    assert!(done.err.contains("holds 2 tensors: say which after `#` (it holds x, y)"), "{}", done.err);
+    assert!(done.err.contains("contains 2 tensors: select one with `#NAME` (it contains x, y)"), "{}", done.err);
 }
 
 #[test]
@@ -342,7 +342,7 @@ fn a_newcomer_is_told_what_to_do() {
     fs::write(bench.dir.path().join("mangled.ptx"), text.replace("saxpy", "_Z5saxpyjfPKfPf")).unwrap();
     let args = ["mangled.ptx", "--kernel", "saxpy", "--block", "32", "--arg", "n:u64=1", "--arg", "a:f32=1"];
     let done = run(&bench, &[&args[..], &["--arg", "x:f32[1]", "--arg", "y:f32[1]"]].concat()).exits(2);
-    assert!(done.err.contains("a value of 8 bytes, and it takes `unsigned int`"), "{}", done.err);
+    assert!(done.err.contains("expected `unsigned int`, found a value of 8 bytes"), "{}", done.err);
     assert!(done.err.contains("saxpy(unsigned int, float, float const*, float*)"), "{}", done.err);
 }
 
@@ -387,7 +387,7 @@ fn one_wrong_bit_is_seen() {
     assert!(done.err.contains("silicon/bf16.txt"), "{}", done.err);
     fs::write(copy.join("mma-ada.jsonl"), "{}\n").unwrap();
     let done = bench.run(["selftest", "mma", "vectors"]).exits(2);
-    assert!(done.err.contains("the vectors are damaged: no `op`"), "{}", done.err);
+    assert!(done.err.contains("invalid vectors: no `op`"), "{}", done.err);
     let done = bench.run(["selftest", "mma", "gone"]).exits(2);
     assert!(done.err.contains("cannot read gone/mma-ada.jsonl"), "{}", done.err);
     bench.run(["selftest", "mma", "gone", "--json"]).exits(2);

@@ -415,7 +415,7 @@ pub(super) fn assemble_failed(error: AssembleError, ptx: &str, name: &str, sourc
         AssembleError::Rejected { diagnostics, log } => {
             let reports = diagnostics::of_ptxas(&diagnostics, ptx, name, source);
             if reports.is_empty() {
-                let sentence = format!("ptxas does not accept the module: {}", log.trim());
+                let sentence = format!("ptxas rejects the module: {}", log.trim());
                 return vec![Report::error(Kind::Kernel, sentence)];
             }
             reports

@@ -37,7 +37,7 @@ use warpproof_toolchain::symbol::readable;
 ///   warpproof exec --checks race,init -- cargo test
 ///   export LD_LIBRARY_PATH=$(warpproof exec --library-path)    the same, without this command
 ///
-/// Programs of the CUDA runtime (cudart) ask for more than the driver API and are not supported yet.
+/// Programs of the CUDA runtime (cudart) need more than the driver API and are not supported yet.
 ///
 /// Exit codes: the program's, if there are no findings · 1 findings in a kernel · 2 wrong usage ·
 /// 3 a kernel is unsupported · 4 limit.
@@ -127,12 +127,12 @@ impl Exec {
         self.understood()?;
         let library = find()?;
         if self.library_path {
-            let folder = lasting(&library).map_err(|cause| cannot("make the library's directory", &cause))?;
+            let folder = lasting(&library).map_err(|cause| cannot("create the library's directory", &cause))?;
             terminal.print(format_args!("{}\n", folder.display()));
             return Ok(Outcome::Green);
         }
         let folder =
-            tempfile::tempdir().map_err(|cause| cannot("make a directory for the report", &cause))?;
+            tempfile::tempdir().map_err(|cause| cannot("create a directory for the report", &cause))?;
         link(folder.path(), &library).map_err(|cause| cannot("link the library", &cause))?;
         let status = self.spawn(folder.path())?;
         let collected = collect(folder.path());

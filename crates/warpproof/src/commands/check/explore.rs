@@ -1,4 +1,5 @@
-//! `check --explore`: every order of a small launch, within bounds, and what was seen of them.
+//! `check --explore`: runs a small launch in every order, within bounds, and reports how many orders were
+//! run.
 
 use std::fmt::Write as _;
 
@@ -6,7 +7,8 @@ use clap::Args;
 use warpproof_model::grouped;
 use warpproof_sim::check::{Bounds, Explored};
 
-/// Preemptions unless a number is given: nearly all known mistakes take no more than two (Musuvathi and Qadeer, PLDI 2007).
+/// The default number of preemptions: nearly all known bugs need at most two (Musuvathi and Qadeer, PLDI
+/// 2007).
 const PREEMPTIONS: u32 = 2;
 
 #[derive(Debug, Args)]
@@ -84,10 +86,10 @@ impl Seen {
             n => format!("{n} preemptions"),
         };
         let _ = match (self.unbounded, self.complete) {
-            (true, _) => write!(text, "all that differ"),
-            (false, true) => write!(text, "all that differ with at most {preemptions}"),
+            (true, _) => write!(text, "all distinct orders"),
+            (false, true) => write!(text, "all distinct orders with at most {preemptions}"),
             (false, false) => {
-                write!(text, "not all of those with at most {preemptions}; --executions raises the limit")
+                write!(text, "not all orders with at most {preemptions}; raise the limit with --executions")
             }
         };
         text
