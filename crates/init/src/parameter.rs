@@ -180,7 +180,7 @@ fn what(seen: &Traffic, ty: Option<&str>) -> What {
                 (known, _) => known.unwrap_or((Dtype::F32, false)),
             };
             let because = (!sure).then(|| {
-                format!("the PTX accesses it as .{}", seen.ty.as_deref().unwrap_or("nothing we can follow"))
+                format!("the PTX accesses it as .{}", seen.ty.as_deref().unwrap_or("unknown"))
             });
             return What::Array { dtype, lanes: 1, access: seen.access, because };
         }

@@ -243,7 +243,7 @@ fn a_cooperative_launch_synchronizes_its_grid() {
         "y:=x",
     ];
     let err = run(&bench, &large).exits(2).err;
-    assert!(err.contains("at most 58 blocks of 1024 threads are resident on an"), "{err}");
+    assert!(err.contains("at most 58 blocks of 1024 threads can be resident on an"), "{err}");
     assert!(err.contains("CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE"), "{err}");
 }
 
