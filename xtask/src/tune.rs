@@ -65,7 +65,7 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     let begun = Instant::now();
     let all = search(Strategy::Grid, 0)?;
     let took = begun.elapsed().as_secs_f64();
-    let best = all.winner.as_ref().ok_or("no variant is green")?.score.us;
+    let best = all.winner.as_ref().ok_or("no variant passed all stages")?.score.us;
     if all.combinations < LEAST || all.evaluations.len() != all.combinations {
         return Err(format!("{} of {} combinations were evaluated", all.evaluations.len(), all.combinations));
     }

@@ -488,7 +488,9 @@ impl Body {
                     return Err(Invalid("a verdict refers to no step".into()));
                 }
                 if verdict.grade.is_some() != (verdict.verdict == Verdict::Merge) {
-                    return Err(Invalid("MERGE requires a grade, and other verdicts must not have one".into()));
+                    return Err(Invalid(
+                        "MERGE requires a grade, and other verdicts must not have one".into(),
+                    ));
                 }
                 Ok(())
             }

@@ -44,7 +44,9 @@ pub fn unsupported(task: Option<&Task>, record: &VerdictRecord, steps: &[&StepRe
     };
     if let Some(step) = steps.iter().find(stranger) {
         let (candidate, run) = (step.candidate.escape_debug(), step.run.escape_debug());
-        return Some(format!("it refers to a step of `{candidate}` in run {run}, which belongs to another verdict"));
+        return Some(format!(
+            "it refers to a step of `{candidate}` in run {run}, which belongs to another verdict"
+        ));
     }
     let mut steps = steps.to_vec();
     steps.sort_by_key(|step| step.stage);
@@ -62,7 +64,10 @@ pub fn unsupported(task: Option<&Task>, record: &VerdictRecord, steps: &[&StepRe
     };
     let first = found.first()?;
     let (said, rules) = (named(record.verdict, record.grade), named(first.verdict, first.grade));
-    Some(format!("the record states {said}, but its steps give {rules} by the gate's rules: {}", first.reason))
+    Some(format!(
+        "the record states {said}, but its steps give {rules} by the gate's rules: {}",
+        first.reason
+    ))
 }
 
 /// The decisions of all tasks that could have had these steps.

@@ -46,8 +46,10 @@ pub fn generate(
         let dims = dims(&input.dims, axes)?;
         let elements: usize = dims.iter().product();
         if elements > MAX_ELEMENTS {
-            let sentence =
-                format!("input `{}` has {elements} elements; the maximum is {MAX_ELEMENTS}", input.name.value);
+            let sentence = format!(
+                "input `{}` has {elements} elements; the maximum is {MAX_ELEMENTS}",
+                input.name.value
+            );
             return Err(Problem::new(input.name.span.clone(), sentence));
         }
         let dtype = input.dtype.with(each);

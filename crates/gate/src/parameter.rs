@@ -71,9 +71,7 @@ impl Packed {
                 return Err(format!("`{name}` is at offset {place}, but the members before it end at {end}"));
             }
             if place.saturating_add(size) > MOST {
-                return Err(format!(
-                    "`{name}` ends beyond the {MOST} bytes of a kernel's parameter memory"
-                ));
+                return Err(format!("`{name}` ends beyond the {MOST} bytes of a kernel's parameter memory"));
             }
             all.bytes.resize(place, 0);
             all.bytes.extend(&value.bytes);

@@ -109,7 +109,10 @@ impl Runner {
             lock(&held).end();
             let (process, identity, notes) = open(&self.settings)?;
             if identity != self.identity {
-                return Err(RunnerError(format!("the device changed: it is now {identity}; it was {}", self.identity)));
+                return Err(RunnerError(format!(
+                    "the device changed: it is now {identity}; it was {}",
+                    self.identity
+                )));
             }
             // The remaining samples would be timed under different conditions.
             if notes != self.notes {

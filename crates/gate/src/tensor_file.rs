@@ -103,14 +103,15 @@ pub fn read_any(
         return Err(format!("{shown} is larger than the limit of {limit} bytes"));
     }
     let (stored, dims, bytes) = match format {
-        Format::Npy => npy::read(&content).map_err(|cause| format!("{shown} is not a valid .npy file: {cause}"))?,
+        Format::Npy => {
+            npy::read(&content).map_err(|cause| format!("{shown} is not a valid .npy file: {cause}"))?
+        }
         Format::Safetensors => {
             let file = SafeTensors::deserialize(&content)
                 .map_err(|cause| format!("{shown} is not a valid safetensors file: {cause}"))?;
             let view = choose(&file, tensor).map_err(|cause| format!("{shown} {cause}"))?;
-            let stored = stored(view.dtype()).ok_or_else(|| {
-                format!("{shown} contains elements of unsupported type {:?}", view.dtype())
-            })?;
+            let stored = stored(view.dtype())
+                .ok_or_else(|| format!("{shown} contains elements of unsupported type {:?}", view.dtype()))?;
             (stored, view.shape().to_vec(), view.data().to_vec())
         }
     };
@@ -136,7 +137,9 @@ fn choose<'a>(file: &SafeTensors<'a>, tensor: Option<&str>) -> Result<TensorView
     let name = match (tensor, names.as_slice()) {
         (Some(name), _) => name,
         (None, [only]) => only,
-        (None, _) => return Err(format!("contains {} tensors: select one with `#NAME` ({})", names.len(), list())),
+        (None, _) => {
+            return Err(format!("contains {} tensors: select one with `#NAME` ({})", names.len(), list()));
+        }
     };
     file.tensor(name).map_err(|_| format!("has no tensor `{name}` ({})", list()))
 }

@@ -98,7 +98,11 @@ fn layer_norm(plan: &mut Plan<'_>) -> Result<Lines, String> {
 fn gemm(plan: &Plan<'_>, guess: &Guess) -> Result<Lines, String> {
     let output = first(&plan.outputs)?;
     let [rows, columns] = output.dims.as_slice() else {
-        return Err(format!("`{}` has {} axes, but a matrix product has two", output.name, output.dims.len()));
+        return Err(format!(
+            "`{}` has {} axes, but a matrix product has two",
+            output.name,
+            output.dims.len()
+        ));
     };
     let planes: Vec<&Array> = plan
         .inputs
@@ -149,9 +153,9 @@ fn reduction(plan: &mut Plan<'_>, guess: &Guess) -> Result<Lines, String> {
                 rest == output.dims
             })
             .collect();
-        *missing
-            .last()
-            .ok_or_else(|| format!("the axes of `{}` are not those of `{}` minus one", output.name, input.name))?
+        *missing.last().ok_or_else(|| {
+            format!("the axes of `{}` are not those of `{}` minus one", output.name, input.name)
+        })?
     };
     let lines = vec![
         format!("input = \"{}\"", input.name),

@@ -82,10 +82,7 @@ pub(super) struct Plan<'a> {
 pub fn draft(seen: &Seen, found: Result<&Found, &str>, target: &Target<'_>) -> Result<Draft, String> {
     for parameter in &seen.parameters {
         if let What::Other(ty) = &parameter.what {
-            return Err(format!(
-                "parameter `{}` is a `{ty}`, which init does not support",
-                parameter.name
-            ));
+            return Err(format!("parameter `{}` is a `{ty}`, which init does not support", parameter.name));
         }
     }
     let mut guess = guess(&seen.name, target.stem);
@@ -183,11 +180,9 @@ impl Plan<'_> {
                         _ => Dtype::U64,
                     });
                     input.range = Some("[0, 0]".into());
-                    let why =
-                        format!("atomics update `{name}`, so it needs initial contents");
+                    let why = format!("atomics update `{name}`, so it needs initial contents");
                     input.remark = Some(format!("guessed: all bits 0, because {why}"));
-                    self.guesses
-                        .push(format!("{name} begins with zeros, because atomics update it"));
+                    self.guesses.push(format!("{name} begins with zeros, because atomics update it"));
                 } else {
                     input.remark = Some(format!("initial contents of `{name}`, which the kernel also reads"));
                 }
@@ -218,7 +213,8 @@ impl Plan<'_> {
             target.file_name()
         ));
         if self.outputs.iter().any(|output| output.dtype.is_some_and(|dtype| !dtype.is_integer())) {
-            self.questions.push("how much may outputs differ from the reference? The limits are a guess".into());
+            self.questions
+                .push("how much may outputs differ from the reference? The limits are a guess".into());
         }
         self.reference.extend([
             format!("python = \"{}_reference.py\"", target.file_name()),
@@ -238,7 +234,9 @@ impl Plan<'_> {
                         let own = value == lower || value.trim_end_matches('_') == lower;
                         self.give(name, &value, (!own).then(|| "rows are contiguous".into()));
                     }
-                    None => self.ask(name, "1", format!("what is the value of `{name}`? The task uses 1 for now")),
+                    None => {
+                        self.ask(name, "1", format!("what is the value of `{name}`? The task uses 1 for now"))
+                    }
                 }
                 continue;
             }
@@ -255,7 +253,9 @@ impl Plan<'_> {
                 Kind::Elementwise if guess.expression.is_some_and(|(_, text)| text.contains("{a}")) => {
                     self.give(name, "2.5", Some("the reference uses the same value".into()));
                 }
-                _ => self.ask(name, "1.0", format!("what is the value of `{name}`? The task uses 1.0 for now")),
+                _ => {
+                    self.ask(name, "1.0", format!("what is the value of `{name}`? The task uses 1.0 for now"))
+                }
             }
         }
     }
@@ -264,13 +264,16 @@ impl Plan<'_> {
     fn shared(&mut self) -> Option<(String, String)> {
         let (bytes, why) = match (self.seen.dynamic_shared, &self.found.shared) {
             (Some(0), _) => return None,
-            (Some(bytes), _) => (bytes.to_string(), "the launch line or Triton's metadata states it".to_owned()),
+            (Some(bytes), _) => {
+                (bytes.to_string(), "the launch line or Triton's metadata states it".to_owned())
+            }
             (None, Some(bytes)) => (bytes.clone(), "the trial runs used this much".to_owned()),
             (None, None) if self.seen.geometry.dynamic_shared => {
                 let element = self.inputs.first().and_then(|array| array.dtype).map_or(4, Dtype::size);
                 let threads = self.seen.block.threads();
                 let bytes = u32::try_from(element).unwrap_or(4).saturating_mul(threads);
-                self.questions.push("how much dynamic shared memory does the kernel need? The value is a guess".into());
+                self.questions
+                    .push("how much dynamic shared memory does the kernel need? The value is a guess".into());
                 (bytes.to_string(), format!("it is one element for each of {threads} threads"))
             }
             (None, None) => return None,

@@ -174,7 +174,9 @@ impl<'a> Attempt<'a> {
                     }
                     integers.push((at, step));
                 }
-                What::Other(ty) => return Err(format!("`{}` has the unsupported type `{ty}`", parameter.name)),
+                What::Other(ty) => {
+                    return Err(format!("`{}` has the unsupported type `{ty}`", parameter.name));
+                }
                 _ => {}
             }
         }
@@ -415,7 +417,10 @@ impl<'a> Attempt<'a> {
                                 .parameters
                                 .get(*array)
                                 .map_or("", |parameter| parameter.name.as_str());
-                            Err(format!("cannot determine the extent of `{name}` if an axis is {}", run[variable]))
+                            Err(format!(
+                                "cannot determine the extent of `{name}` if an axis is {}",
+                                run[variable]
+                            ))
                         }
                     }
                 });

@@ -73,10 +73,16 @@ impl Problem {
                 format!("no record contains `{text}`; the nearest is {}", super::escape::plain(nearest))
             }
             Fault::Predicted(hash) => {
-                format!("`{text}` is a prediction (record {}), but the sentence does not mark it as one", hash.short())
+                format!(
+                    "`{text}` is a prediction (record {}), but the sentence does not mark it as one",
+                    hash.short()
+                )
             }
             Fault::Unmeasured(hash) => {
-                format!("`{text}` is a statement about speed, but record {} is not a measurement", hash.short())
+                format!(
+                    "`{text}` is a statement about speed, but record {} is not a measurement",
+                    hash.short()
+                )
             }
             Fault::NoReason => "the ignore mark has no reason".to_owned(),
         }

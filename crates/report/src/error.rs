@@ -55,7 +55,9 @@ impl fmt::Display for ViewError {
             Self::Unsupported(hash, why) => {
                 write!(f, "verdict {} does not follow from its steps: {why}", hash.short())
             }
-            Self::Circle(hash) => write!(f, "record {} is taken from a cycle or an endless chain of records", hash.short()),
+            Self::Circle(hash) => {
+                write!(f, "record {} is taken from a cycle or an endless chain of records", hash.short())
+            }
             Self::Refused(refusal) => refusal.fmt(f),
             Self::NotMerged(candidate, verdict) => {
                 write!(f, "`{}` cannot be merged: its verdict is {verdict}", candidate.escape_debug())

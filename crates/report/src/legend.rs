@@ -40,7 +40,10 @@ const STAGES: [(&str, &str); 9] = [
         "checks",
         "The software GPU finds no races, out-of-bounds accesses, uninitialized values or barrier bugs.",
     ),
-    ("counters", "Instructions and memory traffic, counted on the software GPU, are within the task's limits."),
+    (
+        "counters",
+        "Instructions and memory traffic, counted on the software GPU, are within the task's limits.",
+    ),
     ("model", "The time that a model of the named device predicts."),
     ("speed", "The time measured on a GPU, compared with the baseline's."),
     ("profile", "The GPU's own performance counters."),

@@ -68,7 +68,11 @@ pub fn rungs(evidence: &Evidence, run: &str) -> Result<String, ViewError> {
                 if at == cold {
                     continue;
                 }
-                lines.push(Line { us: figure.value.get(), label: format!("{at}, lower bound"), class: "bound" });
+                lines.push(Line {
+                    us: figure.value.get(),
+                    label: format!("{at}, lower bound"),
+                    class: "bound",
+                });
             }
             let launch = value(step, name::LAUNCH, "");
             lines.extend(launch.map(|us| Line { us, label: "an empty launch".to_owned(), class: "launch" }));

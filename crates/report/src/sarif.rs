@@ -75,7 +75,9 @@ fn rule(stage: Stage) -> Value {
         Stage::Correct => {
             "The candidate's outputs agree with the reference for every shape, seed and distribution."
         }
-        Stage::Checks => "No race, out-of-bounds access, uninitialized read or barrier bug under any schedule.",
+        Stage::Checks => {
+            "No race, out-of-bounds access, uninitialized read or barrier bug under any schedule."
+        }
         Stage::Counters => "Instructions and memory traffic are within the task's limits.",
         Stage::Model => "The predicted time is within the task's limits.",
         Stage::Speed => "The measured latency is lower than the baseline's by the task's threshold.",

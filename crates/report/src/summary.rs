@@ -177,7 +177,10 @@ fn record_of(one: &Judged) -> Option<Hash> {
 fn best(evidence: &Evidence, all: &[Judged]) -> Result<Phrase, ViewError> {
     for (verdicts, words) in [
         (&[Verdict::Merge][..], "Best: "),
-        (&[Verdict::Defer, Verdict::Provisional], "Nothing to merge; the lowest latency of the passing candidates: "),
+        (
+            &[Verdict::Defer, Verdict::Provisional],
+            "Nothing to merge; the lowest latency of the passing candidates: ",
+        ),
     ] {
         let mut best: Option<(&Judged, Found)> = None;
         for one in all {
@@ -447,7 +450,9 @@ pub(super) fn speed(evidence: &Evidence, one: &Judged) -> Result<Vec<Block>, Vie
         blocks.push(Block::Table(table));
     }
     if !is_rejected(one) && one.floor(evidence)?.is_none() {
-        blocks.push(Block::Paragraph("No roofline floor is known: the stage model did not compute one.".into()));
+        blocks.push(Block::Paragraph(
+            "No roofline floor is known: the stage model did not compute one.".into(),
+        ));
     }
     if let Some((_, first)) = bars.first() {
         let (unit, at) = (first.unit.clone(), first.at.clone());
@@ -455,8 +460,9 @@ pub(super) fn speed(evidence: &Evidence, one: &Judged) -> Result<Vec<Block>, Vie
             bars.into_iter().filter(|(_, f)| f.unit == unit && f.at == at).map(|(bar, _)| bar).collect();
         let bounds = bounds.into_iter().filter(|(_, f)| f.unit == unit).map(|(bound, _)| bound).collect();
         blocks.push(Block::Plot(Plot {
-            title: "Latency and its bounds; the roofline floor assumes a cold cache and excludes launch overhead"
-                .into(),
+            title:
+                "Latency and its bounds; the roofline floor assumes a cold cache and excludes launch overhead"
+                    .into(),
             line: false,
             bars,
             bounds,

@@ -121,7 +121,10 @@ fn data(file: &mut File<'_>, task: &Task) {
                 expression(file, low, &axes, true);
                 expression(file, high, &axes, true);
                 if !integer {
-                    file.wrong(low.span.clone(), "only integer inputs have a range; others have distributions");
+                    file.wrong(
+                        low.span.clone(),
+                        "only integer inputs have a range; others have distributions",
+                    );
                 }
             }
             None if integer => {
@@ -197,8 +200,7 @@ fn special_values(file: &mut File<'_>, task: &Task) {
     for one in task.data.distributions.iter().filter(|_| refused) {
         if matches!(one.values, Values::Nan { .. }) {
             let help = "non_finite = \"match\" in [tolerance]";
-            let sentence =
-                "non-finite inputs give non-finite outputs, which the task refuses";
+            let sentence = "non-finite inputs give non-finite outputs, which the task refuses";
             file.wrong_with(one.name.span.clone(), sentence, help);
         }
     }
@@ -513,8 +515,10 @@ fn launch(file: &mut File<'_>, task: &Task, candidate: &Candidate, launch: &Laun
     }
     for output in task.data.outputs.iter().filter(|output| !used.contains(output.name.as_str())) {
         if !output.name.is_empty() && !launch.steps.is_empty() {
-            let sentence =
-                format!("candidate `{}` has no argument for output `{}`", candidate.name.value, output.name.value);
+            let sentence = format!(
+                "candidate `{}` has no argument for output `{}`",
+                candidate.name.value, output.name.value
+            );
             file.wrong(candidate.name.span.clone(), sentence);
         }
     }

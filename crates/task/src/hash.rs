@@ -99,7 +99,10 @@ impl fmt::Display for Incompatible {
             Incompatible::Changed { version, parts } => {
                 let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
                 let parts = parts.join(", ");
-                write!(f, "the task's {parts} changed, but its version is still {version}; increase the version")
+                write!(
+                    f,
+                    "the task's {parts} changed, but its version is still {version}; increase the version"
+                )
             }
         }
     }

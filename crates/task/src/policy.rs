@@ -48,7 +48,10 @@ fn threshold(file: &mut File<'_>, section: &mut Section<'_, '_>) -> Threshold {
         (Some(value), None) => (Comparison::AtMost, value.value),
         (None, Some(value)) => (Comparison::AtLeast, value.value),
         (Some(_), Some(_)) => {
-            file.wrong(section.span.clone(), format!("{} has both at_most and at_least; write two of them", section.what));
+            file.wrong(
+                section.span.clone(),
+                format!("{} has both at_most and at_least; write two of them", section.what),
+            );
             (Comparison::AtMost, 0.0)
         }
         (None, None) => {
@@ -258,11 +261,7 @@ fn figure(file: &mut File<'_>, mut section: Section<'_, '_>) -> FigureThreshold 
 pub(super) fn timing(file: &mut File<'_>, root: &mut Section<'_, '_>) -> Option<Timing> {
     const STATES: [(&str, L2); 2] = [("warm", L2::Warm), ("cold", L2::Cold)];
     let mut section = root.section(file, "timing")?;
-    section.missing(
-        file,
-        "l2",
-        "l2 = [\"warm\", \"cold\"]: a time depends on the state of the cache",
-    );
+    section.missing(file, "l2", "l2 = [\"warm\", \"cold\"]: a time depends on the state of the cache");
     section.missing(file, "reduction", "reduction = { at_least = 0.05, source = \"…\" }");
     let mut l2 = Vec::new();
     if let Some((span, values)) = section.list(file, "l2", true) {
@@ -285,7 +284,11 @@ pub(super) fn timing(file: &mut File<'_>, root: &mut Section<'_, '_>) -> Option<
         let threshold = threshold(file, &mut inner);
         if threshold.comparison != Comparison::AtLeast || !(-1.0..1.0).contains(&threshold.value) {
             let help = "0.05 is 5 % less latency";
-            file.wrong_with(inner.span.clone(), "expected at_least with a number below 1 for a latency reduction", help);
+            file.wrong_with(
+                inner.span.clone(),
+                "expected at_least with a number below 1 for a latency reduction",
+                help,
+            );
         }
         inner.close(file);
         threshold
@@ -308,8 +311,10 @@ fn grades(file: &mut File<'_>, mut section: Section<'_, '_>, reduction: Option<&
         section.missing(file, key, "grades need good, excellent, outstanding and source");
         let Some(grade) = section.real(file, key) else { return 0.0 };
         if grade.value >= 1.0 || grade.value < least {
-            let sentence =
-                format!("grade {key} is {}; grades must rise from the threshold and stay below 1", grade.value);
+            let sentence = format!(
+                "grade {key} is {}; grades must rise from the threshold and stay below 1",
+                grade.value
+            );
             file.wrong(grade.span.clone(), sentence);
         }
         least = grade.value;

@@ -119,7 +119,10 @@ fn shape(file: &mut File<'_>, mut section: Section<'_, '_>, attention: bool) -> 
                 continue;
             }
             let DeValue::Array(values) = value.get_ref() else {
-                file.wrong(value.span(), format!("expected a list of extents as the tails of `{}`", axis.value));
+                file.wrong(
+                    value.span(),
+                    format!("expected a list of extents as the tails of `{}`", axis.value),
+                );
                 continue;
             };
             let values = values.iter().take(64).filter_map(|value| positive(file, &axis, value)).collect();
@@ -508,7 +511,10 @@ fn tolerance(file: &mut File<'_>, mut section: Section<'_, '_>, data: &Data) -> 
                     "accumulate = \"i32\"",
                 )
             } else {
-                ("sums of floating-point inputs or outputs cannot be kept in integers", "accumulate = \"f32\"")
+                (
+                    "sums of floating-point inputs or outputs cannot be kept in integers",
+                    "accumulate = \"f32\"",
+                )
             };
             file.wrong_with(span, sentence, help);
         }

@@ -67,8 +67,9 @@ fn space(file: &mut File<'_>, mut section: Section<'_, '_>) -> Space {
     for mut combination in section.sections(file, "forbid") {
         // Every point of the space is compared with each.
         if forbid.len() == MAX_FORBIDDEN {
-            let text =
-                format!("a space forbids at most {MAX_FORBIDDEN} combinations; use `require` to exclude many at once");
+            let text = format!(
+                "a space forbids at most {MAX_FORBIDDEN} combinations; use `require` to exclude many at once"
+            );
             file.wrong(combination.span.clone(), text);
             break;
         }
@@ -131,7 +132,11 @@ fn values(file: &mut File<'_>, name: &At<String>, value: &Spanned<DeValue<'_>>) 
                 || (step.is_some() && times.is_some())
             {
                 let help = "step = 8 adds, times = 2 multiplies, from 1 on";
-                file.wrong_with(value.span(), format!("the range of `{}` never reaches its end", name.value), help);
+                file.wrong_with(
+                    value.span(),
+                    format!("the range of `{}` never reaches its end", name.value),
+                    help,
+                );
                 return values;
             }
             let (Some(mut at), Some(to)) = (from, to) else { return values };

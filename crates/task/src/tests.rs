@@ -118,7 +118,8 @@ fn what_a_toggle_is_written_like_is_shown() {
     assert!(none.contains("[[toggle]] name = \"FUSED\" values = [0, 1] default = 0"), "{none}");
     let list = with("toggles = [\"FUSED\"]");
     assert!(
-        list.contains("expected a table for toggles, found a list") && list.contains("toggles = { NAME = 1 }"),
+        list.contains("expected a table for toggles, found a list")
+            && list.contains("toggles = { NAME = 1 }"),
         "{list}"
     );
     let valueless = with("toggles = { FUSED = 1 }\n[[toggle]]\nname = \"FUSED\"");

@@ -225,7 +225,7 @@ fn a_reference_that_no_kernel_can_match_is_the_fault_of_the_task() {
     let one = &run["candidates"][0];
     assert_eq!(one["verdict"], "INCONCLUSIVE", "{one:#}");
     let reason = one["reason"].as_str().unwrap();
-    assert!(reason.contains("the task is at fault, not the kernel: the reference is NaN at y["), "{reason}");
+    assert!(reason.contains("error in the task, not in the kernel: the reference is NaN at y["), "{reason}");
     let text = bench.run(["report", "--format", "markdown"]).exits(0).out;
     assert!(text.contains("Fix the task, not the kernel"), "{text}");
 }
@@ -237,10 +237,7 @@ fn a_new_stage_is_not_answered_by_what_was_known_before() {
     write(&bench, &before, "2.0f * x[at] + 1.0f");
     bench.run(["gate", "task.toml"]).exits(0);
     let text = bench.run(["report", "--format", "markdown"]).exits(0).out;
-    assert!(
-        text.contains("no latency is known: the stage counters was not run"),
-        "{text}"
-    );
+    assert!(text.contains("no latency is known: the stage counters was not run"), "{text}");
     let after = before.replace("{ stage = \"model\" }", "{ stage = \"counters\" }, { stage = \"model\" }");
     write(&bench, &after, "2.0f * x[at] + 1.0f");
     bench.run(["gate", "task.toml"]).exits(0);

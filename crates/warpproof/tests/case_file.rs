@@ -325,7 +325,9 @@ fn a_stack_frame_without_spills_and_programs_that_are_no_others_are_refused() {
     assert_eq!(verdict(&report, "stack-frame"), Verdict::Reject);
     let budget = step(&report, "stack-frame", Stage::Budget);
     assert_eq!((figure(budget, "spill stores"), figure(budget, "stack frame")), (0.0, 128.0));
-    for (candidate, words) in [("dead-toggle", "a toggle does nothing"), ("identical", "the very program")] {
+    for (candidate, words) in
+        [("dead-toggle", "a toggle has no effect"), ("identical", "identical to `honest`")]
+    {
         assert_eq!(verdict(&report, candidate), Verdict::Reject);
         let build = step(&report, candidate, Stage::Build);
         assert!(build.reason.contains(words), "{}", build.reason);
@@ -413,7 +415,7 @@ fn reports_show_floor_and_peer_or_say_that_there_is_none() {
     let evidence = desk.evidence();
     let full = warpproof_report::validation(&evidence, run).unwrap().text();
     assert!(full.contains("No roofline floor is known"), "{full}");
-    assert!(full.contains("No peer was measured beside it"), "{full}");
+    assert!(full.contains("No external peer was measured"), "{full}");
 
     // As the stages model and external write them.
     let speed = step(&report, "after", Stage::Speed);
@@ -442,7 +444,7 @@ fn reports_show_floor_and_peer_or_say_that_there_is_none() {
     }
     let full = warpproof_report::validation(&evidence, run).unwrap().text();
     assert!(full.contains("26.5") && full.contains("47.25"), "{full}");
-    assert!(!full.contains("No roofline floor") && !full.contains("No peer"), "{full}");
+    assert!(!full.contains("No roofline floor") && !full.contains("No external peer"), "{full}");
 }
 
 // ---- 10: comparisons that mean nothing.

@@ -18,10 +18,10 @@ type Cheat = (&'static str, &'static str, &'static str);
 
 const SOFTMAX: [Cheat; 24] = [
     ("dead-toggle", "build", "a toggle has no effect: SWIZZLE=1"),
-    ("identical", "build", "the very program of `honest`"),
+    ("identical", "build", "identical to `honest`"),
     ("stack-frame", "budget", "stack frame is 128 B"),
-    ("stale-answer", "correct", "keeps something between launches in `answer`"),
-    ("memo", "correct", "keeps something between launches in `answer`"),
+    ("stale-answer", "correct", "keeps state between launches in `answer`"),
+    ("memo", "correct", "keeps state between launches in `answer`"),
     (
         "done-before",
         "correct",
@@ -185,8 +185,8 @@ fn a_resealed_verdict_that_its_steps_do_not_give_is_refused_everywhere() {
         warpproof_evidence::ledger::Ledger::open(bench.dir.path().join("ledger")).unwrap().heads().unwrap();
     let forged = heads.first().unwrap().short();
     let wanted = format!(
-        "verdict {forged} does not follow from its steps: it says MERGE (outstanding), but by the gate's rules its steps give \
-         PROVISIONAL"
+        "verdict {forged} does not follow from its steps: the record states MERGE (outstanding), but its steps give \
+         PROVISIONAL by the gate's rules"
     );
     for command in [
         &["verify"][..],
@@ -218,7 +218,7 @@ fn a_task_that_lets_zeros_pass_is_at_fault_itself() {
     for candidate in judged {
         assert_eq!(candidate["verdict"], "INCONCLUSIVE", "{candidate:#}");
         let reason = candidate["reason"].as_str().unwrap();
-        assert!(reason.contains("the task is at fault, not the kernel: its limits let"), "{reason}");
+        assert!(reason.contains("error in the task, not in the kernel: its limits accept"), "{reason}");
     }
 }
 

@@ -191,7 +191,11 @@ fn what_a_device_cannot_do_is_told() {
     };
     refused(&["run", "module.ptx", "--device", "cuda:7"], 2, "there is no device 7: the driver has 1");
     refused(&["run", "module.ptx", "--device", "gpu"], 2, "cuda:N");
-    refused(&["run", "module.ptx", "--device", "cuda:0", "--seed", "1"], 2, "a CUDA device orders its own");
+    refused(
+        &["run", "module.ptx", "--device", "cuda:0", "--seed", "1"],
+        2,
+        "a CUDA device schedules its own warps",
+    );
     refused(&["check", "module.ptx", "--device", "cuda:0"], 2, "a CUDA device does not report its accesses");
     refused(
         &["counters", "module.ptx", "--device", "cuda:0"],

@@ -164,7 +164,7 @@ fn a_reference_in_python_decides() {
     fs::write(at("reference.py"), python.replace('2', "2.01")).unwrap();
     let refused = bench.run(["gate", "task.toml"]).exits(2);
     assert!(
-        refused.err.contains("the task's reference changed, and its version is still 1"),
+        refused.err.contains("the task's reference changed, but its version is still 1"),
         "{}",
         refused.err
     );

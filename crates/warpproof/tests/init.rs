@@ -156,7 +156,7 @@ fn what_cannot_be_written_is_said() {
     let python = fs::read_to_string(bench.dir.path().join("gelu_reference.py")).unwrap();
     assert!(python.contains("def reference(in_, n):"), "{python}");
     let forced = bench.run(["init", "gelu.cu", "--operator", "elementwise", "--force"]).exits(0).out;
-    assert!(forced.contains("the kernel is wrong, or it is not elementwise"), "{forced}");
+    assert!(forced.contains("the kernel is wrong, or the operator is not elementwise"), "{forced}");
     let many = init(&bench, &root().join("corpus/cuda/templates.cu"), &[]).exits(2);
     assert!(many.err.contains("select one with --kernel"), "{}", many.err);
 }

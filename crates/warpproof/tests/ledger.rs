@@ -146,14 +146,14 @@ fn show_gives_a_record_and_its_objects() {
         wrong.err
     );
     assert!(run(&bench, "show 0000000000000000").exits(2).err.contains("`warpproof log` lists the records"));
-    assert!(run(&bench, "show xyz").exits(2).err.contains("is not the start of a hash"));
+    assert!(run(&bench, "show xyz").exits(2).err.contains("lowercase hexadecimal digits, found `xyz`"));
     // Objects are held to their names.
     let hash = warpproof_evidence::hash::Hash::of(ladder::ptx("n2-mma").as_bytes());
     let ledger = Ledger::open(bench.dir.path().join(".warpproof/ledger")).unwrap();
     fs::write(ledger.object_path(&hash), "another program").unwrap();
     let run = run(&bench, &format!("show {build} --object ptx")).exits(1);
     assert_eq!(run.out, "");
-    assert!(run.err.contains("are not those it is named by"), "{}", run.err);
+    assert!(run.err.contains("do not match its hash"), "{}", run.err);
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn a_comparison_has_roles() {
         ("report comparison --baseline n2-mma --candidate n2-mma", "n2-mma"),
         ("report comparison --baseline n2-mma", "requires --baseline and --candidate"),
         ("report comparison --baseline 2026-01-05-full --candidate n2-mma", "name one as RUN:CANDIDATE"),
-        ("report comparison --baseline 2026-01-04-first:n9 --candidate n2-mma", "holds nothing about `n9`"),
+        ("report comparison --baseline 2026-01-04-first:n9 --candidate n2-mma", "has no record of `n9`"),
         ("report --baseline n2-mma", "`summary` does not take --baseline"),
         ("report history --candidate n2-mma", "it covers all candidates"),
         ("report negatives --run 2026-01-05-full", "it covers all runs"),
@@ -289,7 +289,7 @@ fn a_comparison_has_roles() {
         ("report history --format junit", "with `report summary`"),
         ("report pr-comment --format html", "has only one format"),
         ("report --run nope", "no run `nope`"),
-        ("report --candidate nope", "holds nothing about `nope`"),
+        ("report --candidate nope", "has no record of `nope`"),
         ("report merge-message", "select one with --candidate"),
         ("report merge-message --candidate n4-swizzle", "its verdict is DEFER"),
     ] {

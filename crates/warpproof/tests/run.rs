@@ -215,7 +215,11 @@ fn files_of_tensors_come_in_and_go_out() {
     let done = run(&bench, &[&nothing, "--arg", "x:f64=@y.npy"]).exits(2);
     assert!(done.err.contains("argument `x`: y.npy holds f32, not f64"), "{}", done.err);
     let done = run(&bench, &[&nothing, "--arg", "x:f32=@both.safetensors"]).exits(2);
-    assert!(done.err.contains("contains 2 tensors: select one with `#NAME` (it contains x, y)"), "{}", done.err);
+    assert!(
+        done.err.contains("contains 2 tensors: select one with `#NAME` (it contains x, y)"),
+        "{}",
+        done.err
+    );
 }
 
 #[test]
@@ -336,7 +340,7 @@ fn a_newcomer_is_told_what_to_do() {
     let done = run(&bench, &[&kernel, "--arch", "sm_999"]).exits(2);
     assert!(done.err.contains("expected one of sm_70, "), "{}", done.err);
     let done = bench.run(["selftest", "mma"]).exits(2);
-    assert!(done.err.contains("a part of them comes with the source"), "{}", done.err);
+    assert!(done.err.contains("some of them are in the source"), "{}", done.err);
     bench.run(["build", &kernel, "--shared", "1024", "--toolchain", "."]).exits(2);
     let text = fs::read_to_string(bench.dir.path().join(&kernel)).unwrap();
     fs::write(bench.dir.path().join("mangled.ptx"), text.replace("saxpy", "_Z5saxpyjfPKfPf")).unwrap();

@@ -94,7 +94,9 @@ impl fmt::Display for LedgerError {
             Self::Damaged(problem) => write!(f, "the ledger is damaged: {problem}"),
             Self::Invalid(invalid) => write!(f, "invalid record: {invalid}"),
             Self::NoSuchObject(hash) => write!(f, "the ledger has no object {hash}"),
-            Self::DamagedObject(hash) => write!(f, "object {hash} is damaged: its bytes do not match its hash"),
+            Self::DamagedObject(hash) => {
+                write!(f, "object {hash} is damaged: its bytes do not match its hash")
+            }
             Self::TooLarge { what, bytes, limit } => {
                 write!(f, "{what} has {bytes} bytes; the maximum is {limit}")
             }

@@ -151,7 +151,8 @@ impl Verifier<'_> {
         }
         for (name, _) in entries(self.ledger.root())? {
             if name.starts_with(TEMPORARY) {
-                self.report.notice(format!("{name}: temporary file of a process that was stopped while writing"));
+                self.report
+                    .notice(format!("{name}: temporary file of a process that was stopped while writing"));
             } else if ![FORMAT, ATTRIBUTES, "segments", "objects"].contains(&name.as_str()) {
                 self.report.notice(format!("{name}: {}", Fault::Stray));
             }

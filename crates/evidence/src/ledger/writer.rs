@@ -155,7 +155,8 @@ impl Ledger {
 
 /// 64 bits that no other writer is likely to choose.
 fn random() -> io::Result<u64> {
-    getrandom::u64().map_err(|error| io::Error::other(format!("cannot read random bytes from the system: {error}")))
+    getrandom::u64()
+        .map_err(|error| io::Error::other(format!("cannot read random bytes from the system: {error}")))
 }
 
 #[cfg(test)]

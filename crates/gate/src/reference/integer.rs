@@ -37,7 +37,8 @@ fn integers(tensor: &Tensor) -> Vec<i64> {
 pub(super) fn evaluate(problem: &Problem<'_>, skip: Skip) -> Result<Exact, Unfit> {
     let kept = problem.accumulate.dtype();
     let tensor = |name: &str| {
-        let found = problem.inputs.get(name).ok_or_else(|| Unfit(format!("the task has no input `{name}`")))?;
+        let found =
+            problem.inputs.get(name).ok_or_else(|| Unfit(format!("the task has no input `{name}`")))?;
         if found.values.len() > MAX_ELEMENTS || found.dims.iter().product::<usize>() != found.values.len() {
             return Err(Unfit(format!("input `{name}` has fewer values than its extents require")));
         }

@@ -15,7 +15,8 @@ pub(super) fn evaluate(problem: &Problem<'_>, skip: Skip) -> Result<(Vec<usize>,
         return Ok((exact.dims, elements));
     }
     let tensor = |name: &str| {
-        let found = problem.inputs.get(name).ok_or_else(|| Unfit(format!("the task has no input `{name}`")))?;
+        let found =
+            problem.inputs.get(name).ok_or_else(|| Unfit(format!("the task has no input `{name}`")))?;
         let elements = found.dims.iter().try_fold(1usize, |all, extent| all.checked_mul(*extent));
         if elements != Some(found.values.len()) || found.values.len() > MAX_ELEMENTS {
             return Err(Unfit(format!("input `{name}` has fewer values than its extents require")));

@@ -116,7 +116,11 @@ impl<'a> Python<'a> {
             let count = count
                 .filter(|count| *count <= MAX_ELEMENTS)
                 .and_then(|count| u64::try_from(count).ok())
-                .ok_or_else(|| PythonError::new(format!("extents {dims:?} exceed the maximum of {MAX_ELEMENTS} elements")))?;
+                .ok_or_else(|| {
+                    PythonError::new(format!(
+                        "extents {dims:?} exceed the maximum of {MAX_ELEMENTS} elements"
+                    ))
+                })?;
             elements = elements.saturating_add(count);
             wanted = wanted.saturating_add(if is_output { count } else { 0 });
         }

@@ -176,8 +176,7 @@ impl Process {
             }
             RecvTimeoutError::Disconnected => gone(),
         })?;
-        serde_json::from_str(&line)
-            .map_err(|error| RunnerError(format!("invalid reply: {error}")))
+        serde_json::from_str(&line).map_err(|error| RunnerError(format!("invalid reply: {error}")))
     }
 }
 
@@ -265,9 +264,9 @@ mod tests {
         let script = r#"read a; sleep 1; echo '{"answer": "done"}'; read b; echo '{"answer": "done"}'; cat"#;
         let Some(mut process) = answering(script) else { return };
         process.patience = Duration::from_millis(50);
-        assert!(process.ask(&Request::Release).is_err_and(|error| error.0.contains("no answer")));
+        assert!(process.ask(&Request::Release).is_err_and(|error| error.0.contains("did not reply")));
         std::thread::sleep(Duration::from_millis(1200));
-        assert!(process.ask(&Request::Release).is_err_and(|error| error.0.contains("has ended")));
+        assert!(process.ask(&Request::Release).is_err_and(|error| error.0.contains("has exited")));
     }
 
     #[test]

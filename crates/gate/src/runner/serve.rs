@@ -85,8 +85,7 @@ pub fn assembler() -> Option<Assembler> {
 fn pin(device: &mut Cuda, mhz: u32) -> Result<(), String> {
     let unpinned = |why: String| format!("clocks are not pinned: {why}");
     let known = device.management();
-    let management =
-        known.ok_or_else(|| unpinned("NVML does not know the device".to_owned()))?;
+    let management = known.ok_or_else(|| unpinned("NVML does not know the device".to_owned()))?;
     management.pin(mhz).map_err(unpinned)
 }
 

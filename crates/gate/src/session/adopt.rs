@@ -36,7 +36,9 @@ fn odd(what: &str) -> SessionError {
 }
 
 fn whole(ledger: &Ledger, index: &Index, hash: &Hash) -> Result<Whole, SessionError> {
-    let Body::Verdict(verdict) = index.get(ledger, hash)?.body else { return Err(odd("expected a verdict, found another record")) };
+    let Body::Verdict(verdict) = index.get(ledger, hash)?.body else {
+        return Err(odd("expected a verdict, found another record"));
+    };
     let mut found = None;
     for hash in index.run(&verdict.run) {
         if let Body::Run(run) = index.get(ledger, hash)?.body {

@@ -91,7 +91,8 @@ impl Built {
             Programs::Family { plans } => plans.get(&part.name),
             Programs::Launched { .. } => None,
         };
-        let (plan, ptx) = found.ok_or_else(|| unfit(format!("the candidate has no plan for {}", part.name)))?;
+        let (plan, ptx) =
+            found.ok_or_else(|| unfit(format!("the candidate has no plan for {}", part.name)))?;
         Ok((&**plan, ptx))
     }
 
@@ -217,10 +218,7 @@ fn programs(bench: &Bench<'_>, candidate: &Candidate) -> Result<(Programs, Vec<S
             let source = read(bench, file)?;
             let (_, errors) = warpproof_ptx::parse(&source.text);
             if let Some(error) = errors.first() {
-                return Err(Ending::fail(
-                    format!("cannot parse {} as PTX: {error}", file.value),
-                    Vec::new(),
-                ));
+                return Err(Ending::fail(format!("cannot parse {} as PTX: {error}", file.value), Vec::new()));
             }
             let text: Arc<str> = Arc::from(source.text);
             let modules = bench.task.target.architectures.iter();
@@ -353,8 +351,7 @@ pub(super) fn ending(built: &Built) -> Ending {
     let ending = if let Some(dead) = built.dead.first() {
         Ending::fail(format!("a toggle has no effect: {dead}"), figures)
     } else if let Some(other) = &built.same_as {
-        let reason =
-            format!("identical to `{other}`: same program and same launch");
+        let reason = format!("identical to `{other}`: same program and same launch");
         Ending::fail(reason, figures)
     } else {
         Ending::pass(figures)

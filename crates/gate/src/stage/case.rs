@@ -149,7 +149,10 @@ impl<'a> Bench<'a> {
         name: &CaseName,
     ) -> Result<(Part, Case<'a>), String> {
         if let Some(task) = name.task.as_ref().filter(|task| **task != self.task.name.value) {
-            return Err(format!("expected a case of task `{}`, found one of task `{task}`", self.task.name.value));
+            return Err(format!(
+                "expected a case of task `{}`, found one of task `{task}`",
+                self.task.name.value
+            ));
         }
         let sizes = self.sizes(candidate, None);
         let list = |names: Vec<String>| names.join(", ");

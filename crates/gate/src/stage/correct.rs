@@ -98,7 +98,9 @@ fn judge(
         let fail = |reason: String| Trouble::from(Ending::fail(reason, Vec::new()).shown_by(&shown));
         let inputs = inputs_of(bench, part, &case)?;
         let at = standing(bench, candidate, module, part, case.dtype, &mut stands)?;
-        let Some((_, stand)) = stands.get_mut(at) else { return Err(unfit("internal error: a loaded module is missing")) };
+        let Some((_, stand)) = stands.get_mut(at) else {
+            return Err(unfit("internal error: a loaded module is missing"));
+        };
         stand.fill(&inputs, POISON)?;
         let fresh = !firsts.iter().any(|first| first.0 == case.dtype);
         let mut executed = Work::default();
@@ -155,9 +157,9 @@ fn judge(
             if let Some((_, stand)) = peers.get_mut(at) {
                 stand.fill(&inputs, POISON)?;
                 // A baseline that stops is not the candidate's fault.
-                stand
-                    .run(&name, None)
-                    .map_err(|end| unfit(format!("its bitwise baseline does not complete: {}", end.reason)))?;
+                stand.run(&name, None).map_err(|end| {
+                    unfit(format!("its bitwise baseline does not complete: {}", end.reason))
+                })?;
                 for ((output, bytes), (_, other)) in got.iter().zip(stand.outputs()) {
                     worst.compare_bits(bytes, &other, element(bench, output, case.dtype));
                 }
@@ -211,8 +213,11 @@ fn incomparable(bench: &Bench<'_>, case: &str, expected: &BTreeMap<String, Expec
         .find_map(|(output, expected)| Some((output, expected, expected.incomparable(non_finite)?)))?;
     let index: Vec<String> = index.iter().map(ToString::to_string).collect();
     let dtype = expected.dtype;
-    let what =
-        if value.is_finite() { format!("{value}, which {dtype} cannot represent,") } else { value.to_string() };
+    let what = if value.is_finite() {
+        format!("{value}, which {dtype} cannot represent,")
+    } else {
+        value.to_string()
+    };
     Some(format!(
         "{case}: error in the task, not in the kernel: the reference is {what} at {output}[{}], and the task rejects outputs \
          that are not finite, so that no kernel can pass; fix the reference or the range of its inputs, or set `non_finite = \

@@ -118,7 +118,8 @@ fn shapes(bench: &Bench<'_>, candidate: &Candidate) -> Result<Vec<Value>, Troubl
     };
     let of = |size: &Size| {
         let get = |axis: &str| size.axes.get(axis).copied();
-        let need = |axis: &str| get(axis).ok_or_else(|| unfit(format!("attention requires the axis `{axis}`")));
+        let need =
+            |axis: &str| get(axis).ok_or_else(|| unfit(format!("attention requires the axis `{axis}`")));
         let (b, h, s, d) = (need("b")?, need("h")?, need("s")?, need("d")?);
         let usual = 1.0 / f64::from(u32::try_from(d).unwrap_or(u32::MAX)).sqrt();
         Ok(json!({

@@ -422,9 +422,9 @@ impl<'a> Bench<'a> {
             Stage::Speed => speed::judge(self, candidate, built, baseline),
             Stage::Profile => profile::judge(self, candidate, built),
             Stage::External => external::judge(self, candidate),
-            Stage::Counters if !self.sizes(candidate, Some(stage)).is_empty() => Ok(Ending::skipped(
-                "the stage uses only declared shapes, and all selected shapes are hidden",
-            )),
+            Stage::Counters if !self.sizes(candidate, Some(stage)).is_empty() => {
+                Ok(Ending::skipped("the stage uses only declared shapes, and all selected shapes are hidden"))
+            }
             Stage::Counters | Stage::Correct | Stage::Checks => {
                 Ok(Ending::skipped("the candidate supports none of the shapes of this stage"))
             }

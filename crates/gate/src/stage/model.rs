@@ -108,7 +108,8 @@ impl Times {
     /// "mission on l4: at least 3.210 us with a warm L2, limited by tensor cores; next shared memory (2.100
     /// us)".
     fn sentence(&self, at: &str) -> String {
-        let mut text = format!("{at}: at least {:.3} us with a warm L2, including launch overhead", self.warm);
+        let mut text =
+            format!("{at}: at least {:.3} us with a warm L2, including launch overhead", self.warm);
         for ((resource, us), how) in self.binds.iter().zip(["limited by", "next"]) {
             // Writing to a string does not fail.
             let _ = write!(text, "; {how} {resource} ({us:.3} us)");
@@ -158,8 +159,9 @@ fn predict(bench: &Bench<'_>, device: &'static Device, case: &Case) -> Result<Ti
 fn floor(bench: &Bench<'_>, candidate: &Candidate, built: &Built, size: &Size) -> Result<Floor, Trouble> {
     let wide = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     if let Programs::Family { plans } = &built.programs {
-        let plan =
-            plans.get(&size.name).ok_or_else(|| unfit(format!("the candidate has no plan for {}", size.name)))?;
+        let plan = plans
+            .get(&size.name)
+            .ok_or_else(|| unfit(format!("the candidate has no plan for {}", size.name)))?;
         return Ok(plan.0.floor());
     }
     let each = candidate.dtypes.as_ref().and_then(|own| own.first()).or(bench.task.data.dtypes.first());

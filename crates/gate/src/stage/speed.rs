@@ -107,7 +107,9 @@ pub(super) fn judge(
         return Ok(Ending::skipped("the task has no [timing] section"));
     };
     let Some(baseline) = baseline else {
-        return Ok(Ending::skipped("the task names no baseline for this candidate; it is the baseline of others"));
+        return Ok(Ending::skipped(
+            "the task names no baseline for this candidate; it is the baseline of others",
+        ));
     };
     let plan = Plan {
         confidence: timing.confidence,

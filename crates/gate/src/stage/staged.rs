@@ -105,9 +105,7 @@ impl Staged {
     /// Compares an output with the reference, with the limits of the stage `correct`.
     pub fn judge(&self, output: &str, bytes: &[u8]) -> Result<(), ClockError> {
         let Some(expected) = self.expected.get(output) else {
-            return Err(ClockError::Device(format!(
-                "the reference has no output `{output}`"
-            )));
+            return Err(ClockError::Device(format!("the reference has no output `{output}`")));
         };
         // Memory has at least one byte, a tensor may have none.
         let length = expected.tensor.values.len() * expected.dtype.size();

@@ -48,13 +48,17 @@ pub fn text(study: &Study, task: &str) -> String {
     let stages = if study.full {
         "every variant ran all stages".to_owned()
     } else {
-        format!("each variant ran build, budget and model; {} variants that were the best also ran all stages", study.judged)
+        format!(
+            "each variant ran build, budget and model; {} variants that were the best also ran all stages",
+            study.judged
+        )
     };
     let _ = writeln!(out, "{stages}\n");
     table(&mut out, study);
     worth(&mut out, study);
     for (knob, compared) in &study.dead {
-        let _ = writeln!(out, "{knob} has no effect: the same program in {}", plural(*compared, "comparison"));
+        let _ =
+            writeln!(out, "{knob} has no effect: the same program in {}", plural(*compared, "comparison"));
     }
     for one in &study.refusals {
         let _ = writeln!(out, "{} rejected {}: {}", one.stage, one.count, one.first);
@@ -81,9 +85,7 @@ pub fn text(study: &Study, task: &str) -> String {
         None => out.push_str("no variant passed all stages\n"),
     }
     if study.out_of_time {
-        out.push_str(
-            "time limit reached; run the same command with a higher --time-limit to continue\n",
-        );
+        out.push_str("time limit reached; run the same command with a higher --time-limit to continue\n");
     }
     out
 }

@@ -173,7 +173,7 @@ fn a_run_that_was_stopped_says_so() {
     let text = summary(&book.evidence, "r").unwrap().text();
     assert!(text.contains("--resume"), "{text}");
     book.run("empty", |_| {});
-    assert!(summary(&book.evidence, "empty").unwrap().text().contains("No candidate was judged"));
+    assert!(summary(&book.evidence, "empty").unwrap().text().contains("No candidate was evaluated"));
 }
 
 #[test]

@@ -60,11 +60,7 @@ impl<'t> Parser<'t> {
         } else {
             let length = rest.chars().next().map_or(0, char::len_utf8);
             let sign = rest.get(..length).unwrap_or("").escape_debug();
-            return Err(error(
-                start..start + length,
-                format!("unexpected `{sign}` in an expression"),
-                None,
-            ));
+            return Err(error(start..start + length, format!("unexpected `{sign}` in an expression"), None));
         };
         self.token = token;
         self.span = start..start + length;
@@ -175,9 +171,8 @@ impl<'t> Parser<'t> {
         match token {
             Token::Number(text) => {
                 self.next()?;
-                let number = number(text).ok_or_else(|| {
-                    error(span.clone(), format!("number out of range: `{text}`"), None)
-                })?;
+                let number = number(text)
+                    .ok_or_else(|| error(span.clone(), format!("number out of range: `{text}`"), None))?;
                 self.node(Kind::Number(number), span)
             }
             Token::Name(name) => {

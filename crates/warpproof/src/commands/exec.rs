@@ -127,7 +127,8 @@ impl Exec {
         self.understood()?;
         let library = find()?;
         if self.library_path {
-            let folder = lasting(&library).map_err(|cause| cannot("create the library's directory", &cause))?;
+            let folder =
+                lasting(&library).map_err(|cause| cannot("create the library's directory", &cause))?;
             terminal.print(format_args!("{}\n", folder.display()));
             return Ok(Outcome::Green);
         }

@@ -168,8 +168,9 @@ impl Init {
             .map_err(|report| vec![*report])?;
         let name = symbol::name(&symbol);
         let (resources, toolchain) = self.resources(&ptx, source, &arch, &symbol)?;
-        let (traffic, geometry) = warpproof_init::look(&ptx.text, &symbol)
-            .ok_or_else(|| vec![Report::error(Kind::Bug, format!("internal error: the module has no kernel `{name}`"))])?;
+        let (traffic, geometry) = warpproof_init::look(&ptx.text, &symbol).ok_or_else(|| {
+            vec![Report::error(Kind::Bug, format!("internal error: the module has no kernel `{name}`"))]
+        })?;
         let declared =
             if is_ptx(&self.kernel_file) { None } else { warpproof_init::declared(&source.text, &name) };
         let types = symbol::parameters(&symbol);
@@ -336,8 +337,11 @@ impl Init {
             );
         }
         if let Some(why) = &rehearsal.differs {
-            let _ =
-                writeln!(text, "  main: {why}: the kernel is wrong, or the operator is not {}", draft.operator.name());
+            let _ = writeln!(
+                text,
+                "  main: {why}: the kernel is wrong, or the operator is not {}",
+                draft.operator.name()
+            );
         }
         for (size, trouble) in &rehearsal.troubles {
             let _ = writeln!(text, "  {size}: {trouble}");

@@ -256,8 +256,10 @@ impl LaunchFlags {
 
     fn plan_of(&self, line: LaunchLine) -> Result<Plan, Box<Report>> {
         if let Some(cluster) = line.cluster.filter(|cluster| *cluster > 1) {
-            let report =
-                Report::error(Kind::Unsupported, format!("a launch with clusters of {cluster} blocks is not supported"));
+            let report = Report::error(
+                Kind::Unsupported,
+                format!("a launch with clusters of {cluster} blocks is not supported"),
+            );
             return Err(Box::new(report.note("this is a gap in warpproof, not a bug in the kernel", None)));
         }
         let LaunchLine { line, kernel, grid, block, shared, cooperative, args, symbols, .. } = line;

@@ -268,7 +268,11 @@ fn disk_memory_and_the_directory_of_others_are_kept_from_it() {
     let disk = "def reference(x):\n    with open('big', 'wb') as f:\n        for _ in range(64): f.write(bytes(1 << 20))\n";
     assert!(wrong(disk).contains("File too large"), "{}", wrong(disk));
     let large = "def reference(x): return [[1.0] * 1000000]";
-    assert!(wrong(large).contains("the array that `reference` returned for `y` is too large"), "{}", wrong(large));
+    assert!(
+        wrong(large).contains("the array that `reference` returned for `y` is too large"),
+        "{}",
+        wrong(large)
+    );
     let surroundings = "
 import os, sys
 def reference(x):

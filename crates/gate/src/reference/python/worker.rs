@@ -260,7 +260,9 @@ impl Workers {
 
 impl Worker {
     fn ask(&mut self, settings: &Settings<'_>, request: &Request<'_>) -> Result<Answer, Broken> {
-        let Some(pipes) = self.pipes.take() else { return Err(Broken::Other("the process has already ended".into())) };
+        let Some(pipes) = self.pipes.take() else {
+            return Err(Broken::Other("the process has already ended".into()));
+        };
         self.calls += 1;
         let before = self.said.metadata().map_or(0, |found| found.len());
         let message = message(request);

@@ -65,7 +65,11 @@ fn totals(text: &mut String, counters: &Counters) {
     let warps = counters.warps();
     row(
         "instructions",
-        format!("{} warp instructions, {} per warp", grouped(issued.executions), per(issued.executions, warps)),
+        format!(
+            "{} warp instructions, {} per warp",
+            grouped(issued.executions),
+            per(issued.executions, warps)
+        ),
     );
     let pipes: Vec<String> =
         all.pipes.iter().map(|(pipe, on)| format!("{} {}", pipe.name(), grouped(on.executions))).collect();

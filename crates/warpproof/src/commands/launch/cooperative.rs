@@ -33,7 +33,6 @@ pub(super) fn fits(kernel: &Kernel, plan: &Plan, block: [u32; 3], arch: &str) ->
         "{multiprocessors} multiprocessors, {per_multiprocessor} blocks on each; CUDA rejects it with \
          CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE"
     );
-    let help =
-        "launch fewer blocks and loop over the rest: all blocks of a cooperative launch must be resident at the same time";
+    let help = "launch fewer blocks and loop over the rest: all blocks of a cooperative launch must be resident at the same time";
     Err(Box::new(Report::error(Kind::Usage, sentence).note(note, None).help(help)))
 }

@@ -122,7 +122,10 @@ pub(crate) fn check(
         }
         fits(spec, parameter, &takes).map_err(|cause| {
             let position = i + 1;
-            wrong(format!("argument `{}` does not match parameter {position} of `{name}`: {cause}", spec.name))
+            wrong(format!(
+                "argument `{}` does not match parameter {position} of `{name}`: {cause}",
+                spec.name
+            ))
         })?;
     }
     Ok(())

@@ -463,7 +463,10 @@ fn parse_fill(element: Dtype, text: &str) -> Result<Fill, SpecError> {
             let given = Given::read(function, given, &[&["lo", "low"], &["hi", "high"], &["seed"]])?;
             let (low, high) = (given.real(0)?.unwrap_or(0.0), given.real(1)?.unwrap_or(1.0));
             if low > high {
-                return Err(wrong(format!("uniform: invalid range {low} to {high}"), "give the smaller number first"));
+                return Err(wrong(
+                    format!("uniform: invalid range {low} to {high}"),
+                    "give the smaller number first",
+                ));
             }
             Ok(Fill::Uniform { seed: given.seed(2)?, low, high })
         }
@@ -487,7 +490,10 @@ fn parse_fill(element: Dtype, text: &str) -> Result<Fill, SpecError> {
 
 fn integers(element: Dtype, seed: u64, low: i128, high: i128) -> Result<Fill, SpecError> {
     if low > high {
-        return Err(wrong(format!("randint: invalid range {low} to {high}"), "give the smaller number first"));
+        return Err(wrong(
+            format!("randint: invalid range {low} to {high}"),
+            "give the smaller number first",
+        ));
     }
     // A real type rounds values that it cannot represent; the ends are those of 64-bit integers.
     let (least, most) = if element.is_integer() {

@@ -64,9 +64,7 @@ fn read(path: &Path) -> Result<String, Box<Report>> {
 fn wrong(path: &Path, line: u32, cause: impl Into<String>) -> Box<Report> {
     // Show no excerpt: a line has kilobytes of codes.
     let place = Place::new(path.display().to_string(), line).text(Some(String::new()));
-    Box::new(
-        Report::error(Kind::Missing, format!("invalid vectors: {}", cause.into())).at(Some(place)),
-    )
+    Box::new(Report::error(Kind::Missing, format!("invalid vectors: {}", cause.into())).at(Some(place)))
 }
 
 /// Codes in a text of `digits` hexadecimal digits each, with or without blanks between them.
@@ -167,7 +165,11 @@ fn capture_file(folder: &Path, name: &str, element: Format, length: usize) -> Re
             return Err(wrong(&path, line, "expected at least three columns"));
         };
         if d.len() != results.len() {
-            return Err(wrong(&path, line, format!("expected {1} results, found {0}", d.len(), results.len())));
+            return Err(wrong(
+                &path,
+                line,
+                format!("expected {1} results, found {0}", d.len(), results.len()),
+            ));
         }
         let row = |text: &str| {
             let codes = codes(text, element.digits()).map_err(|cause| wrong(&path, line, cause))?;
