@@ -2,7 +2,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says why it is skipped"
+    reason = "a test fails by panicking, and reports why it is skipped"
 )]
 
 mod bench;
@@ -333,7 +333,7 @@ fn cuda_out_of_bounds_is_shown_at_its_line() {
 fn a_newcomer_is_told_what_to_do() {
     let bench = Bench::bare();
     let kernel = bench.kernel("run_saxpy.ptx");
-    // A file that cannot be written takes nothing from what was computed.
+    // A file that cannot be written does not affect the results.
     let done = run(&bench, &[&kernel, "--out", "y=gone/y.npy", "--print", "y:2"]).exits(2);
     assert_eq!(done.out, "y: f32[50] = 1.0 3.0 … (48 more)\n");
     assert!(done.err.contains("cannot write gone/y.npy"), "{}", done.err);
@@ -350,7 +350,7 @@ fn a_newcomer_is_told_what_to_do() {
     assert!(done.err.contains("saxpy(unsigned int, float, float const*, float*)"), "{}", done.err);
 }
 
-/// A part of the vectors that is committed with the software GPU.
+/// The vectors that are committed with the software GPU.
 fn vectors() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../sim/tests/vectors")
 }
