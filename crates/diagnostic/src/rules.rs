@@ -65,8 +65,8 @@ pub(crate) fn of(class: Class) -> Rule {
         Class::Barrier => (
             "Barrier",
             "A barrier is used incorrectly.",
-            "All threads that participate in a barrier must arrive at the same barrier, in the number it expects, before it is used \
-             again for another purpose.",
+            "All threads of a barrier must arrive at the same barrier, in the number it expects, before it is used again \
+             for another purpose.",
         ),
         Class::Deadlock => (
             "Deadlock",

@@ -125,7 +125,8 @@ fn data(parts: &Parts<'_>, text: &mut String) {
     };
     let _ = write!(
         text,
-        "dtypes = [\"{}\"]\nseeds = [1, 2]\n# Drawn for each run, so that a kernel cannot be tuned to the seeds above.\nsecret_seeds = 1\n\
+        "dtypes = [\"{}\"]\nseeds = [1, 2]\n\
+         # Drawn for each run, so that a kernel cannot be tuned to the seeds above.\nsecret_seeds = 1\n\
          distributions = [\n    {},\n]\n\n",
         parts.dtype,
         distributions.join(",\n    "),

@@ -21,7 +21,7 @@ const VERDICTS: [Entry; 5] = [
     (
         "INCONCLUSIVE",
         "unsure",
-        "No decision is possible: the task has an error, a limit was reached, a feature is not supported, or the measurement is too noisy.",
+        "No decision: the task has an error, a limit was reached, a feature is unsupported, or the measurement is too noisy.",
     ),
 ];
 

@@ -118,8 +118,8 @@ fn draw(bars: &[Bar], mut lines: Vec<Line>, subject: &str) -> String {
     let _ = writeln!(out, "<text class=\"title\" x=\"20\" y=\"28\">{}</text>", markup(&title));
     let _ = writeln!(
         out,
-        "<text class=\"note\" x=\"20\" y=\"47\">predicted microseconds with a warm L2, without launch overhead, from the schedule of \
-         the machine code; notch: binding resource; nothing was measured</text>"
+        "<text class=\"note\" x=\"20\" y=\"47\">predicted microseconds with a warm L2, without launch overhead, from \
+         the schedule of the machine code; notch: binding resource; nothing was measured</text>"
     );
     axis(&mut out, (low, high), &y);
     let step = (WIDTH - LEFT - RIGHT) / bars.len().max(1) as f64;

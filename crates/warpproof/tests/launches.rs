@@ -178,7 +178,7 @@ fn variables_of_the_module_are_set_before_the_launch() {
     let done = run(&bench, &["run", "blur.cu", "--symbol", "coef:f32[3]=ones", "--print", "y:3"]).exits(0);
     assert_eq!(done.out, "y: f32[32] = 3.0 6.0 9.0 … (29 more)\n");
     let err = run(&bench, &["run", "blur.cu", "--symbol", "coef:f32[2]=ones"]).exits(2).err;
-    assert!(err.contains("variable `filter::coef` has 12 bytes, found 8"), "{err}");
+    assert!(err.contains("expected 12 bytes for variable `filter::coef`, found 8"), "{err}");
     let err = run(&bench, &["run", "blur.cu", "--symbol", "weights:f32=1"]).exits(2).err;
     assert!(err.contains("no variable `weights`") && err.contains("variables: filter::coef, shift"), "{err}");
 }
