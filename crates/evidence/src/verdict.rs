@@ -45,7 +45,7 @@ pub fn unsupported(task: Option<&Task>, record: &VerdictRecord, steps: &[&StepRe
     if let Some(step) = steps.iter().find(stranger) {
         let (candidate, run) = (step.candidate.escape_debug(), step.run.escape_debug());
         return Some(format!(
-            "it refers to a step of `{candidate}` in run {run}, which belongs to another verdict"
+            "it refers to a step of `{candidate}` in run {run}, which is not one of its own steps"
         ));
     }
     let mut steps = steps.to_vec();

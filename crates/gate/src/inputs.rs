@@ -235,7 +235,7 @@ fn real_end(end: i128) -> f64 {
     if warpproof_task::dtype::to_integer(near) > end { near.next_down() } else { near }
 }
 
-/// 2 raised to the integer part of a normal number, built from its bits.
+/// 2 to the power of an integer exponent, clamped to normal numbers and built from its bits.
 fn power_of_two(exponent: f64) -> f64 {
     let biased = warpproof_task::dtype::to_integer(exponent).clamp(-1022, 1023) + 1023;
     f64::from_bits(u64::try_from(biased).unwrap_or(1023) << 52)

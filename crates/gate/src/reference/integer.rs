@@ -40,7 +40,7 @@ pub(super) fn evaluate(problem: &Problem<'_>, skip: Skip) -> Result<Exact, Unfit
         let found =
             problem.inputs.get(name).ok_or_else(|| Unfit(format!("the task has no input `{name}`")))?;
         if found.values.len() > MAX_ELEMENTS || found.dims.iter().product::<usize>() != found.values.len() {
-            return Err(Unfit(format!("input `{name}` has fewer values than its extents require")));
+            return Err(Unfit(format!("the number of values of input `{name}` does not match its extents")));
         }
         Ok(found)
     };

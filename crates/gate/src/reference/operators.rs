@@ -19,7 +19,7 @@ pub(super) fn evaluate(problem: &Problem<'_>, skip: Skip) -> Result<(Vec<usize>,
             problem.inputs.get(name).ok_or_else(|| Unfit(format!("the task has no input `{name}`")))?;
         let elements = found.dims.iter().try_fold(1usize, |all, extent| all.checked_mul(*extent));
         if elements != Some(found.values.len()) || found.values.len() > MAX_ELEMENTS {
-            return Err(Unfit(format!("input `{name}` has fewer values than its extents require")));
+            return Err(Unfit(format!("the number of values of input `{name}` does not match its extents")));
         }
         Ok(found)
     };

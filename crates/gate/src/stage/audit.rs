@@ -110,17 +110,18 @@ fn too_narrow(opcode: &str, held: u32, multiplied: u32, sums: u32) -> Option<Str
             |name: &str| NARROW.iter().find(|(narrow, _)| *narrow == name).map_or(24, |(_, digits)| *digits);
         let sum = all.last().map_or(24, |last| of(last));
         if sum < sums {
-            return Some(format!("keeps sums with {sum} mantissa bits; the task requires {sums}"));
+            return Some(format!("keeps sums with {sum} significand bits; the task requires {sums}"));
         }
         // `wmma.mma` names the types of the sums alone.
-        return (base != "wmma" && least < multiplied)
-            .then(|| format!("multiplies {narrowest}; the task's tensors have {multiplied} mantissa bits"));
+        return (base != "wmma" && least < multiplied).then(|| {
+            format!("multiplies {narrowest}; the task's tensors have {multiplied} significand bits")
+        });
     }
     if ARITHMETIC.contains(&base) && least < sums {
-        return Some(format!("computes in {narrowest}; the task keeps sums with {sums} mantissa bits"));
+        return Some(format!("computes in {narrowest}; the task keeps sums with {sums} significand bits"));
     }
     (least < held.min(multiplied))
-        .then(|| format!("uses {narrowest}; the task's narrowest type has {held} mantissa bits"))
+        .then(|| format!("uses {narrowest}; the task's narrowest type has {held} significand bits"))
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ fn judge(
                 .ok_or_else(|| unfit("its bitwise baseline is not a kernel of the task"))?;
             Some((peer, module))
         }
-        (true, None) => return Err(unfit("its bitwise baseline did not compile")),
+        (true, None) => return Err(unfit("its bitwise baseline has no compiled program")),
     };
     let mut stands: Vec<(Dtype, Stand)> = Vec::new();
     let mut peers: Vec<(Dtype, Stand)> = Vec::new();

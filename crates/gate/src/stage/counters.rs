@@ -79,7 +79,7 @@ pub(super) fn part(
         if !has_peer(bench, candidate) {
             return Ok(Ending::pass(figures));
         }
-        let reason = "the baseline did not compile";
+        let reason = "the baseline has no compiled program";
         return Ok(Ending { figures, ..Ending::inconclusive(reason, Some(Obstacle::Input)) });
     };
     if !bench.sizes(peer, Some(Stage::Counters)).iter().any(|size| size.name == part.name) {
